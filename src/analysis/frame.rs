@@ -3,6 +3,8 @@
 mod libraries;
 mod loaders;
 
+use std::borrow::Cow;
+
 /// Frames that say nothing of the program: how the recorder looked at the stack, and how the
 /// interpreter runs and calls. The beginnings of their names, after any namespace; much as `MemoryViz`
 /// leaves them out.
@@ -35,6 +37,13 @@ const NOISE_FILES: [&str; 9] = [
     "cpython/abstract.h",
     "libc_start_call_main.h",
 ];
+/// The name of a function of the Python tracer without the address of its object, which differs from run to run:
+/// `<built-in method to of Tensor>`.
+pub fn without_address(name: &str) -> Cow<'_, str> {
+    let Some((before, rest)) = name.split_once(" object at 0x") else { return name.into() };
+    Cow::from(before.to_owned() + rest.trim_start_matches(|c: char| c.is_ascii_hexdigit()))
+}
+
 /// A parsed frame of a call stack: `forward (model.py:12)`, possibly incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
@@ -112,6 +121,13 @@ impl<'a> Frame<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_no_part_of_a_name() {
+        let name = "<built-in method to of Tensor object at 0x7faa9c4c4a50>";
+        assert_eq!(without_address(name), "<built-in method to of Tensor>");
+        assert_eq!(without_address("train.py(7): object"), "train.py(7): object");
+    }
 
     #[test]
     fn frames_are_parsed() {

@@ -16,6 +16,7 @@ pub mod hta_idle;
 pub mod kernels;
 pub mod launches;
 pub mod libraries;
+pub mod median;
 pub mod memory;
 pub mod occupancy;
 pub mod operators;

@@ -106,6 +106,23 @@ pub fn uses_tensor_cores(name: &str) -> Option<bool> {
     }
 }
 
+/// Parts of names of products whose inputs have at most 16 bits. `884` is Volta's only instruction.
+const NARROW: &[&str] = &[
+    "bf16", "fp16", "f16f16", "bfloat16", "float16", "half", "e4m3", "e5m2", "e2m1", "fp8", "hgemm", "h1688", "s884",
+    "h884", "imma", "i8816", "_bbs_", "_hhs_", "_hss_", "_bss_", "_hbh_",
+];
+
+/// Whether a kernel that uses tensor cores multiplies inputs of at most 16 bits, by its name: `s16816gemm_bf16`,
+/// Tensile's types (`_BBS_`), and the first letter of the types of `nvjet`, which is `s` for TF32.
+pub fn is_narrow(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    if let Some((_, rest)) = lower.split_once("nvjet_") {
+        let types = rest.split('_').find(|word| !word.starts_with("sm"));
+        return types.is_some_and(|types| !types.starts_with('s'));
+    }
+    NARROW.iter().any(|word| lower.contains(word))
+}
+
 /// Whether it is one of Tensile's kernels with a matrix instruction: `Cijk_…_MT128x64x32_MI16x16x1_…`.
 fn is_matrix_tile(lower: &str) -> bool {
     let mut instructions = lower.split("_mi").skip(1);
@@ -115,6 +132,25 @@ fn is_matrix_tile(lower: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_width_of_inputs_is_in_names() {
+        for name in [
+            "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NTT",
+            "nvjet_hsh_192x8_64x8_4x1_v_bz_TNT",
+            "ampere_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn",
+            "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x96x128_MI16x16x1_SN_LDSB1_AFC1",
+        ] {
+            assert!(is_narrow(name), "{name}");
+        }
+        for name in [
+            "nvjet_sm90_sss_128x64_64x4_1x2_h_bz_NTT",
+            "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x16_stage4_warpsize2x2x1_tensor16x8x8_execute_kernel_cublas",
+            "cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4",
+        ] {
+            assert!(!is_narrow(name), "{name}");
+        }
+    }
 
     #[test]
     fn names_of_real_kernels() {

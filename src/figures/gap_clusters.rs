@@ -83,9 +83,11 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "variation", "Variation", 70, Cell::Plain(row.cluster.variation),
             "Standard deviation of their lengths over the mean";
         number "at_most", "Gain at most", 96, Cell::or_empty(row.ceiling(), |gain| Cell::Share(gain.throughput_percent() / 100.0)),
-            "What throughput could gain at most if their causes ended: an upper bound, not a forecast";
+            "How many more steps a time could hold at most if their causes ended: T / (T - R) - 1 for steps of T and recoverable \
+             time R. It exceeds the share of time R / T, since it counts from the shorter step. An upper bound, not a forecast";
         number "ceiling_ns_per_step", "Ceiling", 84, Cell::or_empty(row.ceiling(), |gain| Cell::Ns(gain.ns_per_step)),
-            "Time per step that ending their causes could save at most";
+            "Recoverable time per step: without launch latency, queues, graphs, the profiler, and time of which nothing was \
+             recorded, which ending their causes would not save";
         words "class", "Cause", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
         words "trigger", "Trigger", 120, Cell::or_empty(row.cluster.trigger, trigger_word),
             "The event that made most of their time possible";

@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use super::verdicts::{Judged, clipped, device, percent, scope_of};
 use super::{Cell, Part, figures, format};
-use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
+use crate::analysis::gaps::ceiling::Ceiling;
+use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, MatmulTime, Rule, RunFacts, Window};
 use crate::model::{DurNs, Severity};
 
 /// Idle time below this share is not said to be waiting.
 const WAITS: f64 = 0.03;
+
+/// From this share of the kernel time on, fusing elementwise kernels is worth naming.
+const MANY_ELEMENTWISE: f64 = 0.1;
 
 /// What one device spends its judged time on.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +123,16 @@ impl<'a> Summary<'a> {
             return format!("\"{}\", which take {}", hit.rule.label(), percent(hit.measured));
         }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
-            return format!("\"{}\", at most {} per step", hit.rule.label(), format::duration(ns));
+            let step_ns = self.window.step_ns().unwrap_or_default();
+            let [gain, step] = [ns, step_ns].map(format::duration);
+            // The same time is a larger share of the shorter step that remains.
+            let more = Ceiling { ns_per_step: ns, step_ns }.throughput_percent();
+            let more = if ns < step_ns {
+                format!(" ({} more steps in the same time)", percent(more / 100.0))
+            } else {
+                String::new()
+            };
+            return format!("\"{}\", at most {gain} per step of {step}{more}", hit.rule.label());
         }
         match self.makeup.bound() {
             Bound::Compute => self.faster_kernels(),
@@ -134,10 +147,43 @@ impl<'a> Summary<'a> {
         }
     }
 
+    /// What the names of matrix products say of their precision, and what is left to do: they are not told to use
+    /// what they use already.
+    fn faster_products(&self) -> String {
+        let MatmulTime { fp32_ns, tensor_ns, narrow_ns } = self.makeup.matmul;
+        let all = self.makeup.kinds[KernelKind::Matmul as usize];
+        let of_all = |ns: DurNs| percent(ns as f64 / all.max(1) as f64);
+        let elementwise = self.makeup.kinds[KernelKind::Elementwise as usize];
+        let fused = elementwise as f64 / self.makeup.kernel_ns.max(1) as f64;
+        if 2 * fp32_ns > all {
+            format!("matrix products on tensor cores: {} of their time computes in fp32 without them", of_all(fp32_ns))
+        } else if 2 * (tensor_ns - narrow_ns) > all {
+            let share = of_all(tensor_ns - narrow_ns);
+            format!("matrix products in bf16 or fp16: {share} of their time uses tensor cores with wider types")
+        } else if 2 * narrow_ns > all && fused >= MANY_ELEMENTWISE {
+            let how =
+                if self.run.is_compiled || self.run.is_too_old { "fuse them" } else { "torch.compile fuses them" };
+            format!(
+                "less beside the matrix products, which use tensor cores with types of at most 16 bits already ({} of their \
+                 time): elementwise kernels take {} of the kernel time, {how}",
+                of_all(narrow_ns),
+                percent(fused),
+            )
+        } else if 2 * narrow_ns > all {
+            format!(
+                "fewer or better-shaped matrix products: {} of their time uses tensor cores with types of at most 16 bits \
+                 already",
+                of_all(narrow_ns)
+            )
+        } else {
+            "faster matrix products: their names do not tell the precision, check that it is bf16 or fp16".to_owned()
+        }
+    }
+
     fn faster_kernels(&self) -> String {
         let RunFacts { is_compiled, is_too_old, .. } = *self.run;
         let text = match self.kind().map(|kind| kind.0) {
-            Some(KernelKind::Matmul) => "faster matrix products: lower precision, shapes that suit tensor cores",
+            Some(KernelKind::Matmul) => return self.faster_products(),
             Some(KernelKind::Attention) => "a newer attention kernel, or shorter sequences",
             Some(KernelKind::Elementwise) if !is_compiled && !is_too_old => "fused elementwise kernels (torch.compile)",
             Some(KernelKind::Elementwise) => "fused elementwise kernels",

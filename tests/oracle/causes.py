@@ -318,9 +318,21 @@ class Device:
         intervals = sorted(after - before for before, after in zip(starts, starts[1:]))
         is_of_run = bool(intervals) and b - a <= 3 * intervals[len(intervals) // 2]
         is_sure = call.start > a and is_plain and self.late(work) < self.theta and is_of_run
+        # A host that waited has to launch eight pieces of work before it is known to be slow: until then none of them
+        # can be ahead because of the wait.
+        early = [end for _, end in thread.waits + thread.may_wait if end <= call.start]
+        since = [start for start in starts if start >= max(early, default=-(1 << 62))]
+        is_certain_wait = is_interrupted(thread.waits, starts, call)
+        if len(since) < 8 and all(self.late(before) < 30_000 for before in last[:len(since)]):
+            open_.add("sync")
         for bound, out in ((self.theta, held if is_sure else open_), (30_000, open_)):
             if len(last) == 8 and all(self.late(before) < bound for before in last):
-                out.add("launch_bound")
+                if len(since) == 8:
+                    out.add("launch_bound")
+                else:
+                    # Two waits among them leave it no chance; one may have cost nothing.
+                    out.add("sync") if is_certain_wait else open_.update({"launch_bound", "sync"})
+                    open_.add("launch_bound" if not is_certain_wait else "sync")
         before = self.host.calls.get(self.works[n - 1].correlation, [])
         if any("GraphLaunch" in launch.name for launch in before):
             (open_ if call in before or call.start <= a else held).add("graph_end")
@@ -330,6 +342,15 @@ class Device:
         elif any(min(a, since) <= at <= b for at in self.host.boundaries) or not self.host.boundaries:
             open_.add("step_boundary")
         return held | open_ | (set() if held else {None})
+
+
+def is_interrupted(waits, launches, call):
+    """Whether the thread waited twice since the first of these launches, and does so again in as much time."""
+    if not launches:
+        return False
+    since = call.start - launches[0]
+    comes = any(call.start < start <= call.start + since for start, _ in waits)
+    return comes and sum(1 for start, end in waits if launches[0] <= start and end <= call.start) >= 2
 
 
 def is_copy(work):

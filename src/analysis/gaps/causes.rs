@@ -11,6 +11,7 @@ use super::theta::Usual;
 use super::waits::Waits;
 use super::work::LOADING;
 use super::{GapClass, Trigger};
+use crate::analysis::median;
 use crate::model::time::partition_near;
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
@@ -35,10 +36,17 @@ pub struct Scene {
     pub last_graph: Option<SliceId>,
     /// The busy time that ends where the gap begins.
     pub stretch: Stretch,
-    /// The launches of the last pieces of work, in any order, if all were launched no earlier before they ran than is
-    /// usual.
-    pub launch_bound_run: Option<[TimeNs; LAUNCH_BOUND_RUN as usize]>,
+    /// When the last pieces of work were launched, in any order; the earliest time where there were fewer.
+    pub launches: Launches,
+    /// How many of them, and of those before, were launched no earlier before they ran than is usual, up to the first
+    /// that was.
+    pub late_run: u32,
+    /// When that began to run; the earliest time if none was.
+    pub ahead_at: TimeNs,
 }
+
+/// Times of the last launches.
+pub type Launches = [TimeNs; LAUNCH_BOUND_RUN as usize];
 
 /// A stretch of time in which a device is never idle.
 #[derive(Clone, Copy, Debug)]
@@ -71,11 +79,41 @@ pub struct Causes<'a> {
     host: Host<'a>,
     /// The synchronizations of each thread, by start; with that before the last gap.
     syncs: HashMap<TrackId, (Vec<SliceId>, usize)>,
+    drained: Drained,
     near: Near,
     silence: HashMap<TrackId, Silence>,
     /// When threads of each process load code; filled where a launching thread is silent for long.
     loading: HashMap<ProcessId, Spans>,
     scratch: [Vec<Segment>; 2],
+}
+
+/// The synchronization of those that emptied the queue whose loss of time lasts longest.
+#[derive(Clone, Copy, Debug)]
+struct Drained {
+    end: TimeNs,
+    /// How long the host waited in it: as far ahead of the device it would have been.
+    lead: DurNs,
+}
+
+impl Default for Drained {
+    fn default() -> Self {
+        Self { end: TimeNs::MIN, lead: 0 }
+    }
+}
+
+impl Drained {
+    /// When the host would no longer have been ahead, had the device had nothing to do since.
+    fn until(self) -> TimeNs {
+        self.end.saturating_add(self.lead)
+    }
+
+    /// * `sync`: one that ended later.
+    fn add(&mut self, sync: TimeRange) {
+        let next = Self { end: sync.end, lead: sync.dur() };
+        if next.until() > self.until() {
+            *self = next;
+        }
+    }
 }
 
 /// What held at the last gap: the next one is near.
@@ -96,8 +134,21 @@ impl<'a> Causes<'a> {
         usual: Usual,
     ) -> Self {
         let host = Host::new(trace, loading, usual.theta);
-        let (syncs, near, silence, loading_of, scratch) = Default::default();
-        Self { trace, overheads, steps, waits, usual, host, syncs, near, silence, loading: loading_of, scratch }
+        let (syncs, drained, near, silence, loading_of, scratch) = Default::default();
+        Self {
+            trace,
+            overheads,
+            steps,
+            waits,
+            usual,
+            host,
+            syncs,
+            drained,
+            near,
+            silence,
+            loading: loading_of,
+            scratch,
+        }
     }
 
     /// The parts of a gap, in order of time and without space between them.
@@ -291,13 +342,14 @@ impl<'a> Causes<'a> {
         overlay(&self.overheads.loading, &self.near.loading, range, class, is_call, out);
     }
 
-    /// The event that made the gap possible, and the slice that it was. Where several hold: a synchronization;
-    /// the profiler, if it takes most of the gap; launches that keep up with the device only just; the end of a
-    /// graph; the end of a step; the profiler.
+    /// The event that made the gap possible, and the slice that it was. Where several hold: a synchronization right
+    /// before it; the profiler, if it takes most of the gap; a synchronization after which the host is not ahead yet;
+    /// launches that keep up with the device only just; the end of a graph; the end of a step; the profiler.
     pub fn trigger(&mut self, scene: &Scene, parts: &[Segment]) -> Option<(Trigger, Option<SliceId>)> {
         let call = scene.call?;
         let slices = &self.trace.slices;
         if let Some(sync) = self.draining_sync(scene, call) {
+            self.drained.add(self.trace.slices.time(sync));
             return Some((Trigger::Sync, Some(sync)));
         }
         let overhead = || parts.iter().filter(|part| part.class == GapClass::Profiler);
@@ -308,10 +360,15 @@ impl<'a> Causes<'a> {
         }
         let is_graph = self.launches_graph(call);
         let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
-        let is_of_run = |run| scene.gap.dur() <= LAUNCH_BOUND_INTERVALS * usual_interval(run);
-        let keeps_up_only_just = ahead < self.usual.latency && scene.launch_bound_run.is_some_and(is_of_run);
-        if keeps_up_only_just && !is_graph && !has_cause(parts) {
-            return Some((Trigger::LaunchBound, None));
+        if ahead < self.usual.latency && !is_graph && !has_cause(parts) {
+            let is_of_run = scene.late_run >= LAUNCH_BOUND_RUN
+                && scene.gap.dur() <= LAUNCH_BOUND_INTERVALS * usual_interval(scene.launches);
+            if let Some(sync) = self.refilling_after(scene, call, is_of_run) {
+                return Some((Trigger::Sync, Some(sync)));
+            }
+            if is_of_run {
+                return Some((Trigger::LaunchBound, None));
+            }
         }
         let ends_graph = scene.after_call.is_some_and(|after| after != call && self.launches_graph(after));
         if ends_graph {
@@ -358,6 +415,41 @@ impl<'a> Causes<'a> {
         None
     }
 
+    /// The synchronization after which the host was not ahead of the device again: it launched fewer than
+    /// [`LAUNCH_BOUND_RUN`] pieces of work since, each no earlier before it ran than is usual, so that nothing shows
+    /// that the host is too slow to get ahead. It is the reason for the gap if
+    /// * the host lost at least the time from then to the end of the gap when it last waited for the queue to become
+    ///   empty, and was not ahead since, whatever it waited for in between: without waiting it would have been that much
+    ///   ahead, or
+    /// * another lies among the last [`LAUNCH_BOUND_RUN`] launches, and the next one follows within the time that these
+    ///   took: no host gets ahead that waits after every few of them. A loop that reads a value back after each small kernel is not launch-bound, and nothing that speeds
+    ///   up launches can be applied to it before it waits less.
+    ///
+    /// Synchronizations between two long runs of launches, as after each token of a model that is launch-bound or with
+    /// the copies at the start of a step, change nothing of these.
+    ///
+    /// * `is_of_run`: whether the gap may be launch-bound.
+    fn refilling_after(&self, scene: &Scene, call: SliceId, is_of_run: bool) -> Option<SliceId> {
+        let slices = &self.trace.slices;
+        // `draining_sync` looked there for this gap.
+        let (syncs, near) = self.syncs.get(&slices.track_of(call))?;
+        let launched = slices.ts[call.idx()];
+        let n = partition_near(syncs, *near, |sync| slices.ts[sync.idx()] < launched);
+        let sync = syncs[n.checked_sub(1)?];
+        let time = slices.time(sync);
+        let since = scene.launches.iter().filter(|&&ts| ts >= time.end).count() as u32;
+        if time.end > launched || since == LAUNCH_BOUND_RUN || since > scene.late_run {
+            return None;
+        }
+        let is_lost = scene.ahead_at < self.drained.end && scene.gap.end <= self.drained.until();
+        let first = scene.launches.iter().copied().min()?;
+        let begins = |sync: SliceId| slices.ts[sync.idx()];
+        let is_before = || n > 1 && begins(syncs[n - 2]) >= first;
+        let is_next = || syncs.get(n).is_some_and(|&next| begins(next) - launched <= launched - first);
+        let is_interrupted = is_of_run && is_before() && is_next();
+        (is_lost || is_interrupted).then_some(sync)
+    }
+
     /// Whether a step ends between the launches of the work before and after the gap; for steps found on the
     /// device, in the gap.
     fn is_step_boundary(&self, scene: &Scene, call: SliceId) -> bool {
@@ -375,11 +467,11 @@ impl<'a> Causes<'a> {
 }
 
 /// The median time from one of these launches to the next.
-fn usual_interval(mut launches: [TimeNs; LAUNCH_BOUND_RUN as usize]) -> DurNs {
+fn usual_interval(mut launches: Launches) -> DurNs {
     launches.sort_unstable();
     let mut intervals: [DurNs; LAUNCH_BOUND_RUN as usize - 1] = std::array::from_fn(|i| launches[i + 1] - launches[i]);
     intervals.sort_unstable();
-    intervals[intervals.len() / 2]
+    median::of_sorted(&intervals).copied().unwrap_or_default()
 }
 
 /// Whether most of a gap is time that the speed of launches does not explain, such as loading data.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use self::causes::{Causes, LAUNCH_BOUND_RUN, Scene, Stretch};
+use self::causes::{Causes, LAUNCH_BOUND_RUN, Launches, Scene, Stretch};
 pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
@@ -28,7 +28,7 @@ use self::overlay::Overheads;
 pub use self::overlay::is_inferred;
 use self::place::backward_threads;
 pub use self::place::{Near, Place, nearby, place, place_of_call};
-pub use self::roles::launches_work;
+pub use self::roles::{allocates_memory, frees_memory, launches_work};
 use self::theta::{Usual, usual};
 use self::waits::Waits;
 use self::work::{in_order, loading_launches};
@@ -327,8 +327,8 @@ impl Sweep<'_> {
         let mut on_stream: Vec<Option<SliceId>> = vec![None; self.trace.tracks.len()];
         // The work that ends last of all so far, with its launch.
         let mut last: Option<(SliceId, Option<SliceId>)> = None;
-        let (mut last_graph, mut run) = (None, 0_u32);
-        let mut recent = [0; LAUNCH_BOUND_RUN as usize];
+        let (mut last_graph, mut late_run, mut ahead_at) = (None, 0_u32, TimeNs::MIN);
+        let (mut launches, mut oldest): (Launches, _) = ([TimeNs::MIN; LAUNCH_BOUND_RUN as usize], 0);
         let mut stretch = Stretch { start: TimeNs::MIN, idle_since: TimeNs::MIN, is_copying: true };
         let mut segments = Vec::new();
         for ((work, stream), n) in in_order(self.trace, self.ledger.process).zip(1_u32..) {
@@ -351,7 +351,9 @@ impl Sweep<'_> {
                     before_on_stream,
                     last_graph,
                     stretch,
-                    launch_bound_run: (run >= LAUNCH_BOUND_RUN).then_some(recent),
+                    launches,
+                    late_run,
+                    ahead_at,
                 };
                 self.add(&scene, &mut segments);
                 stretch = Stretch { start: time.start, idle_since: scene.gap.start, is_copying: true };
@@ -364,8 +366,9 @@ impl Sweep<'_> {
                     last_graph = Some(call);
                 } else {
                     let is_late = time.start - slices.end[call.idx()] < self.usual.latency;
-                    run = if is_late { run + 1 } else { 0 };
-                    recent[(run % LAUNCH_BOUND_RUN) as usize] = slices.ts[call.idx()];
+                    (late_run, ahead_at) = if is_late { (late_run + 1, ahead_at) } else { (0, time.start) };
+                    launches[oldest] = slices.ts[call.idx()];
+                    oldest = (oldest + 1) % launches.len();
                 }
             }
             if last.is_none_or(|last| slices.end[last.0.idx()] <= time.end) {

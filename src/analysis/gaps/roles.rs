@@ -135,6 +135,17 @@ pub fn role_of(kind: SliceKind, name: &str) -> Role {
     }
 }
 
+/// Whether a slice is a call that frees memory, and waits for the device before it does.
+pub fn frees_memory(trace: &Trace, call: SliceId) -> bool {
+    role_of(trace.slices.kind[call.idx()], trace.slice_name(call)) == Role::Free
+}
+
+/// Whether a slice is a call that allocates memory.
+pub fn allocates_memory(trace: &Trace, call: SliceId) -> bool {
+    let is_allocator = role_of(trace.slices.kind[call.idx()], trace.slice_name(call)) == Role::Allocator;
+    is_allocator && trace.slice_name(call).contains("lloc")
+}
+
 /// Whether a call of this name starts work of a device each time.
 pub fn launches_work(call: &str) -> bool {
     matches!(of_call(call), Role::Launch) && call.contains("Launch") || call.contains("GraphLaunch")

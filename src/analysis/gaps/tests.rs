@@ -8,6 +8,7 @@ use crate::analysis::steps::StepSource;
 use crate::model::{CopyKind, MemoryCopy, SliceFacts, SliceKind, SyncKind, Synchronization, TraceBuilder};
 
 mod copies;
+mod refill;
 mod silence;
 
 const CALL: SliceKind = SliceKind::Runtime;

@@ -1,13 +1,21 @@
 //! Idle time of a device by what would have to change.
 
+use std::borrow::Cow;
+
 use hashbrown::HashMap;
 
 use super::Rule;
+use super::room::Room;
 use super::run_facts::CompiledCode;
+use super::sites::Sites;
+use crate::analysis::frame::without_address;
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, is_inferred, place_of_call};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, frees_memory, is_inferred};
 use crate::analysis::steps::{Steps, is_step_name};
 use crate::model::{CopyKind, DurNs, SliceId, StringId, TimeRange, Trace};
+
+/// Parts of gaps from this length on are looked at one by one, in nanoseconds.
+const LONG_PART: DurNs = 100_000;
 
 /// Why a device waits. Each part of each gap has one cause, so that no time counts twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -103,18 +111,6 @@ impl Cause {
     }
 }
 
-/// A synchronization in the program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SyncSite {
-    pub call: String,
-    /// The operator that called it, and the innermost frame of the user's program; empty if unknown.
-    pub operator: String,
-    pub frame: String,
-}
-
-/// The names of a [`SyncSite`].
-type Site<'a> = (&'a str, &'a str, &'a str);
-
 /// The idle time of one cause within a window.
 #[derive(Clone, Debug, Default)]
 pub struct Account<'a> {
@@ -127,8 +123,10 @@ pub struct Account<'a> {
     pub longest: Option<(TimeRange, DurNs)>,
     /// Time by the name of the host slice that explains it, in gaps that are not micro gaps.
     names: HashMap<StringId, DurNs>,
-    /// For [`Cause::Synchronization`]: the same by where the host synchronized.
-    sites: HashMap<Site<'a>, DurNs>,
+    /// The same by where in the program, where it was a call that waits, copies or allocates.
+    pub sites: Sites<'a>,
+    /// Of [`Cause::Host`]: long parts of gaps, by the host slice.
+    pub long_parts: Vec<(SliceId, DurNs)>,
     pub shares: Shares,
 }
 
@@ -145,6 +143,8 @@ pub struct Shares {
     /// The host copied to the device, or from it, or waited for such a copy.
     pub to_device_ns: DurNs,
     pub from_device_ns: DurNs,
+    /// The caching allocator made room for a request; see `super::room`.
+    pub room_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
     pub collective_ns: DurNs,
 }
@@ -156,6 +156,7 @@ impl Shares {
         self.unlaunched_ns += other.unlaunched_ns;
         self.to_device_ns += other.to_device_ns;
         self.from_device_ns += other.from_device_ns;
+        self.room_ns += other.room_ns;
         self.collective_ns += other.collective_ns;
     }
 
@@ -170,32 +171,20 @@ impl Shares {
 }
 
 impl<'a> Account<'a> {
-    /// The synchronizations with most time, at most `n`; none if together they have less than half of it.
-    pub fn sites(&self, n: usize) -> Vec<SyncSite> {
-        let mut sites: Vec<(DurNs, Site<'a>)> = self.sites.iter().map(|(&site, &ns)| (ns, site)).collect();
-        sites.sort_unstable_by_key(|&(ns, site)| (std::cmp::Reverse(ns), site));
-        sites.truncate(n);
-        if 2 * sites.iter().map(|(ns, _)| ns).sum::<DurNs>() < self.total_ns {
-            return Vec::new();
-        }
-        let named = |(_, (call, operator, frame)): (DurNs, Site<'a>)| {
-            let [call, operator, frame] = [call, operator, frame].map(str::to_owned);
-            SyncSite { call, operator, frame }
-        };
-        sites.into_iter().map(named).collect()
-    }
-
     /// The names with most time, at most `n`; none if the names together have less than half of it.
     pub fn names(&self, trace: &Trace, n: usize) -> Vec<String> {
-        let mut names: Vec<(DurNs, &str)> =
-            self.names.iter().map(|(&name, &ns)| (ns, trace.strings.get(name))).collect();
+        let mut by_name: HashMap<Cow<'_, str>, DurNs> = HashMap::new();
+        for (&name, ns) in &self.names {
+            *by_name.entry(without_address(trace.strings.get(name))).or_default() += ns;
+        }
+        let mut names: Vec<(DurNs, Cow<'_, str>)> = by_name.into_iter().map(|(name, ns)| (ns, name)).collect();
         names.retain(|(_, name)| !is_step_name(name) || name.starts_with("enumerate(DataLoader)"));
-        names.sort_unstable_by(|a, b| (b.0, a.1).cmp(&(a.0, b.1)));
+        names.sort_unstable_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
         names.truncate(n);
         if 2 * names.iter().map(|(ns, _)| ns).sum::<DurNs>() < self.total_ns {
             return Vec::new();
         }
-        names.into_iter().map(|(_, name)| name.to_owned()).collect()
+        names.into_iter().map(|(_, name)| name.into_owned()).collect()
     }
 }
 
@@ -213,6 +202,7 @@ pub fn accounts<'a>(
     is_small_collective: &dyn Fn(SliceId) -> bool,
 ) -> Vec<Account<'a>> {
     let mut all = vec![Account::default(); Cause::N];
+    let mut room = Room::new(trace);
     for index in ledger.within(window) {
         let gap = ledger.gap(index);
         let is_macro = gap.time.dur() >= ledger.theta_ns;
@@ -220,7 +210,7 @@ pub fn accounts<'a>(
         for part in ledger.parts(index) {
             let Some(time) = part.time.intersect(window) else { continue };
             let is_between = gap.trigger == Some(Trigger::StepBoundary) && is_between_steps(&part);
-            let cause = Cause::of(part.class, gap.trigger, is_between);
+            let cause = cause_of(trace, &gap, &part, is_between);
             own[cause as usize] += time.dur();
             let account = &mut all[cause as usize];
             let is_saved = is_recoverable(part.class, gap.trigger);
@@ -237,20 +227,29 @@ pub fn accounts<'a>(
                 if matches!(cause, Cause::Synchronization | Cause::Copy) {
                     shares.add_copy(copy_of(trace, &gap, &part), time.dur());
                 }
+                let call = part.slice.filter(|_| part.class == GapClass::Allocator).or(gap.trigger_slice);
+                if cause == Cause::Allocator && call.is_some_and(|call| room.is_made_around(call)) {
+                    shares.room_ns = time.dur();
+                }
                 account.shares.add(&shares);
             }
             let is_of_collective = is_saved && matches!(cause, Cause::LaunchBound | Cause::Collective);
             if is_of_collective && is_small_collective(gap.ended_by) {
                 account.shares.collective_ns += time.dur();
             }
-            // The synchronization that emptied the queue, not what the host did after it.
-            let synced = gap.trigger_slice.filter(|_| cause == Cause::Synchronization);
+            // The call that emptied the queue, not what the host did after it.
+            let is_after =
+                cause == Cause::Synchronization || cause == Cause::Allocator && part.class != GapClass::Allocator;
+            let synced = gap.trigger_slice.filter(|_| is_after);
             // The launch of work that waits in a queue for no known reason is no reason.
             let is_named = is_macro && part.class != GapClass::Queued;
             if let Some(slice) = synced.or(part.slice).filter(|_| is_named) {
                 *account.names.entry(trace.slices.name[slice.idx()]).or_default() += time.dur();
-                if cause == Cause::Synchronization {
-                    *account.sites.entry(site(trace, slice)).or_default() += time.dur();
+                if matches!(cause, Cause::Synchronization | Cause::Copy | Cause::Allocator) {
+                    account.sites.add(trace, slice, time.dur());
+                }
+                if cause == Cause::Host && time.dur() >= LONG_PART {
+                    account.long_parts.push((slice, time.dur()));
                 }
             }
         }
@@ -261,6 +260,18 @@ pub fn accounts<'a>(
     all
 }
 
+/// The cause of a part of a gap. A call that frees memory waits for the device before it does: what the host does next is
+/// the allocator's, as is the time of the call. So the caching allocator's attempt to make room is one cause: it fails to
+/// allocate, frees what it keeps, and asks again.
+///
+/// * `is_between_steps`: see [`Cause::of`].
+pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool) -> Cause {
+    let cause = Cause::of(part.class, gap.trigger, is_between_steps);
+    let frees = || gap.trigger_slice.is_some_and(|call| frees_memory(trace, call));
+    let is_its = cause == Cause::Synchronization && part.class != GapClass::Sync && frees();
+    if is_its { Cause::Allocator } else { cause }
+}
+
 /// The direction of the copy that a part of a gap is about: that which its call or the synchronization started, else the
 /// one before or after the gap.
 fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> CopyKind {
@@ -269,13 +280,6 @@ fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> CopyKind {
     let launched = calls.flat_map(|call| trace.launched_by(call)).find_map(kind);
     let kind = launched.or_else(|| [gap.after, gap.ended_by].into_iter().find_map(kind));
     kind.unwrap_or(CopyKind::Unknown)
-}
-
-/// Where the host synchronized.
-fn site(trace: &Trace, sync: SliceId) -> Site<'_> {
-    let place = place_of_call(trace, sync);
-    let operator = place.operator.filter(|&operator| operator != sync);
-    (trace.slice_name(sync), operator.map_or("", |slice| trace.slice_name(slice)), place.frame.unwrap_or_default())
 }
 
 /// Whether the host is outside of all steps during most of a part.

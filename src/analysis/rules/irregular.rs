@@ -3,6 +3,7 @@
 use super::{Basis, Device, Hit, Rule};
 use crate::analysis::breakdown::{Breakdown, breakdown};
 use crate::analysis::gaps::{GapClass, Ledger};
+use crate::analysis::median;
 use crate::analysis::steps::Boundaries;
 use crate::model::{DurNs, TimeRange};
 
@@ -45,8 +46,7 @@ impl Device<'_, '_> {
         let all: Vec<TimeRange> = device.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
         let mut sorted = self.window.steps.clone();
         sorted.sort_by_key(|step| step.dur());
-        // Of an even number the shorter of the middle two: it is the longer steps that need an explanation.
-        let median = sorted[(sorted.len() - 1) / 2];
+        let Some(&median) = median::of_sorted(&sorted) else { return };
         let ratio = |step: &TimeRange| {
             let [a, b] = [step.dur().max(1), median.dur().max(1)];
             a.max(b) as f64 / a.min(b) as f64

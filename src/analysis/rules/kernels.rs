@@ -6,6 +6,7 @@ use super::kernel_kind::KernelKind;
 use super::{Thresholds, is_generated};
 use crate::analysis::collectives::CollectiveKernels;
 use crate::analysis::kernels::short;
+use crate::analysis::tensor_cores::{is_narrow, uses_tensor_cores};
 use crate::model::{DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 
 /// A kernel with much of the time.
@@ -42,6 +43,19 @@ pub struct KernelStats {
     pub largest: Option<Dominant>,
     /// Time by [`KernelKind`].
     pub kinds: [DurNs; KernelKind::N],
+    /// Of the time of matrix products and convolutions.
+    pub matmul: MatmulTime,
+}
+
+/// Time of matrix products and convolutions by what their names say of their precision; the rest is unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MatmulTime {
+    /// In fp32 without tensor cores.
+    pub fp32_ns: DurNs,
+    /// With tensor cores.
+    pub tensor_ns: DurNs,
+    /// Of that, with inputs of at most 16 bits.
+    pub narrow_ns: DurNs,
 }
 
 /// Kernels that have something in common.
@@ -108,11 +122,14 @@ impl KernelStats {
             sums.entry(slices.name[i]).or_default().add(&one);
         }
         let mut by_name: HashMap<String, Sums> = HashMap::new();
-        let mut fp32 = Group::default();
+        let (mut fp32, mut matmul) = (Group::default(), MatmulTime::default());
         for (name, of_name) in sums {
             let full = trace.strings.get(name);
             if is_fp32_matmul(full) {
                 fp32.add(product_name(full), &of_name);
+            } else if KernelKind::of(full) == KernelKind::Matmul && uses_tensor_cores(full) == Some(true) {
+                matmul.tensor_ns += of_name.total_ns;
+                matmul.narrow_ns += if is_narrow(full) { of_name.total_ns } else { 0 };
             }
             by_name.entry(short(trace, name)).or_default().add(&of_name);
         }
@@ -126,6 +143,7 @@ impl KernelStats {
         let is_slow = |sums: &Sums| sums.total_ns > thresholds.slow_kernel_ns.saturating_mul(sums.count as i64);
         let slow: Vec<&(String, Sums)> = sums.iter().filter(|(_, sums)| is_slow(sums)).collect();
         fp32.names.sort_unstable_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
+        matmul.fp32_ns = fp32.total_ns;
         let (mut kinds, mut elementwise) = ([0; KernelKind::N], Group::default());
         for (name, of_name) in &sums {
             let kind = KernelKind::of(name);
@@ -137,6 +155,7 @@ impl KernelStats {
         let mut out = Self {
             fp32,
             elementwise,
+            matmul,
             largest: sums.first().map(dominant),
             kinds,
             tiny_generated: sums.iter().filter(|(name, _)| is_generated(name)).map(|(_, sums)| sums.tiny).sum(),

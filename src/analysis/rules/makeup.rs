@@ -1,6 +1,6 @@
 //! What a device spends its time on, whether or not anything is wrong with it.
 
-use super::kernels::{Dominant, KernelStats};
+use super::kernels::{Dominant, KernelStats, MatmulTime};
 use super::{Cause, KernelKind, Window};
 use crate::analysis::breakdown::Breakdown;
 use crate::model::DurNs;
@@ -39,6 +39,7 @@ pub struct Makeup {
     pub kernel: Option<Dominant>,
     /// Kernel time by [`KernelKind`].
     pub kinds: [DurNs; KernelKind::N],
+    pub matmul: MatmulTime,
     /// Idle time by [`Cause`], those that have any, the largest first.
     pub causes: Vec<(Cause, DurNs)>,
 }
@@ -48,8 +49,8 @@ impl Makeup {
     pub(super) fn new(window: &Window, parts: Breakdown, kernels: KernelStats, idle: &[DurNs; Cause::N]) -> Self {
         let mut causes: Vec<(Cause, DurNs)> = Cause::ALL.into_iter().zip(*idle).filter(|cause| cause.1 > 0).collect();
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.1));
-        let KernelStats { total_ns: kernel_ns, largest: kernel, kinds, .. } = kernels;
-        Self { device: window.device, parts, kernel_ns, kernel, kinds, causes }
+        let KernelStats { total_ns: kernel_ns, largest: kernel, kinds, matmul, .. } = kernels;
+        Self { device: window.device, parts, kernel_ns, kernel, kinds, matmul, causes }
     }
 
     /// All of the judged time.

@@ -7,41 +7,51 @@
 
 mod account;
 mod collectives;
+mod copies;
+mod hit;
 mod irregular;
 mod kernel_kind;
 mod kernels;
 mod makeup;
 mod missing;
+mod new_shapes;
 mod recording;
 mod recurring;
+mod room;
 mod rule;
 mod run_facts;
+mod sites;
 mod thresholds;
 mod window;
 
 use self::account::{Account, accounts, is_between};
-pub use self::account::{Cause, Shares, SyncSite};
+pub use self::account::{Cause, Shares};
 pub use self::collectives::{SmallCollectives, Transfers};
+use self::hit::hit;
+pub use self::hit::{Check, Hit};
 pub use self::irregular::{Irregular, Part};
 pub use self::kernel_kind::KernelKind;
-pub use self::kernels::{Dominant, Group, KernelStats, is_fp32_matmul};
+pub use self::kernels::{Dominant, Group, KernelStats, MatmulTime, is_fp32_matmul};
 pub use self::makeup::{Bound, Makeup};
 pub use self::missing::{Missing, NoWork};
+pub use self::new_shapes::NewShapes;
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
 use self::run_facts::CompiledCode;
 pub use self::run_facts::{RunFacts, Vendor, is_generated};
+pub use self::sites::CallSite;
 pub use self::thresholds::{Kind, Level, Levels, Threshold, Thresholds};
 pub use self::window::{Basis, Window};
 use super::breakdown::{Breakdown, Overlap, breakdown, overlap};
 use super::busy::DeviceBusy;
 use super::gaps::clusters::Clusters;
 use super::gaps::{GapPart, Ledger};
+use super::median;
 use super::memory::leaks::capacity;
 use super::phases::{Phase, Phases};
 use super::steps::{StepSource, Steps};
 use crate::model::memory::highest;
-use crate::model::{CopyKind, DurNs, Severity, SliceKind, TimeRange, Trace};
+use crate::model::{DurNs, Severity, SliceKind, TimeRange, Trace};
 
 /// A device with less work than this many kernels, copies and graphs is not judged: a fragment of a recording.
 const MIN_WORK: u64 = 5;
@@ -49,64 +59,6 @@ const MIN_WORK: u64 = 5;
 const MIN_TINY: u64 = 100;
 /// Fewer small collectives a step, or without steps in all, are not called many.
 const MIN_COLLECTIVES: u64 = 20;
-
-/// What a rule measured that is beyond its threshold.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
-    pub rule: Rule,
-    pub severity: Severity,
-    /// Index of the device; `None` for a recording without any.
-    pub device: Option<u32>,
-    /// A share or a ratio; see [`Thresholds`].
-    pub measured: f64,
-    /// The level of the rule that it reaches.
-    pub threshold: f64,
-    /// The time, or for memory the bytes, that was measured.
-    pub amount: i64,
-    /// What it is a share of, in the same unit.
-    pub of: i64,
-    /// Gaps, kernels or copies.
-    pub count: u64,
-    /// Steps in the window; 0 if unknown.
-    pub n_steps: usize,
-    /// Why this time was judged.
-    pub basis: Basis,
-    /// The place that shows it best, in trace time.
-    pub range: Option<TimeRange>,
-    /// Calls, operators or kernels with most of it.
-    pub names: Vec<String>,
-    /// Of a hit about synchronizations: those with most of it.
-    pub sync_sites: Vec<SyncSite>,
-    /// What ending the cause would gain this device at most; `None` without steps, or where that cannot be told.
-    pub ceiling_ns_per_step: Option<DurNs>,
-    /// The gap that comes back with most of it, if one does.
-    pub recurring: Option<Recurring>,
-    /// Of a hit about loading data: its time on the host, and the busy time of the device, in the median step.
-    pub data_time: Option<(DurNs, DurNs)>,
-    /// What its time consists of.
-    pub shares: Shares,
-    /// Of a hit about communication: idle time in calls of collectives, which is not in the measured value.
-    pub collective_calls_ns: DurNs,
-    /// Of a hit about communication: time with any, computing meanwhile or not, in the steps.
-    pub communication_ns: DurNs,
-    pub transfers: Transfers,
-    pub small_collectives: SmallCollectives,
-    /// Of a hit about the recording itself.
-    pub missing: Missing,
-    pub no_work: NoWork,
-    /// Of a hit about steps that differ.
-    pub irregular: Option<Irregular>,
-}
-
-/// The result of one rule on one device.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Check {
-    pub rule: Rule,
-    pub device: Option<u32>,
-    pub measured: f64,
-    /// As of [`Hit::ceiling_ns_per_step`].
-    pub ceiling_ns_per_step: Option<DurNs>,
-}
 
 /// The result of all rules on a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -204,36 +156,6 @@ impl Out<'_> {
     }
 }
 
-/// A measurement before it is judged.
-fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
-    Hit {
-        rule,
-        severity: Severity::Note,
-        device,
-        measured: if of > 0 { amount as f64 / of as f64 } else { 0.0 },
-        threshold: 0.0,
-        amount,
-        of,
-        count: 0,
-        n_steps: 0,
-        basis: Basis::All,
-        range: None,
-        names: Vec::new(),
-        sync_sites: Vec::new(),
-        ceiling_ns_per_step: None,
-        recurring: None,
-        data_time: None,
-        shares: Shares::default(),
-        collective_calls_ns: 0,
-        communication_ns: 0,
-        transfers: Transfers::default(),
-        small_collectives: SmallCollectives::default(),
-        missing: Missing::default(),
-        no_work: NoWork::default(),
-        irregular: None,
-    }
-}
-
 /// The rules of one device.
 struct Device<'a, 'b> {
     of: &'a Measured<'a>,
@@ -242,7 +164,7 @@ struct Device<'a, 'b> {
     window: &'a Window,
 }
 
-impl Device<'_, '_> {
+impl<'a> Device<'a, '_> {
     /// A measurement of the window.
     fn hit(&self, rule: Rule, amount: i64) -> Hit {
         self.hit_in(rule, amount, self.window.time.dur())
@@ -261,7 +183,7 @@ impl Device<'_, '_> {
         let (small, all_small) = SmallCollectives::of(trace, self.busy, window);
         let compiled = self.of.run.is_compiled.then(|| CompiledCode::new(trace));
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
-        let accounts = accounts(trace, ledger, window, &is_between, compiled, &|work| all_small.contains(&work));
+        let mut accounts = accounts(trace, ledger, window, &is_between, compiled, &|work| all_small.contains(&work));
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });
         self.small_collectives(small, &accounts);
@@ -276,6 +198,10 @@ impl Device<'_, '_> {
             let steps = self.window.steps.iter();
             hit.communication_ns = steps.map(|&step| overlap(self.busy, step).comm_ns).sum();
             hit.transfers = Transfers::of(trace, self.busy, window);
+        }
+        self.exposed_copies_of_places(std::mem::take(&mut accounts[Cause::Copy as usize].sites));
+        if let Some(hit) = self.out.hit_of(Rule::HostBound, self.window.device) {
+            hit.new_shapes = NewShapes::of(trace, &accounts[Cause::Host as usize].long_parts);
         }
         self.pageable_copies();
         self.data_time();
@@ -341,7 +267,7 @@ impl Device<'_, '_> {
             count: account.gaps + spans.count() as u64,
             range: account.longest.max_by_length(longest),
             names: account.names(self.of.trace, 3),
-            sync_sites: account.sites(2),
+            sites: account.sites.top(2, account.total_ns),
             ceiling_ns_per_step: per_step.filter(|&ns| ns > 0),
             shares,
             ..self.hit(rule, account.total_ns + exposed_ns)
@@ -358,65 +284,6 @@ impl Device<'_, '_> {
         self.window.steps.iter().map(gain).sum()
     }
 
-    /// Adds the copies of the window by direction.
-    fn add_copies(&self, shares: &mut Shares) {
-        let (trace, slices) = (self.of.trace, &self.of.trace.slices);
-        for (id, copy) in trace.facts.copies.iter() {
-            let is_own = trace.track(slices.track_of(id)).process == self.busy.process;
-            if let Some(time) = slices.time(id).intersect(self.window.time).filter(|_| is_own) {
-                shares.add_copy(copy.kind, time.dur());
-            }
-        }
-    }
-
-    /// Large copies from or to pageable memory: they are staged, and the host waits for them. Of the start-up, which is not
-    /// judged, they are a note if they take much of the recording: loading of weights, most often.
-    fn pageable_copies(&mut self) {
-        let (judged, whole) = (self.window.time, self.window.whole);
-        let Some(found) = self.pageable_copies_in(judged) else { return };
-        let is_found = found.count > 0;
-        self.out.check(found);
-        let before = TimeRange { start: whole.start, end: judged.start.max(whole.start) };
-        let Some(found) = self.pageable_copies_in(before).filter(|_| !is_found && self.window.basis != Basis::Range)
-        else {
-            return;
-        };
-        let threshold = self.out.thresholds.pageable.warn.unwrap_or(1.0);
-        let measured = found.amount as f64 / whole.dur().max(1) as f64;
-        if found.count > 0 && measured >= threshold {
-            let of = whole.dur();
-            let basis = Basis::StartUp;
-            self.out.verdicts.hits.push(Hit { of, measured, threshold, basis, n_steps: 0, ..found });
-        }
-    }
-
-    /// Those that begin in `time`, as a share of the window; `None` if nothing says which copies are pageable.
-    fn pageable_copies_in(&self, time: TimeRange) -> Option<Hit> {
-        let (trace, slices) = (self.of.trace, &self.of.trace.slices);
-        let (mut is_known, mut found) = (false, self.hit(Rule::PageableCopies, 0));
-        let mut longest = 0;
-        for (id, copy) in trace.facts.copies.iter() {
-            let is_own = || trace.track(slices.track_of(id)).process == self.busy.process;
-            let is_host = matches!(copy.kind, CopyKind::HtoD | CopyKind::DtoH);
-            let Some(is_pageable) = copy.is_pageable.filter(|_| is_host && is_own()) else { continue };
-            is_known = true;
-            let span = slices.time(id);
-            let is_large = copy.bytes.is_some_and(|bytes| bytes > self.out.thresholds.pageable_bytes);
-            if is_pageable && is_large && time.contains(span.start) {
-                found.count += 1;
-                found.amount += span.dur();
-                found.shares.add_copy(copy.kind, span.dur());
-                if span.dur() > longest {
-                    longest = span.dur();
-                    found.range = Some(span);
-                    found.names = vec![trace.slice_name(id).to_owned()];
-                }
-            }
-        }
-        found.measured = found.amount as f64 / found.of.max(1) as f64;
-        is_known.then_some(found)
-    }
-
     /// Time that the host loads data beside the busy time of the device, in the median step.
     fn data_time(&mut self) {
         let of_step = |(&host, &step): (&TimeRange, &TimeRange)| {
@@ -429,7 +296,7 @@ impl Device<'_, '_> {
             return;
         }
         steps.sort_by(|a, b| (a.0 as f64 / a.1 as f64).total_cmp(&(b.0 as f64 / b.1 as f64)));
-        let (data, busy, step) = steps[steps.len() / 2];
+        let Some(&(data, busy, step)) = median::of_sorted(&steps) else { return };
         let found = Hit { range: Some(step), count: steps.len() as u64, ..self.hit_in(Rule::DataTime, data, busy) };
         self.out.check(found);
         let device = self.window.device;

@@ -1,6 +1,6 @@
 //! The gap that comes back with most of a device's time.
 
-use super::account::Cause;
+use super::account::{Cause, cause_of};
 use super::{Device, Hit, Rule};
 use crate::analysis::gaps::Ledger;
 use crate::analysis::gaps::ceiling::is_recoverable;
@@ -72,7 +72,7 @@ impl Device<'_, '_> {
             let gap = ledger.gap(index as usize);
             for part in ledger.parts(index as usize) {
                 let Some(time) = part.time.intersect(self.window.time) else { continue };
-                let cause = Cause::of(part.class, gap.trigger, self.of.is_between_steps(&part)) as usize;
+                let cause = cause_of(self.of.trace, &gap, &part, self.of.is_between_steps(&part)) as usize;
                 all[cause] += time.dur();
                 recoverable[cause] += if is_recoverable(part.class, gap.trigger) { time.dur() } else { 0 };
             }

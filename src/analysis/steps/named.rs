@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 
 use super::{Scope, StepSource, Steps};
+use crate::analysis::median;
 use crate::model::time::{length, partition_near, unite};
 use crate::model::{Row, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
@@ -333,7 +334,8 @@ fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
     // The last call of a loader ends the loop and brings no batch.
     let mut durs: Vec<i64> = anchors.iter().map(|time| time.dur()).collect();
     durs.sort_unstable();
-    let brings_none = |time: &TimeRange| time.dur() < durs[durs.len() / 2] / 100;
+    let usual = median::of_sorted(&durs).copied().unwrap_or_default();
+    let brings_none = |time: &TimeRange| time.dur() < usual / 100;
     let is_loader = prefix == "enumerate(DataLoader)#";
     if is_loader && anchors.len() > MIN_ANCHORS && anchors.last().is_some_and(brings_none) {
         anchors.pop();

@@ -124,7 +124,7 @@ fn time_without_a_record_counts_for_the_event_that_made_it_possible() {
     let hit = of(&verdicts, Rule::Synchronization).unwrap();
     let site = ["cudaStreamSynchronize", "aten::item", "train.py(7): main"].map(str::to_owned);
     let [call, operator, frame] = site;
-    assert_eq!(hit.sync_sites, [SyncSite { call, operator, frame }]);
+    assert_eq!(hit.sites, [CallSite { call, operator, frame }]);
     assert!(of(&verdicts, Rule::Unexplained).is_none());
     // Just in time, without operators.
     const PERIOD: TimeNs = STEP / 20;

@@ -1,0 +1,107 @@
+//! Copies between host and device: those that nothing hides, and those of pageable memory.
+
+use super::sites::Sites;
+use super::{Basis, Device, Hit, Rule, Shares};
+use crate::model::{CopyKind, TimeRange};
+
+impl<'a> Device<'a, '_> {
+    /// Adds the copies of the window by direction.
+    pub(super) fn add_copies(&self, shares: &mut Shares) {
+        let (trace, slices) = (self.of.trace, &self.of.trace.slices);
+        for (id, copy) in trace.facts.copies.iter() {
+            let is_own = trace.track(slices.track_of(id)).process == self.busy.process;
+            if let Some(time) = slices.time(id).intersect(self.window.time).filter(|_| is_own) {
+                shares.add_copy(copy.kind, time.dur());
+            }
+        }
+    }
+
+    /// Large copies from or to pageable memory: they are staged, and the host waits for them. Of the start-up, which is not
+    /// judged, they are a note if they take much of the recording: loading of weights, most often.
+    pub(super) fn pageable_copies(&mut self) {
+        let (judged, whole) = (self.window.time, self.window.whole);
+        let Some(found) = self.pageable_copies_in(judged) else { return };
+        let is_found = found.count > 0;
+        self.out.check(found);
+        let sites = self.has(Rule::PageableCopies).then(|| self.copy_sites(judged, true));
+        if let Some((hit, sites)) = self.out.hit_of(Rule::PageableCopies, self.window.device).zip(sites) {
+            hit.sites = sites.top(2, sites.total_ns());
+        }
+        let before = TimeRange { start: whole.start, end: judged.start.max(whole.start) };
+        let Some(found) = self.pageable_copies_in(before).filter(|_| !is_found && self.window.basis != Basis::Range)
+        else {
+            return;
+        };
+        let threshold = self.out.thresholds.pageable.warn.unwrap_or(1.0);
+        let measured = found.amount as f64 / whole.dur().max(1) as f64;
+        if found.count > 0 && measured >= threshold {
+            let of = whole.dur();
+            let basis = Basis::StartUp;
+            self.out.verdicts.hits.push(Hit { of, measured, threshold, basis, n_steps: 0, ..found });
+        }
+    }
+
+    /// Those that begin in `time`, as a share of the window; `None` if nothing says which copies are pageable.
+    fn pageable_copies_in(&self, time: TimeRange) -> Option<Hit> {
+        let (trace, slices) = (self.of.trace, &self.of.trace.slices);
+        let (mut is_known, mut found) = (false, self.hit(Rule::PageableCopies, 0));
+        let mut longest = 0;
+        for (id, copy) in trace.facts.copies.iter() {
+            let is_own = || trace.track(slices.track_of(id)).process == self.busy.process;
+            let is_host = matches!(copy.kind, CopyKind::HtoD | CopyKind::DtoH);
+            let Some(is_pageable) = copy.is_pageable.filter(|_| is_host && is_own()) else { continue };
+            is_known = true;
+            let span = slices.time(id);
+            let is_large = copy.bytes.is_some_and(|bytes| bytes > self.out.thresholds.pageable_bytes);
+            if is_pageable && is_large && time.contains(span.start) {
+                found.count += 1;
+                found.amount += span.dur();
+                found.shares.add_copy(copy.kind, span.dur());
+                if span.dur() > longest {
+                    longest = span.dur();
+                    found.range = Some(span);
+                    found.names = vec![trace.slice_name(id).to_owned()];
+                }
+            }
+        }
+        found.measured = found.amount as f64 / found.of.max(1) as f64;
+        is_known.then_some(found)
+    }
+
+    /// Where in the program a hit about exposed copies copies: the idle time in calls that copy, and the copies.
+    pub(super) fn exposed_copies_of_places(&mut self, mut sites: Sites<'a>) {
+        if self.has(Rule::ExposedCopies) {
+            sites.extend(self.copy_sites(self.window.time, false));
+            if let Some(hit) = self.out.hit_of(Rule::ExposedCopies, self.window.device) {
+                hit.sites = sites.top(2, sites.total_ns());
+            }
+        }
+    }
+
+    fn has(&mut self, rule: Rule) -> bool {
+        self.out.hit_of(rule, self.window.device).is_some()
+    }
+
+    /// The calls that started the copies between host and device in `time`, with the time of these copies.
+    ///
+    /// * `is_large`: only large ones from or to pageable memory.
+    fn copy_sites(&self, time: TimeRange, is_large: bool) -> Sites<'a> {
+        let (trace, slices) = (self.of.trace, &self.of.trace.slices);
+        let least = if is_large { self.out.thresholds.pageable_bytes } else { 0 };
+        let mut sites = Sites::default();
+        for (id, copy) in trace.facts.copies.iter() {
+            let is_own = || trace.track(slices.track_of(id)).process == self.busy.process;
+            let is_host = matches!(copy.kind, CopyKind::HtoD | CopyKind::DtoH);
+            let is_meant = !is_large || copy.is_pageable == Some(true) && copy.bytes.is_some_and(|bytes| bytes > least);
+            if is_host
+                && is_meant
+                && time.contains(slices.ts[id.idx()])
+                && is_own()
+                && let Some(call) = trace.launch_of(id)
+            {
+                sites.add(trace, call, slices.time(id).dur());
+            }
+        }
+        sites
+    }
+}

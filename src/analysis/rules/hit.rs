@@ -1,0 +1,97 @@
+//! What a rule measured.
+
+use super::{
+    Basis, CallSite, Irregular, Missing, NewShapes, NoWork, Recurring, Rule, Shares, SmallCollectives, Transfers,
+};
+use crate::model::{DurNs, Severity, TimeRange};
+
+/// What a rule measured that is beyond its threshold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    pub rule: Rule,
+    pub severity: Severity,
+    /// Index of the device; `None` for a recording without any.
+    pub device: Option<u32>,
+    /// A share or a ratio; see [`Thresholds`].
+    pub measured: f64,
+    /// The level of the rule that it reaches.
+    pub threshold: f64,
+    /// The time, or for memory the bytes, that was measured.
+    pub amount: i64,
+    /// What it is a share of, in the same unit.
+    pub of: i64,
+    /// Gaps, kernels or copies.
+    pub count: u64,
+    /// Steps in the window; 0 if unknown.
+    pub n_steps: usize,
+    /// Why this time was judged.
+    pub basis: Basis,
+    /// The place that shows it best, in trace time.
+    pub range: Option<TimeRange>,
+    /// Calls, operators or kernels with most of it.
+    pub names: Vec<String>,
+    /// Of a hit about calls that wait, copy or allocate: those with most of it.
+    pub sites: Vec<CallSite>,
+    /// What ending the cause would gain this device at most; `None` without steps, or where that cannot be told.
+    pub ceiling_ns_per_step: Option<DurNs>,
+    /// The gap that comes back with most of it, if one does.
+    pub recurring: Option<Recurring>,
+    /// Of a hit about loading data: its time on the host, and the busy time of the device, in the median step.
+    pub data_time: Option<(DurNs, DurNs)>,
+    /// What its time consists of.
+    pub shares: Shares,
+    /// Of a hit about work on the CPU: operators that are slow where an input shape is new to them.
+    pub new_shapes: NewShapes,
+    /// Of a hit about communication: idle time in calls of collectives, which is not in the measured value.
+    pub collective_calls_ns: DurNs,
+    /// Of a hit about communication: time with any, computing meanwhile or not, in the steps.
+    pub communication_ns: DurNs,
+    pub transfers: Transfers,
+    pub small_collectives: SmallCollectives,
+    /// Of a hit about the recording itself.
+    pub missing: Missing,
+    pub no_work: NoWork,
+    /// Of a hit about steps that differ.
+    pub irregular: Option<Irregular>,
+}
+
+/// The result of one rule on one device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Check {
+    pub rule: Rule,
+    pub device: Option<u32>,
+    pub measured: f64,
+    /// As of [`Hit::ceiling_ns_per_step`].
+    pub ceiling_ns_per_step: Option<DurNs>,
+}
+
+/// A measurement before it is judged.
+pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
+    Hit {
+        rule,
+        severity: Severity::Note,
+        device,
+        measured: if of > 0 { amount as f64 / of as f64 } else { 0.0 },
+        threshold: 0.0,
+        amount,
+        of,
+        count: 0,
+        n_steps: 0,
+        basis: Basis::All,
+        range: None,
+        names: Vec::new(),
+        sites: Vec::new(),
+        ceiling_ns_per_step: None,
+        recurring: None,
+        data_time: None,
+        shares: Shares::default(),
+        new_shapes: NewShapes::default(),
+        collective_calls_ns: 0,
+        communication_ns: 0,
+        transfers: Transfers::default(),
+        small_collectives: SmallCollectives::default(),
+        missing: Missing::default(),
+        no_work: NoWork::default(),
+        irregular: None,
+    }
+}

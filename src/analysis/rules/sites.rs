@@ -1,0 +1,55 @@
+//! Where in the program calls were made that cost time.
+
+use hashbrown::HashMap;
+
+use crate::analysis::frame::without_address;
+use crate::analysis::gaps::place_of_call;
+use crate::model::{DurNs, SliceId, Trace};
+
+/// A call in the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallSite {
+    pub call: String,
+    /// The operator that called it, and the innermost frame of the user's program; empty if unknown.
+    pub operator: String,
+    pub frame: String,
+}
+
+/// Time by the names of a [`CallSite`].
+#[derive(Clone, Debug, Default)]
+pub struct Sites<'a>(HashMap<[&'a str; 3], DurNs>);
+
+impl<'a> Sites<'a> {
+    /// Adds time of a call, or of the operator or function that made it. Cost: O(rows of the track · log n).
+    pub fn add(&mut self, trace: &'a Trace, call: SliceId, ns: DurNs) {
+        let place = place_of_call(trace, call);
+        let operator = place.operator.filter(|&operator| operator != call);
+        let operator = operator.map_or("", |slice| trace.slice_name(slice));
+        *self.0.entry([trace.slice_name(call), operator, place.frame.unwrap_or_default()]).or_default() += ns;
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        for (site, ns) in other.0 {
+            *self.0.entry(site).or_default() += ns;
+        }
+    }
+
+    pub fn total_ns(&self) -> DurNs {
+        self.0.values().sum()
+    }
+
+    /// Those with most time, at most `n`; none if together they have less than half of `total`.
+    pub fn top(&self, n: usize, total: DurNs) -> Vec<CallSite> {
+        let mut sites: Vec<(DurNs, [&str; 3])> = self.0.iter().map(|(&site, &ns)| (ns, site)).collect();
+        sites.sort_unstable_by_key(|&(ns, site)| (std::cmp::Reverse(ns), site));
+        sites.truncate(n);
+        if 2 * sites.iter().map(|(ns, _)| ns).sum::<DurNs>() < total {
+            return Vec::new();
+        }
+        let named = |(_, site): (DurNs, [&str; 3])| {
+            let [call, operator, frame] = site.map(|name| without_address(name).into_owned());
+            CallSite { call, operator, frame }
+        };
+        sites.into_iter().map(named).collect()
+    }
+}

@@ -1,0 +1,348 @@
+//! Advice about idle time, by its cause.
+
+use super::{
+    ALWAYS, AMD, BESIDE_COMPILED, COMPILED, EAGER, FROM_DEVICE, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, Line,
+    MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OTHER, TO_DEVICE, TOO_OLD, TORCH,
+    TRAINS, USUAL_SHAPES, kernels,
+};
+use crate::analysis::rules::{Basis, Rule};
+
+/// About idle time by its cause.
+pub fn lines(rule: Rule) -> &'static [Line] {
+    match rule {
+        Rule::LowUtilization => &[
+            (
+                ALWAYS,
+                "See which causes have most of the idle time: each has a finding of its own, or a share in the gaps by cause",
+            ),
+            (ALWAYS, "After a change, record the same steps again and compare the busy share"),
+        ],
+        Rule::DataLoading => &[
+            (
+                |case| case.run.is_torch && !case.run.has_workers,
+                "Load in background processes: DataLoader(num_workers=..., persistent_workers=True, prefetch_factor=...)",
+            ),
+            (
+                |case| case.run.is_torch && case.run.has_workers,
+                "The DataLoader has processes already, and they do not keep up: raise num_workers while cores are free, and \
+                 prefetch_factor where only some batches are late",
+            ),
+            (OTHER, "Load the next batch in background threads or processes while the device works on this one"),
+            (
+                ALWAYS,
+                "Move decoding and augmentation to the GPU or do them once ahead of time, and store data where reading is fast",
+            ),
+            (
+                ALWAYS,
+                "To check, run all steps on one batch kept on the device: if they get no shorter, loading is not the limit",
+            ),
+        ],
+        Rule::LaunchBound => &[
+            (EAGER, "Launch less: torch.compile, larger batches"),
+            GRAPH_BREAKS,
+            COMPILED_HOST,
+            LARGER_KERNELS,
+            (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
+            (
+                |case| NO_GRAPHS(case) && !IN_COMPILED(case),
+                "Launch what repeats as a CUDA graph: torch.cuda.graph, torch.cuda.make_graphed_callables",
+            ),
+            (GRAPHS, "CUDA graphs are launched already: bring what is still launched one by one into them"),
+            (OTHER, "Launch less: fuse kernels, give each more work, record what repeats as a CUDA graph"),
+            (ALWAYS, "To check, see whether the launch-ahead grows and the gaps between kernels shrink"),
+        ],
+        _ => waiting_lines(rule),
+    }
+}
+
+/// The same for communication and waiting for the device.
+fn waiting_lines(rule: Rule) -> &'static [Line] {
+    match rule {
+        Rule::ExposedCommunication => &[
+            (
+                TRAINS,
+                "Overlap communication with the backward pass: DDP's bucket_cap_mb, FSDP's backward_prefetch and forward_prefetch",
+            ),
+            (INFERS, "Start communication as soon as its data is there, beside the compute that remains"),
+            (
+                |case| TRAINS(case) && !NARROW(case),
+                "Communicate less often (no_sync with gradient accumulation) or less (bf16 gradients)",
+            ),
+            (
+                |case| TRAINS(case) && NARROW(case),
+                "Communicate less often (no_sync with gradient accumulation): most of it has elements of 16 bits or fewer already",
+            ),
+            (
+                ALWAYS,
+                "To check, compare the ranks: where one starts its collectives late, the others wait for it, not for the network",
+            ),
+        ],
+        Rule::CollectiveCalls => &[
+            (TORCH, "Launch collectives asynchronously (async_op=True) and wait as late as possible"),
+            (OTHER, "Launch collectives asynchronously and wait as late as possible"),
+            (ALWAYS, "Exchange sizes that do not change once, not in every step: the host must wait for them"),
+            (ALWAYS, "To check, compare the ranks: where one comes late to a collective, the others wait for it"),
+        ],
+        Rule::SmallCollectives => &[
+            (
+                TRAINS,
+                "Join them: DistributedDataParallel reduces gradients in buckets (bucket_cap_mb), or flatten tensors and reduce them in one call",
+            ),
+            (INFERS, "Join those that do not need one another's results into one call"),
+            (
+                INFERS,
+                "Where each needs the one before, as in tensor parallelism, use one-shot kernels over peer memory, and launch the step as a CUDA graph",
+            ),
+            (
+                ALWAYS,
+                "To check, the table of collectives has fewer and larger calls, and the gaps before them are gone",
+            ),
+        ],
+        Rule::Synchronization => &[
+            (
+                |case| TORCH(case) && TO_DEVICE(case),
+                "Most waits are for copies to the device: copy from pinned memory (pin_memory=True) with .to(device, non_blocking=True), or create the data there",
+            ),
+            (
+                |case| OTHER(case) && TO_DEVICE(case),
+                "Most waits are for copies to the device: copy asynchronously from pinned memory, ahead of the work that needs it",
+            ),
+            (
+                |case| TORCH(case) && !TO_DEVICE(case),
+                "Remove .item(), .cpu(), print(tensor), tensor conditions and torch.cuda.synchronize() from the step, or do them every N steps",
+            ),
+            (
+                |case| TORCH(case) && !TO_DEVICE(case),
+                "Copy results with non_blocking=True into pinned memory and read them one step later",
+            ),
+            (
+                |case| OTHER(case) && !TO_DEVICE(case),
+                "Wait for events where only an order is needed, and read results one step later from pinned memory",
+            ),
+            (TORCH, "To find the rest, run with torch.cuda.set_sync_debug_mode(\"warn\")"),
+            (OTHER, "To check, no synchronizing calls are left in the loop, see the table of calls"),
+        ],
+        _ => host_lines(rule),
+    }
+}
+
+/// Where the host is too slow, whatever shows it.
+const GRAPH_BREAKS: Line =
+    (BESIDE_COMPILED, "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out");
+const COMPILED_HOST: Line = (
+    IN_COMPILED,
+    "The time lies inside compiled code: let torch.compile launch it as CUDA graphs (mode=\"reduce-overhead\"), or write \
+     its wrapper in C++ (torch._inductor.config.cpp_wrapper = True)",
+);
+const LARGER_KERNELS: Line =
+    (TOO_OLD, "Fewer, larger kernels: larger batches, fused operators (this GPU is too old for torch.compile)");
+
+/// The same for more causes of idle time.
+fn host_lines(rule: Rule) -> &'static [Line] {
+    match rule {
+        Rule::HostBound => &[
+            (
+                NEW_SHAPES,
+                "Libraries plan, choose and load kernels anew for each input shape: pad or bucket the inputs to a few shapes, \
+                 and warm up with each of them before the steps that matter",
+            ),
+            (
+                |case| NEW_SHAPES(case) && TORCH(case),
+                "Keep torch.backends.cudnn.benchmark off while shapes vary: it adds a search to each new one",
+            ),
+            (
+                |case| NEW_SHAPES(case) && COMPILED(case),
+                "torch.compile with dynamic=True compiles once for sizes that vary",
+            ),
+            (|case| EAGER(case) && USUAL_SHAPES(case), "Many small operators: torch.compile, or larger batches"),
+            GRAPH_BREAKS,
+            COMPILED_HOST,
+            LARGER_KERNELS,
+            (
+                |case| NO_GRAPHS(case) && !IN_COMPILED(case) && USUAL_SHAPES(case),
+                "A step that launches the same work each time can be a CUDA graph, which needs no host",
+            ),
+            (
+                USUAL_SHAPES,
+                "One slow operator or function: move it off the launching thread, or to where the device has work queued",
+            ),
+            (NO_STACKS, "Record with with_stack=True to see the Python lines behind it"),
+            (ALWAYS, "To check, the gaps at these operators shrink while the rest of the step stays as it is"),
+        ],
+        Rule::ExposedCopies => &[
+            (
+                |case| TORCH(case) && NOT_FROM_DEVICE(case),
+                "Copy from pinned memory with non_blocking=True on a stream of its own, one batch ahead",
+            ),
+            (
+                |case| OTHER(case) && NOT_FROM_DEVICE(case),
+                "Copy from pinned memory asynchronously, on a stream of its own, ahead of the work that needs it",
+            ),
+            (
+                |case| TORCH(case) && NOT_FROM_DEVICE(case),
+                "Create tensors on the device in place of .to(device) inside the step",
+            ),
+            (
+                |case| TORCH(case) && FROM_DEVICE(case),
+                "Most of it is results: no .item() and .cpu() in every step, copy into pinned memory with non_blocking=True, and read one step later",
+            ),
+            (
+                |case| OTHER(case) && FROM_DEVICE(case),
+                "Most of it is results: copy them asynchronously into pinned memory, and read them one step later",
+            ),
+            (ALWAYS, "To check, the copies run beside kernels and no longer between them"),
+        ],
+        Rule::PageableCopies => &[
+            (
+                |case| case.hit.is_some_and(|hit| hit.basis == Basis::StartUp),
+                "They are before the time that is judged: no step pays for them, only the start",
+            ),
+            (
+                |case| TORCH(case) && NOT_FROM_DEVICE(case),
+                "Use DataLoader(pin_memory=True) or tensor.pin_memory(), then .to(device, non_blocking=True)",
+            ),
+            (
+                |case| TORCH(case) && FROM_DEVICE(case),
+                "Copy results into pinned memory: torch.empty(..., pin_memory=True).copy_(result, non_blocking=True)",
+            ),
+            (OTHER, "Allocate the host's side as pinned memory"),
+            (ALWAYS, "To check, the copies are no longer pageable in a new recording, and their bandwidth is higher"),
+        ],
+        _ => more_lines(rule),
+    }
+}
+
+/// The same for the rest of the causes of idle time.
+fn more_lines(rule: Rule) -> &'static [Line] {
+    match rule {
+        Rule::Allocator => &[
+            (
+                MAKES_ROOM,
+                "The caching allocator found no room for a request, gave all memory that it kept back to the device and asked \
+                 again: what it needs after that is allocated anew. Ask for less at once, or free tensors before",
+            ),
+            (
+                MAKES_ROOM,
+                "Where enough memory is free but in pieces, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins them",
+            ),
+            (
+                MAKES_ROOM,
+                "To see what holds the memory, record its history (torch.cuda.memory._record_memory_history) and look at the \
+                 peak before the request",
+            ),
+            (
+                |case| TORCH(case) && KEEPS_MEMORY(case),
+                "Let the caching allocator keep memory: no torch.cuda.empty_cache() in steps, no PYTORCH_NO_CUDA_MEMORY_CACHING, and similar shapes in each",
+            ),
+            (
+                |case| TORCH(case) && KEEPS_MEMORY(case),
+                "Where it frees and allocates again near the limit of memory, try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+            ),
+            (OTHER, "Allocate once before the loop, or from a pool that keeps its memory"),
+            (ALWAYS, "To check, cudaMalloc and cudaFree no longer occur in steps after warm-up"),
+        ],
+        Rule::ModuleLoad => &[
+            (ALWAYS, "Warm up before the steps that matter: code is loaded or compiled when it is first used"),
+            (
+                |case| case.run.is_xla,
+                "JAX compiles each function once for each shape: keep shapes alike, and keep what is compiled between runs (jax_compilation_cache_dir)",
+            ),
+            (
+                |case| case.is_just_in_time() && !case.run.is_xla,
+                "It is compiled or linked at run time: build for this GPU's architecture in place of PTX, and keep the driver's cache (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE)",
+            ),
+            // What is compiled at run time is in no module that could be loaded at the start.
+            (
+                |case| NVIDIA(case) && !case.is_just_in_time() && !case.run.is_xla,
+                "CUDA_MODULE_LOADING=EAGER loads all code at the start",
+            ),
+            (COMPILED, "Find recompilations with TORCH_LOGS=recompiles, and mark shapes that vary as dynamic"),
+            (ALWAYS, "To check, record later steps: what is loaded once does not come back"),
+        ],
+        Rule::GarbageCollection => &[
+            (ALWAYS, "Call gc.disable() or gc.freeze() after setup, and gc.collect() at the same step on all ranks"),
+            (ALWAYS, "To check, the gaps with garbage collection are gone and memory does not grow"),
+        ],
+        Rule::StepBoundary => &[
+            (
+                ALWAYS,
+                "See what the host does between steps: logging, evaluation, schedulers and checkpoints can move off the loop or run every N steps",
+            ),
+            (ALWAYS, "To check, the time from the last kernel of a step to the first of the next one shrinks"),
+        ],
+        Rule::Dependency => &[
+            (
+                ALWAYS,
+                "Look at the stream that the work waits for: start its work earlier, or remove the event between the two",
+            ),
+            (ALWAYS, "To check, both streams run at the same time"),
+        ],
+        _ => unknown_lines(rule),
+    }
+}
+
+/// The same for idle time that another recording would explain.
+fn unknown_lines(rule: Rule) -> &'static [Line] {
+    match rule {
+        Rule::Blocked => &[
+            (
+                ALWAYS,
+                "See in which call the thread is blocked: file access, locks of other threads, or too few CPU cores",
+            ),
+            (
+                |case| !case.run.is_nsys && NVIDIA(case),
+                "To check, record with nsys and --trace=cuda,nvtx,osrt --cpuctxsw=process-tree",
+            ),
+            (AMD, "To check, record with rocprof-sys-sample, which shows what all threads do"),
+            (
+                |case| case.run.is_nsys && NVIDIA(case) && !case.run.has_switches,
+                "To check, record with --cpuctxsw=process-tree as well: it shows who ran meanwhile",
+            ),
+            (
+                |case| case.run.is_nsys && case.run.has_switches,
+                "To check, see in the timeline which threads were on the CPU meanwhile",
+            ),
+        ],
+        Rule::Queued => &[
+            (
+                ALWAYS,
+                "Look for work of other processes on this device, and for streams that share a hardware queue (CUDA_DEVICE_MAX_CONNECTIONS)",
+            ),
+            (ALWAYS, "Look for a host function or a memory operation in the stream, which hold up what follows"),
+            (
+                |case| !case.run.is_nsys && !case.run.has_waits && NVIDIA(case),
+                "Waits between streams are not in this recording: experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True) shows them",
+            ),
+            (
+                |case| case.run.is_nsys && !case.run.has_waits,
+                "Waits between streams are not in this recording: nsys profile --cuda-event-trace=true shows them",
+            ),
+        ],
+        Rule::IncompleteRecording => &[
+            (
+                ALWAYS,
+                "Record again, and keep the whole file: one that was sampled or filtered does not hold what ran in its gaps",
+            ),
+            (ALWAYS, "To check, launches and their work, and the numbers of operators, are complete in the new file"),
+        ],
+        Rule::NoDeviceWork => &[
+            (
+                |case| case.run.is_nsys,
+                "Record with nsys profile --trace=cuda,nvtx, run no other profiler meanwhile, and read what nsys reports: it must know the driver's CUDA version",
+            ),
+            (
+                |case| !case.run.is_nsys && NVIDIA(case),
+                "Record with activities=[CPU, CUDA], run no other profiler meanwhile (nsys, ncu, DCGM), and look for errors of CUPTI in the program's output",
+            ),
+            (
+                |case| !case.run.is_nsys && AMD(case),
+                "Record with activities=[CPU, CUDA], run no other profiler meanwhile, and look for errors of roctracer or rocprofiler in the program's output",
+            ),
+            (ALWAYS, "To check, the timeline shows the streams of a device with kernels"),
+        ],
+        Rule::Profiler => {
+            &[(ALWAYS, "Profile fewer things at once or fewer steps, and do not trust the length of these gaps")]
+        }
+        _ => kernels::lines(rule),
+    }
+}

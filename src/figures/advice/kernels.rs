@@ -1,0 +1,136 @@
+//! Advice about kernels, steps, memory and the recording.
+
+use super::{ALWAYS, BESIDE_COMPILED, COMPILED, Case, EAGER, IN_COMPILED, Line, OTHER, TOO_OLD, TORCH, TRAINS};
+use crate::analysis::rules::{KernelKind, Rule, is_fp32_matmul};
+
+/// About kernels.
+pub fn lines(rule: Rule) -> &'static [Line] {
+    match rule {
+        Rule::TinyKernels => &[
+            (EAGER, "Fuse them: torch.compile, or larger batches"),
+            (TOO_OLD, "Fuse them, or larger batches (this GPU is too old for torch.compile)"),
+            (IN_COMPILED, "Most are compiled code: larger batches, or CUDA graphs (mode=\"reduce-overhead\")"),
+            (
+                BESIDE_COMPILED,
+                "Fuse those outside of the compiled parts: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
+            ),
+            (TRAINS, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
+            (OTHER, "Fuse them, or give each more work"),
+            (ALWAYS, "To check, the step has fewer kernels, and the busy share is higher"),
+        ],
+        Rule::Fp32Matmul => FP32,
+        Rule::Elementwise => ELEMENTWISE,
+        Rule::SlowKernels => &[
+            (
+                |case| TORCH(case) && case.run.has_tf32 && has_fp32(case),
+                "Matrix products in fp32 are among them: torch.set_float32_matmul_precision(\"high\") allows TF32, torch.autocast bf16",
+            ),
+            (
+                |case| OTHER(case) && case.run.has_tf32 && has_fp32(case),
+                "Matrix products in fp32 are among them: allow TF32 (CUBLAS_COMPUTE_32F_FAST_TF32), or compute in bf16",
+            ),
+            (
+                ALWAYS,
+                "Fine if this is the work itself: look for tensor-core use, lower precision and better kernels of the same operator",
+            ),
+            (ALWAYS, "To check one kernel, profile it with ncu --set full"),
+        ],
+        Rule::LongKernel => &[
+            (
+                |case| case.is_kernel(KernelKind::Attention),
+                "Attention takes long where sequences are long: check their length, the masks (causal, window) and the type, and whether a newer kernel supports them",
+            ),
+            (
+                |case| case.is_kernel(KernelKind::Matmul),
+                "A matrix product or convolution is the work itself: check its shape, its type and its use of tensor-core instructions",
+            ),
+            (
+                |case| case.is_kernel(KernelKind::Access),
+                "Sorting, scanning and indexed access are slow for their bytes: check how much of it is needed, and in which order it accesses memory",
+            ),
+            (
+                |case| case.is_kernel(KernelKind::Elementwise),
+                "One operator on every element takes long where tensors are large: fuse it with those before and after it",
+            ),
+            (
+                |case| case.is_kernel(KernelKind::Other),
+                "See whether its shape and its number of blocks are expected: one that fills few of the device's processors takes this long",
+            ),
+            (ALWAYS, "To check it, profile it with ncu --set full"),
+        ],
+        _ => step_lines(rule),
+    }
+}
+
+/// The same for what is about steps, memory or the recording.
+fn step_lines(rule: Rule) -> &'static [Line] {
+    match rule {
+        Rule::DataTime => &[
+            (ALWAYS, "The loader cannot keep up: more workers, faster storage, or less work per sample"),
+            (ALWAYS, "To check, time the loader alone: its batches per second are a limit for the training"),
+        ],
+        Rule::RecurringGap => &[
+            (ALWAYS, "Open the gap to see what the host did in it; ending it gains its ceiling at most, in every step"),
+            (ALWAYS, "To check, record the same steps again: the cluster is gone or smaller"),
+        ],
+        Rule::IrregularSteps => &[
+            (
+                ALWAYS,
+                "Compare the step with one of the median: select each in the table of steps, and see the part that differs",
+            ),
+            (
+                ALWAYS,
+                "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
+            ),
+            (ALWAYS, "To check, the outliers in the table of steps are gone"),
+        ],
+        Rule::Recording => &[
+            (ALWAYS, "Do not trust how long the host takes: it is faster without the recording of frames"),
+            (
+                ALWAYS,
+                "To check, record with with_stack=False and compare the step times; keep frames for finding the place",
+            ),
+        ],
+        Rule::MemoryNearlyFull => &[
+            (ALWAYS, "Leave a tenth free: a smaller batch, or lower precision"),
+            (TRAINS, "Activation checkpointing and sharded optimizer state need less of it"),
+            (ALWAYS, "To check, look at the peak in the memory view, and by which stacks it is held"),
+        ],
+        _ => &[],
+    }
+}
+
+/// For matrix products in fp32.
+const FP32: &[Line] = &[
+    (
+        TORCH,
+        "Where a relative error of 0.001 is accepted, torch.set_float32_matmul_precision(\"high\") computes them in TF32 on tensor cores",
+    ),
+    (TORCH, "Mixed precision is faster still: torch.autocast with bf16"),
+    (
+        OTHER,
+        "Where a relative error of 0.001 is accepted, compute them in TF32 (CUBLAS_COMPUTE_32F_FAST_TF32), or in bf16",
+    ),
+    (ALWAYS, "To check, their kernels have other names (s1688gemm, s16816gemm, tf32), and their time falls"),
+];
+
+/// For kernels of single elementwise operators.
+const ELEMENTWISE: &[Line] = &[
+    (EAGER, "Fuse them: torch.compile joins operators that follow one another into one kernel"),
+    (
+        COMPILED,
+        "torch.compile is in use, and these run outside of what it compiled: TORCH_LOGS=graph_breaks names what it leaves out",
+    ),
+    (TOO_OLD, "Use fused operators of libraries (this GPU is too old for torch.compile)"),
+    (
+        TORCH,
+        "Use operators that do several things at once: fused norms, activations and rotary embeddings, scaled_dot_product_attention",
+    ),
+    (TRAINS, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
+    (OTHER, "Fuse kernels that read and write the same data"),
+    (ALWAYS, "To check, the step has fewer elementwise kernels, and their time falls"),
+];
+
+fn has_fp32(case: &Case<'_>) -> bool {
+    case.hit.is_some_and(|hit| hit.names.iter().any(|name| is_fp32_matmul(name)))
+}

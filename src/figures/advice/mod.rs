@@ -1,0 +1,226 @@
+//! Advice of the rules: what to do, and how to check it, as far as it fits the run.
+
+mod idle;
+mod kernels;
+
+use crate::analysis::rules::{Hit, KernelKind, Rule, RunFacts, Vendor};
+
+/// What advice is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    pub rule: Rule,
+    pub run: &'a RunFacts,
+    /// `None` for advice about a rule in general.
+    pub hit: Option<&'a Hit>,
+}
+
+impl Case<'_> {
+    /// Whether more than half of what was measured is a part of it.
+    fn is_most(&self, part: impl Fn(&Hit) -> i64) -> bool {
+        self.hit.is_some_and(|hit| 2 * part(hit) > hit.amount)
+    }
+
+    /// Whether copies from the device have more of the time than those to it.
+    fn is_from_device(&self) -> bool {
+        self.hit.is_some_and(|hit| hit.shares.from_device_ns > hit.shares.to_device_ns)
+    }
+
+    /// Whether most of the code is compiled or linked at run time, not loaded.
+    fn is_just_in_time(&self) -> bool {
+        let is_compiler = |name: &String| ["cuLink", "nvrtc", "hiprtc"].iter().any(|start| name.starts_with(start));
+        self.hit.and_then(|hit| hit.names.first()).is_some_and(is_compiler)
+    }
+
+    /// Whether the largest kernel is of a kind.
+    fn is_kernel(&self, kind: KernelKind) -> bool {
+        let name = self.hit.and_then(|hit| hit.names.first());
+        name.map_or(KernelKind::Other, |name| KernelKind::of(name)) == kind
+    }
+}
+
+/// Whether a sentence fits.
+pub type Fits = fn(&Case<'_>) -> bool;
+/// A sentence without a period, and what it fits.
+pub type Line = (Fits, &'static str);
+
+pub const ALWAYS: Fits = |_| true;
+pub const TORCH: Fits = |case| case.run.is_torch;
+pub const OTHER: Fits = |case| !case.run.is_torch;
+pub const TRAINS: Fits = |case| case.run.is_torch && case.run.is_training;
+/// Does not train, as far as it is known.
+const INFERS: Fits = |case| !TRAINS(case);
+pub const EAGER: Fits = |case| case.run.is_torch && !case.run.is_compiled && !case.run.is_too_old;
+/// The device cannot run what torch.compile generates.
+pub const TOO_OLD: Fits = |case| case.run.is_torch && !case.run.is_compiled && case.run.is_too_old;
+pub const COMPILED: Fits = |case| case.run.is_compiled;
+/// A part of the program is compiled, and the time lies in it, or outside of it.
+const IN_COMPILED: Fits = |case| COMPILED(case) && case.is_most(|hit| hit.shares.compiled_ns);
+const BESIDE_COMPILED: Fits = |case| COMPILED(case) && !IN_COMPILED(case);
+pub const NO_GRAPHS: Fits = |case| case.run.is_torch && !case.run.has_graphs;
+pub const GRAPHS: Fits = |case| case.run.has_graphs;
+pub const NVIDIA: Fits = |case| case.run.vendor == Vendor::Nvidia;
+pub const AMD: Fits = |case| case.run.vendor == Vendor::Amd;
+const NO_STACKS: Fits = |case| case.run.is_torch && !case.run.is_nsys && !case.run.has_stacks;
+/// Most of the time is that of copies to the device.
+const TO_DEVICE: Fits = |case| case.is_most(|hit| hit.shares.to_device_ns);
+const FROM_DEVICE: Fits = |case| case.is_from_device();
+const NOT_FROM_DEVICE: Fits = |case| !case.is_from_device();
+/// Most of the time operators have an input shape that is new to them.
+const NEW_SHAPES: Fits = |case| case.is_most(|hit| hit.new_shapes.total_ns);
+const USUAL_SHAPES: Fits = |case| !NEW_SHAPES(case);
+/// Most of the time the caching allocator makes room for a request.
+const MAKES_ROOM: Fits = |case| case.is_most(|hit| hit.shares.room_ns);
+const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case);
+/// Most of what is communicated was recorded with elements of at most 16 bits.
+const NARROW: Fits = |case| case.hit.is_some_and(|hit| hit.transfers.is_narrow());
+
+/// What to do, and how to check it; one sentence each. What the run does already is not advised, and programs, calls
+/// and variables are those of the maker of its devices.
+pub fn advice(case: &Case<'_>) -> Vec<String> {
+    if case.rule == Rule::Unexplained {
+        return vec![to_record(case)];
+    }
+    let fit = idle::lines(case.rule).iter().filter(|(fits, _)| fits(case));
+    let bus = case.hit.and_then(|hit| hit.transfers.bus_gb_per_s()).map(|speed| {
+        format!(
+            "Compare the bus bandwidth of the collectives, {speed:.2} GB/s with waiting for other ranks included, with that \
+             of the links"
+        )
+    });
+    fit.map(|(_, sentence)| of_vendor(sentence, case.run.vendor)).chain(bus).collect()
+}
+
+/// What to record to know what the host did. Asks for nothing that is there already.
+pub fn to_record(case: &Case<'_>) -> String {
+    let run = case.run;
+    if case.is_most(|hit| hit.shares.unlaunched_ns) {
+        let how = if run.is_nsys {
+            "--trace=cuda, and graphs with --cuda-graph-trace=node"
+        } else {
+            "activities=[CPU, CUDA]"
+        };
+        return format!("Record the calls that launch, with {how}: without them nothing is known of the host");
+    }
+    if !run.is_nsys && !run.has_operators {
+        return "Record what the host does, with activities=[CPU, CUDA] in torch.profiler".to_owned();
+    }
+    if !run.is_nsys && !run.has_stacks {
+        return "Record the Python frames as well, with with_stack=True in torch.profiler".to_owned();
+    }
+    let options = [
+        (!run.has_os_calls, "--trace=cuda,nvtx,osrt"),
+        (!run.has_stacks || !run.is_nsys, "--sample=process-tree"),
+        (!run.has_switches, "--cpuctxsw=process-tree"),
+    ];
+    let options: Vec<&str> = options.into_iter().filter(|option| option.0).map(|option| option.1).collect();
+    if options.is_empty() {
+        let named = "Calls, samples and context switches are recorded: name the parts of the program";
+        return format!("{named} (NVTX ranges, record_function) to see which of them this is");
+    }
+    match run.vendor {
+        Vendor::Nvidia => {
+            format!("Record it with nsys profile and {}, which shows what the thread does", options.join(" "))
+        }
+        Vendor::Amd => "Record it with rocprof-sys-sample, which shows what all threads do".to_owned(),
+    }
+}
+
+/// Names of NVIDIA, and what AMD calls the same.
+const NAMES: [(&str, &str); 7] = [
+    ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"),
+    ("CUDA_DEVICE_MAX_CONNECTIONS", "GPU_MAX_HW_QUEUES"),
+    ("CUDA graph", "HIP graph"),
+    ("cudaMalloc", "hipMalloc"),
+    ("cudaFree", "hipFree"),
+    ("tensor-core", "matrix-core"),
+    ("ncu --set full", "rocprof-compute profile"),
+];
+
+/// A sentence with the names of the devices' maker.
+pub fn of_vendor(sentence: &str, vendor: Vendor) -> String {
+    match vendor {
+        Vendor::Nvidia => sentence.to_owned(),
+        Vendor::Amd => NAMES.iter().fold(sentence.to_owned(), |text, (nvidia, amd)| text.replace(nvidia, amd)),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Every combination of facts.
+    pub fn runs() -> Vec<RunFacts> {
+        let bit = |i: u32, bit: u32| i >> bit & 1 == 1;
+        let run = |i: u32| RunFacts {
+            vendor: if bit(i, 0) { Vendor::Amd } else { Vendor::Nvidia },
+            is_nsys: bit(i, 1),
+            is_torch: bit(i, 2) || bit(i, 3),
+            is_compiled: bit(i, 3),
+            has_graphs: bit(i, 4),
+            has_stacks: bit(i, 5),
+            is_training: bit(i, 6),
+            is_xla: bit(i, 7) && !bit(i, 2) && !bit(i, 3),
+            is_too_old: bit(i, 7) && !bit(i, 0),
+            has_tf32: bit(i, 8) && !bit(i, 0) && !bit(i, 7),
+            has_operators: bit(i, 5),
+            has_os_calls: bit(i, 9),
+            has_switches: bit(i, 9),
+            has_waits: bit(i, 9),
+            has_workers: bit(i, 9),
+        };
+        (0..1024).map(run).collect()
+    }
+
+    #[test]
+    fn every_rule_has_advice_for_every_run_without_trailing_periods() {
+        for (rule, run) in Rule::ALL.into_iter().flat_map(|rule| runs().into_iter().map(move |run| (rule, run))) {
+            let advice = advice(&Case { rule, run: &run, hit: None });
+            assert!(!advice.is_empty(), "{rule:?} {run:?}");
+            assert!(advice.iter().all(|sentence| !sentence.ends_with('.')), "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn advice_is_not_what_the_run_does_already() {
+        for run in runs() {
+            let all = |rule| advice(&Case { rule, run: &run, hit: None }).join("\n");
+            if run.is_compiled {
+                assert!(!all(Rule::LaunchBound).contains("Launch less: torch.compile"));
+                assert!(!all(Rule::TinyKernels).contains("Fuse them: torch.compile"));
+            }
+            if run.has_graphs {
+                assert!(!all(Rule::LaunchBound).contains("Launch the step as"));
+            }
+            if run.has_workers {
+                assert!(!all(Rule::DataLoading).contains("background processes"));
+            }
+            if run.has_stacks {
+                assert!(!Rule::ALL.into_iter().any(|rule| all(rule).contains("with_stack=True")));
+            }
+            if !run.is_training {
+                let names = ["optimizer", "backward", "gradient"];
+                assert!(!Rule::ALL.into_iter().any(|rule| names.iter().any(|name| all(rule).contains(name))));
+            }
+            if !run.is_torch {
+                let names = ["torch.compile", "DataLoader(", ".item()", "PYTORCH"];
+                assert!(!Rule::ALL.into_iter().any(|rule| names.iter().any(|name| all(rule).contains(name))));
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_maker_of_the_devices() {
+        for run in runs() {
+            let of_rule = |rule| advice(&Case { rule, run: &run, hit: None });
+            let all = Rule::ALL.into_iter().flat_map(of_rule).collect::<Vec<_>>().join("\n");
+            let (own, others) = match run.vendor {
+                Vendor::Amd => ("hipMalloc", ["cudaMalloc", "ncu ", "PYTORCH_CUDA_", "CUDA graph", "tensor-core"]),
+                Vendor::Nvidia => ("cudaMalloc", ["hipMalloc", "rocprof", "PYTORCH_HIP_", "HIP graph", "matrix-core"]),
+            };
+            assert!(all.contains(own));
+            for other in others {
+                assert!(!all.contains(other), "{other}: {run:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What was judged, and what each rule measured, whatever it found.
+
+use super::unit;
+use crate::analysis::finding::Unit;
+use crate::analysis::rules::{Basis, Check, Kind, Levels, Thresholds, Verdicts, Window};
+use crate::figures::findings::value;
+use crate::figures::{Cell, Part, figures, format};
+use crate::model::{DurNs, Trace};
+
+/// What one rule measured, beside its threshold.
+#[derive(Clone, Copy, Debug)]
+pub struct Checked {
+    pub rank: Option<u32>,
+    pub check: Check,
+    pub levels: Levels,
+    /// As they are unless they are set.
+    pub defaults: Levels,
+}
+
+impl Checked {
+    /// All checks of a trace.
+    pub fn all(verdicts: &Verdicts, trace: &Trace, thresholds: &Thresholds) -> Vec<Self> {
+        let defaults = Thresholds::default();
+        let checked = |&check: &Check| Self {
+            rank: trace.info.rank,
+            check,
+            levels: check.rule.levels(thresholds),
+            defaults: check.rule.levels(&defaults),
+        };
+        verdicts.checks.iter().map(checked).collect()
+    }
+
+    /// The rule, what it measured, and where findings begin: `GPU 0, Data loading: 1.2 % (below 5.0 % is fine)`.
+    pub fn text(&self) -> String {
+        let rank = self.rank.map(|rank| format!("Rank {rank}, ")).unwrap_or_default();
+        let device = self.check.device.map(|device| format!("GPU {device}, ")).unwrap_or_default();
+        let (rule, measured) = (self.check.rule.label(), value(self.check.measured, unit(self.check.rule)));
+        format!("{rank}{device}{rule}: {measured} ({} is fine)", self.limit())
+    }
+
+    /// Where findings begin.
+    fn threshold(&self) -> f64 {
+        self.first(&self.levels)
+    }
+
+    /// The same by default, if it was changed.
+    fn default_threshold(&self) -> Option<f64> {
+        Some(self.first(&self.defaults)).filter(|default| default.to_bits() != self.threshold().to_bits())
+    }
+
+    fn first(&self, levels: &Levels) -> f64 {
+        if self.check.rule.is_low() { levels.warn.unwrap_or_default() } else { levels.first() }
+    }
+
+    fn limit(&self) -> String {
+        let sign = if self.check.rule.is_low() { "at least" } else { "below" };
+        format!("{sign} {}", level(self.threshold(), self.default_threshold(), unit(self.check.rule)))
+    }
+}
+
+/// A level, and what it is by default if that is something else: `3.0 % (5.0 % by default)`.
+pub fn level(level: f64, default: Option<f64>, unit: Unit) -> String {
+    let default = default.map_or_else(String::new, |default| format!(" ({} by default)", value(default, unit)));
+    format!("{}{default}", value(level, unit))
+}
+
+/// A threshold with its unit.
+pub fn limit_text(limit: f64, kind: Kind) -> String {
+    match kind {
+        Kind::Share => value(limit, Unit::Share),
+        Kind::Ratio => value(limit, Unit::Ratio),
+        Kind::Count => value(limit, Unit::Count),
+        Kind::Time => format::duration(limit as DurNs),
+        Kind::Bytes => value(limit, Unit::Bytes),
+    }
+}
+
+/// The time of one device that was judged.
+#[derive(Clone, Debug)]
+pub struct JudgedTime<'a> {
+    pub rank: Option<u32>,
+    pub window: &'a Window,
+    /// What divides the recording into steps; empty without steps.
+    pub source: String,
+    /// Of the trace on the session clock.
+    pub offset: DurNs,
+}
+
+impl JudgedTime<'_> {
+    fn share(&self) -> f64 {
+        self.window.time.dur() as f64 / self.window.whole.dur().max(1) as f64
+    }
+
+    fn n_steps(&self) -> usize {
+        self.window.steps.len()
+    }
+
+    fn words(&self) -> String {
+        match self.window.basis {
+            Basis::Range => "the selected time".to_owned(),
+            Basis::Steps => format!("{} by {}", format::steps(self.n_steps()), self.source),
+            Basis::AfterStartUp => "after start-up; no steps were found".to_owned(),
+            Basis::StartUp => "start-up".to_owned(),
+            Basis::All => "everything, start-up included; no steps were found".to_owned(),
+        }
+    }
+}
+
+/// Which time of each device the rules judged.
+pub fn judged<'a>() -> Part<JudgedTime<'a>> {
+    let figures = figures! { row: JudgedTime<'a>;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::number(row.window.device), "Index of the device";
+        words "basis", "By", 90, Cell::name(row.window.basis.key()),
+            "range, steps (those that count), after_start_up, or all";
+        words "shown", "What was judged", 200, Cell::name(&row.words()), "Which time the rules judged";
+        number "start_ns", "Start", 96, Cell::Ns(row.window.time.start.saturating_add(row.offset)),
+            "When it begins, from the start of the session";
+        number "dur_ns", "Duration", 90, Cell::Ns(row.window.time.dur()), "How long it is";
+        number "share", "Share", 70, Cell::Share(row.share()),
+            "Share of the time from the first to the last work of the device";
+        number "steps", "Steps", 60,
+            Cell::or_empty((row.n_steps() > 0).then_some(row.n_steps() as u64), Cell::Count), "Steps in it";
+        number "start_up_ns", "Start-up", 90, Cell::or_empty(row.window.start_up(), |time| Cell::Ns(time.dur())),
+            "Left out before it: until the last of the kernels that repeat runs for the first time";
+    };
+    Part::new("judged", "Judged time", figures)
+        .report("rank device shown start_ns dur_ns share steps start_up_ns")
+        .json("rank device basis start_ns dur_ns share steps start_up_ns")
+}
+
+/// Every rule that was applied, whatever it found.
+pub fn checks() -> Part<Checked> {
+    let figures = figures! { row: Checked;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::number(row.check.device), "Index of the device";
+        words "rule", "Rule", 130, Cell::name(row.check.rule.key()), "What was judged";
+        number "measured", "Measured", 0, Cell::Plain(row.check.measured), "The measured value";
+        number "threshold", "Threshold", 0, Cell::Plain(row.threshold()), "Where findings begin";
+        number "default_threshold", "Default", 0, Cell::or_empty(row.default_threshold(), Cell::Plain),
+            "Where findings begin by default, if that was changed";
+        words "shown", "Measured", 90, Cell::name(&value(row.check.measured, unit(row.check.rule))), "The measured value";
+        words "limit", "Limit", 90, Cell::name(&row.limit()), "Where findings begin";
+    };
+    Part::new("checks", "Checked", figures)
+        .report("rank device rule shown limit")
+        .json("rank device rule measured threshold default_threshold")
+}

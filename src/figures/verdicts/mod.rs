@@ -1,0 +1,179 @@
+//! Findings about time in words: what was measured, and what to do about it.
+
+mod checked;
+mod notes;
+mod sentence;
+
+pub use self::checked::{Checked, JudgedTime, checks, judged, level, limit_text};
+use self::notes::notes;
+use self::sentence::text;
+pub use self::sentence::{clipped, scope_of};
+use super::advice::{Case, advice};
+use super::findings::value;
+use super::format;
+use crate::analysis::finding::{Evidence, Finding, Unit};
+use crate::analysis::rules::{Hit, Levels, Rule, Thresholds, Verdicts, Window};
+use crate::model::{DurNs, Severity, Trace};
+
+/// Ranks whose steps are at most this share shorter than the longest are as slow as the slowest.
+const EQUALLY_SLOW: f64 = 0.01;
+/// A trace with what the rules say of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged<'a> {
+    pub trace: &'a Trace,
+    /// Of the file.
+    pub path: &'a str,
+    /// Of the trace on the session clock.
+    pub offset: DurNs,
+    pub verdicts: &'a Verdicts,
+}
+
+/// The findings of several traces, worst first; with the index of the trace that each is of.
+///
+/// Hits of one rule on several ranks, or several devices of one trace, are one finding about the worst of them. Its
+/// ceiling is that of the job; see `ceiling`.
+pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, Finding)> {
+    let mut hits: Vec<(usize, &Hit)> = Vec::new();
+    for (i, judged) in traces.iter().enumerate() {
+        hits.extend(judged.verdicts.hits.iter().map(|hit| (i, hit)));
+    }
+    let worst = |hit: &Hit| if hit.rule.is_low() { -hit.measured } else { hit.measured };
+    hits.sort_by(|a, b| (b.1.severity.cmp(&a.1.severity)).then(worst(b.1).total_cmp(&worst(a.1))));
+    let is_alike = |a: (usize, &Hit), b: (usize, &Hit)| {
+        a.1.rule == b.1.rule && (is_other_rank(traces, a.0, b.0) || a.0 == b.0 && a.1.device != b.1.device)
+    };
+    let mut groups: Vec<Vec<(usize, &Hit)>> = Vec::new();
+    for hit in hits {
+        match groups.iter_mut().find(|group| group.iter().all(|&other| is_alike(other, hit))) {
+            Some(group) => group.push(hit),
+            None => groups.push(vec![hit]),
+        }
+    }
+    let worded = |group: &Vec<(usize, &Hit)>| {
+        let (i, hit) = group[0];
+        let mut finding = finding(hit, &traces[i], thresholds);
+        if let Some(Gain { ns, rank, device }) = ceiling(traces, i, hit) {
+            finding.ceiling_ns_per_step = Some(ns);
+            if (rank, device) != (traces[i].trace.info.rank, hit.device) {
+                let slowest = self::device(device, rank);
+                let note = format!("Ending it gains the slowest, {slowest}, at most {} per step", format::duration(ns));
+                finding.evidence.notes.push(note);
+            }
+        }
+        let shares: Vec<f64> = group[1..].iter().map(|(_, hit)| hit.measured).collect();
+        if let Some(min) = shares.iter().copied().reduce(f64::min) {
+            let max = shares.iter().copied().fold(min, f64::max);
+            let [min, max] = [min, max].map(|share| value(share, unit(hit.rule)));
+            let range = if min == max { min } else { format!("{min} to {max}") };
+            let noun = if shares.len() == 1 { "device" } else { "devices" };
+            finding.text += &format!("; {} more {noun} likewise, {range}", shares.len());
+        }
+        let amount = finding.ceiling_ns_per_step.unwrap_or(hit.amount);
+        ((finding.severity, amount), (i, finding))
+    };
+    let mut found: Vec<_> = groups.iter().map(worded).collect();
+    found.sort_by_key(|(key, _)| std::cmp::Reverse(*key));
+    found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// Whether two traces are of different ranks of one job.
+fn is_other_rank(traces: &[Judged<'_>], a: usize, b: usize) -> bool {
+    let [a, b] = [a, b].map(|i| traces[i].trace.info.rank);
+    a.is_some() && b.is_some() && a != b
+}
+
+/// What ending a cause gains one device per step at most, with its rank and its index.
+#[derive(Clone, Copy)]
+struct Gain {
+    ns: DurNs,
+    rank: Option<u32>,
+    device: Option<u32>,
+}
+
+/// What ending the cause of a hit gains the job per step at most, with the rank and the device that it is of: what it
+/// gains the slowest rank, since faster ones wait for that. Of devices that are equally slow it is the most that one of
+/// them gains, never their sum.
+fn ceiling(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
+    hit.ceiling_ns_per_step?;
+    let peers = (0..traces.len()).filter(|&i| i == of || is_other_rank(traces, of, i));
+    let mut all: Vec<(DurNs, Gain)> = Vec::new();
+    for Judged { trace, verdicts, .. } in peers.map(|i| &traces[i]) {
+        for check in verdicts.checks.iter().filter(|check| check.rule == hit.rule) {
+            let window = verdicts.windows.iter().find(|window| window.device == check.device);
+            let ns = check.ceiling_ns_per_step.unwrap_or_default();
+            let gain = Gain { ns, rank: trace.info.rank, device: check.device };
+            all.extend(window.and_then(Window::step_ns).map(|step| (step, gain)));
+        }
+    }
+    let slowest = all.iter().map(|&(step, _)| step).max()?;
+    let is_slow = |(step, _): &(DurNs, Gain)| *step as f64 >= slowest as f64 * (1.0 - EQUALLY_SLOW);
+    all.into_iter().filter(is_slow).map(|(_, gain)| gain).max_by_key(|gain| gain.ns)
+}
+
+/// The objects that a hit is about, each once.
+fn names(hit: &Hit) -> Vec<String> {
+    let sites = hit.sites.iter().flat_map(|site| [&site.call, &site.operator, &site.frame]);
+    let mut names: Vec<String> = Vec::new();
+    for name in sites.chain(&hit.names).filter(|name| !name.is_empty()) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+/// A hit of a rule as a finding.
+fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
+    let range = hit.range.map(|range| range.shifted(of.offset));
+    Finding {
+        rule: hit.rule.key(),
+        severity: hit.severity,
+        text: text(hit, of.trace, thresholds),
+        measured: hit.measured,
+        threshold: hit.threshold,
+        default_threshold: default_level(hit),
+        unit: unit(hit.rule),
+        evidence: Evidence {
+            file: Some(of.path.to_owned()),
+            range_ns: range.map(|range| [range.start, range.end]),
+            device: hit.device,
+            names: names(hit),
+            notes: notes(hit),
+        },
+        ceiling_ns_per_step: hit.ceiling_ns_per_step,
+        advice: advice(&Case { rule: hit.rule, run: &of.verdicts.run, hit: Some(hit) }),
+    }
+}
+
+/// The level that a hit would have had to reach for its severity by default, if that is another than it reached.
+fn default_level(hit: &Hit) -> Option<f64> {
+    let Levels { note, warn, high } = hit.rule.levels(&Thresholds::default());
+    let default = match hit.severity {
+        Severity::Note => note,
+        Severity::Warn => warn,
+        Severity::High => high,
+    };
+    default.filter(|&default| default.to_bits() != hit.threshold.to_bits())
+}
+
+/// The unit of what a rule measures.
+pub fn unit(rule: Rule) -> Unit {
+    match rule {
+        Rule::DataTime | Rule::IrregularSteps => Unit::Ratio,
+        Rule::NoDeviceWork => Unit::Count,
+        _ => Unit::Share,
+    }
+}
+
+pub fn percent(share: f64) -> String {
+    value(share, Unit::Share)
+}
+
+/// A device and its rank: `Rank 3, GPU 0`.
+pub fn device(device: Option<u32>, rank: Option<u32>) -> String {
+    let device = device.map_or_else(|| "The host".to_owned(), |device| format!("GPU {device}"));
+    match rank {
+        Some(rank) => format!("Rank {rank}, {device}"),
+        None => device,
+    }
+}

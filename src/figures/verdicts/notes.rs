@@ -1,0 +1,91 @@
+//! What else shows the cause of a hit.
+
+use super::percent;
+use super::sentence::{between, clipped, host};
+use crate::analysis::rules::{Hit, Missing, NewShapes, Rule};
+use crate::figures::format;
+use crate::model::DurNs;
+
+/// What else shows the cause of a hit.
+pub(super) fn notes(hit: &Hit) -> Vec<String> {
+    let data = hit.data_time.map(|times| format!("In {}", data_time(times)));
+    let gap = hit.recurring.as_ref().filter(|_| hit.rule != Rule::RecurringGap).map(|gap| {
+        let (between, ns) = (between(gap), format::duration(gap.ns_per_step));
+        format!("The {between} in {} of {}, {ns} per step{}", gap.n_present, format::steps(gap.n_steps), host(gap))
+    });
+    data.into_iter()
+        .chain(gap)
+        .chain(bound_of_overlap(hit))
+        .chain(of_shares(hit))
+        .chain(of_missing(&hit.missing))
+        .collect()
+}
+
+/// Why overlapping communication gains less than its exposed time, where it does.
+fn bound_of_overlap(hit: &Hit) -> Option<String> {
+    let n = Some(hit.n_steps as DurNs).filter(|&n| n > 0)?;
+    let [communication, step] = [hit.communication_ns, hit.of].map(|ns| format::duration(ns / n));
+    (hit.of - hit.communication_ns < hit.amount && hit.communication_ns > 0).then(|| {
+        format!(
+            "Communication takes {communication} of a step of {step} in all: overlap makes no step shorter than that, only \
+             less or faster communication does"
+        )
+    })
+}
+
+/// What the time of a hit consists of, where that is not in its text.
+fn of_shares(hit: &Hit) -> Vec<String> {
+    let time = |ns: DurNs| Some(format::duration(ns)).filter(|_| ns > 0);
+    match hit.rule {
+        Rule::ExposedCommunication => time(hit.collective_calls_ns).map(|ns| {
+            let share = percent(hit.collective_calls_ns as f64 / hit.of.max(1) as f64);
+            format!("The device is idle for another {ns}, {share}, while the host is in calls of collectives")
+        }),
+        Rule::HostBound => time(hit.new_shapes.total_ns).map(|ns| {
+            let NewShapes { calls, operator, shapes, .. } = &hit.new_shapes;
+            format!(
+                "For {ns} of it operators have an input shape that is new to them, in {} of at least five times \
+                 the usual length; most in {} with {}",
+                calls_of(*calls),
+                clipped(operator),
+                clipped(shapes),
+            )
+        }),
+        Rule::ModuleLoad => time(hit.shares.inferred_ns).map(|ns| {
+            format!(
+                "{ns} of it is inferred: first launches of a kernel that last over a millisecond, and pauses of up to \
+                 half a second between calls that load"
+            )
+        }),
+        Rule::Blocked => time(hit.shares.inferred_ns).map(|ns| {
+            format!("For {ns} of it only the scheduler shows that the thread was off the CPU: no call was recorded")
+        }),
+        Rule::Unexplained => time(hit.shares.unlaunched_ns)
+            .map(|ns| format!("For {ns} of it the call that launched the work after the gap was not recorded")),
+        _ => None,
+    }
+    .into_iter()
+    .collect()
+}
+
+fn calls_of(n: u64) -> String {
+    if n == 1 { "one call".to_owned() } else { format!("{} calls", format::count(n)) }
+}
+
+/// What shows that events are missing.
+fn of_missing(missing: &Missing) -> Vec<String> {
+    let Missing { launched, launches, operators, calls } = *missing;
+    let evidence = [
+        (launched, "pieces of GPU work have the call that launched them"),
+        (launches, "calls that launch have the work that they launched"),
+        (operators, "operators are there, by their numbers"),
+        (calls, "API calls are there, by their correlation ids"),
+    ];
+    let evidence = evidence.into_iter().filter(|((found, of), _)| 2 * found < *of);
+    evidence.map(|((found, of), what)| format!("{} of {} {what}", format::count(found), format::count(of))).collect()
+}
+
+pub(super) fn data_time((data, busy): (DurNs, DurNs)) -> String {
+    let [data, busy] = [data, busy].map(format::duration);
+    format!("the median step the host loads data for {data}, and the device works for {busy}")
+}

@@ -1,0 +1,252 @@
+//! What a hit measured, in a sentence.
+
+use super::notes::data_time;
+use super::{device, percent};
+use crate::analysis::finding::Unit;
+use crate::analysis::rules::{
+    Basis, CallSite, Hit, Irregular, NoWork, Part as StepPart, Recurring, Rule, SmallCollectives, Thresholds,
+};
+use crate::figures::findings::value;
+use crate::figures::format;
+use crate::model::{DurNs, Trace};
+
+/// Most letters of a name in a sentence: those of Tensile's kernels have hundreds.
+const MAX_NAME: usize = 60;
+
+/// What synchronized, and where: `cudaStreamSynchronize in aten::item at train.py(7): main`.
+fn sync_site(site: &CallSite) -> String {
+    let [operator, frame] = [&site.operator, &site.frame].map(|name| clipped(name));
+    let operator = if operator.is_empty() { operator } else { format!(" in {operator}") };
+    let frame = if frame.is_empty() { frame } else { format!(" at {frame}") };
+    format!("{}{operator}{frame}", clipped(&site.call))
+}
+
+/// What was measured, as a sentence without a period. May contain text from a file.
+pub(super) fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
+    let device = device(hit.device, trace.info.rank);
+    let share = percent(hit.measured);
+    let scope = scope(hit);
+    let amount = format::duration(hit.amount);
+    let names = match &hit.sites[..] {
+        [] => hit.names.iter().filter(|name| !name.is_empty()).map(|name| clipped(name)).collect::<Vec<_>>(),
+        sites => sites.iter().map(sync_site).collect(),
+    };
+    let names = names.join(", ");
+    let most = if names.is_empty() { String::new() } else { format!("; most in {names}") };
+    let per_step = per_step(hit);
+    let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
+    let count = format::count(hit.count);
+    match hit.rule {
+        Rule::LowUtilization => format!("{device} is busy {share} {scope}: {amount} of {}", format::duration(hit.of)),
+        Rule::DataLoading if hit.device.is_none() => {
+            format!("Data loading takes {share} {scope}: {amount}{per_step}")
+        }
+        Rule::DataLoading => waits("for data"),
+        Rule::ExposedCommunication => {
+            format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{most}")
+        }
+        Rule::CollectiveCalls => waits("while the host is in calls of collectives"),
+        Rule::SmallCollectives => small_collectives(hit, &device),
+        Rule::LaunchBound => waits("because the host launches no faster than the device runs it"),
+        Rule::Synchronization => waits("because the host waited for it and had nothing queued"),
+        Rule::HostBound => waits("while the host runs operators, Python or named ranges"),
+        Rule::ExposedCopies => {
+            format!("{device} copies, or waits for calls that copy, {share} {scope}: {amount}{per_step}{most}")
+        }
+        Rule::PageableCopies => {
+            let most = if hit.sites.is_empty() { "" } else { &most };
+            let size = format::bytes(thresholds.pageable_bytes as f64);
+            let noun = if hit.count == 1 { "copy" } else { "copies" };
+            format!(
+                "{device}: {count} {noun} of more than {size} from or to pageable memory, {share} {scope}: {amount}{most}"
+            )
+        }
+        Rule::Allocator => waits("while device memory is allocated or freed"),
+        Rule::ModuleLoad if 2 * hit.shares.inferred_ns > hit.amount => {
+            waits("while code is compiled or loaded, probably")
+        }
+        Rule::ModuleLoad => waits("while code is compiled or loaded"),
+        Rule::GarbageCollection => waits("while Python collects garbage"),
+        Rule::StepBoundary => waits("where one step ends and the next begins"),
+        Rule::Dependency => waits("with work of one stream waiting for another"),
+        Rule::Queued => waits("for work that was launched, and nothing recorded says what held it up"),
+        Rule::Blocked if 2 * hit.shares.inferred_ns > hit.amount => {
+            waits("while the host is off the CPU, probably blocked in the operating system")
+        }
+        Rule::Blocked => waits("while the host is blocked in the operating system"),
+        Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),
+        Rule::Unexplained => waits("and nothing was recorded of what the host did"),
+        Rule::Profiler => waits("for the profiler itself"),
+        _ => other_text(hit, thresholds, &device, &names, &most),
+    }
+}
+
+/// The same for what is not idle time.
+fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, most: &str) -> String {
+    let (share, scope, per_step) = (percent(hit.measured), scope(hit), per_step(hit));
+    let (amount, count) = (format::duration(hit.amount), format::count(hit.count));
+    match hit.rule {
+        Rule::TinyKernels => {
+            let (all, limit) = (format::count(hit.of as u64), format::duration(thresholds.tiny_kernel_ns));
+            format!("{device}: {share} of {all} launches of kernels take less than {limit} each{most}")
+        }
+        Rule::SlowKernels => {
+            let limit = format::duration(thresholds.slow_kernel_ns);
+            format!("{device}: kernels that take more than {limit} on average have {share} of the kernel time{most}")
+        }
+        Rule::LongKernel => {
+            let of = if hit.n_steps > 0 { "of a step" } else { &scope };
+            format!("{device}: one launch of {names} takes {amount}, {share} {of}")
+        }
+        Rule::Fp32Matmul => format!(
+            "{device}: {count} matrix products in fp32 without tensor cores take {share} {scope}: {amount}{per_step}{most}"
+        ),
+        Rule::Elementwise => format!(
+            "{device}: {count} kernels of single elementwise operators take {share} {scope}: {amount}{per_step}{most}"
+        ),
+        Rule::IrregularSteps => {
+            format!("{device}: {}", hit.irregular.as_ref().map(irregular).unwrap_or_default())
+        }
+        Rule::Recording => recording(hit, device),
+        Rule::RecurringGap => {
+            format!("{device}: {}", hit.recurring.as_ref().map(|gap| recurring(gap, hit.measured)).unwrap_or_default())
+        }
+        Rule::MemoryNearlyFull => {
+            let [reserved, total] = [hit.amount, hit.of].map(|bytes| format::bytes(bytes as f64));
+            format!("{device}: {share} of the memory is reserved at the peak, {reserved} of {total}")
+        }
+        Rule::IncompleteRecording => {
+            format!("The recording holds about {share} of its events: no verdict about time rests on it")
+        }
+        Rule::NoDeviceWork => no_work(&hit.no_work),
+        _ => String::new(),
+    }
+}
+
+/// How many, how large, and what they cost.
+fn small_collectives(hit: &Hit, device: &str) -> String {
+    let SmallCollectives { count, total_ns, bytes, exposed_ns, .. } = hit.small_collectives;
+    let n = count.max(1);
+    let (number, per) = match hit.n_steps as u64 {
+        0 => (count, ""),
+        n_steps => (count / n_steps, " per step"),
+    };
+    let (number, share) = (format::count(number), percent(hit.measured));
+    let mean = format::duration(total_ns / n as DurNs);
+    let size = bytes.map(|bytes| format!(" and {}", format::bytes(bytes as f64 / n as f64)));
+    let [amount, exposed, waits] = [hit.amount, exposed_ns, hit.amount - exposed_ns].map(format::duration);
+    format!(
+        "{device}: {number} small collectives{per}, {mean}{} on average, cost {share} {}: {amount}{}, of it {exposed} to \
+         communicate alone, {waits} idle until they are launched",
+        size.unwrap_or_default(),
+        scope(hit),
+        self::per_step(hit),
+    )
+}
+
+/// Which steps, how long the one is that differs most, and in what.
+fn irregular(of: &Irregular) -> String {
+    let n = of.steps.len();
+    let step = of.steps.first().map(|name| clipped(name)).unwrap_or_default();
+    let others = if n > 1 { format!(" ({} more differ as well)", format::count(n as u64 - 1)) } else { String::new() };
+    let [step_ns, median, part_ns, usual] =
+        [of.step_ns, of.median_ns, of.part_ns, of.median_part_ns].map(format::duration);
+    let part = match of.part {
+        StepPart::Compute => "compute".to_owned(),
+        StepPart::Communication => "communication without compute".to_owned(),
+        StepPart::Copies => "copies without compute".to_owned(),
+        StepPart::Idle(class) => format!("idle time ({})", class.label().to_lowercase()),
+    };
+    let [short, long] = [of.step_ns.min(of.median_ns), of.step_ns.max(of.median_ns)];
+    let ratio = value(long as f64 / short.max(1) as f64, Unit::Ratio);
+    format!(
+        "{step} takes {step_ns} and the median step {median} ({ratio}){others}; most of the difference is {part}: \
+         {part_ns} and {usual}"
+    )
+}
+
+/// How many frames, and what they cost.
+fn recording(hit: &Hit, device: &str) -> String {
+    let frames = format::count(hit.count);
+    let time = hit.range.map_or(0, |range| range.dur());
+    let every = format::duration(time / hit.count.max(1) as DurNs);
+    format!(
+        "{device} waits for a host that the recording slows down: {frames} Python frames were recorded, one every {every}, \
+         which costs about {} or more, {} {}",
+        format::duration(hit.amount),
+        percent(hit.measured),
+        scope(hit),
+    )
+}
+
+fn no_work(found: &NoWork) -> String {
+    let why = if found.launches > 0 {
+        format!("the program launched work {} times, most by {}", format::count(found.launches), clipped(&found.call))
+    } else {
+        format!("{} ran: {} of its ranges are there", found.library, format::count(found.ranges))
+    };
+    format!("No GPU work was recorded, although {why}")
+}
+
+/// What the share of a hit is of: `of the time in 4 steps`.
+fn scope(hit: &Hit) -> String {
+    scope_of(hit.basis, hit.n_steps)
+}
+
+/// The same for judged time.
+pub fn scope_of(basis: Basis, n_steps: usize) -> String {
+    match (basis, n_steps) {
+        (Basis::Range, _) => "of the selected time".to_owned(),
+        (Basis::Steps, 1) => "of the time in one step".to_owned(),
+        (Basis::Steps, n) => format!("of the time in {n} steps"),
+        (Basis::AfterStartUp, _) => "of the time after start-up".to_owned(),
+        (Basis::StartUp, _) => "of the recording, all before the time that is judged".to_owned(),
+        (Basis::All, _) => "of the recording".to_owned(),
+    }
+}
+
+fn per_step(hit: &Hit) -> String {
+    match hit.n_steps {
+        0 | 1 => String::new(),
+        n => format!(", {} per step", format::duration(hit.amount / n as DurNs)),
+    }
+}
+
+/// * `share`: of a step.
+fn recurring(gap: &Recurring, share: f64) -> String {
+    format!(
+        "the {} in {} of {} and takes {} of a step: {}{}",
+        between(gap),
+        gap.n_present,
+        format::steps(gap.n_steps),
+        percent(share),
+        format::duration(gap.ns_per_step),
+        host(gap),
+    )
+}
+
+pub(super) fn between(gap: &Recurring) -> String {
+    format!("gap between {} and {} comes back", clipped(&gap.prev), clipped(&gap.next))
+}
+
+/// Where the host is meanwhile.
+pub(super) fn host(gap: &Recurring) -> String {
+    let [op, frame] = [&gap.op, &gap.frame].map(|name| clipped(name));
+    match (op.as_str(), frame.as_str()) {
+        ("", "") => String::new(),
+        ("", place) | (place, "") => format!(", host in {place}"),
+        (op, frame) => format!(", host in {op} at {frame}"),
+    }
+}
+
+/// A name short enough for a sentence: of a frame the end, with function and line, of others the start.
+pub fn clipped(name: &str) -> String {
+    let n = name.chars().count();
+    if n <= MAX_NAME {
+        return name.to_owned();
+    }
+    if name.contains(".py(") || name.contains(".py:") {
+        return format!("\u{2026}{}", name.chars().skip(n - MAX_NAME).collect::<String>());
+    }
+    format!("{}\u{2026}", name.chars().take(MAX_NAME).collect::<String>())
+}
