@@ -10,7 +10,7 @@ use crate::analysis::memory::oom::{OomCard, cards};
 use crate::analysis::memory::reserved::{Growth, PinnedRange, growth, pins};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::state::{AllocatorState, allocator};
-use crate::analysis::memory::steps::{self, Steps};
+use crate::analysis::memory::steps::{self, NoSteps, Steps};
 use crate::analysis::memory::summary::{Summary, summary};
 use crate::model::{StringId, TimeNs, Trace};
 use crate::session::OpenMemory;
@@ -67,13 +67,25 @@ impl Analysis for StackSignatures {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemorySteps;
 
+/// The result of [`MemorySteps`].
+#[derive(Debug)]
+pub struct FoundSteps {
+    pub steps: Arc<Option<Steps>>,
+    /// The condition that is lacking.
+    pub no_steps: Option<NoSteps>,
+}
+
 impl Analysis for MemorySteps {
     type Of = OpenMemory;
-    type Output = Option<Steps>;
+    type Output = FoundSteps;
     const NAME: &'static str = "The search for steps";
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
-        Some(steps::steps(of.trace(), of.history(), &|| work.is_cancelled()))
+        let (steps, no_steps) = match steps::steps(of.trace(), of.history(), &|| work.is_cancelled()) {
+            Ok(steps) => (Some(steps), None),
+            Err(lacking) => (None, Some(lacking)),
+        };
+        Some(FoundSteps { steps: Arc::new(steps), no_steps })
     }
 }
 
@@ -101,15 +113,18 @@ impl Analysis for LeakSearch {
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
         let (trace, history) = (of.trace(), of.history());
         let signatures = work.get(&of.open.trace, &StackSignatures { ignores_lines: self.ignores_lines })?;
-        let steps = match &self.marks {
-            Some(marks) => Arc::new(steps::marked(history, marks)),
-            None => work.get(of, &MemorySteps)?,
+        let (steps, no_steps) = match &self.marks {
+            Some(marks) => (Arc::new(steps::marked(history, marks)), None),
+            None => {
+                let found = work.get(of, &MemorySteps)?;
+                (Arc::clone(&found.steps), found.no_steps.clone())
+            }
         };
         let (limit, thresholds) = (capacity(trace, history), Thresholds::default());
         let is_cancelled = || work.is_cancelled();
         let (other, leaks) =
             leaks::leaks(trace, history, &signatures, (*steps).as_ref(), limit, &thresholds, &is_cancelled);
-        Some(FoundLeaks { signatures: other.map_or(signatures, Arc::new), steps, leaks })
+        Some(FoundLeaks { signatures: other.map_or(signatures, Arc::new), steps, leaks: Leaks { no_steps, ..leaks } })
     }
 }
 

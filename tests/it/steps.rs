@@ -66,7 +66,7 @@ fn steps_of_real_traces_are_those_a_person_sees() {
                 let found = steps(trace, &|| false);
                 let mut all = vec![said(found.as_ref())];
                 for history in &trace.memories {
-                    let found = memory::steps::steps(trace, history, &|| false);
+                    let found = memory::steps::steps(trace, history, &|| false).ok();
                     all.push(said(found.as_ref()));
                 }
                 let is_right = |said: &String| expected.split(", ").all(|part| said.contains(part));

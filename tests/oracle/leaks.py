@@ -65,6 +65,8 @@ def lives(snapshot, device):
     """(place, bytes, first state, first state without it) of each block."""
     events = snapshot["device_traces"][device]
     n_states = len(events) + 1
+    own = [segment for segment in snapshot["segments"] if segment["device"] == device]
+    sizes = {(block.addr, block.start): block.size for block in memory.lives(events, own)}
     at_end = {}
     for segment in snapshot["segments"]:
         if segment["device"] == device:
@@ -75,14 +77,14 @@ def lives(snapshot, device):
     for state, event in enumerate(events, 1):
         addr, action = event["addr"], event["action"]
         if action == "alloc":
-            live[addr] = [place(event.get("frames")), memory.rounded(event["size"]), state]
+            live[addr] = [place(event.get("frames")), sizes[addr, state], state]
         elif action == "free_completed" and addr in live:
             done.append((*live.pop(addr), state))
         elif action == "free_completed" and addr not in known:
-            done.append(((), memory.rounded(event["size"]), 0, state))
+            done.append(((), sizes[addr, 0], 0, state))
         elif action == "free_requested" and addr not in live and addr not in known:
             # From before the recording; it lives until the free is completed.
-            live[addr] = [(), memory.rounded(event["size"]), 0]
+            live[addr] = [(), sizes[addr, 0], 0]
         if action in ("alloc", "free_requested", "free_completed"):
             known.add(addr)
     for addr, (size, frames) in at_end.items():

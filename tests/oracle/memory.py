@@ -8,7 +8,9 @@ Prints one JSON document a file: a list of devices. State i is after i events.
 The definition, from the meaning of the recorded actions alone:
 - The end is known: the segments' blocks. A block that is not inactive holds its whole size; one that
   waits for a stream is active, but no longer allocated.
-- Every other block holds what was asked for, rounded up to 512 bytes.
+- Every other block holds what was asked for, rounded up to 512 bytes (of NPUs with 32 bytes more), and in a segment for
+  large requests that is not expandable what is free behind it, if that is 1 MiB at most: the allocator splits off more
+  only. What is behind it is known where the way back reaches its alloc, or the first event.
 - Going back over an event undoes it: before its alloc a block is not there, before its free_completed
   it is active, before the request to free it allocated. A block whose request is not in the recording
   was never allocated in it.
@@ -17,6 +19,7 @@ So what was there before the first event needs no thought: it is what is left af
 """
 
 import hashlib
+import itertools
 import json
 import pickle
 import sys
@@ -38,8 +41,28 @@ def load(path):
         return PlainData(file).load()
 
 
-def rounded(size):
-    return max(512, (size + 511) // 512 * 512)
+def rounded(size, more=0):
+    return max(512, (size + more + 511) // 512 * 512)
+
+
+def padding(segments):
+    """What the allocator adds to a request before rounding, by blocks that have no rest behind them."""
+    for segment in segments:
+        if segment["segment_type"] == "small" or segment.get("is_expandable"):
+            for _, size, requested, state, _ in blocks_of(segment):
+                if state == "active_allocated" and requested and size == rounded(requested, 32) != rounded(requested):
+                    return 32
+    return 0
+
+
+def with_rest(addr, size, there, reserved):
+    """The size of a block with what is too little behind it."""
+    starts = [at for at in reserved if at <= addr < at + reserved[at][0]]
+    if size <= 1 << 20 or not starts or reserved[starts[0]][1]:
+        return size
+    end = starts[0] + reserved[starts[0]][0]
+    rest = min([at for at in there if addr < at < end], default=end) - (addr + size)
+    return size + rest if 0 < rest <= 1 << 20 else size
 
 
 def blocks_of(segment):
@@ -62,48 +85,58 @@ def key(frames):
 class Block:
     """A life of a block; the states in which it is active are start..end, allocated start..freed."""
 
-    def __init__(self, size, requested, stack, freed, end):
-        self.size, self.requested, self.stack = size, requested, stack
+    def __init__(self, addr, size, requested, stack, freed, end):
+        self.addr, self.size, self.requested, self.stack = addr, size, requested, stack
         self.start, self.freed, self.end = 0, freed, end
 
 
 def lives(events, segments):
-    """What each event adds to (allocated, active, requested), these sums at the end, and all blocks.
-
-    Goes back from the end; `there` maps an address to the block that is there at that moment.
-    """
-    there, end = {}, [0, 0, 0]
+    """All blocks. Goes back from the end; `there` maps an address to the block that is there at that moment."""
+    there, done, end, more = {}, [], len(events) + 1, padding(segments)
+    reserved = {segment["address"]: (segment["total_size"], segment.get("is_expandable")) for segment in segments}
     for segment in segments:
         for addr, size, requested, state, frames in blocks_of(segment):
-            if state == "inactive":
-                continue
-            is_allocated = state == "active_allocated"
-            # Until a request to free it is met on the way back, one that waits was never allocated.
-            there[addr] = Block(size, requested, key(frames), len(events) + 1 if is_allocated else 0, len(events) + 1)
-            for i, amount in enumerate([size * is_allocated, size, requested * is_allocated]):
-                end[i] += amount
-    steps, done = [(0, 0, 0)] * len(events), []
+            if state != "inactive":
+                # Until a request to free it is met on the way back, one that waits was never allocated.
+                freed = end if state == "active_allocated" else 0
+                there[addr] = Block(addr, size, requested, key(frames), freed, end)
     for i in range(len(events) - 1, -1, -1):
         event = events[i]
         action, addr, state = event["action"], event.get("addr"), i + 1
         if action == "free_completed":
             if addr in there:
                 raise ValueError(f"event {i} frees what is live after it")
-            size = rounded(event["size"])
-            there[addr] = Block(size, event["size"], "", 0, state)
-            steps[i] = (0, -size, 0)
+            there[addr] = Block(addr, rounded(event["size"], more), event["size"], "", 0, state)
         elif action == "free_requested":
-            block = there[addr]
-            block.freed = state
-            steps[i] = (-block.size, 0, -block.requested)
+            there[addr].freed = state
         elif action == "alloc":
             block = there.pop(addr)
             if block.freed == 0:
                 raise ValueError(f"the block of event {i} is freed without a request")
             block.start, block.stack = state, key(event.get("frames")) or block.stack
-            steps[i] = (block.size, block.size, block.requested)
+            if block.end < end:
+                block.size = with_rest(addr, block.size, there, reserved)
             done.append(block)
-    return steps, tuple(end), done + list(there.values())
+        elif action == "segment_alloc":
+            reserved.pop(addr, None)
+        elif action == "segment_free":
+            reserved[addr] = (event["size"], False)
+    for addr, block in there.items():
+        if block.end < end:
+            block.size = with_rest(addr, block.size, there, reserved)
+    return done + list(there.values())
+
+
+def curves(n_states, blocks):
+    """Allocated, active and requested bytes in every state."""
+    all_changes = [[0] * (n_states + 1) for _ in range(3)]
+    for block in blocks:
+        spans = [(block.size, block.freed), (block.size, block.end), (block.requested, block.freed)]
+        for changes, (amount, until) in zip(all_changes, spans):
+            if until > block.start:
+                changes[block.start] += amount
+                changes[until] -= amount
+    return [list(itertools.accumulate(changes[:-1])) for changes in all_changes]
 
 
 def walk(steps, end):
@@ -163,8 +196,8 @@ def by_stack(blocks, state):
 
 
 def describe(device, events, segments, full):
-    steps, end, blocks = lives(events, segments)
-    allocated, active, requested = (list(curve) for curve in zip(*walk(steps, end)))
+    blocks = lives(events, segments)
+    allocated, active, requested = curves(len(events) + 1, blocks)
     total = sum(segment["total_size"] for segment in segments)
     changes = [(SIGNS.get(event["action"], 0) * event["size"],) for event in events]
     reserved = [value for (value,) in walk(changes, (total,))]

@@ -1,5 +1,6 @@
 //! Steps of a memory history, with boundaries given as states.
 
+pub use super::repetition::NoSteps;
 use super::repetition::{Repetition, repetition};
 pub use crate::analysis::steps::StepSource;
 use crate::analysis::steps::{self, Coverage, Division, MIN_ANCHORS, Named, Scope, choose, divisions, is_step_name};
@@ -30,7 +31,9 @@ impl Steps {
 ///   events have no times.
 /// * All steps are returned; excluding a warm-up is left to the caller.
 /// * Cost: O(n log n) for n events, slices and strings.
-pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
+///
+/// Errors: the condition that is lacking.
+pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Result<Steps, NoSteps> {
     let named = if history.has_time { named(trace, history) } else { Vec::new() };
     let found = divisions(&named, &Coverage::at(&history.events.ts)).into_iter().map(|mut division| {
         trim(&mut division, &history.events.ts);
@@ -41,20 +44,20 @@ pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> 
         found.sort_by_key(|steps| steps.source == StepSource::ProfilerStep);
     }
     if let Some(best) = choose(found) {
-        return Some(best);
+        return Ok(best);
     }
     let Repetition { length, share, boundaries, regularity, is_certain } = repetition(trace, history, is_cancelled)?;
     let anchors = || named.iter().filter(|named| is_step_name(named.name));
     let last_named = anchors().map(|named| named.time.end).max();
     let is_after = boundaries.first().zip(last_named).is_none_or(|(&first, last)| history.time_of(first + 1) >= last);
     if boundaries.len() > MIN_ANCHORS && !is_after {
-        return None;
+        return Err(NoSteps::MoreThanAnnotated { length, rounds: boundaries.len() - 1 });
     }
     let source = StepSource::Period { items: "allocations", length, share };
     let steps = Steps::new(source, boundaries, None, SLACK, time_of(history).as_deref());
     let regularity = steps.regularity.max(regularity);
     let steps = steps.with_regularity(regularity);
-    Some(if is_certain { steps } else { steps.as_guess() })
+    Ok(if is_certain { steps } else { steps.as_guess() })
 }
 
 /// Whether the profiler named the steps of a part of the history alone, since it ran for that long: others take in half
@@ -136,7 +139,7 @@ mod tests {
     use crate::model::{SliceKind, StackId, TraceBuilder};
 
     fn find(trace: &Trace) -> Option<Steps> {
-        steps(trace, history(trace), &|| false)
+        steps(trace, history(trace), &|| false).ok()
     }
 
     /// Steps of two events each, 10 ns apart, with annotations added by `name`.

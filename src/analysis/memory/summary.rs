@@ -139,7 +139,7 @@ mod tests {
     use super::super::fixture::{Script, history};
     use super::*;
     use crate::model::StackId;
-    use crate::model::memory::MemoryAction;
+    use crate::model::memory::{MemoryAction, MemoryPool};
 
     fn script() -> Script {
         let mut script = Script::default();
@@ -182,5 +182,19 @@ mod tests {
         let empty = Script::default().finish();
         let found = summary(history(&empty));
         assert_eq!((found.efficiency(), found.peak_over_mean(), found.fragmentation), (None, None, None));
+    }
+
+    #[test]
+    fn memory_of_private_pools_is_known() {
+        assert_eq!(summary(history(&script().finish())).end_private, None);
+        let mut script = script();
+        for (stream, id) in [(0, 1), (7, 1), (0, 2)] {
+            script.pool = script.raw.pool(MemoryPool { stream, private: (0, id) });
+            let addr = 0x10_0000 * (1 + 2 * id + u64::from(stream > 0));
+            script.event(MemoryAction::SegmentAlloc, addr, 8192, StackId(0));
+            script.alloc(addr, 1024, StackId(0));
+        }
+        let expected = PrivatePools { count: 2, reserved: 3 * 8192, unused: 3 * 7168 };
+        assert_eq!(summary(history(&script.finish())).end_private, Some(expected));
     }
 }

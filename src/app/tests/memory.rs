@@ -33,7 +33,7 @@ fn the_planted_leaks_are_named_with_their_evidence_and_brought_out() {
     let mut harness = show("snapshot_leak.pickle", Command::Show("leaks"));
     wait_for(&mut harness, |harness| harness.query_by_label("Candidates (2)").is_some());
     harness.get_by_label(
-        "Memory between steps grows by 512.75 KiB a step, at 2 places; reserved memory grows by 94.00 MiB a step",
+        "Memory between steps grows by 512.17 KiB a step, at 2 places; reserved memory grows by 94.00 MiB a step",
     );
     harness.get_by_label_contains("12 steps by ProfilerStep annotations");
     let planted = harness.get_by_label("record (metrics.py:33)");
@@ -128,8 +128,8 @@ fn want_of_memory_is_explained() {
     wait_for(&mut harness, |harness| harness.query_by_label("Out of memory: 96.00 MiB requested").is_some());
     harness.get_by_label("expandable_segments:True");
     harness.get_by_label(
-        "Fragmentation: 649.84 MiB reserved and unused and 14.00 MiB free on the device would do for 96.00 MiB, but the \
-         largest free stretch is 93.00 MiB in reserved memory (14.00 MiB on the device), 3.00 MiB too small",
+        "Fragmentation: 649.84 MiB reserved and unused and 14.00 MiB free on the device would do for 96.00 MiB; the \
+         largest piece that could serve it, 93.00 MiB in reserved memory (14.00 MiB on the device), is 3.00 MiB too small",
     );
     harness.get_by_label("Show the state then").click_accesskit();
     settle(&mut harness);

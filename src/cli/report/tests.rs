@@ -411,8 +411,9 @@ fn memory_has_the_keys_of_the_contract() {
         "end_unused_bytes": (64 - 6) << 20, "end_largest_free_bytes": 57 << 20, "device_total_bytes": 80 << 20,
         "summary": "Peak 6.07 MiB; end 6.00 MiB; reserved 64.00 MiB, of it unused 58.00 MiB; most at the peak: append \
                     (losses.py:12) 6.00 MiB; Out of memory: Demand: 6.00 MiB in use and the 80.00 MiB requested are \
-                    12.00 MiB more than the 74.00 MiB that the process could have. Memory between steps grows by \
-                    1.00 MiB a step, at 1 place",
+                    12.00 MiB more than the 74.00 MiB that the process could have; the largest piece that could serve it, \
+                    10.00 MiB on the device (0 B in reserved memory), is 70.00 MiB too small: 12.00 MiB demand, 58.00 MiB \
+                    in pieces that cannot serve it. Memory between steps grows by 1.00 MiB a step, at 1 place",
         // The segment is larger than its first request, and no block needed the rest.
         "reserved_growth": {
             "bytes": 64 << 20, "demand_bytes": (6 << 20) + 19 * 4096, "fragmentation_bytes": 0,
@@ -421,14 +422,14 @@ fn memory_has_the_keys_of_the_contract() {
         "peak_by_stack": [{"stack": append, "bytes": 6 << 20, "count": 6}],
         "live_at_end": held,
         "leaks": [{
-            "stack": append, "bytes_per_step": 1 << 20, "growth_bytes": 5 << 20, "survivors": 4,
+            "stack": append, "bytes_per_step": 1 << 20, "since": "ProfilerStep#0", "since_step": 0, "growth_bytes": 5 << 20, "survivors": 4,
             "monotonic": 1.0, "r2": 1.0, "score": 1.0, "severity": "low", "verdict": "leak",
             "advice": memory["leaks"][0]["advice"],
         }],
         "growth": {
             "verdict": "growth", "step_source": "ProfilerStep annotations", "regularity": 1.0, "steps": 6, "warm_up": 1,
             "bytes_per_step": 1 << 20, "peak_bytes_per_step": 1 << 20, "reserved_bytes_per_step": 0,
-            "growth_bytes": 5 << 20, "alarm": false, "reserved_alarm": false,
+            "growth_bytes": 5 << 20, "alarm": true, "reserved_alarm": false,
             // 10 MiB are left on the device, and all that is reserved counts as used.
             // No `steps_to_oom`: memory has run out already.
         },
@@ -467,13 +468,15 @@ fn failed_requests_have_the_keys_of_the_contract() {
     let held = serde_json::json!([{"stack": ["append (/me/losses.py:12)"], "bytes": 6 << 20, "count": 6}]);
     let expected = serde_json::json!([{
         "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
-        "short_by_bytes": 12 << 20, "cause": "demand",
+        "short_by_bytes": 70 << 20, "short_by_demand_bytes": 12 << 20, "short_by_fragmentation_bytes": 58 << 20,
+        "cause": "demand",
         "why": "Demand: 6.00 MiB in use and the 80.00 MiB requested are 12.00 MiB more than the 74.00 MiB that the \
-                process could have",
+                process could have; the largest piece that could serve it, 10.00 MiB on the device (0 B in reserved \
+                memory), is 70.00 MiB too small: 12.00 MiB demand, 58.00 MiB in pieces that cannot serve it",
         "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,
         "inactive_bytes": 58 << 20,
         // The segment serves small requests.
-        "free_bytes": 0, "largest_free_bytes": 0, "free_elsewhere_bytes": 58 << 20,
+        "free_bytes": 0, "largest_free_bytes": 0, "free_elsewhere_bytes": 58 << 20, "free_private_bytes": 0,
         "non_pytorch_bytes": 6 << 20, "by_stack": held, "advice": [],
     }]);
     assert_eq!(json["memory"][0]["oom"], expected);

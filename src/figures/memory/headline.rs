@@ -4,7 +4,7 @@ use super::{Owned, Owner, growth_sentence, owner, why};
 use crate::analysis::frame::Frame;
 use crate::analysis::memory::leaks::Leaks;
 use crate::analysis::memory::oom::OomCard;
-use crate::analysis::memory::steps::Steps;
+use crate::analysis::memory::steps::{NoSteps, Steps};
 use crate::analysis::memory::summary::{PrivatePools, Summary};
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Part, figures, format};
@@ -86,14 +86,16 @@ pub fn private_pools(pools: &PrivatePools) -> String {
     format!(" ({} of it in {pools}, for {whose} CUDA graphs only)", format::bytes(unused as f64))
 }
 
-/// How much more is allocated at the end than at the start, which says nothing of what it would grow to.
-fn without_steps(history: &MemoryHistory) -> String {
+/// What is lacking for steps, and how much more is allocated at the end than at the start, which says nothing of what it
+/// would grow to.
+fn without_steps(history: &MemoryHistory, lacking: Option<&NoSteps>) -> String {
     let allocated = &history.curves.allocated;
     let gained = allocated.last().zip(allocated.first()).and_then(|(last, first)| last.checked_sub(*first));
-    let unjudged = "No steps were found, so growth cannot be judged";
+    let reason = lacking.map(|lacking| format!(" ({})", lacking.reason())).unwrap_or_default();
+    let unjudged = format!("No steps were found{reason}, so growth cannot be judged");
     match gained.filter(|&gained| gained > 0) {
         Some(gained) => format!("{unjudged}: {} more at the end than at the start", format::bytes(gained as f64)),
-        None => unjudged.to_owned(),
+        None => unjudged,
     }
 }
 
@@ -105,7 +107,7 @@ fn verdict(
     cards: &[OomCard],
 ) -> (String, Option<Severity>) {
     let growth = steps.map(|steps| growth_sentence(found, steps)).filter(|sentence| !sentence.is_empty());
-    let growth = growth.unwrap_or_else(|| without_steps(history));
+    let growth = growth.unwrap_or_else(|| without_steps(history, found.no_steps.as_ref()));
     let leak = found.candidates.iter().map(|one| one.severity).max();
     let is_alarm = found.total.is_some_and(|total| total.is_alarm || total.is_reserved_alarm);
     match cards.last() {

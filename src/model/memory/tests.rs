@@ -250,3 +250,42 @@ fn a_stream_has_one_name() {
     assert_eq!(pool(7, (0, 2)), "stream 7, private pool 0.2");
     assert_eq!(pool(0x5f_3a10, (0, 0)), "stream 0x5f3a10");
 }
+
+#[test]
+fn a_large_block_keeps_what_is_too_little_to_be_split_off() {
+    const KIB: u64 = 1 << 10;
+    let base = 1 << 40;
+    let of = |action: MemoryAction, setting: Option<&str>, tail: u64| {
+        let end = base + 20 * 1024 * KIB;
+        let mut raw = raw(&[
+            (action, base, 20 * 1024 * KIB),
+            (Alloc, base, 12 * 1024 * KIB - 7),
+            (Alloc, base + 12 * 1024 * KIB, 8 * 1024 * KIB - tail),
+            (FreeCompleted, base, 12 * 1024 * KIB - 7),
+            (FreeCompleted, base + 12 * 1024 * KIB, 8 * 1024 * KIB - tail),
+            (Alloc, end - 15 * 1024 * KIB, 14 * 1024 * KIB),
+        ]);
+        raw.settings.extend(setting.map(|bytes| ("max_split_size".to_owned(), bytes.to_owned())));
+        let history = replay(raw);
+        assert_curves(&history);
+        [1, 2].map(|state| (history.curves.active[state + 1] - history.curves.active[state]) / KIB)
+    };
+    // Behind the first block 8 MiB are split off, behind the second at most one MiB is not.
+    assert_eq!(of(SegmentAlloc, None, 1024 * KIB), [12 * 1024, 8 * 1024]);
+    assert_eq!(of(SegmentAlloc, Some("-1"), 1025 * KIB), [12 * 1024, 8 * 1024 - 1025]);
+    assert_eq!(of(SegmentMap, None, 1024 * KIB), [12 * 1024, 7 * 1024]);
+    // Blocks from a size on are not split at all.
+    assert_eq!(of(SegmentAlloc, Some("10485760"), 1025 * KIB), [20 * 1024, 8 * 1024 - 1025]);
+}
+
+#[test]
+fn requests_of_npus_are_padded() {
+    let of = |bytes: u64| {
+        let mut raw = raw(&[(Alloc, 0x9000, 1024), (FreeCompleted, 0x9000, 1024), (Alloc, 0x1000, 512)]);
+        let mut end = segment(0x1000, 4096, &[(0x1000, bytes, BlockState::Allocated)]);
+        end.blocks[0].requested = 512;
+        raw.end = Some(vec![end]);
+        replay(raw).curves.active
+    };
+    assert_eq!((of(512), of(1024)), (vec![0, 1024, 0, 512], vec![0, 1536, 0, 1024]));
+}

@@ -274,7 +274,8 @@ fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
                 }
             }
             None => {
-                ui.label("No steps were found");
+                let reason = found.leaks.no_steps.as_ref().map(|lacking| format!(": {}", lacking.reason()));
+                ui.label(format!("No steps were found{}", reason.unwrap_or_default()));
                 ui.weak("Mark the starts of steps with M and choose \"Marks are the steps\"");
             }
         }

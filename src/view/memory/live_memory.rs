@@ -1,5 +1,7 @@
 //! Live memory by call stack: at a moment, at the peak, at the end, or between two moments.
 
+use std::sync::Arc;
+
 use eframe::egui::{self, ComboBox, Key};
 
 use super::head::{self, base_ui};
@@ -183,7 +185,7 @@ impl Weights for LiveBytes {
 
     fn tree(&self, of: &OpenMemory, work: &Work<'_>) -> Option<(FlameTree, ())> {
         let (trace, history) = (of.trace(), of.history());
-        let steps = if self.by == GroupBy::Age { Some(work.get(of, &MemorySteps)?) } else { None };
+        let steps = if self.by == GroupBy::Age { Some(Arc::clone(&work.get(of, &MemorySteps)?.steps)) } else { None };
         let steps = steps.as_ref().and_then(|steps| (**steps).as_ref());
         let (by, has_all_frames) = (self.by, self.has_all_frames);
         let scope = LiveScope { trace, history, until: LiveUntil::Active, by, steps, has_all_frames };

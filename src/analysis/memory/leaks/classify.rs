@@ -122,8 +122,10 @@ impl Criteria<'_> {
         let rises = counted.windows(2).filter(|pair| pair[1] > pair[0]).count();
         let is_most_rising = rises as f64 / n.max(1) as f64 >= thresholds.min_monotonic;
         let survivors = self.survivors(blocks, first);
-        let is_seldom =
-            survivors.kept_steps >= thresholds.min_seldom_steps || comes_back(counted) >= thresholds.min_repeated_steps;
+        // What the last of these steps kept cannot have outlived another.
+        let is_repeated = survivors.kept_steps.saturating_add(1) >= thresholds.min_repeated_steps
+            && comes_back(counted) >= thresholds.min_repeated_steps;
+        let is_seldom = is_repeated || survivors.kept_steps >= thresholds.min_seldom_steps;
         let is_seen_twice = rises >= 2 && survivors.kept_steps >= 2;
         if n < thresholds.min_steps || !(is_most_rising || is_seldom || is_seen_twice) {
             return None;

@@ -46,9 +46,7 @@ fn guessed(history: &MemoryHistory, steps: &Steps) -> String {
     };
     let (first, last) = (steps.boundaries[0] as usize, steps.boundaries[steps.len()] as usize);
     format!(
-        "Steps are guessed from what repeats: {} steps; the {} allocations before the first and the {} after the last \
-         belong to none",
-        steps.len(),
+        "Steps are guessed from what repeats; the {} allocations before the first and the {} after the last belong to none",
         allocs(0..first),
         allocs(last..history.events.len())
     )
@@ -101,7 +99,7 @@ pub fn add_caveats(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &
         add(Confidence::Medium, text);
     }
     if let Some((other, count)) = &steps.disagreement {
-        let text = format!("{} steps by {}, but {count} by {}", steps.len(), steps.source.label(), other.label());
+        let text = format!("By {} there are {count} steps instead", other.label());
         add(Confidence::Medium, text);
     }
     if found.coverage == 0.0 {

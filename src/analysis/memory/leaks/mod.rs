@@ -21,7 +21,7 @@ use hashbrown::HashMap;
 
 use super::live::{self, GroupKey, LiveUntil};
 use super::signature::{SignatureId, Signatures};
-use super::steps::Steps;
+use super::steps::{NoSteps, Steps};
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, Severity, Trace};
 use classify::{Criteria, Losses};
@@ -200,6 +200,8 @@ pub struct Leaks {
     pub confidence: Confidence,
     /// Reasons that lower the confidence.
     pub caveats: Vec<String>,
+    /// What is lacking for steps, if there are none and the search for them told.
+    pub no_steps: Option<NoSteps>,
 }
 
 /// Finds the signatures whose live memory grows from step to step.
@@ -272,6 +274,7 @@ fn find_growth(
         coverage,
         confidence: Confidence::High,
         caveats: Vec::new(),
+        no_steps: None,
     };
     if let Some(steps) = steps.filter(|steps| !steps.is_empty()) {
         let warm_up = thresholds.max_warm_up.min(steps.len() / 4);

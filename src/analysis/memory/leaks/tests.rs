@@ -51,7 +51,7 @@ pub(super) fn training(n: u64, mut plant: impl FnMut(&mut Training)) -> Trace {
 pub(super) fn find(trace: &Trace, capacity: Option<u64>) -> Leaks {
     let history = history(trace);
     let signatures = Signatures::new(trace, false);
-    let steps = steps::steps(trace, history, &|| false);
+    let steps = steps::steps(trace, history, &|| false).ok();
     leaks(trace, history, &signatures, steps.as_ref(), capacity, &Thresholds::default(), &|| false).1
 }
 
@@ -66,7 +66,7 @@ fn healthy_training_has_no_candidates() {
         let found = find(&trace, None);
         assert_eq!(found.candidates, [], "{n} steps");
         let total = found.total.unwrap();
-        let expected = if n < 12 { TotalVerdict::TooFewSteps } else { TotalVerdict::Flat };
+        let expected = if n < 4 { TotalVerdict::TooFewSteps } else { TotalVerdict::Flat };
         assert_eq!((total.verdict, total.is_alarm), (expected, false), "{n} steps");
         if n >= 4 {
             let labels: Vec<_> =
@@ -256,7 +256,7 @@ fn varying_stacks_are_merged_if_they_hide_a_leak() {
         training.script.alloc(training.next, 4 * MIB, stack);
     });
     let history = history(&trace);
-    let steps = steps::steps(&trace, history, &|| false);
+    let steps = steps::steps(&trace, history, &|| false).ok();
     let exact = Signatures::new(&trace, false);
     let thresholds = Thresholds::default();
     let (signatures, found) = leaks(&trace, history, &exact, steps.as_ref(), None, &thresholds, &|| false);

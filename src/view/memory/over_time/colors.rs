@@ -154,7 +154,7 @@ impl Analysis for ColorBlocks {
                 };
                 by_name(history, of, |&id| display_name(trace.strings.get(id)).into_owned(), is_dark)
             }
-            ColorBy::Step => by_step(history, (*work.get(of, &MemorySteps)?).as_ref(), is_dark),
+            ColorBy::Step => by_step(history, (*work.get(of, &MemorySteps)?.steps).as_ref(), is_dark),
         };
         Some(Colors { of: *self, ..colors })
     }

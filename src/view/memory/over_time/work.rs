@@ -71,7 +71,7 @@ impl Analysis for MakeIndex {
             by_end: raster::by_end(history),
             telling: work.get(&of.open.trace, &StackLabels)?,
             has_stacks: history.allocations.stack.iter().any(|&stack| stack != StackId(0)),
-            steps: work.get(of, &MemorySteps)?,
+            steps: Arc::clone(&work.get(of, &MemorySteps)?.steps),
             bands,
             snapshots: snapshots.collect(),
             peaks: Curve::ALL.map(|curve| highest(curve.values(history))),
