@@ -35,3 +35,4 @@ mod steps;
 mod support;
 mod trace_memory;
 mod tricky;
+mod trust;
