@@ -264,17 +264,35 @@ mod tests {
 
     #[test]
     fn no_view_fails_at_any_size() {
-        for sample in ["snapshot_oom.pickle", "kineto_10_steps.json.gz"] {
-            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces").join(sample);
-            let traces = crate::reader::read(&path, &crate::job::Progress::default()).unwrap();
+        // The first is large, so that what is asked for is there.
+        const SIZES: [[u16; 2]; 11] = [
+            [1280, 720],
+            [1, 1],
+            [1, 2000],
+            [2000, 1],
+            [2, 900],
+            [37, 53],
+            [60, 60],
+            [170, 90],
+            [400, 222],
+            [1280, 222],
+            [1280, 551],
+        ];
+        for sample in [None, Some("snapshot_oom.pickle"), Some("kineto_10_steps.json.gz")] {
+            let read = |sample| {
+                let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces").join(sample);
+                crate::reader::read(&path, &crate::job::Progress::default()).unwrap()
+            };
+            let traces = sample.map_or_else(Vec::new, read);
             let (mut session, answers, mut commands) = (Session::of(traces), Answers::default(), Vec::new());
             let ctx = Context::default();
             theme::apply(&ctx);
             for spec in VIEWS {
                 let mut view = (spec.make)();
-                // The first is large, so that what is asked for is there.
-                for size in [[1280, 720], [1, 1], [2, 900], [900, 2], [60, 60], [170, 90], [400, 222], [1280, 222]] {
-                    let size = Vec2::from(size.map(|side: u16| f32::from(side)));
+                // Text of twice the size halves the points.
+                for (size, scale) in SIZES.into_iter().zip([1.0, 2.0].into_iter().cycle()).chain([([37, 53], 3.0)]) {
+                    let size = Vec2::from(size.map(f32::from)) / scale;
+                    ctx.set_zoom_factor(scale);
                     for _ in 0..400 {
                         let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, size));
                         let input = RawInput { screen_rect, max_texture_side: Some(4096), ..Default::default() };

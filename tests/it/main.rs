@@ -36,3 +36,4 @@ mod steps;
 mod support;
 mod trace_memory;
 mod tricky;
+mod trust;

@@ -1,4 +1,4 @@
-//! Random input from a fixed seed: no view may crash on it.
+//! Random input from a fixed seed, while files are opened, closed, cut, replaced and deleted: no view may crash on it.
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,52 @@ const MIN_STEPS: u32 = 20;
 
 /// What is typed and pasted.
 const TEXTS: [&str; 6] = ["gemm", "aten::", "核\u{301}", "*", "\u{202e}\0\n", "1e999"];
+
+/// Files that are opened, and whose bytes change meanwhile.
+struct Files {
+    folder: tempfile::TempDir,
+    whole: Vec<(PathBuf, Vec<u8>)>,
+}
+
+impl Files {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let sample = |name: &str| {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces").join(name);
+            (folder.path().join(name), std::fs::read(path).unwrap())
+        };
+        let mut whole = vec![sample("snapshot_oom.pickle"), sample("nsys_5_steps.sqlite"), sample("gpu_metrics.jsonl")];
+        let shape = crate::sample::kineto::Shape { steps: 1, seed: 7, is_array: false };
+        let mut text = Vec::new();
+        let _ = crate::sample::kineto::write(shape, &mut text).unwrap();
+        whole.push((folder.path().join("steps.json"), text));
+        whole.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+        Self { folder, whole }
+    }
+
+    /// Does something to a file, or makes it whole again.
+    fn change(&self, monkey: &mut Monkey) {
+        let (path, bytes) = &self.whole[monkey.below(self.whole.len())];
+        let other = &self.whole[monkey.below(self.whole.len())].1;
+        let is_done = match monkey.below(6) {
+            0 => std::fs::remove_file(path),
+            1 => std::fs::write(path, &bytes[..monkey.below(bytes.len())]),
+            2 => std::fs::write(path, other),
+            _ => std::fs::write(path, bytes),
+        };
+        // It may have been removed before.
+        let _ = is_done;
+    }
+
+    /// One of them, one that is absent, or all.
+    fn pick(&self, monkey: &mut Monkey) -> PathBuf {
+        match monkey.below(12) {
+            0 => self.folder.path().join("absent.json"),
+            1 => self.folder.path().to_owned(),
+            n => self.whole[n % self.whole.len()].0.clone(),
+        }
+    }
+}
 
 struct Monkey(u64);
 
@@ -36,10 +82,10 @@ impl Monkey {
     }
 
     /// Does one thing.
-    fn act(&mut self, harness: &mut Harness<'_, Option<App>>) {
+    fn act(&mut self, harness: &mut Harness<'_, Option<App>>, files: &Files) {
         let pos = Pos2::new(self.below(1300) as f32 - 10.0, self.below(820) as f32 - 10.0);
         let modifiers = self.modifiers();
-        match self.below(16) {
+        match self.below(20) {
             0..4 => harness.key_press_modifiers(modifiers, self.pick(Key::ALL)),
             4..6 => harness.event(Event::PointerMoved(pos)),
             6..10 => {
@@ -70,9 +116,20 @@ impl Monkey {
                 let command = all_commands()[self.below(all_commands().len())].command.clone();
                 app_mut(harness).commands.push(command);
             }
+            15 => {
+                let sizes =
+                    [[1280.0, 800.0], [480.0, 320.0], [1.0, 1.0], [1.0, 2000.0], [2000.0, 1.0], [1280.0, 222.0]];
+                harness.set_size(Vec2::from(self.pick(&sizes)));
+            }
+            16 => app_mut(harness).commands.push(Command::OpenPath(files.pick(self))),
+            17 => files.change(self),
+            18 => app_mut(harness).commands.push(Command::CloseFile(files.pick(self))),
             _ => {
-                let sizes = [Vec2::new(1280.0, 800.0), Vec2::new(480.0, 320.0), Vec2::new(1.0, 1.0)];
-                harness.set_size(self.pick(&sizes));
+                if self.below(4) == 0 {
+                    app_mut(harness).loads.cancel_all();
+                }
+                // Gives what is read a moment to arrive.
+                std::thread::sleep(Duration::from_millis(self.below(20) as u64));
             }
         }
     }
@@ -95,6 +152,7 @@ fn no_input_makes_it_panic() {
     let effort: u32 = std::env::var("LACUNA_EFFORT").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let traces = || vec![recording(), trace(), super::memory::sample("snapshot_oom.pickle")];
     let started = Instant::now();
+    let files = Files::new();
     let (mut seed, mut n_steps) = (0x2545_F491_4F6C_DD1D_u64, 0);
     // A slow machine takes at least some steps, whatever the time.
     let is_over = |n_steps: u32| started.elapsed() >= BUDGET * effort && n_steps >= MIN_STEPS;
@@ -106,7 +164,7 @@ fn no_input_makes_it_panic() {
             if is_over(n_steps) {
                 break;
             }
-            monkey.act(&mut harness);
+            monkey.act(&mut harness, &files);
             // Nothing is written to the disk.
             app_mut(&mut harness).commands.retain(|command| !matches!(command, Command::SaveText(..)));
             harness.step();
@@ -116,12 +174,17 @@ fn no_input_makes_it_panic() {
                 "seed {seed:#x}, step {step}: a view crashed"
             );
             n_steps += 1;
-            if app.session().traces().is_empty() {
+            if app.session().traces().is_empty() && app.loads.is_idle() {
                 // Everything was closed: an empty window is soon looked at.
                 break;
             }
-            assert!(app.session().navigation.visible().dur() > 0, "seed {seed:#x}, step {step}: nothing is visible");
+            let is_empty = app.session().traces().is_empty();
+            assert!(
+                is_empty || app.session().navigation.visible().dur() > 0,
+                "seed {seed:#x}, step {step}: nothing is visible"
+            );
         }
         seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D) | 1;
     }
+    println!("{n_steps} steps");
 }
