@@ -62,7 +62,7 @@ pub struct Thresholds {
     /// Growth of total memory, in bytes per step, that raises an alarm.
     pub alarm_bytes_per_step: f64,
     /// Number of step boundaries from which a series is long: peaks and reserved memory are judged from there on. Of
-    /// live bytes fewer are enough if they are regular; see [`enough`].
+    /// live bytes fewer are enough if they are regular; see `enough.rs`.
     pub alarm_points: usize,
     /// Growth of total memory in bytes that raises an alarm.
     pub alarm_growth: u64,

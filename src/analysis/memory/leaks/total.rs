@@ -228,7 +228,7 @@ impl Total {
 
     /// Sets the verdict, alarms and steps until memory runs out.
     ///
-    /// How many steps are enough is said in [`enough`](super::enough).
+    /// How many steps are enough is said in `enough.rs`.
     ///
     /// * `is_reliable`: whether an alarm may rest on the steps.
     pub fn classify(&mut self, candidates: &[LeakCandidate], is_reliable: bool, room: Room, thresholds: &Thresholds) {
