@@ -45,10 +45,12 @@ fn a_search_is_everywhere_in_view_or_in_the_selected_range() {
 #[test]
 fn the_tab_of_the_search_is_ready_to_type_and_its_list_sorts() {
     let mut harness = harness(vec![trace()]);
-    click(&mut harness, "Search results");
+    harness.get_by_label("Search results").click();
+    settle(&mut harness);
     type_text(&mut harness, "aten");
     harness.get_by_label("2 slices");
-    click(&mut harness, "Name");
+    harness.get_by_label("Name").click();
+    settle(&mut harness);
     harness.get_by_label("Name, ascending");
     // Enter follows the order of the list.
     app_mut(&mut harness).commands.push(Command::NextHit);
@@ -59,7 +61,8 @@ fn the_tab_of_the_search_is_ready_to_type_and_its_list_sorts() {
     settle(&mut harness);
     assert_eq!(selected_name(&harness), "aten::add");
     harness.get_by_label("1 of 2");
-    click(&mut harness, "Duration");
+    harness.get_by_label("Duration").click();
+    settle(&mut harness);
     harness.get_by_label("Duration, descending");
 }
 
