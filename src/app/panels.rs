@@ -11,7 +11,7 @@ use super::{App, tab};
 use crate::answers::Answers;
 use crate::command::Command;
 use crate::session::{Selection, Session};
-use crate::view::{DockArea, ViewContext, ViewSpec, view_spec};
+use crate::view::{DockArea, ViewContext, ViewSpec, search, view_spec};
 use crate::widget::theme::{self, Tokens};
 
 pub(super) const TAB_BAR_HEIGHT: f32 = 26.0;
@@ -244,6 +244,10 @@ impl Behavior<Pane> for Panels<'_> {
             self.closed = view;
         } else if response.clicked() || response.drag_started() {
             self.used = view;
+            if response.clicked() && view == Some(search::SPEC.id) {
+                // It is opened to type.
+                self.commands.push(Command::Search);
+            }
         }
         if self.revealed == Some(tile) {
             ui.scroll_to_rect_animation(response.rect, None, egui::style::ScrollAnimation::none());

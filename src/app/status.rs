@@ -171,7 +171,8 @@ impl App {
             ui.horizontal_wrapped(|ui| {
                 if let Some(text) = self.told_text(ui.ctx()) {
                     let color = theme::tokens(ui.visuals().dark_mode).severity[1];
-                    ui.add(egui::Label::new(RichText::new(text).color(color)).truncate()).on_hover_text(text);
+                    let label = egui::Label::new(RichText::new(text).color(color)).truncate();
+                    ui.add(label.show_tooltip_when_elided(false)).on_hover_text(text);
                 } else if self.session.traces().is_empty() {
                     ui.weak("Nothing is open");
                 } else {
@@ -262,7 +263,7 @@ impl App {
             return;
         }
         let side = if before >= after { "earlier" } else { "later" };
-        let button = ui.button(format!("Events {} {side}", format::duration(far)));
+        let button = ui.button(format!("Show events {} {side}", format::duration(far)));
         let [before, after] = [before, after].map(format::duration);
         let help = format!(
             "Instants or counters reach {before} before the first slice and {after} after the last one. Show them"
@@ -282,7 +283,8 @@ impl App {
         let width = ui.available_width() * 0.4;
         ui.scope(|ui| {
             ui.set_max_width(width);
-            ui.add(egui::Label::new(RichText::new(text).strong()).truncate()).on_hover_text(names.join("\n"));
+            let label = egui::Label::new(RichText::new(text).strong()).truncate().show_tooltip_when_elided(false);
+            ui.add(label).on_hover_text(names.join("\n"));
         });
         let (read, shown) = traces
             .iter()

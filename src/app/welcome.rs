@@ -1,7 +1,7 @@
 //! What the window shows before anything is open, and while files hover over it.
 
 use eframe::egui::{
-    self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, Label, LayerId, Order, RichText, Ui,
+    self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, Label, LayerId, Order, RichText, Ui, vec2,
 };
 
 use super::App;
@@ -16,6 +16,8 @@ const MAX_RECENT_SHOWN: usize = 8;
 /// The widest page of one column, and of two.
 const COLUMN: f32 = 480.0;
 const PAGE: f32 = 1080.0;
+/// Of the column of keys.
+const KEY_WIDTH: f32 = 104.0;
 /// Between the columns.
 const GAP: f32 = 40.0;
 
@@ -123,11 +125,11 @@ impl App {
         self.recent_files_ui(ui);
         ui.strong("Samples");
         for sample in &SAMPLES {
-            ui.horizontal(|ui| {
+            ui.horizontal_wrapped(|ui| {
                 if ui.link(sample.title).on_hover_text(sample.help).clicked() {
                     self.commands.push(Command::OpenPath(sample.path(&self.loads.samples)));
                 }
-                ui.add(Label::new(RichText::new(sample.help).weak()).truncate());
+                ui.weak(sample.help);
             });
         }
         ui.add_space(14.0);
@@ -141,17 +143,20 @@ impl App {
         }
         ui.add_space(18.0);
         ui.strong("Keys to start with");
-        egui::Grid::new("first keys").num_columns(2).spacing([18.0, 4.0]).show(ui, |ui| {
-            for spec in FIRST_KEYS.iter().filter_map(command_spec) {
-                let key = spec.keys.first().map(|key| key_text(ui.ctx(), key)).unwrap_or_default();
-                ui.monospace(key);
-                ui.add(Label::new(spec.help).wrap());
-                ui.end_row();
-            }
-            ui.monospace("W A S D");
-            ui.label("Zoom in, pan left, zoom out, pan right");
-            ui.end_row();
-        });
+        let commands = FIRST_KEYS.iter().filter_map(command_spec);
+        let keys =
+            commands.map(|spec| (spec.keys.first().map(|key| key_text(ui.ctx(), key)).unwrap_or_default(), spec.help));
+        let held = ("W A S D".to_owned(), "Zoom in, pan left, zoom out, pan right");
+        for (key, does) in keys.chain([held]).collect::<Vec<_>>() {
+            ui.horizontal_top(|ui| {
+                let size = vec2(KEY_WIDTH, ui.spacing().interact_size.y);
+                ui.allocate_ui(size, |ui| {
+                    ui.set_min_width(KEY_WIDTH);
+                    ui.monospace(key);
+                });
+                ui.add(Label::new(does).wrap());
+            });
+        }
         ui.add_space(18.0);
     }
 
@@ -187,16 +192,16 @@ fn recipes_ui(ui: &mut Ui) {
     ui.strong("What it reads, and how to record it");
     for recipe in &RECIPES {
         ui.add_space(4.0);
-        ui.horizontal(|ui| {
+        ui.horizontal_wrapped(|ui| {
             ui.label(recipe.what);
-            ui.add(Label::new(RichText::new(recipe.files).weak()).truncate());
+            ui.weak(recipe.files);
         });
         ui.horizontal(|ui| {
             let copy = ui.small_button("Copy").on_hover_text(format!("Copy all lines:\n{}", recipe.whole));
             if copy.accessible_name(format!("Copy how to record: {}", recipe.what)).clicked() {
                 ui.ctx().copy_text(recipe.whole.to_owned());
             }
-            let code = Label::new(RichText::new(recipe.short).monospace()).truncate();
+            let code = Label::new(RichText::new(recipe.short).monospace()).truncate().show_tooltip_when_elided(false);
             ui.add(code).on_hover_text(RichText::new(recipe.whole).monospace());
         });
     }

@@ -94,6 +94,8 @@ pub fn kernels() -> Part<KernelTotals> {
     }
     let figures = figures! { row: KernelTotals;
         words "name", "Name", 330, Cell::name(&row.name), "Name of the kernel, or of a CUDA graph recorded as one";
+        number "rank", "Rank", 50, Cell::number(row.place.rank), "Rank of the process, where several are open";
+        number "device", "Device", 58, Cell::number(row.place.device), "Index of the device";
         with calls_and_total();
         number "share", "Share", 62, Cell::Share(row.share), "Part of the time of all kernels in scope, added up";
         with spread();
@@ -109,8 +111,6 @@ pub fn kernels() -> Part<KernelTotals> {
             "Registers of a thread. Empty where the calls differ in it";
         number "shared_bytes", "Shared", 84, launch(row, |launch| Cell::Bytes(u64::from(launch.shared_bytes))),
             "Shared memory of a block, static and dynamic. Empty where the calls differ";
-        number "rank", "Rank", 50, Cell::number(row.place.rank), "Rank of the process, where several are open";
-        number "device", "Device", 58, Cell::number(row.place.device), "Index of the device";
     };
     Part::new("kernels", "Kernels", figures)
         .report(

@@ -18,6 +18,7 @@ pub mod events;
 mod fixture;
 pub mod flame;
 mod flame_pane;
+mod found;
 pub mod gaps;
 pub mod live;
 pub mod marks;

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use eframe::egui::{self, Key, Modifiers};
-use egui_extras::{Column, TableBuilder};
 
+use super::found::FoundSlices;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::search::search;
 use crate::answers::{Analysis, Answer, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
-use crate::figures::{format, text::display_name};
+use crate::figures::format;
 use crate::model::{SliceId, TimeRange};
-use crate::session::{OpenTrace, Selection, track_title};
+use crate::session::{OpenTrace, Selection};
 use crate::view::states::failed_ui;
-use crate::view::tables::file_switch_ui;
+use crate::view::tables::{Grid, file_switch_ui};
+use crate::widget::table::Action;
 use crate::widget::theme;
 
 /// How many slices are listed; all are counted.
 const LIMIT: usize = 100_000;
-const ROW_HEIGHT: f32 = 20.0;
 
 type Hits = Vec<(usize, SliceId)>;
 
@@ -35,7 +35,7 @@ struct Find {
 #[derive(Debug, Default)]
 struct Found {
     total: u64,
-    hits: Arc<Hits>,
+    listed: Arc<FoundSlices>,
 }
 
 /// The time range to search.
@@ -88,10 +88,9 @@ pub struct Search {
     failed: Option<Arc<str>>,
     total: u64,
     hits: Arc<Hits>,
+    grid: Grid<FoundSlices>,
     /// Index of the current hit.
     current: Option<usize>,
-    /// Whether to scroll the list to it.
-    is_moved: bool,
     /// Whether a range was selected in the last frame, and whether one is newly selected in this frame.
     had_range: bool,
     is_first_range: bool,
@@ -99,7 +98,7 @@ pub struct Search {
 
 impl Search {
     /// Takes the newest answer.
-    fn take_answer(&mut self, ctx: &ViewContext<'_>) {
+    fn take_answer(&mut self, ctx: &mut ViewContext<'_>) {
         let range = match self.scope {
             Scope::All => None,
             Scope::Visible => Some(ctx.navigation.visible()),
@@ -110,6 +109,7 @@ impl Search {
         if self.wanted.text.is_empty() || self.of != of {
             // Slices of other traces must not be shown for even one frame.
             (self.total, self.hits, self.current) = (0, Arc::default(), None);
+            self.grid.reset();
         }
         (self.of, self.is_searching, self.failed) = (of, false, None);
         if self.wanted.text.is_empty() {
@@ -119,20 +119,23 @@ impl Search {
         match self.found.ask(ctx.answers, ctx.traces, &self.wanted) {
             Answer::Working(_) => self.is_searching = true,
             Answer::Failed(why) => self.failed = Some(why),
-            Answer::Ready(found) if !Arc::ptr_eq(&found.hits, &self.hits) => {
-                // The current hit stays current if the new list has it.
-                let at = self.current.and_then(|current| self.hits.get(current));
-                self.current = at.and_then(|at| found.hits.iter().position(|hit| hit == at));
-                (self.total, self.hits) = (found.total, Arc::clone(&found.hits));
+            Answer::Ready(found) => {
+                let hits = &found.listed.slices;
+                if !Arc::ptr_eq(hits, &self.hits) {
+                    // The current hit stays current if the new list has it.
+                    let at = self.current.and_then(|current| self.hits.get(current));
+                    self.current = at.and_then(|at| hits.iter().position(|hit| hit == at));
+                    (self.total, self.hits) = (found.total, Arc::clone(hits));
+                }
+                self.is_searching = self.grid.update(&found.listed, ctx.answers);
             }
-            Answer::Ready(_) => {}
         }
     }
 
     fn go(&mut self, index: usize, ctx: &mut ViewContext<'_>) {
         if let Some(&(trace, slice)) = self.hits.get(index) {
             self.current = Some(index);
-            self.is_moved = true;
+            self.grid.go(index);
             *ctx.selection = Selection::Slice { trace, slice };
             ctx.commands.push(Command::Reveal);
         }
@@ -208,63 +211,32 @@ impl Search {
                 (Scope::Range, Some(_)) => "No matching slice in the selected range".to_owned(),
                 _ => "No matching slice".to_owned(),
             },
-            (Some(current), _) => format!("{} of {total}{cut}", format::count(current as u64 + 1)),
+            (Some(current), _) => {
+                let place = self.grid.order().and_then(|order| order.place(current)).unwrap_or(current);
+                format!("{} of {total}{cut}", format::count(place as u64 + 1))
+            }
             (None, 1) => "1 slice".to_owned(),
             (None, _) => format!("{total} slices{cut}"),
         }
     }
 
     fn table_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let mut table = TableBuilder::new(ui)
-            .id_salt("hits")
-            .striped(true)
-            .sense(egui::Sense::click())
-            .auto_shrink(false)
-            .min_scrolled_height(0.0)
-            .column(Column::remainder().at_least(160.0).clip(true))
-            .column(Column::initial(200.0).resizable(true).clip(true))
-            .column(Column::initial(110.0).resizable(true).clip(true))
-            .column(Column::initial(100.0).clip(true));
-        if std::mem::take(&mut self.is_moved)
-            && let Some(current) = self.current
-        {
-            table = table.scroll_to_row(current, None);
-        }
-        let header = |mut row: egui_extras::TableRow<'_, '_>| {
-            for title in ["Name", "Track", "Start", "Duration"] {
-                row.col(|ui| {
-                    ui.strong(title);
-                });
-            }
-        };
-        let mut clicked = None;
-        let hits = Arc::clone(&self.hits);
-        table.header(ROW_HEIGHT, header).body(|body| {
-            body.rows(ROW_HEIGHT, hits.len(), |mut row| {
-                let index = row.index();
-                let Some(&(trace, slice)) = hits.get(index) else { return };
-                let Some(open) = ctx.traces.get(trace) else { return };
-                row.set_selected(*ctx.selection == Selection::Slice { trace, slice });
-                let time = open.trace.slices.time(slice);
-                let track = open.trace.track(open.trace.slices.track_of(slice));
-                let cells = [
-                    display_name(open.trace.slice_name(slice)).into_owned(),
-                    track_title(ctx.traces, trace, &track.title()),
-                    format::moment(time.start.saturating_add(open.offset), 1),
-                    format::duration(time.dur()),
-                ];
-                for cell in cells {
-                    row.col(|ui| {
-                        ui.add(egui::Label::new(cell).selectable(false).truncate());
-                    });
-                }
-                if row.response().clicked() {
-                    clicked = Some(index);
-                }
-            });
-        });
-        if let Some(index) = clicked {
+        self.grid.poll_text(ctx.commands, ui.ctx());
+        if let Some(Action::Select(index) | Action::Open(index)) = self.grid.ui("Search results", Some("Show"), ui) {
             self.go(index, ctx);
+        }
+    }
+
+    /// The hit after or before the current one, as the list is sorted; without one the next or the last before what is
+    /// visible.
+    fn step(&self, is_forward: bool, ctx: &ViewContext<'_>) -> Option<usize> {
+        let step = |at: usize| if is_forward { at + 1 } else { at + self.hits.len() - 1 } % self.hits.len();
+        match (self.current, self.grid.order().filter(|order| order.rows().len() == self.hits.len())) {
+            _ if self.hits.is_empty() => None,
+            (Some(current), Some(order)) => Some(order.rows()[step(order.place(current)?)] as usize),
+            (Some(current), None) => Some(step(current)),
+            (None, _) if is_forward => Some(self.first_ahead(ctx)),
+            (None, _) => Some(step(self.first_ahead(ctx))),
         }
     }
 }
@@ -290,7 +262,7 @@ impl Analysis for Find {
             });
             hits.truncate(LIMIT);
         }
-        Some(Found { total, hits: Arc::new(hits) })
+        Some(Found { total, listed: Arc::new(FoundSlices::new(traces, hits)) })
     }
 }
 
@@ -316,7 +288,7 @@ impl View for Search {
                 "Type part of a name, such as gemm or nccl; Enter goes to the next match",
             );
         } else {
-            egui::ScrollArea::horizontal().auto_shrink(false).show(ui, |ui| self.table_ui(ctx, ui));
+            self.table_ui(ctx, ui);
         }
     }
 
@@ -325,21 +297,19 @@ impl View for Search {
     }
 
     fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
-        let len = self.hits.len();
-        let index = match (command, self.current) {
-            (Command::Search, _) => {
+        let is_forward = match command {
+            Command::Search => {
                 self.wants_focus = true;
                 ctx.commands.push(Command::Show(SPEC.id));
                 return true;
             }
-            (Command::NextHit | Command::PreviousHit, _) if len == 0 => return true,
-            (Command::NextHit, Some(current)) => (current + 1) % len,
-            (Command::PreviousHit, Some(current)) => (current + len - 1) % len,
-            (Command::NextHit, None) => self.first_ahead(ctx),
-            (Command::PreviousHit, None) => (self.first_ahead(ctx) + len - 1) % len,
+            Command::NextHit => true,
+            Command::PreviousHit => false,
             _ => return false,
         };
-        self.go(index, ctx);
+        if let Some(index) = self.step(is_forward, ctx) {
+            self.go(index, ctx);
+        }
         true
     }
 }

@@ -51,7 +51,7 @@ impl Shortcuts {
         }
         let screen = ctx.content_rect().size();
         let modal = egui::Modal::new(egui::Id::unique("shortcuts")).show(ctx, |ui| {
-            ui.set_width((screen.x - 80.0).clamp(200.0, 860.0));
+            ui.set_width((screen.x - 80.0).clamp(200.0, 1080.0));
             let is_closed = ui
                 .horizontal(|ui| {
                     ui.heading("Keyboard and mouse");

@@ -43,6 +43,30 @@ fn a_search_is_everywhere_in_view_or_in_the_selected_range() {
 }
 
 #[test]
+fn the_tab_of_the_search_is_ready_to_type_and_its_list_sorts() {
+    let mut harness = harness(vec![trace()]);
+    harness.get_by_label("Search results").click();
+    settle(&mut harness);
+    type_text(&mut harness, "aten");
+    harness.get_by_label("2 slices");
+    harness.get_by_label("Name").click();
+    settle(&mut harness);
+    harness.get_by_label("Name, ascending");
+    // Enter follows the order of the list.
+    app_mut(&mut harness).commands.push(Command::NextHit);
+    settle(&mut harness);
+    assert_eq!(selected_name(&harness), "aten::mm", "the first one ahead");
+    harness.get_by_label("2 of 2");
+    app_mut(&mut harness).commands.push(Command::NextHit);
+    settle(&mut harness);
+    assert_eq!(selected_name(&harness), "aten::add");
+    harness.get_by_label("1 of 2");
+    harness.get_by_label("Duration").click();
+    settle(&mut harness);
+    harness.get_by_label("Duration, descending");
+}
+
+#[test]
 fn the_command_that_profiles_a_kernel_is_copied_from_palette_and_details() {
     let copied = |harness: &Harness<'_, Option<App>>| {
         harness.output().platform_output.commands.iter().find_map(|command| match command {

@@ -193,8 +193,10 @@ impl Details {
                 Some(Some(own)) => exact_ui(ui, "Self time", &format::duration(own), &format::duration_exact(own)),
                 _ => row_ui(ui, "Self time", "…"),
             }
-            if let Some(queue) = facts.queue_ns {
-                exact_ui(ui, "Queue time", &format::duration(queue), &format::duration_exact(queue));
+            match facts.queue_ns {
+                Some(..0) => row_ui(ui, "Queue time", "None: it started before the call returned"),
+                Some(queue) => exact_ui(ui, "Queue time", &format::duration(queue), &format::duration_exact(queue)),
+                None => {}
             }
             if let Some(Projection { time, busy_ns, launches, .. }) = on_device {
                 exact_ui(ui, "On device", &format::duration(time.dur()), &format::duration_exact(time.dur()));

@@ -79,16 +79,22 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
         .include_y(0.0)
         .sense(Sense::click())
         .x_grid_spacer(|input| step_marks(&input, chart.bars.len()))
-        .x_axis_formatter(|mark, _| {
-            let step = index(mark.value).unwrap_or_default();
-            let bar = chart.bars.get(step).filter(|_| chart.steps_per_bar == 1);
-            short_name(bar.map_or("", |bar| &bar.name), step * chart.steps_per_bar)
-        })
+        .custom_x_axes(vec![
+            AxisHints::new_x()
+                .formatter(|mark, _| {
+                    let step = index(mark.value).unwrap_or_default();
+                    let bar = chart.bars.get(step).filter(|_| chart.steps_per_bar == 1);
+                    short_name(bar.map_or("", |bar| &bar.name), step * chart.steps_per_bar)
+                })
+                .label_spacing(Rangef::new(24.0, 36.0))
+                .tick_label_font(FontId::proportional(11.0)),
+        ])
         .y_grid_spacer(|input| time_marks(&input))
         .custom_y_axes(vec![
             AxisHints::new_y()
                 .formatter(|mark, _| format::moment(mark.value as DurNs, (mark.step_size / 10.0) as DurNs))
                 .label_spacing(Rangef::new(10.0, 16.0))
+                .min_thickness(46.0)
                 .tick_label_font(FontId::proportional(11.0)),
         ])
         .label_formatter(|at| match at {

@@ -16,7 +16,7 @@ use crate::view::{Content, DockArea, ViewSpec};
 pub const SPEC: ViewSpec = ViewSpec {
     id: "calls",
     title: "Calls",
-    help: "Show calls of CUDA and of the operating system, and the profiler's own work",
+    help: "Show calls of CUDA or HIP and of the operating system, and the profiler's own work",
     keys: &[ctrl(Key::Num3)],
     make: || Box::new(Pane::new(&TABLE)),
     area: DockArea::Bottom,
@@ -27,10 +27,10 @@ pub(super) static TABLE: TimeTable = TimeTable {
     title: SPEC.title,
     choices: &[
         Choice {
-            label: "CUDA API",
+            label: "GPU API",
             help: "Calls of the CUDA or HIP runtime and of the driver",
             rows: |scope| rows(scope, CallKind::Api),
-            empty: ["No CUDA API calls were recorded", RECORD_CUDA],
+            empty: ["No calls of CUDA or HIP were recorded", RECORD_CUDA],
         },
         Choice {
             label: "OS runtime",

@@ -215,6 +215,11 @@ impl<T: Table> Grid<T> {
         Some((table.upgrade()?, order.upgrade()?))
     }
 
+    /// The order of the rows on screen.
+    pub fn order(&self) -> Option<Arc<Order>> {
+        Some(self.ordered()?.1)
+    }
+
     /// How many rows are listed, of how many.
     pub fn counts(&self) -> (u64, u64) {
         let counts = self.ordered().map(|(table, order)| (order.rows().len() as u64, table.n_rows() as u64));

@@ -333,7 +333,8 @@ pub fn file_switch_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
 /// * `hint`: what counts in a range.
 pub fn range_switch_ui(is_whole: &mut bool, hint: &str, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
     let Some(range) = *ctx.range else {
-        ui.label(whole(ctx)).on_hover_text("Drag over the timeline to limit the figures to a time range");
+        let label = egui::Label::new(whole(ctx)).extend();
+        ui.add(label).on_hover_text("Drag over the timeline to limit the figures to a time range");
         return;
     };
     if ui.selectable_label(*is_whole, whole(ctx)).on_hover_text("Count everything").clicked() {

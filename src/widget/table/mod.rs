@@ -1,6 +1,6 @@
 //! A table with sortable columns and a cursor that paints only visible rows.
 
-use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense, WidgetInfo};
+use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense, TextWrapMode, WidgetInfo};
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 
 use crate::figures::text::{MAX_CHARS, display_name, shortened};
@@ -98,7 +98,8 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
         if let Some(at) = look.cursor_position().filter(|_| look.is_moved) {
             table = table.scroll_to_row(at, None);
         }
-        let header = |row: TableRow<'_, '_>| (action, widths.shown) = header_ui(data, look.sort, row);
+        let header =
+            |row: TableRow<'_, '_>| (action, widths.shown) = header_ui(data, look.sort, row, &mut widths.needed);
         table.header(ROW_HEIGHT, header).body(|body| {
             body.rows(ROW_HEIGHT, look.order.rows().len(), |row| {
                 if let Some(asked) = row_ui(data, look, row, &mut widths.needed) {
@@ -131,7 +132,7 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
 /// The widths of the columns of a table, in points.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Widths {
-    /// Of the widest number that was on screen: no column is narrower, so that no number is cut.
+    /// Of the title and the widest number that was on screen: no column of numbers is narrower, so that neither is cut.
     needed: Vec<f32>,
     /// As the table was shown last; empty before.
     shown: Vec<f32>,
@@ -216,7 +217,14 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
 }
 
 /// What was clicked, and the widths of the columns.
-fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> (Option<Action>, Vec<f32>) {
+///
+/// * `needed`: as in [`row_ui`].
+fn header_ui(
+    data: &dyn Rows,
+    sort: Option<Sort>,
+    mut row: TableRow<'_, '_>,
+    needed: &mut [f32],
+) -> (Option<Action>, Vec<f32>) {
     let mut clicked = None;
     let mut widths = Vec::with_capacity(data.columns().len());
     for (i, column) in data.columns().iter().enumerate() {
@@ -227,7 +235,11 @@ fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> 
             let known = sort.filter(|sort| sort.column == i).map(|sort| sort.is_descending);
             let text = RichText::new(column.title).strong();
             aligned(column, ui, |ui| {
-                let head = ui.add(egui::Button::new(text).frame(false).truncate());
+                let head = egui::Button::new(text).frame(false);
+                let head = ui.add(if column.is_text { head.truncate() } else { head.wrap_mode(TextWrapMode::Extend) });
+                if let Some(needed) = needed.get_mut(i).filter(|_| !column.is_text) {
+                    *needed = needed.max((head.rect.width() + MARGIN + ui.spacing().item_spacing.x).ceil());
+                }
                 if let Some(is_descending) = known {
                     sort_mark_ui(&head, column.title, is_descending, ui);
                 }
@@ -268,6 +280,9 @@ fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>, needed: &m
         let in_full = || data.row_in_full(index).get(i).cloned().unwrap_or_default();
         let branch = look.branch.filter(|_| i == 0).map(|branch| branch(index));
         row.col(|ui| {
+            if i == 0 && look.selected == Some(index) {
+                cursor_bar_ui(ui);
+            }
             aligned(column, ui, |ui| {
                 let Some(branch) = branch else {
                     let width = cell_ui(cell, !column.is_text, in_full, ui);
@@ -309,6 +324,13 @@ fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>, needed: &m
         }
     });
     action
+}
+
+/// The bar at the left end of the row that the cursor is on: its background alone differs little from that of others.
+fn cursor_bar_ui(ui: &egui::Ui) {
+    let cell = ui.max_rect().expand2(ui.spacing().item_spacing / 2.0);
+    let bar = cell.with_max_x(cell.left() + 3.0);
+    ui.painter().with_clip_rect(ui.clip_rect().union(bar)).rect_filled(bar, 0.0, ui.visuals().hyperlink_color);
 }
 
 /// The indentation of a row of a tree with the triangle that folds it; says whether that was clicked.
@@ -359,7 +381,8 @@ fn cell_ui(cell: &Cell, is_number: bool, in_full: impl FnOnce() -> Cell, ui: &mu
         Cell::Text(name) => fitting(name, ui),
         _ => cell.shown(),
     };
-    let label = egui::Label::new(text).selectable(false);
+    // Its own hover text would say the same again.
+    let label = egui::Label::new(text).selectable(false).show_tooltip_when_elided(false);
     let label = ui.add(if is_number { label.extend() } else { label.truncate() });
     let width = label.rect.width() + MARGIN + ui.spacing().item_spacing.x;
     if !label.hovered() {
