@@ -13,6 +13,7 @@ pub mod malloc;
 pub mod model;
 pub mod reader;
 pub mod sample;
+pub mod scratch;
 pub mod session;
 pub mod settings;
 pub mod view;

@@ -6,16 +6,16 @@ pub mod launch;
 pub mod nsys;
 pub mod partial;
 pub mod pytorch;
-mod registry;
 mod run;
-mod scratch;
 
 use std::path::Path;
 
-pub use registry::end_all;
+pub use crate::scratch::registry::end_all;
+use crate::scratch::{self, registry};
 
 /// Ends and removes what a Lacuna that was killed left behind; what its runs recorded stays.
 pub fn remove_leftovers() {
+    scratch::remove_abandoned(&scratch::copies_folder());
     if let Some(folder) = nsys::cache_folder() {
         scratch::remove_abandoned(&folder);
     }

@@ -27,10 +27,11 @@ const TOP: [&str; 5] = ["app", "lib", "main", "malloc", "settings"];
 /// Every other room, a room within a room after the one around it.
 const LAYERS: &[Layer] = &[
     Layer { name: "model", may_use: &[], never: &[WINDOW, DATABASE, JSON, FILES, THREADS, PROCESSES, NETWORK] },
-    Layer { name: "reader", may_use: &["model", "job"], never: &[WINDOW, PROCESSES, NETWORK] },
+    Layer { name: "reader", may_use: &["model", "job", "scratch"], never: &[WINDOW, PROCESSES, NETWORK] },
+    Layer { name: "scratch", may_use: &[], never: &[WINDOW, DATABASE, JSON, NETWORK] },
     Layer { name: "analysis", may_use: &["model"], never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer { name: "job", may_use: &[], never: &[WINDOW, DATABASE, FILES, PROCESSES, NETWORK] },
-    Layer { name: "capture", may_use: &["model", "job", "live"], never: &[WINDOW, DATABASE] },
+    Layer { name: "capture", may_use: &["model", "job", "live", "scratch"], never: &[WINDOW, DATABASE] },
     Layer { name: "live", may_use: &["model", "job"], never: &[WINDOW, DATABASE, PROCESSES] },
     Layer { name: "workload", may_use: &[], never: &[WINDOW, DATABASE, JSON, FILES, PROCESSES, NETWORK] },
     Layer { name: "command", may_use: &["model"], never: &[DATABASE, FILES, THREADS, PROCESSES, NETWORK] },

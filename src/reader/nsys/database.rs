@@ -1,7 +1,7 @@
 //! Opens an untrusted SQLite file safely, without writing beside it.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::job::Progress;
 use crate::model::Severity;
+use crate::scratch::{self, Scratch};
 
 use super::super::source::Source;
 use super::super::{Options, ReadError};
@@ -33,7 +34,7 @@ pub struct Database {
     /// The file to open: the user's, or a copy of it.
     path: PathBuf,
     /// The folder of the copy.
-    copy: Option<tempfile::TempDir>,
+    _copy: Option<Scratch>,
     /// Notes for the user about how it was opened.
     pub notes: Vec<(Severity, &'static str)>,
     /// The header requires a write-ahead log, which is missing.
@@ -71,7 +72,7 @@ impl Database {
             let copy = unpack(source, options, progress)?;
             let path = copy.path().join("export.sqlite");
             check_header(&path)?;
-            return Ok(Self { path, copy: Some(copy), notes: Vec::new(), lacks_log: false });
+            return Ok(Self { path, _copy: Some(copy), notes: Vec::new(), lacks_log: false });
         }
         let is_wal = check_header(&source.path)?;
         let beside = |suffix: &str| {
@@ -91,61 +92,28 @@ impl Database {
                 )],
                 false => Vec::new(),
             };
-            return Ok(Self { path: source.path.clone(), copy: None, notes, lacks_log: is_wal });
+            return Ok(Self { path: source.path.clone(), _copy: None, notes, lacks_log: is_wal });
         };
-        let copy = tempfile::Builder::new().prefix("lacuna-").tempdir()?;
+        let copy = Scratch::for_copies()?;
         let path = copy.path().join("export.sqlite");
-        std::fs::copy(&source.path, &path)?;
-        std::fs::copy(log, copy.path().join(format!("export.sqlite{suffix}")))?;
+        write(&mut File::open(&source.path)?, &path, progress)?;
+        write(&mut File::open(log)?, &copy.path().join(format!("export.sqlite{suffix}")), progress)?;
+        replay(&path).map_err(|error| not_a_trace(format!("The log beside the file cannot be replayed ({error})")))?;
         let text = "The program that wrote the file has not closed it, or was stopped: read from a copy with its log";
-        Ok(Self { path, copy: Some(copy), notes: vec![(Severity::Note, text)], lacks_log: false })
+        Ok(Self { path, _copy: Some(copy), notes: vec![(Severity::Note, text)], lacks_log: false })
     }
 
-    /// The file's pages, unless rows may be in a separate log.
+    /// The file's pages.
     pub fn pages(&self) -> Option<pages::Reader> {
-        if self.copy.is_some() { None } else { pages::Reader::open(&self.path).ok() }
+        pages::Reader::open(&self.path).ok()
     }
 
     /// A hardened connection.
     ///
     /// Errors: SQLite refuses the file.
     pub fn connect(&self, interrupt: &Interrupt) -> rusqlite::Result<Connection> {
-        let mut flags = OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let uri = match self.copy {
-            // Replaying a log writes: into the copy.
-            Some(_) => {
-                flags |= OpenFlags::SQLITE_OPEN_READ_WRITE;
-                uri(&self.path, "rw")
-            }
-            // Immutable: SQLite ignores logs and takes no lock, so it writes nothing.
-            None => {
-                flags |= OpenFlags::SQLITE_OPEN_READ_ONLY;
-                uri(&self.path, "ro&immutable=1")
-            }
-        };
-        let mut connection = Connection::open_with_flags(uri, flags)?;
-        for (config, value) in [
-            (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
-            (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
-            (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
-            (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
-        ] {
-            connection.set_db_config(config, value)?;
-        }
-        for (limit, value) in [
-            (Limit::SQLITE_LIMIT_LENGTH, MAX_CELL),
-            (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
-            (Limit::SQLITE_LIMIT_COLUMN, 200),
-            (Limit::SQLITE_LIMIT_EXPR_DEPTH, 50),
-            (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 10),
-            (Limit::SQLITE_LIMIT_VDBE_OP, 50_000),
-            (Limit::SQLITE_LIMIT_FUNCTION_ARG, 10),
-            (Limit::SQLITE_LIMIT_ATTACHED, 0),
-            (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
-            (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
-        ] {
-            connection.set_limit(limit, value)?;
-        }
+        // Immutable: SQLite ignores logs and takes no lock, so it writes nothing.
+        let mut connection = open(uri(&self.path, "ro&immutable=1"), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         let interrupt = interrupt.clone();
         let is_over = move || {
             interrupt.is_cancelled.load(Ordering::Relaxed)
@@ -154,6 +122,58 @@ impl Database {
         connection.progress_handler(STEPS, Some(is_over))?;
         connection.execute_batch("PRAGMA query_only=ON; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;")?;
         Ok(connection)
+    }
+}
+
+/// A connection in which nothing of the file is run.
+fn open(uri: String, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(uri, flags)?;
+    for (config, value) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+    ] {
+        connection.set_db_config(config, value)?;
+    }
+    for (limit, value) in [
+        (Limit::SQLITE_LIMIT_LENGTH, MAX_CELL),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
+        (Limit::SQLITE_LIMIT_COLUMN, 200),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 50),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 10),
+        (Limit::SQLITE_LIMIT_VDBE_OP, 50_000),
+        (Limit::SQLITE_LIMIT_FUNCTION_ARG, 10),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+    ] {
+        connection.set_limit(limit, value)?;
+    }
+    Ok(connection)
+}
+
+/// Puts what a log holds into the copy beside it, which can then be read as any other file.
+fn replay(copy: &Path) -> rusqlite::Result<()> {
+    let connection = open(uri(copy, "rw"), OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    // Opening does it for a rollback journal; leaving the mode of a write-ahead log does it for that.
+    connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
+    connection.query_row("PRAGMA journal_mode=DELETE", [], |_| Ok(()))
+}
+
+/// Writes all of `text` into a new private file.
+fn write(text: &mut dyn Read, path: &Path, progress: &Progress) -> Result<(), ReadError> {
+    let mut out = scratch::private_file(path)?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        if progress.is_cancelled() {
+            return Err(ReadError::Cancelled);
+        }
+        match text.read(&mut buffer)? {
+            0 => return Ok(()),
+            n => out.write_all(&buffer[..n])?,
+        }
     }
 }
 
@@ -178,20 +198,10 @@ fn uri(path: &Path, mode: &str) -> String {
 }
 
 /// Writes a compressed database into a private folder: SQLite has to seek.
-fn unpack(source: &Source, options: Options, progress: &Progress) -> Result<tempfile::TempDir, ReadError> {
-    let folder = tempfile::Builder::new().prefix("lacuna-").tempdir()?;
-    let mut text = source.open(options)?;
-    let mut out = File::create(folder.path().join("export.sqlite"))?;
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        if progress.is_cancelled() {
-            return Err(ReadError::Cancelled);
-        }
-        match text.reader.read(&mut buffer)? {
-            0 => return Ok(folder),
-            n => out.write_all(&buffer[..n])?,
-        }
-    }
+fn unpack(source: &Source, options: Options, progress: &Progress) -> Result<Scratch, ReadError> {
+    let folder = Scratch::for_copies()?;
+    write(&mut source.open(options)?.reader, &folder.path().join("export.sqlite"), progress)?;
+    Ok(folder)
 }
 
 /// Checks for damage that SQLite would accept or report unclearly; returns whether the file was written through a

@@ -1,11 +1,12 @@
-//! Private folders in which programs work, and the removal of those whose Lacuna was killed.
+//! Private folders for programs that Lacuna runs and for copies of files, and the removal of those whose Lacuna was
+//! killed.
+
+pub mod registry;
 
 use std::fs::{File, TryLockError};
 use std::io::Result;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use super::registry;
 
 const PREFIX: &str = "part-";
 /// A file in each folder that is locked while its Lacuna lives.
@@ -20,7 +21,59 @@ pub struct Scratch {
     _lock: File,
 }
 
+/// Where copies of files are: a folder that its user alone can read.
+pub fn copies_folder() -> PathBuf {
+    #[cfg(unix)]
+    let name = format!("lacuna-{}", rustix::process::getuid().as_raw());
+    #[cfg(not(unix))]
+    let name = "lacuna";
+    std::env::temp_dir().join(name).join("copies")
+}
+
+/// Makes the folder for copies, or checks that it is private.
+fn make_private(folder: &Path) -> Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let metadata = folder.symlink_metadata()?;
+    let mut is_private = metadata.is_dir();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        is_private &= metadata.uid() == rustix::process::getuid().as_raw() && metadata.mode() & 0o077 == 0;
+    }
+    match is_private {
+        true => Ok(()),
+        false => Err(std::io::Error::other(format!("{} is not a private folder", folder.display()))),
+    }
+}
+
+/// A new file that its user alone can read.
+///
+/// Errors: it exists, or cannot be made.
+pub fn private_file(path: &Path) -> Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
 impl Scratch {
+    /// A new folder for copies of files.
+    ///
+    /// Errors: it cannot be made, or Lacuna is about to end.
+    pub fn for_copies() -> Result<Self> {
+        let root = copies_folder();
+        root.parent().map_or(Ok(()), make_private)?;
+        make_private(&root)?;
+        Self::new(&root)
+    }
+
     /// A new folder in `root`, which exists.
     ///
     /// Errors: it cannot be made, or Lacuna is about to end.
