@@ -33,21 +33,21 @@ impl Keeper {
 }
 
 fn note(text: String) -> Note {
-    Note { text, path: SettingsFile::place(), kind: NoteKind::Error }
+    Note { text, path: SettingsFile::place(), kind: NoteKind::Info }
 }
 
 impl App {
     /// From now on what changes in the settings is kept in `file`; all of them unless it holds them already.
     ///
-    /// * `problem`: what was wrong with it.
-    pub fn keep_settings(&mut self, file: Option<SettingsFile>, is_kept: bool, problem: Option<String>) {
+    /// * `problems`: what was wrong with it.
+    pub fn keep_settings(&mut self, file: Option<SettingsFile>, is_kept: bool, problems: Vec<String>) {
         self.keeper.file = file;
         let settings = self.settings();
         if let Some(file) = self.keeper.file.as_mut().filter(|_| is_kept) {
             file.follow(&settings);
         }
-        let note = |text| Note { text, path: None, kind: NoteKind::Error };
-        self.notes.extend(problem.map(note));
+        let note = |text| Note { text, path: None, kind: NoteKind::Info };
+        self.notes.extend(problems.into_iter().map(note));
     }
 
     /// Writes the settings if they changed, in the background.

@@ -33,8 +33,11 @@ impl eframe::App for App {
         }
         self.save_settings();
     }
+}
 
-    fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
+/// However the window ends, after a crash too.
+impl Drop for App {
+    fn drop(&mut self) {
         if let Err(why) = self.save_settings_now() {
             output::write_stderr(&why);
         }
@@ -85,7 +88,7 @@ fn keep_panics() {
 
 /// The content of the window, with the settings of the last run.
 fn app(cc: &eframe::CreationContext<'_>, nsys: Option<&Path>, paths: Vec<PathBuf>, options: Options) -> App {
-    let (file, stored, mut problem) = SettingsFile::place().map(SettingsFile::open).map_or_else(
+    let (file, stored, problem) = SettingsFile::place().map(SettingsFile::open).map_or_else(
         || (None, None, Some("There is no folder for settings: set HOME or XDG_DATA_HOME".to_owned())),
         |(file, stored, problem)| (Some(file), stored, problem),
     );
@@ -94,12 +97,12 @@ fn app(cc: &eframe::CreationContext<'_>, nsys: Option<&Path>, paths: Vec<PathBuf
         Some(stored) => (lenient(&stored), OldLayout::default()),
         None => Settings::load_old(cc.storage),
     };
-    problem = problem.or_else(|| keep_unread(cc.storage));
+    let problems = problem.into_iter().chain(keep_unread(cc.storage)).collect();
     if let Some(nsys) = nsys {
         settings.nsys = Some(lasting(nsys));
     }
     let mut app = App::new(&cc.egui_ctx, settings, &old, paths, options);
-    app.keep_settings(file, is_kept, problem);
+    app.keep_settings(file, is_kept, problems);
     app
 }
 

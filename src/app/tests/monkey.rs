@@ -186,5 +186,4 @@ fn no_input_makes_it_panic() {
         }
         seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D) | 1;
     }
-    println!("{n_steps} steps");
 }
