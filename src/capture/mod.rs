@@ -1,6 +1,7 @@
 //! Programs that Lacuna runs: converters of files, and workloads that a person captures.
 
 pub mod cupti;
+pub mod kineto;
 pub mod launch;
 pub mod nsys;
 pub mod pytorch;

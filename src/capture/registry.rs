@@ -193,15 +193,24 @@ pub fn end_processes(folder: &Path, group: Option<u32>) {
 /// Processes with the mark of the folder, as Linux knows them; not those that have ended and wait for their parent.
 #[cfg(unix)]
 fn processes_in(folder: &Path) -> Vec<u32> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let wanted = [MARK.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
-    let is_in = |process: &Path| {
-        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|variable| variable == wanted)
-    };
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let with_id = entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));
-    with_id.filter(|(_, process)| is_in(process)).map(|(id, _)| id).collect()
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter(|&id| is_in(folder, id)).collect()
+}
+
+/// Whether a process has the mark of the folder.
+#[cfg(unix)]
+pub fn is_in(folder: &Path, process: u32) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    variable(process, MARK).is_some_and(|value| value == folder.as_os_str().as_bytes())
+}
+
+/// A variable of the environment in which a process was started, if this user may read it.
+#[cfg(unix)]
+pub fn variable(process: u32, name: &str) -> Option<Vec<u8>> {
+    let environment = std::fs::read(format!("/proc/{process}/environ")).ok()?;
+    let value = |variable: &[u8]| Some(variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec());
+    environment.split(|&byte| byte == 0).find_map(value)
 }
 
 /// Removes a folder, also one in which a process that is being killed just made another file.
