@@ -68,6 +68,30 @@ pub struct Recording {
     pub n_events: u64,
 }
 
+/// The traces in a folder that are whole.
+///
+/// * `is_over`: whether every process of the run has ended, so that no more is written to those that were cut off.
+pub fn traces(folder: &Path, is_over: bool) -> Vec<PathBuf> {
+    let all = recordings(folder).into_iter();
+    all.filter(|recording| is_over || recording.is_finished).filter_map(|recording| recording.trace).collect()
+}
+
+/// Sentences about what is missing after a run, and what to do.
+pub fn notes(folder: &Path) -> Vec<String> {
+    let recordings = recordings(folder);
+    if recordings.is_empty() {
+        return vec!["Nothing was recorded: no process of this run used CUDA or NVTX".to_owned()];
+    }
+    let mut notes = Vec::new();
+    for Recording { pid, program, is_finished, problems, .. } in &recordings {
+        notes.extend(problems.iter().map(|problem| format!("Process {pid} ({program}): {problem}")));
+        if !is_finished {
+            notes.push(format!("Process {pid} ({program}) was killed: about its last second is not recorded"));
+        }
+    }
+    notes
+}
+
 /// The recordings in a folder by process id; those whose status cannot be read are left out.
 pub fn recordings(folder: &Path) -> Vec<Recording> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

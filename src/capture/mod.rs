@@ -1,5 +1,6 @@
 //! Programs that Lacuna runs: converters of files, and workloads that a person captures.
 
+pub mod counters;
 pub mod cupti;
 pub mod kineto;
 pub mod launch;

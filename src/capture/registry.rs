@@ -70,13 +70,24 @@ pub fn forget(folder: &Path) {
 /// Errors: it cannot be started, or Lacuna is about to end.
 pub fn start(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
     let mut registry = lock();
-    refuse_if_closed(&registry)?;
+    let child = spawn(&registry, command, folder)?;
+    set_group(&mut registry, folder, Some(child.id()));
+    Ok(child)
+}
+
+/// Starts `command` beside the process group of a remembered folder; whatever ends that ends it as well.
+///
+/// Errors: it cannot be started, or Lacuna is about to end.
+pub fn start_beside(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
+    spawn(&lock(), command, folder)
+}
+
+fn spawn(registry: &Registry, command: &mut Command, folder: &Path) -> std::io::Result<Child> {
+    refuse_if_closed(registry)?;
     command.env(MARK, folder);
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
-    let child = command.spawn()?;
-    set_group(&mut registry, folder, Some(child.id()));
-    Ok(child)
+    command.spawn()
 }
 
 /// Ends all that was started in the folder, before its first process is waited for and its id may be reused.
@@ -193,9 +204,22 @@ pub fn end_processes(folder: &Path, group: Option<u32>) {
 /// Processes with the mark of the folder, as Linux knows them; not those that have ended and wait for their parent.
 #[cfg(unix)]
 fn processes_in(folder: &Path) -> Vec<u32> {
+    processes_with(folder, None)
+}
+
+/// Those of them that also have this variable, `NAME=value`.
+#[cfg(unix)]
+pub fn processes_with(folder: &Path, also: Option<&str>) -> Vec<u32> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let wanted = [MARK.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
+    let is_in = |process: &Path| {
+        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+        let has = |wanted: &[u8]| environment.split(|&byte| byte == 0).any(|variable| variable == wanted);
+        has(&wanted) && also.is_none_or(|also| has(also.as_bytes()))
+    };
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter(|&id| is_in(folder, id)).collect()
+    let with_id = entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));
+    with_id.filter(|(_, process)| is_in(process)).map(|(id, _)| id).collect()
 }
 
 /// Whether a process has the mark of the folder.

@@ -3,6 +3,8 @@
 //! The program's output goes through, Lacuna's words go to stderr, and the exit code is the program's; 2 if it could
 //! not be started. Ctrl+C stops the program, and what it recorded until then stays.
 
+mod on_demand;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -42,6 +44,8 @@ pub struct Args {
     #[arg(long)]
     pub report: bool,
     #[command(flatten)]
+    pub demand: Demand,
+    #[command(flatten)]
     pub steps: Steps,
     #[command(flatten)]
     pub contents: Contents,
@@ -52,8 +56,21 @@ pub struct Args {
 pub enum Way {
     /// torch.profiler in every Python process that imports torch; costs 5 to 15 % of host time, more with stacks
     Pytorch,
+    /// By PyTorch's profiler library, whenever asked while the program runs: by Enter, SIGUSR1 to Lacuna, or --every
+    OnDemand,
     /// Not at all: only run it
     None,
+}
+
+/// Traces of a PyTorch program that are recorded on demand.
+#[derive(Debug, clap::Args)]
+pub struct Demand {
+    /// On demand: also a trace by itself every so many seconds, the first so long after torch was imported
+    #[arg(long, value_name = "SECONDS")]
+    pub every: Option<f64>,
+    /// On demand: how long each trace is
+    #[arg(long = "for", value_name = "SECONDS", default_value_t = 1.0)]
+    pub length: f64,
 }
 
 /// Which part of a PyTorch program is recorded. Steps are those of its first optimizer.
@@ -120,6 +137,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     launch::pass_signals_on();
     let run = Run::start(&request, |_| (), || {}).map_err(|error| Failure::Usage(error.to_string()))?;
     write_stderr(&format!("Lacuna runs: {}", run.command_line));
+    let run = std::sync::Arc::new(run);
+    if run.on_demand().is_some() {
+        on_demand::listen(&run);
+    }
     if let (Some(Launched { by, workers }), Way::Pytorch) = (launch::launched(&request.argv), args.way) {
         let workers = workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
         let ranks = match &*args.steps.ranks {
@@ -173,6 +194,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
     let env = args.env.iter().map(assigned).collect::<Result<_, _>>()?;
     let recorder = match args.way {
         Way::Pytorch => Recorder::PyTorch(options(&args.steps, &args.contents)?),
+        Way::OnDemand => Recorder::OnDemand(on_demand::options(args, ranks(&args.steps.ranks)?)?),
         Way::None => Recorder::None,
     };
     Ok(Request {
@@ -182,6 +204,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
         recorder,
         place,
         grace: Duration::from_secs(args.grace),
+        time_limit: None,
         is_shown: true,
     })
 }

@@ -67,6 +67,7 @@ const LAYERS: &[Layer] = &[
             "command",
             "live",
             "job",
+            "capture::kineto",
             "capture::launch",
             "capture::pytorch",
         ],

@@ -7,12 +7,14 @@
 //!
 //! Traces are by time and not by step: Kineto ignores a number of steps until it has recorded once.
 
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 #[cfg(target_os = "linux")]
 mod endpoint;
 mod message;
 #[cfg(target_os = "linux")]
 mod socket;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests;
 mod traces;
 
@@ -21,8 +23,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+#[cfg(not(target_os = "linux"))]
+pub use self::elsewhere::Endpoint;
 #[cfg(target_os = "linux")]
 pub use self::endpoint::Endpoint;
+pub use self::traces::is_writing;
 
 /// How often processes are asked to ask, in seconds; Kineto does so every five unless told.
 const INTERVAL: u64 = 1;
@@ -109,6 +114,17 @@ pub fn environment(folder: &Path, is_configured: bool) -> Vec<(OsString, OsStrin
     ];
     env.extend(base_configuration(folder, is_configured).map(|file| ("KINETO_CONFIG".into(), file.into())));
     env
+}
+
+/// Removes what the run in a folder left elsewhere when its Lacuna was killed.
+pub fn remove_leftovers(folder: &Path) {
+    // What is someone else's stays.
+    #[cfg(target_os = "linux")]
+    {
+        _ = socket::remove(&socket_folder(folder));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = folder;
 }
 
 /// Why Kineto could not write into the folder of the run: a sentence.

@@ -1,3 +1,5 @@
+#![cfg(target_os = "linux")]
+
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 

@@ -60,7 +60,7 @@ fn ends(path: &Path) -> bool {
         let bytes = file.metadata()?.len();
         file.seek(SeekFrom::Start(bytes.saturating_sub(16)))?;
         let mut last = Vec::new();
-        file.read_to_end(&mut last)?;
+        file.take(16).read_to_end(&mut last)?;
         Ok(last)
     };
     last().is_ok_and(|last| last.trim_ascii_end().ends_with(b"}"))

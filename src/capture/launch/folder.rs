@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::Exit;
+use crate::capture::{counters, cupti};
 
 const MANIFEST: &str = "run.json";
 /// What the program wrote, as far as it was kept.
@@ -23,7 +24,7 @@ pub struct Manifest {
     pub working_folder: String,
     /// Additions to the environment, `NAME=value`, each as one quoted word.
     pub env: Vec<String>,
-    /// How it was recorded: `none`, `pytorch`.
+    /// How it was recorded: `none`, `pytorch`, `on-demand`, `nsys`, `cupti`.
     pub recorder: String,
     /// Milliseconds since 1970, UTC.
     pub started_ms: u64,
@@ -55,9 +56,11 @@ pub struct Earlier {
 /// What kind of file was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A Chrome trace of torch.profiler.
+    /// What ran: a Chrome trace, or a report of Nsight Systems.
     Trace,
     MemorySnapshot,
+    /// What the GPUs did meanwhile.
+    Counters,
 }
 
 /// A file that a run recorded.
@@ -206,20 +209,26 @@ pub fn delete(folder: &Path) -> Result<()> {
     std::fs::remove_dir_all(folder)
 }
 
-/// The recorded files in a run's folder that are whole, by name: traces, then snapshots.
-pub fn results(folder: &Path) -> Vec<Recorded> {
+/// The recorded files in a run's folder that are whole, by name: traces, then snapshots, then counters.
+///
+/// * `is_over`: whether no process of the run writes any more, so that what was cut off is whole as well.
+pub fn results(folder: &Path, is_over: bool) -> Vec<Recorded> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let recorded = |entry: std::fs::DirEntry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let kind = match &*name {
-            name if name.ends_with(".pt.trace.json") => Kind::Trace,
+        let kind = match &*entry.file_name().to_string_lossy() {
+            name if name.ends_with(".pt.trace.json") || name.ends_with(".nsys-rep") => Kind::Trace,
             name if name.ends_with(".pickle") => Kind::MemorySnapshot,
+            counters::FILE => Kind::Counters,
             _ => return None,
         };
-        Some(Recorded { path: entry.path(), kind, bytes: entry.metadata().ok()?.len() })
+        Some((entry.path(), kind))
     };
-    let mut found: Vec<Recorded> = entries.filter_map(recorded).collect();
+    let by_cupti = cupti::traces(folder, is_over).into_iter().map(|path| (path, Kind::Trace));
+    let sized = |(path, kind): (PathBuf, Kind)| {
+        let bytes = path.metadata().ok()?.len();
+        Some(Recorded { path, kind, bytes })
+    };
+    let mut found: Vec<Recorded> = entries.filter_map(recorded).chain(by_cupti).filter_map(sized).collect();
     found.sort_by(|a, b| (a.kind, &a.path).cmp(&(b.kind, &b.path)));
     found
 }
@@ -256,7 +265,7 @@ mod tests {
         for name in ["trace-rank0-1.pt.trace.json", "memory-rank0.pickle", "x.pt.trace.json.7.tmp", "other.json"] {
             std::fs::write(folders[0].join(name), "12345").unwrap();
         }
-        let names = |folder: &Path| results(folder).iter().map(Recorded::name).collect::<Vec<_>>();
+        let names = |folder: &Path| results(folder, true).iter().map(Recorded::name).collect::<Vec<_>>();
         assert_eq!(names(&folders[0]), ["trace-rank0-1.pt.trace.json", "memory-rank0.pickle"]);
         let listed: Vec<_> = list(root.path()).into_iter().map(|run| run.folder).collect();
         assert_eq!(listed, [folders[1].clone(), folders[0].clone()]);

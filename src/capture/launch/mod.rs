@@ -6,7 +6,9 @@
 mod folder;
 mod launchers;
 mod output;
+mod recorder;
 mod supervise;
+mod switch;
 #[cfg(test)]
 mod tests;
 pub mod words;
@@ -19,25 +21,10 @@ use std::time::{Duration, Instant};
 pub use self::folder::{Earlier, Kind, Manifest, Recorded, delete, list, results, root, shown_time};
 pub use self::launchers::{Launched, launched};
 pub use self::output::{Output, OutputLine, Stream};
+pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
+pub use self::switch::Switch;
 pub use super::registry::pass_signals_on;
-use super::{is_program, pytorch, registry, scratch};
-
-/// How a run is recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Recorder {
-    /// Not at all: the program is watched only.
-    None,
-    PyTorch(pytorch::Options),
-}
-
-impl Recorder {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::PyTorch(_) => "pytorch",
-        }
-    }
-}
+use super::{counters, is_program, kineto, nsys, pytorch, registry, scratch};
 
 /// Where the folder of a run is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +49,8 @@ pub struct Request {
     /// How long the program may take to end after SIGINT before SIGTERM, and after that before SIGKILL. What it
     /// writes of a recording meanwhile is waited for.
     pub grace: Duration,
+    /// After this time it is stopped.
+    pub time_limit: Option<Duration>,
     /// Whether its output also goes where Lacuna's goes.
     pub is_shown: bool,
 }
@@ -89,7 +78,7 @@ impl Request {
     /// The program with additions to the environment as a shell would run it. `folder` is that of the run.
     pub fn command_line(&self, folder: &Path) -> String {
         let env = self.additions(folder).into_iter().map(|(name, value)| assignment(&name, &value));
-        let argv = self.argv.iter().map(|word| words::quoted(word));
+        let argv = self.command(folder).into_iter().map(|word| words::quoted(&word));
         let line = env.chain(argv).collect::<Vec<_>>().join(" ");
         match &self.working_folder {
             Some(place) => format!("cd {} && {line}", words::quoted(place.as_os_str())),
@@ -100,20 +89,19 @@ impl Request {
     /// All additions to the environment, the user's first.
     fn additions(&self, folder: &Path) -> Vec<(OsString, OsString)> {
         let mut env = self.env.clone();
-        if let Recorder::PyTorch(_) = self.recorder {
-            let set = self.value("PYTHONPATH").filter(|set| !set.is_empty());
-            let others = set.iter().flat_map(std::env::split_paths);
-            let all = std::iter::once(pytorch::place(folder)).chain(others);
-            if let Ok(path) = std::env::join_paths(all) {
-                env.retain(|(name, _)| name != "PYTHONPATH");
-                env.push(("PYTHONPATH".into(), path));
-            }
-        }
+        let added = self.recorder.env(folder, |name| self.value(name));
+        env.retain(|(name, _)| !added.iter().any(|(added, _)| added == name));
+        env.extend(added);
         if self.value("PYTHONUNBUFFERED").is_none() {
             // Else the output of Python comes late in large pieces.
             env.push(("PYTHONUNBUFFERED".into(), "1".into()));
         }
         env
+    }
+
+    /// What is started: the program with its arguments, or the recorder that starts it.
+    fn command(&self, folder: &Path) -> Vec<OsString> {
+        self.recorder.command(folder, &self.argv, self.value("TMPDIR").as_deref())
     }
 
     /// A variable as the program sees it without Lacuna.
@@ -141,10 +129,7 @@ impl Request {
                 return Err(LaunchError::NotFound(words::quoted(program)));
             }
         }
-        match &self.recorder {
-            Recorder::PyTorch(_) => pytorch::obstacle(&self.argv).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why))),
-            Recorder::None => Ok(()),
-        }
+        self.recorder.obstacle(&self.argv).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why)))
     }
 
     /// What names the folder: the script if there is one, else the program.
@@ -219,8 +204,10 @@ pub struct Status {
     pub results: Vec<Recorded>,
     /// How far the recorder is in each process.
     pub processes: Vec<pytorch::Process>,
+    /// Whether a recorder that is switched while the program runs is on.
+    pub switch: Option<Switch>,
     pub exit: Option<Exit>,
-    /// Sentences about what is missing; known at the end.
+    /// Sentences about what is missing; most are known at the end.
     pub notes: Vec<String>,
 }
 
@@ -231,6 +218,7 @@ pub struct Run {
     /// As it was started, for a shell.
     pub command_line: String,
     shared: Arc<Shared>,
+    on_demand: Option<Arc<kineto::Endpoint>>,
 }
 
 #[derive(Debug)]
@@ -246,6 +234,8 @@ struct State {
     output: Output,
     /// How often the person asked for the end.
     stops: u32,
+    /// Whether the person wants the recorder on, once they have said so.
+    wants_on: Option<bool>,
     /// Something is there that was not shown yet.
     is_new: bool,
 }
@@ -283,9 +273,19 @@ impl Run {
         })
     }
 
+    /// By which traces are asked for, if this run is recorded on demand.
+    pub fn on_demand(&self) -> Option<&kineto::Endpoint> {
+        self.on_demand.as_deref()
+    }
+
     /// Asks for the end; asked again, it is SIGTERM at once, then SIGKILL.
     pub fn stop(&self) {
         self.shared.lock().stops += 1;
+    }
+
+    /// Starts or stops the recorder of a program that runs, where [`Status::switch`] is there.
+    pub fn record(&self, is_on: bool) {
+        self.shared.lock().wants_on = Some(is_on);
     }
 
     pub fn status(&self) -> Status {
@@ -325,7 +325,10 @@ pub fn end_abandoned(root: &Path) {
             registry::end_processes(&folder, None);
             manifest.has_ended = true;
             manifest.notes.push("Lacuna was killed while this ran".to_owned());
-            manifest.results = results(&folder).iter().map(Recorded::name).collect();
+            nsys::take_reports(&folder);
+            kineto::remove_leftovers(&folder);
+            counters::keep(&folder);
+            manifest.results = results(&folder, true).iter().map(Recorded::name).collect();
             // Tried again at the next start.
             _ = manifest.write(&folder);
         }

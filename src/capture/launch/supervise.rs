@@ -9,8 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::folder::{self, Manifest};
 use super::output::{Output, Stream};
+use super::switch::Switching;
 use super::{Exit, LaunchError, Recorder, Request, Run, Shared, Stage, State, Status, assignment, words};
-use crate::capture::{pytorch, registry, run::Running, scratch};
+use crate::capture::{kineto, nsys, pytorch, registry, run::Running, scratch};
 use crate::job;
 
 /// How often the program is looked at, and the latency of a stop.
@@ -19,6 +20,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const SCAN: Duration = Duration::from_millis(250);
 /// How long processes may take to end that the program left behind.
 const LEFT: Duration = Duration::from_secs(5);
+/// A recorder that wrote nothing for this long after its program has ended has hung.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long the output may take to arrive after every process has ended.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -32,22 +35,30 @@ pub fn start<A: Send + 'static>(
     wake: impl Fn() + Send + 'static,
 ) -> Result<Run, LaunchError> {
     let lock = scratch::hold(folder).map_err(LaunchError::Folder)?;
-    if let Recorder::PyTorch(options) = &request.recorder {
-        if std::env::join_paths([folder]).is_err() {
-            let why = "The folder of the run has a colon in its path, which PYTHONPATH cannot hold: choose another";
-            return Err(LaunchError::Obstacle(why.to_owned()));
+    request.recorder.prepare(folder)?;
+    let on_demand = match &request.recorder {
+        Recorder::OnDemand(options) => {
+            let is_configured = request.value("KINETO_CONFIG").is_some();
+            Some(Arc::new(kineto::Endpoint::open(folder, options, is_configured).map_err(LaunchError::Folder)?))
         }
-        pytorch::prepare(folder, options).map_err(LaunchError::Folder)?;
-    }
+        _ => None,
+    };
     let manifest = manifest_of(request);
     manifest.write(folder).map_err(LaunchError::Folder)?;
-    let mut command = Command::new(&request.argv[0]);
-    command.args(&request.argv[1..]).envs(request.additions(folder));
+    let words = request.command(folder);
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).envs(request.additions(folder));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(place) = &request.working_folder {
         command.current_dir(place);
     }
     let alongside = alongside(folder);
+    let switching = match &request.recorder {
+        Recorder::Nsys(profile) if profile.is_switched() => {
+            Some(Switching::new(profile, folder, request.value("TMPDIR")))
+        }
+        _ => None,
+    };
     let started = Instant::now();
     let mut child = registry::start(&mut command, folder).map_err(LaunchError::Start)?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -56,10 +67,12 @@ pub fn start<A: Send + 'static>(
         elapsed: Duration::ZERO,
         results: Vec::new(),
         processes: Vec::new(),
+        switch: switching.as_ref().map(Switching::state),
         exit: None,
         notes: Vec::new(),
     };
-    let state = Mutex::new(State { status, output: Output::default(), stops: 0, is_new: true });
+    let state = State { status, output: Output::default(), stops: 0, wants_on: None, is_new: true };
+    let state = Mutex::new(state);
     let shared = Arc::new(Shared { started, state, has_ended: Condvar::new() });
     let command_line = request.command_line(folder);
     let n_open = Arc::new(AtomicUsize::new(0));
@@ -68,13 +81,14 @@ pub fn start<A: Send + 'static>(
         request: request.clone(),
         shared: Arc::clone(&shared),
         n_open: Arc::clone(&n_open),
+        on_demand: on_demand.clone(),
         wake: Box::new(wake),
     };
-    let mut running = Some((child, lock, alongside));
+    let mut running = Some((child, lock, switching, alongside));
     let supervised = move || {
-        if let Some((child, _lock, alongside)) = running.take() {
+        if let Some((child, _lock, switching, alongside)) = running.take() {
             let mut running = Running { child, folder: &watch.folder };
-            let exit = watch.until_end(&mut running);
+            let exit = watch.until_end(&mut running, switching);
             drop(alongside);
             watch.finish(manifest, exit);
         }
@@ -87,7 +101,7 @@ pub fn start<A: Send + 'static>(
     }
     // Without a thread, the caller ends the program.
     job::start("run", supervised, |_| {}).map_err(LaunchError::Start)?;
-    Ok(Run { folder: folder.to_owned(), command_line, shared })
+    Ok(Run { folder: folder.to_owned(), command_line, shared, on_demand })
 }
 
 fn manifest_of(request: &Request) -> Manifest {
@@ -136,6 +150,33 @@ fn read(
     }
 }
 
+/// How a recorder writes what it recorded of a program that has ended.
+#[derive(Default)]
+struct Writing {
+    /// Bytes in its folder, and since when there are so many; `None` while the program runs.
+    seen: Option<(u64, Instant)>,
+    /// Whether the program was seen to run.
+    has_begun: bool,
+}
+
+impl Writing {
+    fn look(&mut self, recorder: &Recorder, folder: &Path) {
+        let Recorder::Nsys(_) = recorder else { return };
+        let bytes = nsys::written(folder);
+        let is_writing = nsys::is_writing(folder);
+        self.has_begun |= !is_writing;
+        self.seen = match self.seen {
+            _ if !is_writing => None,
+            Some((known, since)) if known == bytes => Some((known, since)),
+            _ => Some((bytes, Instant::now())),
+        };
+    }
+
+    fn has_hung(&self) -> bool {
+        self.seen.is_some_and(|(_, since)| since.elapsed() >= PATIENCE)
+    }
+}
+
 /// What the watching thread needs.
 struct Watch {
     folder: PathBuf,
@@ -143,36 +184,53 @@ struct Watch {
     shared: Arc<Shared>,
     /// Streams that are still read.
     n_open: Arc<AtomicUsize>,
+    on_demand: Option<Arc<kineto::Endpoint>>,
     wake: Box<dyn Fn() + Send>,
 }
 
 impl Watch {
     /// Waits until the program and all that it started have ended, and ends them on request.
-    fn until_end(&self, running: &mut Running<'_>) -> Exit {
+    fn until_end(&self, running: &mut Running<'_>, mut switching: Option<Switching>) -> Exit {
         let mut scanned = Instant::now();
         let mut since = Instant::now();
+        let mut writing = Writing::default();
         while matches!(running.has_ended(), Ok(false)) {
             if scanned.elapsed() >= SCAN {
                 scanned = Instant::now();
-                self.scan();
+                self.scan(false);
+                writing.look(&self.request.recorder, &self.folder);
+                if writing.has_hung() {
+                    self.tell(
+                        "The recorder made no progress for two minutes after the program had ended, and was ended",
+                    );
+                    running.end();
+                }
+            }
+            if let Some(switching) = &mut switching {
+                self.go_on(switching);
             }
             let (stage, asked) = {
                 let state = self.shared.lock();
-                (state.status.stage, state.stops.max(registry::stops()))
+                let is_over = self.request.time_limit.is_some_and(|limit| self.shared.started.elapsed() >= limit);
+                (state.status.stage, state.stops.max(registry::stops()).max(u32::from(is_over)))
             };
             let is_late = stage > Stage::Running
                 && since.elapsed() >= self.request.grace
-                && !(stage < Stage::Killed && pytorch::is_writing(&self.folder));
+                && !self.request.recorder.is_writing(&self.folder);
             let next = match stage {
                 Stage::Running if asked >= 1 && registry::ignores_sigint() => Stage::Terminated,
                 Stage::Running if asked >= 1 => Stage::Interrupted,
                 Stage::Interrupted if asked >= 2 || is_late => Stage::Terminated,
                 Stage::Terminated if asked >= 3 || is_late => Stage::Killed,
+                Stage::Killed if asked >= 4 || is_late => {
+                    running.end();
+                    stage
+                }
                 _ => stage,
             };
             if next != stage {
                 since = Instant::now();
-                self.send(next, running);
+                self.send(next, running, writing.has_begun);
             }
             self.show();
             std::thread::sleep(LOOK);
@@ -180,25 +238,62 @@ impl Watch {
         self.set_stage(Stage::Ending);
         self.end_left(running);
         running.end();
-        running.child.wait().map_or(Exit::Unknown, exit_of)
+        let exit = running.child.wait().map_or(Exit::Unknown, exit_of);
+        self.request.recorder.exit(exit)
+    }
+
+    /// Lets the recorder be switched, as the person or its time says.
+    fn go_on(&self, switching: &mut Switching) {
+        let mut wants_on = self.shared.lock().wants_on.take();
+        let outcome = switching.go_on(&mut wants_on);
+        let mut state = self.shared.lock();
+        state.wants_on = state.wants_on.or(wants_on);
+        state.is_new |= state.status.switch != Some(switching.state());
+        state.status.switch = Some(switching.state());
+        drop(state);
+        if let Err(why) = outcome {
+            self.tell(&why);
+        }
+    }
+
+    /// Says something at once; it stays with the notes of the run.
+    fn tell(&self, note: &str) {
+        let mut state = self.shared.lock();
+        if state.status.notes.iter().all(|known| known != note) {
+            state.status.notes.push(note.to_owned());
+            state.is_new = true;
+        }
     }
 
     /// Enters a stage of the end, which is a signal.
-    fn send(&self, stage: Stage, running: &mut Running<'_>) {
+    fn send(&self, stage: Stage, running: &mut Running<'_>, has_begun: bool) {
         self.set_stage(stage);
         #[cfg(unix)]
         {
             use rustix::process::Signal;
             let group = running.child.id();
+            let signal = match stage {
+                Stage::Interrupted => Signal::INT,
+                Stage::Terminated => Signal::TERM,
+                _ => Signal::KILL,
+            };
+            // A recorder that started the program writes once that has ended.
+            let is_of_program = self.request.recorder.signal_program(&self.folder, signal);
+            if is_of_program || (has_begun && stage < Stage::Killed) {
+                return;
+            }
             match stage {
                 // Those that left the group get it from whoever started them; twice, it would break off their end.
-                Stage::Interrupted => registry::signal_group(group, Signal::INT),
-                Stage::Terminated => registry::signal(&self.folder, group, Signal::TERM),
+                Stage::Interrupted => registry::signal_group(group, signal),
+                Stage::Terminated => registry::signal(&self.folder, group, signal),
                 _ => running.end(),
             }
         }
         #[cfg(not(unix))]
-        running.end();
+        {
+            let _ = has_begun;
+            running.end();
+        }
     }
 
     /// Lets processes end that the program left behind.
@@ -210,9 +305,9 @@ impl Watch {
             }
             registry::signal(&self.folder, running.child.id(), rustix::process::Signal::TERM);
             let asked = Instant::now();
+            let is_writing = || self.request.recorder.is_writing_when_left(&self.folder);
             while registry::n_processes(&self.folder) > 0
-                && (asked.elapsed() < LEFT
-                    || (asked.elapsed() < self.request.grace && pytorch::is_writing(&self.folder)))
+                && (asked.elapsed() < LEFT || (asked.elapsed() < self.request.grace && is_writing()))
             {
                 self.show();
                 std::thread::sleep(LOOK);
@@ -229,9 +324,12 @@ impl Watch {
     }
 
     /// Looks which results there are, and how far the recorder is.
-    fn scan(&self) {
-        let results = folder::results(&self.folder);
-        let processes = pytorch::processes(&self.folder);
+    fn scan(&self, is_over: bool) {
+        let results = folder::results(&self.folder, is_over);
+        let processes = match &self.on_demand {
+            Some(endpoint) => endpoint.processes(),
+            None => pytorch::processes(&self.folder),
+        };
         let mut state = self.shared.lock();
         state.is_new |= state.status.results != results || state.status.processes != processes;
         state.status.results = results;
@@ -251,13 +349,17 @@ impl Watch {
         while self.n_open.load(Ordering::Acquire) > 0 && self.shared.started.elapsed() < elapsed + DRAIN {
             std::thread::sleep(LOOK);
         }
-        self.scan();
-        let notes = match &self.request.recorder {
-            Recorder::PyTorch(options) => pytorch::notes(&self.folder, options),
-            Recorder::None => Vec::new(),
-        };
+        if let Recorder::Nsys(_) = self.request.recorder {
+            nsys::take_reports(&self.folder);
+            nsys::clean(&self.folder);
+        }
+        let last = self.on_demand.as_ref().map(|endpoint| endpoint.finish());
+        self.scan(true);
         let mut state = self.shared.lock();
         state.output.finish();
+        let mut notes = std::mem::take(&mut state.status.notes);
+        notes.extend(last.unwrap_or_default());
+        notes.extend(self.request.recorder.notes(&self.folder, &state.output));
         let output = state.output.lines().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect::<String>();
         manifest.elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         manifest.has_ended = true;
@@ -266,7 +368,8 @@ impl Watch {
             Exit::Signal(signal) => (None, Some(signal)),
             Exit::Unknown => (None, None),
         };
-        manifest.was_stopped = state.stops.max(registry::stops()) > 0;
+        let was_over = self.request.time_limit.is_some_and(|limit| elapsed >= limit);
+        manifest.was_stopped = state.stops.max(registry::stops()) > 0 || was_over;
         (manifest.lines, manifest.lines_dropped) = (state.output.n_lines, state.output.n_dropped);
         manifest.results = state.status.results.iter().map(super::Recorded::name).collect();
         manifest.notes.clone_from(&notes);

@@ -12,6 +12,7 @@ fn request(root: &Path, argv: &[&OsStr]) -> Request {
         recorder: Recorder::None,
         place: Place::In(root.to_owned()),
         grace: Duration::from_millis(300),
+        time_limit: None,
         is_shown: false,
     }
 }

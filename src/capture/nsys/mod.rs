@@ -5,6 +5,7 @@
 
 mod cache;
 mod find;
+mod record;
 mod version;
 
 use std::cmp::Reverse;
@@ -23,6 +24,9 @@ use version::Version;
 
 pub use cache::folder as cache_folder;
 pub use find::{SearchPaths, lasting};
+pub use record::{Profile, Range, clean, environment, is_writing, prepare, take_reports, written};
+#[cfg(unix)]
+pub use record::{program, signal_program};
 
 /// First bytes of a report; the second form is of older versions.
 const MAGIC: [&[u8]; 2] = [b"NVIDIA Tegra Profiler Report", b"QDRP"];

@@ -7,7 +7,7 @@ use eframe::egui::{self, RichText, TextEdit, Ui};
 use serde::{Deserialize, Serialize};
 
 use crate::capture::launch::{self, Place, Recorder, Request, words};
-use crate::capture::pytorch;
+use crate::capture::{kineto, pytorch};
 use crate::widget::theme;
 
 const MAX_RECENT: usize = 20;
@@ -29,7 +29,7 @@ const VARIABLES: [(&str, &str, &str); 9] = [
 ];
 
 /// A command with all its settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Form {
     /// The command as typed.
@@ -40,6 +40,10 @@ pub struct Form {
     env: String,
     /// Whether it is only run.
     is_plain: bool,
+    /// Else, whether it is recorded when a person asks for it.
+    is_on_demand: bool,
+    /// Seconds of each trace on demand; 0 is one second.
+    seconds: f64,
     ranks: String,
     options: pytorch::Options,
 }
@@ -64,6 +68,7 @@ impl Form {
         self.folder.clone_from(&manifest.working_folder);
         self.env = manifest.env.join(" ");
         self.is_plain = manifest.recorder == "none";
+        self.is_on_demand = manifest.recorder == "on-demand";
     }
 
     /// What is to run, in a new folder in `root`.
@@ -86,11 +91,30 @@ impl Form {
             argv: line.argv,
             env: line.env,
             working_folder: Some(self.folder.trim()).filter(|folder| !folder.is_empty()).map(PathBuf::from),
-            recorder: if self.is_plain { Recorder::None } else { Recorder::PyTorch(options) },
+            recorder: match () {
+                () if self.is_plain => Recorder::None,
+                () if self.is_on_demand => Recorder::OnDemand(self.on_demand(options)),
+                () => Recorder::PyTorch(options),
+            },
             place: Place::In(root),
             grace: GRACE,
+            time_limit: None,
             is_shown: false,
         })
+    }
+
+    fn on_demand(&self, options: pytorch::Options) -> kineto::Options {
+        let seconds = if self.seconds > 0.0 { self.seconds } else { 1.0 };
+        kineto::Options {
+            duration: Duration::from_secs_f64(seconds),
+            every: None,
+            ranks: options.ranks,
+            record_shapes: options.record_shapes,
+            with_stack: options.with_stack,
+            profile_memory: options.profile_memory,
+            with_flops: options.with_flops,
+            with_modules: options.with_modules,
+        }
     }
 
     fn add_variable(&mut self, name: &str, value: &str) {
@@ -134,6 +158,20 @@ impl Form {
     fn options_ui(&mut self, ui: &mut Ui) {
         let options = &mut self.options;
         ui.add_enabled_ui(!self.is_plain, |ui| {
+            if self.is_on_demand {
+                ui.horizontal(|ui| {
+                    let label = ui.label("Seconds of each trace");
+                    let seconds = &mut self.seconds;
+                    *seconds = if *seconds > 0.0 { *seconds } else { 1.0 };
+                    let edit = egui::DragValue::new(seconds).range(0.01..=3600.0).speed(0.1);
+                    ui.add(edit)
+                        .labelled_by(label.id)
+                        .on_hover_text("How long each trace is; it begins within seconds");
+                });
+                contents_ui(options, ui);
+                ranks_ui(&mut self.ranks, ui);
+                return;
+            }
             ui.horizontal_wrapped(|ui| {
                 ui.checkbox(&mut options.trace, "Trace").on_hover_text("Record what ran, by torch.profiler");
                 ui.checkbox(&mut options.memory, "Memory history").on_hover_text(
@@ -141,14 +179,18 @@ impl Form {
                 );
             });
             ui.add_enabled_ui(options.trace, |ui| trace_ui(options, ui));
-            ui.horizontal(|ui| {
-                let label = ui.label("Ranks");
-                ui.add(TextEdit::singleline(&mut self.ranks).hint_text("0").desired_width(120.0))
-                    .labelled_by(label.id)
-                    .on_hover_text("Which workers of a distributed training are recorded: 0,4-7 or all");
-            });
+            ranks_ui(&mut self.ranks, ui);
         });
     }
+}
+
+fn ranks_ui(ranks: &mut String, ui: &mut Ui) {
+    ui.horizontal(|ui| {
+        let label = ui.label("Ranks");
+        ui.add(TextEdit::singleline(ranks).hint_text("0").desired_width(120.0))
+            .labelled_by(label.id)
+            .on_hover_text("Which workers of a distributed training are recorded: 0,4-7 or all");
+    });
 }
 
 /// Which steps are in a trace, and what of them.
@@ -170,6 +212,11 @@ fn trace_ui(options: &mut pytorch::Options, ui: &mut Ui) {
             number("Repeat", &mut options.repeat, 1, "Traces, each after as much waiting and warm-up");
         });
     });
+    contents_ui(options, ui);
+}
+
+/// What is in a trace.
+fn contents_ui(options: &mut pytorch::Options, ui: &mut Ui) {
     ui.horizontal_wrapped(|ui| {
         for (name, value, help) in [
             ("Shapes", &mut options.record_shapes, "Shapes of the inputs of operators"),
@@ -210,10 +257,28 @@ impl Forms {
         });
         ui.horizontal_wrapped(|ui| {
             ui.label("Record with");
-            ui.radio_value(&mut self.form.is_plain, false, "PyTorch profiler").on_hover_text(
-                "In every Python process that imports torch, unmodified. Costs 5 to 15 % of host time, more with stacks",
-            );
-            ui.radio_value(&mut self.form.is_plain, true, "Nothing").on_hover_text("Only run the command");
+            let form = &mut self.form;
+            for (name, is_plain, is_on_demand, help) in [
+                (
+                    "PyTorch profiler",
+                    false,
+                    false,
+                    "In every Python process that imports torch, unmodified. Costs 5 to 15 % of host time, more with \
+                     stacks",
+                ),
+                (
+                    "PyTorch on demand",
+                    false,
+                    true,
+                    "Traces of a program with PyTorch, unmodified, by a button while it runs; costs nothing in between",
+                ),
+                ("Nothing", true, false, "Only run the command"),
+            ] {
+                let is_chosen = form.is_plain == is_plain && (is_plain || form.is_on_demand == is_on_demand);
+                if ui.radio(is_chosen, name).on_hover_text(help).clicked() {
+                    (form.is_plain, form.is_on_demand) = (is_plain, is_on_demand);
+                }
+            }
         });
         egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| {
             self.form.options_ui(ui);

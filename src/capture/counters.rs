@@ -1,0 +1,45 @@
+//! Counters of the GPUs, recorded beside a run into its folder.
+
+use std::path::{Path, PathBuf};
+
+use crate::live::{Monitor, Recorder};
+
+/// The file in the folder of a run, once the run has ended.
+pub const FILE: &str = "gpu_metrics.jsonl";
+/// Its name until then.
+const UNFINISHED: &str = "gpu_metrics.jsonl.tmp";
+
+/// What is recorded beside a run. Dropping it ends that; without a GPU or a driver no file stays.
+#[derive(Debug)]
+pub struct Counters {
+    recorder: Option<Recorder>,
+    folder: PathBuf,
+}
+
+impl Counters {
+    /// Starts to record what the monitor reads, which is started. Where the file cannot be written, there are no
+    /// counters; the run goes on.
+    pub fn start(monitor: &Monitor, folder: &Path) -> Self {
+        let recorder = Recorder::start(monitor, &folder.join(UNFINISHED)).ok();
+        Self { recorder, folder: folder.to_owned() }
+    }
+}
+
+impl Drop for Counters {
+    fn drop(&mut self) {
+        if self.recorder.take().is_some() {
+            keep(&self.folder);
+        }
+    }
+}
+
+/// Gives the counters their name, also after a Lacuna that was killed; nothing if no line was written.
+pub fn keep(folder: &Path) {
+    let unfinished = folder.join(UNFINISHED);
+    // What cannot be renamed or removed stays as it is.
+    _ = match unfinished.metadata() {
+        Ok(data) if data.len() > 0 => std::fs::rename(&unfinished, folder.join(FILE)),
+        Ok(_) => std::fs::remove_file(&unfinished),
+        Err(_) => Ok(()),
+    };
+}
