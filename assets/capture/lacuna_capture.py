@@ -62,6 +62,17 @@ class Deferred:
             signal.raise_signal(number)
 
 
+def die_of_sigint():
+    """Lets the interpreter end by SIGINT as it would without the recorder, after an interrupt that was not caught.
+
+    It remembers how the latest piece of source text that it ran ended; torch runs some while it writes.
+    """
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        pass
+
+
 class Recorder:
     """One of each process. `state` is one of waiting, recording, writing, recorded, ended, skipped."""
 
@@ -128,6 +139,8 @@ class Recorder:
         if self.state != "skipped":
             self.state = "ended"
         self.tell()
+        if getattr(sys, "last_type", None) is KeyboardInterrupt:
+            die_of_sigint()
 
     def on_sigterm(self, number, _frame):
         if not self.is_finished:

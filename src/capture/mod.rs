@@ -2,6 +2,7 @@
 
 pub mod counters;
 pub mod cupti;
+pub mod kineto;
 pub mod launch;
 pub mod nsys;
 pub mod partial;

@@ -3,6 +3,8 @@
 //! The program's output goes through, Lacuna's words go to stderr, and the exit code is the program's; 2 if it could
 //! not be started. Ctrl+C stops the program, and what it recorded until then stays.
 
+mod on_demand;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -61,6 +63,8 @@ pub struct Args {
     #[arg(long)]
     pub report: bool,
     #[command(flatten)]
+    pub demand: Demand,
+    #[command(flatten)]
     pub steps: Steps,
     #[command(flatten)]
     pub contents: Contents,
@@ -72,6 +76,7 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     Pytorch,
+    OnDemand,
     Nsys,
     Cupti,
     None,
@@ -79,7 +84,7 @@ pub enum Backend {
 
 impl ValueEnum for Backend {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Pytorch, Self::Nsys, Self::Cupti, Self::None]
+        &[Self::Pytorch, Self::OnDemand, Self::Nsys, Self::Cupti, Self::None]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
@@ -87,6 +92,11 @@ impl ValueEnum for Backend {
             Self::Pytorch => {
                 ("pytorch", "torch.profiler in every Python process that imports torch", overhead::PYTORCH)
             }
+            Self::OnDemand => (
+                "on-demand",
+                "PyTorch's profiler library, whenever asked while the program runs: by Enter, SIGUSR1 to Lacuna, or --every",
+                overhead::ON_DEMAND,
+            ),
             Self::Nsys => ("nsys", "Nsight Systems, where it is installed", overhead::NSYS),
             Self::Cupti => ("cupti", "Lacuna's own recorder in any program with CUDA or NVTX", overhead::CUPTI),
             Self::None => ("none", "Not at all: only run it", ""),
@@ -133,6 +143,18 @@ pub struct Nsys {
     /// A further option of `nsys profile`, as `--nsys-option=--cudabacktrace=all`; may be repeated
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub nsys_option: Vec<String>,
+}
+
+/// Traces of a PyTorch program that are recorded on demand.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of --backend on-demand")]
+pub struct Demand {
+    /// Also a trace by itself every so many seconds, the first so long after torch was imported
+    #[arg(long, value_name = "SECONDS")]
+    pub every: Option<f64>,
+    /// How long each trace is
+    #[arg(long = "for", value_name = "SECONDS", default_value_t = 1.0)]
+    pub length: f64,
 }
 
 /// Which part of a PyTorch program is recorded. Steps are those of its first optimizer.
@@ -204,8 +226,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let monitor = Monitor::default();
     let beside = |folder: &Path| (!args.no_gpu_counters).then(|| Counters::start(&monitor, folder));
     let switched = args.nsys.by_hand.then(on_signal);
-    let run = Run::start(&request, beside, || {}).map_err(|error| Failure::Usage(error.to_string()))?;
+    let run = Arc::new(Run::start(&request, beside, || {}).map_err(|error| Failure::Usage(error.to_string()))?);
     write_stderr(&format!("Lacuna runs: {}", run.command_line));
+    if run.on_demand().is_some() {
+        on_demand::listen(&run);
+    }
     for sentence in introduction(&request, args).into_iter().chain(run.status().notes) {
         write_stderr(&sentence);
     }
@@ -320,7 +345,8 @@ fn request(args: &Args) -> Result<Request, Failure> {
     };
     let env = args.env.iter().map(assigned).collect::<Result<_, _>>()?;
     let (options, profile) = (options(&args.steps, &args.contents)?, profile(&args.nsys)?);
-    if args.backend != Backend::Pytorch && options != pytorch::Options::default() {
+    let is_of_pytorch = matches!(args.backend, Backend::Pytorch | Backend::OnDemand);
+    if !is_of_pytorch && options != pytorch::Options::default() {
         let text = format!("Options of the PyTorch profiler are of no use with another recorder: {ONE_RECORDER}");
         return Err(wrong(text));
     }
@@ -330,6 +356,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
     }
     let recorder = match args.backend {
         Backend::Pytorch => Recorder::PyTorch(options),
+        Backend::OnDemand => Recorder::OnDemand(on_demand::options(args, ranks(&args.steps.ranks)?)?),
         Backend::Nsys => {
             let program = nsys::recorder(args.nsys.nsys.clone()).map_err(&wrong)?;
             Recorder::Nsys(nsys::Profile { program, ..profile })

@@ -240,6 +240,21 @@ pub fn processes_with(folder: &Path, also: Option<&str>) -> Vec<u32> {
     with_id.filter(|(_, process)| is_in(process)).map(|(id, _)| id).collect()
 }
 
+/// Whether a process has the mark of the folder.
+#[cfg(unix)]
+pub fn is_in(folder: &Path, process: u32) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    variable(process, MARK).is_some_and(|value| value == folder.as_os_str().as_bytes())
+}
+
+/// A variable of the environment in which a process was started, if this user may read it.
+#[cfg(unix)]
+pub fn variable(process: u32, name: &str) -> Option<Vec<u8>> {
+    let environment = std::fs::read(format!("/proc/{process}/environ")).ok()?;
+    let value = |variable: &[u8]| Some(variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec());
+    environment.split(|&byte| byte == 0).find_map(value)
+}
+
 /// Removes a folder, also one in which a process that is being killed just made another file.
 pub fn remove(folder: &Path) {
     for _ in 0..ROUNDS {

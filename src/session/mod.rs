@@ -5,6 +5,7 @@ mod mark;
 mod memory_focus;
 mod navigation;
 mod open;
+mod outside;
 mod selection;
 mod step_focus;
 mod stored;

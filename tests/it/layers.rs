@@ -69,6 +69,7 @@ const LAYERS: &[Layer] = &[
             "live",
             "job",
             "capture::counters",
+            "capture::kineto",
             "capture::launch",
             "capture::nsys",
             "capture::pytorch",

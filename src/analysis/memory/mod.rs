@@ -14,6 +14,7 @@ pub mod labels;
 pub mod leaks;
 pub mod live;
 pub mod oom;
+pub mod outside;
 mod phase;
 mod repetition;
 pub mod reserved;

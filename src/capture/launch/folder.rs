@@ -25,7 +25,7 @@ pub struct Manifest {
     pub working_folder: String,
     /// Additions to the environment, `NAME=value`, each as one quoted word.
     pub env: Vec<String>,
-    /// How it was recorded: `none`, `pytorch`, `nsys`, `cupti`.
+    /// How it was recorded: `none`, `pytorch`, `on-demand`, `nsys`, `cupti`.
     pub recorder: String,
     /// Milliseconds since 1970, UTC.
     pub started_ms: u64,

@@ -24,7 +24,7 @@ pub use self::output::{Output, OutputLine, Stream};
 pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
 pub use self::switch::Switch;
 pub use super::registry::pass_signals_on;
-use super::{counters, is_program, nsys, pytorch, registry, scratch};
+use super::{counters, is_program, kineto, nsys, pytorch, registry, scratch};
 
 /// Where the folder of a run is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,6 +228,7 @@ pub struct Run {
     /// As it was started, for a shell.
     pub command_line: String,
     shared: Arc<Shared>,
+    on_demand: Option<Arc<kineto::Endpoint>>,
 }
 
 #[derive(Debug)]
@@ -280,6 +281,11 @@ impl Run {
             // Nothing is in it but what was prepared.
             registry::remove(&folder);
         })
+    }
+
+    /// By which traces are asked for, if this run is recorded on demand.
+    pub fn on_demand(&self) -> Option<&kineto::Endpoint> {
+        self.on_demand.as_deref()
     }
 
     /// Asks for the end; asked again, it is SIGTERM at once, then SIGKILL.
@@ -338,6 +344,7 @@ pub fn end_abandoned(root: &Path) {
             manifest.has_ended = true;
             manifest.notes.push("Lacuna was killed while this ran".to_owned());
             nsys::take_reports(&folder);
+            kineto::remove_leftovers(&folder);
             counters::keep(&folder);
             manifest.results = results(&folder, true).iter().map(Recorded::name).collect();
             // Tried again at the next start.

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::{Exit, LaunchError, Output};
-use crate::capture::{cupti, nsys, pytorch};
+use crate::capture::{cupti, kineto, nsys, pytorch};
 
 /// How a run is recorded. There is one recorder in a run: those of CUDA all use CUPTI, which serves one in a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub enum Recorder {
     /// Not at all: the program is watched only.
     None,
     PyTorch(pytorch::Options),
+    /// PyTorch's profiler library, whenever it is asked for while the program runs.
+    OnDemand(kineto::Options),
     /// Nsight Systems.
     Nsys(nsys::Profile),
     /// Lacuna's own library in any program that uses CUDA or NVTX.
@@ -27,6 +29,8 @@ pub const ONE_RECORDER: &str = "nsys, Lacuna's CUPTI recorder and the PyTorch pr
 pub mod overhead {
     pub const PYTORCH: &str = "Expect 6 to 7 µs more for each launch: a loop of small kernels on an H100 took 6.2 to \
                                10.5 µs a launch alone and 12.6 to 17.5 µs recorded, without stacks";
+    pub const ON_DEMAND: &str = "While a trace is recorded, expect what the PyTorch profiler costs: 6 to 7 µs more for each \
+                                 launch on an H100; the cost in between was not measured";
     pub const CUPTI: &str = "Expect 2 µs more for each launch: on an H100 a launch took 2.8 to 3.9 µs alone and 4.7 to \
                              5.9 µs recorded";
     pub const NSYS: &str = "Its cost for each launch was not measured; sampling, memory usage and nodes of CUDA graphs \
@@ -40,6 +44,7 @@ impl Recorder {
         match self {
             Self::None => "none",
             Self::PyTorch(_) => "pytorch",
+            Self::OnDemand(_) => "on-demand",
             Self::Nsys(_) => "nsys",
             Self::Cupti => "cupti",
         }
@@ -50,6 +55,7 @@ impl Recorder {
         match self {
             Self::None => None,
             Self::PyTorch(_) => Some(overhead::PYTORCH),
+            Self::OnDemand(_) => Some(overhead::ON_DEMAND),
             Self::Nsys(_) => Some(overhead::NSYS),
             Self::Cupti => Some(overhead::CUPTI),
         }
@@ -62,7 +68,7 @@ impl Recorder {
             return Some(format!("The command runs nsys itself, and {ONE_RECORDER}: record it with nothing"));
         }
         match self {
-            Self::None => None,
+            Self::None | Self::OnDemand(_) => None,
             Self::PyTorch(_) => pytorch::obstacle(argv),
             Self::Nsys(profile) => profile.obstacle(argv),
             Self::Cupti => cupti::library().err(),
@@ -73,6 +79,7 @@ impl Recorder {
     pub(super) fn prepare(&self, folder: &Path) -> Result<(), LaunchError> {
         match self {
             Self::None | Self::Cupti => Ok(()),
+            Self::OnDemand(_) => kineto::obstacle(folder).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why))),
             Self::PyTorch(_) if std::env::join_paths([folder]).is_err() => Err(LaunchError::Obstacle(
                 "The folder of the run has a colon in its path, which PYTHONPATH cannot hold: choose another"
                     .to_owned(),
@@ -92,6 +99,7 @@ impl Recorder {
                 let all = std::env::join_paths(std::iter::once(pytorch::place(folder)).chain(others));
                 all.map(|path| vec![("PYTHONPATH".into(), path)]).unwrap_or_default()
             }
+            Self::OnDemand(_) => kineto::environment(folder, value("KINETO_CONFIG").is_some()),
             Self::Nsys(_) => nsys::environment(folder, value("TMPDIR").as_deref()),
             // Without the library the run does not begin.
             Self::Cupti => cupti::environment(folder).unwrap_or_default(),
@@ -110,6 +118,7 @@ impl Recorder {
     pub(super) fn is_writing(&self, folder: &Path) -> bool {
         match self {
             Self::PyTorch(_) => pytorch::is_writing(folder),
+            Self::OnDemand(_) => kineto::is_writing(folder),
             Self::Nsys(_) => nsys::is_writing(folder),
             Self::None | Self::Cupti => false,
         }
@@ -139,7 +148,8 @@ impl Recorder {
     /// Sentences about what is missing after a run, and what to do; nothing if all went well.
     pub(super) fn notes(&self, folder: &Path, output: &Output) -> Vec<String> {
         match self {
-            Self::None => Vec::new(),
+            // The endpoint has its own.
+            Self::None | Self::OnDemand(_) => Vec::new(),
             Self::PyTorch(options) => pytorch::notes(folder, options),
             Self::Nsys(profile) => profile.notes(folder, output),
             Self::Cupti => cupti::notes(folder),

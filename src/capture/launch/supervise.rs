@@ -11,7 +11,7 @@ use super::folder::{self, Manifest};
 use super::output::{Output, Stream};
 use super::switch::Switching;
 use super::{Exit, LaunchError, Recorder, Request, Run, Shared, Stage, State, Status, assignment, words};
-use crate::capture::{nsys, pytorch, registry, run::Running, scratch};
+use crate::capture::{kineto, nsys, pytorch, registry, run::Running, scratch};
 use crate::job;
 
 /// How often the program is looked at, and the latency of a stop.
@@ -36,6 +36,13 @@ pub fn start<A: Send + 'static>(
 ) -> Result<Run, LaunchError> {
     let lock = scratch::hold(folder).map_err(LaunchError::Folder)?;
     request.recorder.prepare(folder)?;
+    let on_demand = match &request.recorder {
+        Recorder::OnDemand(options) => {
+            let is_configured = request.value("KINETO_CONFIG").is_some();
+            Some(Arc::new(kineto::Endpoint::open(folder, options, is_configured).map_err(LaunchError::Folder)?))
+        }
+        _ => None,
+    };
     let manifest = manifest_of(request);
     manifest.write(folder).map_err(LaunchError::Folder)?;
     let words = request.command(folder);
@@ -75,6 +82,7 @@ pub fn start<A: Send + 'static>(
         request: request.clone(),
         shared: Arc::clone(&shared),
         n_open: Arc::clone(&n_open),
+        on_demand: on_demand.clone(),
         wake: Box::new(wake),
     };
     let mut running = Some((child, lock, switching, alongside));
@@ -94,7 +102,7 @@ pub fn start<A: Send + 'static>(
     }
     // Without a thread, the caller ends the program.
     job::start("run", supervised, |_| {}).map_err(LaunchError::Start)?;
-    Ok(Run { folder: folder.to_owned(), command_line, shared })
+    Ok(Run { folder: folder.to_owned(), command_line, shared, on_demand })
 }
 
 fn manifest_of(request: &Request) -> Manifest {
@@ -177,6 +185,7 @@ struct Watch {
     shared: Arc<Shared>,
     /// Streams that are still read.
     n_open: Arc<AtomicUsize>,
+    on_demand: Option<Arc<kineto::Endpoint>>,
     wake: Box<dyn Fn() + Send>,
 }
 
@@ -318,7 +327,10 @@ impl Watch {
     /// Looks which results there are, and how far the recorder is.
     fn scan(&self, is_over: bool) {
         let results = folder::results(&self.folder, is_over);
-        let processes = pytorch::processes(&self.folder);
+        let processes = match &self.on_demand {
+            Some(endpoint) => endpoint.processes(),
+            None => pytorch::processes(&self.folder),
+        };
         let mut state = self.shared.lock();
         state.is_new |= state.status.results != results || state.status.processes != processes;
         state.status.results = results;
@@ -342,10 +354,12 @@ impl Watch {
             nsys::take_reports(&self.folder);
             nsys::clean(&self.folder);
         }
+        let last = self.on_demand.as_ref().map(|endpoint| endpoint.finish());
         self.scan(true);
         let mut state = self.shared.lock();
         state.output.finish();
         let mut notes = std::mem::take(&mut state.status.notes);
+        notes.extend(last.unwrap_or_default());
         notes.extend(self.request.recorder.notes(&self.folder, &state.output));
         let output = state.output.lines().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect::<String>();
         manifest.elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);

@@ -9,7 +9,7 @@ use super::{memory, time};
 use crate::analysis::annotations::annotations;
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::calls::{CallKind, calls};
-use crate::analysis::clock;
+use crate::analysis::clock::{self, TraceClock};
 use crate::analysis::collectives::collectives;
 use crate::analysis::copies::copies;
 use crate::analysis::device_work::{DeviceWork, device_work};
@@ -49,10 +49,9 @@ pub fn report(
     moments: &[Moment],
 ) -> Result<Report, Failure> {
     let models: Vec<&Trace> = traces.iter().map(|trace| &**trace).collect();
-    let (clock, span, offsets) = clock(&models);
-    let open =
-        traces.iter().zip(offsets.iter().copied()).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
-    let open: Vec<OpenTrace> = open.collect();
+    let (clock, span, placed) = clock(&models);
+    let offsets: Vec<i64> = placed.iter().map(|place| place.offset).collect();
+    let open = opened(traces, &placed);
     let scope = Scope::whole(&models);
     let work = work_tables(&scope, by, by_shape, top);
     // Of what several parts ask for. It keeps every answer to the end, so the tables of work, each with all its
@@ -117,6 +116,7 @@ pub fn report(
         memory_in_short: memory.in_short,
         growth: memory.growth,
         reserved_shares: memory.reserved_shares,
+        outside: memory.outside,
         categories: memory.categories,
         findings: found,
     })
@@ -202,13 +202,23 @@ pub fn files(traces: &[&Trace]) -> Table {
 }
 
 /// The clock of the report, its span, and the offset of each trace.
-fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<i64>) {
+/// The traces, each at its place on the clock.
+fn opened(traces: &[Arc<Trace>], placed: &[TraceClock]) -> Vec<OpenTrace> {
+    let open = |(trace, place): (&Arc<Trace>, &TraceClock)| OpenTrace {
+        source: place.source,
+        run: place.run,
+        ..OpenTrace::new(Arc::clone(trace), place.offset)
+    };
+    traces.iter().zip(placed).map(open).collect()
+}
+
+fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<TraceClock>) {
     let placed = clock::clock(traces);
     let paths: Vec<String> = traces.iter().map(|trace| input::label(trace)).collect();
     let files = paths.iter().zip(&placed.placed);
     let rows = files.map(|(path, place)| FileClock { path, offset_ns: place.offset, source: place.source.key() });
     let clock = Clock { origin_utc_ns: placed.origin_utc_ns(), per_file: files::clock().table(rows, 0) };
-    (clock, placed.span, placed.placed.iter().map(|place| place.offset).collect())
+    (clock, placed.span, placed.placed)
 }
 
 type Parts = <PartsOfSteps as Analysis>::Output;

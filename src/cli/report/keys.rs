@@ -60,6 +60,8 @@ pub struct Report {
     #[serde(skip)]
     pub reserved_shares: Table,
     #[serde(skip)]
+    pub outside: Table,
+    #[serde(skip)]
     pub categories: Table,
     /// Steps of all traces.
     #[serde(skip)]
@@ -129,6 +131,7 @@ impl Report {
             memory_in_short,
             growth,
             reserved_shares,
+            outside,
             categories,
             device_time,
             gaps,
@@ -178,6 +181,8 @@ impl Report {
             Borrowed(reserved_shares),
             Borrowed(categories),
         ];
+        // Only beside a log of GPU metrics.
+        all.extend((!outside.rows.is_empty()).then_some(Borrowed(outside)));
         all.extend(memory_lists(memory).map(Owned));
         all
     }

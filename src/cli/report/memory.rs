@@ -10,6 +10,7 @@ use crate::analysis::memory::find::parse_duration;
 use crate::analysis::memory::leaks::device_total;
 use crate::analysis::memory::live::{self, LiveUntil, sort_first};
 use crate::analysis::memory::oom::OomCard;
+use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::reserved::{Growth, shares};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::summary;
@@ -18,8 +19,8 @@ use crate::answers::memory::{FoundLeaks, GrowthOfReserved, LeakSearch, OomCards,
 use crate::cli::Failure;
 use crate::figures::memory::{
     self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, Leak, MemoryGrowth, OutOfMemory,
-    Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline, leaks as leaks_part,
-    live_at_end, no_leaks, peak_by_stack, reserved_shares, step_name,
+    OutsideMemory, Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline,
+    leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares, step_name,
 };
 use crate::figures::{Part, Table, Word, findings};
 use crate::model::TimeNs;
@@ -37,6 +38,7 @@ pub struct MemoryReport {
     pub in_short: Table,
     pub growth: Table,
     pub reserved_shares: Table,
+    pub outside: Table,
     pub categories: Table,
     pub findings: Vec<Finding>,
 }
@@ -72,6 +74,7 @@ struct Analyzed {
     found: Arc<FoundLeaks>,
     cards: Arc<Vec<OomCard>>,
     growth: Arc<Vec<Growth>>,
+    outside: Option<Outside>,
 }
 
 /// * `top`: rows of each list; 0 keeps all.
@@ -89,7 +92,7 @@ pub fn report(
         let of = |memory| OpenMemory { open: open.clone(), memory };
         (0..open.trace.memories.len()).map(of)
     });
-    let all: Option<Vec<Analyzed>> = memories.map(|of| Analyzed::new(of, answers, top)).collect();
+    let all: Option<Vec<Analyzed>> = memories.map(|of| Analyzed::new(of, traces, answers, top)).collect();
     let all = all.ok_or_else(|| Failure::Usage("The memory could not be analyzed. Please report it".to_owned()))?;
     let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top, moments)).collect();
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
@@ -100,10 +103,12 @@ pub fn report(
     let in_short = in_short.map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
     let shares =
         rows.iter().filter_map(|row| Some(ReservedShares { owner: row.owner(), shares: row.reserved_growth? }));
+    let outside = rows.iter().filter_map(|row| Some(OutsideMemory { owner: row.owner(), outside: row.outside? }));
     Ok(MemoryReport {
         in_short: memory::in_short().table(in_short.collect::<Vec<_>>(), 0),
         growth: growth().table(growing, 0),
         reserved_shares: reserved_shares().table(shares.collect::<Vec<_>>(), 0),
+        outside: memory::outside_memory().table(outside.collect::<Vec<_>>(), 0),
         categories: memory::categories().table(rows.iter().flat_map(held).collect::<Vec<_>>(), 0),
         findings: joined(all.iter().flat_map(Analyzed::findings).collect()),
         devices: memory::memory().table(rows, 0),
@@ -117,13 +122,14 @@ fn held(row: &DeviceMemory<'_>) -> Vec<Held> {
 }
 
 impl Analyzed {
-    fn new(of: OpenMemory, answers: &Answers, top: usize) -> Option<Self> {
+    fn new(of: OpenMemory, traces: &[OpenTrace], answers: &Answers, top: usize) -> Option<Self> {
         let signatures = answers.get(&of.open.trace, &StackSignatures { ignores_lines: false })?;
         let places = answers.get(&of.open.trace, &StackPlaces { has_all_frames: false })?;
         let found = answers.get(&of, &LeakSearch::default())?;
         let cards = answers.get(&of, &OomCards(top))?;
         let growth = answers.get(&of, &GrowthOfReserved)?;
-        Some(Self { of, signatures, places, found, cards, growth })
+        let outside = of.outside(traces);
+        Some(Self { of, signatures, places, found, cards, growth, outside })
     }
 
     fn owner(&self) -> Owner {
@@ -161,6 +167,7 @@ impl Analyzed {
             offset_ns: self.of.open.offset,
             growth: MemoryGrowth::new(self.owner(), found, (*self.found.steps).as_ref()),
             found,
+            outside: self.outside,
             oom: Arc::new(memory::oom().table(cards, top)),
             peak_by_stack: self.live(&peak_by_stack(), summary.peak_allocated.state, top),
             live_at_end: self.live(&live_at_end(), history.last_state(), top),
@@ -238,6 +245,7 @@ impl Analyzed {
             found.extend(findings::growth(leaks, steps).map(of_all));
             found.extend(findings::reserved_growth(leaks, steps).map(of_all));
         }
+        found.extend(self.outside.as_ref().and_then(memory::outside_growth).map(of_all));
         let at = |card: &OomCard| card.at.map(|at| at.saturating_add(self.of.open.offset));
         // A request that fails again and again, for one cause, is one finding.
         let stack = |card: &OomCard| self.of.history().events.stack.get(card.event as usize).copied();

@@ -7,6 +7,7 @@ mod growth;
 mod headline;
 mod leak_advice;
 mod oom;
+mod outside;
 mod places;
 mod reserved;
 mod summary;
@@ -18,6 +19,7 @@ pub use growth::{MemoryGrowth, growth, growth_sentence, step_name};
 pub use headline::{Headline, InShort, headline, in_short, private_pools};
 pub use leak_advice::leak_advice;
 pub use oom::{OutOfMemory, oom, why};
+pub use outside::{OutsideMemory, outside_growth, outside_memory, outside_sentence};
 pub use places::{AtPlace, Leak, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
 pub use reserved::{
     ReservedGrowth, ReservedShares, cause_text, reserved_growth, reserved_shares, shares_object, shares_sentence,

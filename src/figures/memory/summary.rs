@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use super::outside::{KEYS, OutsideMemory, outside_memory};
 use super::{Headline, MemoryGrowth, Owned, Owner, categories_object, growth, owner, shares_object};
 use crate::analysis::memory::categories::CategoryBytes;
 use crate::analysis::memory::leaks::Leaks;
+use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::reserved::GrowthShares;
 use crate::analysis::memory::summary::Summary;
 use crate::figures::{Cell, Figure, Part, Table, figures};
@@ -29,6 +31,8 @@ pub struct DeviceMemory<'a> {
     /// `None` without steps.
     pub growth: Option<MemoryGrowth>,
     pub found: &'a Leaks,
+    /// GPU memory outside PyTorch, where the driver was read beside it.
+    pub outside: Option<Outside>,
     /// Times that memory ran out, in order.
     pub oom: Arc<Table>,
     pub peak_by_stack: Arc<Table>,
@@ -71,6 +75,13 @@ impl DeviceMemory<'_> {
         Cell::or_empty(self.reserved_growth.as_ref(), |shares| Cell::Object(Box::new(shares_object(shares))))
     }
 
+    fn outside_object(&self) -> Cell {
+        Cell::or_empty(self.outside, |outside| {
+            let row = OutsideMemory { owner: self.owner(), outside };
+            Cell::Object(Box::new(outside_memory().object(&row, KEYS)))
+        })
+    }
+
     fn categories_object(&self) -> Cell {
         Cell::or_empty(categories_object(&self.categories), |all| Cell::Object(Box::new(all)))
     }
@@ -102,7 +113,7 @@ pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
             "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
              end_allocated_bytes end_reserved_bytes start_allocated_bytes fragmentation end_pinned_bytes efficiency \
              end_unused_bytes end_largest_free_bytes end_private_bytes end_private_unused_bytes device_total_bytes summary categories reserved_growth \
-             oom peak_by_stack live_at_end by_place change_by_place growth leaks no_leaks gains confidence doubts",
+             oom peak_by_stack live_at_end by_place change_by_place growth outside_pytorch leaks no_leaks gains confidence doubts",
         )
 }
 
@@ -160,6 +171,7 @@ fn lists<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
         words "categories", "Categories", 0, row.categories_object(), "What it holds";
         words "reserved_growth", "Growth of reserved", 0, row.reserved_growth_object(), "Why reserved memory grew";
         words "growth", "Growth", 0, row.growth_object(), "What all memory does from step to step";
+        words "outside_pytorch", "Outside PyTorch", 0, row.outside_object(), "What GPU memory outside PyTorch does";
         words "oom", "Out of memory", 0, list(&row.oom), "Times that memory ran out";
         words "peak_by_stack", "At the peak", 0, list(&row.peak_by_stack), "Allocated at the peak, by stack";
         words "live_at_end", "At the end", 0, list(&row.live_at_end), "Allocated at the end, by stack";

@@ -7,7 +7,7 @@ use eframe::egui::{self, RichText, TextEdit, Ui};
 use serde::{Deserialize, Serialize};
 
 use crate::capture::launch::{self, Place, Recorder, Request, overhead, words};
-use crate::capture::{nsys, pytorch};
+use crate::capture::{kineto, nsys, pytorch};
 use crate::widget::theme;
 
 const MAX_RECENT: usize = 20;
@@ -40,7 +40,7 @@ const VARIABLES: [(&str, &str, &str); 9] = [
 ];
 
 /// A command with all its settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Form {
     /// The command as typed.
@@ -50,6 +50,8 @@ pub struct Form {
     /// Assignments to the environment, as typed.
     env: String,
     pub backend: Backend,
+    /// Seconds of each trace on demand; 0 is one second.
+    trace_seconds: f64,
     ranks: String,
     options: pytorch::Options,
     nsys: nsys::Profile,
@@ -68,19 +70,27 @@ pub struct Form {
 pub enum Backend {
     #[default]
     PyTorch,
+    OnDemand,
     Nsys,
     Cupti,
     None,
 }
 
 /// Each with its title, its name in manifests, what it is, and what it costs.
-const BACKENDS: [(Backend, &str, &str, &str, &str); 4] = [
+const BACKENDS: [(Backend, &str, &str, &str, &str); 5] = [
     (
         Backend::PyTorch,
         "PyTorch profiler",
         "pytorch",
         "In every Python process that imports torch, unmodified",
         overhead::PYTORCH,
+    ),
+    (
+        Backend::OnDemand,
+        "PyTorch on demand",
+        "on-demand",
+        "Traces of a program with PyTorch, unmodified, by a button while it runs",
+        overhead::ON_DEMAND,
     ),
     (Backend::Nsys, "Nsight Systems", "nsys", "nsys profile, for any program, where nsys is installed", overhead::NSYS),
     (Backend::Cupti, "CUPTI", "cupti", "Lacuna's own recorder, for any program with CUDA or NVTX", overhead::CUPTI),
@@ -132,6 +142,7 @@ impl Form {
             working_folder: Some(self.folder.trim()).filter(|folder| !folder.is_empty()).map(PathBuf::from),
             recorder: match self.backend {
                 Backend::PyTorch => Recorder::PyTorch(options),
+                Backend::OnDemand => Recorder::OnDemand(self.on_demand(options)),
                 Backend::Nsys => Recorder::Nsys(self.profile()?),
                 Backend::Cupti => Recorder::Cupti,
                 Backend::None => Recorder::None,
@@ -156,6 +167,20 @@ impl Form {
     /// Whether the counters of the GPUs are recorded.
     pub fn has_counters(&self) -> bool {
         !self.without_counters
+    }
+
+    fn on_demand(&self, options: pytorch::Options) -> kineto::Options {
+        let seconds = if self.trace_seconds > 0.0 { self.trace_seconds } else { 1.0 };
+        kineto::Options {
+            duration: Duration::from_secs_f64(seconds),
+            every: None,
+            ranks: options.ranks,
+            record_shapes: options.record_shapes,
+            with_stack: options.with_stack,
+            profile_memory: options.profile_memory,
+            with_flops: options.with_flops,
+            with_modules: options.with_modules,
+        }
     }
 
     fn add_variable(&mut self, name: &str, value: &str) {
@@ -215,9 +240,22 @@ impl Form {
         self.without_counters = !has_counters;
         match self.backend {
             Backend::PyTorch => self.pytorch_ui(ui),
+            Backend::OnDemand => self.on_demand_ui(ui),
             Backend::Nsys => nsys_ui(&mut self.nsys, &mut self.nsys_path, &mut self.nsys_others, ui),
             Backend::Cupti | Backend::None => {}
         }
+    }
+
+    fn on_demand_ui(&mut self, ui: &mut Ui) {
+        ui.horizontal(|ui| {
+            let label = ui.label("Seconds of each trace");
+            let seconds = &mut self.trace_seconds;
+            *seconds = if *seconds > 0.0 { *seconds } else { 1.0 };
+            let edit = egui::DragValue::new(seconds).range(0.01..=3600.0).speed(0.1);
+            ui.add(edit).labelled_by(label.id).on_hover_text("How long each trace is; it begins within seconds");
+        });
+        contents_ui(&mut self.options, ui);
+        ranks_ui(&mut self.ranks, ui);
     }
 
     fn pytorch_ui(&mut self, ui: &mut Ui) {
@@ -230,14 +268,18 @@ impl Form {
                 );
             });
             ui.add_enabled_ui(options.trace, |ui| trace_ui(options, ui));
-            ui.horizontal(|ui| {
-                let label = ui.label("Ranks");
-                ui.add(TextEdit::singleline(&mut self.ranks).hint_text("0").desired_width(120.0))
-                    .labelled_by(label.id)
-                    .on_hover_text("Which workers of a distributed training are recorded: 0,4-7 or all");
-            });
+            ranks_ui(&mut self.ranks, ui);
         });
     }
+}
+
+fn ranks_ui(ranks: &mut String, ui: &mut Ui) {
+    ui.horizontal(|ui| {
+        let label = ui.label("Ranks");
+        ui.add(TextEdit::singleline(ranks).hint_text("0").desired_width(120.0))
+            .labelled_by(label.id)
+            .on_hover_text("Which workers of a distributed training are recorded: 0,4-7 or all");
+    });
 }
 
 /// Which steps are in a trace, and what of them.
@@ -259,6 +301,11 @@ fn trace_ui(options: &mut pytorch::Options, ui: &mut Ui) {
             number("Repeat", &mut options.repeat, 1, "Traces, each after as much waiting and warm-up");
         });
     });
+    contents_ui(options, ui);
+}
+
+/// What is in a trace.
+fn contents_ui(options: &mut pytorch::Options, ui: &mut Ui) {
     ui.horizontal_wrapped(|ui| {
         for (name, value, help) in [
             ("Shapes", &mut options.record_shapes, "Shapes of the inputs of operators"),

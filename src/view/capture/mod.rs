@@ -20,6 +20,7 @@ use self::output::OutputSearch;
 use super::states::failed_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::capture::counters::Counters;
+use crate::capture::kineto;
 use crate::capture::launch::{self, Exit, LaunchError, Run, Stage, Status, Switch};
 use crate::command::Command;
 use crate::figures::format;
@@ -194,6 +195,19 @@ fn switch_ui(run: &Run, switch: Switch, ui: &mut Ui) {
     ui.weak(state);
 }
 
+/// The button that asks for a trace.
+fn record_ui(endpoint: &kineto::Endpoint, ui: &mut Ui) {
+    let n = endpoint.n_ready();
+    let button = ui.add_enabled(n > 0, egui::Button::new("Record now"));
+    let button = button.on_disabled_hover_text(
+        "No process can record now: none has imported torch yet, or those that did are recording",
+    );
+    if button.on_hover_text("Record a trace of what the program does from now on; it opens when it is whole").clicked()
+    {
+        endpoint.trigger();
+    }
+}
+
 /// The state of the run, its results, and how to stop it.
 fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
@@ -213,6 +227,9 @@ fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         if let Some(switch) = status.switch.filter(|_| status.stage == Stage::Running) {
             switch_ui(run, switch, ui);
         }
+        if let (Stage::Running, Some(endpoint)) = (status.stage, run.on_demand()) {
+            record_ui(endpoint, ui);
+        }
         if status.stage < Stage::Ended {
             ui.spinner();
         }
@@ -226,8 +243,10 @@ fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         let is_bad = status.exit.is_some_and(|exit| exit != Exit::Code(0));
         ui.label(RichText::new(state).strong().color(if is_bad { tokens.severity[2] } else { tokens.strong_text }));
         for process in status.processes.iter().filter(|process| process.steps > 0 || process.state != "waiting") {
-            ui.weak(format!("rank {}: {}", process.rank, process.state))
-                .on_hover_text(format!("Process {}, torch {}", process.pid, process.torch));
+            ui.weak(format!("rank {}: {}", process.rank, process.state)).on_hover_text(match &*process.torch {
+                "" => format!("Process {}", process.pid),
+                torch => format!("Process {}, torch {torch}", process.pid),
+            });
         }
     });
     ui.horizontal_wrapped(|ui| {

@@ -7,6 +7,7 @@ use egui_plot::{GridInput, GridMark, HoverPosition, Line, Plot, PlotPoints, Poin
 use hashbrown::HashMap;
 
 use super::head;
+use super::outside::OutsideLine;
 use crate::analysis::memory::leaks::LeakCandidate;
 use crate::analysis::memory::live::{LiveUntil, live};
 use crate::analysis::memory::signature::SignatureId;
@@ -77,6 +78,7 @@ pub struct LeaksView {
     uses_marks: bool,
     tables: Query<LeakTables>,
     grid: Grid,
+    outside: OutsideLine,
     is_waiting: bool,
 }
 
@@ -105,6 +107,7 @@ impl View for LeaksView {
         };
         self.grid.poll_text(ctx.commands, ui.ctx());
         summary_ui(&tables.found, ui);
+        self.outside.ui(&shown, ctx.traces, ui);
         self.head_ui(&tables, ctx, ui);
         let has_steps = tables.found.steps.is_some();
         if !self.is_chosen {

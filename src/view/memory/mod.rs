@@ -7,6 +7,7 @@ mod leaks;
 mod live_memory;
 mod map;
 mod map_canvas;
+mod outside;
 mod over_time;
 mod places;
 mod reserved;

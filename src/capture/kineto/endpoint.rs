@@ -1,0 +1,340 @@
+//! The daemon's side: which processes there are, what each is told, and what they wrote.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::event::Timespec;
+
+use super::message::Message;
+use super::socket::{NAME, Received, Sockets};
+use super::{INTERVAL, KINETO_INTERVAL, Options, WARM_UP, base_configuration, place, socket_folder, traces};
+use crate::capture::launch::launched;
+use crate::capture::pytorch::Process;
+use crate::capture::registry;
+
+/// Latency of the end, of a trigger, and of a trace that is whole.
+const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const LOOK: Duration = Duration::from_millis(250);
+/// Time beyond its own after which a trace is not waited for any more.
+const LATE: Duration = Duration::from_secs(20);
+
+/// The endpoint of one run. Dropping it closes the sockets.
+#[derive(Debug)]
+pub struct Endpoint {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    folder: PathBuf,
+    options: Options,
+    /// How often processes ask.
+    interval: Duration,
+    is_name_taken: bool,
+    is_ended: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    clients: BTreeMap<u32, Client>,
+    look: traces::Look,
+    /// Traces that were asked for.
+    n_asked: u32,
+    /// When the latest was; before, when the first process was there.
+    asked: Option<Instant>,
+    problems: Vec<String>,
+}
+
+/// A process of the run with Kineto in it.
+#[derive(Debug)]
+struct Client {
+    rank: Option<u32>,
+    /// Its ancestors, the parent first.
+    ancestors: Vec<u32>,
+    /// It starts workers or loads data; it is not asked any more.
+    is_helper: bool,
+    stage: Stage,
+    results: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Ready,
+    /// To be told when it asks; the start is in milliseconds since 1970 where several processes begin together.
+    Asked {
+        number: u32,
+        start_ms: Option<u128>,
+    },
+    Recording {
+        number: u32,
+        until: Instant,
+    },
+    Gone,
+}
+
+impl Endpoint {
+    /// Opens the sockets, before the program starts. `is_configured`: whether the person set `KINETO_CONFIG`.
+    ///
+    /// Errors: the folders cannot be made.
+    pub fn open(folder: &Path, options: &Options, is_configured: bool) -> std::io::Result<Self> {
+        std::fs::create_dir(place(folder))?;
+        let base = base_configuration(folder, is_configured);
+        if let Some(file) = &base {
+            writeln!(File::create(file)?, "ON_DEMAND_CONFIG_UPDATE_INTERVAL_SECS={INTERVAL}")?;
+        }
+        let sockets = Sockets::open(&socket_folder(folder), NAME)?;
+        let shared = Arc::new(Shared {
+            folder: folder.to_owned(),
+            options: options.clone(),
+            interval: Duration::from_secs(if base.is_some() { INTERVAL } else { KINETO_INTERVAL }),
+            is_name_taken: sockets.is_name_taken(),
+            is_ended: AtomicBool::new(false),
+            state: Mutex::default(),
+        });
+        let served = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("kineto".to_owned()).spawn(move || served.serve(&sockets))?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Asks every process of the chosen ranks for a trace; those that record or were asked go on with that.
+    ///
+    /// Returns how many processes were asked now.
+    pub fn trigger(&self) -> usize {
+        self.shared.trigger(&mut self.shared.lock())
+    }
+
+    /// How many processes could be asked now.
+    pub fn n_ready(&self) -> usize {
+        let state = self.shared.lock();
+        state.clients.values().filter(|client| self.shared.is_wanted(client) && client.stage == Stage::Ready).count()
+    }
+
+    /// How far each process is, by rank.
+    pub fn processes(&self) -> Vec<Process> {
+        let state = self.shared.lock();
+        let wanted = state.clients.iter().filter(|(_, client)| self.shared.is_wanted(client));
+        let shown = wanted.map(|(&pid, client)| Process {
+            pid,
+            rank: client.rank.unwrap_or(0),
+            state: match client.stage {
+                Stage::Ready => "ready",
+                Stage::Asked { .. } => "asked",
+                Stage::Recording { .. } => "recording",
+                Stage::Gone => "ended",
+            }
+            .to_owned(),
+            results: client.results.clone(),
+            ..Default::default()
+        });
+        let mut shown: Vec<Process> = shown.collect();
+        shown.sort_by_key(|process| (process.rank, process.pid));
+        shown
+    }
+
+    /// Ends the endpoint after the program: takes what was written last. Returns sentences about what is missing.
+    pub fn finish(&self) -> Vec<String> {
+        self.close();
+        let mut state = self.shared.lock();
+        for _ in 0..2 {
+            self.shared.collect(&mut state);
+        }
+        // Only what is not whole is left.
+        _ = std::fs::remove_dir_all(place(&self.shared.folder));
+        let mut notes = state.problems.clone();
+        let cut = state.clients.iter().filter(|(_, client)| matches!(client.stage, Stage::Recording { .. }));
+        notes.extend(cut.map(|(pid, client)| {
+            format!("Process {pid} (rank {}) ended before its trace was whole", client.rank.unwrap_or(0))
+        }));
+        let has_results = state.clients.values().any(|client| !client.results.is_empty());
+        notes.extend(match () {
+            () if has_results || !notes.is_empty() => None,
+            () if state.clients.is_empty() && self.shared.is_name_taken => Some(
+                "Nothing was recorded: no process of this run asked what to record. Another daemon (dynolog, or another \
+                 Lacuna) has the name that older versions of torch ask: end it, or record with the PyTorch profiler",
+            ),
+            () if state.clients.is_empty() => Some(
+                "Nothing was recorded: no process of this run asked what to record, which torch 2.0 and later do within \
+                 seconds after their import; record with the PyTorch profiler instead",
+            ),
+            () if !state.clients.values().any(|client| self.shared.is_wanted(client)) => {
+                Some("Nothing was recorded: no process had one of the chosen ranks")
+            }
+            () if state.n_asked == 0 => Some("Nothing was recorded: no trace was asked for while it ran"),
+            () => Some("Nothing was recorded: the program ended before the recording began"),
+        }.map(str::to_owned));
+        notes
+    }
+
+    fn close(&self) {
+        self.shared.is_ended.store(true, Ordering::Relaxed);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        _ = thread.map(JoinHandle::join);
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers until the end.
+    fn serve(&self, sockets: &Sockets) {
+        let mut looked = Instant::now();
+        while !self.is_ended.load(Ordering::Relaxed) {
+            match sockets.receive(&WAIT) {
+                Ok(Some(received)) => {
+                    if let Some(answer) = self.answer_to(&received) {
+                        sockets.answer(&received, &answer);
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.lock().problems.push(format!("Kineto's socket broke: {error}"));
+                    return;
+                }
+            }
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                let mut state = self.lock();
+                self.collect(&mut state);
+                self.review(&mut state);
+            }
+        }
+    }
+
+    /// What a process of the run is told. Others get no answer.
+    fn answer_to(&self, received: &Received) -> Option<Vec<u8>> {
+        let message = Message::read(&received.bytes)?;
+        let mut state = self.lock();
+        if !state.clients.contains_key(&received.pid) {
+            if !registry::is_in(&self.folder, received.pid) {
+                return None;
+            }
+            state.asked.get_or_insert_with(Instant::now);
+            state.clients.insert(received.pid, Client::new(received.pid));
+        }
+        let client = state.clients.get_mut(&received.pid)?;
+        let Message::Request { can_record, ancestors } = &message else { return Some(message.answer("")) };
+        client.ancestors.clone_from(ancestors);
+        let Stage::Asked { number, start_ms } = client.stage else { return Some(message.answer("")) };
+        if !can_record {
+            return Some(message.answer(""));
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let warm = now.as_millis() + u128::from(WARM_UP) * 1000;
+        let start_ms = start_ms.filter(|&start| start > warm);
+        let ahead = start_ms.map_or(0, |start| u64::try_from(start - now.as_millis()).unwrap_or(0));
+        let length = Duration::from_millis(ahead) + Duration::from_secs(WARM_UP) + self.options.duration;
+        client.stage = Stage::Recording { number, until: Instant::now() + length + LATE };
+        let file = place(&self.folder).join(format!("{number}.json"));
+        Some(message.answer(&self.options.configuration(&file, start_ms)))
+    }
+
+    fn is_wanted(&self, client: &Client) -> bool {
+        let ranks = self.options.ranks.as_ref();
+        !client.is_helper && ranks.is_none_or(|ranks| ranks.contains(&client.rank.unwrap_or(0)))
+    }
+
+    fn trigger(&self, state: &mut State) -> usize {
+        let ready = |client: &&mut Client| self.is_wanted(client) && client.stage == Stage::Ready;
+        let mut clients: Vec<&mut Client> = state.clients.values_mut().filter(ready).collect();
+        let n = clients.len();
+        if n == 0 {
+            return 0;
+        }
+        state.n_asked += 1;
+        state.asked = Some(Instant::now());
+        // Kineto looks once a second whether it is time.
+        let ahead = self.interval + Duration::from_secs(WARM_UP + 2);
+        let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + ahead;
+        let start_ms = (n > 1).then_some(start.as_millis());
+        for client in &mut clients {
+            client.stage = Stage::Asked { number: state.n_asked, start_ms };
+        }
+        n
+    }
+
+    /// Gives whole traces their names.
+    fn collect(&self, state: &mut State) {
+        for written in state.look.whole(&place(&self.folder)) {
+            let Some(client) = state.clients.get(&written.pid) else { continue };
+            let ancestor = |pid| state.clients.get(pid).is_some_and(|ancestor: &Client| ancestor.rank == client.rank);
+            let is_helper = match client.ancestors.iter().any(ancestor) {
+                true => !traces::has_training(&written.path),
+                false => !traces::has_work(&written.path),
+            };
+            let is_only = state.clients.len() == 1;
+            let rank = client.rank.unwrap_or(0);
+            let Some(client) = state.clients.get_mut(&written.pid) else { continue };
+            if client.stage != Stage::Gone {
+                client.stage = Stage::Ready;
+            }
+            if is_helper && !is_only {
+                client.is_helper = true;
+                _ = std::fs::remove_file(&written.path);
+                continue;
+            }
+            let name = |more: &str| format!("trace-rank{rank}-{}{more}.pt.trace.json", written.number);
+            let plain = name("");
+            let is_taken = self.folder.join(&plain).exists();
+            let name = if is_taken { name(&format!("-pid{}", written.pid)) } else { plain };
+            match std::fs::rename(&written.path, self.folder.join(&name)) {
+                Ok(()) => client.results.push(name),
+                Err(error) => state.problems.push(format!("{name} could not be kept: {error}")),
+            }
+        }
+    }
+
+    /// Notices processes that ended and traces that do not come, and asks when it is time.
+    fn review(&self, state: &mut State) {
+        for (pid, client) in &mut state.clients {
+            match client.stage {
+                Stage::Recording { number, until } if Instant::now() > until && !traces::is_writing(&self.folder) => {
+                    client.stage = Stage::Ready;
+                    state.problems.push(format!(
+                        "Process {pid} (rank {}) did not record trace {number}: it may profile itself",
+                        client.rank.unwrap_or(0)
+                    ));
+                }
+                Stage::Ready | Stage::Asked { .. } if !Path::new(&format!("/proc/{pid}")).exists() => {
+                    client.stage = Stage::Gone;
+                }
+                _ => {}
+            }
+        }
+        let is_due = |every: Duration| state.asked.is_some_and(|asked| asked.elapsed() >= every);
+        if self.options.every.is_some_and(is_due) {
+            self.trigger(state);
+        }
+    }
+}
+
+impl Client {
+    fn new(pid: u32) -> Self {
+        let number = |name| registry::variable(pid, name).and_then(|value| String::from_utf8(value).ok()?.parse().ok());
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = words.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned().into());
+        let argv: Vec<std::ffi::OsString> = words.collect();
+        Self {
+            rank: ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"].into_iter().find_map(number),
+            ancestors: Vec::new(),
+            is_helper: launched(&argv).is_some() || argv.get(1..).is_some_and(|argv| launched(argv).is_some()),
+            stage: Stage::Ready,
+            results: Vec::new(),
+        }
+    }
+}

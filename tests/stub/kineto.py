@@ -1,0 +1,48 @@
+"""Speaks Kineto's daemon protocol as torch 2.15 does, for machines without torch. What it records is one operator.
+
+Arguments: the text of the trace's events, how many traces to write, and `old` for a version that knows only the name
+of the machine.
+"""
+
+import os
+import socket
+import struct
+import sys
+import time
+import uuid
+
+events, n, old = sys.argv[1], int(sys.argv[2]), "old" in sys.argv
+name = b"dynoconfigclient" + str(uuid.uuid4()).encode()
+folder = os.environb[b"KINETO_IPC_SOCKET_DIR"]
+own, daemon = (b"\0" + name + b"\0", b"\0dynolog\0") if old else (folder + b"/" + name, folder + b"/dynolog")
+client = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+client.bind(own)
+client.settimeout(0.05)
+
+
+def ask(kind, payload):
+    try:
+        client.sendto(struct.pack("=Q32s", len(payload), kind) + payload, daemon)
+        answer = client.recv(65536)
+    except OSError:
+        return None
+    assert struct.unpack("=Q32s", answer[:40]) == (len(answer) - 40, kind.ljust(32, b"\0")), answer
+    return answer[40:]
+
+
+print("registered", ask(b"ctxt", struct.pack("=iiq", 0, os.getpid(), 0)), flush=True)
+while n:
+    pids = [os.getpid(), os.getppid()]
+    told = ask(b"req", struct.pack(f"=iiq{len(pids)}i", 2, len(pids), 0, *pids))
+    if told is None:
+        print("no answer", flush=True)
+    if told:
+        assert ask(b"req", struct.pack("=iiqi", 0, 1, 0, os.getpid())) == b""
+        config = dict(line.split("=") for line in told.decode().splitlines())
+        print("told", config, flush=True)
+        place = config["ACTIVITIES_LOG_FILE"].replace(".json", f"_{os.getpid()}.json")
+        with open(place + ".tmp", "w") as file:
+            file.write('{"traceEvents": [%s]}\n' % events)
+        os.rename(place + ".tmp", place)
+        n -= 1
+    time.sleep(0.02)
