@@ -129,9 +129,7 @@ mod tests {
 
     #[test]
     fn ranks_in_names() {
-        let rank = |name: &str| {
-            crate::reader::rank_in_name(&Source { path: name.into(), ..Source::default() })
-        };
+        let rank = |name: &str| crate::reader::rank_in_name(&Source { path: name.into(), ..Source::default() });
         assert_eq!(rank("a/rank-70.Mar_25.pt.trace.json.gz"), Some(70));
         assert_eq!(rank("profile_trace_rank_0.json.gz"), Some(0));
         assert_eq!(rank("ranking.json"), None);
