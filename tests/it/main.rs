@@ -12,11 +12,13 @@ mod cupti;
 mod damaged;
 #[path = "../fake_nvml/load.rs"]
 mod fake_nvml;
+mod fuzz;
 mod gaps;
 mod golden;
 mod layers;
 mod live;
 mod memory_analysis;
+mod mutate;
 mod nsys_damage;
 mod nsys_ends;
 mod nsys_oracle;
