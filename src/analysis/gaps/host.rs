@@ -146,8 +146,9 @@ impl<'a> Host<'a> {
     /// Removes what is over at `at`.
     fn close(&mut self, open: &mut Vec<Open>, at: TimeNs) {
         // `end` descends inwards.
-        let mut kept = open.partition_point(|open| open.end > at);
-        for i in kept..open.len() {
+        let first = open.partition_point(|open| open.end > at);
+        let mut kept = first;
+        for i in first..open.len() {
             let slice = open[i].slice;
             if self.trace.slices.end[slice.idx()] > at {
                 open[kept] = self.opened(slice, kept.checked_sub(1).map(|around| &open[around]));

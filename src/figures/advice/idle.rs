@@ -169,6 +169,13 @@ fn host_lines(rule: Rule) -> &'static [Line] {
             (NO_STACKS, "Record with with_stack=True to see the Python lines behind it"),
             (ALWAYS, "To check, the gaps at these operators shrink while the rest of the step stays as it is"),
         ],
+        _ => copy_lines(rule),
+    }
+}
+
+/// The same for copies.
+fn copy_lines(rule: Rule) -> &'static [Line] {
+    match rule {
         Rule::ExposedCopies => &[
             (
                 |case| TORCH(case) && NOT_FROM_DEVICE(case),

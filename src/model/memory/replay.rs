@@ -15,7 +15,7 @@ use crate::model::{StackId, StringId, TimeNs, TimeRange};
 /// Block sizes of PyTorch's allocator are multiples of this (`kMinBlockSize`), in bytes.
 const MIN_BLOCK: u64 = 512;
 
-/// What torch_npu adds to each request, in bytes.
+/// What `torch_npu` adds to each request, in bytes.
 const NPU_PADDING: u64 = 32;
 
 /// No segment is known.

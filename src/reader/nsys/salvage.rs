@@ -51,7 +51,7 @@ impl Account {
     /// Rows that are lost: exact where the ids of a table have no gaps, as in all tables of events; otherwise by the
     /// usual number of rows of a page.
     pub fn n_lost(&self) -> u64 {
-        let of_a_page = if self.n_leaves == 0 { 1 } else { (self.n_rows / self.n_leaves).max(1) };
+        let of_a_page = self.n_rows.checked_div(self.n_leaves).unwrap_or(1).max(1);
         let Some(first) = self.first.filter(|_| !self.has_gaps) else {
             return self.n_bad + self.n_cut + self.n_lost_pages * of_a_page;
         };
