@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     let removal = std::thread::Builder::new().name("leftovers".to_owned()).spawn(capture::remove_leftovers);
     let code = match command {
         Some(command) => cli::run(&command),
-        None => open_window(paths, reading.options(), reading.nsys),
+        None => open_window(paths, reading.options(), reading.nsys.as_deref()),
     };
     // Without a thread, or after a panic there, the next start removes them.
     let _ = removal.map(std::thread::JoinHandle::join);

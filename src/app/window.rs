@@ -45,7 +45,7 @@ impl Drop for App {
 }
 
 /// Opens the window with these files, and returns when it is closed. An `nsys` is remembered.
-pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<PathBuf>) -> ExitCode {
+pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<&Path>) -> ExitCode {
     let display = match Display::of_process() {
         Ok(display) => display,
         Err(reason) => return complain(reason),
@@ -54,7 +54,7 @@ pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<PathBuf>)
     display.prepare(&mut native);
     keep_panics();
     let create = |cc: &eframe::CreationContext<'_>| {
-        Ok(Box::new(app(cc, nsys.as_deref(), paths, options)) as Box<dyn eframe::App>)
+        Ok(Box::new(app(cc, nsys, paths, options)) as Box<dyn eframe::App>)
     };
     // Window systems and graphics drivers that do not work may also panic.
     match catch_unwind(AssertUnwindSafe(|| eframe::run_native("Lacuna", native, Box::new(create)))) {

@@ -1,7 +1,7 @@
 //! Output of commands and exports: files whole or not at all, devices and pipes as they are, inputs never.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{Error, ErrorKind, Write};
+use std::io::{Error, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::{Failure, escape};
