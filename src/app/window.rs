@@ -53,9 +53,7 @@ pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<&Path>) -
     let mut native = native_options();
     display.prepare(&mut native);
     keep_panics();
-    let create = |cc: &eframe::CreationContext<'_>| {
-        Ok(Box::new(app(cc, nsys, paths, options)) as Box<dyn eframe::App>)
-    };
+    let create = |cc: &eframe::CreationContext<'_>| Ok(Box::new(app(cc, nsys, paths, options)) as Box<dyn eframe::App>);
     // Window systems and graphics drivers that do not work may also panic.
     match catch_unwind(AssertUnwindSafe(|| eframe::run_native("Lacuna", native, Box::new(create)))) {
         Ok(Ok(())) => ExitCode::SUCCESS,
