@@ -68,9 +68,11 @@ impl ClusterRow {
     }
 }
 
-/// Gaps that come back.
+/// Gaps that come back. What names them stands before the details, which a narrow window leaves out of sight.
 pub fn clusters() -> Part<ClusterRow> {
     let figures = figures! { row: ClusterRow;
+        words "class", "Main cause", 150, class_word(row.class), "What the device waited for during most of it";
+        words "device", "Device", 80, Cell::text(&row.device), "The device that waits";
         number "ns_per_step", "Per step", 90, Cell::or_empty(row.ns_per_step, Cell::Ns),
             "Sum of these gaps in the steps that count, divided by their number";
         number "ceiling_ns_per_step", "Ceiling", 90, Cell::or_empty(row.ceiling_ns_per_step, Cell::Ns),
@@ -79,16 +81,14 @@ pub fn clusters() -> Part<ClusterRow> {
             Cell::or_empty(row.steps, |(n, all)| Cell::text(&format!("{n} of {all}"))), "Steps in which it occurs";
         number "count", "Gaps", 60, Cell::Count(row.count), "How many, in the selected range if there is one";
         number "total_ns", "Total", 90, Cell::Ns(row.total_ns), "Sum of their durations";
-        number "mean_ns", "Mean", 86, Cell::Ns(row.mean_ns), "Mean duration in the whole trace";
-        number "p95_ns", "95 %", 86, Cell::Ns(row.p95_ns), "95 % of these gaps are at most as long";
-        number "variation", "Variation", 76, Cell::Plain(row.variation),
-            "Standard deviation of the durations, divided by their mean";
-        words "class", "Main cause", 150, class_word(row.class), "What the device waited for during most of it";
         words "operator", "Operator", 140, Cell::text(&row.operator), "The innermost operator at that time";
         words "frame", "Frame", 190, Cell::text(&row.frame), "The innermost frame of the user's program";
         words "prev", "After", 170, Cell::text(&row.prev), "The work before it";
         words "next", "Ended by", 170, Cell::text(&row.next), "The work that ends it";
-        words "device", "Device", 80, Cell::text(&row.device), "The device that waits";
+        number "mean_ns", "Mean", 86, Cell::Ns(row.mean_ns), "Mean duration in the whole trace";
+        number "p95_ns", "95 %", 86, Cell::Ns(row.p95_ns), "95 % of these gaps are at most as long";
+        number "variation", "Variation", 76, Cell::Plain(row.variation),
+            "Standard deviation of the durations, divided by their mean";
     };
     Part::new("gap_clusters", "Clusters", figures)
 }

@@ -121,6 +121,15 @@ impl Data {
         }
     }
 
+    /// Moves a column to the end if it holds the same in all rows. Cost: O(cells).
+    pub fn move_uniform_last(&mut self, key: &str) {
+        let Some(at) = self.columns.iter().position(|column| column.key == key) else { return };
+        if self.rows.windows(2).all(|pair| pair[0][at] == pair[1][at]) {
+            self.columns[at..].rotate_left(1);
+            self.rows.iter_mut().for_each(|row| row[at..].rotate_left(1));
+        }
+    }
+
     fn fits(&self, row: u32, words: &[String]) -> bool {
         if words.is_empty() {
             return true;

@@ -70,5 +70,8 @@ fn rows(scope: &Scope<'_>, by: KernelsBy, is_listed: fn(&KernelTotals) -> bool) 
     let head = work::kernel_summary(&summary(scope, &rows));
     rows.retain(is_listed);
     add_queue_times(scope.traces, &mut rows);
-    Answer { head, ..with_instances(&work::kernels(), rows, |row| row.instances) }
+    let mut answer = Answer { head, ..with_instances(&work::kernels(), rows, |row| row.instances) };
+    // They distinguish rows of one name, or nothing.
+    ["rank", "device"].into_iter().for_each(|key| answer.data.move_uniform_last(key));
+    answer
 }

@@ -280,9 +280,6 @@ fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>, needed: &m
         let in_full = || data.row_in_full(index).get(i).cloned().unwrap_or_default();
         let branch = look.branch.filter(|_| i == 0).map(|branch| branch(index));
         row.col(|ui| {
-            if i == 0 && look.selected == Some(index) {
-                cursor_bar_ui(ui);
-            }
             aligned(column, ui, |ui| {
                 let Some(branch) = branch else {
                     let width = cell_ui(cell, !column.is_text, in_full, ui);
@@ -301,6 +298,9 @@ fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>, needed: &m
         });
     }
     let response = row.response();
+    if look.selected == Some(index) {
+        outline_ui(&response);
+    }
     let mut action = folded;
     if action.is_none() && response.double_clicked() {
         action = Some(Action::Open(index));
@@ -326,11 +326,11 @@ fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>, needed: &m
     action
 }
 
-/// The bar at the left end of the row that the cursor is on: its background alone differs little from that of others.
-fn cursor_bar_ui(ui: &egui::Ui) {
-    let cell = ui.max_rect().expand2(ui.spacing().item_spacing / 2.0);
-    let bar = cell.with_max_x(cell.left() + 3.0);
-    ui.painter().with_clip_rect(ui.clip_rect().union(bar)).rect_filled(bar, 0.0, ui.visuals().hyperlink_color);
+/// The line around the row that the cursor is on: its background alone differs little from that of others.
+fn outline_ui(row: &egui::Response) {
+    let style = row.ctx.global_style();
+    let painter = row.ctx.layer_painter(row.layer_id).with_clip_rect(row.interact_rect);
+    painter.rect_stroke(row.interact_rect, 0.0, (1.0, style.visuals.hyperlink_color), egui::StrokeKind::Inside);
 }
 
 /// The indentation of a row of a tree with the triangle that folds it; says whether that was clicked.
