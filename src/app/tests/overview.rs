@@ -52,6 +52,8 @@ fn a_finding_shows_the_gap_or_the_time_that_it_is_about() {
     let mut harness = harness(vec![waiting_for_data()]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());
     select(&mut harness, "gemm");
+    // All findings are in sight.
+    harness.set_size([1_600.0, 1_200.0].into());
     app_mut(&mut harness).layout.close("timeline");
     settle(&mut harness);
     let show = |harness: &mut Harness<'_, Option<App>>, finding: &str| {
