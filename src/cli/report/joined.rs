@@ -17,7 +17,7 @@ pub struct Found<'a> {
 /// line: a trace knows the one at which the function begins.
 ///
 /// Cost: O(findings²).
-pub fn joined(found: Vec<Found<'_>>) -> Vec<Finding> {
+pub fn joined(found: &[Found<'_>]) -> Vec<Finding> {
     let of_history = |one: &&Found<'_>| found.iter().position(|other| is_same(other, one));
     let twins: Vec<Option<usize>> = found.iter().map(|one| of_history(&one)).collect();
     let mut kept: Vec<Finding> = found.iter().map(|one| one.finding.clone()).collect();

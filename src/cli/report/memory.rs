@@ -105,7 +105,7 @@ pub fn report(
         growth: growth().table(growing, 0),
         reserved_shares: reserved_shares().table(shares.collect::<Vec<_>>(), 0),
         categories: memory::categories().table(rows.iter().flat_map(held).collect::<Vec<_>>(), 0),
-        findings: joined(all.iter().flat_map(Analyzed::findings).collect()),
+        findings: joined(&all.iter().flat_map(Analyzed::findings).collect::<Vec<_>>()),
         devices: memory::memory().table(rows, 0),
     })
 }
