@@ -61,7 +61,7 @@ impl NoSteps {
                 format!("about {length} allocations repeat, but only {rounds} times of the {MIN_ROUNDS} needed")
             }
             Self::Layers { length, rounds, why } => {
-                format!("about {length} allocations repeat {rounds} times, but as layers of one pass do: {why}")
+                format!("about {length} allocations repeat {rounds} times, but may be layers of one pass: {why}")
             }
             Self::MoreThanAnnotated { length, rounds } => format!(
                 "about {length} allocations repeat {rounds} times, but within fewer steps of an optimizer or loader"

@@ -285,7 +285,8 @@ impl<'a> Lives<'a> {
         by_end.sort_by_key(|&i| segments[i as usize].end);
         let mut live = BTreeMap::new();
         let (mut opened, mut closed) = (0, 0);
-        let is_large = |all: &Allocations, i: usize| all.bytes[i] > SMALL;
+        // An NPU serves a request of 1 MiB from a large segment, since it pads it.
+        let is_large = |all: &Allocations, i: usize| all.bytes[i] >= SMALL;
         let of_before = by_birth.iter().take_while(|&&i| self.allocations.start[i as usize] == 0);
         let of_before = of_before.filter(|&&i| is_large(&self.allocations, i as usize));
         let mut blocks: BTreeMap<u64, u32> = of_before.map(|&i| (self.allocations.addr[i as usize], i)).collect();
@@ -316,7 +317,8 @@ impl<'a> Lives<'a> {
                 // The file tells the size of those that are live at the end.
                 let is_told = self.raw.end.is_some() && self.is_live(i as u32);
                 let segment = found.map(|at| &segments[at as usize]).filter(|of| !of.is_expandable && !is_told);
-                if let Some(segment) = segment.filter(|_| self.raw.source == MemorySource::Snapshot) {
+                let may_have_rest = self.raw.source == MemorySource::Snapshot && self.allocations.bytes[i] > SMALL;
+                if let Some(segment) = segment.filter(|_| may_have_rest) {
                     self.allocations.bytes[i] = self.with_remainder(i, segment, &mut blocks);
                 }
             }

@@ -46,6 +46,8 @@ pub struct Entry {
     pub context: Context,
     /// The number of the allocation that a block's entry belongs to.
     pub allocation: u64,
+    /// Of an allocation, the size of the block that serves it. The file does not say it.
+    pub held: u64,
 }
 
 /// A recorded call stack: entries of one call share it.
@@ -401,6 +403,7 @@ impl Allocator {
         time_us: i64,
         allocation: u64,
     ) {
-        self.log.push(Entry { action, addr, size, stream, time_us, context, allocation });
+        let held = self.blocks.get(&addr).map_or(size, |block| block.size);
+        self.log.push(Entry { action, addr, size, stream, time_us, context, allocation, held });
     }
 }

@@ -1,18 +1,18 @@
-//! The expected sums after each entry, derived from the sizes in the file.
+//! The expected sums after each entry, by the sizes of blocks in the simulated allocator.
 //!
-//! An entry says what was asked for, not how large the block was. Only for blocks that are live at the
-//! end does the file say that; for the others a reader rounds up to 512 bytes, and so does this.
+//! An entry of the file says what was asked for, not how large the block was: a reader has to find that.
 
 use hashbrown::{HashMap, HashSet};
 
-use super::allocator::{Action, Allocator, Entry, State, round};
-use super::is_active;
+use super::allocator::{Action, Allocator, Entry, State};
 use crate::sample::answer::{MemoryEnd, Peak};
 
 #[derive(Debug)]
 pub struct Expected {
-    /// Blocks live at the end: their size, and whether they wait for a stream.
-    live: HashMap<u64, (u64, bool)>,
+    /// The size of the block of each allocation so far.
+    held: HashMap<u64, u64>,
+    /// Allocations whose block waits for a stream at the end.
+    pending: HashSet<u64>,
     /// Entries that the recorder had lost again, and those seen so far.
     lost: u64,
     seen: u64,
@@ -30,9 +30,10 @@ pub struct Expected {
 
 impl Expected {
     pub fn new(end: &Allocator, lost: u64) -> Self {
-        let live = end.blocks.values().filter(|block| is_active(block.state));
+        let pending = end.blocks.values().filter(|block| block.state == State::Pending);
         Self {
-            live: live.map(|block| (block.allocation, (block.size, block.state == State::Pending))).collect(),
+            held: HashMap::new(),
+            pending: pending.map(|block| block.allocation).collect(),
             lost,
             seen: 0,
             allocated: 0,
@@ -48,7 +49,10 @@ impl Expected {
     /// Takes the next entry, lost or not.
     pub fn follow(&mut self, entry: &Entry) {
         let (id, is_lost) = (entry.allocation, self.seen < self.lost);
-        let (bytes, is_pending) = self.live.get(&id).copied().unwrap_or((round(entry.size), false));
+        if entry.action == Action::Alloc {
+            self.held.insert(id, entry.held);
+        }
+        let (bytes, is_pending) = (self.held.get(&id).copied().unwrap_or_default(), self.pending.contains(&id));
         let is_free = matches!(entry.action, Action::FreeRequested | Action::FreeCompleted);
         if is_free && !is_lost && self.before.remove(&id) {
             self.freed_from_before += 1;

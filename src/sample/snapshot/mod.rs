@@ -15,7 +15,7 @@ mod training;
 use std::io::{self, Write};
 
 use super::answer::{Answer, LostHistory, MemoryAnswer, OutOfMemoryAnswer, PlantedMemory};
-use allocator::{Entry, Pool, State};
+use allocator::{Entry, Pool};
 use document::Document;
 use expected::Expected;
 use training::{MemoryOutcome, MemoryPlan, simulate};
@@ -140,9 +140,4 @@ fn out_of_memory(end: &MemoryOutcome, lost: u64) -> Option<OutOfMemoryAnswer> {
 
 fn frame_answer(frame: &code::Frame) -> super::answer::FrameAnswer {
     super::answer::FrameAnswer { name: frame.name, file: frame.file, line: frame.line }
-}
-
-/// Whether the program or a stream has a block.
-fn is_active(state: State) -> bool {
-    matches!(state, State::Allocated | State::Pending)
 }
