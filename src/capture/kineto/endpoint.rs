@@ -1,4 +1,5 @@
 //! The daemon's side: which processes there are, what each is told, and what they wrote.
+#![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
 use std::fs::File;

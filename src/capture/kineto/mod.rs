@@ -9,10 +9,8 @@
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
-#[cfg(target_os = "linux")]
 mod endpoint;
 mod message;
-#[cfg(target_os = "linux")]
 mod socket;
 #[cfg(test)]
 mod tests;

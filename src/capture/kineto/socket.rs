@@ -1,4 +1,5 @@
 //! The sockets that processes with Kineto send to, and who sent.
+#![cfg(target_os = "linux")]
 
 use std::io::{Error, ErrorKind, IoSliceMut, Result};
 use std::mem::MaybeUninit;

@@ -19,7 +19,7 @@ use super::super::{Options, ReadError};
 use super::pages;
 
 /// Longest text that is read from a cell; longer ones cost their row.
-const MAX_CELL: i32 = 16 << 20;
+pub const MAX_CELL: i32 = 16 << 20;
 
 /// SQLite VM steps between calls of the progress handler.
 const STEPS: i32 = 20_000;

@@ -310,8 +310,8 @@ pub fn n_missing(page: &[u8], n_cells: usize, n_bytes: usize) -> Result<usize, U
     Ok(n_content.abs_diff(n_explained).max(usize::from(is_odd)))
 }
 
-/// Longest record that is read whole.
-const MAX_RECORD: usize = 64 << 20;
+/// Longest record that is read, as SQLite is told as well; longer ones are counted as too large.
+pub const MAX_RECORD: usize = super::database::MAX_CELL as usize;
 
 /// A record of this length, whose beginning is known, and the page on which it goes on.
 #[cold]

@@ -6,11 +6,8 @@ use std::collections::HashSet;
 
 use rusqlite::types::ValueRef;
 
-use super::pages::{Cell, Columns, INTERIOR, LEAF, Leaf, MAX_CELLS, Owners, Reader, Unexpected};
+use super::pages::{Cell, Columns, INTERIOR, LEAF, Leaf, MAX_CELLS, MAX_RECORD, Owners, Reader, Unexpected};
 use super::pages::{n_columns, n_missing, u16_at, u32_at, varint};
-
-/// Records that are larger are counted as too large.
-const MAX_RECORD: usize = 16 << 20;
 
 /// Pages that were read in salvaging any table.
 pub type Visited = HashSet<u32>;

@@ -6,8 +6,10 @@ use std::time::Duration;
 use eframe::egui::{self, RichText, TextEdit, Ui};
 use serde::{Deserialize, Serialize};
 
+use crate::capture::kineto;
 use crate::capture::launch::{self, Place, Recorder, Request, overhead, words};
-use crate::capture::{kineto, nsys, pytorch};
+use crate::capture::nsys;
+use crate::capture::pytorch;
 use crate::widget::theme;
 
 const MAX_RECENT: usize = 20;
