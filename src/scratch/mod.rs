@@ -3,7 +3,7 @@
 
 pub mod registry;
 
-use std::fs::{File, TryLockError};
+use std::fs::{DirEntry, File, TryLockError};
 use std::io::Result;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -141,13 +141,16 @@ fn turn(root: &Path) -> Result<File> {
 
 /// Removes the folders in `root` whose Lacuna was killed, and ends what still works in them.
 pub fn remove_abandoned(root: &Path) {
-    if !root.is_dir() {
+    let entries = || std::fs::read_dir(root).into_iter().flatten().flatten();
+    let of_lacuna = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with(PREFIX);
+    // Without a folder nothing is written, not even the file of the turn.
+    if !entries().any(|entry| of_lacuna(&entry)) {
         return;
     }
     let _turn = turn(root);
-    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
+    for entry in entries().filter(of_lacuna) {
         let folder = entry.path();
-        if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_abandoned(&folder) {
+        if is_abandoned(&folder) {
             registry::end_processes(&folder, None);
             registry::remove(&folder);
         }

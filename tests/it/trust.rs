@@ -13,7 +13,7 @@ fn calls(home: &Path, args: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("strace");
     command.args(["-f", "-s", "4096", "-e", "trace=%file,%network", "-o"]).arg(&out);
     command.arg(env!("CARGO_BIN_EXE_lacuna")).args(args).stdout(Stdio::null()).stderr(Stdio::null());
-    for variable in ["HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"] {
+    for variable in ["HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"] {
         command.env(variable, home);
     }
     // What a run without strace has the same of.
