@@ -107,7 +107,7 @@ mod tests {
         let mut times = Vec::new();
         for k in 0..100 {
             script.event(MemoryAction::SegmentAlloc, k << 24, 4 * MIB, StackId::default());
-            times.push((script.now(), (4 * (k + 1) + outside_mib(k)) * MIB));
+            times.push((script.now() - 1, (4 * (k + 1) + outside_mib(k)) * MIB));
         }
         let trace = script.finish();
         let readings: Vec<_> = times.iter().map(|&(ts, used)| (ts + shift, used as f64)).collect();

@@ -52,15 +52,14 @@ fn a_finding_shows_the_gap_or_the_time_that_it_is_about() {
     let mut harness = harness(vec![waiting_for_data()]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());
     select(&mut harness, "gemm");
-    // All findings are in sight.
-    harness.set_size([1_600.0, 1_200.0].into());
     app_mut(&mut harness).layout.close("timeline");
     settle(&mut harness);
     let show = |harness: &mut Harness<'_, Option<App>>, finding: &str| {
         let top = harness.get_by_label_contains(finding).rect().top() - 4.0;
         let links = harness.get_all_by_label("Show").filter(|link| link.rect().top() >= top);
         let nearest = links.min_by(|a, b| a.rect().top().total_cmp(&b.rect().top()));
-        nearest.unwrap().click();
+        // It may be scrolled out of sight.
+        nearest.unwrap().click_accesskit();
         settle(harness);
     };
     show(&mut harness, "waits 40");
