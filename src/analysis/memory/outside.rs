@@ -12,6 +12,8 @@ const MIN_READINGS: usize = 10;
 const MIN_SHARE: f64 = 0.05;
 const MIN_BYTES: f64 = 10e6;
 const MIN_R2: f64 = 0.6;
+/// Part of the growth that each half of the readings must have; it is half of it if it is even.
+const LEAST_OF_HALF: f64 = 0.125;
 /// More readings are thinned evenly to this many.
 const MAX_READINGS: usize = 500;
 
@@ -79,12 +81,15 @@ pub fn outside(history: &MemoryHistory, readings: &[(TimeNs, f64)]) -> Option<Ou
     let seconds = picked.first().zip(picked.last()).map_or(0.0, |(first, last)| (last.0 - first.0) as f64 / 1e9);
     let growth = slope * n.saturating_sub(1) as f64;
     let middle = n / 2;
+    // What another process takes once is no growth, although a line fits a single step well.
+    let (first_half, second_half) = of_gap.split_at(middle);
+    let goes_on = [first_half, second_half].map(|half| trend(half).slope * half.len() as f64 >= growth * LEAST_OF_HALF);
     let usual = if n > 0 { *of_gap.select_nth_unstable(middle).1 } else { 0 };
     let threshold = MIN_BYTES.max(MIN_SHARE * usual as f64);
     let verdict = match within.len() {
         0 => OutsideVerdict::NoOverlap,
         n if n < MIN_READINGS => OutsideVerdict::TooFewReadings,
-        _ if growth >= threshold && r2 >= MIN_R2 => OutsideVerdict::Growth,
+        _ if growth >= threshold && r2 >= MIN_R2 && goes_on == [true; 2] => OutsideVerdict::Growth,
         _ => OutsideVerdict::Level,
     };
     let bytes_per_second = if seconds > 0.0 { growth / seconds } else { 0.0 };
