@@ -22,7 +22,7 @@ pub struct Place<'a> {
 /// Where the thread of the part has no frame, the one that launched the work before the gap gives it, else one that
 /// waits in `backward()`: the thread of autograd has no frames.
 ///
-/// * `near`: as for [`open_at`].
+/// * `near`: where searches found something last, [`nearby`] at first; empty for a single search.
 ///
 /// Cost: O(rows of the process · log n).
 pub fn place<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, near: &Near) -> Place<'a> {

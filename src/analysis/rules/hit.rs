@@ -12,7 +12,7 @@ pub struct Hit {
     pub severity: Severity,
     /// Index of the device; `None` for a recording without any.
     pub device: Option<u32>,
-    /// A share or a ratio; see [`Thresholds`].
+    /// A share or a ratio; see [`super::Thresholds`].
     pub measured: f64,
     /// The level of the rule that it reaches.
     pub threshold: f64,

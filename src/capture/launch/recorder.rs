@@ -33,8 +33,8 @@ pub mod overhead {
                                  launch on an H100; the cost in between was not measured";
     pub const CUPTI: &str = "Expect 2 µs more for each launch: on an H100 a launch took 2.8 to 3.9 µs alone and 4.7 to \
                              5.9 µs recorded";
-    pub const NSYS: &str = "Its cost for each launch was not measured; sampling, memory usage and nodes of CUDA graphs \
-                            add to it";
+    pub const NSYS: &str = "The cost of nsys for each launch was not measured; sampling, memory usage and nodes of CUDA \
+                            graphs add to it";
     pub const COUNTERS: &str = "2 % of one core at four readings a second, measured on an H100";
 }
 
