@@ -336,7 +336,10 @@ impl<'a> Lives<'a> {
         let (addr, bytes) = (all.addr[block], all.bytes[block]);
         let end = addr.saturating_add(bytes);
         let mut until = segment.addr.saturating_add(segment.bytes);
-        while let Some((&next, &other)) = blocks.range(end..until).next() {
+        // A damaged file has blocks that end behind their segment.
+        while end < until
+            && let Some((&next, &other)) = blocks.range(end..until).next()
+        {
             if all.end[other as usize] > all.start[block] {
                 until = next;
                 break;
@@ -344,7 +347,7 @@ impl<'a> Lives<'a> {
             blocks.remove(&next);
         }
         let rest = until.saturating_sub(end);
-        if rest <= SMALL || bytes >= self.max_split { bytes + rest } else { bytes }
+        if rest <= SMALL || bytes >= self.max_split { bytes.saturating_add(rest) } else { bytes }
     }
 
     /// Sets the category of each block, if any is recorded.

@@ -69,9 +69,24 @@ impl Details for NsysDetails {
     }
 }
 
+/// The names of what `SELECT *` gives. The library's own list panics at names that are no text.
+fn column_names(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare(&format!("PRAGMA table_xinfo({})", quoted(table)))?;
+    let mut rows = statement.query([])?;
+    let mut names = Vec::new();
+    while let Some(row) = rows.next()? {
+        let is_hidden = matches!(row.get_ref(6)?, ValueRef::Integer(1));
+        if !is_hidden {
+            let name = row.get_ref(1)?.as_bytes_or_null().ok().flatten().unwrap_or_default();
+            names.push(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    Ok(names)
+}
+
 fn row(connection: &Connection, table: &str, row_id: i64) -> rusqlite::Result<EventDetails> {
     let mut statement = connection.prepare(&format!("SELECT * FROM {} WHERE rowid = ?1", quoted(table)))?;
-    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+    let columns = column_names(connection, table)?;
     let mut rows = statement.query([row_id])?;
     let Some(row) = rows.next()? else { return Ok(EventDetails::default()) };
     let mut details = EventDetails { category: table.to_owned(), ..Default::default() };
