@@ -1,5 +1,9 @@
 //! What is to run and how it is recorded, as a person fills it in; kept with the settings.
 
+mod nsys_options;
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,17 +20,6 @@ const MAX_RECENT: usize = 20;
 const GRACE: Duration = Duration::from_secs(30);
 /// Stands for the name of the folder, which is known when the run starts.
 const NEW: &str = "NEW";
-
-/// Interfaces that nsys traces: name, and what they are.
-const TRACES: [(&str, &str); 7] = [
-    ("cuda", "Kernels, copies, and calls of CUDA"),
-    ("nvtx", "Ranges that programs name"),
-    ("osrt", "Calls of the system in which threads wait"),
-    ("cudnn", "Calls of cuDNN"),
-    ("cublas", "Calls of cuBLAS"),
-    ("mpi", "Calls of MPI"),
-    ("python-gil", "Who holds the lock of Python's interpreter"),
-];
 
 /// Variables that help to find a fault: name, value, and what they do.
 const VARIABLES: [(&str, &str, &str); 9] = [
@@ -243,7 +236,7 @@ impl Form {
         match self.backend {
             Backend::PyTorch => self.pytorch_ui(ui),
             Backend::OnDemand => self.on_demand_ui(ui),
-            Backend::Nsys => nsys_ui(&mut self.nsys, &mut self.nsys_path, &mut self.nsys_others, ui),
+            Backend::Nsys => nsys_options::ui(&mut self.nsys, &mut self.nsys_path, &mut self.nsys_others, ui),
             Backend::Cupti | Backend::None => {}
         }
     }
@@ -318,68 +311,6 @@ fn contents_ui(options: &mut pytorch::Options, ui: &mut Ui) {
         ] {
             ui.checkbox(value, name).on_hover_text(help);
         }
-    });
-}
-
-/// What nsys records, and when.
-fn nsys_ui(profile: &mut nsys::Profile, path: &mut String, others: &mut String, ui: &mut Ui) {
-    ui.horizontal_wrapped(|ui| {
-        ui.label("Trace");
-        for (name, help) in TRACES {
-            let mut is_on = profile.trace.split(',').any(|traced| traced == name);
-            if ui.checkbox(&mut is_on, name).on_hover_text(help).changed() {
-                let mut traced: Vec<&str> = profile.trace.split(',').filter(|traced| *traced != name).collect();
-                traced.extend(is_on.then_some(name));
-                traced.retain(|traced| !traced.is_empty() && *traced != "none");
-                profile.trace = if traced.is_empty() { "none".to_owned() } else { traced.join(",") };
-            }
-        }
-    });
-    ui.horizontal_wrapped(|ui| {
-        for (name, value, help) in [
-            ("Memory usage", &mut profile.memory_usage, "Allocations of device memory; costs time at each"),
-            ("GPU metrics", &mut profile.gpu_metrics, "Hardware counters of all GPUs; may need an administrator"),
-            ("Sampling", &mut profile.sampling, "Call stacks of threads, and when threads run"),
-            ("Graph nodes", &mut profile.graph_nodes, "Each node of CUDA graphs, instead of graphs as a whole; slower"),
-        ] {
-            ui.checkbox(value, name).on_hover_text(help);
-        }
-    });
-    ui.horizontal_wrapped(|ui| {
-        ui.label("Record");
-        ui.radio_value(&mut profile.range, nsys::Range::Program, "The program");
-        ui.radio_value(&mut profile.range, nsys::Range::CudaProfilerApi, "cudaProfilerStart to Stop")
-            .on_hover_text("What the program says, as torch.cuda.profiler.start does");
-        ui.radio_value(&mut profile.range, nsys::Range::Nvtx, "NVTX range").on_hover_text("The first such range");
-        let edit = TextEdit::singleline(&mut profile.nvtx_range).hint_text("name, name@domain").desired_width(140.0);
-        ui.add_enabled(profile.range == nsys::Range::Nvtx, edit).accessible_name("Name of the NVTX range");
-    });
-    ui.add_enabled_ui(profile.range == nsys::Range::Program, |ui| {
-        ui.horizontal_wrapped(|ui| {
-            ui.checkbox(&mut profile.by_hand, "By hand")
-                .on_hover_text("Start and stop recordings by a button while the program runs");
-            let mut number = |name: &str, value: &mut u32, help: &str| {
-                let label = ui.label(name);
-                let drag = egui::DragValue::new(value).range(0..=1_000_000).suffix(" s");
-                ui.add(drag).labelled_by(label.id).on_hover_text(help);
-            };
-            number("Delay", &mut profile.delay, "Seconds of the program before the recording");
-            number(
-                "Duration",
-                &mut profile.duration,
-                "Seconds of recording, then the program goes on; 0 is to its end",
-            );
-        });
-    });
-    egui::Grid::new("capture nsys").num_columns(2).spacing([12.0, 5.0]).show(ui, |ui| {
-        let label = ui.label("More options");
-        let edit = TextEdit::singleline(others).hint_text("--cudabacktrace=all").desired_width(440.0);
-        ui.add(edit).labelled_by(label.id);
-        ui.end_row();
-        let label = ui.label("nsys");
-        let edit = TextEdit::singleline(path).hint_text("The first one found").desired_width(440.0);
-        ui.add(edit).labelled_by(label.id);
-        ui.end_row();
     });
 }
 
@@ -514,69 +445,4 @@ fn hint(request: &Request) -> Option<String> {
     };
     let workers = launched.workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
     Some(format!("{} starts {workers}; {ranks} will be recorded", launched.by))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_form_says_what_runs() {
-        let form = Form {
-            line: "A=1 torchrun --nproc_per_node=8 'my train.py'".to_owned(),
-            env: "NCCL_DEBUG=INFO".to_owned(),
-            ranks: "0,2-3".to_owned(),
-            ..Default::default()
-        };
-        let request = form.request("/data".into()).unwrap();
-        assert_eq!(request.env.iter().map(|(name, _)| name.to_str().unwrap()).collect::<Vec<_>>(), ["NCCL_DEBUG", "A"]);
-        assert_eq!(request.argv, ["torchrun", "--nproc_per_node=8", "my train.py"]);
-        assert_eq!(hint(&request).unwrap(), "torchrun starts 8 workers; rank 0, 2, 3 will be recorded");
-        let line = request.command_line(Path::new("/data/NEW"));
-        assert!(line.contains("NCCL_DEBUG=INFO A=1 PYTHONPATH=/data/NEW/python"), "{line}");
-        let wrong = |form: Form| form.request("/data".into()).unwrap_err();
-        assert!(wrong(Form { line: "'a".to_owned(), ..form.clone() }).contains("not closed"));
-        assert!(wrong(Form { env: "b".to_owned(), ..form.clone() }).contains("NAME=value: b"));
-        assert!(wrong(Form { ranks: "x".to_owned(), ..form }).contains("0,4-7"));
-        let piped = Form { line: "a | b".to_owned(), ..Default::default() }.request("/data".into()).unwrap();
-        assert!(hint(&piped).unwrap().contains("No shell"));
-    }
-
-    #[test]
-    fn a_form_says_how_it_is_recorded() {
-        let of = |form: &Form| form.request("/data".into()).map(|request| request.command_line(Path::new("/data/NEW")));
-        // A program that may be run stands for nsys.
-        let nsys = std::env::current_exe().unwrap();
-        let mut form = Form { line: "python3 'my train.py'".to_owned(), backend: Backend::Nsys, ..Default::default() };
-        form.nsys_path = nsys.display().to_string();
-        form.nsys_others = "--cudabacktrace=all".to_owned();
-        form.nsys.delay = 10;
-        let line = of(&form).unwrap();
-        for part in [
-            "TMPDIR=/data/NEW/nsys/tmp",
-            " profile --session-new=lacuna-",
-            "--output=/data/NEW/nsys/report ",
-            "--trace=cuda,nvtx,osrt",
-            "--start-later=true",
-            "--cudabacktrace=all",
-            "LACUNA_PROGRAM=1,TMPDIR=",
-            " python3 'my train.py'",
-        ] {
-            assert!(line.contains(part), "{part}: {line}");
-        }
-        form.nsys_path = "/no/such/nsys".to_owned();
-        assert!(of(&form).unwrap_err().contains("No nsys was found"));
-        let manifest = launch::Manifest { recorder: "cupti".to_owned(), ..Default::default() };
-        form.take(&manifest);
-        assert_eq!(form.request("/data".into()).unwrap().recorder, Recorder::Cupti);
-    }
-
-    #[test]
-    fn variables_are_added_once_and_their_options_joined() {
-        let mut form = Form::default();
-        for (name, value) in [("A", "x:1"), ("B", "2"), ("A", "y:2"), ("A", "x:1")] {
-            form.add_variable(name, value);
-        }
-        assert_eq!(form.env, "A=x:1,y:2 B=2");
-    }
 }

@@ -1,0 +1,61 @@
+use super::*;
+
+#[test]
+fn a_form_says_what_runs() {
+    let form = Form {
+        line: "A=1 torchrun --nproc_per_node=8 'my train.py'".to_owned(),
+        env: "NCCL_DEBUG=INFO".to_owned(),
+        ranks: "0,2-3".to_owned(),
+        ..Default::default()
+    };
+    let request = form.request("/data".into()).unwrap();
+    assert_eq!(request.env.iter().map(|(name, _)| name.to_str().unwrap()).collect::<Vec<_>>(), ["NCCL_DEBUG", "A"]);
+    assert_eq!(request.argv, ["torchrun", "--nproc_per_node=8", "my train.py"]);
+    assert_eq!(hint(&request).unwrap(), "torchrun starts 8 workers; rank 0, 2, 3 will be recorded");
+    let line = request.command_line(Path::new("/data/NEW"));
+    assert!(line.contains("NCCL_DEBUG=INFO A=1 PYTHONPATH=/data/NEW/python"), "{line}");
+    let wrong = |form: Form| form.request("/data".into()).unwrap_err();
+    assert!(wrong(Form { line: "'a".to_owned(), ..form.clone() }).contains("not closed"));
+    assert!(wrong(Form { env: "b".to_owned(), ..form.clone() }).contains("NAME=value: b"));
+    assert!(wrong(Form { ranks: "x".to_owned(), ..form }).contains("0,4-7"));
+    let piped = Form { line: "a | b".to_owned(), ..Default::default() }.request("/data".into()).unwrap();
+    assert!(hint(&piped).unwrap().contains("No shell"));
+}
+
+#[test]
+fn a_form_says_how_it_is_recorded() {
+    let of = |form: &Form| form.request("/data".into()).map(|request| request.command_line(Path::new("/data/NEW")));
+    // A program that may be run stands for nsys.
+    let nsys = std::env::current_exe().unwrap();
+    let mut form = Form { line: "python3 'my train.py'".to_owned(), backend: Backend::Nsys, ..Default::default() };
+    form.nsys_path = nsys.display().to_string();
+    form.nsys_others = "--cudabacktrace=all".to_owned();
+    form.nsys.delay = 10;
+    let line = of(&form).unwrap();
+    for part in [
+        "TMPDIR=/data/NEW/nsys/tmp",
+        " profile --session-new=lacuna-",
+        "--output=/data/NEW/nsys/report ",
+        "--trace=cuda,nvtx,osrt",
+        "--start-later=true",
+        "--cudabacktrace=all",
+        "LACUNA_PROGRAM=1,TMPDIR=",
+        " python3 'my train.py'",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    form.nsys_path = "/no/such/nsys".to_owned();
+    assert!(of(&form).unwrap_err().contains("No nsys was found"));
+    let manifest = launch::Manifest { recorder: "cupti".to_owned(), ..Default::default() };
+    form.take(&manifest);
+    assert_eq!(form.request("/data".into()).unwrap().recorder, Recorder::Cupti);
+}
+
+#[test]
+fn variables_are_added_once_and_their_options_joined() {
+    let mut form = Form::default();
+    for (name, value) in [("A", "x:1"), ("B", "2"), ("A", "y:2"), ("A", "x:1")] {
+        form.add_variable(name, value);
+    }
+    assert_eq!(form.env, "A=x:1,y:2 B=2");
+}
