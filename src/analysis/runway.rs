@@ -60,10 +60,8 @@ pub fn runway(trace: &Trace, ledger: &Ledger, is_cancelled: &dyn Fn() -> bool) -
         if work.is_empty() {
             continue;
         }
-        pending.extend(work.iter().flat_map(|work| {
-            let dur = work.end - work.start;
-            [(work.call, dur), (work.end, -dur)]
-        }));
+        pending.extend(work.iter().map(|work| (work.call, work.end - work.start)));
+        pending.extend(work.iter().map(|work| (work.end, work.start - work.end)));
         streams.push(queue(track, &work));
     }
     let first = streams.first()?.track;
@@ -93,7 +91,8 @@ fn launched(trace: &Trace, track: TrackId) -> Vec<Launched> {
 }
 
 fn queue(track: TrackId, work: &[Launched]) -> StreamQueue {
-    let depth = work.iter().flat_map(|work| [(work.call, 1), (work.start, -1)]).collect();
+    let launched = work.iter().map(|work| (work.call, 1));
+    let depth = launched.chain(work.iter().map(|work| (work.start, -1))).collect();
     let mut ahead = Counter { track, unit: CounterUnit::Nanoseconds, ..Counter::default() };
     for work in work {
         push(&mut ahead, work.start, work.ahead as f64);
@@ -102,8 +101,10 @@ fn queue(track: TrackId, work: &[Launched]) -> StreamQueue {
 }
 
 /// The sum of all changes so far, at each time at which it changes.
+///
+/// `changes`: mostly sorted in long runs, which a stable sort merges.
 fn sums(track: TrackId, unit: CounterUnit, mut changes: Vec<(TimeNs, i64)>) -> Counter {
-    changes.par_sort_unstable_by_key(|change| change.0);
+    changes.par_sort_by_key(|change| change.0);
     let mut out = Counter { track, unit, ..Counter::default() };
     let mut sum: i64 = 0;
     for same in changes.chunk_by(|a, b| a.0 == b.0) {

@@ -44,9 +44,10 @@ impl TraceBuilder {
             FlowEnd::Step => 1,
             FlowEnd::End => 2,
         };
-        by_key.par_sort_unstable_by_key(|&i| {
+        // Stable: points come in long runs of rising ids, which are merged.
+        by_key.par_sort_by_key(|&i| {
             let point = &points[i as usize];
-            (point.group, point.id, point.ts, end_rank(point.end), i)
+            (point.group, point.id, point.ts, end_rank(point.end))
         });
         let mut arrows = Vec::new();
         let mut is_used = vec![false; points.len()];

@@ -7,7 +7,8 @@ use crate::model::{
 use super::interner::Interner;
 use super::kind::kind_of;
 use super::number::TimeError;
-use super::scan::{Event, Time};
+use super::scalar::Time;
+use super::scan::Event;
 use super::tally::{Reason, Tally};
 use super::text;
 use super::work::WorkTexts;

@@ -23,6 +23,12 @@ pub trait Bytes {
 
     /// Bit `i` is set where byte `i` ends the plain part of a string: quote, backslash, control.
     fn string_stops(chunk: &[u8; 32]) -> u32;
+
+    /// How many of the first bytes are decimal digits.
+    fn n_digits(chunk: &[u8; 32]) -> usize;
+
+    /// How many of the first bytes are white space as JSON has it.
+    fn n_spaces(chunk: &[u8; 32]) -> usize;
 }
 
 /// Portable implementation, left to the compiler to vectorize.
@@ -47,6 +53,16 @@ impl Bytes for Portable {
     fn string_stops(chunk: &[u8; 32]) -> u32 {
         let stops = chunk.iter().enumerate().map(|(i, &b)| u32::from(b == b'"' || b == b'\\' || b < 0x20) << i);
         stops.fold(0, |mask, bit| mask | bit)
+    }
+
+    #[inline]
+    fn n_digits(chunk: &[u8; 32]) -> usize {
+        chunk.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(32)
+    }
+
+    #[inline]
+    fn n_spaces(chunk: &[u8; 32]) -> usize {
+        chunk.iter().position(|byte| !matches!(byte, b' ' | b'\n' | b'\t' | b'\r')).unwrap_or(32)
     }
 }
 
@@ -77,6 +93,18 @@ pub mod avx2 {
         fn string_stops(chunk: &[u8; 32]) -> u32 {
             // SAFETY: as above.
             unsafe { string_stops(chunk) }
+        }
+
+        #[inline(always)]
+        fn n_digits(chunk: &[u8; 32]) -> usize {
+            // SAFETY: as above.
+            unsafe { n_digits(chunk) }
+        }
+
+        #[inline(always)]
+        fn n_spaces(chunk: &[u8; 32]) -> usize {
+            // SAFETY: as above.
+            unsafe { n_spaces(chunk) }
         }
     }
 
@@ -146,6 +174,27 @@ pub mod avx2 {
         _mm256_movemask_epi8(_mm256_or_si256(marks, at_most(bytes, 0x1f))) as u32
     }
 
+    /// The length of the run of set bytes at the start.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn run(set: __m256i) -> usize {
+        (_mm256_movemask_epi8(set) as u32).trailing_ones() as usize
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn n_digits(chunk: &[u8; 32]) -> usize {
+        run(at_most(_mm256_sub_epi8(load(chunk), _mm256_set1_epi8(b'0' as i8)), 9))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn n_spaces(chunk: &[u8; 32]) -> usize {
+        let bytes = load(chunk);
+        let breaks = _mm256_or_si256(equal(bytes, b'\n'), equal(bytes, b'\r'));
+        run(_mm256_or_si256(_mm256_or_si256(equal(bytes, b' '), equal(bytes, b'\t')), breaks))
+    }
+
     #[cfg(test)]
     mod tests {
         use super::super::Portable;
@@ -161,6 +210,16 @@ pub mod avx2 {
                 assert_eq!(Avx2::masks(&chunk), Portable::masks(&chunk));
                 let half: &[u8; 32] = chunk.first_chunk().unwrap();
                 assert_eq!(Avx2::string_stops(half), Portable::string_stops(half));
+            }
+            for (run, n) in [b' ', b'\n', b'\t', b'\r', b'0', b'7', b'9', 0, 0x0b, b'/', b':', 0x80, 0xb0]
+                .into_iter()
+                .flat_map(|byte| [0, 1, 7, 31, 32].map(|n| (byte, n)))
+            {
+                let chunk: [u8; 32] = std::array::from_fn(|i| if i < n { run } else { b'x' });
+                assert_eq!(Avx2::n_digits(&chunk), Portable::n_digits(&chunk), "{n} of {run}");
+                assert_eq!(Avx2::n_spaces(&chunk), Portable::n_spaces(&chunk), "{n} of {run}");
+                let is_digit = run.is_ascii_digit();
+                assert_eq!(Portable::n_digits(&chunk), if is_digit { n } else { 0 }, "{n} of {run}");
             }
         }
     }

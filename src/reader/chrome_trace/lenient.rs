@@ -4,7 +4,8 @@
 //! backslashes that escape nothing, `NaN` and `Infinity`. All of these come from real recorders.
 
 use super::number::number_of;
-use super::scan::{Event, Time, time_of};
+use super::scalar::{Time, time_of};
+use super::scan::Event;
 use super::work::WORK_KEYS;
 
 /// Keys of events; one of them follows the true end of a string value.

@@ -2,7 +2,7 @@
 //!
 //! Supports the object and array forms, every phase of the format, and all kinds of damage seen in real
 //! files. [`pipeline`] reads blocks of text and scans them on all cores, [`walk`] iterates over the events,
-//! [`scan`] parses one strictly, [`lenient`] parses those that are not strict JSON, [`batch`] sorts them by
+//! [`scan`] parses one strictly, [`scalar`] its numbers and times, [`lenient`] parses those that are not strict JSON, [`batch`] sorts them by
 //! type, [`assemble`] builds the trace.
 //!
 //! Format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>
@@ -23,6 +23,7 @@ mod number;
 mod pairing;
 mod pipeline;
 mod profile;
+mod scalar;
 mod scan;
 mod stacks;
 mod tally;

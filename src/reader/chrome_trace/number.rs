@@ -66,6 +66,27 @@ fn parse_exponent(text: &[u8]) -> Result<i64, TimeError> {
     }
 }
 
+/// The number that the first `n` bytes write, 1 to 16 decimal digits.
+#[inline(always)]
+pub fn from_digits(bytes: &[u8; 16], n: usize) -> u64 {
+    debug_assert!((1..=16).contains(&n) && bytes[..n].iter().all(u8::is_ascii_digit), "no digits");
+    let (halves, _) = bytes.as_chunks::<8>();
+    if n <= 8 {
+        return from_eight(halves[0], n);
+    }
+    from_eight(halves[0], 8) * 10_u64.pow(n as u32 - 8) + from_eight(halves[1], n - 8)
+}
+
+/// The same of 1 to 8 digits: pairs of digits are joined, then pairs of those, then both halves.
+#[inline(always)]
+fn from_eight(bytes: [u8; 8], n: usize) -> u64 {
+    // The first digit is the lowest byte. What comes in below it are zeros before the number.
+    let digits = (u64::from_le_bytes(bytes) & 0x0f0f_0f0f_0f0f_0f0f) << (64 - 8 * n);
+    let pairs = (digits.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+    let quads = (pairs.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
+    quads.wrapping_mul(10_000 << 32 | 1) >> 32
+}
+
 /// A 32-bit number, or 0.
 pub fn number_of(text: &[u8]) -> u32 {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)

@@ -4,7 +4,8 @@ use hashbrown::HashMap;
 
 use super::bytes::Portable;
 use super::interner::Interner;
-use super::scan::{Fail, PADDING, Scanner, Time, time_of};
+use super::scalar::{Time, time_of};
+use super::scan::{Fail, PADDING, Scanner};
 use super::tally::{Reason, Tally};
 
 /// Limit of all distinct texts (names, ids), in bytes.

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use super::bytes::{Bytes, escaped, prefix_xor};
 use super::nest::{Nest, are_escapes_known, are_words_known};
-use super::number::{TimeError, is_json_number, number_of, us_to_ns};
+use super::scalar::Time;
 use super::text::escape_len;
 use super::work::WorkArgs;
 
@@ -21,15 +21,6 @@ pub enum Fail {
     Short,
     /// Not strict JSON.
     Irregular,
-}
-
-/// A time field.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Time {
-    #[default]
-    Absent,
-    Ns(i64),
-    Bad(TimeError),
 }
 
 /// The fields of one event, as raw text where they are text.
@@ -66,8 +57,8 @@ pub struct Event<'a> {
 #[derive(Debug)]
 pub struct Scanner<'a, B> {
     /// Padded with [`PADDING`] zero bytes after `len`.
-    text: &'a [u8],
-    len: usize,
+    pub text: &'a [u8],
+    pub len: usize,
     pub at: usize,
     is_deep: bool,
     bytes: PhantomData<B>,
@@ -82,19 +73,36 @@ impl<'a, B: Bytes> Scanner<'a, B> {
     }
 
     #[inline(always)]
-    fn byte(&self) -> u8 {
+    pub fn byte(&self) -> u8 {
         self.text.get(self.at).copied().unwrap_or(0)
     }
 
     #[inline(always)]
-    fn fail<T>(&self) -> Result<T, Fail> {
+    pub fn fail<T>(&self) -> Result<T, Fail> {
         Err(if self.at >= self.len { Fail::Short } else { Fail::Irregular })
+    }
+
+    /// The bytes from `at` on; `None` close to the end of the padding.
+    #[inline(always)]
+    pub fn chunk<const N: usize>(&self, at: usize) -> Option<&'a [u8; N]> {
+        self.text.get(at..).and_then(|rest| rest.first_chunk())
+    }
+
+    #[inline(always)]
+    pub fn n_digits(&self, at: usize) -> usize {
+        self.chunk(at).map_or(0, B::n_digits)
     }
 
     #[inline(always)]
     pub fn skip_space(&mut self) {
-        while matches!(self.byte(), b' ' | b'\n' | b'\t' | b'\r') {
-            self.at += 1;
+        // No space or a single one in most places; else a line break with its indentation.
+        self.at += usize::from(self.byte() == b' ');
+        while self.byte() <= b' ' {
+            let n = self.chunk(self.at).map_or(0, B::n_spaces);
+            self.at += n;
+            if n < 32 {
+                return;
+            }
         }
     }
 
@@ -113,7 +121,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         self.expect(b'"')?;
         let start = self.at;
         loop {
-            let Some(chunk) = self.text.get(self.at..).and_then(|rest| rest.first_chunk::<32>()) else {
+            let Some(chunk) = self.chunk(self.at) else {
                 self.at = self.len;
                 return Err(Fail::Short);
             };
@@ -134,6 +142,22 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         }
     }
 
+    /// The key of a member; moves to its value.
+    #[inline(always)]
+    fn key(&mut self) -> Result<&'a [u8], Fail> {
+        let key = self.string()?;
+        if self.chunk(self.at) == Some(b": ") {
+            self.at += 2;
+        } else {
+            self.skip_space();
+            self.expect(b':')?;
+        }
+        if self.byte() <= b' ' {
+            self.skip_space();
+        }
+        Ok(key)
+    }
+
     #[inline(never)]
     fn escape(&mut self) -> Result<(), Fail> {
         let len = escape_len(&self.text[self.at.min(self.len)..]);
@@ -143,130 +167,6 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         let Some(len) = len else { return self.fail() };
         self.at += len;
         Ok(())
-    }
-
-    /// The token of a number or a word that starts here.
-    #[inline(always)]
-    fn token(&mut self) -> &'a [u8] {
-        let start = self.at;
-        while !matches!(self.byte(), b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t' | b':' | b'"' | b'{' | b'[' | 0)
-        {
-            self.at += 1;
-        }
-        &self.text[start..self.at]
-    }
-
-    /// A number or word, checked.
-    #[inline(always)]
-    fn scalar(&mut self) -> Result<&'a [u8], Fail> {
-        let start = self.at;
-        while self.byte().is_ascii_digit() {
-            self.at += 1;
-        }
-        let n_digits = self.at - start;
-        let is_plain = n_digits == 1 || (n_digits > 1 && self.text[start] != b'0');
-        if is_plain && matches!(self.byte(), b',' | b'}' | b']' | b'\n' | b' ') {
-            return Ok(&self.text[start..self.at]);
-        }
-        self.at = start;
-        self.odd_scalar()
-    }
-
-    #[inline(never)]
-    fn odd_scalar(&mut self) -> Result<&'a [u8], Fail> {
-        let start = self.at;
-        let token = self.token();
-        let is_known = matches!(token, b"true" | b"false" | b"null") || is_json_number(token);
-        if self.at < self.len && is_known {
-            return Ok(token);
-        }
-        if self.at < self.len {
-            self.at = start;
-        }
-        self.fail()
-    }
-
-    /// A string or scalar as plain text; null is empty.
-    #[inline(always)]
-    fn plain(&mut self) -> Result<&'a [u8], Fail> {
-        if self.byte() == b'"' {
-            return self.string();
-        }
-        let token = self.scalar()?;
-        Ok(if token == b"null" { b"" } else { token })
-    }
-
-    /// The contents of a string; any other value is skipped and yields an empty text.
-    #[inline(always)]
-    fn text_value(&mut self) -> Result<&'a [u8], Fail> {
-        if self.byte() == b'"' {
-            return self.string();
-        }
-        self.skip_value()?;
-        Ok(b"")
-    }
-
-    #[inline(always)]
-    fn time(&mut self, has_text_number: &mut bool) -> Result<Time, Fail> {
-        let start = self.at;
-        let mut value = 0_i64;
-        while self.byte().is_ascii_digit() && self.at - start < 16 {
-            value = value * 10 + i64::from(self.byte() - b'0');
-            self.at += 1;
-        }
-        let n_digits = self.at - start;
-        if n_digits > 0 && value <= 9_223_372_036_854_774 && (n_digits == 1 || self.text[start] != b'0') {
-            value *= 1000;
-            if self.byte() == b'.' {
-                self.at += 1;
-                let mut scale = 100;
-                while self.byte().is_ascii_digit() && scale > 0 {
-                    value += i64::from(self.byte() - b'0') * scale;
-                    scale /= 10;
-                    self.at += 1;
-                }
-                if scale == 100 {
-                    self.at = start;
-                    return self.odd_time(has_text_number);
-                }
-            }
-            if matches!(self.byte(), b',' | b'}' | b'\n' | b' ') {
-                return Ok(Time::Ns(value));
-            }
-        }
-        self.at = start;
-        self.odd_time(has_text_number)
-    }
-
-    #[inline(never)]
-    fn odd_time(&mut self, has_text_number: &mut bool) -> Result<Time, Fail> {
-        if self.byte() == b'"' {
-            *has_text_number = true;
-            return Ok(time_of(self.string()?));
-        }
-        let token = self.scalar()?;
-        Ok(if token == b"null" { Time::Absent } else { time_of(token) })
-    }
-
-    /// A 32-bit number, also as a string; 0 for any other value.
-    #[inline(always)]
-    fn small_number(&mut self) -> Result<u32, Fail> {
-        let start = self.at;
-        let mut value = 0_u64;
-        while self.byte().is_ascii_digit() && self.at - start < 10 {
-            value = value * 10 + u64::from(self.byte() - b'0');
-            self.at += 1;
-        }
-        let is_plain = self.at - start == 1 || (self.at > start && self.text[start] != b'0');
-        if is_plain && matches!(self.byte(), b',' | b'}' | b'\n' | b' ') {
-            return Ok(u32::try_from(value).unwrap_or(0));
-        }
-        self.at = start;
-        if matches!(self.byte(), b'{' | b'[') {
-            self.skip_container()?;
-            return Ok(0);
-        }
-        Ok(number_of(self.plain()?))
     }
 
     #[inline(always)]
@@ -281,13 +181,13 @@ impl<'a, B: Bytes> Scanner<'a, B> {
     /// Skips the object or array that starts here, checking that brackets match, that strings
     /// have no raw control characters and that words outside strings are JSON's.
     #[inline(always)]
-    fn skip_container(&mut self) -> Result<(), Fail> {
+    pub fn skip_container(&mut self) -> Result<(), Fail> {
         let mut nest = Nest::default();
         let mut in_string = 0_u64;
         let mut escape_carry = false;
         let mut in_word = false;
         loop {
-            let Some(chunk) = self.text.get(self.at..).and_then(|rest| rest.first_chunk::<64>()) else {
+            let Some(chunk) = self.chunk::<64>(self.at) else {
                 self.at = self.len;
                 return Err(Fail::Short);
             };
@@ -339,11 +239,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
             return Ok(event);
         }
         loop {
-            let key = self.string()?;
-            self.skip_space();
-            self.expect(b':')?;
-            self.skip_space();
-            match key {
+            match self.key()? {
                 b"ph" => event.phase = self.text_value()?.first().copied().unwrap_or(0),
                 b"cat" => event.category = self.text_value()?,
                 b"name" => event.name = self.text_value()?,
@@ -371,6 +267,10 @@ impl<'a, B: Bytes> Scanner<'a, B> {
     /// After a member of an object: whether another follows. Consumes the comma or the brace.
     #[inline(always)]
     pub fn goes_on(&mut self) -> Result<bool, Fail> {
+        if self.chunk(self.at) == Some(b", \"") {
+            self.at += 2;
+            return Ok(true);
+        }
         self.skip_space();
         match self.byte() {
             b',' => {
@@ -405,10 +305,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         let mut is_open = self.byte() != b'}';
         self.at += usize::from(!is_open);
         while is_open {
-            let key = self.string()?;
-            self.skip_space();
-            self.expect(b':')?;
-            self.skip_space();
+            let key = self.key()?;
             match key {
                 b"correlation" => event.correlation = self.small_number()?,
                 b"External id" | b"external id" => event.external = self.small_number()?,
@@ -424,14 +321,6 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         }
         event.args = self.text.get(start..self.at).unwrap_or_default();
         Ok(())
-    }
-}
-
-/// Microseconds in text to a time.
-pub fn time_of(text: &[u8]) -> Time {
-    match us_to_ns(text) {
-        Ok(ns) => Time::Ns(ns),
-        Err(error) => Time::Bad(error),
     }
 }
 

@@ -54,6 +54,9 @@ pub struct Live {
     recorded: Option<Result<PathBuf, String>>,
 }
 
+/// How often a missing driver is looked for.
+const RETRY: Duration = Duration::from_secs(5);
+
 impl Default for Live {
     fn default() -> Self {
         Self {
@@ -73,7 +76,10 @@ impl Default for Live {
 impl View for Live {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.follow(ctx.live);
-        ui.ctx().request_repaint_after(ctx.live.interval().min(Duration::from_secs(1)));
+        let has_driver = self.shown.as_ref().is_none_or(|shown| shown.missing.is_none());
+        // Without a driver nothing moves: only a driver that is installed meanwhile is to be noticed.
+        let pause = if has_driver { ctx.live.interval().min(Duration::from_secs(1)) } else { RETRY };
+        ui.ctx().request_repaint_after(pause);
         Frame::NONE.inner_margin(Margin::symmetric(8, 4)).show(ui, |ui| {
             self.head_ui(ui);
             self.recorder_ui(ctx, ui);
