@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Exit;
 pub use crate::capture::partial::write_whole;
-use crate::capture::{counters, cupti};
+use crate::capture::{counters, cupti, numbers};
 
 const MANIFEST: &str = "run.json";
 /// What the program wrote, as far as it was kept.
@@ -200,7 +200,7 @@ pub fn delete(folder: &Path) -> Result<()> {
     std::fs::remove_dir_all(folder)
 }
 
-/// The recorded files in a run's folder that are whole, by name: traces, then snapshots, then counters.
+/// The recorded files in a run's folder that are whole, by the numbers in their names: traces, then snapshots, then counters.
 ///
 /// * `is_over`: whether no process of the run writes any more, so that what was cut off is whole as well.
 pub fn results(folder: &Path, is_over: bool) -> Vec<Recorded> {
@@ -220,7 +220,7 @@ pub fn results(folder: &Path, is_over: bool) -> Vec<Recorded> {
         Some(Recorded { path, kind, bytes })
     };
     let mut found: Vec<Recorded> = entries.filter_map(recorded).chain(by_cupti).filter_map(sized).collect();
-    found.sort_by(|a, b| (a.kind, &a.path).cmp(&(b.kind, &b.path)));
+    found.sort_by_cached_key(|result| (result.kind, numbers(&result.name()), result.path.clone()));
     found
 }
 
@@ -253,11 +253,20 @@ mod tests {
         for (i, folder) in folders.iter().enumerate() {
             Manifest { started_ms: i as u64, ..Default::default() }.write(folder).unwrap();
         }
-        for name in ["trace-rank0-1.pt.trace.json", "memory-rank0.pickle", "x.pt.trace.json.7.tmp", "other.json"] {
+        for name in [
+            "trace-rank0-10.pt.trace.json",
+            "trace-rank0-2.pt.trace.json",
+            "memory-rank0.pickle",
+            "x.pt.trace.json.7.tmp",
+            "other.json",
+        ] {
             std::fs::write(folders[0].join(name), "12345").unwrap();
         }
         let names = |folder: &Path| results(folder, true).iter().map(Recorded::name).collect::<Vec<_>>();
-        assert_eq!(names(&folders[0]), ["trace-rank0-1.pt.trace.json", "memory-rank0.pickle"]);
+        assert_eq!(
+            names(&folders[0]),
+            ["trace-rank0-2.pt.trace.json", "trace-rank0-10.pt.trace.json", "memory-rank0.pickle"]
+        );
         let listed: Vec<_> = list(root.path()).into_iter().map(|run| run.folder).collect();
         assert_eq!(listed, [folders[1].clone(), folders[0].clone()]);
         delete(&folders[0]).unwrap();

@@ -1,7 +1,10 @@
 //! Programs that start the workers of a distributed training: which one a command uses, and how many it starts here.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
+
+use super::{Recorder, Request};
 
 /// A launcher with the options by which it is told how many workers to start on this machine.
 struct Launcher {
@@ -46,6 +49,24 @@ pub fn launched(argv: &[OsString]) -> Option<Launched> {
         }
     };
     Some(Launched { by, workers: words.iter().enumerate().find_map(value) })
+}
+
+/// Which workers of a launcher are recorded, where the command uses one: a sentence.
+pub fn recorded_ranks(request: &Request) -> Option<String> {
+    let ranks = match &request.recorder {
+        Recorder::PyTorch(options) => &options.ranks,
+        Recorder::OnDemand(options) => &options.ranks,
+        Recorder::None | Recorder::Nsys(_) | Recorder::Cupti => return None,
+    };
+    let Launched { by, workers } = launched(&request.argv)?;
+    let workers = workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
+    let shown = |ranks: &BTreeSet<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let ranks = match ranks {
+        None => "all ranks are".to_owned(),
+        Some(ranks) if ranks.len() == 1 => format!("rank {} is", shown(ranks)),
+        Some(ranks) => format!("ranks {} are", shown(ranks)),
+    };
+    Some(format!("{by} starts {workers}; {ranks} recorded"))
 }
 
 /// Whether an option's name ends before this rest of its word.

@@ -12,6 +12,7 @@ fn request(root: &Path, argv: &[&OsStr]) -> Request {
         recorder: Recorder::None,
         place: Place::In(root.to_owned()),
         grace: Duration::from_millis(300),
+        patience: PATIENCE,
         time_limit: None,
         is_shown: false,
     }
@@ -360,6 +361,7 @@ case $what in
 start) echo "$output" > "$TMPDIR/on"; exit;;
 stop) mv "$TMPDIR/on" "$TMPDIR/off"; echo report > "$(cat "$TMPDIR/off").nsys-rep"; exit;;
 esac
+[ "$FAKE" = illegal ] && printf '%s\n' "Illegal --trace argument 'foo'" '' 'usage: nsys profile' && exit 1
 [ "$FAKE" = refuses ] && echo 'None of the installed GPUs are supported.' && exit 1
 setsid sh -c 'exec sleep 600' "--session-name=$session" &
 [ "$FAKE" = dies ] && exit 3
@@ -434,14 +436,21 @@ fn nsys_is_switched_while_the_program_runs() {
 fn a_failing_nsys_says_why_and_leaves_no_process() {
     interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
-    for (fake, stops, expected) in
-        [("refuses", 0, "the metrics of no GPU"), ("dies", 0, "no report"), ("hangs", 4, "no report")]
-    {
-        let run = start(&by_nsys(root.path(), "echo ready", fake, |_| ()));
+    for (fake, stops, expected) in [
+        ("refuses", 0, &["nsys can sample the metrics of no GPU here: record without them"][..]),
+        ("illegal", 0, &["nsys wrote no report: it refused its options: Illegal --trace argument 'foo'"]),
+        ("dies", 0, &["nsys wrote no report: it said nothing"]),
+        ("hangs", 4, &["nsys wrote no report: the last line was: ready"]),
+        ("hangs", 0, &["no progress for 1 s after the program had ended", "nsys wrote no report"]),
+    ] {
+        let mut request = by_nsys(root.path(), "echo ready; sleep 0.5", fake, |_| ());
+        request.patience = Duration::from_secs(1);
+        let run = start(&request);
         until(|| fake != "hangs" || has_said(&run, "ready"));
         (0..stops).for_each(|_| run.stop());
         let status = run.wait();
-        assert!(status.notes.join("\n").contains(expected), "{fake}: {:?}", status.notes);
+        assert_eq!(status.notes.len(), expected.len(), "{fake}: {:?}", status.notes);
+        assert!(status.notes.iter().zip(expected).all(|(note, part)| note.contains(part)), "{:?}", status.notes);
         assert_eq!((registry::n_processes(&run.folder), names(&status)), (0, Vec::new()), "{fake}");
     }
     let error = |request: &Request| Run::start(request, |_| (), || {}).unwrap_err().to_string();

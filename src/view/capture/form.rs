@@ -144,6 +144,7 @@ impl Form {
             },
             place: Place::In(root),
             grace: GRACE,
+            patience: launch::PATIENCE,
             time_limit: (self.seconds > 0).then(|| Duration::from_secs(self.seconds.into())),
             is_shown: false,
         })
@@ -170,11 +171,7 @@ impl Form {
             duration: Duration::from_secs_f64(seconds),
             every: None,
             ranks: options.ranks,
-            record_shapes: options.record_shapes,
-            with_stack: options.with_stack,
-            profile_memory: options.profile_memory,
-            with_flops: options.with_flops,
-            with_modules: options.with_modules,
+            contents: options.contents,
         }
     }
 
@@ -249,7 +246,7 @@ impl Form {
             let edit = egui::DragValue::new(seconds).range(0.01..=3600.0).speed(0.1);
             ui.add(edit).labelled_by(label.id).on_hover_text("How long each trace is; it begins within seconds");
         });
-        contents_ui(&mut self.options, ui);
+        contents_ui(&mut self.options.contents, ui);
         ranks_ui(&mut self.ranks, ui);
     }
 
@@ -296,18 +293,18 @@ fn trace_ui(options: &mut pytorch::Options, ui: &mut Ui) {
             number("Repeat", &mut options.repeat, 1, "Traces, each after as much waiting and warm-up");
         });
     });
-    contents_ui(options, ui);
+    contents_ui(&mut options.contents, ui);
 }
 
 /// What is in a trace.
-fn contents_ui(options: &mut pytorch::Options, ui: &mut Ui) {
+fn contents_ui(contents: &mut pytorch::Contents, ui: &mut Ui) {
     ui.horizontal_wrapped(|ui| {
         for (name, value, help) in [
-            ("Shapes", &mut options.record_shapes, "Shapes of the inputs of operators"),
-            ("Python stacks", &mut options.with_stack, "Gives gaps to lines of code; slows the host down markedly"),
-            ("Allocations", &mut options.profile_memory, "Allocations as events of the trace"),
-            ("FLOPs", &mut options.with_flops, "Floating-point operations, as torch estimates them"),
-            ("Modules", &mut options.with_modules, "The modules of TorchScript"),
+            ("Shapes", &mut contents.record_shapes, "Shapes of the inputs of operators"),
+            ("Python stacks", &mut contents.with_stack, "Gives gaps to lines of code; slows the host down markedly"),
+            ("Allocations", &mut contents.profile_memory, "Allocations as events of the trace"),
+            ("FLOPs", &mut contents.with_flops, "Floating-point operations, as torch estimates them"),
+            ("Modules", &mut contents.with_modules, "The modules of TorchScript"),
         ] {
             ui.checkbox(value, name).on_hover_text(help);
         }
@@ -437,12 +434,5 @@ fn hint(request: &Request) -> Option<String> {
             "No shell reads this: {word} is an argument like any other. For a shell, run bash -c '…'"
         ));
     }
-    let launched = launch::launched(&request.argv)?;
-    let Recorder::PyTorch(options) = &request.recorder else { return None };
-    let ranks = match &options.ranks {
-        None => "all ranks".to_owned(),
-        Some(ranks) => format!("rank {}", ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
-    };
-    let workers = launched.workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
-    Some(format!("{} starts {workers}; {ranks} will be recorded", launched.by))
+    launch::recorded_ranks(request)
 }

@@ -199,9 +199,10 @@ fn switch_ui(run: &Run, switch: Switch, ui: &mut Ui) {
 fn record_ui(endpoint: &kineto::Endpoint, ui: &mut Ui) {
     let n = endpoint.n_ready();
     let button = ui.add_enabled(n > 0, egui::Button::new("Record now"));
-    let button = button.on_disabled_hover_text(
-        "No process can record now: none has imported torch yet, or those that did are recording",
-    );
+    let button = button.on_disabled_hover_text(match endpoint.is_busy() {
+        true => "The trace before is still being recorded",
+        false => "No process can record now: none of them has imported torch yet, or all have ended",
+    });
     if button.on_hover_text("Record a trace of what the program does from now on; it opens when it is whole").clicked()
     {
         endpoint.trigger();

@@ -11,7 +11,7 @@ fn a_form_says_what_runs() {
     let request = form.request("/data".into()).unwrap();
     assert_eq!(request.env.iter().map(|(name, _)| name.to_str().unwrap()).collect::<Vec<_>>(), ["NCCL_DEBUG", "A"]);
     assert_eq!(request.argv, ["torchrun", "--nproc_per_node=8", "my train.py"]);
-    assert_eq!(hint(&request).unwrap(), "torchrun starts 8 workers; rank 0, 2, 3 will be recorded");
+    assert_eq!(hint(&request).unwrap(), "torchrun starts 8 workers; ranks 0, 2, 3 are recorded");
     let line = request.command_line(Path::new("/data/NEW"));
     assert!(line.contains("NCCL_DEBUG=INFO A=1 PYTHONPATH=/data/NEW/python"), "{line}");
     let wrong = |form: Form| form.request("/data".into()).unwrap_err();
