@@ -25,11 +25,6 @@ pub fn remove_leftovers() {
     }
 }
 
-/// The numbers in a name, so that 10 comes after 2.
-fn numbers(name: &str) -> Vec<u64> {
-    name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
-}
-
 /// Whether a path is a file that may be executed.
 fn is_program(path: &Path) -> bool {
     #[cfg(unix)]

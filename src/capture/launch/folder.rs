@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Exit;
 pub use crate::capture::partial::write_whole;
-use crate::capture::{counters, cupti, numbers};
+use crate::capture::{counters, cupti};
 
 const MANIFEST: &str = "run.json";
 /// What the program wrote, as far as it was kept.
@@ -200,7 +200,7 @@ pub fn delete(folder: &Path) -> Result<()> {
     std::fs::remove_dir_all(folder)
 }
 
-/// The recorded files in a run's folder that are whole, by the numbers in their names: traces, then snapshots, then counters.
+/// The recorded files in a run's folder that are whole, by name: traces, then snapshots, then counters.
 ///
 /// * `is_over`: whether no process of the run writes any more, so that what was cut off is whole as well.
 pub fn results(folder: &Path, is_over: bool) -> Vec<Recorded> {
@@ -220,8 +220,21 @@ pub fn results(folder: &Path, is_over: bool) -> Vec<Recorded> {
         Some(Recorded { path, kind, bytes })
     };
     let mut found: Vec<Recorded> = entries.filter_map(recorded).chain(by_cupti).filter_map(sized).collect();
-    found.sort_by_cached_key(|result| (result.kind, numbers(&result.name()), result.path.clone()));
+    found.sort_by_cached_key(|result| (result.kind, natural(&result.name())));
     found
+}
+
+/// A name as texts, each with the number after it, so that trace 10 comes after trace 2.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let end = rest[text..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |digits| text + digits);
+        parts.push((rest[..text].to_owned(), rest[text..end].parse().unwrap_or(u64::MAX)));
+        rest = &rest[end..];
+    }
+    parts
 }
 
 #[cfg(test)]

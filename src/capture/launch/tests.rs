@@ -269,8 +269,59 @@ fn schedules_ranks_and_whole_runs_are_recorded() {
     assert_eq!(names(&status), ["trace-rank5-1.pt.trace.json"]);
     assert_eq!(steps(&status.results[0]), [10, 11]);
     let options = pytorch::Options { whole: true, ..Default::default() };
-    let Some(request) = recorded(root.path(), "import torch", options) else { return };
+    let Some(request) = recorded(root.path(), "import torch; torch.ones()", options) else { return };
     assert_eq!(names(&start(&request).wait()), ["trace-rank0-1.pt.trace.json"]);
+}
+
+#[test]
+fn a_whole_run_is_recorded_of_processes_that_work() {
+    let root = tempfile::tempdir().unwrap();
+    // Of its processes two work at the same time, one loads data, and one only starts them.
+    let script = "import torch, subprocess, sys
+code = 'import torch, torch.utils.data as data; torch.ones()'
+run = lambda more: subprocess.Popen([sys.executable, '-c', code + more])
+[process.wait() for process in (run(''), run(''), run('; data.get_worker_info = lambda: 1'))]
+";
+    let options = pytorch::Options { whole: true, ..Default::default() };
+    let Some(request) = recorded(root.path(), script, options) else { return };
+    let status = start(&request).wait();
+    assert_eq!((status.exit, status.notes.len(), status.processes.len()), (Some(Exit::Code(0)), 0, 4));
+    let [first, second] = &names(&status)[..] else { panic!("{:?}", names(&status)) };
+    assert!(first.starts_with("trace-rank0-1") && second.starts_with("trace-rank0-1"), "{first} {second}");
+}
+
+#[test]
+fn the_chosen_ranks_of_launchers_are_recorded_however_they_end() {
+    interrupts_end_programs();
+    let root = tempfile::tempdir().unwrap();
+    let launchers = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stub/launchers");
+    let script = "import torch, time
+optimizer = torch.optim.SGD()
+for step in range(FIRST):
+    optimizer.step()
+print('stepped', flush=True)
+time.sleep(REST)
+";
+    for (line, said) in [("srun -n 3 python3", "srun starts 3 workers"), ("deepspeed --num_gpus 3", "starts 3 workers")]
+    {
+        for (rest, stops, expected) in [("0", 0, &[0, 2][..]), ("600", 1, &[0, 2]), ("600", 2, &[0, 2])] {
+            let script = script.replace("FIRST", if stops == 0 { "9" } else { "5" }).replace("REST", rest);
+            let options = pytorch::Options { ranks: Some([0, 2].into()), ..Default::default() };
+            let Some(mut request) = recorded(root.path(), &script, options) else { return };
+            let program = request.argv[1].clone();
+            request.argv = words::split(&format!("{launchers}/{line}")).unwrap().argv;
+            request.argv.push(program);
+            assert!(recorded_ranks(&request).unwrap().contains(said));
+            let run = start(&request);
+            until(|| run.with_output(|output| output.n_lines == 3));
+            (0..stops).for_each(|_| run.stop());
+            let status = run.wait();
+            let expected: Vec<String> =
+                expected.iter().map(|rank| format!("trace-rank{rank}-1.pt.trace.json")).collect();
+            assert_eq!(names(&status), expected, "{line}: {:?}", run.with_output(|output| output.lines().clone()));
+            assert_eq!(registry::n_processes(&run.folder), 0, "{line}");
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::capture::{is_program, numbers};
+use crate::capture::is_program;
 
 /// Folders in which the name of a version leads to `nsys`: (parent, start of the version's name).
 const INSTALLED: [(&str, &str); 5] = [
@@ -112,4 +112,9 @@ pub fn lasting(chosen: &Path) -> PathBuf {
         Ok(place) if place.exists() => place,
         _ => chosen.to_owned(),
     }
+}
+
+/// The numbers in a name, so that 2023.10 comes after 2023.4.
+fn numbers(name: &str) -> Vec<u64> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
