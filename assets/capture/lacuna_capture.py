@@ -292,7 +292,7 @@ class Recorder:
         profile, self.profile, self.is_done = self.profile, None, True
         if profile is not None:
             if self.loads_data():
-                profile.on_trace_ready = None
+                profile.on_trace_ready = lambda _profile: None
                 self.state = "skipped"
             profile.stop()
 
@@ -354,8 +354,10 @@ class Recorder:
     @staticmethod
     def loads_data():
         """Whether this process is a worker of a DataLoader, which is part of no rank's work."""
-        data = sys.modules.get("torch.utils.data")
-        return data is not None and data.get_worker_info() is not None
+        multiprocessing = sys.modules.get("multiprocessing.process")
+        # torch forgets what its own get_worker_info tells before such a process ends.
+        target = getattr(multiprocessing and multiprocessing.current_process(), "_target", None)
+        return (getattr(target, "__module__", None) or "").startswith("torch.utils.data")
 
     def fail(self, problem):
         self.problems.append(problem)

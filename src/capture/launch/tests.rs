@@ -278,9 +278,11 @@ fn a_whole_run_is_recorded_of_processes_that_work() {
     let root = tempfile::tempdir().unwrap();
     // Of its processes two work at the same time, one loads data, and one only starts them.
     let script = "import torch, subprocess, sys
-code = 'import torch, torch.utils.data as data; torch.ones()'
+code = 'import torch; torch.ones()'
+loads = '; import multiprocessing.process as p; f = lambda: 0; f.__module__ = \"torch.utils.data\"; ' \\
+        'p.current_process()._target = f'
 run = lambda more: subprocess.Popen([sys.executable, '-c', code + more])
-[process.wait() for process in (run(''), run(''), run('; data.get_worker_info = lambda: 1'))]
+[process.wait() for process in (run(''), run(''), run(loads))]
 ";
     let options = pytorch::Options { whole: true, ..Default::default() };
     let Some(request) = recorded(root.path(), script, options) else { return };

@@ -131,10 +131,6 @@ profiler.supported_activities = lambda: {"cpu"}
 autograd.profiler = module("autograd.profiler")
 autograd.profiler.profile = AutogradProfile
 
-utils = module("utils")
-utils.data = module("utils.data")
-utils.data.get_worker_info = lambda: None
-
 # The allocator
 _queued, _observers = [], []
 cuda._lazy_call = lambda call: call() if cuda.initialized else _queued.append(call)
