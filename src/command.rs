@@ -11,6 +11,8 @@ pub enum Command {
     OpenFile,
     OpenFolder,
     OpenPath(std::path::PathBuf),
+    /// Converts reports of Nsight Systems by this `nsys` from now on.
+    UseNsys(std::path::PathBuf),
     /// Asks which of the open traces to close.
     CloseTrace,
     /// Closes the trace of this index.

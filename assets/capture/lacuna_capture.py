@@ -62,6 +62,13 @@ class Deferred:
             signal.raise_signal(number)
 
 
+def has_work(place):
+    """Whether a trace has an operator, a kernel or a range of the program in it."""
+    kinds = (b'"cpu_op"', b'"kernel"', b'"user_annotation"')
+    with open(place, "rb") as file:
+        return any(kind in line for line in file for kind in kinds)
+
+
 def die_of_sigint():
     """Lets the interpreter end by SIGINT as it would without the recorder, after an interrupt that was not caught.
 
@@ -263,12 +270,14 @@ class Recorder:
         self.state = "writing"
         self.tell()
         self.windows += 1
-        place = self.place(f"trace-rank{self.rank()}-{self.windows}", ".pt.trace.json")
         # Torch compresses what ends in .gz only, and does it slowly.
-        temporary = self.temporary(place)
+        temporary = os.path.join(RUN, f"{self.pid}.tmp")
         profile.export_chrome_trace(temporary)
-        os.replace(temporary, place)
-        self.results.append(os.path.basename(place))
+        if self.config["whole"] and not has_work(temporary):
+            # Of a process that starts workers.
+            os.remove(temporary)
+        else:
+            self.keep(temporary, f"trace-rank{self.rank()}-{self.windows}", ".pt.trace.json")
         self.state = "recorded" if self.windows >= self.config["repeat"] else "waiting"
         self.tell()
 
@@ -282,6 +291,9 @@ class Recorder:
         """Ends the profiler early; `write_trace` gets what it has."""
         profile, self.profile, self.is_done = self.profile, None, True
         if profile is not None:
+            if self.loads_data():
+                profile.on_trace_ready = lambda _profile: None
+                self.state = "skipped"
             profile.stop()
 
     def watch_other_profilers(self):
@@ -331,15 +343,21 @@ class Recorder:
             self.save_snapshot(what)
 
     def save_snapshot(self, what):
-        place = self.place(f"memory-rank{self.rank()}{what}", ".pickle")
-        temporary = self.temporary(place)
+        temporary = os.path.join(RUN, f"{self.pid}.tmp")
         with open(temporary, "wb") as file:
             pickle.dump(self.torch.cuda.memory._snapshot(), file)
-        os.replace(temporary, place)
-        self.results.append(os.path.basename(place))
+        self.keep(temporary, f"memory-rank{self.rank()}{what}", ".pickle")
         self.tell()
 
     # Words
+
+    @staticmethod
+    def loads_data():
+        """Whether this process is a worker of a DataLoader, which is part of no rank's work."""
+        multiprocessing = sys.modules.get("multiprocessing.process")
+        # torch forgets what its own get_worker_info tells before such a process ends.
+        target = getattr(multiprocessing and multiprocessing.current_process(), "_target", None)
+        return (getattr(target, "__module__", None) or "").startswith("torch.utils.data")
 
     def fail(self, problem):
         self.problems.append(problem)
@@ -377,11 +395,15 @@ class Recorder:
                 return int(os.environ[name])
         return 0
 
-    def place(self, name, extension):
-        """A path in the run's folder that no other process of the same rank has taken."""
+    def keep(self, temporary, name, extension):
+        """Gives a whole file a name in the run's folder that no other process of the same rank has taken."""
         place = os.path.join(RUN, name + extension)
-        return place if not os.path.exists(place) else os.path.join(RUN, f"{name}-pid{self.pid}{extension}")
-
-    @staticmethod
-    def temporary(place):
-        return f"{place}.{os.getpid()}.tmp"
+        try:
+            # Fails where the name is taken, at whatever moment.
+            os.link(temporary, place)
+            os.remove(temporary)
+        except OSError:
+            if os.path.exists(place):
+                place = os.path.join(RUN, f"{name}-pid{self.pid}{extension}")
+            os.replace(temporary, place)
+        self.results.append(os.path.basename(place))

@@ -1,5 +1,7 @@
 //! The middle of the window: tab groups that can be dragged, split and resized, with a view in each tab.
 
+use std::path::Path;
+
 use eframe::egui::{
     self, CentralPanel, Color32, Frame, Id, Margin, Response, Stroke, Ui, UiBuilder, Visuals, WidgetText, vec2,
 };
@@ -47,6 +49,7 @@ impl App {
             answers: &self.answers,
             commands: &mut self.commands,
             wheel_zooms: self.settings.wheel_zooms,
+            nsys: self.settings.nsys.as_deref(),
             tokens: theme::tokens(is_dark),
             is_dark,
             focused: self.layout.focused(),
@@ -125,6 +128,7 @@ struct Panels<'a> {
     answers: &'a Answers,
     commands: &'a mut Vec<Command>,
     wheel_zooms: bool,
+    nsys: Option<&'a Path>,
     tokens: &'static Tokens,
     is_dark: bool,
     /// The view that was used last.
@@ -188,6 +192,7 @@ impl Behavior<Pane> for Panels<'_> {
         ui.painter().rect_filled(rect, 0.0, fill);
         let mut ctx = ViewContext {
             wheel_zooms: self.wheel_zooms,
+            nsys: self.nsys,
             has_keys: self.has_keys == Some(id),
             ..ViewContext::new(self.session, self.answers, self.is_dark, self.commands)
         };

@@ -8,6 +8,7 @@ use eframe::egui::{Context, ViewportCommand};
 use super::dialog::Pick;
 use super::layout::Layout;
 use super::{App, Note, NoteKind};
+use crate::capture::nsys::lasting;
 use crate::command::Command;
 use crate::figures::escape;
 use crate::model::Trace;
@@ -29,6 +30,10 @@ impl App {
             Command::OpenFile => self.dialog.ask(ctx, Pick::Files),
             Command::OpenFolder => self.dialog.ask(ctx, Pick::Folders),
             Command::OpenPath(path) => self.open(path, self.options),
+            Command::UseNsys(nsys) => {
+                self.settings.nsys = Some(lasting(&nsys));
+                self.loads.nsys.clone_from(&self.settings.nsys);
+            }
             Command::CloseTrace => self.palette.open(Mode::OpenTraces),
             Command::CloseTraceAt(index) => self.close(ctx, |i, _| i == index),
             Command::CloseFile(path) => self.close(ctx, |_, trace| trace.info.path == path),

@@ -4,13 +4,14 @@
 //! not be started. Ctrl+C stops the program, and what it recorded until then stays.
 
 mod on_demand;
+mod tell;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::builder::PossibleValue;
@@ -19,15 +20,9 @@ use clap::{Parser as _, ValueEnum};
 use super::output::{write, write_stderr};
 use super::{Cli, Failure, Headless, report};
 use crate::capture::counters::Counters;
-use crate::capture::launch::{
-    self, Exit, Launched, ONE_RECORDER, Place, Recorder, Request, Run, Status, Switch, overhead, words,
-};
+use crate::capture::launch::{self, ONE_RECORDER, Place, Recorder, Request, Run, overhead, words};
 use crate::capture::{nsys, pytorch};
-use crate::figures::format;
 use crate::live::Monitor;
-
-/// How often a signal to switch the recorder is looked for.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Arguments of `lacuna capture`.
 #[derive(Debug, clap::Args)]
@@ -231,12 +226,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     if run.on_demand().is_some() {
         on_demand::listen(&run);
     }
-    for sentence in introduction(&request, args).into_iter().chain(run.status().notes) {
-        write_stderr(&sentence);
-    }
-    let status = wait(&run, switched.as_deref());
+    introduction(&request, args).iter().for_each(|sentence| write_stderr(sentence));
+    let status = tell::until_end(&run, switched.as_deref());
     let Some(exit) = status.exit else { return Ok(ExitCode::FAILURE) };
-    tell(&run, &status, exit);
+    tell::end(&run, &status, args.nsys.nsys.as_deref());
     if args.report && !status.results.is_empty() {
         let nsys = args.nsys.nsys.iter().flat_map(|nsys| ["--nsys".into(), nsys.clone().into_os_string()]);
         let paths = status.results.iter().map(|result| result.path.clone().into_os_string());
@@ -251,16 +244,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// What a person may want to know when the program starts: sentences.
 fn introduction(request: &Request, args: &Args) -> Vec<String> {
-    let mut sentences: Vec<String> = request.recorder.overhead().map(str::to_owned).into_iter().collect();
-    if let (Some(Launched { by, workers }), Recorder::PyTorch(_)) = (launch::launched(&request.argv), &request.recorder)
-    {
-        let workers = workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
-        let ranks = match &*args.steps.ranks {
-            "all" => "all ranks".to_owned(),
-            ranks => format!("rank {ranks} (--ranks)"),
-        };
-        sentences.push(format!("Lacuna records {ranks} of the {workers} of {by}"));
-    }
+    let sentences = [request.recorder.overhead().map(str::to_owned), launch::recorded_ranks(request)];
+    let mut sentences: Vec<String> = sentences.into_iter().flatten().collect();
     if args.nsys.by_hand {
         sentences.push(format!("To start a recording, and again to stop it: kill -USR1 {}", std::process::id()));
     }
@@ -292,46 +277,6 @@ fn on_signal() -> Arc<AtomicBool> {
     is_asked
 }
 
-/// Waits for the end of the program, and meanwhile lets the recorder be switched.
-fn wait(run: &Run, switched: Option<&AtomicBool>) -> Status {
-    let Some(switched) = switched else { return run.wait() };
-    let mut shown = Some(Switch::Off);
-    loop {
-        if let Some(status) = run.wait_at_most(LOOK) {
-            return status;
-        }
-        let switch = run.status().switch;
-        if switched.swap(false, Ordering::Relaxed) {
-            run.record(switch == Some(Switch::Off));
-        }
-        if switch != shown {
-            shown = switch;
-            write_stderr(match switch {
-                Some(Switch::On) => "The recording has started",
-                Some(Switch::Off) => "The recording has stopped",
-                _ => continue,
-            });
-        }
-    }
-}
-
-/// Says what was recorded and how to open it.
-fn tell(run: &Run, status: &Status, exit: Exit) {
-    let elapsed = i64::try_from(status.elapsed.as_nanos()).unwrap_or(i64::MAX);
-    write_stderr(&format!("The program ended after {} with {}", format::duration(elapsed), exit.shown()));
-    for note in &status.notes {
-        write_stderr(note);
-    }
-    for result in &status.results {
-        write_stderr(&format!("Recorded {} ({})", result.path.display(), format::bytes(result.bytes as f64)));
-    }
-    if !status.results.is_empty() {
-        let paths = status.results.iter().map(|result| result.path.as_os_str());
-        write_stderr(&format!("Open it with: lacuna {}", words::joined(paths)));
-    }
-    write_stderr(&format!("The folder of the run is {}", run.folder.display()));
-}
-
 fn request(args: &Args) -> Result<Request, Failure> {
     let wrong = |text: String| Failure::Usage(text);
     let root =
@@ -356,7 +301,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
     }
     let recorder = match args.backend {
         Backend::Pytorch => Recorder::PyTorch(options),
-        Backend::OnDemand => Recorder::OnDemand(on_demand::options(args, ranks(&args.steps.ranks)?)?),
+        Backend::OnDemand => Recorder::OnDemand(on_demand::options(args, &options)?),
         Backend::Nsys => {
             let program = nsys::recorder(args.nsys.nsys.clone()).map_err(&wrong)?;
             Recorder::Nsys(nsys::Profile { program, ..profile })
@@ -371,6 +316,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
         recorder,
         place,
         grace: Duration::from_secs(args.grace),
+        patience: launch::PATIENCE,
         time_limit: args.seconds.map(Duration::from_secs),
         is_shown: true,
     })
@@ -413,11 +359,13 @@ fn options(steps: &Steps, contents: &Contents) -> Result<pytorch::Options, Failu
         active: steps.active,
         repeat: steps.repeat,
         ranks: ranks(&steps.ranks)?,
-        record_shapes: !contents.no_shapes,
-        with_stack: contents.stacks,
-        profile_memory: contents.profile_memory,
-        with_flops: contents.flops,
-        with_modules: contents.modules,
+        contents: pytorch::Contents {
+            record_shapes: !contents.no_shapes,
+            with_stack: contents.stacks,
+            profile_memory: contents.profile_memory,
+            with_flops: contents.flops,
+            with_modules: contents.modules,
+        },
         memory: contents.memory,
         memory_entries: contents.memory_entries,
     };

@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::format::{CONVERTED, extensions};
 
+/// What lies beside the recordings of a run of Lacuna's, if its manifest does.
+const MANIFEST: &str = "run.json";
+const OF_RUN: [&str; 3] = [MANIFEST, "output.txt", "lock"];
+
 /// The direct contents of a folder.
 #[derive(Debug, Default)]
 pub struct Folder {
@@ -12,7 +16,7 @@ pub struct Folder {
     pub files: Vec<PathBuf>,
     /// Number of reports whose export is among the files.
     pub n_exported: usize,
-    /// Number of other files, without folders.
+    /// Number of other files, without folders and what a run of Lacuna's notes about itself.
     pub n_others: usize,
 }
 
@@ -22,9 +26,11 @@ impl Folder {
     /// Errors: the folder cannot be listed.
     pub fn list(path: &Path) -> std::io::Result<Self> {
         let (mut folder, known, mut reports) = (Self::default(), extensions(), Vec::new());
+        let is_run = path.join(MANIFEST).is_file();
         for entry in std::fs::read_dir(path)? {
             let file = entry?.path();
-            if !file.is_file() {
+            let is_note = is_run && file.file_name().is_some_and(|name| OF_RUN.iter().any(|&own| own == name));
+            if is_note || !file.is_file() {
                 continue;
             }
             let extension = file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
@@ -75,6 +81,18 @@ mod tests {
         assert_eq!(folder.note().unwrap(), "2 files of other kinds were not read");
         assert_eq!(Folder::default().note(), None);
         assert!(Folder::list(&path).is_err());
+    }
+
+    #[test]
+    fn the_folder_of_a_run_is_its_recordings() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["lock", "output.txt", "trace-rank0-1.pt.trace.json"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let listed = || Folder::list(folder.path()).unwrap();
+        assert_eq!(listed().n_others, 2);
+        std::fs::write(folder.path().join("run.json"), "{}").unwrap();
+        assert_eq!((listed().files.len(), listed().note()), (1, None));
     }
 
     #[test]

@@ -18,6 +18,8 @@ const CLOSING: Duration = Duration::from_secs(10);
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { folders: Vec::new(), is_closed: false });
 /// How often the runs that a person started were asked to end, by signals to Lacuna or because it ends.
 static STOPS: AtomicU32 = AtomicU32::new(0);
+/// Whether the first of them was SIGTERM.
+static IS_TERMINATED: AtomicBool = AtomicBool::new(false);
 /// Whether signals to Lacuna are for the run.
 static IS_PASSED_ON: AtomicBool = AtomicBool::new(false);
 
@@ -161,6 +163,11 @@ pub fn stops() -> u32 {
     STOPS.load(Ordering::Relaxed)
 }
 
+/// Whether runs were first asked to end by SIGTERM to Lacuna, which is what they get then.
+pub fn is_terminated() -> bool {
+    IS_TERMINATED.load(Ordering::Relaxed)
+}
+
 /// From now on the first two signals that would end Lacuna ask its run to end instead.
 pub fn pass_signals_on() {
     IS_PASSED_ON.store(true, Ordering::Relaxed);
@@ -279,6 +286,9 @@ fn watch_signals() {
         let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::<AtomicBool>::default());
         let wait = move || {
             for signal in signals.forever() {
+                if signal == SIGTERM && STOPS.load(Ordering::Relaxed) == 0 {
+                    IS_TERMINATED.store(true, Ordering::Relaxed);
+                }
                 let n = STOPS.fetch_add(1, Ordering::Relaxed) + 1;
                 if IS_PASSED_ON.load(Ordering::Relaxed) && n <= 2 {
                     continue;

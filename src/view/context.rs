@@ -7,6 +7,7 @@ use crate::command::Command;
 use crate::live::Monitor;
 use crate::model::{SliceId, TimeNs, TimeRange};
 use crate::session::{GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, StepFocus};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a view may read and change during one frame. Everything else is requested as a [`Command`].
@@ -40,6 +41,8 @@ pub struct ViewContext<'a> {
     pub is_dark: bool,
     /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
     pub wheel_zooms: bool,
+    /// The person's choice of `nsys`.
+    pub nsys: Option<&'a Path>,
     /// Whether held keys go to this view: it was used last of the visible ones.
     pub has_keys: bool,
     /// Run after the frame, in order.
@@ -84,6 +87,7 @@ impl<'a> ViewContext<'a> {
             answers,
             is_dark,
             wheel_zooms: false,
+            nsys: None,
             has_keys: true,
             commands,
         }

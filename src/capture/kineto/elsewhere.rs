@@ -4,6 +4,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
 
 use super::Options;
+use crate::capture::launch::Exit;
 use crate::capture::pytorch::Process;
 
 /// There is none: [`Self::open`] fails.
@@ -23,11 +24,19 @@ impl Endpoint {
         match *self {}
     }
 
+    pub fn is_busy(&self) -> bool {
+        match *self {}
+    }
+
     pub fn processes(&self) -> Vec<Process> {
         match *self {}
     }
 
-    pub fn finish(&self) -> Vec<String> {
+    pub fn warning(&self) -> Option<String> {
+        match *self {}
+    }
+
+    pub fn finish(&self, _exit: Exit) -> Vec<String> {
         match *self {}
     }
 }

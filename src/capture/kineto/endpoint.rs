@@ -15,7 +15,7 @@ use rustix::event::Timespec;
 use super::message::Message;
 use super::socket::{NAME, Received, Sockets};
 use super::{INTERVAL, KINETO_INTERVAL, Options, WARM_UP, base_configuration, place, socket_folder, traces};
-use crate::capture::launch::launched;
+use crate::capture::launch::{Exit, launched};
 use crate::capture::pytorch::Process;
 use crate::capture::registry;
 
@@ -24,6 +24,7 @@ const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const LOOK: Duration = Duration::from_millis(250);
 /// Time beyond its own after which a trace is not waited for any more.
 const LATE: Duration = Duration::from_secs(20);
+const SIGSEGV: i32 = 11;
 
 /// The endpoint of one run. Dropping it closes the sockets.
 #[derive(Debug)]
@@ -118,6 +119,12 @@ impl Endpoint {
         state.clients.values().filter(|client| self.shared.is_wanted(client) && client.stage == Stage::Ready).count()
     }
 
+    /// Whether a process was asked for a trace that is not whole yet.
+    pub fn is_busy(&self) -> bool {
+        let is_busy = |client: &Client| matches!(client.stage, Stage::Asked { .. } | Stage::Recording { .. });
+        self.shared.lock().clients.values().any(is_busy)
+    }
+
     /// How far each process is, by rank.
     pub fn processes(&self) -> Vec<Process> {
         let state = self.shared.lock();
@@ -140,8 +147,18 @@ impl Endpoint {
         shown
     }
 
+    /// What may keep the run without traces although it can begin: a sentence.
+    pub fn warning(&self) -> Option<String> {
+        self.shared.is_name_taken.then(|| {
+            format!(
+                "Another daemon (dynolog, or another Lacuna) has the name {NAME}, which torch before 2.0 asks; with such a \
+                 torch nothing will be recorded"
+            )
+        })
+    }
+
     /// Ends the endpoint after the program: takes what was written last. Returns sentences about what is missing.
-    pub fn finish(&self) -> Vec<String> {
+    pub fn finish(&self, exit: Exit) -> Vec<String> {
         self.close();
         let mut state = self.shared.lock();
         for _ in 0..2 {
@@ -150,17 +167,24 @@ impl Endpoint {
         // Only what is not whole is left.
         _ = std::fs::remove_dir_all(place(&self.shared.folder));
         let mut notes = state.problems.clone();
-        let cut = state.clients.iter().filter(|(_, client)| matches!(client.stage, Stage::Recording { .. }));
+        let is_cut =
+            |client: &Client| matches!(client.stage, Stage::Recording { .. }) && !state.is_below_another(client);
+        let cut = state.clients.iter().filter(|(_, client)| is_cut(client));
+        let n_problems = notes.len();
         notes.extend(cut.map(|(pid, client)| {
             format!("Process {pid} (rank {}) ended before its trace was whole", client.rank.unwrap_or(0))
         }));
+        // torch 2.15 ends so in a destructor that runs after Python's own end.
+        if notes.len() > n_problems && exit == Exit::Signal(SIGSEGV) {
+            notes.push(
+                "Versions of torch crash (SIGSEGV) at the end of a process that they are recording: the program itself \
+                 may have ended well"
+                    .to_owned(),
+            );
+        }
         let has_results = state.clients.values().any(|client| !client.results.is_empty());
         notes.extend(match () {
             () if has_results || !notes.is_empty() => None,
-            () if state.clients.is_empty() && self.shared.is_name_taken => Some(
-                "Nothing was recorded: no process of this run asked what to record. Another daemon (dynolog, or another \
-                 Lacuna) has the name that older versions of torch ask: end it, or record with the PyTorch profiler",
-            ),
             () if state.clients.is_empty() => Some(
                 "Nothing was recorded: no process of this run asked what to record, which torch 2.0 and later do within \
                  seconds after their import; record with the PyTorch profiler instead",
@@ -273,14 +297,18 @@ impl Shared {
     fn collect(&self, state: &mut State) {
         for written in state.look.whole(&place(&self.folder)) {
             let Some(client) = state.clients.get(&written.pid) else { continue };
-            let ancestor = |pid| state.clients.get(pid).is_some_and(|ancestor: &Client| ancestor.rank == client.rank);
-            let is_helper = match client.ancestors.iter().any(ancestor) {
+            let is_helper = match state.is_below_another(client) {
                 true => !traces::has_training(&written.path),
                 false => !traces::has_work(&written.path),
             };
             let is_only = state.clients.len() == 1;
             let rank = client.rank.unwrap_or(0);
             let Some(client) = state.clients.get_mut(&written.pid) else { continue };
+            // Kineto writes a trace without events when its process ends.
+            if is_only && is_helper && !is_alive(written.pid) {
+                _ = std::fs::remove_file(&written.path);
+                continue;
+            }
             if client.stage != Stage::Gone {
                 client.stage = Stage::Ready;
             }
@@ -311,7 +339,7 @@ impl Shared {
                         client.rank.unwrap_or(0)
                     ));
                 }
-                Stage::Ready | Stage::Asked { .. } if !Path::new(&format!("/proc/{pid}")).exists() => {
+                Stage::Ready | Stage::Asked { .. } if !is_alive(*pid) => {
                     client.stage = Stage::Gone;
                 }
                 _ => {}
@@ -322,6 +350,19 @@ impl Shared {
             self.trigger(state);
         }
     }
+}
+
+impl State {
+    /// Whether a process of the same rank started this one, as it does to load data.
+    fn is_below_another(&self, client: &Client) -> bool {
+        let is_of_rank = |pid| self.clients.get(pid).is_some_and(|ancestor| ancestor.rank == client.rank);
+        client.ancestors.iter().any(is_of_rank)
+    }
+}
+
+/// Whether a process runs; one that waits for its parent has no command line any more.
+fn is_alive(pid: u32) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| !words.is_empty())
 }
 
 impl Client {

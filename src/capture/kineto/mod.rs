@@ -26,6 +26,7 @@ pub use self::elsewhere::Endpoint;
 #[cfg(target_os = "linux")]
 pub use self::endpoint::Endpoint;
 pub use self::traces::is_writing;
+use super::pytorch::Contents;
 
 /// How often processes are asked to ask, in seconds; Kineto does so every five unless told.
 const INTERVAL: u64 = 1;
@@ -42,13 +43,7 @@ pub struct Options {
     pub every: Option<Duration>,
     /// Ranks that are recorded; `None` is all.
     pub ranks: Option<BTreeSet<u32>>,
-    pub record_shapes: bool,
-    /// Python call stacks; they slow the host down.
-    pub with_stack: bool,
-    /// Allocations as events of the trace.
-    pub profile_memory: bool,
-    pub with_flops: bool,
-    pub with_modules: bool,
+    pub contents: Contents,
 }
 
 impl Options {
@@ -62,12 +57,13 @@ impl Options {
             file.display(),
             self.duration.as_millis().max(1),
         );
+        let Contents { record_shapes, with_stack, profile_memory, with_flops, with_modules } = self.contents;
         for (key, is_on) in [
-            ("PROFILE_REPORT_INPUT_SHAPES", self.record_shapes),
-            ("PROFILE_WITH_STACK", self.with_stack),
-            ("PROFILE_PROFILE_MEMORY", self.profile_memory),
-            ("PROFILE_WITH_FLOPS", self.with_flops),
-            ("PROFILE_WITH_MODULES", self.with_modules),
+            ("PROFILE_REPORT_INPUT_SHAPES", record_shapes),
+            ("PROFILE_WITH_STACK", with_stack),
+            ("PROFILE_PROFILE_MEMORY", profile_memory),
+            ("PROFILE_WITH_FLOPS", with_flops),
+            ("PROFILE_WITH_MODULES", with_modules),
         ] {
             text.push_str(&format!("{key}={is_on}\n"));
         }

@@ -4,20 +4,12 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::*;
+use crate::capture::launch::Exit;
 
 const WORK: &str = r#"{"cat": "cpu_op", "ph": "X", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 1}"#;
 
 fn options() -> Options {
-    Options {
-        duration: Duration::from_millis(700),
-        every: None,
-        ranks: None,
-        record_shapes: true,
-        with_stack: false,
-        profile_memory: false,
-        with_flops: false,
-        with_modules: false,
-    }
+    Options { duration: Duration::from_millis(700), every: None, ranks: None, contents: Contents::default() }
 }
 
 /// A process that stands for one with torch.
@@ -90,7 +82,7 @@ fn a_process_is_recorded_again_and_again() {
         assert!(!told.contains("PROFILE_START_TIME"), "{told}");
         until(|| recorded(run.path()).len() == n);
     }
-    assert_eq!(endpoint.finish(), [] as [&str; 0]);
+    assert_eq!(endpoint.finish(Exit::Code(0)), [] as [&str; 0]);
     assert_eq!(recorded(run.path()), ["trace-rank0-1.pt.trace.json", "trace-rank0-2.pt.trace.json"]);
     assert!(!socket_folder(run.path()).exists() && !place(run.path()).exists());
 }
@@ -112,7 +104,7 @@ fn workers_begin_together_and_their_launcher_is_left_out() {
     assert_eq!(start_of(&mut first), start_of(other.as_mut().unwrap()));
     start_of(launcher.as_mut().unwrap());
     until(|| endpoint.processes().iter().all(|process| process.state != "recording"));
-    assert_eq!(endpoint.finish(), [] as [&str; 0]);
+    assert_eq!(endpoint.finish(Exit::Code(0)), [] as [&str; 0]);
     assert_eq!(recorded(run.path()), ["trace-rank0-1.pt.trace.json", "trace-rank3-1.pt.trace.json"]);
 }
 
@@ -132,7 +124,11 @@ fn strangers_are_not_answered() {
     let Some(mut client) = Client::start(run.path(), run.path(), None, WORK, 1) else { return };
     assert_eq!(client.line(), "registered b'\\x01\\x00\\x00\\x00'\n");
     drop(client);
-    assert!(endpoint.finish()[0].contains("no trace was asked for"), "{:?}", endpoint.finish());
+    assert!(
+        endpoint.finish(Exit::Code(0))[0].contains("no trace was asked for"),
+        "{:?}",
+        endpoint.finish(Exit::Code(0))
+    );
 }
 
 #[test]
@@ -142,7 +138,7 @@ fn traces_come_by_themselves() {
     let endpoint = Endpoint::open(run.path(), &options, false).unwrap();
     let Some(mut client) = Client::start(run.path(), run.path(), Some("2"), WORK, 2) else { return };
     assert!(client.child.wait().unwrap().success());
-    assert_eq!(endpoint.finish(), [] as [&str; 0]);
+    assert_eq!(endpoint.finish(Exit::Code(0)), [] as [&str; 0]);
     assert_eq!(recorded(run.path()), ["trace-rank2-1.pt.trace.json", "trace-rank2-2.pt.trace.json"]);
 }
 

@@ -220,8 +220,21 @@ pub fn results(folder: &Path, is_over: bool) -> Vec<Recorded> {
         Some(Recorded { path, kind, bytes })
     };
     let mut found: Vec<Recorded> = entries.filter_map(recorded).chain(by_cupti).filter_map(sized).collect();
-    found.sort_by(|a, b| (a.kind, &a.path).cmp(&(b.kind, &b.path)));
+    found.sort_by_cached_key(|result| (result.kind, natural(&result.name())));
     found
+}
+
+/// A name as texts, each with the number after it, so that trace 10 comes after trace 2.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let end = rest[text..].find(|c: char| !c.is_ascii_digit()).map_or(rest.len(), |digits| text + digits);
+        parts.push((rest[..text].to_owned(), rest[text..end].parse().unwrap_or(u64::MAX)));
+        rest = &rest[end..];
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -253,11 +266,20 @@ mod tests {
         for (i, folder) in folders.iter().enumerate() {
             Manifest { started_ms: i as u64, ..Default::default() }.write(folder).unwrap();
         }
-        for name in ["trace-rank0-1.pt.trace.json", "memory-rank0.pickle", "x.pt.trace.json.7.tmp", "other.json"] {
+        for name in [
+            "trace-rank0-10.pt.trace.json",
+            "trace-rank0-2.pt.trace.json",
+            "memory-rank0.pickle",
+            "x.pt.trace.json.7.tmp",
+            "other.json",
+        ] {
             std::fs::write(folders[0].join(name), "12345").unwrap();
         }
         let names = |folder: &Path| results(folder, true).iter().map(Recorded::name).collect::<Vec<_>>();
-        assert_eq!(names(&folders[0]), ["trace-rank0-1.pt.trace.json", "memory-rank0.pickle"]);
+        assert_eq!(
+            names(&folders[0]),
+            ["trace-rank0-2.pt.trace.json", "trace-rank0-10.pt.trace.json", "memory-rank0.pickle"]
+        );
         let listed: Vec<_> = list(root.path()).into_iter().map(|run| run.folder).collect();
         assert_eq!(listed, [folders[1].clone(), folders[0].clone()]);
         delete(&folders[0]).unwrap();

@@ -1,7 +1,10 @@
 //! Programs that start the workers of a distributed training: which one a command uses, and how many it starts here.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
+
+use super::{Recorder, Request};
 
 /// A launcher with the options by which it is told how many workers to start on this machine.
 struct Launcher {
@@ -9,15 +12,17 @@ struct Launcher {
     counts: &'static [&'static str],
 }
 
-const LAUNCHERS: [Launcher; 7] = [
+const LAUNCHERS: [Launcher; 8] = [
     Launcher { name: "torchrun", counts: TORCHRUN },
     Launcher { name: "torch.distributed.run", counts: TORCHRUN },
     Launcher { name: "torch.distributed.launch", counts: TORCHRUN },
     Launcher { name: "deepspeed", counts: &["--num_gpus"] },
     Launcher { name: "accelerate", counts: &["--num_processes"] },
     Launcher { name: "srun", counts: &["-n", "--ntasks"] },
-    Launcher { name: "mpirun", counts: &["-n", "-np"] },
+    Launcher { name: "mpirun", counts: MPI },
+    Launcher { name: "mpiexec", counts: MPI },
 ];
+const MPI: &[&str] = &["-n", "-np"];
 const TORCHRUN: &[&str] = &["--nproc_per_node", "--nproc-per-node"];
 
 /// The launcher that a command uses.
@@ -45,7 +50,28 @@ pub fn launched(argv: &[OsString]) -> Option<Launched> {
             None => words.get(i + 1)?.parse().ok(),
         }
     };
-    Some(Launched { by, workers: words.iter().enumerate().find_map(value) })
+    // What follows the program is the program's own.
+    let is_program = |word: &String| word.ends_with(".py") || word.contains("python");
+    let own = words.iter().enumerate().skip(1).take_while(|(_, word)| !is_program(word));
+    Some(Launched { by, workers: own.filter_map(value).next() })
+}
+
+/// Which workers of a launcher are recorded, where the command uses one: a sentence.
+pub fn recorded_ranks(request: &Request) -> Option<String> {
+    let ranks = match &request.recorder {
+        Recorder::PyTorch(options) => &options.ranks,
+        Recorder::OnDemand(options) => &options.ranks,
+        Recorder::None | Recorder::Nsys(_) | Recorder::Cupti => return None,
+    };
+    let Launched { by, workers } = launched(&request.argv)?;
+    let workers = workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
+    let shown = |ranks: &BTreeSet<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let ranks = match ranks {
+        None => "all ranks are".to_owned(),
+        Some(ranks) if ranks.len() == 1 => format!("rank {} is", shown(ranks)),
+        Some(ranks) => format!("ranks {} are", shown(ranks)),
+    };
+    Some(format!("{by} starts {workers}; {ranks} recorded"))
 }
 
 /// Whether an option's name ends before this rest of its word.
@@ -69,6 +95,8 @@ mod tests {
         assert_eq!(of("python3 -m torch.distributed.run t.py"), Some(("torch.distributed.run", None)));
         assert_eq!(of("deepspeed --num_gpus 4 t.py"), Some(("deepspeed", Some(4))));
         assert_eq!(of("srun -n 16 python t.py"), Some(("srun", Some(16))));
+        assert_eq!(of("srun python t.py -n 5"), Some(("srun", None)));
+        assert_eq!(of("torchrun t.py --nproc_per_node 5"), Some(("torchrun", None)));
         assert_eq!(of("python3 torchrun.py"), None);
         assert_eq!(of("python3 -m train -n 3"), None);
     }

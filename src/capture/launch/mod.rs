@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use self::folder::{Earlier, Kind, Manifest, Recorded, create, delete, list, results, root, shown_time};
-pub use self::launchers::{Launched, launched};
+pub use self::launchers::{launched, recorded_ranks};
 pub use self::output::{Output, OutputLine, Stream};
 pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
 pub use self::switch::Switch;
@@ -35,6 +35,9 @@ pub enum Place {
     At(PathBuf),
 }
 
+/// [`Request::patience`], where a person does not wait for a test.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
 /// What to run, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -49,6 +52,8 @@ pub struct Request {
     /// How long the program may take to end after SIGINT before SIGTERM, and after that before SIGKILL. What it
     /// writes of a recording meanwhile is waited for.
     pub grace: Duration,
+    /// A recorder that wrote nothing for this long after its program has ended has hung, and is ended.
+    pub patience: Duration,
     /// After this time it is stopped.
     pub time_limit: Option<Duration>,
     /// Whether its output also goes where Lacuna's goes.
@@ -134,7 +139,7 @@ impl Request {
 
     /// What may keep a run without results although it can begin: a sentence. Starts the program's interpreter.
     fn warning(&self, folder: &Path) -> Option<String> {
-        let Recorder::PyTorch(_) = self.recorder else { return None };
+        let (Recorder::PyTorch(_) | Recorder::OnDemand(_)) = self.recorder else { return None };
         let place = self.working_folder.clone().or_else(|| std::env::current_dir().ok())?;
         let path = self.value("PATH").unwrap_or_default();
         pytorch::without_torch(&self.argv, &place, &path, |command| {

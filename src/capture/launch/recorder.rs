@@ -130,6 +130,11 @@ impl Recorder {
         !matches!(self, Self::Nsys(_)) && self.is_writing(folder)
     }
 
+    /// Whether the program runs, where something else starts it. `was_seen`: whether it was seen to run.
+    pub(super) fn has_begun(&self, was_seen: bool) -> bool {
+        was_seen || !matches!(self, Self::Nsys(_))
+    }
+
     /// Signals the program where something else started it; whether there is one.
     #[cfg(unix)]
     pub(super) fn signal_program(&self, folder: &Path, signal: rustix::process::Signal) -> bool {

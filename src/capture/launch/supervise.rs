@@ -20,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const SCAN: Duration = Duration::from_millis(250);
 /// How long processes may take to end that the program left behind.
 const LEFT: Duration = Duration::from_secs(5);
-/// A recorder that wrote nothing for this long after its program has ended has hung.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a recorder that starts the program may take to do so before a stop is for the recorder itself.
+const BEGIN: Duration = Duration::from_secs(10);
 /// How long the output may take to arrive after every process has ended.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -52,7 +52,8 @@ pub fn start<A: Send + 'static>(
     if let Some(place) = &request.working_folder {
         command.current_dir(place);
     }
-    let notes = request.warning(folder).into_iter().collect();
+    let of_endpoint = on_demand.as_ref().and_then(|endpoint| endpoint.warning());
+    let notes = request.warning(folder).into_iter().chain(of_endpoint).collect();
     let alongside = alongside(folder);
     let switching = match &request.recorder {
         Recorder::Nsys(profile) if profile.is_switched() => {
@@ -103,6 +104,14 @@ pub fn start<A: Send + 'static>(
     // Without a thread, the caller ends the program.
     job::start("run", supervised, |_| {}).map_err(LaunchError::Start)?;
     Ok(Run { folder: folder.to_owned(), command_line, shared, on_demand })
+}
+
+/// Whether the first signal of the end is SIGTERM: that is what Lacuna got, or SIGINT does not reach the program.
+fn begins_with_sigterm() -> bool {
+    #[cfg(unix)]
+    return registry::is_terminated() || registry::ignores_sigint();
+    #[cfg(not(unix))]
+    false
 }
 
 fn manifest_of(request: &Request) -> Manifest {
@@ -173,8 +182,8 @@ impl Writing {
         };
     }
 
-    fn has_hung(&self) -> bool {
-        self.seen.is_some_and(|(_, since)| since.elapsed() >= PATIENCE)
+    fn has_hung(&self, patience: Duration) -> bool {
+        self.seen.is_some_and(|(_, since)| since.elapsed() >= patience)
     }
 }
 
@@ -200,10 +209,11 @@ impl Watch {
                 scanned = Instant::now();
                 self.scan(false);
                 writing.look(&self.request.recorder, &self.folder);
-                if writing.has_hung() {
-                    self.tell(
-                        "The recorder made no progress for two minutes after the program had ended, and was ended",
-                    );
+                if writing.has_hung(self.request.patience) {
+                    let patience = self.request.patience.as_secs();
+                    self.tell(&format!(
+                        "The recorder made no progress for {patience} s after the program had ended, and was ended"
+                    ));
                     running.end();
                 }
             }
@@ -218,8 +228,11 @@ impl Watch {
             let is_late = stage > Stage::Running
                 && since.elapsed() >= self.request.grace
                 && !self.request.recorder.is_writing(&self.folder);
+            // A recorder that is told to stop while it starts the program writes nothing.
+            let is_early = !self.request.recorder.has_begun(writing.has_begun) && self.shared.started.elapsed() < BEGIN;
             let next = match stage {
-                Stage::Running if asked >= 1 && registry::ignores_sigint() => Stage::Terminated,
+                Stage::Running if is_early && asked < 2 => stage,
+                Stage::Running if asked >= 1 && begins_with_sigterm() => Stage::Terminated,
                 Stage::Running if asked >= 1 => Stage::Interrupted,
                 Stage::Interrupted if asked >= 2 || is_late => Stage::Terminated,
                 Stage::Terminated if asked >= 3 || is_late => Stage::Killed,
@@ -231,7 +244,7 @@ impl Watch {
             };
             if next != stage {
                 since = Instant::now();
-                self.send(next, running, writing.has_begun);
+                self.send((stage, next), running, writing.has_begun);
             }
             self.show();
             std::thread::sleep(LOOK);
@@ -266,8 +279,8 @@ impl Watch {
         }
     }
 
-    /// Enters a stage of the end, which is a signal.
-    fn send(&self, stage: Stage, running: &mut Running<'_>, has_begun: bool) {
+    /// Enters a stage of the end after another; each is a signal.
+    fn send(&self, (before, stage): (Stage, Stage), running: &mut Running<'_>, has_begun: bool) {
         self.set_stage(stage);
         #[cfg(unix)]
         {
@@ -285,14 +298,14 @@ impl Watch {
             }
             match stage {
                 // Those that left the group get it from whoever started them; twice, it would break off their end.
-                Stage::Interrupted => registry::signal_group(group, signal),
+                _ if before == Stage::Running => registry::signal_group(group, signal),
                 Stage::Terminated => registry::signal(&self.folder, group, signal),
                 _ => running.end(),
             }
         }
         #[cfg(not(unix))]
         {
-            let _ = has_begun;
+            let _ = (before, has_begun);
             running.end();
         }
     }
@@ -354,7 +367,7 @@ impl Watch {
             nsys::take_reports(&self.folder);
             nsys::clean(&self.folder);
         }
-        let last = self.on_demand.as_ref().map(|endpoint| endpoint.finish());
+        let last = self.on_demand.as_ref().map(|endpoint| endpoint.finish(exit));
         self.scan(true);
         let mut state = self.shared.lock();
         state.output.finish();

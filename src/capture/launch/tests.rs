@@ -12,6 +12,7 @@ fn request(root: &Path, argv: &[&OsStr]) -> Request {
         recorder: Recorder::None,
         place: Place::In(root.to_owned()),
         grace: Duration::from_millis(300),
+        patience: PATIENCE,
         time_limit: None,
         is_shown: false,
     }
@@ -268,8 +269,61 @@ fn schedules_ranks_and_whole_runs_are_recorded() {
     assert_eq!(names(&status), ["trace-rank5-1.pt.trace.json"]);
     assert_eq!(steps(&status.results[0]), [10, 11]);
     let options = pytorch::Options { whole: true, ..Default::default() };
-    let Some(request) = recorded(root.path(), "import torch", options) else { return };
+    let Some(request) = recorded(root.path(), "import torch; torch.ones()", options) else { return };
     assert_eq!(names(&start(&request).wait()), ["trace-rank0-1.pt.trace.json"]);
+}
+
+#[test]
+fn a_whole_run_is_recorded_of_processes_that_work() {
+    let root = tempfile::tempdir().unwrap();
+    // Of its processes two work at the same time, one loads data, and one only starts them.
+    let script = "import torch, subprocess, sys
+code = 'import torch; torch.ones()'
+loads = '; import multiprocessing.process as p; f = lambda: 0; f.__module__ = \"torch.utils.data\"; ' \\
+        'p.current_process()._target = f'
+run = lambda more: subprocess.Popen([sys.executable, '-c', code + more])
+[process.wait() for process in (run(''), run(''), run(loads))]
+";
+    let options = pytorch::Options { whole: true, ..Default::default() };
+    let Some(request) = recorded(root.path(), script, options) else { return };
+    let status = start(&request).wait();
+    assert_eq!((status.exit, status.notes.len(), status.processes.len()), (Some(Exit::Code(0)), 0, 4));
+    let [first, second] = &names(&status)[..] else { panic!("{:?}", names(&status)) };
+    assert!(first.starts_with("trace-rank0-1") && second.starts_with("trace-rank0-1"), "{first} {second}");
+}
+
+#[test]
+fn the_chosen_ranks_of_launchers_are_recorded_however_they_end() {
+    interrupts_end_programs();
+    let root = tempfile::tempdir().unwrap();
+    let launchers = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stub/launchers");
+    let script = "import torch, time
+optimizer = torch.optim.SGD()
+for step in range(FIRST):
+    optimizer.step()
+print('stepped', flush=True)
+time.sleep(REST)
+";
+    for (line, said) in [("srun -n 3 python3", "srun starts 3 workers"), ("deepspeed --num_gpus 3", "starts 3 workers")]
+    {
+        for (rest, stops, expected) in [("0", 0, &[0, 2][..]), ("600", 1, &[0, 2]), ("600", 2, &[0, 2])] {
+            let script = script.replace("FIRST", if stops == 0 { "9" } else { "5" }).replace("REST", rest);
+            let options = pytorch::Options { ranks: Some([0, 2].into()), ..Default::default() };
+            let Some(mut request) = recorded(root.path(), &script, options) else { return };
+            let program = request.argv[1].clone();
+            request.argv = words::split(&format!("{launchers}/{line}")).unwrap().argv;
+            request.argv.push(program);
+            assert!(recorded_ranks(&request).unwrap().contains(said));
+            let run = start(&request);
+            until(|| run.with_output(|output| output.n_lines == 3));
+            (0..stops).for_each(|_| run.stop());
+            let status = run.wait();
+            let expected: Vec<String> =
+                expected.iter().map(|rank| format!("trace-rank{rank}-1.pt.trace.json")).collect();
+            assert_eq!(names(&status), expected, "{line}: {:?}", run.with_output(|output| output.lines().clone()));
+            assert_eq!(registry::n_processes(&run.folder), 0, "{line}");
+        }
+    }
 }
 
 #[test]
@@ -360,6 +414,7 @@ case $what in
 start) echo "$output" > "$TMPDIR/on"; exit;;
 stop) mv "$TMPDIR/on" "$TMPDIR/off"; echo report > "$(cat "$TMPDIR/off").nsys-rep"; exit;;
 esac
+[ "$FAKE" = illegal ] && printf '%s\n' "Illegal --trace argument 'foo'" '' 'usage: nsys profile' && exit 1
 [ "$FAKE" = refuses ] && echo 'None of the installed GPUs are supported.' && exit 1
 setsid sh -c 'exec sleep 600' "--session-name=$session" &
 [ "$FAKE" = dies ] && exit 3
@@ -434,14 +489,21 @@ fn nsys_is_switched_while_the_program_runs() {
 fn a_failing_nsys_says_why_and_leaves_no_process() {
     interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
-    for (fake, stops, expected) in
-        [("refuses", 0, "the metrics of no GPU"), ("dies", 0, "no report"), ("hangs", 4, "no report")]
-    {
-        let run = start(&by_nsys(root.path(), "echo ready", fake, |_| ()));
+    for (fake, stops, expected) in [
+        ("refuses", 0, &["nsys can sample the metrics of no GPU here: record without them"][..]),
+        ("illegal", 0, &["nsys wrote no report: it refused its options: Illegal --trace argument 'foo'"]),
+        ("dies", 0, &["nsys wrote no report: it said nothing"]),
+        ("hangs", 4, &["nsys wrote no report: the last line was: ready"]),
+        ("hangs", 0, &["no progress for 1 s after the program had ended", "nsys wrote no report"]),
+    ] {
+        let mut request = by_nsys(root.path(), "echo ready; sleep 0.5", fake, |_| ());
+        request.patience = Duration::from_secs(1);
+        let run = start(&request);
         until(|| fake != "hangs" || has_said(&run, "ready"));
         (0..stops).for_each(|_| run.stop());
         let status = run.wait();
-        assert!(status.notes.join("\n").contains(expected), "{fake}: {:?}", status.notes);
+        assert_eq!(status.notes.len(), expected.len(), "{fake}: {:?}", status.notes);
+        assert!(status.notes.iter().zip(expected).all(|(note, part)| note.contains(part)), "{:?}", status.notes);
         assert_eq!((registry::n_processes(&run.folder), names(&status)), (0, Vec::new()), "{fake}");
     }
     let error = |request: &Request| Run::start(request, |_| (), || {}).unwrap_err().to_string();

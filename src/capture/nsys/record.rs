@@ -112,7 +112,8 @@ impl Profile {
         let flag = |is: bool, option: &str| is.then(|| option.to_owned());
         let mut words: Vec<OsString> = vec![self.program.clone().into(), "profile".into()];
         words.push(format!("--session-new={}", session(folder)).into());
-        words.push(output_option(folder, "report"));
+        // The first recording that is switched on goes here, whatever `nsys start` says.
+        words.push(output_option(folder, if self.is_switched() { "report-1" } else { "report" }));
         // Without a run-time limit of its own, nsys ends when the program does, whatever that left behind.
         let options = [
             Some("--wait=primary".to_owned()),
@@ -152,30 +153,40 @@ impl Profile {
         command
     }
 
-    /// Sentences about what is missing after a run, and what to do.
+    /// Sentences about what is missing after a run, and what to do; one where there is no report.
     pub fn notes(&self, folder: &Path, output: &Output) -> Vec<String> {
-        let mut notes: Vec<String> = output.lines().iter().filter_map(|line| known_message(&line.text)).collect();
+        let said = || output.lines().iter().map(|line| line.text.trim());
+        let mut notes: Vec<String> = said().filter_map(known_message).collect();
         notes.dedup();
-        if self.trace.split(',').any(|traced| traced.starts_with("cu")) && !has_driver() {
-            notes.push("There is no NVIDIA driver here, so nsys recorded nothing of CUDA".to_owned());
-        }
         let is_report = |path: PathBuf| path.extension().is_some_and(|extension| extension == "nsys-rep");
         let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        if entries.any(|entry| is_report(entry.path())) {
+        let has_report = entries.any(|entry| is_report(entry.path()));
+        let lacks_driver = self.trace.split(',').any(|traced| traced.starts_with("cu")) && !has_driver();
+        if has_report {
+            notes.extend(
+                lacks_driver.then(|| "There is no NVIDIA driver here, so nsys recorded nothing of CUDA".to_owned()),
+            );
             return notes;
         }
-        let said = output.tail(1).join(" ");
-        notes.push(match self.range {
-            Range::CudaProfilerApi => "nsys wrote no report: the program never called cudaProfilerStart".to_owned(),
-            Range::Nvtx => format!("nsys wrote no report: the program never opened the range {}", self.nvtx_range),
-            Range::Program if self.by_hand => "nsys wrote no report: the recording was never started".to_owned(),
-            Range::Program if self.delay > 0 => {
-                format!("nsys wrote no report: the program ended within {} s", self.delay)
+        let refused = said().find(|line| line.starts_with("Illegal ") || line.starts_with("unrecognised option"));
+        let why = match self.range {
+            _ if !notes.is_empty() => return notes,
+            _ if refused.is_some() => format!("it refused its options: {}", refused.unwrap_or_default()),
+            Range::CudaProfilerApi if lacks_driver => {
+                "cudaProfilerStart begins the recording, and there is no NVIDIA driver here".to_owned()
             }
-            Range::Program if said.is_empty() => "nsys wrote no report, and said nothing".to_owned(),
-            Range::Program => format!("nsys wrote no report; the last line was: {said}"),
-        });
-        notes
+            Range::CudaProfilerApi => "the program never called cudaProfilerStart".to_owned(),
+            Range::Nvtx => format!("the program never opened the range {}", self.nvtx_range),
+            Range::Program if self.by_hand => "the recording was never started".to_owned(),
+            Range::Program if self.delay > 0 => format!("the program ended within {} s", self.delay),
+            Range::Program => {
+                let last = output.tail(1).join(" ");
+                let last =
+                    if last.is_empty() { "it said nothing".to_owned() } else { format!("the last line was: {last}") };
+                format!("{last}. Run the command line of this run in a shell to see whether nsys works alone")
+            }
+        };
+        vec![format!("nsys wrote no report: {why}")]
     }
 }
 

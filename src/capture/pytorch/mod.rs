@@ -39,6 +39,18 @@ pub struct Options {
     pub repeat: u32,
     /// Ranks that are recorded; `None` is all.
     pub ranks: Option<BTreeSet<u32>>,
+    #[serde(flatten)]
+    pub contents: Contents,
+    /// The allocator's history, with a snapshot at the end and when memory runs out.
+    pub memory: bool,
+    /// Events of that history that are kept.
+    pub memory_entries: u32,
+}
+
+/// What PyTorch's profiler puts into a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Contents {
     pub record_shapes: bool,
     /// Python call stacks; they slow the host down.
     pub with_stack: bool,
@@ -46,10 +58,12 @@ pub struct Options {
     pub profile_memory: bool,
     pub with_flops: bool,
     pub with_modules: bool,
-    /// The allocator's history, with a snapshot at the end and when memory runs out.
-    pub memory: bool,
-    /// Events of that history that are kept.
-    pub memory_entries: u32,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self { record_shapes: true, with_stack: false, profile_memory: false, with_flops: false, with_modules: false }
+    }
 }
 
 impl Default for Options {
@@ -62,11 +76,7 @@ impl Default for Options {
             active: 5,
             repeat: 1,
             ranks: Some(BTreeSet::from([0])),
-            record_shapes: true,
-            with_stack: false,
-            profile_memory: false,
-            with_flops: false,
-            with_modules: false,
+            contents: Contents::default(),
             memory: false,
             memory_entries: 100_000,
         }

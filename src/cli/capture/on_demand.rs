@@ -1,21 +1,20 @@
 //! Traces on demand without a window: what asks for one.
 
-use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Args, Failure, write_stderr};
-use crate::capture::kineto;
 use crate::capture::launch::Run;
+use crate::capture::{kineto, pytorch};
 
 /// What is recorded of a program on demand.
 ///
 /// Errors: arguments that mean nothing then, or times out of range.
-pub fn options(args: &Args, ranks: Option<BTreeSet<u32>>) -> Result<kineto::Options, Failure> {
-    let (steps, contents) = (&args.steps, &args.contents);
-    if steps.steps.is_some() || steps.whole || contents.memory {
-        let text = "Traces on demand are by time: --steps, --whole and --memory are for --backend pytorch";
+pub fn options(args: &Args, options: &pytorch::Options) -> Result<kineto::Options, Failure> {
+    let pytorch::Options { ranks, contents, .. } = options.clone();
+    if (pytorch::Options { ranks: ranks.clone(), contents, ..Default::default() }) != *options {
+        let text = "Traces on demand are by time: options of steps, --whole and --memory are for --backend pytorch";
         return Err(Failure::Usage(text.to_owned()));
     }
     let seconds = |name: &str, value: f64| {
@@ -27,11 +26,7 @@ pub fn options(args: &Args, ranks: Option<BTreeSet<u32>>) -> Result<kineto::Opti
         duration: seconds("--for", args.demand.length)?,
         every: args.demand.every.map(|every| seconds("--every", every)).transpose()?,
         ranks,
-        record_shapes: !contents.no_shapes,
-        with_stack: contents.stacks,
-        profile_memory: contents.profile_memory,
-        with_flops: contents.flops,
-        with_modules: contents.modules,
+        contents,
     })
 }
 
@@ -58,9 +53,11 @@ fn listen_to(name: &str, work: impl FnOnce() + Send + 'static) {
 }
 
 fn ask(run: &Run) {
+    let is_busy = run.on_demand().is_some_and(kineto::Endpoint::is_busy);
     let n = run.on_demand().map_or(0, |endpoint| endpoint.trigger());
     write_stderr(&match n {
-        0 => "No process can record now: none has imported torch yet, or those that did are recording".to_owned(),
+        0 if is_busy => "The trace before is still being recorded".to_owned(),
+        0 => "No process can record now: none of them has imported torch yet, or all have ended".to_owned(),
         1 => "A trace is being recorded".to_owned(),
         n => format!("A trace of {n} processes is being recorded"),
     });

@@ -84,7 +84,7 @@ impl EarlierRuns {
         if self.found.is_empty() {
             match self.reading {
                 Some(_) => working_ui("Looking for runs…", ui),
-                None => nothing_ui("No program was run yet", "Type a command above and press Start", ui),
+                None => nothing_ui("No run has ended yet", "Type a command above and press Start", ui),
             }
             return;
         }

@@ -1,6 +1,7 @@
 //! What is to run and how it is recorded, as a person fills it in; kept with the settings.
 
 mod nsys_options;
+mod pytorch_options;
 #[cfg(test)]
 mod tests;
 
@@ -16,8 +17,12 @@ use crate::capture::nsys;
 use crate::capture::pytorch;
 use crate::widget::theme;
 
+/// Least height of the options, and the height that they leave to what is below them.
+const LEAST: f32 = 80.0;
+const BELOW: f32 = 230.0;
 const MAX_RECENT: usize = 20;
 const GRACE: Duration = Duration::from_secs(30);
+const DAY: Duration = Duration::from_secs(86_400);
 /// Stands for the name of the folder, which is known when the run starts.
 const NEW: &str = "NEW";
 
@@ -45,8 +50,8 @@ pub struct Form {
     /// Assignments to the environment, as typed.
     env: String,
     pub backend: Backend,
-    /// Seconds of each trace on demand; 0 is one second.
-    trace_seconds: f64,
+    /// Of traces on demand.
+    times: pytorch_options::Times,
     ranks: String,
     options: pytorch::Options,
     nsys: nsys::Profile,
@@ -115,10 +120,10 @@ impl Form {
         self.backend = known.map_or(self.backend, |backend| backend.0);
     }
 
-    /// What is to run, in a new folder in `root`.
+    /// What is to run, in a new folder in `root`. `nsys`: the one to record with, where the form names none.
     ///
     /// Errors: a sentence about what cannot be read.
-    pub fn request(&self, root: PathBuf) -> Result<Request, String> {
+    pub fn request(&self, root: PathBuf, nsys: Option<&Path>) -> Result<Request, String> {
         let mut line = words::split(&self.line).map_err(|error| error.to_string())?;
         let added = words::split(&self.env).map_err(|error| format!("{error}, in the environment"))?;
         if let Some(word) = added.argv.first() {
@@ -138,12 +143,13 @@ impl Form {
             recorder: match self.backend {
                 Backend::PyTorch => Recorder::PyTorch(options),
                 Backend::OnDemand => Recorder::OnDemand(self.on_demand(options)),
-                Backend::Nsys => Recorder::Nsys(self.profile()?),
+                Backend::Nsys => Recorder::Nsys(self.profile(nsys)?),
                 Backend::Cupti => Recorder::Cupti,
                 Backend::None => Recorder::None,
             },
             place: Place::In(root),
             grace: GRACE,
+            patience: launch::PATIENCE,
             time_limit: (self.seconds > 0).then(|| Duration::from_secs(self.seconds.into())),
             is_shown: false,
         })
@@ -152,11 +158,17 @@ impl Form {
     /// What nsys records.
     ///
     /// Errors: there is no nsys, or its options cannot be read.
-    fn profile(&self) -> Result<nsys::Profile, String> {
-        let chosen = Some(self.nsys_path.trim()).filter(|path| !path.is_empty()).map(PathBuf::from);
+    fn profile(&self, nsys: Option<&Path>) -> Result<nsys::Profile, String> {
+        let chosen = self.own_nsys().or_else(|| nsys.map(Path::to_owned));
         let others = words::split(&self.nsys_others).map_err(|error| format!("{error}, in the options of nsys"))?;
         let others = others.argv.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
         Ok(nsys::Profile { program: nsys::recorder(chosen)?, others, ..self.nsys.clone() })
+    }
+
+    /// The `nsys` that the form names, if it records with it.
+    pub fn own_nsys(&self) -> Option<PathBuf> {
+        let path = Some(self.nsys_path.trim()).filter(|path| !path.is_empty() && self.backend == Backend::Nsys);
+        path.map(PathBuf::from)
     }
 
     /// Whether the counters of the GPUs are recorded.
@@ -165,16 +177,13 @@ impl Form {
     }
 
     fn on_demand(&self, options: pytorch::Options) -> kineto::Options {
-        let seconds = if self.trace_seconds > 0.0 { self.trace_seconds } else { 1.0 };
+        // Settings may hold any number.
+        let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO).min(DAY);
         kineto::Options {
-            duration: Duration::from_secs_f64(seconds),
-            every: None,
+            duration: time(self.times.length).max(Duration::from_millis(10)),
+            every: Some(time(self.times.every)).filter(|every| !every.is_zero()),
             ranks: options.ranks,
-            record_shapes: options.record_shapes,
-            with_stack: options.with_stack,
-            profile_memory: options.profile_memory,
-            with_flops: options.with_flops,
-            with_modules: options.with_modules,
+            contents: options.contents,
         }
     }
 
@@ -234,84 +243,15 @@ impl Form {
         ));
         self.without_counters = !has_counters;
         match self.backend {
-            Backend::PyTorch => self.pytorch_ui(ui),
-            Backend::OnDemand => self.on_demand_ui(ui),
+            Backend::PyTorch => pytorch_options::profiler_ui(&mut self.options, &mut self.ranks, ui),
+            Backend::OnDemand => {
+                let contents = &mut self.options.contents;
+                pytorch_options::on_demand_ui(&mut self.times, contents, &mut self.ranks, ui);
+            }
             Backend::Nsys => nsys_options::ui(&mut self.nsys, &mut self.nsys_path, &mut self.nsys_others, ui),
             Backend::Cupti | Backend::None => {}
         }
     }
-
-    fn on_demand_ui(&mut self, ui: &mut Ui) {
-        ui.horizontal(|ui| {
-            let label = ui.label("Seconds of each trace");
-            let seconds = &mut self.trace_seconds;
-            *seconds = if *seconds > 0.0 { *seconds } else { 1.0 };
-            let edit = egui::DragValue::new(seconds).range(0.01..=3600.0).speed(0.1);
-            ui.add(edit).labelled_by(label.id).on_hover_text("How long each trace is; it begins within seconds");
-        });
-        contents_ui(&mut self.options, ui);
-        ranks_ui(&mut self.ranks, ui);
-    }
-
-    fn pytorch_ui(&mut self, ui: &mut Ui) {
-        let options = &mut self.options;
-        ui.scope(|ui| {
-            ui.horizontal_wrapped(|ui| {
-                ui.checkbox(&mut options.trace, "Trace").on_hover_text("Record what ran, by torch.profiler");
-                ui.checkbox(&mut options.memory, "Memory history").on_hover_text(
-                    "Record the CUDA allocator's history: a snapshot at the end, and whenever memory runs out",
-                );
-            });
-            ui.add_enabled_ui(options.trace, |ui| trace_ui(options, ui));
-            ranks_ui(&mut self.ranks, ui);
-        });
-    }
-}
-
-fn ranks_ui(ranks: &mut String, ui: &mut Ui) {
-    ui.horizontal(|ui| {
-        let label = ui.label("Ranks");
-        ui.add(TextEdit::singleline(ranks).hint_text("0").desired_width(120.0))
-            .labelled_by(label.id)
-            .on_hover_text("Which workers of a distributed training are recorded: 0,4-7 or all");
-    });
-}
-
-/// Which steps are in a trace, and what of them.
-fn trace_ui(options: &mut pytorch::Options, ui: &mut Ui) {
-    ui.horizontal_wrapped(|ui| {
-        ui.radio_value(&mut options.whole, false, "Steps of the optimizer");
-        ui.radio_value(&mut options.whole, true, "The whole run")
-            .on_hover_text("From the import of torch to the end: for programs without an optimizer");
-    });
-    ui.add_enabled_ui(!options.whole, |ui| {
-        ui.horizontal_wrapped(|ui| {
-            let mut number = |name: &str, value: &mut u32, least: u32, help: &str| {
-                let label = ui.label(name);
-                ui.add(egui::DragValue::new(value).range(least..=1_000_000)).labelled_by(label.id).on_hover_text(help);
-            };
-            number("Wait", &mut options.wait, 1, "Steps before the profiler begins; the first shows where steps are");
-            number("Warm up", &mut options.warmup, 0, "Steps with the profiler on whose events are thrown away");
-            number("Record", &mut options.active, 1, "Steps in each trace");
-            number("Repeat", &mut options.repeat, 1, "Traces, each after as much waiting and warm-up");
-        });
-    });
-    contents_ui(options, ui);
-}
-
-/// What is in a trace.
-fn contents_ui(options: &mut pytorch::Options, ui: &mut Ui) {
-    ui.horizontal_wrapped(|ui| {
-        for (name, value, help) in [
-            ("Shapes", &mut options.record_shapes, "Shapes of the inputs of operators"),
-            ("Python stacks", &mut options.with_stack, "Gives gaps to lines of code; slows the host down markedly"),
-            ("Allocations", &mut options.profile_memory, "Allocations as events of the trace"),
-            ("FLOPs", &mut options.with_flops, "Floating-point operations, as torch estimates them"),
-            ("Modules", &mut options.with_modules, "The modules of TorchScript"),
-        ] {
-            ui.checkbox(value, name).on_hover_text(help);
-        }
-    });
 }
 
 impl Forms {
@@ -322,8 +262,8 @@ impl Forms {
         self.recent.truncate(MAX_RECENT);
     }
 
-    /// Paints the form; true if the command is to start.
-    pub fn ui(&mut self, can_start: bool, ui: &mut Ui) -> bool {
+    /// Paints the form; true if the command is to start. `nsys`: the person's choice for all of Lacuna.
+    pub fn ui(&mut self, can_start: bool, nsys: Option<&Path>, ui: &mut Ui) -> bool {
         let mut is_asked = false;
         ui.horizontal(|ui| {
             let label = ui.strong("Command");
@@ -346,14 +286,20 @@ impl Forms {
                 ui.radio_value(&mut self.form.backend, backend, title).on_hover_text(help);
             }
         });
+        // What runs, its output and the runs before stay in sight in a low window.
+        let height = (ui.available_height() - BELOW).max(LEAST);
         egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| {
-            self.form.options_ui(ui);
-            ui.add_space(4.0);
-            self.form.place_ui(ui);
-            ui.add_space(4.0);
-            self.presets_ui(ui);
+            egui::ScrollArea::vertical().max_height(height).auto_shrink([false, true]).show(ui, |ui| {
+                self.form.options_ui(ui);
+                ui.add_space(4.0);
+                self.form.place_ui(ui);
+                ui.add_space(4.0);
+                self.presets_ui(ui);
+            });
         });
-        self.preview_ui(ui);
+        if can_start {
+            self.preview_ui(nsys, ui);
+        }
         is_asked
     }
 
@@ -395,12 +341,12 @@ impl Forms {
     }
 
     /// The command as it will run, or why it cannot.
-    fn preview_ui(&self, ui: &mut Ui) {
+    fn preview_ui(&self, nsys: Option<&Path>, ui: &mut Ui) {
         if self.form.line.trim().is_empty() {
             return;
         }
         let root = launch::root().unwrap_or_default();
-        match self.form.request(root.clone()) {
+        match self.form.request(root.clone(), nsys) {
             Ok(request) => {
                 let line = request.command_line(&root.join(NEW));
                 ui.horizontal_wrapped(|ui| {
@@ -437,12 +383,5 @@ fn hint(request: &Request) -> Option<String> {
             "No shell reads this: {word} is an argument like any other. For a shell, run bash -c '…'"
         ));
     }
-    let launched = launch::launched(&request.argv)?;
-    let Recorder::PyTorch(options) = &request.recorder else { return None };
-    let ranks = match &options.ranks {
-        None => "all ranks".to_owned(),
-        Some(ranks) => format!("rank {}", ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
-    };
-    let workers = launched.workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
-    Some(format!("{} starts {workers}; {ranks} will be recorded", launched.by))
+    launch::recorded_ranks(request)
 }

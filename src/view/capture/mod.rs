@@ -25,7 +25,6 @@ use crate::capture::launch::{self, Exit, LaunchError, Run, Stage, Status, Switch
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
-use crate::live::Monitor;
 use crate::widget::theme;
 
 /// Results of one run that open by themselves; others wait to be asked for.
@@ -65,8 +64,8 @@ impl View for Capture {
         let status = self.run.as_ref().map(Run::status);
         let is_busy = self.starting.is_some() || status.as_ref().is_some_and(|status| status.stage < Stage::Ended);
         Frame::NONE.inner_margin(8).show(ui, |ui| {
-            if self.forms.ui(!is_busy, ui) {
-                self.start(ctx.live, ui.ctx());
+            if self.forms.ui(!is_busy, ctx.nsys, ui) {
+                self.start(ctx, ui.ctx());
             }
             if let Some(why) = &self.failure {
                 failed_ui(why, ui);
@@ -136,13 +135,13 @@ impl View for Capture {
 }
 
 impl Capture {
-    fn start(&mut self, live: &Arc<Monitor>, egui: &egui::Context) {
+    fn start(&mut self, ctx: &mut ViewContext<'_>, egui: &egui::Context) {
         self.failure = None;
         let Some(root) = launch::root() else {
             self.failure = Some("There is no folder for results: set XDG_DATA_HOME or HOME".to_owned());
             return;
         };
-        let request = match self.forms.form.request(root) {
+        let request = match self.forms.form.request(root, ctx.nsys) {
             Ok(request) => request,
             Err(why) => {
                 self.failure = Some(why);
@@ -150,13 +149,15 @@ impl Capture {
             }
         };
         self.forms.remember();
+        // The same converts what it records.
+        ctx.commands.extend(self.forms.form.own_nsys().map(Command::UseNsys));
         self.run = None;
         self.has_ended = false;
         self.opened.clear();
         self.output.reset();
         let (waker, started) = (egui.clone(), egui.clone());
         let wake = move || waker.request_repaint();
-        let (live, has_counters) = (Arc::clone(live), self.forms.form.has_counters());
+        let (live, has_counters) = (Arc::clone(ctx.live), self.forms.form.has_counters());
         let beside = move |folder: &Path| has_counters.then(|| Counters::start(&live, folder));
         let work = move |_: &Progress| Run::start(&request, beside, wake);
         let job = Job::spawn("launch", move || started.request_repaint(), work);
@@ -199,9 +200,10 @@ fn switch_ui(run: &Run, switch: Switch, ui: &mut Ui) {
 fn record_ui(endpoint: &kineto::Endpoint, ui: &mut Ui) {
     let n = endpoint.n_ready();
     let button = ui.add_enabled(n > 0, egui::Button::new("Record now"));
-    let button = button.on_disabled_hover_text(
-        "No process can record now: none has imported torch yet, or those that did are recording",
-    );
+    let button = button.on_disabled_hover_text(match endpoint.is_busy() {
+        true => "The trace before is still being recorded",
+        false => "No process can record now: none of them has imported torch yet, or all have ended",
+    });
     if button.on_hover_text("Record a trace of what the program does from now on; it opens when it is whole").clicked()
     {
         endpoint.trigger();

@@ -8,23 +8,24 @@ fn a_form_says_what_runs() {
         ranks: "0,2-3".to_owned(),
         ..Default::default()
     };
-    let request = form.request("/data".into()).unwrap();
+    let request = form.request("/data".into(), None).unwrap();
     assert_eq!(request.env.iter().map(|(name, _)| name.to_str().unwrap()).collect::<Vec<_>>(), ["NCCL_DEBUG", "A"]);
     assert_eq!(request.argv, ["torchrun", "--nproc_per_node=8", "my train.py"]);
-    assert_eq!(hint(&request).unwrap(), "torchrun starts 8 workers; rank 0, 2, 3 will be recorded");
+    assert_eq!(hint(&request).unwrap(), "torchrun starts 8 workers; ranks 0, 2, 3 are recorded");
     let line = request.command_line(Path::new("/data/NEW"));
     assert!(line.contains("NCCL_DEBUG=INFO A=1 PYTHONPATH=/data/NEW/python"), "{line}");
-    let wrong = |form: Form| form.request("/data".into()).unwrap_err();
+    let wrong = |form: Form| form.request("/data".into(), None).unwrap_err();
     assert!(wrong(Form { line: "'a".to_owned(), ..form.clone() }).contains("not closed"));
     assert!(wrong(Form { env: "b".to_owned(), ..form.clone() }).contains("NAME=value: b"));
     assert!(wrong(Form { ranks: "x".to_owned(), ..form }).contains("0,4-7"));
-    let piped = Form { line: "a | b".to_owned(), ..Default::default() }.request("/data".into()).unwrap();
+    let piped = Form { line: "a | b".to_owned(), ..Default::default() }.request("/data".into(), None).unwrap();
     assert!(hint(&piped).unwrap().contains("No shell"));
 }
 
 #[test]
 fn a_form_says_how_it_is_recorded() {
-    let of = |form: &Form| form.request("/data".into()).map(|request| request.command_line(Path::new("/data/NEW")));
+    let of =
+        |form: &Form| form.request("/data".into(), None).map(|request| request.command_line(Path::new("/data/NEW")));
     // A program that may be run stands for nsys.
     let nsys = std::env::current_exe().unwrap();
     let mut form = Form { line: "python3 'my train.py'".to_owned(), backend: Backend::Nsys, ..Default::default() };
@@ -35,7 +36,7 @@ fn a_form_says_how_it_is_recorded() {
     for part in [
         "TMPDIR=/data/NEW/nsys/tmp",
         " profile --session-new=lacuna-",
-        "--output=/data/NEW/nsys/report ",
+        "--output=/data/NEW/nsys/report-1 ",
         "--trace=cuda,nvtx,osrt",
         "--start-later=true",
         "--cudabacktrace=all",
@@ -48,7 +49,7 @@ fn a_form_says_how_it_is_recorded() {
     assert!(of(&form).unwrap_err().contains("No nsys was found"));
     let manifest = launch::Manifest { recorder: "cupti".to_owned(), ..Default::default() };
     form.take(&manifest);
-    assert_eq!(form.request("/data".into()).unwrap().recorder, Recorder::Cupti);
+    assert_eq!(form.request("/data".into(), None).unwrap().recorder, Recorder::Cupti);
 }
 
 #[test]

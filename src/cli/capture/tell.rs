@@ -1,0 +1,84 @@
+//! What a capture says on stderr: what was recorded as it appears, what is missing, and how to open it.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::write_stderr;
+use crate::capture::launch::{Run, Status, Switch, words};
+use crate::figures::format;
+
+/// How often a run is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// Results that are opened by their names; more are opened by their folder.
+const MAX_NAMED: usize = 2;
+
+/// What was said already: notes, and results by path.
+#[derive(Default)]
+struct Said {
+    notes: HashSet<String>,
+    results: HashSet<PathBuf>,
+}
+
+impl Said {
+    /// Says what is new.
+    fn look(&mut self, status: &Status) {
+        for note in &status.notes {
+            if self.notes.insert(note.clone()) {
+                write_stderr(note);
+            }
+        }
+        for result in &status.results {
+            if self.results.insert(result.path.clone()) {
+                let size = format::bytes(result.bytes as f64);
+                write_stderr(&format!("Recorded {} ({size})", result.path.display()));
+            }
+        }
+    }
+}
+
+/// Waits for the end of the program, says meanwhile what is new, and lets `switched` switch the recorder.
+pub fn until_end(run: &Run, switched: Option<&AtomicBool>) -> Status {
+    let mut said = Said::default();
+    let mut shown = Some(Switch::Off);
+    loop {
+        let last = run.wait_at_most(LOOK);
+        let status = last.clone().unwrap_or_else(|| run.status());
+        if let Some(exit) = status.exit.filter(|_| last.is_some()) {
+            let elapsed = i64::try_from(status.elapsed.as_nanos()).unwrap_or(i64::MAX);
+            write_stderr(&format!("The program ended after {} with {}", format::duration(elapsed), exit.shown()));
+        }
+        said.look(&status);
+        if let Some(status) = last {
+            return status;
+        }
+        let Some(switched) = switched else { continue };
+        if switched.swap(false, Ordering::Relaxed) {
+            run.record(status.switch == Some(Switch::Off));
+        }
+        if status.switch != shown {
+            shown = status.switch;
+            write_stderr(match shown {
+                Some(Switch::On) => "The recording has started",
+                Some(Switch::Off) => "The recording has stopped",
+                _ => continue,
+            });
+        }
+    }
+}
+
+/// Says how to open what was recorded. `nsys`: the one that was chosen, which converts its reports.
+pub fn end(run: &Run, status: &Status, nsys: Option<&Path>) {
+    if !status.results.is_empty() {
+        let nsys = nsys.iter().flat_map(|nsys| [OsStr::new("--nsys"), nsys.as_os_str()]);
+        let results = status.results.iter().map(|result| result.path.as_os_str());
+        let line = match status.results.len() <= MAX_NAMED {
+            true => words::joined(nsys.chain(results)),
+            false => words::joined(nsys.chain([run.folder.as_os_str()])),
+        };
+        write_stderr(&format!("Open with: lacuna {line}"));
+    }
+    write_stderr(&format!("The folder of the run is {}", run.folder.display()));
+}
