@@ -14,7 +14,7 @@ use crate::figures::format;
 use crate::figures::memory::{headline, why};
 use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
-use crate::model::memory::{AllocationId, OutOfMemory};
+use crate::model::memory::{AllocationId, MemoryAction, OutOfMemory};
 use crate::session::{OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
 use crate::view::tables::Grid;
@@ -115,6 +115,14 @@ pub fn in_short_ui(
         ui.add(egui::Label::new(text).truncate()).on_hover_text(&line.text);
     }
     answer.is_working()
+}
+
+/// Whether memory changed while it was recorded. Otherwise the file holds the state of one moment.
+pub fn has_changes(history: &MemoryHistory) -> bool {
+    let is_change = |action: &MemoryAction| {
+        !matches!(action, MemoryAction::Snapshot | MemoryAction::Annotate | MemoryAction::OutOfMemory)
+    };
+    history.events.action.iter().any(is_change)
 }
 
 /// Width and height of a picture with too little room for rows of controls, in points.
