@@ -1,5 +1,7 @@
 //! The arrangement of the views: a tree of splits and tab groups, and all its changes except by dragging.
 
+use std::collections::HashMap;
+
 use eframe::egui::{Id, Ui, WidgetText};
 use egui_tiles::{Behavior, Container, Linear, LinearDir, Tabs, Tile, TileId, Tiles, Tree, UiResponse};
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,9 @@ pub struct Layout {
     recent: Vec<&'static str>,
     /// Whether the side is hidden until something is selected, since it has nothing to show before.
     waits: bool,
+    /// For each group beside the middle the points it got last, and those it has where there is room: a window that
+    /// was small for a while gives them back.
+    pub(super) wanted: HashMap<TileId, [f32; 2]>,
 }
 
 /// The stored part of a layout.
@@ -76,7 +81,7 @@ impl Layout {
     fn new(root: Option<TileId>, tiles: Tiles<Pane>) -> Self {
         let mut tree = Tree::empty(Id::unique("views"));
         (tree.root, tree.tiles) = (root, tiles);
-        Self { tree, traces: None, recent: Vec::new(), waits: false }
+        Self { tree, traces: None, recent: Vec::new(), waits: false, wanted: HashMap::new() }
     }
 
     /// What [`Self::restore`] takes.

@@ -11,6 +11,24 @@ use crate::settings::ThemeChoice;
 use crate::view::{Content, DockArea, VIEWS, ViewSpec, command_spec};
 
 const MIN_WIDTH: f32 = 230.0;
+/// The first commands of the groups in menus, but those that begin a menu.
+const GROUPS: [Command; 15] = [
+    Command::CloseTrace,
+    Command::Quit,
+    Command::CollapseAll,
+    Command::ToggleWheelZooms,
+    Command::ZoomIn,
+    Command::UndoZoom,
+    Command::NextGap,
+    Command::NextStep,
+    Command::FollowFlow,
+    Command::RangeFromSelection,
+    Command::CopyName,
+    Command::Deselect,
+    Command::SetBase,
+    Command::ToggleEventsAxis,
+    Command::FindTrack,
+];
 
 impl App {
     pub(super) fn menu_ui(&mut self, ui: &mut egui::Ui) {
@@ -29,12 +47,22 @@ impl App {
         }
         ui.set_min_width(MIN_WIDTH);
         for spec in COMMANDS.iter().filter(|spec| spec.menu == menu) {
+            if GROUPS.contains(&spec.command) {
+                ui.separator();
+            }
             self.entry_ui(ui, spec);
             if spec.command == Command::OpenFolder {
                 self.recent_ui(ui);
             }
             if spec.command == Command::ToggleTheme {
                 self.theme_ui(ui);
+            }
+        }
+        if menu == Menu::Help {
+            ui.separator();
+            let version = concat!("Lacuna ", env!("CARGO_PKG_VERSION"));
+            if ui.button((check(false), version)).on_hover_text("Copy the version").clicked() {
+                ui.ctx().copy_text(version.to_owned());
             }
         }
     }
@@ -110,7 +138,7 @@ impl App {
     /// For a command that is a switch, whether it is on.
     fn is_on(&self, command: &Command) -> Option<bool> {
         match command {
-            Command::Show(id) => Some(self.layout.is_open(id)),
+            Command::Show(id) => Some(!self.session.traces().is_empty() && self.layout.is_open(id)),
             Command::ToggleSidePanel => Some(self.layout.is_area_shown(DockArea::Side)),
             Command::ToggleBottomPanel => Some(self.layout.is_area_shown(DockArea::Bottom)),
             Command::ToggleWheelZooms => Some(self.settings.wheel_zooms),

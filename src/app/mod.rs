@@ -84,6 +84,8 @@ pub struct App {
     pending_since: Option<Instant>,
     views: Views,
     layout: Layout,
+    /// The tabs that suit what was read first, while other files that were opened with it are still read.
+    suited: Option<Vec<&'static str>>,
     /// The view of this machine that is shown while no trace is open, in place of the welcome.
     alone: Option<&'static str>,
     palette: Palette,
@@ -121,6 +123,7 @@ impl App {
             pending_since: None,
             views: Views::new(&settings.views),
             layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),
+            suited: None,
             alone: None,
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
@@ -183,9 +186,8 @@ impl App {
     /// Paints one frame.
     pub fn paint(&mut self, ui: &mut egui::Ui) {
         self.menu_ui(ui);
-        self.loads_ui(ui);
-        self.notes_ui(ui);
         self.status_ui(ui);
+        self.toasts_ui(ui);
         if self.session.traces().is_empty() {
             // A run goes on while its view is not on screen.
             let is_dark = ui.visuals().dark_mode;
@@ -205,8 +207,16 @@ impl App {
         self.fonts.poll(ui.ctx());
     }
 
+    /// The tabs in front, in no order of use.
+    fn tabs(&self) -> Vec<&'static str> {
+        let mut tabs = self.layout.on_screen();
+        tabs.sort_unstable();
+        tabs
+    }
+
     fn take_loaded(&mut self, ctx: &Context) {
-        for loaded in self.loads.poll(ctx) {
+        let mut done = self.loads.poll(ctx).into_iter();
+        while let Some(loaded) = done.next() {
             match loaded.outcome {
                 Ok(Found::Traces(traces)) => {
                     let is_first = self.session.traces().is_empty();
@@ -214,13 +224,19 @@ impl App {
                     let oom = traces.iter().enumerate().find_map(|(i, trace)| Some((i, ran_out(trace)?)));
                     self.session.add(traces);
                     self.alone = None;
-                    if is_first {
+                    // Of files that were opened together the order in which they are read does not matter.
+                    let is_suited = self.suited.take().is_some_and(|tabs| tabs == self.tabs());
+                    if is_first || is_suited {
                         self.layout.suit(self.session.traces());
+                    }
+                    if is_first {
                         self.layout.hide_details();
                         if let Some((trace, memory)) = oom {
                             self.session.memory.show(trace, memory);
                         }
                     }
+                    let has_more = !done.as_slice().is_empty() || !self.loads.is_idle();
+                    self.suited = (has_more && (is_first || is_suited)).then(|| self.tabs());
                     self.settings.remember(&loaded.path);
                 }
                 Ok(Found::Folder(folder)) => {
@@ -255,7 +271,9 @@ impl App {
         }
         self.save.ui(ctx);
         let is_dark = ctx.global_style().visuals.dark_mode;
-        let is_open = |command: &Command| matches!(command, Command::Show(id) if self.layout.is_open(id));
+        // Without a trace no tab is on screen.
+        let has_tabs = !self.session.traces().is_empty();
+        let is_open = |command: &Command| matches!(command, Command::Show(id) if has_tabs && self.layout.is_open(id));
         self.palette.ui(
             &mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands),
             is_open,

@@ -35,7 +35,8 @@ impl App {
         let is_selected = self.session.selection != Selection::None;
         if since_click < DOUBLE_CLICK_S {
             ui.ctx().request_repaint_after_secs(DOUBLE_CLICK_S);
-        } else if is_selected {
+        } else if is_selected && !ui.ctx().any_popup_open() {
+            // Nor below an open menu.
             self.layout.show_details();
         }
         // Before anything is painted, so that no hit is of a trace that is gone.

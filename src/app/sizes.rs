@@ -35,13 +35,20 @@ impl Layout {
             if room < MIN_SIZE * children.len() as f32 {
                 continue;
             }
-            let part = |&child: &TileId| (linear.shares[child], self.has_center(child));
+            let part = |&child: &TileId| match self.has_center(child) {
+                true => (linear.shares[child], true),
+                false => (self.wanted_points(linear, child), false),
+            };
             let parts: Vec<_> = children.iter().map(part).collect();
             let within = children.iter().map(|&child| self.fixed(child, axis)).sum();
             let sizes = fitted(&parts, room, center[axis], within);
             if let Some(Tile::Container(Container::Linear(linear))) = self.tree.tiles.get_mut(tile) {
-                for (&child, points) in children.iter().zip(sizes) {
+                for ((&child, points), (wanted, is_center)) in children.iter().zip(sizes).zip(parts) {
                     linear.shares.set_share(child, points);
+                    if !is_center {
+                        let wanted = if wanted < MIN_POINTS { points } else { wanted };
+                        self.wanted.insert(child, [points, wanted]);
+                    }
                     let mut inner = size;
                     inner[axis] = points;
                     waiting.push((child, inner));
@@ -59,9 +66,17 @@ impl Layout {
         let is_along = axis == usize::from(linear.dir == LinearDir::Vertical);
         let parts = self.shown(linear).into_iter().map(|child| match self.has_center(child) {
             true => self.fixed(child, axis),
-            false => f32::from(is_along) * linear.shares[child],
+            false => f32::from(is_along) * self.wanted_points(linear, child),
         });
         if is_along { parts.sum() } else { parts.fold(0.0, f32::max) }
+    }
+
+    /// The points of a group beside the middle where there is room: what it had before the window became small, unless
+    /// it was resized since.
+    fn wanted_points(&self, linear: &Linear, child: TileId) -> f32 {
+        let share = linear.shares[child];
+        let known = self.wanted.get(&child).filter(|[points, _]| (points - share).abs() < 0.5);
+        known.map_or(share, |&[_, wanted]| wanted)
     }
 
     fn shown(&self, linear: &Linear) -> Vec<TileId> {

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use eframe::egui::{self, Panel, ProgressBar, RichText};
+use eframe::egui::{self, Align, Layout, Panel, ProgressBar, RichText};
 
 use super::loads::Load;
 use super::{App, NoteKind};
 use crate::command::Command;
 use crate::figures::{escape, format};
-use crate::model::{Format, ImportReport, Severity, TimeRange, TrackKind};
+use crate::model::{Format, Severity, TimeRange, TrackKind};
 use crate::reader::Options;
 use crate::session::{OpenTrace, counts_events};
 use crate::view::{memory, problems};
@@ -26,57 +26,71 @@ const SHOW_TOLD: Duration = Duration::from_secs(8);
 const FAR: i64 = 10;
 /// Points that the keys at the right of the line at the bottom take.
 const ROOM_FOR_HELP: f32 = 260.0;
+/// Points that files being read and messages are wide at most.
+const MAX_TOAST: f32 = 760.0;
+/// A window that is less high has one line at the bottom, in points.
+const LOW: f32 = 400.0;
 /// How often progress is drawn anew.
 const REFRESH: Duration = Duration::from_millis(100);
 
 impl App {
-    /// One line for each file that is being read, with its progress and a way out.
-    pub(super) fn loads_ui(&mut self, ui: &mut egui::Ui) {
-        let (mut canceled, mut is_rest_canceled) = (None, false);
+    /// Files that are being read and messages, above the left end of the line at the bottom: over the views, for what
+    /// comes and goes by itself must not move them.
+    pub(super) fn toasts_ui(&mut self, ui: &egui::Ui) {
         if !self.loads.is_idle() {
             ui.ctx().request_repaint_after(REFRESH);
         }
-        let is_slow = |load: &&Load| load.elapsed() >= SHOW_AFTER;
-        if self.loads.running().iter().any(|load| is_slow(&load)) {
-            Panel::top("loads").show(ui, |ui| {
-                for load in self.loads.running().iter().filter(is_slow) {
-                    ui.horizontal(|ui| {
-                        let name = load.path.file_name().unwrap_or_default().to_string_lossy();
-                        if ui.button("Cancel").on_hover_text(format!("Stop reading {name}")).clicked() {
-                            canceled = Some(load.path.clone());
-                        }
-                        ui.label(name.as_ref()).on_hover_text(load.path.display().to_string());
-                        let (done, total) = load.progress();
-                        let share = if total == 0 { 0.0 } else { done as f32 / total as f32 };
-                        let phase = load.phase();
-                        let text = progress_text(&phase, (done, total), load.elapsed());
-                        // All that is read is not yet all that is done.
-                        let bar = match total > done {
-                            true => ui.add(ProgressBar::new(share).text(&text).desired_width(ui.available_width())),
-                            false => ui.horizontal(|ui| (ui.spinner(), ui.label(&text))).response,
-                        };
-                        bar.widget_info(|| {
-                            let label = format!("{name}: {text}");
-                            egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, label)
-                        });
-                    });
+        if self.notes.is_empty() && !self.loads.running().iter().any(is_slow) {
+            return;
+        }
+        let room = ui.available_rect_before_wrap().shrink(8.0);
+        let area = egui::Area::new(egui::Id::unique("toasts")).order(egui::Order::Middle).movable(false);
+        area.pivot(egui::Align2::LEFT_BOTTOM).fixed_pos(room.left_bottom()).show(ui.ctx(), |ui| {
+            egui::Frame::popup(ui.style()).show(ui, |ui| {
+                ui.set_width((room.width() - 16.0).min(MAX_TOAST));
+                egui::ScrollArea::vertical().max_height(room.height() * 0.5).show(ui, |ui| {
+                    self.notes_ui(ui);
+                    self.loads_ui(ui);
+                });
+            });
+        });
+    }
+
+    /// One line for each file that is being read, with its progress and a way out.
+    fn loads_ui(&mut self, ui: &mut egui::Ui) {
+        let (mut canceled, mut is_rest_canceled) = (None, false);
+        for load in self.loads.running().iter().filter(|load| is_slow(load)) {
+            ui.horizontal(|ui| {
+                let name = load.path.file_name().unwrap_or_default().to_string_lossy();
+                if ui.button("Cancel").on_hover_text(format!("Stop reading {name}")).clicked() {
+                    canceled = Some(load.path.clone());
                 }
-                for path in self.loads.waiting().take(MAX_WAITING_SHOWN) {
-                    ui.horizontal(|ui| {
-                        if ui.button("Cancel").clicked() {
-                            canceled = Some(path.to_owned());
-                        }
-                        ui.weak(format!("{} waits", path.file_name().unwrap_or_default().to_string_lossy()));
-                    });
+                let label = egui::Label::new(name.as_ref()).truncate().show_tooltip_when_elided(false);
+                let width = ui.available_width() * 0.4;
+                ui.scope(|ui| {
+                    ui.set_max_width(width);
+                    ui.add(label).on_hover_text(load.path.display().to_string());
+                });
+                let bar = progress_ui(load, ui);
+                bar.widget_info(|| {
+                    let label = format!("{name}: {}", load_text(load));
+                    egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, label)
+                });
+            });
+        }
+        for path in self.loads.waiting().take(MAX_WAITING_SHOWN) {
+            ui.horizontal(|ui| {
+                if ui.button("Cancel").clicked() {
+                    canceled = Some(path.to_owned());
                 }
-                let n_more = self.loads.waiting().len().saturating_sub(MAX_WAITING_SHOWN);
-                if n_more > 0 {
-                    ui.horizontal(|ui| {
-                        is_rest_canceled =
-                            ui.button("Cancel all").on_hover_text("Read none of the waiting files").clicked();
-                        ui.weak(format!("{n_more} more wait"));
-                    });
-                }
+                ui.weak(format!("{} waits", path.file_name().unwrap_or_default().to_string_lossy()));
+            });
+        }
+        let n_more = self.loads.waiting().len().saturating_sub(MAX_WAITING_SHOWN);
+        if n_more > 0 {
+            ui.horizontal(|ui| {
+                is_rest_canceled = ui.button("Cancel all").on_hover_text("Read none of the waiting files").clicked();
+                ui.weak(format!("{n_more} more wait"));
             });
         }
         if let Some(path) = canceled {
@@ -88,40 +102,33 @@ impl App {
     }
 
     /// One line for each message.
-    pub(super) fn notes_ui(&mut self, ui: &mut egui::Ui) {
-        if self.notes.is_empty() {
-            return;
-        }
+    fn notes_ui(&mut self, ui: &mut egui::Ui) {
         let tokens = theme::tokens(ui.visuals().dark_mode);
         let (mut closed, mut agreed) = (None, None);
-        Panel::top("notes").show(ui, |ui| {
-            egui::ScrollArea::vertical().max_height(160.0).show(ui, |ui| {
-                for (i, note) in self.notes.iter().enumerate() {
-                    ui.horizontal_top(|ui| {
-                        if ui.button("Dismiss").clicked() {
-                            closed = Some(i);
-                        }
-                        let path = note.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-                        if note.kind == NoteKind::Consent
-                            && ui.button("Open anyway").on_hover_text("Read it however much memory it takes").clicked()
-                        {
-                            (closed, agreed) = (Some(i), note.path.clone());
-                        }
-                        if note.kind != NoteKind::Info {
-                            let text = format!("{}\n{path}", note.text);
-                            if ui.button("Copy").on_hover_text("Copy this message").clicked() {
-                                ui.ctx().copy_text(escape::lines(text.lines()));
-                            }
-                            ui.colored_label(tokens.severity[2], "Not opened:");
-                        }
-                        ui.vertical(|ui| {
-                            ui.add(egui::Label::new(&note.text).wrap());
-                            ui.add(egui::Label::new(RichText::new(path).weak()).wrap());
-                        });
-                    });
+        for (i, note) in self.notes.iter().enumerate() {
+            ui.horizontal_top(|ui| {
+                if ui.button("Dismiss").clicked() {
+                    closed = Some(i);
                 }
+                let path = note.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+                if note.kind == NoteKind::Consent
+                    && ui.button("Open anyway").on_hover_text("Read it however much memory it takes").clicked()
+                {
+                    (closed, agreed) = (Some(i), note.path.clone());
+                }
+                if note.kind != NoteKind::Info {
+                    let text = format!("{}\n{path}", note.text);
+                    if ui.button("Copy").on_hover_text("Copy this message").clicked() {
+                        ui.ctx().copy_text(escape::lines(text.lines()));
+                    }
+                    ui.colored_label(tokens.severity[2], "Not opened:");
+                }
+                ui.vertical(|ui| {
+                    ui.add(egui::Label::new(&note.text).wrap());
+                    ui.add(egui::Label::new(RichText::new(path).weak()).wrap());
+                });
             });
-        });
+        }
         if let Some(i) = closed {
             self.notes.remove(i);
         }
@@ -167,8 +174,12 @@ impl App {
 
     /// The line at the bottom of the window.
     pub(super) fn status_ui(&mut self, ui: &mut egui::Ui) {
+        // In a low window it must not take the rows of the views: what does not fit is cut.
+        let is_low = ui.available_height() < LOW;
         Panel::bottom("status").show(ui, |ui| {
-            ui.horizontal_wrapped(|ui| {
+            let line = if is_low { Layout::left_to_right(Align::Center) } else { wrapping() };
+            let size = egui::vec2(ui.available_width(), ui.spacing().interact_size.y);
+            ui.allocate_ui_with_layout(size, line, |ui| {
                 if let Some(text) = self.told_text(ui.ctx()) {
                     let color = theme::tokens(ui.visuals().dark_mode).severity[1];
                     let label = egui::Label::new(RichText::new(text).color(color)).truncate();
@@ -176,7 +187,7 @@ impl App {
                 } else if self.session.traces().is_empty() {
                     ui.weak("Nothing is open");
                 } else {
-                    self.files_ui(ui);
+                    self.files_ui(is_low, ui);
                     self.badge_ui(ui);
                     self.out_of_memory_ui(ui);
                     self.length_ui(ui, self.session.navigation.visible(), "visible");
@@ -193,7 +204,7 @@ impl App {
                 if ui.available_size_before_wrap().x < ROOM_FOR_HELP {
                     return;
                 }
-                ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+                ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                     if self.is_analyzing(ui.ctx()) {
                         ui.label("Analyzing…").on_hover_text("Some of what is on screen is still being computed");
                     }
@@ -273,48 +284,73 @@ impl App {
         }
     }
 
-    fn files_ui(&self, ui: &mut egui::Ui) {
+    /// * `is_low`: the counts of events are on hover only.
+    fn files_ui(&self, is_low: bool, ui: &mut egui::Ui) {
         let traces = self.session.traces();
         let names: Vec<String> = traces.iter().take(20).map(|open| open.trace.info.title()).collect();
         let text = match (names.first(), traces.len()) {
             (Some(name), 1) => name.clone(),
             (_, n) => format!("{n} traces"),
         };
+        let (read, shown) = traces
+            .iter()
+            .fold((0, 0), |(read, shown), open| (read + open.trace.import.read, shown + open.trace.import.shown));
+        let counts = format!("{} events read, {} shown", format::count(read), format::count(shown));
         let width = ui.available_width() * 0.4;
         ui.scope(|ui| {
             ui.set_max_width(width);
             let label = egui::Label::new(RichText::new(text).strong()).truncate().show_tooltip_when_elided(false);
-            ui.add(label).on_hover_text(names.join("\n"));
+            ui.add(label).on_hover_text(format!("{}\n{counts}", names.join("\n")));
         });
-        let (read, shown) = traces
-            .iter()
-            .fold((0, 0), |(read, shown), open| (read + open.trace.import.read, shown + open.trace.import.shown));
-        whole_label(format!("{} events read, {} shown", format::count(read), format::count(shown)), ui);
+        if !is_low {
+            whole_label(counts, ui);
+        }
     }
 
-    /// The worst that happened while reading, with the number of problems.
-    fn worst_problem(&self) -> Option<(Severity, usize)> {
-        let reports = || self.session.traces().iter().map(|open| &open.trace.import);
-        let worst = reports().filter_map(ImportReport::worst).max()?;
-        Some((worst, reports().map(|report| report.problems.len()).sum()))
-    }
-
+    /// What happened while reading, the worst first: `1 error, 2 notes`.
     fn badge_ui(&mut self, ui: &mut egui::Ui) {
-        let Some((worst, n)) = self.worst_problem() else {
+        let problems: Vec<Severity> = self
+            .session
+            .traces()
+            .iter()
+            .flat_map(|open| open.trace.import.problems.iter().map(|problem| problem.severity))
+            .collect();
+        let Some(worst) = problems.iter().max() else {
             ui.weak("No problems");
             return;
         };
-        let (word, color) = match worst {
-            Severity::Note => ("notes", 0),
-            Severity::Warn => ("warnings", 1),
-            Severity::High => ("errors", 2),
-        };
-        let color = theme::tokens(ui.visuals().dark_mode).severity[color];
-        let text = RichText::new(format!("{n} {}, {word}", if n == 1 { "problem" } else { "problems" })).color(color);
+        let kinds = [(Severity::High, "error"), (Severity::Warn, "warning"), (Severity::Note, "note")];
+        let counts = kinds.into_iter().filter_map(|(severity, word)| {
+            let n = problems.iter().filter(|&&known| known == severity).count();
+            let plural = if n == 1 { "" } else { "s" };
+            (n > 0).then(|| format!("{n} {word}{plural}"))
+        });
+        let color = theme::tokens(ui.visuals().dark_mode).severity[*worst as usize];
+        let text = RichText::new(counts.collect::<Vec<_>>().join(", ")).color(color);
         if ui.button(text).on_hover_text("Show what could not be read, and why").clicked() {
             self.commands.push(Command::Show(problems::SPEC.id));
         }
     }
+}
+
+/// Whether it has been read for so long that its progress is shown.
+fn is_slow(load: &Load) -> bool {
+    load.elapsed() >= SHOW_AFTER
+}
+
+/// How far a load is; a bar only where that is known: all that is read is not yet all that is done, and nsys says
+/// nothing for a while.
+fn progress_ui(load: &Load, ui: &mut egui::Ui) -> egui::Response {
+    let (done, total) = load.progress();
+    let text = load_text(load);
+    if done == 0 || done >= total {
+        return ui.horizontal(|ui| (ui.spinner(), ui.label(text))).response;
+    }
+    ui.add(ProgressBar::new(done as f32 / total as f32).text(text).desired_width(ui.available_width()))
+}
+
+fn load_text(load: &Load) -> String {
+    progress_text(&load.phase(), load.progress(), load.elapsed())
 }
 
 /// What is being done and how far it is: `Reading: 12.00 MiB of 80.00 MiB, 30.00 MiB/s`. Where that is unknown, for how
@@ -331,9 +367,14 @@ fn progress_text(phase: &str, (done, total): (u64, u64), elapsed: Duration) -> S
                 false => read,
             }
         }
-        phase if done >= total => format!("{phase}, {since}"),
+        phase if done == 0 || done >= total => format!("{phase}, {since}"),
         phase => format!("{phase}: {:.0} %", (100.0 * done as f64 / total as f64).min(99.0)),
     }
+}
+
+/// From left to right, on as many lines as it takes.
+fn wrapping() -> Layout {
+    Layout::left_to_right(Align::Center).with_main_wrap(true)
 }
 
 /// A label that goes to the next line as a whole: a number stays beside its unit.
@@ -356,6 +397,7 @@ mod tests {
         assert_eq!(text("", 8, 8, 2_900), "Building tracks of 8.00 MiB, 2 s");
         assert_eq!(text("", 0, 0, 9_000), "Reading, 9 s");
         assert_eq!(text("Converting with nsys 2023.4", 0, 0, 3_000), "Converting with nsys 2023.4, 3 s");
+        assert_eq!(progress_text("Converting", (0, 100), Duration::from_secs(4)), "Converting, 4 s");
         assert_eq!(progress_text("Converting", (37, 100), Duration::ZERO), "Converting: 37 %");
         assert_eq!(progress_text("Converting", (100, 100), Duration::from_secs(4)), "Converting, 4 s");
     }

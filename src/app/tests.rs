@@ -285,7 +285,7 @@ fn a_track_is_found_by_name() {
 #[test]
 fn problems_are_a_click_away() {
     let mut harness = harness(vec![trace()]);
-    harness.get_by_label("1 problem, warnings").click();
+    harness.get_by_label("1 warning").click();
     settle(&mut harness);
     assert!(app(&harness).layout.is_on_screen("problems"));
     harness.get_by_label("Not a number");

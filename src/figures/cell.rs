@@ -9,7 +9,7 @@ use super::table::{Object, Table};
 use super::text::{display_name, short_frame};
 use super::{format, text};
 use crate::analysis::stacks::NO_STACK;
-use crate::model::time::DurNs;
+use crate::model::time::{DurNs, TimeNs};
 
 /// The most frames that are shown in a cell; no column is wide enough for more.
 pub const MAX_FRAMES: usize = 8;
@@ -44,6 +44,8 @@ pub enum Cell {
     /// A figure without a unit, or whose unit is in the column's title.
     Plain(f64),
     Ns(DurNs),
+    /// A moment, which the window shows to the nanosecond.
+    Moment(TimeNs),
     Bytes(u64),
     /// Bytes gained; negative if lost.
     Gain(i64),
@@ -160,6 +162,7 @@ impl Cell {
             Self::Estimate(n) => format::count(*n as u64),
             Self::Plain(figure) => format!("{figure:.3}"),
             Self::Ns(ns) => format::duration(*ns),
+            Self::Moment(ns) => format::moment(*ns, 1),
             Self::Bytes(bytes) => format::bytes(*bytes as f64),
             Self::Gain(bytes) => format::bytes(*bytes as f64),
             Self::Share(share) => format!("{:.1} %", share * 100.0),
@@ -171,7 +174,7 @@ impl Cell {
     /// The same in full, where the window shows less.
     pub fn in_full(&self) -> Option<String> {
         match self {
-            Self::Ns(ns) if ns.unsigned_abs() >= 1000 => Some(format::duration_exact(*ns)),
+            Self::Ns(ns) | Self::Moment(ns) if ns.unsigned_abs() >= 1000 => Some(format::duration_exact(*ns)),
             Self::Bytes(bytes) if *bytes >= 1024 => Some(format!("{} B", format::count(*bytes))),
             Self::Gain(bytes) if bytes.unsigned_abs() >= 1024 => Some(format!("{} B", format::signed(*bytes))),
             Self::Share(share) => Some(format!("{:.4} %", share * 100.0)),
@@ -193,7 +196,7 @@ impl Cell {
             Self::Device(device) if *device < 0 => text::HOST.to_owned(),
             Self::Device(device) => device.to_string(),
             Self::Count(n) | Self::Bytes(n) => n.to_string(),
-            Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::Gain(n) => n.to_string(),
+            Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::Moment(n) | Self::Gain(n) => n.to_string(),
             Self::Share(figure) | Self::GbPerS(figure) | Self::Plain(figure) => figure.to_string(),
             Self::Estimate(figure) => (*figure as u64).to_string(),
             Self::Sides([x, y, z]) => format!("{x}x{y}x{z}"),
@@ -217,6 +220,7 @@ impl Cell {
             (Self::Change(a), Self::Change(b))
             | (Self::Id(a), Self::Id(b))
             | (Self::Ns(a), Self::Ns(b))
+            | (Self::Moment(a), Self::Moment(b))
             | (Self::Gain(a), Self::Gain(b)) => a.cmp(b),
             (Self::Share(a), Self::Share(b))
             | (Self::GbPerS(a), Self::GbPerS(b))
@@ -241,7 +245,9 @@ impl Serialize for Cell {
             Self::Stack(stack) => stack.frames.serialize(serializer),
             Self::Device(device) => serializer.serialize_i32(*device),
             Self::Count(n) | Self::Bytes(n) => serializer.serialize_u64(*n),
-            Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::Gain(n) => serializer.serialize_i64(*n),
+            Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::Moment(n) | Self::Gain(n) => {
+                serializer.serialize_i64(*n)
+            }
             Self::Estimate(figure) | Self::Plain(figure) | Self::Share(figure) | Self::GbPerS(figure) => {
                 serializer.serialize_f64(*figure)
             }

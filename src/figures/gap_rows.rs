@@ -134,7 +134,7 @@ impl GapRows {
         let name = |slice: SliceId| Cell::name(device.trace.slice_name(slice));
         match kind {
             Kind::Duration => Cell::Ns(main.gap.time.dur()),
-            Kind::Start => Cell::Ns(main.gap.time.start.saturating_add(device.offset_ns)),
+            Kind::Start => Cell::Moment(main.gap.time.start.saturating_add(device.offset_ns)),
             Kind::Device => Cell::text(&device.title),
             Kind::Cause => class_word(main.class.0),
             Kind::CauseShare => Cell::Share(main.class.1 as f64 / main.gap.time.dur().max(1) as f64),

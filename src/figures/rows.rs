@@ -1,7 +1,7 @@
 //! The rows of a table, their order, and the text that a spreadsheet gets of them.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 use super::cell::Cell;
 use super::escape::{csv_cell, tsv_cell};
@@ -55,13 +55,14 @@ impl Order {
         Self { rows, places, sorted_by: None }
     }
 
-    /// Finds the column that the rows are sorted by: amounts before other figures, the largest first before the
-    /// smallest. Cost: O(cells) at most.
+    /// Finds the column that the rows are sorted by: their start, then an amount, then any other. Names and starts
+    /// ascend, figures descend: the other way round it is by chance. Cost: O(cells) at most.
     pub fn find_sort(mut self, of: &impl Rows) -> Self {
-        let is_sorted = |column: usize, is_descending: bool| {
+        let is_sorted = |sort: &Sort| {
             let order = |pair: &[u32]| {
                 let (a, b) = (of.row(pair[0] as usize), of.row(pair[1] as usize));
-                a.get(column).zip(b.get(column)).map_or(Ordering::Greater, |(a, b)| a.compare(b, is_descending))
+                let cells = a.get(sort.column).zip(b.get(sort.column));
+                cells.map_or(Ordering::Greater, |(a, b)| a.compare(b, sort.is_descending))
             };
             let mut is_different = false;
             let is_sorted = self.rows.windows(2).all(|pair| {
@@ -72,13 +73,19 @@ impl Order {
             is_sorted && is_different
         };
         let first = self.rows.first().map_or(Cow::Borrowed(&[][..]), |&row| of.row(row as usize));
-        let is_amount = |column: &usize| matches!(first.get(*column), Some(Cell::Ns(_) | Cell::Bytes(_)));
-        let (amounts, others): (Vec<usize>, Vec<usize>) = (0..of.columns().len()).partition(is_amount);
-        let columns = [(&amounts, true), (&amounts, false), (&others, true), (&others, false)];
-        let mut sorts = columns
-            .into_iter()
-            .flat_map(|(columns, is_descending)| columns.iter().map(move |&column| Sort { column, is_descending }));
-        self.sorted_by = sorts.find(|sort| is_sorted(sort.column, sort.is_descending));
+        let mut sorts: Vec<(u8, Sort)> = Vec::with_capacity(of.columns().len());
+        for (column, shown) in of.columns().iter().enumerate() {
+            let cell = first.get(column);
+            let is_name = shown.is_text || matches!(cell, Some(Cell::Id(_) | Cell::Device(_)));
+            let (rank, is_descending) = match cell {
+                _ if shown.key == "start_ns" => (0, false),
+                Some(Cell::Ns(_) | Cell::Bytes(_)) => (1, true),
+                _ => (2, !is_name),
+            };
+            sorts.push((rank, Sort { column, is_descending }));
+        }
+        sorts.sort_by_key(|(rank, _)| *rank);
+        self.sorted_by = sorts.into_iter().map(|(_, sort)| sort).find(is_sorted);
         self
     }
 
@@ -168,6 +175,16 @@ impl Rows for Data {
     }
 }
 
+/// Sorts rows by a key; those without one come last either way, and those that sort the same keep their order.
+///
+/// Cost: O(n log n), and each key once.
+pub fn sort_by_key<K: Ord>(order: &mut [u32], is_descending: bool, key: impl Fn(u32) -> Option<K>) {
+    match is_descending {
+        true => order.sort_by_cached_key(|&row| key(row).map_or((true, None), |key| (false, Some(Reverse(key))))),
+        false => order.sort_by_cached_key(|&row| key(row).map_or((true, None), |key| (false, Some(key)))),
+    }
+}
+
 /// These rows below a head, separated by tabs, for pasting into a spreadsheet.
 pub fn tsv(table: &dyn Rows, rows: &[u32]) -> String {
     text(table, rows, "\t", "\n", tsv_cell)
@@ -230,7 +247,8 @@ mod tests {
         let data = data();
         let found = |rows: Vec<u32>| Order::new(rows, 3).find_sort(&data).sorted_by;
         assert_eq!(found(vec![1, 0, 2]), Some(Sort { column: 1, is_descending: true }));
-        assert_eq!(found(vec![2, 0, 1]), Some(Sort { column: 1, is_descending: false }));
+        assert_eq!(found(vec![2, 0, 1]), None, "figures that ascend do so by chance");
+        assert_eq!(found(vec![1, 2]), Some(Sort { column: 1, is_descending: true }));
         assert_eq!(found(vec![0, 1, 2]), None);
         assert_eq!(found(vec![0]), None);
     }

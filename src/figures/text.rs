@@ -185,6 +185,13 @@ pub fn short_frame(frame: &str) -> String {
     format!("{name} ({file}")
 }
 
+/// A Python function as Kineto names it without the folders: `module.py(12): forward` of
+/// `torch/nn/modules/module.py(12): forward`.
+pub fn short_python(name: &str) -> &str {
+    let folders = name.find(".py(").and_then(|end| name[..end].rfind(['/', '\\']));
+    folders.map_or(name, |at| &name[at + 1..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +208,13 @@ mod tests {
         let cut = display_name(&"é".repeat(1000)).into_owned();
         assert_eq!(cut.chars().count(), MAX_CHARS + 1);
         assert!(cut.ends_with('…'));
+    }
+
+    #[test]
+    fn python_functions_lose_their_folders_alone() {
+        assert_eq!(short_python("torch/nn/modules/module.py(12): forward"), "module.py(12): forward");
+        assert_eq!(short_python("train.py(3): a/b"), "train.py(3): a/b");
+        assert_eq!(short_python("aten::div/mul"), "aten::div/mul");
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl FoundSlices {
                 let track = open.trace.track(slices.track_of(slice));
                 Cell::text(&track_title(&self.traces, trace, &track.title()))
             }
-            2 => Cell::Ns(slices.ts[slice.idx()].saturating_add(open.offset)),
+            2 => Cell::Moment(slices.ts[slice.idx()].saturating_add(open.offset)),
             _ => Cell::Ns(slices.time(slice).dur()),
         }
     }

@@ -1,16 +1,31 @@
 //! The list of marked moments and ranges, with their notes.
 
 use eframe::egui;
-use egui_extras::{Column, TableBuilder};
+use egui_extras::{Column as Width, TableBuilder};
 
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::answers::{Subject as _, SubjectKey};
 use crate::command::Command;
-use crate::figures::format;
-use crate::model::TimeNs;
+use crate::figures::{Column, Sort, format, sort_by_key};
+use crate::model::DurNs;
 use crate::session::Mark;
+use crate::widget::table::header_ui;
 
 const ROW_HEIGHT: f32 = 24.0;
+
+const COLUMNS: [Column; 5] = [
+    Column { key: "start_ns", title: "Start", width: 150, is_text: true, help: "When it is, or starts" },
+    Column {
+        key: "since_ns",
+        title: "Since previous",
+        width: 120,
+        is_text: true,
+        help: "Time from the start of the mark before it to its start",
+    },
+    Column { key: "dur_ns", title: "Duration", width: 110, is_text: true, help: "How long the marked range is" },
+    Column { key: "note", title: "Note", width: 160, is_text: true, help: "What you wrote about it" },
+    Column { key: "", title: "", width: 120, is_text: true, help: "" },
+];
 
 /// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
@@ -24,10 +39,17 @@ pub const SPEC: ViewSpec = ViewSpec {
 };
 
 /// The marks tab.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Marks {
+    sort: Sort,
     /// The marks before the last deletion, until the clock changes.
     deleted: Option<(SubjectKey, Vec<Mark>)>,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self { sort: Sort { column: 0, is_descending: false }, deleted: None }
+    }
 }
 
 /// An action on the row of a mark.
@@ -38,6 +60,26 @@ enum RowAction {
 }
 
 impl Marks {
+    /// The marks as they are listed: the index of each, and the time since the mark before it.
+    fn order(&self, marks: &[Mark]) -> Vec<(usize, Option<DurNs>)> {
+        let start = |i: usize| marks.get(i).map(|mark| mark.range.start);
+        let since = |i: u32| {
+            let i = i as usize;
+            Some(start(i)?.saturating_sub(start(i.checked_sub(1)?)?))
+        };
+        let mut order: Vec<u32> = (0..marks.len() as u32).collect();
+        let down = self.sort.is_descending;
+        match COLUMNS[self.sort.column].key {
+            "since_ns" => sort_by_key(&mut order, down, since),
+            "dur_ns" => sort_by_key(&mut order, down, |i| marks.get(i as usize).map(|mark| mark.range.dur())),
+            "note" => sort_by_key(&mut order, down, |i| {
+                marks.get(i as usize).map(|mark| mark.note.as_str()).filter(|note| !note.is_empty())
+            }),
+            _ => sort_by_key(&mut order, down, |i| start(i as usize)),
+        }
+        order.into_iter().map(|i| (i as usize, since(i))).collect()
+    }
+
     fn head_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.deleted = self.deleted.take().filter(|(key, _)| *key == ctx.traces.key());
         ui.horizontal_wrapped(|ui| {
@@ -60,33 +102,36 @@ impl Marks {
     }
 
     fn table_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let table = TableBuilder::new(ui)
+        let mut table = TableBuilder::new(ui)
             .id_salt("marks")
             .striped(true)
+            .sense(egui::Sense::click())
             .auto_shrink(false)
             .min_scrolled_height(0.0)
-            .cell_layout(egui::Layout::left_to_right(egui::Align::Center))
-            .column(Column::initial(120.0).resizable(true).clip(true))
-            .column(Column::initial(110.0).resizable(true).clip(true))
-            .column(Column::initial(110.0).resizable(true).clip(true))
-            .column(Column::remainder().at_least(160.0).clip(true))
-            .column(Column::exact(120.0));
-        let header = |mut row: egui_extras::TableRow<'_, '_>| {
-            for title in ["Start", "Since previous", "Duration", "Note", ""] {
-                row.col(|ui| {
-                    ui.strong(title);
-                });
-            }
-        };
+            .cell_layout(egui::Layout::left_to_right(egui::Align::Center));
+        for column in &COLUMNS {
+            let width = f32::from(column.width);
+            table = table.column(match column.key {
+                "note" => Width::remainder().at_least(width).clip(true),
+                "" => Width::exact(width),
+                _ => Width::initial(width).resizable(true).clip(true),
+            });
+        }
+        let order = self.order(ctx.marks);
         let mut asked = None;
+        let mut sort = None;
+        let header = |row: egui_extras::TableRow<'_, '_>| sort = header_ui(&COLUMNS, Some(self.sort), row, &mut []).0;
         table.header(20.0, header).body(|body| {
-            body.rows(ROW_HEIGHT, ctx.marks.len(), |mut row| {
-                let index = row.index();
-                let before = index.checked_sub(1).and_then(|before| ctx.marks.get(before)).map(|mark| mark.range.start);
+            body.rows(ROW_HEIGHT, order.len(), |mut row| {
+                let (index, since) = order[row.index()];
                 let Some(mark) = ctx.marks.get_mut(index) else { return };
-                asked = row_ui(mark, before, &mut row).map(|action| (index, action)).or(asked);
+                let action = row_ui(mark, since, &mut row);
+                // The row itself shows its mark, as in other tables.
+                let action = action.or_else(|| row.response().double_clicked().then_some(RowAction::Show));
+                asked = action.map(|action| (index, action)).or(asked);
             });
         });
+        self.sort = sort.unwrap_or(self.sort);
         match asked {
             Some((index, RowAction::Show)) => show(index, ctx),
             Some((index, RowAction::Delete)) => {
@@ -98,15 +143,15 @@ impl Marks {
     }
 }
 
-/// * `before`: the start of the mark above.
-fn row_ui(mark: &mut Mark, before: Option<TimeNs>, row: &mut egui_extras::TableRow<'_, '_>) -> Option<RowAction> {
+/// * `since`: the time since the mark before it.
+fn row_ui(mark: &mut Mark, since: Option<DurNs>, row: &mut egui_extras::TableRow<'_, '_>) -> Option<RowAction> {
     let start = format::moment(mark.range.start, 1);
     let dur = if mark.range.dur() == 0 { "Moment".to_owned() } else { format::duration(mark.range.dur()) };
     row.col(|ui| {
         ui.label(&start).on_hover_text(format::duration_exact(mark.range.start));
     });
     row.col(|ui| {
-        if let Some(since) = before.map(|before| mark.range.start.saturating_sub(before)) {
+        if let Some(since) = since {
             ui.label(format::duration(since)).on_hover_text(format::duration_exact(since));
         }
     });

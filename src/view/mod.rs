@@ -153,7 +153,7 @@ pub fn all_commands() -> &'static [CommandSpec] {
             label: spec.title,
             help: spec.help,
             keys: spec.keys,
-            needs: Needs::Nothing,
+            needs: if spec.content == Content::Machine { Needs::Nothing } else { Needs::Trace },
         };
         VIEWS.iter().map(show).chain(COMMANDS.iter().cloned()).collect()
     });

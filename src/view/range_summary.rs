@@ -80,13 +80,11 @@ impl RangeSummaryView {
             if ui.button("Zoom to range").on_hover_text("Show only this time").clicked() {
                 ctx.commands.push(Command::ZoomToRange);
             }
-            let hint = "Copy this table for a spreadsheet, with exact nanoseconds";
-            if ui.button("Copy table").on_hover_text(hint).clicked() {
-                self.grid.copy(ui.ctx());
-            }
             if ui.button("Clear range").on_hover_text("Select no time range").clicked() {
                 *ctx.range = None;
             }
+            self.grid.filter_ui("Words of a name", ui);
+            self.grid.buttons_ui("Range summary", ui);
             if is_working {
                 ui.spinner();
                 ui.weak("Adding up…");

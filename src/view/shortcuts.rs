@@ -66,10 +66,10 @@ impl Shortcuts {
                 ui.columns(n_columns, |columns| {
                     let last = columns.len() - 1;
                     if let [first, ..] = columns {
-                        [Menu::File, Menu::View, Menu::Search, Menu::Help]
+                        mouse_ui(first, wheel_zooms);
+                        [Menu::File, Menu::Search, Menu::Help, Menu::View]
                             .into_iter()
                             .for_each(|menu| menu_ui(menu, first));
-                        mouse_ui(first, wheel_zooms);
                     }
                     if let Some(column) = columns.get_mut(last) {
                         [Menu::Navigate, Menu::Select, Menu::Memory].into_iter().for_each(|menu| menu_ui(menu, column));
@@ -111,4 +111,5 @@ fn mouse_ui(ui: &mut egui::Ui, wheel_zooms: bool) {
             ui.end_row();
         }
     });
+    ui.add_space(8.0);
 }

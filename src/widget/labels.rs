@@ -103,9 +103,13 @@ pub fn cut(text: &str, gist: impl Fn(&str) -> &str, length: usize) -> String {
     name.chars().take(length - 1).chain(['…']).collect()
 }
 
-/// The function of a signature or of a frame, cut the same way.
+/// The function of a signature, of a Python function as Kineto names it, or of a frame, cut the same way.
 pub fn cut_function(text: &str, length: usize) -> String {
-    cut(text, function_name, length)
+    fn gist(name: &str) -> &str {
+        let python = name.split_once(".py(").and_then(|(_, rest)| rest.split_once("): "));
+        python.map_or_else(|| function_name(name), |(_, function)| function)
+    }
+    cut(text, gist, length)
 }
 
 #[cfg(test)]
@@ -118,6 +122,8 @@ mod tests {
         assert_eq!(cut_function("gemms", 4), "gem…");
         assert_eq!(cut("größer", |name| name, 3), "gr…");
         assert_eq!(cut_function("void at::native::elementwise_kernel<128, 4>(int)", 20), "elementwise_kernel");
+        assert_eq!(cut_function("torch/nn/modules/module.py(12): _call_impl", 20), "_call_impl");
+        assert_eq!(cut_function("forward (model.py:12)", 8), "forward");
         assert!(LENGTHS.is_sorted());
     }
 }

@@ -39,6 +39,28 @@ fn panels_are_hidden_and_shown_with_what_was_in_front() {
     assert!(layout.is_on_screen("details"), "a command shows a view of a hidden panel");
 }
 
+#[test]
+fn a_window_that_was_small_for_a_while_gives_its_panels_their_points_back() {
+    let mut layout = Layout::default();
+    let [large, small] = [egui::vec2(1280.0, 720.0), egui::vec2(640.0, 300.0)];
+    let points = |layout: &Layout| {
+        ["kernels", "details"].map(|id| {
+            let tabs = layout.tree.tiles.parent_of(tile(layout, id)).unwrap();
+            let split = layout.tree.tiles.parent_of(tabs).unwrap();
+            match layout.tree.tiles.get_container(split).unwrap() {
+                Container::Linear(linear) => linear.shares[tabs].round(),
+                other => panic!("{other:?}"),
+            }
+        })
+    };
+    layout.fit(large);
+    assert_eq!(points(&layout), [240.0, 320.0]);
+    layout.fit(small);
+    assert!(points(&layout)[0] < 200.0);
+    layout.fit(large);
+    assert_eq!(points(&layout), [240.0, 320.0]);
+}
+
 fn tile(layout: &Layout, id: &str) -> egui_tiles::TileId {
     layout.tree.tiles.find_pane(&id.to_owned()).unwrap()
 }

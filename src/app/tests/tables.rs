@@ -120,6 +120,16 @@ fn marks_are_listed_noted_shown_and_deleted() {
     let both = vec![(500, "first gemm".to_owned()), (2_000, String::new())];
     assert_eq!(starts(&harness), both);
 
+    let is_early_first = |harness: &Harness<'_, Option<App>>| {
+        let [early, late] = ["Note of the mark at 500 ns", "Note of the mark at 2.000 µs"];
+        harness.get_by_label(early).rect().top() < harness.get_by_label(late).rect().top()
+    };
+    assert!(is_early_first(&harness));
+    harness.get_by_label("Start, ascending").click();
+    settle(&mut harness);
+    assert!(!is_early_first(&harness), "the latest first");
+    assert_eq!(starts(&harness), both, "sorting the list moves no mark");
+
     app_mut(&mut harness).session.range = None;
     harness.get_by_label("Show the mark at 2.000 µs").click();
     settle(&mut harness);

@@ -1,11 +1,10 @@
 //! Allocations as rows of a table, made when they come on screen.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::analysis::memory::labels::below_allocator;
-use crate::figures::{Cell, Column, MAX_FRAMES, Rows, Sort};
+use crate::figures::{Cell, Column, MAX_FRAMES, Rows, Sort, sort_by_key};
 use crate::model::memory::{AllocationId, stream_name};
 use crate::model::{DurNs, MemoryHistory, StackId, StringId, Trace};
 
@@ -114,7 +113,7 @@ impl AllocationRows {
         let (trace, history) = (&self.trace, self.history());
         let (all, i) = (&history.allocations, id.idx());
         let moment = |event: u32| match history.has_time {
-            true => Cell::Ns(history.events.ts[event as usize].saturating_add(self.offset_ns)),
+            true => Cell::Moment(history.events.ts[event as usize].saturating_add(self.offset_ns)),
             false => Cell::Count(u64::from(event)),
         };
         match kind {
@@ -144,13 +143,8 @@ impl AllocationRows {
         Cow::Owned(self.kinds.iter().map(|&kind| self.cell(kind, id, most)).collect())
     }
 
-    /// Sorts rows by a key; those without one come last either way.
     fn sort_by<K: Ord>(&self, order: &mut [u32], is_descending: bool, key: impl Fn(AllocationId) -> Option<K>) {
-        let of = |row: u32| key(self.ids[row as usize]);
-        match is_descending {
-            true => order.sort_by_cached_key(|&row| of(row).map_or((true, None), |key| (false, Some(Reverse(key))))),
-            false => order.sort_by_cached_key(|&row| of(row).map_or((true, None), |key| (false, Some(key)))),
-        }
+        sort_by_key(order, is_descending, |row| key(self.ids[row as usize]));
     }
 }
 

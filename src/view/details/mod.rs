@@ -15,7 +15,7 @@ use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::{
     escape, format, ncu,
-    text::{display_name, shortened},
+    text::{display_name, short_python, shortened},
 };
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, TimeRange, Trace, TrackId};
@@ -369,9 +369,9 @@ fn links_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, trace: usize, facts: &F
         for &slice in &links.slices {
             let name = display_name(open.trace.slice_name(slice));
             let track = open.trace.track(open.trace.slices.track_of(slice));
-            let text = format!("{name}, {}", format::duration(open.trace.slices.time(slice).dur()));
-            let link = ui.add(egui::Button::new(text).truncate());
-            if link.on_hover_text(format!("Select this slice on {}", display_name(&track.name))).clicked() {
+            let duration = format::duration(open.trace.slices.time(slice).dur());
+            let link = ui.add(egui::Button::new(format!("{}, {duration}", short_python(&name))).truncate());
+            if link.on_hover_text(format!("{name}\nSelect this slice on {}", display_name(&track.name))).clicked() {
                 *ctx.selection = Selection::Slice { trace, slice };
                 ctx.commands.push(Command::Reveal);
             }

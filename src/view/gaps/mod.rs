@@ -325,16 +325,7 @@ impl GapsView {
 
     fn copy_ui(&mut self, ui: &mut egui::Ui) {
         let is_gaps = self.way == Way::Gaps;
-        let listed = if is_gaps { self.grid.counts().0 } else { self.table.counts().0 };
-        let button = |ui: &mut egui::Ui, label: &str, help: &str| {
-            ui.add_enabled(listed > 0, egui::Button::new(label)).on_hover_text(help).clicked()
-        };
-        if button(ui, "Copy table", "Copy the listed rows for a spreadsheet, with exact figures") {
-            if is_gaps { self.grid.copy(ui.ctx()) } else { self.table.copy(ui.ctx()) }
-        }
-        if button(ui, "Export…", "Write the listed rows to a file of comma-separated values, with exact figures") {
-            if is_gaps { self.grid.export("Gaps", ui.ctx()) } else { self.table.export("Gap table", ui.ctx()) }
-        }
+        if is_gaps { self.grid.buttons_ui("Gaps", ui) } else { self.table.buttons_ui("Gap table", ui) }
     }
 }
 

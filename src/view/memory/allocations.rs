@@ -267,22 +267,15 @@ impl AllocationsView {
     }
 
     fn buttons_ui(&mut self, has_rows: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let button = |ui: &mut egui::Ui, label: &str, help: &str| {
-            ui.add_enabled(has_rows, egui::Button::new(label)).on_hover_text(help).clicked()
-        };
-        if button(ui, "Highlight", "Highlight these allocations in the picture of memory over time") {
+        let hint = "Highlight these allocations in the picture of memory over time";
+        if ui.add_enabled(has_rows, egui::Button::new("Highlight")).on_hover_text(hint).clicked() {
             if let Some((rows, _)) = self.grid.shown() {
                 ctx.memory.marked = Arc::clone(&rows.ids);
             }
             ctx.commands.push(Command::Show(super::OVER_TIME.id));
         }
         head::highlight_ui(ctx, ui);
-        if button(ui, "Copy table", "Copy the listed rows for a spreadsheet, with exact figures") {
-            self.grid.copy(ui.ctx());
-        }
-        if button(ui, "Export…", "Write the listed rows to a file of comma-separated values, with exact figures") {
-            self.grid.export("Allocations", ui.ctx());
-        }
+        self.grid.buttons_ui("Allocations", ui);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::figures::format;
 use crate::figures::memory::{headline, why};
 use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
-use crate::model::memory::{AllocationId, OutOfMemory};
+use crate::model::memory::{AllocationId, MemoryAction, OutOfMemory};
 use crate::session::{OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
 use crate::view::tables::Grid;
@@ -117,6 +117,14 @@ pub fn in_short_ui(
     answer.is_working()
 }
 
+/// Whether memory changed while it was recorded. Otherwise the file holds the state of one moment.
+pub fn has_changes(history: &MemoryHistory) -> bool {
+    let is_change = |action: &MemoryAction| {
+        !matches!(action, MemoryAction::Snapshot | MemoryAction::Annotate | MemoryAction::OutOfMemory)
+    };
+    history.events.action.iter().any(is_change)
+}
+
 /// Width and height of a picture with too little room for rows of controls, in points.
 pub const SMALL: [f32; 2] = [600.0, 280.0];
 
@@ -195,24 +203,19 @@ pub fn nothing_ui(ui: &mut egui::Ui) {
 ///
 /// * `name`: names the file.
 pub fn grid_tools_ui(grid: &mut Grid, name: &str, hint: &str, ui: &mut egui::Ui) {
-    let label = ui.label("Filter");
-    let edit = egui::TextEdit::singleline(&mut grid.filter).hint_text(hint);
-    ui.add(edit.desired_width(150.0)).labelled_by(label.id);
-    if ui.button("Copy table").on_hover_text("Copy the listed rows for a spreadsheet").clicked() {
-        grid.copy(ui.ctx());
-    }
-    if ui.button("Export…").on_hover_text("Write the listed rows to a file").clicked() {
-        grid.export(name, ui.ctx());
-    }
+    grid.filter_ui(hint, ui);
+    grid.buttons_ui(name, ui);
 }
 
 /// The shown state and the one that it is compared with, and buttons to set and clear the base.
 pub fn base_ui((state, base): (u32, Option<u32>), shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let at = state_text(shown, state);
-    ui.weak(match base {
+    let text = match base {
         Some(base) => format!("from {} to {at}", state_text(shown, base)),
         None => at,
-    });
+    };
+    // Whole on the next line where it does not fit on this one.
+    ui.add(egui::Label::new(RichText::new(text).weak()).extend());
     if ui.button("Set as base").on_hover_text("Compare later moments with this one").clicked() {
         ctx.memory.base = Some(state);
     }

@@ -47,7 +47,7 @@ impl Transport {
     pub fn ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let history = shown.history();
         let last = history.last_state();
-        if last == 0 {
+        if !head::has_changes(history) {
             ui.weak("No history was recorded: this is the state when the snapshot was taken");
             return;
         }

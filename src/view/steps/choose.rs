@@ -55,8 +55,10 @@ pub fn neighbor(ctx: &ViewContext<'_>, steps: &Steps, offset: DurNs, is_forward:
     }
 }
 
-/// Buttons for the step before and the next, around the number of the chosen one.
-pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, ui: &mut Ui) {
+/// Buttons for the step before and the next, and the number of the chosen one.
+///
+/// * `has_count`: whether to say how many steps there are while none is chosen.
+pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, has_count: bool, ui: &mut Ui) {
     let (chosen, n) = (chosen(steps, offset, *ctx.range), steps.len());
     let arrow = |text: &str| Button::new(text).small().frame_when_inactive(false);
     let previous = ui.add_enabled(chosen != Some(0), arrow("‹")).on_hover_text("Previous step (Shift+N)");
@@ -68,6 +70,9 @@ pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, ui: &m
     next.widget_info(|| label("Next step"));
     if next.clicked() {
         ctx.commands.push(Command::NextStep);
+    }
+    if chosen.is_none() && !has_count {
+        return;
     }
     let text = chosen.map_or_else(|| format::steps(n), |step| format!("Step {} of {n}", step + 1));
     let hint = chosen.map_or("", |step| steps.names[step].as_str());

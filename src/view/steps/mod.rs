@@ -111,7 +111,7 @@ impl StepsView {
             Self::trace_ui(ctx, ui);
             if let (Some(steps), Some((_, open))) = (steps, ctx.steps.open(ctx.traces)) {
                 let offset = open.offset;
-                picker_ui(ctx, steps, offset, ui);
+                picker_ui(ctx, steps, offset, false, ui);
                 for (text, help) in figures(steps) {
                     ui.label(text).on_hover_text(help);
                 }
@@ -181,7 +181,7 @@ fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
         all.push((format!("Mean {mean}{interval}{by}"), help));
         all.push((format!("Median {}", format::duration(durations.median_ns)), "Median duration of the used steps"));
         let [min, max] = [durations.min_ns, durations.max_ns].map(format::duration);
-        all.push((format!("{min} to {max}"), "The shortest and the longest of the used steps"));
+        all.push((format!("Range {min} to {max}"), "The shortest and the longest of the used steps"));
         let std = durations.std_ns.map(|ns| (format!("Std. dev. {}", format::duration(ns)), "Of the used steps"));
         all.extend(std);
     }

@@ -315,6 +315,28 @@ impl<T: Table> Grid<T> {
         false
     }
 
+    /// The field of the filter.
+    pub fn filter_ui(&mut self, hint: &str, ui: &mut egui::Ui) {
+        let label = ui.label("Filter");
+        let edit = egui::TextEdit::singleline(&mut self.filter).hint_text(hint).desired_width(150.0);
+        ui.add(edit).labelled_by(label.id);
+    }
+
+    /// What copies the listed rows or writes them to a file.
+    ///
+    /// * `name`: what the file is called to begin with.
+    pub fn buttons_ui(&mut self, name: &str, ui: &mut egui::Ui) {
+        let has_rows = self.counts().0 > 0;
+        let hint = "Copy the listed rows for a spreadsheet, with exact figures";
+        if ui.add_enabled(has_rows, egui::Button::new("Copy table")).on_hover_text(hint).clicked() {
+            self.copy(ui.ctx());
+        }
+        let hint = "Write the listed rows to a file of comma-separated values, with exact figures";
+        if ui.add_enabled(has_rows, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
+            self.export(name, ui.ctx());
+        }
+    }
+
     /// How far the sorting is, and a way back to the order on screen; nothing while neither takes long.
     pub fn sorting_ui(&mut self, ui: &mut egui::Ui) {
         /// Fewer rows are sorted before this could be read.

@@ -226,10 +226,7 @@ impl Pane {
             file_switch_ui(ctx, ui);
             range_switch_ui(&mut self.is_whole, hint, ctx, ui);
             ui.separator();
-            let label = ui.label("Filter");
-            let edit =
-                egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of a name").desired_width(140.0);
-            ui.add(edit).labelled_by(label.id);
+            self.grid.filter_ui("Words of a name", ui);
             let (listed, all) = self.grid.counts();
             let (listed_text, all_text) = (format::count(listed), format::count(all));
             let rows = if all == 1 { "row" } else { "rows" };
@@ -238,14 +235,7 @@ impl Pane {
             } else {
                 format!("{listed_text} of {all_text} {rows}")
             });
-            let hint = "Copy the listed rows for a spreadsheet, with exact figures";
-            if ui.add_enabled(listed > 0, egui::Button::new("Copy table")).on_hover_text(hint).clicked() {
-                self.grid.copy(ui.ctx());
-            }
-            let hint = "Write the listed rows to a file of comma-separated values, with exact figures";
-            if ui.add_enabled(listed > 0, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
-                self.grid.export(self.table.title, ui.ctx());
-            }
+            self.grid.buttons_ui(self.table.title, ui);
             self.tree_ui(ui);
             if is_working {
                 ui.spinner();
@@ -333,7 +323,7 @@ pub fn file_switch_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
 /// * `hint`: what counts in a range.
 pub fn range_switch_ui(is_whole: &mut bool, hint: &str, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
     let Some(range) = *ctx.range else {
-        let label = egui::Label::new(whole(ctx)).extend();
+        let label = egui::Label::new(egui::RichText::new(whole(ctx)).weak()).extend();
         ui.add(label).on_hover_text("Drag over the timeline to limit the figures to a time range");
         return;
     };

@@ -48,6 +48,8 @@ const RULER_HEIGHT: f32 = 20.0;
 const SCROLL_BAR: f32 = 9.0;
 /// A view that is less high has no legend.
 const LEAST_WITH_LEGEND: f32 = 160.0;
+/// The largest share of the width for the names of tracks: with large text or beside the details there is little.
+const MAX_LABEL_SHARE: f32 = 0.4;
 /// The largest share of the canvas height for pinned tracks.
 const MAX_PINNED_SHARE: f32 = 0.5;
 
@@ -125,7 +127,7 @@ impl Parts {
     fn new(rect: Rect, label_width: f32, [steps_height, legend_height]: [f32; 2], pixels_per_point: f32) -> Self {
         // On the pixel grid, so that the texture of the rows is not blurred.
         let snap = |x: f32| (x * pixels_per_point).round() / pixels_per_point;
-        let left = snap(rect.left() + label_width.clamp(60.0, (rect.width() * 0.6).max(60.0)));
+        let left = snap(rect.left() + label_width.clamp(60.0, (rect.width() * MAX_LABEL_SHARE).max(60.0)));
         let right = snap(rect.right() - SCROLL_BAR).max(left + 1.0);
         let minimap = snap(rect.top() + MINIMAP_HEIGHT);
         let ticks = snap(minimap + RULER_HEIGHT);

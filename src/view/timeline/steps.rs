@@ -67,7 +67,7 @@ pub fn ui(
     let builder = UiBuilder::new().max_rect(head.shrink2(vec2(3.0, 0.0))).id_salt("step picker");
     ui.scope_builder(builder.layout(Layout::left_to_right(eframe::egui::Align::Center)), |ui| {
         ui.spacing_mut().item_spacing.x = 2.0;
-        picker_ui(ctx, steps, offset, ui);
+        picker_ui(ctx, steps, offset, true, ui);
     });
     let in_trace = scale.view.shifted(offset.saturating_neg());
     let shown = visible(steps, in_trace);

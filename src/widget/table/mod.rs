@@ -4,11 +4,15 @@ use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 
 use crate::figures::text::{MAX_CHARS, display_name, shortened};
-use crate::figures::{Cell, Column, Order, Rows, Sort, escape};
+use crate::figures::{Cell, Column, Order, Rows, Sort, escape, format};
 
 const ROW_HEIGHT: f32 = 20.0;
-/// The widest column of text gives way to others down to this width.
+/// The widest column of text gives way to others down to this width, or this part of the room: names are what rows are
+/// found by.
 const LEAST_NAME: f32 = 220.0;
+const LEAST_NAME_SHARE: f32 = 0.25;
+/// Rows per page: screen positions are `f32`, which is inexact beyond this many.
+const PAGE: usize = 500_000;
 /// To the right of numbers.
 const MARGIN: f32 = 4.0;
 /// The longest text on hover, in characters.
@@ -77,6 +81,8 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
     let known: Widths = ui.data(|kept| kept.get_temp(widths_id)).unwrap_or_default();
     let mut widths = known.clone();
     widths.needed.resize(data.columns().len(), 0.0);
+    let n_rows = look.order.rows().len();
+    let (first, is_turned) = page_ui(look, keyboard.with("page"), ui);
     let (room, spacing) = (ui.available_width(), ui.spacing().item_spacing.x);
     let area = egui::ScrollArea::horizontal().id_salt(look.name).auto_shrink(false);
     let shown = area.show(ui, |ui| {
@@ -96,13 +102,17 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
             table = table.column(Width::initial(width.max(least)).at_least(least).resizable(true).clip(true));
         }
         if let Some(at) = look.cursor_position().filter(|_| look.is_moved) {
-            table = table.scroll_to_row(at, None);
+            table = table.scroll_to_row(at - first, None);
+        } else if is_turned {
+            table = table.scroll_to_row(0, None);
         }
-        let header =
-            |row: TableRow<'_, '_>| (action, widths.shown) = header_ui(data, look.sort, row, &mut widths.needed);
+        let header = |row: TableRow<'_, '_>| {
+            let (sort, shown) = header_ui(data.columns(), look.sort, row, &mut widths.needed);
+            (action, widths.shown) = (sort.map(Action::Sort), shown);
+        };
         table.header(ROW_HEIGHT, header).body(|body| {
-            body.rows(ROW_HEIGHT, look.order.rows().len(), |row| {
-                if let Some(asked) = row_ui(data, look, row, &mut widths.needed) {
+            body.rows(ROW_HEIGHT, (n_rows - first).min(PAGE), |row| {
+                if let Some(asked) = row_ui(data, look, first, row, &mut widths.needed) {
                     action = Some(asked);
                 }
             });
@@ -127,6 +137,31 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
         action = action.or_else(|| keys(look, page.max(1), ui));
     }
     action
+}
+
+/// Turns the pages of a table that has more than one, to that of a moved cursor by itself. The first row on screen, and
+/// whether the page was turned by hand.
+fn page_ui(look: Look<'_>, id: egui::Id, ui: &mut egui::Ui) -> (usize, bool) {
+    let n_rows = look.order.rows().len();
+    let last = n_rows.saturating_sub(1) / PAGE;
+    if last == 0 {
+        return (0, false);
+    }
+    let known = ui.data(|kept| kept.get_temp::<usize>(id)).unwrap_or_default().min(last);
+    let shown = look.cursor_position().filter(|_| look.is_moved).map_or(known, |at| at / PAGE);
+    let mut page = shown;
+    ui.horizontal_wrapped(|ui| {
+        if ui.add_enabled(page > 0, egui::Button::new("Previous page")).clicked() {
+            page -= 1;
+        }
+        if ui.add_enabled(page < last, egui::Button::new("Next page")).clicked() {
+            page += 1;
+        }
+        let (from, to) = (page * PAGE + 1, ((page + 1) * PAGE).min(n_rows));
+        ui.label(format!("Rows {} to {}", format::count(from as u64), format::count(to as u64)));
+    });
+    ui.data_mut(|kept| kept.insert_temp(id, page));
+    (page * PAGE, page != shown)
 }
 
 /// The widths of the columns of a table, in points.
@@ -155,7 +190,8 @@ impl Widths {
         let rest = room - wide.sum::<f32>();
         let names = columns.iter().enumerate().filter(|(_, column)| column.is_text);
         if let Some((i, column)) = names.max_by_key(|(_, column)| column.width) {
-            self.shown[i] = (self.shown[i] + rest).max(LEAST_NAME.min(f32::from(column.width)));
+            let least = LEAST_NAME.max(room * LEAST_NAME_SHARE).min(f32::from(column.width));
+            self.shown[i] = (self.shown[i] + rest).max(least);
         }
         // The widths that an earlier run has kept are known once they were shown.
         let is_shown = self.fitted.is_some();
@@ -216,18 +252,19 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
     Some(Action::Select(row((to.max(0) as usize).min(last))?))
 }
 
-/// What was clicked, and the widths of the columns.
+/// The heads of columns, each of which sorts. How to sort, if one was clicked, and the widths of the columns.
 ///
+/// * `sort`: by which column the rows are sorted, which a triangle shows.
 /// * `needed`: as in [`row_ui`].
-fn header_ui(
-    data: &dyn Rows,
+pub fn header_ui(
+    columns: &[Column],
     sort: Option<Sort>,
     mut row: TableRow<'_, '_>,
     needed: &mut [f32],
-) -> (Option<Action>, Vec<f32>) {
+) -> (Option<Sort>, Vec<f32>) {
     let mut clicked = None;
-    let mut widths = Vec::with_capacity(data.columns().len());
-    for (i, column) in data.columns().iter().enumerate() {
+    let mut widths = Vec::with_capacity(columns.len());
+    for (i, column) in columns.iter().enumerate() {
         let mut is_clicked = false;
         let (_, whole) = row.col(|ui| {
             // Of the cell, not of what is in it.
@@ -250,7 +287,7 @@ fn header_ui(
             // Numbers start with the largest, names with the first.
             let known = sort.filter(|sort| sort.column == i);
             let is_descending = known.map_or(!column.is_text, |sort| !sort.is_descending);
-            clicked = Some(Action::Sort(Sort { column: i, is_descending }));
+            clicked = Some(Sort { column: i, is_descending });
         }
     }
     (clicked, widths)
@@ -270,9 +307,16 @@ fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mu
     ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
 }
 
+/// * `first`: the first row of the page.
 /// * `needed`: the width of the widest number of each column so far, in points.
-fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>, needed: &mut [f32]) -> Option<Action> {
-    let index = *look.order.rows().get(row.index())? as usize;
+fn row_ui(
+    data: &dyn Rows,
+    look: Look<'_>,
+    first: usize,
+    mut row: TableRow<'_, '_>,
+    needed: &mut [f32],
+) -> Option<Action> {
+    let index = *look.order.rows().get(first + row.index())? as usize;
     let cells = data.row(index);
     row.set_selected(look.selected == Some(index));
     let mut folded = None;

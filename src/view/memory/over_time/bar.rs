@@ -11,7 +11,7 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::session::ShownMemory;
 use crate::view::ViewContext;
-use crate::view::memory::head::{highlight_ui, is_small, state_text};
+use crate::view::memory::head::{has_changes, highlight_ui, is_small, state_text};
 
 /// A patch of color.
 fn patch(ui: &mut Ui, color: Color32) {
@@ -46,7 +46,7 @@ impl MemoryOverTime {
                     ui.horizontal_wrapped(|ui| self.tools_ui(ctx, ui, shown, axis, index));
                 });
             }
-            if shown.history().events.is_empty() {
+            if !has_changes(shown.history()) {
                 let text = "No history was recorded: these are the blocks that were live when the snapshot was taken";
                 ui.add(Label::new(RichText::new(text).weak()).truncate());
             } else {
@@ -71,9 +71,19 @@ impl MemoryOverTime {
         index: &Index,
     ) {
         self.axis_ui(ctx, ui, axis);
-        ui.separator();
         self.colors_ui(ui, shown, index);
         ui.separator();
+        if has_changes(shown.history()) {
+            self.curve_switches_ui(ctx, ui, axis, index);
+        }
+        if ui.button("Zoom to fit").on_hover_text("Show all events and all bytes (0)").clicked() {
+            ctx.commands.push(Command::ZoomToFit);
+        }
+        highlight_ui(ctx, ui);
+    }
+
+    /// Which curves are drawn, and what leads to the highest point.
+    fn curve_switches_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, axis: &Axis<'_>, index: &Index) {
         for (i, curve) in Curve::ALL.into_iter().enumerate() {
             let is_known = index.peak(curve).1 > 0;
             let is_on = self.is_curve_shown.0[i] && is_known;
@@ -86,23 +96,18 @@ impl MemoryOverTime {
             }
         }
         ui.separator();
-        let button = |ui: &mut Ui, label: &str, help: &str| ui.button(label).on_hover_text(help).clicked();
-        if button(ui, "Go to peak", "Look at the moment with the most active memory (P)") {
+        if ui.button("Go to peak").on_hover_text("Look at the moment with the most active memory (P)").clicked() {
             self.go_to_peak(ctx, axis, index.peak(Curve::Active).0);
         }
-        if button(ui, "Zoom to fit", "Show all events and all bytes (0)") {
-            ctx.commands.push(Command::ZoomToFit);
-        }
-        highlight_ui(ctx, ui);
     }
 
     fn axis_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, axis: &Axis<'_>) {
-        let has_time = axis.history.has_time && axis.history.span.dur() > 0;
-        if !has_time && !axis.history.events.is_empty() {
-            ui.label("Axis: events (no times were recorded)");
+        if !has_changes(axis.history) {
             return;
         }
-        if !has_time {
+        if !axis.history.has_time || axis.history.span.dur() <= 0 {
+            ui.label("Axis: events (no times were recorded)");
+            ui.separator();
             return;
         }
         ui.label("Axis");
@@ -122,6 +127,7 @@ impl MemoryOverTime {
                 self.wants_others = Some(is_shared);
             }
         }
+        ui.separator();
     }
 
     /// Shows time or events; the visible amounts stay.

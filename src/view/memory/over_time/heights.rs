@@ -42,13 +42,24 @@ impl Heights {
         self.bytes.dur() as f64 / f64::from(self.rect.height()).max(1.0)
     }
 
+    /// The bytes between two labels: where a low picture would have none but that of 0, half as many.
+    ///
+    /// * `distance`: the least between two of them, in points.
+    fn step(&self, distance: f64) -> i64 {
+        /// Labels that are as high as the distance between them are still read apart.
+        const LEAST: f64 = 16.0;
+        let wanted = step(distance * self.per_point());
+        let is_room = (wanted / 2) as f64 >= LEAST * self.per_point();
+        if wanted >= self.bytes.dur() && is_room { wanted / 2 } else { wanted }
+    }
+
     /// Paints labels of amounts at the left edge.
     ///
     /// * `distance`: the least between two of them, in points.
     pub fn paint(&self, painter: &Painter, visuals: &Visuals, distance: f64) {
         let line = visuals.widgets.noninteractive.bg_stroke;
         let left = self.rect.left() - EDGE;
-        let step = step(distance * self.per_point());
+        let step = self.step(distance);
         let first = self.bytes.start.max(0).div_euclid(step).saturating_mul(step);
         let n = self.bytes.dur() / step + 2;
         let ticks = (0..n).map(|i| first.saturating_add(step.saturating_mul(i)));
@@ -122,6 +133,10 @@ mod tests {
         assert_eq!(heights.y((1 << 40) + 1_000), 320.0);
         assert_eq!(heights.byte(320.0), (1 << 40) + 1_000);
         assert_eq!(heights.y(i64::MAX), 20.0 - 64.0);
+        // 7.7 GiB on 73 points: 4 GiB is labelled, though its distance to 0 is below 40 points.
+        let low =
+            Heights::new(TimeRange { start: 0, end: 7_700 << 20 }, Rect::from_min_size(rect.min, vec2(100.0, 73.0)));
+        assert_eq!([low.step(40.0), low.step(20.0)], [4 << 30, 4 << 30]);
     }
 
     #[test]

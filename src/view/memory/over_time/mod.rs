@@ -35,7 +35,7 @@ use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
-use super::head::{choose_ui, in_short_ui};
+use super::head::{choose_ui, has_changes, in_short_ui};
 use crate::analysis::clock::ClockSource;
 use crate::answers::memory::InShort;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
@@ -118,12 +118,13 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(rect: Rect, n_lanes: usize, pixels_per_point: f32) -> Self {
+    /// * `has_changes`: without them there are no curves, and nothing to move along.
+    fn new(rect: Rect, n_lanes: usize, has_changes: bool, pixels_per_point: f32) -> Self {
         // On the pixel grid, so that the picture is not blurred.
         let snap = |x: f32| (x * pixels_per_point).round() / pixels_per_point;
         let (left, right) = (snap(rect.left() + GUTTER), snap(rect.right() - MARGIN));
         // In a small window the picture goes before the strips above it.
-        let room = |height: f32, least: f32| if rect.height() < least { 0.0 } else { height };
+        let room = |height: f32, least: f32| if !has_changes || rect.height() < least { 0.0 } else { height };
         let curves_height = room(CURVES_HEIGHT.min(rect.height() * 0.22), 130.0);
         let mut top = snap(rect.top());
         let mut part = |height: f32, gap: f32| {
@@ -210,7 +211,7 @@ impl MemoryOverTime {
             return;
         }
         let n_lanes = if rect.height() < 180.0 { 0 } else { index.n_lanes };
-        let parts = Parts::new(rect, n_lanes, ui.pixels_per_point());
+        let parts = Parts::new(rect, n_lanes, has_changes(history), ui.pixels_per_point());
         let chart = Chart { shown, span: axis.reach(ctx.span), axis, index: &index, parts };
         self.parts_ui(ctx, ui, &chart, &colors);
     }

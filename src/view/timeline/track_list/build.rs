@@ -271,7 +271,10 @@ impl Builder<'_> {
         let n_rows = if is_collapsed { n_rows.min(1) } else { n_rows };
         let is_counter = data.track(track).kind == TrackKind::Counter;
         let height = if is_counter { COUNTER_HEIGHT } else { ROW_HEIGHT * n_rows.max(1) as f32 };
-        let title = if is_pinned { format!("{title}, {}", group.qualified_title) } else { title };
+        let title = match is_pinned {
+            true => format!("{title}, {}", group.qualified_title),
+            false => without_device(&title, data.process(data.track(track).process).device).to_owned(),
+        };
         let indent = if is_pinned { 0 } else { indent };
         let parent = parent.to_owned();
         let kind = LineKind::Track(track);
@@ -315,4 +318,9 @@ struct Group<'a> {
     folded_in: Option<String>,
     /// Whether a group around it matches the filter: then all its members are shown.
     is_match: bool,
+}
+
+/// The title of a track below the heading of its device, which it need not name again.
+fn without_device(title: &str, device: Option<u32>) -> &str {
+    device.and_then(|device| title.strip_prefix(&format!("GPU {device} "))).unwrap_or(title)
 }
