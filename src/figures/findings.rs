@@ -6,6 +6,7 @@ use super::{Cell, Part, Stack, Word, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::memory::leaks::{LeakCandidate, Leaks, Room, Thresholds, Total, TotalVerdict};
 use crate::analysis::memory::oom::{OomCard, OomHint};
+use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::steps::Steps;
 use crate::model::{Problem, Severity, TimeNs};
 
@@ -34,10 +35,14 @@ pub fn import_problem(problem: &Problem, path: &str) -> Finding {
 /// * `since`: the name of the step in which it begins to grow, if late.
 pub fn leak(candidate: &LeakCandidate, place: &Stack, since: Option<String>) -> Finding {
     let since = since.map(|step| format!(" since {step}")).unwrap_or_default();
+    let rate = format::bytes(candidate.bytes_per_step);
     Finding {
         rule: "memory_leak",
         severity: candidate.severity,
-        text: format!("{} leaks {} a step{since}", place.name(), format::bytes(candidate.bytes_per_step)),
+        text: match place.label.is_empty() {
+            true => format!("Blocks without a call stack leak {rate} a step{since}"),
+            false => format!("{} leaks {rate} a step{since}", place.name()),
+        },
         measured: candidate.bytes_per_step,
         threshold: Thresholds::default().min_bytes_per_step,
         default_threshold: None,
@@ -64,7 +69,8 @@ pub fn growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
 /// * `leaked`: the gain of the leaks, in bytes per step.
 fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
     let share = if total.trend.slope > leaked { leaked / total.trend.slope } else { 1.0 };
-    let place = match (found.candidates.len(), found.coverage) {
+    let n_places = found.candidates.iter().filter(|one| one.signature != SignatureId::default()).count();
+    let place = match (n_places, found.coverage) {
         (0, coverage) if coverage < 0.5 => "Most of what is live at the end has no call stack: record with \
              torch.cuda.memory._record_memory_history(stacks=\"all\"), or the profiler with with_stack=True"
             .to_owned(),

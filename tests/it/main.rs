@@ -16,6 +16,7 @@ mod fuzz;
 mod gaps;
 mod golden;
 mod layers;
+mod lists;
 mod live;
 mod memory_analysis;
 mod mutate;

@@ -68,6 +68,9 @@ pub struct CategoryBytes {
 /// 6. allocated by a copy to the device outside of all these: an input, which is other;
 /// 7. else unknown.
 ///
+/// Where the frames of `torch/nn/modules/module.py` are missing, as the stacks of some versions leave them out, a function
+/// `forward` stands for the call of a module.
+///
 /// The autograd engine's threads have no Python frames: in a recording whose stacks are mostly Python's alone, an event
 /// without frames is part of a backward pass.
 ///
@@ -134,6 +137,7 @@ fn roles(text: &str) -> Roles {
         _ if is_in("torch/nn/init.py") || is_in("torch/nn/parameter.py") || is_in("torch/serialization.py") => {
             MODULE_SETUP
         }
+        "forward" => MODULE_CALL,
         "to" | "cuda" | "npu" => COPY,
         _ => 0,
     }

@@ -73,13 +73,15 @@ impl OomHint {
 
 /// What a failed request lacked, in bytes: `bytes = demand + fragmentation`.
 ///
-/// Only one piece serves a request: a free stretch of its pool, or what the device has left, which extends a free
-/// stretch where segments are expandable. `bytes` is the request less the largest such piece. Scattered pieces serve
+/// Only one piece serves a request: a free stretch of its pool, or what the device would have given
+/// ([`OomCard::obtainable`]), which extends a free stretch where segments are expandable. `bytes` is the request less the
+/// largest such piece. Scattered pieces serve
 /// none; before it fails, the allocator has given back every segment without a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortfall {
     pub bytes: u64,
-    /// Lacking even if all that is reserved and unused, in any pool, and what the device has left were in one piece.
+    /// Lacking even if all that is reserved and unused, in any pool, and what the device would have given were in one
+    /// piece.
     pub demand: u64,
     /// What pieces elsewhere hold that cannot serve the request.
     pub fragmentation: u64,
@@ -128,16 +130,31 @@ pub struct OomCard {
 
 impl OomCard {
     fn lacking(&self) -> Shortfall {
-        let device_free = self.device_free.unwrap_or_default();
-        let largest = self.largest_free.max(device_free.saturating_add(self.extendable));
+        let obtainable = self.obtainable();
+        let largest = self.largest_free.max(obtainable.saturating_add(self.extendable));
         let bytes = self.requested.saturating_sub(largest);
-        let demand = self.requested.saturating_sub(self.inactive).saturating_sub(device_free).min(bytes);
+        let demand = self.requested.saturating_sub(self.inactive).saturating_sub(obtainable).min(bytes);
         Shortfall { bytes, demand, fragmentation: bytes - demand }
     }
 
-    /// What the process could have at that time: reserved and free on the device, in bytes.
+    /// Whether the device had a segment for the request left, or the settings do not allow it.
+    pub fn was_refused(&self) -> bool {
+        let segment = segment(self.requested);
+        self.device_free.is_some_and(|free| free >= segment)
+            || self.allowed().is_some_and(|allowed| self.reserved.saturating_add(segment) > allowed)
+    }
+
+    /// What the device would have given this process beyond what is reserved, in bytes: what it had left; where it
+    /// refused, what the settings allow of that, or nothing if they do not tell.
+    pub fn obtainable(&self) -> u64 {
+        let left = self.device_free.unwrap_or_default();
+        let within = self.allowed().map_or(0, |allowed| allowed.saturating_sub(self.reserved));
+        if self.was_refused() { left.min(within) } else { left }
+    }
+
+    /// What the process could have at that time: reserved, and what the device would have given, in bytes.
     pub fn most(&self) -> u64 {
-        self.reserved.saturating_add(self.device_free.unwrap_or_default())
+        self.reserved.saturating_add(self.obtainable())
     }
 
     /// Bytes of the device that the settings allow this process, if they limit it and the device's total is known.

@@ -94,11 +94,13 @@ struct Origin {
 }
 
 impl Openable {
-    /// Gives traces read from the export the name of the report and of who recorded it, and notes who converted it.
+    /// Gives traces read from the export the name and size of the report and the name of who recorded it, and notes who
+    /// converted it.
     pub fn claim(&self, report: &Path, traces: &mut [Trace]) {
         let Some(Origin { converter, recorded }) = &self.origin else { return };
         for trace in traces {
             report.clone_into(&mut trace.info.path);
+            trace.info.bytes = report.metadata().map_or(trace.info.bytes, |data| data.len());
             // The export names the version that exported it.
             if let Some(version) = recorded {
                 trace.info.producer = format!("Nsight Systems {version}");

@@ -81,6 +81,8 @@ pub fn report(
         found.extend(lossy.map(|problem| findings::import_problem(problem, &path)));
     }
     found.sort_by_key(|finding| Reverse(finding.severity));
+    let n_more =
+        if top == 0 { 0 } else { found.iter().skip(top).filter(|one| one.rule != findings::IMPORT_PROBLEM).count() };
     found.truncate(if top == 0 { usize::MAX } else { top });
     Ok(Report {
         schema: SCHEMA,
@@ -119,6 +121,7 @@ pub fn report(
         outside: memory.outside,
         categories: memory.categories,
         findings: found,
+        n_more_findings: n_more,
     })
 }
 

@@ -70,6 +70,9 @@ pub struct Report {
     pub step_list: Table,
     /// Worst first.
     pub findings: Vec<Finding>,
+    /// How many more there are, problems of reading not counted.
+    #[serde(skip)]
+    pub n_more_findings: usize,
     /// What the rules measured, whatever they found.
     pub checks: Table,
     /// The time that they judged.
@@ -108,6 +111,7 @@ impl Report {
             lacuna: _,
             span_ns: _,
             findings,
+            n_more_findings,
             phases,
             checks,
             judged,
@@ -144,12 +148,14 @@ impl Report {
         let [files, problems] = import_tables(files);
         // Import problems have a table of their own.
         let found: Vec<&Finding> = findings.iter().filter(|finding| finding.rule != IMPORT_PROBLEM).collect();
+        let mut found = figures::findings::findings().table(found, 0);
+        found.n_hidden = *n_more_findings;
         let mut all = vec![
             files,
             problems,
-            Borrowed(memory_in_short),
-            Owned(figures::findings::findings().table(found, 0)),
             Borrowed(summary),
+            Borrowed(memory_in_short),
+            Owned(found),
             Borrowed(judged),
             Borrowed(causes),
             Borrowed(checks),

@@ -4,6 +4,7 @@ mod build;
 mod joined;
 mod keys;
 mod memory;
+mod short;
 mod terminal;
 mod text;
 mod thresholds;
@@ -35,9 +36,10 @@ pub struct Args {
     /// Write here instead of to stdout
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
-    /// Rows of each list; 0 lists all
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    pub top: usize,
+    /// Rows of each list; 0 lists all. Without it, and without options that ask for more, text has the tables that
+    /// answer most, 8 rows of each list; otherwise every table is written with 50
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
     /// What makes two kernels one row
     #[arg(long, value_enum, value_name = "WAY", default_value_t = KernelRows::Name)]
     pub kernels_by: KernelRows,
@@ -110,6 +112,9 @@ impl ValueEnum for Severity {
     }
 }
 
+/// Rows of each list in all formats but text, unless asked for.
+const TOP: usize = 50;
+
 /// Runs `lacuna report`.
 ///
 /// Errors: nothing could be read, the report cannot be written, or a threshold cannot be set.
@@ -128,10 +133,14 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     }
     let traces: Vec<Arc<Trace>> = input.traces.into_iter().map(Arc::new).collect();
     let by = args.kernels_by.into();
-    let report = build::report(&traces, args.top, by, args.by_shape, thresholds, &args.memory_at)?;
+    // What other options ask for stands in tables and figures that are not among those.
+    let is_plain = args.memory_at.is_empty() && !args.by_shape && args.kernels_by == KernelRows::Name;
+    let is_short = args.format == Format::Text && args.top.is_none() && is_plain;
+    let top = args.top.unwrap_or(if is_short { short::TOP } else { TOP });
+    let report = build::report(&traces, top, by, args.by_shape, thresholds, &args.memory_at)?;
     // A file keeps names whole.
     let width = args.out.is_none().then_some(terminal::WIDTH);
-    output::write(written(&report, args.format, width)?.as_bytes(), args.out.as_deref(), &args.paths)?;
+    output::write(written(&report, args.format, width, is_short)?.as_bytes(), args.out.as_deref(), &args.paths)?;
     let worst = report.findings.first().map(|finding| finding.severity);
     Ok(match args.fail_on {
         _ if input.has_unreadable => Outcome::PartlyUnreadable,
@@ -141,10 +150,12 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 }
 
 /// * `width`: as in [`text::text`].
-fn written(report: &keys::Report, format: Format, width: Option<usize>) -> Result<String, Failure> {
+/// * `is_short`: whether text shows only the tables that answer most.
+fn written(report: &keys::Report, format: Format, width: Option<usize>, is_short: bool) -> Result<String, Failure> {
     let tables = || report.tables_for_people();
     Ok(match format {
         Format::Json => json(report)?,
+        Format::Text if is_short => short::text(&tables(), width),
         Format::Text => text::text(&tables(), width),
         Format::Markdown => text::markdown(&tables()),
         Format::Html => text::html(&tables()),

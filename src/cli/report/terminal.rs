@@ -158,7 +158,7 @@ fn longest_word(text: &str) -> usize {
 }
 
 /// Lines of at most `width` characters. A longer word is shortened.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         let word = shortened(word, width);

@@ -48,6 +48,7 @@ fn report(format: Format, top: usize) -> String {
         &build::report(&[trace(1_000).into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap(),
         format,
         None,
+        false,
     )
     .unwrap()
 }
@@ -206,6 +207,7 @@ fn kernels_are_grouped_as_asked() {
         &build::report(&[trace(0).into()], 0, KernelsBy::Shape, false, Thresholds::default(), &[]).unwrap(),
         Format::Text,
         None,
+        false,
     )
     .unwrap();
     assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
@@ -214,12 +216,15 @@ fn kernels_are_grouped_as_asked() {
 
 #[test]
 fn findings_are_worst_first_and_cut_like_other_lists() {
+    let of = |trace: Trace, top| {
+        build::report(&[trace.into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap()
+    };
     let findings = |trace: Trace, top| {
-        let found =
-            build::report(&[trace.into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap().findings;
+        let found = of(trace, top).findings;
         found.into_iter().map(|finding| (finding.rule, finding.severity)).collect::<Vec<_>>()
     };
     assert_eq!(findings(trace(0), 0), [("import_problem", Severity::Warn)]);
+    assert_eq!([0, 1, 9].map(|top| of(leaking(), top).n_more_findings), [0, 2, 0]);
     // The leak is 5 MiB in total, but exactly 1 MiB in each of five steps, which is above the limit of an alarm.
     let expected =
         [("out_of_memory", Severity::High), ("memory_growth", Severity::Warn), ("memory_leak", Severity::Note)];
@@ -280,7 +285,7 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     memory.info.path = EVIL.into();
     let all =
         build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
-    let rows = parsed(&written(&all, Format::Csv, None).unwrap());
+    let rows = parsed(&written(&all, Format::Csv, None, false).unwrap());
     let parts: std::collections::HashSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     for part in ["files", "problems", "devices", "kernels", "operators", "copies", "annotations", "leaks", "oom"] {
         assert!(parts.contains(part), "{part}");
@@ -294,7 +299,7 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     }
     assert!(rows.iter().flatten().filter(|cell| cell.starts_with("'=cmd")).count() >= 7);
     for format in [Format::Text, Format::Markdown, Format::Html, Format::Json] {
-        let text = written(&all, format, None).unwrap();
+        let text = written(&all, format, None, false).unwrap();
         assert!(!text.chars().any(|c| c != '\n' && escape::is_hidden(c)), "{text}");
     }
 }
@@ -316,7 +321,7 @@ fn files_are_read_written_and_judged() {
         paths: paths.iter().map(|path| (*path).clone()).collect(),
         format: Format::Json,
         out: Some(out.clone()),
-        top: 0,
+        top: Some(0),
         kernels_by: KernelRows::Name,
         by_shape: false,
         fail_on,
@@ -391,7 +396,8 @@ fn leaking() -> Trace {
 fn memory_has_the_keys_of_the_contract() {
     let report =
         |top| build::report(&[leaking().into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&written(&report(1), Format::Json, None).unwrap()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&written(&report(1), Format::Json, None, false).unwrap()).unwrap();
     let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
     let append = serde_json::json!(["append (/me/losses.py:12)"]);
     let held = serde_json::json!([{"stack": append, "bytes": 6 << 20, "count": 6}]);
@@ -456,17 +462,17 @@ fn memory_has_the_keys_of_the_contract() {
         let Cell::List(list) = cell else { continue };
         assert!(parts.contains(&list.key), "{} is missing in flat reports", list.key);
     }
-    let text = written(&report, Format::Text, None).unwrap();
+    let text = written(&report, Format::Text, None, false).unwrap();
     assert!(text.contains("append (/me/losses.py:12)") && text.contains("forward (/me/model.py:7)"), "{text}");
     for format in [Format::Csv, Format::Html, Format::Markdown] {
-        assert!(written(&report, format, None).unwrap().contains("losses.py:12"));
+        assert!(written(&report, format, None, false).unwrap().contains("losses.py:12"));
     }
 }
 
 #[test]
 fn failed_requests_have_the_keys_of_the_contract() {
     let report = build::report(&[leaking().into()], 1, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&written(&report, Format::Json, None).unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&written(&report, Format::Json, None, false).unwrap()).unwrap();
     let held = serde_json::json!([{"stack": ["append (/me/losses.py:12)"], "bytes": 6 << 20, "count": 6}]);
     let expected = serde_json::json!([{
         "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
@@ -482,6 +488,24 @@ fn failed_requests_have_the_keys_of_the_contract() {
         "non_pytorch_bytes": 6 << 20, "by_stack": held, "advice": [],
     }]);
     assert_eq!(json["memory"][0]["oom"], expected);
+}
+
+#[test]
+fn text_at_a_glance_counts_what_it_leaves_out() {
+    for trace in [leaking(), trace(0)] {
+        let report = build::report(&[trace.into()], 2, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+        let text = written(&report, Format::Text, Some(terminal::WIDTH), true).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= terminal::WIDTH), "{text}");
+        assert!(!text.contains("continued"), "each table has room: {text}");
+        let flat = text.replace('\n', " ");
+        for table in report.tables_for_people().iter().filter(|table| !table.is_empty()) {
+            let is_shown = text.lines().any(|line| line == table.title);
+            let rows = table.rows.len() + table.n_hidden;
+            assert_ne!(is_shown, flat.contains(&format!("{} ({rows})", table.title)), "{}: {text}", table.title);
+            let hidden = format!("and {} more; --top 0 lists all", table.n_hidden);
+            assert!(!is_shown || table.n_hidden == 0 || text.contains(&hidden), "{}: {text}", table.title);
+        }
+    }
 }
 
 /// A segment with blocks of 2 MiB at three places, then memory runs out three times.
@@ -517,7 +541,8 @@ fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     let trace = Arc::new(out_of_memory());
     let report =
         |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&written(&report(2), Format::Json, None).unwrap()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&written(&report(2), Format::Json, None, false).unwrap()).unwrap();
     let memory = &json["memory"][0];
     let stacks = |list: &serde_json::Value| -> Vec<String> {
         list.as_array().unwrap().iter().map(|held| held["stack"][0].as_str().unwrap().to_owned()).collect()

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use super::terminal::{Kind, Sheet};
 use crate::figures::escape::{self, csv_cell, visible};
-use crate::figures::format::{count, signed};
+use crate::figures::format::count;
 use crate::figures::{Cell, Column, Table};
 use crate::model::DurNs;
 
-/// Aligned tables. Numbers have a comma every three digits, units are in the heads.
+/// Aligned tables. Numbers have a comma every three digits, units are in the heads; sizes are rounded to two digits.
 ///
 /// * `width`: the most characters of a line; without it nothing is shortened.
 pub fn text(tables: &[Cow<'_, Table>], width: Option<usize>) -> String {
@@ -176,8 +176,10 @@ fn is_number(cell: &Cell) -> bool {
 
 fn cell_text(cell: &Cell, unit: Unit, escape: impl Fn(&str) -> String) -> String {
     match cell {
-        Cell::Count(n) | Cell::Bytes(n) => count(*n),
-        Cell::Gain(bytes) => signed(*bytes),
+        Cell::Count(n) => count(*n),
+        Cell::Bytes(n) => unit.bytes(*n),
+        Cell::Gain(bytes) if *bytes < 0 => format!("-{}", unit.bytes(bytes.unsigned_abs())),
+        Cell::Gain(bytes) => unit.bytes(bytes.unsigned_abs()),
         Cell::Change(n) => format!("{n:+}"),
         Cell::Estimate(n) => count(*n as u64),
         Cell::Ns(ns) => unit.time(*ns),
@@ -191,7 +193,8 @@ fn cell_text(cell: &Cell, unit: Unit, escape: impl Fn(&str) -> String) -> String
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     None,
-    Bytes,
+    /// Of a power of 1024: 0 bytes, 1 KiB, 2 MiB.
+    Bytes(u8),
     Percent,
     /// Nanoseconds as microseconds, exactly.
     Micros,
@@ -204,8 +207,16 @@ impl Unit {
         const TEN_SECONDS: u64 = 10_000_000_000;
         let mut unit = Self::None;
         for cell in cells {
+            let bytes = match cell {
+                Cell::Bytes(bytes) => *bytes,
+                Cell::Gain(bytes) => bytes.unsigned_abs(),
+                _ => 0,
+            };
             match cell {
-                Cell::Bytes(_) | Cell::Gain(_) => unit = Self::Bytes,
+                Cell::Bytes(_) | Cell::Gain(_) => {
+                    let power = [10 << 10, 10 << 20].iter().filter(|&&least| bytes >= least).count() as u8;
+                    unit = Self::Bytes(if let Self::Bytes(other) = unit { other.max(power) } else { power });
+                }
                 Cell::Share(_) => unit = Self::Percent,
                 Cell::Ns(ns) if ns.unsigned_abs() >= TEN_SECONDS => return Self::Millis,
                 Cell::Ns(_) => unit = Self::Micros,
@@ -218,11 +229,26 @@ impl Unit {
     fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
-            Self::Bytes => " (B)",
+            Self::Bytes(0) => " (B)",
+            Self::Bytes(1) => " (KiB)",
+            Self::Bytes(_) => " (MiB)",
             Self::Percent => " (%)",
             Self::Micros => " (µs)",
             Self::Millis => " (ms)",
         }
+    }
+
+    /// With two digits behind the point where it is not of bytes.
+    fn bytes(self, bytes: u64) -> String {
+        let one = match self {
+            Self::Bytes(power @ 1..) => 1_u128 << (10 * power),
+            _ => return count(bytes),
+        };
+        let hundredths = (100 * u128::from(bytes) + one / 2) / one;
+        if hundredths == 0 && bytes > 0 {
+            return "<0.01".to_owned();
+        }
+        format!("{}.{:02}", count((hundredths / 100) as u64), hundredths % 100)
     }
 
     fn time(self, ns: DurNs) -> String {

@@ -2,6 +2,7 @@
 
 use super::{Owned, Owner, owner};
 use crate::analysis::memory::leaks::{Leaks, Thresholds, Total, TotalVerdict};
+use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::steps::Steps;
 use crate::figures::{Cell, Part, figures, format};
 
@@ -64,7 +65,7 @@ pub fn growth() -> Part<MemoryGrowth> {
         number "growth_bytes", "Gain of all memory", 120, Cell::Gain(row.total.growth_bytes),
             "Live bytes at the last step less those at the step since which they rise, else at the first that counts";
         words "alarm", "Alarm", 60, Cell::Flag(row.total.is_alarm, &["no", "yes"]),
-            "Whether it still grows, by more than 1 MB a step in ten steps or 100 MB in all";
+            "Whether it still grows: by more than 1 MB a step, in ten steps or at places that leak, or by 100 MB in all";
         words "reserved_alarm", "Alarm of reserved", 110, Cell::Flag(row.total.is_reserved_alarm, &["no", "yes"]),
             "Whether reserved bytes grow by more than 1 MB a step in ten steps while live bytes are level";
         number "steps_to_oom", "Steps until full", 110, Cell::or_empty(row.total.steps_to_oom, Cell::Estimate),
@@ -88,10 +89,11 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
     let rate = |slope: f64| format!("{} a step", format::bytes(slope.max(0.0)));
     let since = |step: Option<usize>| step.map(|step| format!(" since {}", step_name(steps, step))).unwrap_or_default();
     let leaked: f64 = found.candidates.iter().map(|one| one.bytes_per_step).sum();
-    let places = match found.candidates.len() {
-        0 => "no single place".to_owned(),
-        1 => "1 place".to_owned(),
-        n => format!("{n} places"),
+    let places = match found.candidates.as_slice() {
+        [] => "no single place".to_owned(),
+        [one] if one.signature == SignatureId::default() => "places without a call stack".to_owned(),
+        [_] => "1 place".to_owned(),
+        all => format!("{} places", all.len()),
     };
     let thresholds = Thresholds::default();
     let reserved = match total.is_reserved_alarm {
@@ -109,6 +111,10 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             "Memory between steps stays level, but the peak within steps rises by {}",
             rate(total.peak_trend.slope)
         ),
+        TotalVerdict::FragmentationGrowth if total.has_rising_peaks(&thresholds) => format!(
+            "Memory between steps stays level, but {reserved}: fragmentation, while the peak within steps rises by {}",
+            rate(total.peak_trend.slope)
+        ),
         TotalVerdict::FragmentationGrowth => {
             format!("Memory between steps stays level, but {reserved}: fragmentation")
         }
@@ -117,6 +123,13 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             rate(total.trend.slope),
             format::bytes(thresholds.min_bytes_per_step)
         ),
+        TotalVerdict::Flat if total.swing as f64 > thresholds.alarm_bytes_per_step => {
+            let since = since(total.level_since);
+            format!(
+                "Memory between steps varies by {}{since}, without lasting growth",
+                format::bytes(total.swing as f64)
+            )
+        }
         TotalVerdict::Flat => format!("Memory between steps stays level{}", since(total.level_since)),
         TotalVerdict::TooFewSteps => "There are too few steps to say whether memory grows".to_owned(),
         TotalVerdict::IrregularSteps => "The steps differ too much to say whether memory grows".to_owned(),

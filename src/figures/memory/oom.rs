@@ -40,14 +40,14 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
     const FREE: &str = "Free where the request is served from: of what is inactive the part in segments of its \
                         stream, private pool and size class";
     const SHORT: &str = "The request less the largest piece that could have served it: a free stretch of its pool, or what \
-                         the device had left";
+                         the device had left and did not refuse";
     let figures = figures! { row: OutOfMemory<'a>;
         with owner();
         number "at_ns", "At", 100, Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns))), "When";
         number "requested_bytes", "Requested", 90, Cell::Bytes(row.card.requested), "What the program asked for";
         number "short_by_bytes", "Short by", 90, Cell::Bytes(row.card.shortfall.bytes), SHORT;
         number "short_by_demand_bytes", "= Demand", 90, Cell::Bytes(row.card.shortfall.demand),
-            "Lacking even if all that is unused, of any pool, and what the device had left were in one piece";
+            "Lacking even if all that is unused, of any pool, and what the device had left and did not refuse were in one piece";
         number "short_by_fragmentation_bytes", "+ Fragmentation", 110, Cell::Bytes(row.card.shortfall.fragmentation),
             "In unused pieces that are too small, of another pool, or apart from what the device had left";
         words "cause", "Cause", 110, Cell::name(row.card.cause.key()), "Demand, fragmentation, or a limit";
@@ -105,6 +105,13 @@ pub fn why(card: &OomCard) -> String {
             None => demand(card, &size),
         },
         OomCause::Fragmentation if card.shortfall.bytes == 0 => in_one_stretch(card, &size),
+        OomCause::Fragmentation if card.was_refused() => format!(
+            "Fragmentation: {} reserved and unused would do for {}, and the device refused more of the {} that it had free{}",
+            size(inactive),
+            size(requested),
+            size(device_free),
+            short(card, &size)
+        ),
         OomCause::Fragmentation => format!(
             "Fragmentation: {} reserved and unused and {} free on the device would do for {}{}",
             size(inactive),
@@ -114,20 +121,22 @@ pub fn why(card: &OomCard) -> String {
         ),
         OomCause::Limit if card.fraction.is_some() => format!(
             "Limit: per_process_memory_fraction allows {:.0} % of the device{}; {} are reserved, of that {} free for \
-             the {} requested",
+             the {} requested, {} in one stretch",
             100.0 * card.fraction.unwrap_or_default(),
             card.allowed().map(|allowed| format!(", {}", size(allowed))).unwrap_or_default(),
             size(card.reserved),
             size(free),
-            size(requested)
+            size(requested),
+            size(card.largest_free)
         ),
         OomCause::Limit if device_free >= requested => format!(
             "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the system \
-             ends at about the {} reserved. {} of that are free for the request",
+             ends at about the {} reserved. {} of that are free for the request, {} in one stretch",
             size(device_free),
             size(requested),
             size(card.reserved),
-            size(free)
+            size(free),
+            size(card.largest_free)
         ),
         OomCause::Limit => format!(
             "Limit: {} of the device's {} belong to other processes or libraries, {in_use} are in use here",
@@ -179,13 +188,14 @@ fn demand(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
 
 /// By how much the largest piece is too small, and why. Empty if it is large enough.
 fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
-    let device_free = card.device_free.unwrap_or_default();
-    let on_device = device_free.saturating_add(card.extendable);
+    let obtainable = card.obtainable();
+    let on_device = obtainable.saturating_add(card.extendable);
     let [largest, in_pool] = [card.largest_free, card.extendable].map(size);
     let piece = match card.device_free {
+        _ if card.was_refused() && obtainable == 0 => format!("{largest} in reserved memory"),
         None => format!("{largest} in reserved memory"),
         Some(_) if card.largest_free >= on_device => {
-            format!("{largest} in reserved memory ({} on the device)", size(device_free))
+            format!("{largest} in reserved memory ({} on the device)", size(obtainable))
         }
         Some(_) if card.extendable > 0 => format!("{} on the device with {in_pool} that it extends", size(on_device)),
         Some(_) => format!("{} on the device ({largest} in reserved memory)", size(on_device)),

@@ -13,7 +13,7 @@
 //!   of bytes at even distances.
 //!
 //! So an equal gain in each of five steps is enough where ten noisy ones may not be. Peaks and reserved memory need ten in
-//! any case: an allocator's caches only rise while they fill.
+//! any case: an allocator's caches only rise while they fill. So does an alarm that rests on total memory alone.
 
 /// Kendall's tau from which a long series counts as rising: five of six pairs rise.
 pub const RISING: f64 = 2.0 / 3.0;

@@ -57,6 +57,29 @@ fn a_cache_that_has_filled_up_is_no_leak() {
         let total = found.total.unwrap();
         assert_eq!((total.verdict, total.is_alarm, total.steps_to_oom), (TotalVerdict::Flat, false, None), "{until}");
         assert!(total.level_since.unwrap().abs_diff(until as usize) <= 1, "{until}: {total:?}");
+        // No rate beside a verdict that denies it.
+        assert_eq!((total.trend.slope, total.peak_trend.slope, total.swing), (0.0, 0.0, 0), "{until}");
+    }
+}
+
+#[test]
+fn few_steps_are_enough_for_a_place_that_leaks_but_not_for_a_buffer_that_grows() {
+    let leaking = find(&keeping(6, |_| MIB), None);
+    let total = leaking.total.unwrap();
+    assert_eq!((leaking.candidates.len(), total.points, total.is_alarm), (1, 6, true), "{total:?}");
+    for (n, is_alarm) in [(7, false), (16, true)] {
+        let mut last = None;
+        let trace = training(n, |training| {
+            let bytes = 8 * MIB + training.step * 3 * MIB / 2;
+            let new = training.keep(bytes, PLACE);
+            if let Some((at, bytes)) = last.replace((new, bytes)) {
+                training.script.free(at, bytes);
+            }
+        });
+        let found = find(&trace, None);
+        let total = found.total.unwrap();
+        assert_eq!((found.candidates.len(), total.verdict), (0, TotalVerdict::Growth), "{n}: {total:?}");
+        assert_eq!(total.is_alarm, is_alarm, "{n}: {total:?}");
     }
 }
 

@@ -29,30 +29,34 @@ impl OomCause {
 /// a tenth of the device, belongs to others.
 const CONTEXT: u64 = 2 << 30;
 
-/// Share of what the process could have that must be left over once all that is in use is packed and the request is
-/// served. With less than that the device is full, however well it is packed: pages, rounding and the next request
-/// take it.
+/// Share of what the process could have that must be left over once all that is in use is packed and a segment for the
+/// request is served. With less than that the device is full, however well it is packed: pages, rounding and the next
+/// request take it.
 const ROOM: f64 = 0.01;
+
+/// The same where the device refused memory that it had. The limit is a cause by itself then, and what an allocator
+/// leaves unused in any training, a few percent, does not excuse it.
+const ROOM_WITHIN_LIMIT: f64 = 0.1;
 
 /// The cause, from the figures of a card:
 ///
 /// 1. Limit, if the device had enough for a segment for the request and refused it, or the settings do not allow that
-///    segment, while the free memory of the request's pool would not have done either:
-///    `set_per_process_memory_fraction`, or a limit of the system.
-/// 2. Fragmentation, if reserved memory in no block and free device memory together suffice, and one percent of what
-///    the process could have is left over.
+///    segment, and the free memory of the request's pool would not have done either, or no tenth of what the process
+///    could have would be left over: `set_per_process_memory_fraction`, or a limit of the system.
+/// 2. Fragmentation, if reserved memory in no block and what the device would have given together suffice for a segment,
+///    and one percent of what the process could have is left over.
 /// 3. Limit, if that is because others hold so much of the device.
 /// 4. Else demand.
 pub fn of(card: &OomCard) -> OomCause {
     let requested = card.requested;
-    let device_free = card.device_free.unwrap_or_default();
-    let has_refused = device_free >= segment(requested)
-        || card.allowed().is_some_and(|allowed| card.reserved.saturating_add(segment(requested)) > allowed);
-    if has_refused && card.free < requested {
+    let packed = card.inactive.saturating_add(card.obtainable());
+    let has_left = |needed: u64, share: f64| {
+        packed.checked_sub(needed).is_some_and(|left| left > 0 && left as f64 >= share * card.most() as f64)
+    };
+    if card.was_refused() && (card.free < requested || !has_left(requested, ROOM_WITHIN_LIMIT)) {
         return OomCause::Limit;
     }
-    let left = card.inactive.saturating_add(device_free).checked_sub(requested);
-    if left.is_some_and(|left| left > 0 && left as f64 >= ROOM * card.most() as f64) {
+    if has_left(segment(requested), ROOM) {
         return OomCause::Fragmentation;
     }
     let held_by_others = card.device_total.zip(card.non_pytorch).is_some_and(|(total, others)| {

@@ -1,0 +1,95 @@
+//! The report at a glance: what text shows unless a number of rows is asked for.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use super::terminal::wrapped;
+use super::text;
+use crate::figures::Table;
+use crate::figures::format::count;
+
+/// Rows of each list.
+pub const TOP: usize = 8;
+
+/// The most rows of a table, of all devices together.
+const MOST: usize = 20;
+
+/// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
+/// figures for which one line of a terminal has room; all where none are named.
+const TABLES: [(&str, &str); 26] = [
+    ("summary", ""),
+    ("memory_in_short", ""),
+    ("findings", "severity text ceiling_ns_per_step advice"),
+    ("problems", "severity count reason path"),
+    ("causes", ""),
+    ("clusters", ""),
+    ("phases", "rank phase total_ns share ns_per_step device_ns"),
+    ("steps", "rank source count dropped mean_ns median_ns min_ns max_ns"),
+    (
+        "oom",
+        "rank device at_ns cause requested_bytes short_by_bytes device_free_bytes reserved_bytes inactive_bytes advice",
+    ),
+    ("leaks", "rank device severity bytes_per_step since growth_bytes survivors stack advice"),
+    (
+        "growth",
+        "rank device verdict steps bytes_per_step since peak_bytes_per_step reserved_bytes_per_step growth_bytes",
+    ),
+    ("outside_pytorch", "rank device verdict start_bytes end_bytes bytes_per_second growth_bytes"),
+    ("reserved_shares", ""),
+    ("categories", ""),
+    ("by_place", "rank device at bytes count share place"),
+    ("kernels", "rank device calls total_ns share mean_ns max_ns queue_mean_ns occupancy name"),
+    ("operators", "calls device_total_ns device_self_ns host_total_ns host_self_ns name shape"),
+    ("copies", "count total_ns mean_ns max_ns bytes gb_per_s kind pageable"),
+    ("collectives", ""),
+    ("apis", "calls total_ns mean_ns max_ns name"),
+    ("os_calls", "calls total_ns mean_ns max_ns name"),
+    ("libraries", "calls total_ns mean_ns max_ns bytes library name"),
+    ("annotations", "calls total_ns mean_ns max_ns device_ns style domain name"),
+    ("devices", "rank device window_ns busy_ns idle_ns utilization name"),
+    (
+        "memory",
+        "rank device source events peak_allocated_bytes peak_reserved_bytes end_allocated_bytes end_reserved_bytes",
+    ),
+    ("files", ""),
+];
+
+/// The tables that answer most, and what else there is.
+///
+/// * `width`: as in [`text::text`].
+pub fn text(all: &[Cow<'_, Table>], width: Option<usize>) -> String {
+    let named = TABLES.iter().flat_map(|&(key, figures)| {
+        all.iter().filter(move |table| table.key == key).map(move |table| Cow::Owned(cut(table, figures)))
+    });
+    let mut out = text::text(&named.collect::<Vec<_>>(), width);
+    for line in wrapped(&rest(all), width.unwrap_or(usize::MAX)) {
+        let _ = writeln!(out, "{line}");
+    }
+    out
+}
+
+/// The first rows of a table, with these figures.
+fn cut(table: &Table, figures: &str) -> Table {
+    let mut table = table.clone();
+    let is_named = |key: &str| figures.is_empty() || figures.split(' ').any(|figure| figure == key);
+    let columns = &table.columns;
+    table.report.retain(|&place| is_named(columns[place].key));
+    table.n_hidden += table.rows.len().saturating_sub(MOST);
+    table.rows.truncate(MOST);
+    table
+}
+
+/// Which tables are not shown, with their rows, and how to see them.
+fn rest(all: &[Cow<'_, Table>]) -> String {
+    let left = all.iter().filter(|table| !table.is_empty() && TABLES.iter().all(|&(key, _)| key != table.key));
+    let left: Vec<String> =
+        left.map(|table| format!("{} ({})", table.title, count((table.rows.len() + table.n_hidden) as u64))).collect();
+    let left = if left.is_empty() {
+        String::new()
+    } else {
+        format!("Tables not shown here, with their rows: {}. ", left.join(", "))
+    };
+    format!(
+        "{left}--top 50 writes every table and figure, 50 rows of each; --top 0 all rows; --format json every figure exactly."
+    )
+}
