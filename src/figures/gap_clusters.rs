@@ -86,8 +86,8 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
             "How many more steps a time could hold at most if their causes ended: T / (T - R) - 1 for steps of T and recoverable \
              time R. It exceeds the share of time R / T, since it counts from the shorter step. An upper bound, not a forecast";
         number "ceiling_ns_per_step", "Ceiling", 84, Cell::or_empty(row.ceiling(), |gain| Cell::Ns(gain.ns_per_step)),
-            "Recoverable time per step: without launch latency, queues, graphs, the profiler, and time of which nothing was \
-             recorded, which ending their causes would not save";
+            "Recoverable time per step: without launch latency (unless launches only just keep up), queues, graphs, the \
+             profiler, and time of which nothing was recorded, which ending their causes would not save";
         words "class", "Cause", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
         words "trigger", "Trigger", 120, Cell::or_empty(row.cluster.trigger, trigger_word),
             "The event that made most of their time possible";

@@ -298,17 +298,26 @@ fn groups<'a>(known: &'a Value, theta: i64, steps: &Steps) -> BTreeMap<[&'a str;
         if let Some(step) = steps.step_of(gap) {
             group.in_steps += ns(&gap["dur_ns"]);
             group.steps.insert(step);
-            // Time without a record can be gained where the trigger of the gap can be ended.
-            let is_to_end = |trigger: &Value| ["sync", "launch_bound"].iter().any(|to_end| trigger == to_end);
+            // Time without a record can be gained where the trigger of the gap can be ended; launch latency where a host
+            // that is ahead would have it while the device works.
             let triggers = list(&gap["triggers"]);
-            let gains = [triggers.iter().all(is_to_end), triggers.iter().any(is_to_end)];
+            let is_gained = |class: &str, is_all: bool| {
+                let ends: &[&str] = match class {
+                    "unknown" => &["sync", "launch_bound"],
+                    "launch_latency" => &["launch_bound"],
+                    _ => &[],
+                };
+                let is_to_end = |trigger: &Value| ends.iter().any(|to_end| trigger == to_end);
+                if is_all { triggers.iter().all(is_to_end) } else { triggers.iter().any(is_to_end) }
+            };
             for part in list(&gap["parts"]) {
-                let is_recoverable = |class: &Value, is_gained: bool| {
-                    RECOVERABLE.contains(&class.as_str().unwrap()) || (class == "unknown" && is_gained)
+                let is_recoverable = |class: &Value, is_all: bool| {
+                    let class = class.as_str().unwrap();
+                    RECOVERABLE.contains(&class) || is_gained(class, is_all)
                 };
                 let classes = list(&part["classes"]);
-                let is_certain = classes.iter().all(|class| is_recoverable(class, gains[0]));
-                let is_possible = classes.iter().any(|class| is_recoverable(class, gains[1]));
+                let is_certain = classes.iter().all(|class| is_recoverable(class, true));
+                let is_possible = classes.iter().any(|class| is_recoverable(class, false));
                 group.recoverable.0 += if is_certain { ns(&part["dur_ns"]) } else { 0 };
                 group.recoverable.1 += if is_possible { ns(&part["dur_ns"]) } else { 0 };
             }

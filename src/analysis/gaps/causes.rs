@@ -1,18 +1,19 @@
 //! The causes of one gap: its host part, its launch part, and its trigger (F2).
 
+mod trigger;
+
 use std::cell::Cell;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::host::{Activity, Host, Segment, push, syncs};
+use super::GapClass;
+use super::host::{Activity, Host, Segment, push};
+use super::loaders::Loaders;
 use super::overlay::{Overheads, Silence, Spans, loading_of, overlay};
 use super::roles::Role;
 use super::theta::Usual;
 use super::waits::Waits;
 use super::work::LOADING;
-use super::{GapClass, Trigger};
-use crate::analysis::median;
-use crate::model::time::partition_near;
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
 /// Work launched this shortly before it runs, so many times in a row, is launch-bound.
@@ -20,6 +21,8 @@ pub const LAUNCH_BOUND_RUN: u32 = 8;
 /// A gap this many times longer than from one launch to the next is not explained by the speed of launches: the host
 /// did something else. Loops that only just keep up wait for less than one interval, real ones with jitter for three.
 const LAUNCH_BOUND_INTERVALS: DurNs = 10;
+/// Waits of a thread for another one from this length on are looked at one by one, in nanoseconds.
+const LONG_WAIT: DurNs = 100_000;
 
 /// A gap and what precedes it.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +87,8 @@ pub struct Causes<'a> {
     silence: HashMap<TrackId, Silence>,
     /// When threads of each process load code; filled where a launching thread is silent for long.
     loading: HashMap<ProcessId, Spans>,
+    /// When threads of each process load data; filled where a thread waits for another one for long.
+    loaders: HashMap<ProcessId, Loaders>,
     scratch: [Vec<Segment>; 2],
 }
 
@@ -134,7 +139,7 @@ impl<'a> Causes<'a> {
         usual: Usual,
     ) -> Self {
         let host = Host::new(trace, loading, usual.theta);
-        let (syncs, drained, near, silence, loading_of, scratch) = Default::default();
+        let (syncs, drained, near, silence, loading_of, loaders, scratch) = Default::default();
         Self {
             trace,
             overheads,
@@ -147,6 +152,7 @@ impl<'a> Causes<'a> {
             near,
             silence,
             loading: loading_of,
+            loaders,
             scratch,
         }
     }
@@ -219,6 +225,30 @@ impl<'a> Causes<'a> {
         self.scratch = [own, other];
         self.overlay_loading(range, out);
         self.overlay_loading_elsewhere(thread, range, out);
+        self.overlay_loaders(thread, out);
+    }
+
+    /// While a thread waits for long, and another one of the process loads data that is ready when the wait is over, it
+    /// waits for that: a loader of the program's own, with a thread and a queue.
+    fn overlay_loaders(&mut self, thread: TrackId, out: &mut Vec<Segment>) {
+        let roles = &mut self.host.roles;
+        let mut is_wait = |segment: &&Segment| {
+            let is_long = segment.activity == Activity::Waits && segment.time.dur() >= LONG_WAIT;
+            let waits = |slice| matches!(roles.of(self.trace, slice), Role::QueueWait | Role::OsWait);
+            is_long && segment.slice.is_some_and(waits)
+        };
+        let waits: Vec<Segment> = out.iter().filter(|segment| is_wait(segment)).copied().collect();
+        for wait in waits {
+            let Some(slice) = wait.slice else { continue };
+            let process = self.trace.track(thread).process;
+            let new = || Loaders::new(self.trace, process, &mut self.host.roles);
+            let loaders = self.loaders.entry(process).or_insert_with(new);
+            for spans in loaders.awaited(self.trace, slice) {
+                let is_waiting = |segment: &Segment| segment.slice == Some(slice);
+                let class = (GapClass::DataLoading, Activity::Works);
+                overlay(spans, &Cell::default(), wait.time, class, is_waiting, out);
+            }
+        }
     }
 
     /// While neither thread does anything for long, another of the process that compiles or loads code is what they
@@ -341,142 +371,4 @@ impl<'a> Causes<'a> {
         let class = (GapClass::ModuleLoad, Activity::Works);
         overlay(&self.overheads.loading, &self.near.loading, range, class, is_call, out);
     }
-
-    /// The event that made the gap possible, and the slice that it was. Where several hold: a synchronization right
-    /// before it; the profiler, if it takes most of the gap; a synchronization after which the host is not ahead yet;
-    /// launches that keep up with the device only just; the end of a graph; the end of a step; the profiler.
-    pub fn trigger(&mut self, scene: &Scene, parts: &[Segment]) -> Option<(Trigger, Option<SliceId>)> {
-        let call = scene.call?;
-        let slices = &self.trace.slices;
-        if let Some(sync) = self.draining_sync(scene, call) {
-            self.drained.add(self.trace.slices.time(sync));
-            return Some((Trigger::Sync, Some(sync)));
-        }
-        let overhead = || parts.iter().filter(|part| part.class == GapClass::Profiler);
-        let profiler_ns: DurNs = overhead().map(|part| part.time.dur()).sum();
-        let profiler = overhead().next().map(|part| (Trigger::Profiler, part.slice));
-        if profiler_ns > scene.gap.dur() / 2 {
-            return profiler;
-        }
-        let is_graph = self.launches_graph(call);
-        let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
-        if ahead < self.usual.latency && !is_graph && !has_cause(parts) {
-            let is_of_run = scene.late_run >= LAUNCH_BOUND_RUN
-                && scene.gap.dur() <= LAUNCH_BOUND_INTERVALS * usual_interval(scene.launches);
-            if let Some(sync) = self.refilling_after(scene, call, is_of_run) {
-                return Some((Trigger::Sync, Some(sync)));
-            }
-            if is_of_run {
-                return Some((Trigger::LaunchBound, None));
-            }
-        }
-        let ends_graph = scene.after_call.is_some_and(|after| after != call && self.launches_graph(after));
-        if ends_graph {
-            return Some((Trigger::GraphEnd, scene.after_call));
-        }
-        if self.is_step_boundary(scene, call) {
-            return Some((Trigger::StepBoundary, None));
-        }
-        profiler
-    }
-
-    /// The synchronization that emptied the queue: it began before the gap, after the launch of the work before
-    /// it, and ended no earlier than theta before the gap. By the launching thread, else by that which launched
-    /// the work before.
-    ///
-    /// One that waited for copies alone, on a device that was idle before them, emptied nothing: without it the host
-    /// would have gone on no earlier than by their duration. Where that is shorter than the gap, it is not the reason.
-    fn draining_sync(&mut self, scene: &Scene, call: SliceId) -> Option<SliceId> {
-        let slices = &self.trace.slices;
-        let before = scene.after_call.map(|call| slices.track_of(call));
-        let own = slices.track_of(call);
-        for thread in [Some(own), before.filter(|&before| before != own)].into_iter().flatten() {
-            if !self.syncs.contains_key(&thread) {
-                let found = syncs(self.trace, thread, &mut self.host);
-                self.syncs.insert(thread, (found, 0));
-            }
-            let Some((syncs, near)) = self.syncs.get_mut(&thread) else { continue };
-            let began = partition_near(syncs, *near, |sync| slices.ts[sync.idx()] < scene.gap.start);
-            *near = began;
-            let Some(&sync) = began.checked_sub(1).and_then(|at| syncs.get(at)) else { continue };
-            let time = slices.time(sync);
-            let ends_in = scene.gap.start - self.usual.theta <= time.end && time.end <= scene.gap.end;
-            let is_after_launch = scene
-                .after_call
-                .is_none_or(|after| slices.track_of(after) != thread || slices.ts[after.idx()] <= time.start);
-            let returns = time.end - scene.gap.start < self.usual.latency;
-            let costs_nothing = returns
-                && scene.gap.start - scene.stretch.start < scene.gap.dur()
-                && scene.waited_for_copies(self.trace, time.start);
-            if ends_in && is_after_launch && !costs_nothing && (thread != own || time.end <= slices.ts[call.idx()]) {
-                return Some(sync);
-            }
-        }
-        None
-    }
-
-    /// The synchronization after which the host was not ahead of the device again: it launched fewer than
-    /// [`LAUNCH_BOUND_RUN`] pieces of work since, each no earlier before it ran than is usual, so that nothing shows
-    /// that the host is too slow to get ahead. It is the reason for the gap if
-    /// * the host lost at least the time from then to the end of the gap when it last waited for the queue to become
-    ///   empty, and was not ahead since, whatever it waited for in between: without waiting it would have been that much
-    ///   ahead, or
-    /// * another lies among the last [`LAUNCH_BOUND_RUN`] launches, and the next one follows within the time that these
-    ///   took: no host gets ahead that waits after every few of them. A loop that reads a value back after each small kernel is not launch-bound, and nothing that speeds
-    ///   up launches can be applied to it before it waits less.
-    ///
-    /// Synchronizations between two long runs of launches, as after each token of a model that is launch-bound or with
-    /// the copies at the start of a step, change nothing of these.
-    ///
-    /// * `is_of_run`: whether the gap may be launch-bound.
-    fn refilling_after(&self, scene: &Scene, call: SliceId, is_of_run: bool) -> Option<SliceId> {
-        let slices = &self.trace.slices;
-        // `draining_sync` looked there for this gap.
-        let (syncs, near) = self.syncs.get(&slices.track_of(call))?;
-        let launched = slices.ts[call.idx()];
-        let n = partition_near(syncs, *near, |sync| slices.ts[sync.idx()] < launched);
-        let sync = syncs[n.checked_sub(1)?];
-        let time = slices.time(sync);
-        let since = scene.launches.iter().filter(|&&ts| ts >= time.end).count() as u32;
-        if time.end > launched || since == LAUNCH_BOUND_RUN || since > scene.late_run {
-            return None;
-        }
-        let is_lost = scene.ahead_at < self.drained.end && scene.gap.end <= self.drained.until();
-        let first = scene.launches.iter().copied().min()?;
-        let begins = |sync: SliceId| slices.ts[sync.idx()];
-        let is_before = || n > 1 && begins(syncs[n - 2]) >= first;
-        let is_next = || syncs.get(n).is_some_and(|&next| begins(next) - launched <= launched - first);
-        let is_interrupted = is_of_run && is_before() && is_next();
-        (is_lost || is_interrupted).then_some(sync)
-    }
-
-    /// Whether a step ends between the launches of the work before and after the gap; for steps found on the
-    /// device, in the gap.
-    fn is_step_boundary(&self, scene: &Scene, call: SliceId) -> bool {
-        let Some((boundaries, is_of_host)) = self.steps else { return false };
-        let ts = &self.trace.slices.ts;
-        let range = match scene.after_call {
-            Some(after) if is_of_host => ts[after.idx()]..ts[call.idx()],
-            _ => scene.gap.start..scene.gap.end,
-        };
-        let near = &self.near.boundary;
-        near.set(partition_near(boundaries, near.get(), |&boundary| boundary <= range.start));
-        let first = near.get();
-        boundaries.get(first).is_some_and(|&boundary| boundary <= range.end)
-    }
-}
-
-/// The median time from one of these launches to the next.
-fn usual_interval(mut launches: Launches) -> DurNs {
-    launches.sort_unstable();
-    let mut intervals: [DurNs; LAUNCH_BOUND_RUN as usize - 1] = std::array::from_fn(|i| launches[i + 1] - launches[i]);
-    intervals.sort_unstable();
-    median::of_sorted(&intervals).copied().unwrap_or_default()
-}
-
-/// Whether most of a gap is time that the speed of launches does not explain, such as loading data.
-fn has_cause(parts: &[Segment]) -> bool {
-    let is_definite = |class| class < GapClass::Launch;
-    let sum = |parts: &mut dyn Iterator<Item = &Segment>| -> DurNs { parts.map(|part| part.time.dur()).sum() };
-    2 * sum(&mut parts.iter().filter(|part| is_definite(part.class))) > sum(&mut parts.iter())
 }

@@ -6,9 +6,10 @@
 //! * Time without any record ([`GapClass::Unknown`]) has no cause to end, unless the gap was made possible by an
 //!   event that may be ended: a synchronization that emptied the queue, or launches that only just keep up. Had work
 //!   been queued, the device would have gone on whatever the host did.
-//! * The latency of launches, time in queues without an explanation, gaps inside CUDA graphs, and gaps whose launch
-//!   was not recorded are not: nothing recorded shows what would end them. The launch latency that remains after a
-//!   fix is thereby left out.
+//! * Launch latency is recoverable where launches only just keep up: a host that is ahead, or launches a graph, has it
+//!   while the device works. Elsewhere it is not: it remains after a fix.
+//! * Time in queues without an explanation, gaps inside CUDA graphs, and gaps whose launch was not recorded are not:
+//!   nothing recorded shows what would end them.
 //! * The profiler's overhead is not, since the program does not have it without the profiler.
 //!
 //! Only idle time of the device counts, never the duration of the call or loader that caused it. The parts of a gap
@@ -40,6 +41,7 @@ impl Ceiling {
 pub fn is_recoverable(class: GapClass, trigger: Option<Trigger>) -> bool {
     match class {
         GapClass::Unknown => matches!(trigger, Some(Trigger::Sync | Trigger::LaunchBound)),
+        GapClass::LaunchLatency => trigger == Some(Trigger::LaunchBound),
         class => class.is_host() || class == GapClass::Dependency,
     }
 }

@@ -16,6 +16,10 @@ use crate::model::{CopyKind, DurNs, SliceId, SliceKind, SliceTable, TimeNs, Time
 /// it: `cudaGetDeviceProperties`. Ordinary ones take 1-10 us.
 const LONG_CALL: DurNs = 50_000;
 
+/// An operator that reads a value back without a recorded call takes at least this long, in nanoseconds, if it waits for
+/// the device: the copy and the wait take 10 us and more. Of values in host memory it takes 0.2 to 3 us.
+const READS_BACK: DurNs = 10_000;
+
 /// How much a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
@@ -243,7 +247,7 @@ impl<'a> Host<'a> {
                     }
                 }
                 GapClass::CpuOp | GapClass::Python | GapClass::Blocked => {
-                    let waits = matches!(role, Role::OsWait | Role::PythonWait);
+                    let waits = matches!(role, Role::OsWait | Role::PythonWait | Role::QueueWait);
                     let activity = if waits { Activity::Waits } else { Activity::Works };
                     generic = generic.or(Some((class, slice, activity)));
                 }
@@ -312,7 +316,9 @@ impl<'a> Host<'a> {
         let is_long = trace.slices.time(slice).dur() >= self.theta && !launches;
         match role {
             Role::Range if launches || is_enclosing(trace.slice_name(slice)) => GapClass::Unknown,
-            Role::SyncOperator if copies || syncs || is_long => GapClass::Sync,
+            Role::SyncOperator if copies || syncs || is_long && trace.slices.time(slice).dur() >= READS_BACK => {
+                GapClass::Sync
+            }
             Role::CopyOperator if copies || syncs || is_long => GapClass::Copy,
             _ => ordinary,
         }
@@ -380,7 +386,7 @@ fn class_of(role: Role) -> GapClass {
         Role::Profiler => GapClass::Profiler,
         Role::OsWait | Role::Os => GapClass::Blocked,
         Role::Operator => GapClass::CpuOp,
-        Role::PythonWait | Role::Python => GapClass::Python,
+        Role::PythonWait | Role::QueueWait | Role::Python => GapClass::Python,
         Role::Call | Role::LazyLoad | Role::Range | Role::Nothing => GapClass::Unknown,
     }
 }

@@ -6,6 +6,7 @@ mod class;
 pub mod clusters;
 mod host;
 mod index;
+mod loaders;
 mod overlay;
 mod place;
 mod roles;

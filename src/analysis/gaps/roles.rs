@@ -44,6 +44,8 @@ pub enum Role {
     Operator,
     /// A Python frame that waits for another thread: `run_backward`.
     PythonWait,
+    /// A Python frame that waits for a queue, a lock or the end of a thread: `queue.get`.
+    QueueWait,
     Python,
     /// Any other call of the API.
     Call,
@@ -54,7 +56,7 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 24] = [
         Self::Sync,
         Self::SyncOperator,
         Self::DataLoading,
@@ -74,6 +76,7 @@ impl Role {
         Self::Os,
         Self::Operator,
         Self::PythonWait,
+        Self::QueueWait,
         Self::Python,
         Self::Call,
         Self::Range,

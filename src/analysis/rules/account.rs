@@ -8,7 +8,7 @@ use super::Rule;
 use super::room::Room;
 use super::run_facts::CompiledCode;
 use super::sites::Sites;
-use crate::analysis::frame::without_address;
+use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, frees_memory, is_inferred};
 use crate::analysis::steps::{Steps, is_step_name};
@@ -16,6 +16,8 @@ use crate::model::{CopyKind, DurNs, SliceId, StringId, TimeRange, Trace};
 
 /// Parts of gaps from this length on are looked at one by one, in nanoseconds.
 const LONG_PART: DurNs = 100_000;
+/// A name is said to have most of some time beside others if it has at least this part of it: a twentieth.
+pub const LEAST_SHARE: DurNs = 20;
 
 /// Why a device waits. Each part of each gap has one cause, so that no time counts twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -125,6 +127,8 @@ pub struct Account<'a> {
     names: HashMap<StringId, DurNs>,
     /// The same by where in the program, where it was a call that waits, copies or allocates.
     pub sites: Sites<'a>,
+    /// Long stretches of what the host did: of [`Cause::Host`], and of [`Cause::Synchronization`] after it.
+    pub long: Sites<'a>,
     /// Of [`Cause::Host`]: long parts of gaps, by the host slice.
     pub long_parts: Vec<(SliceId, DurNs)>,
     pub shares: Shares,
@@ -145,6 +149,10 @@ pub struct Shares {
     pub from_device_ns: DurNs,
     /// The caching allocator made room for a request; see `super::room`.
     pub room_ns: DurNs,
+    /// Of [`Cause::Host`]: one operator, function or range went on for long, with nothing recorded inside.
+    pub slow_ns: DurNs,
+    /// Of [`Cause::Synchronization`]: the synchronization was over, and the host ran.
+    pub after_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
     pub collective_ns: DurNs,
 }
@@ -157,6 +165,8 @@ impl Shares {
         self.to_device_ns += other.to_device_ns;
         self.from_device_ns += other.from_device_ns;
         self.room_ns += other.room_ns;
+        self.slow_ns += other.slow_ns;
+        self.after_ns += other.after_ns;
         self.collective_ns += other.collective_ns;
     }
 
@@ -171,14 +181,19 @@ impl Shares {
 }
 
 impl<'a> Account<'a> {
-    /// The names with most time, at most `n`; none if the names together have less than half of it.
+    /// The names with most time, at most `n`, each with a share that counts; none if the names together have less than
+    /// half of it.
     pub fn names(&self, trace: &Trace, n: usize) -> Vec<String> {
         let mut by_name: HashMap<Cow<'_, str>, DurNs> = HashMap::new();
         for (&name, ns) in &self.names {
             *by_name.entry(without_address(trace.strings.get(name))).or_default() += ns;
         }
         let mut names: Vec<(DurNs, Cow<'_, str>)> = by_name.into_iter().map(|(name, ns)| (ns, name)).collect();
-        names.retain(|(_, name)| !is_step_name(name) || name.starts_with("enumerate(DataLoader)"));
+        let is_step = |name: &str| {
+            let is_frame = Frame::of_python_function(name).is_python();
+            is_step_name(name) && !is_frame && !name.starts_with("enumerate(DataLoader)")
+        };
+        names.retain(|&(ns, ref name)| ns * LEAST_SHARE >= self.total_ns && !is_step(name));
         names.sort_unstable_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
         names.truncate(n);
         if 2 * names.iter().map(|(ns, _)| ns).sum::<DurNs>() < self.total_ns {
@@ -222,6 +237,8 @@ pub fn accounts<'a>(
                     compiled_ns: ns_if(part.slice.is_some_and(runs_compiled)),
                     inferred_ns: ns_if(is_inferred(trace, &part)),
                     unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
+                    slow_ns: ns_if(cause == Cause::Host && time.dur() >= LONG_PART),
+                    after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),
                     ..Shares::default()
                 };
                 if matches!(cause, Cause::Synchronization | Cause::Copy) {
@@ -247,6 +264,11 @@ pub fn accounts<'a>(
                 *account.names.entry(trace.slices.name[slice.idx()]).or_default() += time.dur();
                 if matches!(cause, Cause::Synchronization | Cause::Copy | Cause::Allocator) {
                     account.sites.add(trace, slice, time.dur());
+                }
+                let runs = matches!(part.class, GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
+                let is_host = matches!(cause, Cause::Host | Cause::Synchronization) && runs;
+                if let Some(host) = part.slice.filter(|_| is_host && time.dur() >= LONG_PART) {
+                    account.long.add(trace, host, time.dur());
                 }
                 if cause == Cause::Host && time.dur() >= LONG_PART {
                     account.long_parts.push((slice, time.dur()));

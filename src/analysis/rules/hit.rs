@@ -30,8 +30,10 @@ pub struct Hit {
     pub range: Option<TimeRange>,
     /// Calls, operators or kernels with most of it.
     pub names: Vec<String>,
-    /// Of a hit about calls that wait, copy or allocate: those with most of it.
+    /// Of a hit about calls that wait, copy or allocate, or about a host that is slow in few places: those with most of it.
     pub sites: Vec<CallSite>,
+    /// Of a hit about synchronizations: what the host did after them for half of the time or more, and that time.
+    pub after: Option<(CallSite, DurNs)>,
     /// What ending the cause would gain this device at most; `None` without steps, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
     /// The gap that comes back with most of it, if one does.
@@ -81,6 +83,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         range: None,
         names: Vec::new(),
         sites: Vec::new(),
+        after: None,
         ceiling_ns_per_step: None,
         recurring: None,
         data_time: None,

@@ -206,7 +206,9 @@ impl<'a> Device<'a, '_> {
         self.pageable_copies();
         self.data_time();
         let idle = Cause::ALL.map(|cause| accounts[cause as usize].total_ns);
-        self.recording(idle[Cause::Host as usize] + idle[Cause::LaunchBound as usize]);
+        // After a synchronization the device waits for the host, too.
+        let after_ns = accounts[Cause::Synchronization as usize].shares.after_ns;
+        self.recording(idle[Cause::Host as usize] + idle[Cause::LaunchBound as usize] + after_ns);
         self.irregular_steps(ledger);
         let stats = self.kernels(busy_ns);
         self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &idle));
@@ -263,11 +265,13 @@ impl<'a> Device<'a, '_> {
         }
         let n_steps = self.window.steps.len() as DurNs;
         let per_step = (n_steps > 0).then(|| recoverable / n_steps.max(1));
+        let sites = if rule == Rule::HostBound { &account.long } else { &account.sites };
         Hit {
             count: account.gaps + spans.count() as u64,
             range: account.longest.max_by_length(longest),
             names: account.names(self.of.trace, 3),
-            sites: account.sites.top(2, account.total_ns),
+            sites: sites.top(2, account.total_ns),
+            after: account.long.most(account.total_ns).filter(|_| rule == Rule::Synchronization),
             ceiling_ns_per_step: per_step.filter(|&ns| ns > 0),
             shares,
             ..self.hit(rule, account.total_ns + exposed_ns)

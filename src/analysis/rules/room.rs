@@ -1,50 +1,112 @@
-//! Operators in which the caching allocator makes room: a request fails, it frees what it keeps, and asks again.
+//! Places in which the caching allocator makes room: a request fails, it frees what it keeps, and asks again.
 
 use hashbrown::HashMap;
 
 use crate::analysis::gaps::{allocates_memory, frees_memory, launches_work};
-use crate::model::{SliceId, SliceKind, Trace};
+use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId};
 
-/// Which operators make room, each judged once.
+/// Without operators, so many calls in a row that free are the allocator's: it gives back all that it keeps.
+const BURST: usize = 3;
+
+/// Which operators make room, and without operators which stretches between two launches, each judged once.
 #[derive(Debug)]
 pub struct Room<'a> {
     trace: &'a Trace,
     known: HashMap<SliceId, bool>,
+    /// Where the allocator makes room on threads without operators, ascending.
+    stretches: HashMap<TrackId, Vec<(TimeNs, TimeNs)>>,
 }
 
 impl<'a> Room<'a> {
     pub fn new(trace: &'a Trace) -> Self {
-        Self { trace, known: HashMap::new() }
+        Self { trace, known: HashMap::new(), stretches: HashMap::new() }
     }
 
-    /// Whether a call lies in such an operator, the innermost around it. Amortized cost: O(depth).
+    /// Whether a call lies in such an operator, the innermost around it, or in such a stretch. Amortized cost: O(depth), and
+    /// O(n log n) for the n slices of a thread without operators around its calls.
     pub fn is_made_around(&mut self, call: SliceId) -> bool {
         let slices = &self.trace.slices;
         let around = std::iter::once(call).chain(slices.ancestors(call));
         let Some(operator) = around.into_iter().find(|slice| slices.kind[slice.idx()] == SliceKind::Operator) else {
-            return false;
+            let thread = slices.track_of(call);
+            let stretches = self.stretches.entry(thread).or_insert_with(|| stretches(self.trace, thread));
+            let ts = slices.ts[call.idx()];
+            return stretches
+                .get(stretches.partition_point(|&(_, end)| end < ts))
+                .is_some_and(|&(start, _)| start <= ts);
         };
-        *self.known.entry(operator).or_insert_with(|| makes_room(self.trace, operator))
+        *self.known.entry(operator).or_insert_with(|| {
+            let inside = slices.inside(operator).map(|i| SliceId(i as u32)).collect();
+            !requests(self.trace, inside, 1).is_empty()
+        })
     }
 }
 
-/// Whether inside a slice memory is allocated, freed and allocated again, and nothing is launched meanwhile. Without a
-/// caching allocator an operator frees what it needed for a kernel, which it launches first.
-fn makes_room(trace: &Trace, operator: SliceId) -> bool {
-    let slices = &trace.slices;
-    let mut calls: Vec<SliceId> = slices.inside(operator).map(|i| SliceId(i as u32)).collect();
-    calls.retain(|call| slices.kind[call.idx()].is_call());
-    calls.sort_unstable_by_key(|call| slices.ts[call.idx()]);
-    // 1 after memory was allocated, 2 after it was freed then.
-    let mut stage = 0;
+/// From the request that failed to the one that succeeded, for each time that a thread made room.
+fn stretches(trace: &Trace, thread: TrackId) -> Vec<(TimeNs, TimeNs)> {
+    let slices = trace.track_slices(thread).map(|i| SliceId(i as u32)).collect();
+    let found = requests(trace, slices, BURST);
+    found.into_iter().map(|[first, last]| (trace.slices.ts[first.idx()], trace.slices.end[last.idx()])).collect()
+}
+
+/// The first and the last call of each time that memory is allocated, freed and allocated again, and nothing is launched
+/// meanwhile. Without a caching allocator an operator frees what it needed for a kernel, which it launches first.
+///
+/// * `least`: how many calls in a row free.
+fn requests(trace: &Trace, mut calls: Vec<SliceId>, least: usize) -> Vec<[SliceId; 2]> {
+    calls.retain(|call| trace.slices.kind[call.idx()].is_call());
+    calls.sort_unstable_by_key(|call| trace.slices.ts[call.idx()]);
+    let mut out = Vec::new();
+    // The last call that allocated since a launch, and how many freed since.
+    let (mut request, mut freed) = (None, 0);
     for call in calls {
-        stage = match stage {
-            _ if launches_work(trace.slice_name(call)) => 0,
-            2 if allocates_memory(trace, call) => return true,
-            1 | 2 if frees_memory(trace, call) => 2,
-            0 if allocates_memory(trace, call) => 1,
-            _ => stage,
-        };
+        if launches_work(trace.slice_name(call)) {
+            (request, freed) = (None, 0);
+        } else if frees_memory(trace, call) {
+            freed += 1;
+        } else if allocates_memory(trace, call) {
+            out.extend(request.filter(|_| freed >= least).map(|request| [request, call]));
+            (request, freed) = (Some(call), 0);
+        }
     }
-    false
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    /// Whether room is made around the first call that frees, inside an operator or without one. Calls of a microsecond.
+    fn is_made(calls: &str, has_operator: bool) -> bool {
+        let names: Vec<String> = calls.split(' ').map(|call| format!("cuda{call}")).collect();
+        let calls = (0..).zip(&names).map(|(i, name)| ("main", SliceKind::Runtime, name.as_str(), 10 * i, 10 * i + 9));
+        let operator = has_operator.then_some(("main", SliceKind::Operator, "aten::empty", 0, 10 * names.len() as i64));
+        let slices: Vec<_> = operator.into_iter().chain(calls).collect();
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let free = (0..slices.len() as u32).map(SliceId).find(|&slice| frees_memory(&trace, slice)).unwrap();
+        Room::new(&trace).is_made_around(free)
+    }
+
+    #[test]
+    fn room_is_made_where_memory_is_freed_between_two_requests() {
+        assert!(is_made("Malloc Free Malloc", true));
+        assert!(is_made("Malloc StreamSynchronize Free Free Malloc LaunchKernel", true));
+        assert!(!is_made("Malloc Free", true), "nothing is asked for again");
+        assert!(!is_made("Free Malloc", true), "nothing was asked for before");
+        assert!(!is_made("Malloc LaunchKernel Free Malloc", true), "the workspace of a kernel");
+        assert!(!is_made("Malloc Free LaunchKernel Malloc", true));
+        assert!(!is_made("HostRegister Free HostRegister", true), "allocates nothing");
+    }
+
+    #[test]
+    fn without_operators_the_allocator_frees_many_blocks_in_a_row() {
+        assert!(is_made("LaunchKernel Malloc Free Free Free Malloc LaunchKernel", false));
+        assert!(!is_made("Malloc Free Free Malloc", false), "two buffers of a program");
+        assert!(!is_made("Malloc Free Malloc Free Malloc Free Malloc", false));
+        assert!(!is_made("Malloc LaunchKernel Free Free Free Malloc", false));
+        assert!(!is_made("Free Free Free Malloc", false));
+        // Before the request that failed, and after the one that succeeded.
+        assert!(!is_made("Free LaunchKernel Malloc Free Free Free Malloc", false));
+    }
 }

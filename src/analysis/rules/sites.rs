@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 
+use super::account::LEAST_SHARE;
 use crate::analysis::frame::without_address;
 use crate::analysis::gaps::place_of_call;
 use crate::model::{DurNs, SliceId, Trace};
@@ -25,7 +26,9 @@ impl<'a> Sites<'a> {
         let place = place_of_call(trace, call);
         let operator = place.operator.filter(|&operator| operator != call);
         let operator = operator.map_or("", |slice| trace.slice_name(slice));
-        *self.0.entry([trace.slice_name(call), operator, place.frame.unwrap_or_default()]).or_default() += ns;
+        let name = trace.slice_name(call);
+        let frame = place.frame.filter(|&frame| frame != name).unwrap_or_default();
+        *self.0.entry([name, operator, frame]).or_default() += ns;
     }
 
     pub fn extend(&mut self, other: Self) {
@@ -38,17 +41,28 @@ impl<'a> Sites<'a> {
         self.0.values().sum()
     }
 
-    /// Those with most time, at most `n`; none if together they have less than half of `total`.
+    /// Those with most time, at most `n`, each with a share that counts; none if together they have less than half of
+    /// `total`.
     pub fn top(&self, n: usize, total: DurNs) -> Vec<CallSite> {
+        self.ranked(n, total).into_iter().map(|(site, _)| site).collect()
+    }
+
+    /// The one with most time, and that time, if it is half of `total` or more.
+    pub fn most(&self, total: DurNs) -> Option<(CallSite, DurNs)> {
+        self.ranked(1, total).pop()
+    }
+
+    fn ranked(&self, n: usize, total: DurNs) -> Vec<(CallSite, DurNs)> {
         let mut sites: Vec<(DurNs, [&str; 3])> = self.0.iter().map(|(&site, &ns)| (ns, site)).collect();
         sites.sort_unstable_by_key(|&(ns, site)| (std::cmp::Reverse(ns), site));
         sites.truncate(n);
+        sites.retain(|(ns, _)| ns * LEAST_SHARE >= total);
         if 2 * sites.iter().map(|(ns, _)| ns).sum::<DurNs>() < total {
             return Vec::new();
         }
-        let named = |(_, site): (DurNs, [&str; 3])| {
+        let named = |(ns, site): (DurNs, [&str; 3])| {
             let [call, operator, frame] = site.map(|name| without_address(name).into_owned());
-            CallSite { call, operator, frame }
+            (CallSite { call, operator, frame }, ns)
         };
         sites.into_iter().map(named).collect()
     }

@@ -1,4 +1,5 @@
 mod each_rule;
+mod host;
 mod recordings;
 
 use super::*;

@@ -2,8 +2,8 @@
 
 use super::{
     ALWAYS, AMD, BESIDE_COMPILED, COMPILED, EAGER, FROM_DEVICE, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, Line,
-    MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OTHER, TO_DEVICE, TOO_OLD, TORCH,
-    TRAINS, USUAL_SHAPES, kernels,
+    MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OTHER, SLOW, TO_DEVICE, TOO_OLD,
+    TORCH, TRAINS, USUAL_SHAPES, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -154,17 +154,25 @@ fn host_lines(rule: Rule) -> &'static [Line] {
                 |case| NEW_SHAPES(case) && COMPILED(case),
                 "torch.compile with dynamic=True compiles once for sizes that vary",
             ),
-            (|case| EAGER(case) && USUAL_SHAPES(case), "Many small operators: torch.compile, or larger batches"),
+            (
+                |case| EAGER(case) && USUAL_SHAPES(case) && !SLOW(case),
+                "Many small operators: torch.compile, or larger batches",
+            ),
             GRAPH_BREAKS,
             COMPILED_HOST,
             LARGER_KERNELS,
             (
-                |case| NO_GRAPHS(case) && !IN_COMPILED(case) && USUAL_SHAPES(case),
+                |case| NO_GRAPHS(case) && !IN_COMPILED(case) && USUAL_SHAPES(case) && !SLOW(case),
                 "A step that launches the same work each time can be a CUDA graph, which needs no host",
             ),
             (
-                USUAL_SHAPES,
+                |case| (case.hit.is_none() || SLOW(case)) && USUAL_SHAPES(case),
                 "One slow operator or function: move it off the launching thread, or to where the device has work queued",
+            ),
+            (
+                |case| SLOW(case) && case.run.has_stacks && USUAL_SHAPES(case),
+                "A function with nothing recorded inside works in C, or frees what it held: large tensors in host memory take \
+                 milliseconds to free",
             ),
             (NO_STACKS, "Record with with_stack=True to see the Python lines behind it"),
             (ALWAYS, "To check, the gaps at these operators shrink while the rest of the step stays as it is"),

@@ -68,8 +68,10 @@ const NOT_FROM_DEVICE: Fits = |case| !case.is_from_device();
 /// Most of the time operators have an input shape that is new to them.
 const NEW_SHAPES: Fits = |case| case.is_most(|hit| hit.new_shapes.total_ns);
 const USUAL_SHAPES: Fits = |case| !NEW_SHAPES(case);
+/// Most of the time single operators, functions or ranges go on for long.
+const SLOW: Fits = |case| case.is_most(|hit| hit.shares.slow_ns);
 /// Most of the time the caching allocator makes room for a request.
-const MAKES_ROOM: Fits = |case| case.is_most(|hit| hit.shares.room_ns);
+const MAKES_ROOM: Fits = |case| TORCH(case) && case.is_most(|hit| hit.shares.room_ns);
 const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case);
 /// Most of what is communicated was recorded with elements of at most 16 bits.
 const NARROW: Fits = |case| case.hit.is_some_and(|hit| hit.transfers.is_narrow());

@@ -1,7 +1,7 @@
 //! What else shows the cause of a hit.
 
 use super::percent;
-use super::sentence::{between, clipped, host};
+use super::sentence::{between, clipped, host, place};
 use crate::analysis::rules::{Hit, Missing, NewShapes, Rule};
 use crate::figures::format;
 use crate::model::DurNs;
@@ -41,6 +41,10 @@ fn of_shares(hit: &Hit) -> Vec<String> {
             let share = percent(hit.collective_calls_ns as f64 / hit.of.max(1) as f64);
             format!("The device is idle for another {ns}, {share}, while the host is in calls of collectives")
         }),
+        Rule::Synchronization => hit
+            .after
+            .as_ref()
+            .map(|(site, ns)| format!("After that the host is in {} for {} of it", place(site), format::duration(*ns))),
         Rule::HostBound => time(hit.new_shapes.total_ns).map(|ns| {
             let NewShapes { calls, operator, shapes, .. } = &hit.new_shapes;
             format!(

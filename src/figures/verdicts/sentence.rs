@@ -13,8 +13,8 @@ use crate::model::{DurNs, Trace};
 /// Most letters of a name in a sentence: those of Tensile's kernels have hundreds.
 const MAX_NAME: usize = 60;
 
-/// What synchronized, and where: `cudaStreamSynchronize in aten::item at train.py(7): main`.
-fn sync_site(site: &CallSite) -> String {
+/// A call, and where it was made: `cudaStreamSynchronize in aten::item at train.py(7): main`.
+pub(super) fn place(site: &CallSite) -> String {
     let [operator, frame] = [&site.operator, &site.frame].map(|name| clipped(name));
     let operator = if operator.is_empty() { operator } else { format!(" in {operator}") };
     let frame = if frame.is_empty() { frame } else { format!(" at {frame}") };
@@ -29,7 +29,7 @@ pub(super) fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String 
     let amount = format::duration(hit.amount);
     let names = match &hit.sites[..] {
         [] => hit.names.iter().filter(|name| !name.is_empty()).map(|name| clipped(name)).collect::<Vec<_>>(),
-        sites => sites.iter().map(sync_site).collect(),
+        sites => sites.iter().map(place).collect(),
     };
     let names = names.join(", ");
     let most = if names.is_empty() { String::new() } else { format!("; most in {names}") };

@@ -20,7 +20,7 @@ pub fn of_python(name: &str) -> Role {
         "wait" | "get" | "join" | "_wait_for_tstate_lock" | "result"
             if is_in(&["threading.py", "queue.py", "concurrent/futures/", "multiprocessing/"]) =>
         {
-            Role::PythonWait
+            Role::QueueWait
         }
         _ if is_in(&["torch/distributed/", "deepspeed/comm/", "horovod/"]) && is_collective_function(function) => {
             Role::Collective
@@ -125,7 +125,7 @@ fn of_builtin(builtin: &str) -> Role {
         "collect" if rest.contains("module") || what == "function" => Role::Gc,
         "run_backward" => Role::PythonWait,
         "acquire" | "wait" if rest.contains("distributed") || rest.contains("Work") => Role::Collective,
-        "acquire" | "wait" | "poll" | "select" => Role::PythonWait,
+        "acquire" | "wait" | "poll" | "select" => Role::QueueWait,
         "_disable_profiler" | "_enable_profiler" | "_prepare_profiler" => Role::Profiler,
         _ => Role::Python,
     }

@@ -5,20 +5,20 @@ use crate::analysis::gaps::GapClass;
 use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
 use crate::model::{StackId, SyncKind, Synchronization};
 
-const CALL: SliceKind = SliceKind::Runtime;
-const STEPS: i64 = 10;
+pub(super) const CALL: SliceKind = SliceKind::Runtime;
+pub(super) const STEPS: i64 = 10;
 /// From the launch of the work after a gap to its start.
-const LATENCY: TimeNs = 5_000;
+pub(super) const LATENCY: TimeNs = 5_000;
 
 /// (track, kind, name, start, end, correlation within the step).
-type Event<'a> = (&'a str, SliceKind, &'a str, TimeNs, TimeNs, u32);
+pub(super) type Event<'a> = (&'a str, SliceKind, &'a str, TimeNs, TimeNs, u32);
 
 /// A kernel on another stream that was launched long before: the host is not just in time.
 const AHEAD: [Event<'_>; 2] =
     [("main", CALL, "cudaLaunchKernel", 1_000_000, 1_001_000, 50), ("stream 8", KERNEL, "c", 2_000_000, 2_500_000, 50)];
 
 /// Ten steps of these events, with what was launched by what.
-fn linked(step: &[Event<'_>]) -> TraceBuilder {
+pub(super) fn linked(step: &[Event<'_>]) -> TraceBuilder {
     let names: Vec<String> = (0..STEPS).map(|i| format!("ProfilerStep#{i}")).collect();
     let (mut slices, mut correlation) = (Vec::new(), Vec::new());
     for (i, name) in (0..).zip(&names) {
@@ -137,7 +137,7 @@ fn time_without_a_record_counts_for_the_event_that_made_it_possible() {
         }
         linked(&step)
     };
-    assert_levels(Rule::LaunchBound, bound, |dur| Some(dur - 20 * 4_000));
+    assert_levels(Rule::LaunchBound, bound, Some);
 }
 
 #[test]
@@ -196,8 +196,8 @@ fn a_host_that_launches_just_in_time_is_found() {
         }
         linked(&step)
     };
-    // Latency remains.
-    assert_levels(Rule::LaunchBound, trace, |dur| Some(dur - 20 * 4_000));
+    // A host that is ahead has the latency while the device works.
+    assert_levels(Rule::LaunchBound, trace, Some);
 }
 
 #[test]
