@@ -1,6 +1,9 @@
 //! Common clock for several traces: assignment to runs, and time offsets.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+
+use hashbrown::HashMap;
 
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
@@ -72,20 +75,19 @@ const MAX_PAUSE: DurNs = 3_600_000_000_000;
 ///   such a run, or without a rank, it forms its own run. It is aligned to the run's start and does not move
 ///   other traces.
 ///
-/// Cost: O(n²) for n traces without UTC times, else O(n log n).
+/// Cost: O(n log n) for n traces of a few runs; with O(n) runs in one folder O(n²) steps of look-ups.
 pub fn clock(traces: &[&Trace]) -> Clock {
     let starts: Vec<Option<TimeNs>> = traces.iter().map(|trace| utc_start(trace)).collect();
     let mut run_of = utc_runs(traces, &starts);
     join_by_folder(traces, &mut run_of);
     // Numbers runs in the order of their first traces.
-    let mut numbers: Vec<usize> = Vec::new();
+    let mut numbers: HashMap<usize, usize> = HashMap::new();
     let mut runs: Vec<Run> = Vec::new();
     let mut placed = Vec::with_capacity(traces.len());
     for &id in &run_of {
-        let run = numbers.iter().position(|&known| known == id).unwrap_or_else(|| {
-            numbers.push(id);
+        let run = *numbers.entry(id).or_insert_with(|| {
             runs.push(Run { origin_utc_ns: None, n_traces: 0 });
-            numbers.len() - 1
+            runs.len() - 1
         });
         runs[run].n_traces += 1;
         placed.push(TraceClock { offset: 0, source: ClockSource::Start, run });
@@ -124,21 +126,42 @@ fn utc_runs(traces: &[&Trace], starts: &[Option<TimeNs>]) -> Vec<usize> {
     run_of
 }
 
+/// The traces of a run while runs are joined.
+#[derive(Default)]
+struct Members {
+    n: usize,
+    /// Those without a rank.
+    n_unranked: usize,
+    ranks: BTreeSet<u32>,
+}
+
+impl Members {
+    fn add(&mut self, trace: &Trace) {
+        self.n += 1;
+        self.n_unranked += usize::from(trace.info.rank.is_none());
+        self.ranks.extend(trace.info.rank);
+    }
+}
+
 /// Merges each trace that is alone in its run, with a rank but without UTC times, into a run of its folder.
 fn join_by_folder(traces: &[&Trace], run_of: &mut [usize]) {
-    for i in 0..traces.len() {
-        let (trace, is_alone) = (traces[i], !run_of.iter().enumerate().any(|(j, &run)| j != i && run == i));
-        if trace.info.rank.is_none() || utc_start(trace).is_some() || !is_alone {
-            continue;
-        }
-        let near = (0..traces.len()).filter(|&j| j != i && folder(traces[j]) == folder(trace)).map(|j| run_of[j]);
+    let mut members: HashMap<usize, Members> = HashMap::new();
+    let mut runs_in: HashMap<Option<&Path>, BTreeSet<usize>> = HashMap::new();
+    for (trace, &run) in traces.iter().zip(run_of.iter()) {
+        members.entry(run).or_default().add(trace);
+        runs_in.entry(folder(trace)).or_default().insert(run);
+    }
+    for (i, trace) in traces.iter().enumerate() {
+        let is_alone = members.get(&i).is_some_and(|run| run.n == 1);
+        let Some(rank) = trace.info.rank.filter(|_| is_alone && utc_start(trace).is_none()) else { continue };
+        let Some(near) = runs_in.get_mut(&folder(trace)) else { continue };
         let is_free = |run: &usize| {
-            let members = run_of.iter().zip(traces).filter(|member| member.0 == run);
-            members
-                .map(|member| member.1)
-                .all(|member| member.info.rank.is_some_and(|rank| Some(rank) != trace.info.rank))
+            let members = members.get(run).filter(|_| *run != i);
+            members.is_some_and(|run| run.n_unranked == 0 && !run.ranks.contains(&rank))
         };
-        if let Some(run) = near.filter(is_free).min() {
+        if let Some(run) = near.iter().copied().find(is_free) {
+            near.remove(&i);
+            members.entry(run).or_default().add(trace);
             run_of[i] = run;
         }
     }

@@ -251,14 +251,14 @@ fn tiles(marks: Vec<Tile>) -> Vec<Tile> {
 fn join_backward(trace: &Trace, threads: &[TrackId], own: TrackId, tiles: &mut Vec<Tile>) {
     let is_inside = |phase| matches!(phase, Phase::Backward | Phase::Communication | Phase::Copies);
     let is_engine = tiles.iter().all(|tile| is_inside(tile.phase));
-    let others: Vec<TrackId> = threads.iter().copied().filter(|&track| track != own || !is_engine).collect();
+    let others = || threads.iter().copied().filter(|&track| track != own || !is_engine);
     let mut joined: Vec<Tile> = Vec::with_capacity(tiles.len());
     for &tile in &*tiles {
         if let Some(&last) = joined.last().filter(|last| last.time.end < tile.time.start) {
             let between = TimeRange { start: last.time.end, end: tile.time.start };
             let phases = [last.phase, tile.phase];
             let is_one_pass = phases.contains(&Phase::Backward) && phases.into_iter().all(is_inside);
-            if is_one_pass && others.iter().all(|&track| first_operator(trace, track, between).is_none()) {
+            if is_one_pass && others().all(|track| first_operator(trace, track, between).is_none()) {
                 push(&mut joined, Tile { time: between, phase: Phase::Backward });
             }
         }

@@ -9,6 +9,7 @@ use eframe::egui::Context;
 use super::samples;
 use crate::capture::nsys::{self, ConvertError};
 use crate::job::{Job, Poll, Progress};
+use crate::malloc;
 use crate::model::Trace;
 use crate::reader::{self, Folder, Options, ReadError};
 
@@ -174,6 +175,9 @@ fn read(path: &Path, options: Options, nsys: Option<PathBuf>, progress: &Progres
         return list(path);
     }
     let openable = nsys::openable(path, &nsys::Options::new(nsys), progress)?;
+    if let Some(why) = malloc::too_large(&openable.path) {
+        return Err(LoadError::Failed(why));
+    }
     let mut traces = reader::read_with(&openable.path, options, progress)?;
     openable.claim(path, &mut traces);
     Ok(Found::Traces(traces))

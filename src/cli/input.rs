@@ -9,6 +9,7 @@ use super::Failure;
 use super::output::write_stderr;
 use crate::capture::nsys;
 use crate::job::Progress;
+use crate::malloc;
 use crate::model::Trace;
 use crate::reader::{self, Folder, Options, ReadError};
 
@@ -92,6 +93,9 @@ fn read_report(path: &Path, reading: &ReadArgs) -> Result<Vec<Trace>, String> {
     let progress = Progress::default();
     let nsys = nsys::Options::new(reading.nsys.clone());
     let openable = shown(&progress, || nsys::openable(path, &nsys, &progress)).map_err(|error| error.to_string())?;
+    if let Some(why) = malloc::too_large(&openable.path) {
+        return Err(why);
+    }
     let mut traces = reader::read_with(&openable.path, reading.options(), &progress).map_err(|error| match error {
         ReadError::NeedsConsent(why) => format!("{why}, with --allow-any-ratio"),
         error => error.to_string(),

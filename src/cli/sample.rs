@@ -80,10 +80,19 @@ pub struct Args {
     pub overwrite: bool,
 }
 
+/// Most steps of runs with planted gaps: the whole run is in memory, and looked through for each gap.
+const MAX_PLANTED_STEPS: u32 = 500;
+
 /// Runs `lacuna sample`.
 ///
-/// Errors: a file is in the way, or cannot be written.
+/// Errors: too many steps, a file is in the way, or cannot be written.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
+    let is_planted = matches!(args.kind, SampleKind::KinetoGaps | SampleKind::NsysGaps);
+    if is_planted && args.scale > MAX_PLANTED_STEPS {
+        let text =
+            format!("--scale {} is too large: runs with planted gaps have up to {MAX_PLANTED_STEPS} steps", args.scale);
+        return Err(Failure::Usage(text));
+    }
     for path in std::iter::once(&args.out).chain(&args.answer) {
         output::check_new(path, &[], args.overwrite)?;
     }
@@ -100,7 +109,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 
 /// Writes the input that `args` asks for, and returns the known answer.
 ///
-/// Memory does not grow with `scale`, but for the names of steps and about 100 bytes a planted gap.
+/// Memory does not grow with `scale`, but for the names of steps; with planted gaps a step takes about 200 KB.
 /// Errors: it cannot be written.
 fn write(args: &Args, out: &mut Output) -> std::io::Result<Answer> {
     match args.kind {

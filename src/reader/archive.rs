@@ -25,7 +25,7 @@ pub const ZIP: FileFormat = FileFormat {
     name: "zip",
     extensions: &["zip"],
     sniff: |head| matches!(head.bytes, [b'P', b'K', 3 | 5 | 7, ..]),
-    contents: Contents::Wrapped(zip_member),
+    contents: Contents::Archive(zip_members),
 };
 
 pub const TAR: FileFormat = FileFormat {
@@ -62,6 +62,8 @@ const MAX_HELD: u64 = 256 << 20;
 pub struct Members {
     /// In the order of the archive.
     pub sources: Vec<Source>,
+    /// Names of those that cannot be opened, and why.
+    pub unread: Vec<(String, ReadError)>,
     /// What is wrong with the archive as a whole, as a sentence.
     pub damage: Option<String>,
     archive: Source,
@@ -70,12 +72,12 @@ pub struct Members {
     text: Option<(Text, u64)>,
 }
 
-/// The one file inside a zip.
+/// The files inside a zip.
 ///
 /// Nothing is extracted to disk, so path traversal in member names has no effect.
 ///
-/// Errors: the zip holds no file or several, is encrypted or damaged, or is nested in another archive.
-fn zip_member(source: &Source) -> Result<Source, ReadError> {
+/// Errors: the zip is damaged, holds no file or too many, or is nested in another archive.
+fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> {
     let refuse = |text: String| Err(ReadError::NotATrace(text));
     if !source.layers.is_empty() {
         return refuse("A zip file inside another compressed file: unpack it".to_owned());
@@ -84,33 +86,69 @@ fn zip_member(source: &Source) -> Result<Source, ReadError> {
         Ok(archive) => archive,
         Err(error) => return refuse(format!("A damaged zip file ({error})")),
     };
-    let names: Vec<String> = archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect();
-    let names: Vec<String> = names.into_iter().filter(|name| !name.ends_with('/')).collect();
-    if names.iter().any(|name| name.ends_with("/data.pkl") || name == "data.pkl") {
+    let (mut sources, mut unread) = (Vec::new(), Vec::new());
+    for index in 0..archive.len() {
+        match zip_member(&mut archive, index, source) {
+            Ok(member) => sources.extend(member),
+            Err((name, why)) => unread.push((name, ReadError::NotATrace(why))),
+        }
+        if sources.len() + unread.len() > MAX_MEMBERS {
+            return Err(too_many());
+        }
+    }
+    let is_pickled = |name: &str| name.ends_with("/data.pkl") || name == "data.pkl";
+    if sources.iter().any(|source| source.member.as_deref().is_some_and(is_pickled)) {
         return refuse(
             "A torch.save archive, not a memory snapshot: write one with `torch.cuda.memory._dump_snapshot(FILE)`"
                 .to_owned(),
         );
     }
-    let [name] = names.as_slice() else {
-        let shown: Vec<String> = names.iter().take(5).map(|name| name.escape_debug().to_string()).collect();
-        let list = shown.join(", ");
-        return refuse(format!("A zip of {} files ({list}): unpack it and open the traces in it", names.len()));
+    if sources.is_empty() && unread.is_empty() {
+        return refuse("A zip without files".to_owned());
+    }
+    if overlap(&sources) {
+        return refuse("A zip of which several files are the same bytes, as no program writes it".to_owned());
+    }
+    Ok(Members { sources, unread, damage: None, archive: source.clone(), options, text: None })
+}
+
+/// Whether files share bytes of the archive, by which a small one could hold far too much.
+fn overlap(sources: &[Source]) -> bool {
+    let part = |source: &Source| match source.layers.first() {
+        Some(&Layer::Part { offset, len }) => (offset, offset.saturating_add(len)),
+        _ => (0, 0),
     };
-    let member = match archive.by_name(name) {
-        Ok(member) => member,
-        Err(error) => return refuse(format!("Cannot read the file inside this zip ({error})")),
-    };
-    let offset = member.data_start().unwrap_or(0);
-    let part = Layer::Part { offset, len: member.compressed_size() };
+    let mut parts: Vec<(u64, u64)> = sources.iter().map(part).collect();
+    parts.sort_unstable();
+    parts.windows(2).any(|pair| pair[1].0 < pair[0].1)
+}
+
+/// One file of a zip; `None` for a folder, an empty or a hidden file.
+///
+/// Errors: its name, and why it cannot be opened.
+fn zip_member(
+    archive: &mut zip::ZipArchive<File>,
+    index: usize,
+    source: &Source,
+) -> Result<Option<Source>, (String, String)> {
+    // Without its key an encrypted file is listed as well.
+    let name = archive.name_for_index(index).and_then(Result::ok).unwrap_or_default().into_owned();
+    let member = archive
+        .by_index(index)
+        .map_err(|error| (name.clone(), format!("Cannot read the file inside this zip ({error})")))?;
+    let is_hidden = name.rsplit('/').next().is_some_and(|file| file.starts_with('.'));
+    if member.is_dir() || is_hidden || member.compressed_size() == 0 {
+        return Ok(None);
+    }
+    let part = Layer::Part { offset: member.data_start().unwrap_or(0), len: member.compressed_size() };
     let mut inner = source.with(part);
     inner.member = Some(name.clone());
     match member.compression() {
         zip::CompressionMethod::Stored => {}
         zip::CompressionMethod::Deflated => inner.layers.push(Layer::Deflate),
-        method => return refuse(format!("The zip uses an unsupported compression method ({method})")),
+        method => return Err((name, format!("The zip uses an unsupported compression method ({method})"))),
     }
-    Ok(inner)
+    Ok(Some(inner))
 }
 
 /// The files inside a tar and the tars in it.
@@ -132,7 +170,7 @@ fn tar_members(source: &Source, options: Options) -> Result<Members, ReadError> 
     if sources.is_empty() {
         return Err(ReadError::NotATrace(damage.unwrap_or_else(|| "A tar without files".to_owned())));
     }
-    Ok(Members { sources, damage, archive: source.clone(), options, text: None })
+    Ok(Members { sources, unread: Vec::new(), damage, archive: source.clone(), options, text: None })
 }
 
 /// Adds the files of one tar, and of the tars in it.

@@ -19,7 +19,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::job::Progress;
-use crate::model::{Severity, Trace, TraceInfo};
+use crate::model::{ImportReport, Severity, Trace, TraceInfo};
 
 pub use folder::Folder;
 pub use format::{CONVERTED, extensions};
@@ -36,6 +36,9 @@ pub enum ReadError {
     /// The file is readable, but not a trace that Lacuna opens.
     #[error("{0}")]
     NotATrace(String),
+    /// The file is whole and of another kind, as texts beside traces are.
+    #[error("{0}")]
+    OtherKind(String),
     /// Reading it could exhaust memory; ask the user, then read with
     /// [`Options::allow_any_ratio`].
     #[error("{0}")]
@@ -67,6 +70,9 @@ pub struct Options {
 
 /// Most layers of compression and archives; `.tar.gz` of `.json.gz` occurs in practice.
 const MAX_LAYERS: usize = 4;
+
+/// Most files that a note names.
+const NAMED: usize = 5;
 
 /// Reads a file of any known format. An archive of ranks yields one trace per rank, in order of rank.
 ///
@@ -117,7 +123,7 @@ impl Reading<'_> {
             let text = "Nothing could be decompressed: the file is damaged, or only its first bytes were written";
             return Err(ReadError::NotATrace(why.map_or(text.to_owned(), |why| format!("{text} ({why})"))));
         }
-        let Some(format) = sniff(&head) else { return Err(ReadError::NotATrace(format::unknown())) };
+        let Some(format) = sniff(&head) else { return Err(ReadError::OtherKind(format::unknown())) };
         match &format.contents {
             Contents::Trace(format, read) => {
                 let mut trace = read(source, self.options, self.progress)?;
@@ -141,38 +147,56 @@ impl Reading<'_> {
         if self.n_members.get() > MAX_MEMBERS {
             return Err(archive::too_many());
         }
-        let (mut read, mut unread) = (Vec::new(), Vec::new());
+        let (mut read, mut unread) = (Vec::new(), std::mem::take(&mut members.unread));
         for i in 0..n {
+            let name = members.sources[i].member.clone().unwrap_or_default();
             match members.held(i).and_then(|source| self.read(&source)) {
-                Ok(traces) => read.push((i, traces)),
+                Ok(traces) => read.push((name, traces)),
                 Err(fatal @ (ReadError::Cancelled | ReadError::TooPacked(_))) => return Err(fatal),
-                Err(error) => unread.push((i, error)),
+                Err(error) => unread.push((name, error)),
             }
         }
-        let name = |i: usize| members.sources[i].member.clone().unwrap_or_default();
-        read.sort_by_cached_key(|&(i, _)| name(i));
+        read.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut traces: Vec<Trace> = read.into_iter().flat_map(|(_, traces)| traces).collect();
-        let Some(first) = traces.first_mut() else {
-            let why = unread.into_iter().next().map(|(i, error)| (name(i), error));
-            return Err(match why {
-                Some((_, error)) if n == 1 => error,
-                Some((name, error)) => ReadError::NotATrace(format!(
-                    "None of the {n} files in this archive can be read, the first ({}) for this reason: {error}",
-                    printable(&name)
-                )),
-                None => ReadError::NotATrace("An archive without files".to_owned()),
-            });
-        };
-        for (i, error) in unread {
-            let text =
-                format!("{}, in the same archive, was not read: {}", printable(&name(i)), unread_because(&error));
-            first.import.note(Severity::High, &text, 1, None);
-        }
+        let Some(first) = traces.first_mut() else { return Err(why_none(unread)) };
+        note_unread(&unread, &mut first.import);
         if let Some(damage) = &members.damage {
             first.import.note(Severity::High, damage, 1, None);
         }
         first.import.sort();
         Ok(traces)
+    }
+}
+
+/// Why no file of an archive could be read, by the names and errors of all.
+fn why_none(mut unread: Vec<(String, ReadError)>) -> ReadError {
+    let n = unread.len();
+    // What is a trace and damaged says more than what is none.
+    unread.sort_by_key(|(_, error)| matches!(error, ReadError::OtherKind(_)));
+    match unread.into_iter().next() {
+        Some((_, error)) if n == 1 => error,
+        Some((name, error)) => ReadError::NotATrace(format!(
+            "None of the {n} files in this archive can be read, {} for this reason: {error}",
+            printable(&name)
+        )),
+        None => ReadError::NotATrace("An archive without files".to_owned()),
+    }
+}
+
+/// Notes the files of an archive that were not read.
+fn note_unread(unread: &[(String, ReadError)], import: &mut ImportReport) {
+    let (others, failed): (Vec<_>, Vec<_>) =
+        unread.iter().partition(|(_, error)| matches!(error, ReadError::OtherKind(_)));
+    for (name, error) in failed {
+        let text = format!("{}, in the same archive, was not read: {}", printable(name), unread_because(error));
+        import.note(Severity::High, &text, 1, None);
+    }
+    if !others.is_empty() {
+        let names: Vec<String> = others.iter().take(NAMED).map(|(name, _)| printable(name)).collect();
+        let more = others.len() - names.len();
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let text = format!("In the same archive and not shown, since they are no traces: {}{more}", names.join(", "));
+        import.note(Severity::Note, &text, others.len() as u64, None);
     }
 }
 

@@ -39,6 +39,12 @@ fn losses(trace: &Trace) -> Vec<String> {
     problems.map(|problem| format!("{} {}", problem.count, problem.reason)).collect()
 }
 
+/// What is said of a trace that costs nothing, as text.
+fn notes(trace: &Trace) -> Vec<String> {
+    let problems = trace.import.problems.iter().filter(|problem| problem.severity == Severity::Note);
+    problems.map(|problem| format!("{} {}", problem.count, problem.reason)).collect()
+}
+
 /// Writes a file and reads it.
 fn written(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Trace {
     let path = folder.join(name);
@@ -54,6 +60,21 @@ fn each_repairable_event_is_repaired() {
         assert_eq!(counts(&trace), (1000, 1000, 0, 0), "{name}");
         assert!(losses(&trace)[0].starts_with("1000 Not valid JSON"), "{name}: {:?}", losses(&trace));
     }
+}
+
+/// Text is read in blocks of 2 MiB, which end anywhere where no event begins with a usual key.
+#[test]
+fn a_block_that_begins_with_a_comma_is_whole() {
+    let folder = scratch("blocks");
+    let event = |i: usize| {
+        let end = format!(r#"","ph":"X","ts":{i},"dur":1,"pid":1,"tid":1,"name":"a"}}"#);
+        format!(r#"{{"zz":"{}{end}"#, "z".repeat(4096 - 1 - 7 - end.len()))
+    };
+    let text = format!("[{}]", (0..2000).map(event).collect::<Vec<_>>().join(","));
+    assert_eq!(&text[2 << 20..][..6], ",{\"zz\"");
+    let trace = written(&folder, "t.json", text);
+    assert_eq!((counts(&trace), losses(&trace), notes(&trace)), ((2000, 2000, 0, 0), vec![], vec![]));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -136,8 +157,62 @@ fn a_file_of_an_archive_costs_the_others_nothing() {
     let Some(path) = damaged("mixed.tar") else { return };
     let traces = read(&path).unwrap();
     assert_eq!(traces.len(), 3);
-    let told = losses(&traces[0]).join("\n");
-    assert!(told.contains("README.txt, in the same archive, was not read"), "{told}");
+    assert_eq!(notes(&traces[0]), ["1 In the same archive and not shown, since they are no traces: README.txt"]);
+}
+
+/// A zip with these files.
+fn zip(files: &[(&str, &[u8])], method: zip::CompressionMethod) -> Vec<u8> {
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, bytes) in files {
+        writer.start_file(*name, zip::write::SimpleFileOptions::default().compression_method(method)).unwrap();
+        std::io::Write::write_all(&mut writer, bytes).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+#[test]
+fn a_zip_of_several_files_is_read() {
+    let folder = scratch("zips");
+    let path = folder.join("t.zip");
+    let read_zip = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        read(&path)
+    };
+    let trace = |n: usize| {
+        let event = |i: usize| format!(r#"{{"ph":"X","ts":{},"dur":1,"pid":1,"tid":1,"name":"a"}}"#, 2 * i);
+        format!("[{}]", (0..n).map(event).collect::<Vec<_>>().join(",\n")).into_bytes()
+    };
+    let (a, b) = (trace(3), trace(2000));
+    for method in [zip::CompressionMethod::Stored, zip::CompressionMethod::Deflated] {
+        let files: [(&str, &[u8]); 5] = [
+            ("rank_1.json", &b),
+            ("x/rank_0.json", &a),
+            ("README.txt", b"These are traces."),
+            ("config.json", br#"{"lr": 0.1}"#),
+            ("__MACOSX/._rank_1.json", b"\0\x05\x16\x07"),
+        ];
+        let whole = zip(&files, method);
+        let traces = read_zip(&whole).unwrap();
+        let found: Vec<_> = traces.iter().map(|trace| (trace.info.rank, trace.import.shown)).collect();
+        assert_eq!(found, [(Some(0), 3), (Some(1), 2000)]);
+        assert_eq!(losses(&traces[0]).len() + losses(&traces[1]).len(), 0);
+        let told = notes(&traces[1]).join("\n");
+        assert!(told.contains("2 In the same archive and not shown") && told.contains("README.txt"), "{told}");
+        // A byte of the first file is another: the other file is whole.
+        let mut damaged = whole.clone();
+        let place = damaged.len() / 3;
+        damaged[place] ^= 0xff;
+        if let Ok(traces) = read_zip(&damaged) {
+            assert!(traces.iter().any(|trace| trace.info.rank == Some(0) && trace.import.shown == 3));
+        }
+        // Without its list of files at the end a zip cannot be read.
+        let error = read_zip(&whole[..whole.len() / 2]).unwrap_err().to_string();
+        assert!(error.contains("damaged zip"), "{error}");
+    }
+    let error = read_zip(&zip(&[("a.txt", b"words"), ("b.txt", b"words")], zip::CompressionMethod::Stored));
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("None of the 2 files in this archive can be read, a.txt"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

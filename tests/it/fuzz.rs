@@ -1,16 +1,23 @@
 //! Feeds every reader with inputs changed at random and checks what must hold for all of them.
 //!
 //! A bounded run is part of the tests. A long one: `LACUNA_FUZZ=3600 cargo test --test it fuzz` runs each target for
-//! that many seconds, from `LACUNA_FUZZ_SEED` on (default 1), and says how many inputs it tried.
+//! that many seconds, from `LACUNA_FUZZ_SEED` on (default 1), and says how many inputs it tried. Inputs that fail are
+//! kept under `target/tmp/fuzz-failed`.
 
 use std::io::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use lacuna::job::Progress;
 use lacuna::model::Trace;
+use lacuna::reader::{self, ReadError};
+use rayon::ThreadPool;
 
+use super::cost::{self, Cost};
 use super::mutate::mutate;
-use super::support::{Dice, Failure, files, lacuna, name, project, read, scratch, unbalanced};
+use super::support::{Dice, files, lacuna, name, project, scratch, unbalanced};
 
 /// A reader with inputs that it can read and words of its format.
 struct Target {
@@ -23,21 +30,34 @@ struct Target {
     n: usize,
     /// Applied to a changed input, as what is packed must be packed again.
     pack: fn(Vec<u8>, &mut Dice) -> Vec<u8>,
+    /// Most bytes that are allocated at one time, for a byte of input; beside [`FIXED`].
+    memory: usize,
 }
 
-/// Every so many inputs are read once more on one core, and by the program.
+/// Every so many inputs are read again, twice on one core and once on several.
 const AGAIN: usize = 8;
+/// Every so many are read by the program.
 const BY_PROGRAM: usize = 200;
+/// The same in a long run.
+const BY_PROGRAM_LONG: usize = 5000;
+/// Failures after which a long run ends.
+const MOST_FAILED: usize = 20;
 
-/// Longest time for an input of 64 KiB in a long run, of an optimized build on a busy core.
-const TOO_LONG: Duration = Duration::from_secs(10);
+/// What any input may cost: buffers of a fixed size.
+const FIXED: usize = 4 << 20;
+
+/// Longest processor time of the thread that reads an input of at most 64 KiB before it is packed.
+const TOO_LONG: Duration = if cfg!(debug_assertions) { Duration::from_secs(10) } else { Duration::from_secs(3) };
+/// After this time an input is taken to be read without end.
+const HUNG: Duration = Duration::from_secs(120);
+
+type Found = Result<Vec<Trace>, ReadError>;
 
 /// All that a reader answers, as far as it can be compared.
-fn answer(read: &Result<Vec<Trace>, Failure>) -> String {
+fn answer(read: &Found) -> String {
     let traces = match read {
         Ok(traces) => traces,
-        Err(Failure::Refused(error)) => return error.to_string(),
-        Err(failure) => panic!("{failure:?}"),
+        Err(error) => return error.to_string(),
     };
     let one = |trace: &Trace| {
         let import = &trace.import;
@@ -65,20 +85,57 @@ fn look_at_details(traces: &[Trace]) {
     }
 }
 
-fn check(path: &Path, is_again: bool) {
-    let began = Instant::now();
-    let found = read(path);
-    assert!(seconds().is_none() || began.elapsed() < TOO_LONG, "took {:?}", began.elapsed());
-    let first = answer(&found);
+/// Threads with small stacks.
+fn threads(n: usize) -> ThreadPool {
+    rayon::ThreadPoolBuilder::new().num_threads(n).stack_size(512 << 10).build().unwrap()
+}
+
+/// Reads a file on these threads; the cost is that of one of them.
+fn read_on(pool: &ThreadPool, path: &Path, has_details: bool) -> (Found, Cost) {
+    let (sender, receiver) = sync_channel(1);
+    let path = path.to_owned();
+    let work = move || {
+        cost::measured(|| {
+            let found = reader::read(&path, &Progress::default());
+            if let Ok(traces) = found.as_deref()
+                && has_details
+            {
+                look_at_details(traces);
+            }
+            found
+        })
+    };
+    // The receiver is gone only after it gave up waiting.
+    pool.spawn(move || drop(sender.send(catch_unwind(AssertUnwindSafe(work)))));
+    match receiver.recv_timeout(HUNG) {
+        Ok(Ok(found)) => found,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => panic!("no end after {HUNG:?}"),
+    }
+}
+
+/// One thread and several.
+struct Pools {
+    one: ThreadPool,
+    several: ThreadPool,
+}
+
+/// Checks what must hold for the file at `path`; returns what it cost.
+fn check(target: &Target, pools: &Pools, path: &Path, is_again: bool) -> Cost {
+    let (found, cost) = read_on(&pools.one, path, true);
     if let Ok(traces) = &found {
         traces.iter().for_each(|trace| assert_eq!(unbalanced(&trace.import), None));
-        look_at_details(traces);
     }
     if is_again {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let again = pool.install(|| lacuna::reader::read(path, &lacuna::job::Progress::default()));
-        assert_eq!(answer(&again.map_err(Failure::Refused)), first, "another answer on one core");
+        let first = answer(&found);
+        assert_eq!(answer(&read_on(&pools.one, path, false).0), first, "another answer the second time");
+        assert_eq!(answer(&read_on(&pools.several, path, false).0), first, "another answer on several cores");
     }
+    let bytes = std::fs::metadata(path).unwrap().len() as usize;
+    let most = FIXED + target.memory * bytes;
+    assert!(cost.peak <= most, "{} bytes of memory for {bytes} bytes, at most {most} were expected", cost.peak);
+    assert!(cost.time < TOO_LONG, "took {:?}", cost.time);
+    cost
 }
 
 /// `check` and `report` must tell the same of a file.
@@ -93,38 +150,60 @@ fn check_by_program(path: &Path) {
     assert!(matches!(checked.0, Some(0..=3)), "{checked:?}");
 }
 
+/// Seconds of a long run.
 fn seconds() -> Option<u64> {
     std::env::var("LACUNA_FUZZ").ok()?.parse().ok()
 }
 
+/// Input number `n` of a target.
+fn input(target: &Target, n: u64) -> Vec<u8> {
+    let mut dice = Dice(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut bytes = target.seeds[dice.below(target.seeds.len())].clone();
+    if n > 1 {
+        mutate(&mut bytes, target.words, &target.seeds, target.page, &mut dice);
+    }
+    (target.pack)(bytes, &mut dice)
+}
+
 fn run(target: &Target) {
     let first = std::env::var("LACUNA_FUZZ_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1_u64);
+    let long = seconds();
+    let by_program = if long.is_some() { BY_PROGRAM_LONG } else { BY_PROGRAM };
     let folder = scratch(&format!("fuzz-{}", target.name));
+    let failed = folder.with_file_name("fuzz-failed");
     let path = folder.join(target.file);
+    let pools = Pools { one: threads(1), several: threads(3) };
     let began = Instant::now();
-    let mut n = 0;
-    while seconds().map_or(n < target.n, |seconds| began.elapsed().as_secs() < seconds) {
-        let mut dice = Dice(first.wrapping_add(n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut bytes = target.seeds[dice.below(target.seeds.len())].clone();
-        if n > 0 {
-            mutate(&mut bytes, target.words, &target.seeds, target.page, &mut dice);
-        }
-        std::fs::write(&path, (target.pack)(bytes, &mut dice)).unwrap();
-        let checked = std::panic::catch_unwind(|| {
-            check(&path, n % AGAIN == 0);
-            if n % BY_PROGRAM == 0 && n < 2 * BY_PROGRAM {
+    let (mut n, mut n_failed, mut told, mut most) = (0, 0, 0, Cost::default());
+    while long.map_or(n < target.n, |seconds| began.elapsed().as_secs() < seconds) {
+        let number = first.wrapping_add(n as u64);
+        std::fs::write(&path, input(target, number)).unwrap();
+        let checked = catch_unwind(AssertUnwindSafe(|| {
+            most = most.max(check(target, &pools, &path, n % AGAIN == 0));
+            if n % by_program == 0 {
                 check_by_program(&path);
             }
-        });
+        }));
         let left: Vec<_> = files(&folder).iter().map(|path| name(path)).collect();
         assert_eq!(left, [target.file], "something was written beside the file");
         if checked.is_err() {
-            panic!("{}: input {} is kept as {}", target.name, first + n as u64, path.display());
+            std::fs::create_dir_all(&failed).unwrap();
+            std::fs::copy(&path, failed.join(format!("{}-{number}-{}", target.name, target.file))).unwrap();
+            n_failed += 1;
+            if n_failed == MOST_FAILED || long.is_none() {
+                break;
+            }
         }
         n += 1;
+        let minutes = began.elapsed().as_secs() / 60;
+        if minutes > told {
+            told = minutes;
+            eprintln!("{}: {n} inputs, {n_failed} failed, in {minutes} min", target.name);
+        }
     }
-    eprintln!("{}: {n} inputs from seed {first} in {:?}", target.name, began.elapsed());
+    eprintln!("{}: {n} inputs from seed {first} in {:?}; at most {most:?}", target.name, began.elapsed());
     std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(n_failed, 0, "{}: inputs that failed are kept in {}", target.name, failed.display());
 }
 
 fn plain(bytes: Vec<u8>, _: &mut Dice) -> Vec<u8> {
@@ -181,6 +260,7 @@ fn fuzz_chrome_traces() {
         ],
         page: 1,
         n: 400,
+        memory: 400,
         pack: plain,
     });
 }
@@ -215,6 +295,7 @@ fn fuzz_args() {
         ],
         page: 1,
         n: 400,
+        memory: 400,
         pack: |args, _| {
             let head = br#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1,"args":{"#;
             [&head[..], &args, br#"}},{"ph":"X","name":"b","pid":1,"tid":1,"ts":5,"dur":1}]"#].concat()
@@ -274,6 +355,7 @@ fn fuzz_nsys_exports() {
         ],
         page: 512,
         n: 150,
+        memory: 400,
         pack: plain,
     });
 }
@@ -321,6 +403,7 @@ fn fuzz_snapshots() {
         ],
         page: 1,
         n: 500,
+        memory: 400,
         pack: plain,
     });
 }
@@ -337,6 +420,7 @@ fn fuzz_memory_timelines() {
         words: &[b"[", b"]", b"],[", b",", b"-1", b"null", b"1e3", b"\"", b"{\"a\":1}"],
         page: 1,
         n: 400,
+        memory: 400,
         pack: plain,
     });
 }
@@ -365,6 +449,7 @@ fn fuzz_gpu_metrics() {
         ],
         page: 1,
         n: 400,
+        memory: 400,
         pack: plain,
     });
 }
@@ -412,13 +497,20 @@ fn fuzz_archives() {
         packed.write_all(bytes).unwrap();
         packed.finish().unwrap()
     };
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, method) in [("a.json", zip::CompressionMethod::Stored), ("b.json", zip::CompressionMethod::Deflated)] {
+        zip.start_file(name, zip::write::SimpleFileOptions::default().compression_method(method)).unwrap();
+        zip.write_all(CHROME.as_bytes()).unwrap();
+    }
+    let zip = zip.finish().unwrap().into_inner();
     run(&Target {
         name: "archive",
         file: "t.tar",
-        seeds: vec![CHROME.into(), gzip(CHROME.as_bytes()), zstd::encode_all(CHROME.as_bytes(), 1).unwrap()],
+        seeds: vec![CHROME.into(), gzip(CHROME.as_bytes()), zstd::encode_all(CHROME.as_bytes(), 1).unwrap(), zip],
         words: &[b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"ustar"],
         page: 512,
         n: 250,
+        memory: 4000,
         pack: archive,
     });
 }

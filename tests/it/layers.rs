@@ -81,7 +81,7 @@ const LAYERS: &[Layer] = &[
         name: "cli",
         may_use: &[
             "model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "live", "job",
-            "workload",
+            "workload", "malloc",
         ],
         never: &[WINDOW, DATABASE, NETWORK],
     },

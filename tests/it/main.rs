@@ -7,11 +7,13 @@
 
 mod call_tree;
 mod corpus;
+mod cost;
 #[cfg(target_os = "linux")]
 mod cupti;
 mod damaged;
 #[path = "../fake_nvml/load.rs"]
 mod fake_nvml;
+mod faults;
 mod fuzz;
 mod gaps;
 mod golden;

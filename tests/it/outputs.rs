@@ -36,6 +36,7 @@ fn what_cannot_be_written_is_one_sentence_and_code_2() {
         vec!["render", &input, "--view", "memory", "--out", "/"],
         vec!["report", &input, "--out", "/absent/folder/report.txt"],
         vec!["report", "--thresholds", "--out", "/dev"],
+        vec!["sample", "kineto-gaps", "--scale", "1000000", "--out", &out],
     ];
     let full = [
         vec!["report", &input, "--out", "/dev/full"],
@@ -84,6 +85,24 @@ fn a_limit_on_the_size_of_files_is_one_sentence_and_leaves_nothing() {
     let (code, text, n) = end(&output);
     assert_eq!((code, n), (Some(2), 1), "{text}");
     assert_eq!(names(&folder), Vec::<String>::new());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_cannot_fit_is_refused_before_it_is_read() {
+    let folder = scratch("outputs_memory");
+    let path = folder.join("large.json");
+    // It takes no room on the disk.
+    let file = std::fs::File::create(&path).unwrap();
+    if file.set_len(1 << 40).is_err() {
+        eprintln!("skipped: the file system has no files of a terabyte");
+        return;
+    }
+    let line = "ulimit -v 8000000; exec \"$0\" check \"$1\"";
+    let output = Command::new("sh").args(["-c", line, env!("CARGO_BIN_EXE_lacuna")]).arg(&path).output().unwrap();
+    let (code, text, _) = end(&output);
+    assert!(code == Some(3) && text.contains("the limit is 8192 MB (ulimit -v)"), "{code:?} {text}");
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[cfg(unix)]

@@ -1,43 +1,56 @@
 //! What the section on trust in the README says, held against the system calls of the program.
 #![cfg(target_os = "linux")]
 
+use std::io::BufRead as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::support::{files, name, project, scratch};
 
-/// The system calls about files and sockets of the program with these arguments, one a line; `None` where they cannot
-/// be watched.
-fn calls(home: &Path, args: &[&str]) -> Option<Vec<String>> {
-    // A file for each thread: in one file for all, a call that another thread interrupts stands in two halves.
+/// The program with its system calls about files and sockets watched, and its folders in `home`; calls go to a file
+/// for each thread in `home/calls`.
+fn watched(home: &Path, args: &[&str]) -> Command {
     let out = home.join("calls");
     std::fs::create_dir_all(&out).unwrap();
     let mut command = Command::new("strace");
-    command.args(["-ff", "-s", "4096", "-e", "trace=%file,%network", "-o"]).arg(out.join("thread"));
+    // In one file for all, a call that another thread interrupts stands in two halves.
+    command.args(["-ff", "-y", "-s", "4096", "-e", "trace=%file,%network", "-o"]).arg(out.join("thread"));
     command.arg(env!("CARGO_BIN_EXE_lacuna")).args(args).stdout(Stdio::null()).stderr(Stdio::null());
     for variable in ["HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"] {
         command.env(variable, home);
     }
     // What a run without strace has the same of.
-    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY");
-    let status = command.status();
-    if !status.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: strace is not installed, or may not watch");
-        return None;
-    }
+    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env_remove("DBUS_SESSION_BUS_ADDRESS");
+    command
+}
+
+/// The calls so far, one a line.
+fn calls_in(home: &Path) -> Vec<String> {
+    let out = home.join("calls");
     let texts = files(&out).into_iter().map(|path| std::fs::read_to_string(path).unwrap());
     let lines: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
     std::fs::remove_dir_all(&out).unwrap();
     assert!(lines.iter().any(|line| line.contains("openat(")), "nothing was watched");
-    Some(lines)
+    lines
+}
+
+/// The calls of a whole run; `None` where they cannot be watched.
+fn calls(home: &Path, args: &[&str]) -> Option<Vec<String>> {
+    if !watched(home, args).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: strace is not installed, or may not watch");
+        return None;
+    }
+    Some(calls_in(home))
 }
 
 /// Whether a system call writes a file, makes, renames or removes one.
 fn is_written(call: &str) -> bool {
     let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"];
-    let changes = ["creat(", "mkdir", "rename", "unlink", "rmdir", "link(", "linkat(", "truncate(", "mknod", "chmod"];
-    let opens = call.starts_with("open(") || call.starts_with("openat");
-    opens && writes.iter().any(|flag| call.contains(flag)) || changes.iter().any(|name| call.contains(name))
+    let changes = ["creat", "mkdir", "rename", "unlink", "rmdir", "link", "symlink", "truncate", "mknod", "chmod"];
+    let (name, rest) = call.split_once('(').unwrap_or_default();
+    let opens = name.starts_with("open") && writes.iter().any(|flag| rest.contains(flag));
+    opens || changes.iter().any(|change| name.trim_start_matches('f').starts_with(change))
 }
 
 #[test]
@@ -64,4 +77,63 @@ fn an_output_is_the_only_file_that_is_written() {
     assert!(!written.is_empty() && written.iter().all(|call| call.contains("trust_out/")), "{written:#?}");
     let names: Vec<_> = files(&home).iter().map(|path| name(path)).collect();
     assert_eq!(names, ["report.txt"]);
+}
+
+/// A display without a screen; `None` where it cannot be had.
+fn display() -> Option<(Child, String)> {
+    let mut command = Command::new("Xvfb");
+    command.args(["-displayfd", "1", "-screen", "0", "800x600x24", "-nolisten", "tcp"]);
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let mut number = String::new();
+    std::io::BufReader::new(server.stdout.take()?).read_line(&mut number).ok()?;
+    Some((server, format!(":{}", number.trim())))
+}
+
+/// The window with a packed export, until its private copy is whole and some time passed.
+#[test]
+fn the_window_writes_in_its_folders_and_talks_to_this_machine_alone() {
+    let home = scratch("trust_window");
+    let input = scratch("trust_window_input").join("in.sqlite.gz");
+    let export = std::fs::read(project().join("sample_traces/nsys_5_steps.sqlite")).unwrap();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, &export).unwrap();
+    std::fs::write(&input, packed.finish().unwrap()).unwrap();
+    let Some((mut server, display)) = display() else {
+        eprintln!("skipped: Xvfb is not installed");
+        return;
+    };
+    let mut command = watched(&home, &[&input.to_string_lossy()]);
+    command.env("DISPLAY", display).env("LIBGL_ALWAYS_SOFTWARE", "1").env("MESA_SHADER_CACHE_DISABLE", "1");
+    let window = command.spawn();
+    let user = home.join(format!("lacuna-{}", rustix::process::getuid().as_raw()));
+    let copies = || std::fs::read_dir(user.join("copies")).map_or(0, Iterator::count);
+    let began = Instant::now();
+    let ended = window.ok().and_then(|mut window| {
+        while copies() == 0 && began.elapsed() < Duration::from_secs(30) && window.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        let id = window.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        let child = children.split(' ').next()?.parse().ok().and_then(rustix::process::Pid::from_raw);
+        let signaled = child.map(|child| rustix::process::kill_process(child, rustix::process::Signal::TERM));
+        window.wait().unwrap();
+        signaled
+    });
+    server.kill().unwrap();
+    server.wait().unwrap();
+    if ended.is_none() {
+        eprintln!("skipped: strace is not installed, or there is no OpenGL");
+        return;
+    }
+    let calls = calls_in(&home);
+    let wrong = |call: &&String| {
+        let is_inside = call.contains("trust_window/") || call.contains("\"/dev/");
+        is_written(call) && !is_inside || call.contains("socket(") && !call.contains("AF_UNIX")
+    };
+    let wrong: Vec<_> = calls.iter().filter(wrong).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(copies(), 0, "a private copy is left");
+    let beside: Vec<_> = files(input.parent().unwrap()).iter().map(|path| name(path)).collect();
+    assert_eq!(beside, ["in.sqlite.gz"]);
 }

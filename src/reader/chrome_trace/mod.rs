@@ -77,7 +77,10 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         assembly.builder.import.note(Severity::High, &text, 1, Some(summary.text_bytes));
     }
     if summary.document.n_arrays == 0 {
-        return Err(ReadError::NotATrace(header::why_no_trace(&summary.document)));
+        let document = &summary.document;
+        let is_whole = document.damaged.is_empty() && !document.is_open;
+        let kind = if is_whole { ReadError::OtherKind } else { ReadError::NotATrace };
+        return Err(kind(header::why_no_trace(document)));
     }
     if assembly.lacks_events() {
         return Err(ReadError::NotATrace(

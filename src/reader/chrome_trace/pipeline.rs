@@ -53,10 +53,12 @@ impl<R: Read> Feeder<R> {
         if self.is_at_end {
             return None;
         }
-        // A finished block's bytes stay initialized, so that hardly any must be zeroed again.
-        let mut text = spare.unwrap_or_default();
         let mut len = self.carry.len();
-        text.resize(len + BLOCK + PADDING, 0);
+        let size = len + BLOCK + PADDING;
+        // Fresh memory comes zeroed from the system, which gives only the pages that a small file reaches. A finished
+        // block's bytes stay initialized, so that hardly any must be zeroed again.
+        let mut text = spare.unwrap_or_else(|| vec![0; size]);
+        text.resize(size, 0);
         text[..len].copy_from_slice(&self.carry);
         self.carry.clear();
         let end = len + BLOCK;
@@ -195,15 +197,19 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
         let end = shared.is_speculating.load(Ordering::Relaxed).then(|| {
             let TextBlock { text, offset, is_last, .. } = &block;
             let last_object = &OnceCell::new();
-            let input =
-                EventText { text, start: 0, offset: *offset, is_last: *is_last, after_event: false, last_object };
-            walk(input, &mut batch)
+            let after_event = begins_with_comma(text);
+            walk(EventText { text, start: 0, offset: *offset, is_last: *is_last, after_event, last_object }, &mut batch)
         });
         batch.close();
         if sender.send(Scanned { block, batch, end }).is_err() {
             return;
         }
     }
+}
+
+/// Whether text within the list of events goes on behind an event, which only a comma tells.
+fn begins_with_comma(text: &[u8]) -> bool {
+    text.trim_ascii_start().first() == Some(&b',')
 }
 
 fn merge_in_order<R>(receiver: &Receiver<Scanned>, shared: &Shared<'_, R>, merger: &mut Merger<'_>) {
@@ -279,8 +285,10 @@ impl Merger<'_> {
     fn go_on(&mut self, text: &[u8], at: usize, offset: u64, is_last: bool) {
         let mut at = at;
         let last_object = &OnceCell::new();
+        let mut after_event = self.in_events && begins_with_comma(&text[at..]);
         loop {
             if !self.in_events {
+                after_event = false;
                 match self.document.feed(&text[at..], offset + at as u64, is_last) {
                     Found::Events(start) => at += start,
                     Found::More(end) => {
@@ -291,7 +299,7 @@ impl Merger<'_> {
                 self.in_events = true;
             }
             let mut batch = Batch::default();
-            let input = EventText { text, start: at, offset, is_last, after_event: false, last_object };
+            let input = EventText { text, start: at, offset, is_last, after_event, last_object };
             let end = walk(input, &mut batch);
             batch.close();
             self.assembly.absorb(batch);

@@ -1,0 +1,223 @@
+//! Files that change after they were read, programs that are killed while they write, and disks that are full.
+#![cfg(unix)]
+
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lacuna::job::Progress;
+use lacuna::reader;
+use lacuna::settings::{Settings, SettingsFile};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::support::{Dice, files, name, project, scratch};
+
+/// How long a program may take to come to where a test wants it.
+const SOON: Duration = Duration::from_secs(60);
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
+}
+
+/// A small export.
+fn export() -> Vec<u8> {
+    std::fs::read(project().join("sample_traces/nsys_5_steps.sqlite")).unwrap()
+}
+
+/// The private folders of copies that are there now.
+fn copies(folder: &Path) -> Vec<PathBuf> {
+    let user = format!("lacuna-{}", rustix::process::getuid().as_raw());
+    let entries = std::fs::read_dir(folder.join(user).join("copies")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Starts the reading of a packed export that takes long, and waits until its private copy grows.
+fn unpacking(folder: &Path) -> (Child, PathBuf) {
+    let packed = folder.join("long.sqlite.gz");
+    if !packed.exists() {
+        let zeros = gzip(&vec![0; 16 << 20]);
+        std::fs::write(&packed, [gzip(&export()), zeros.repeat(128)].concat()).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+    command.args(["check", "--allow-any-ratio"]).arg(packed).env("TMPDIR", folder);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    loop {
+        if let Some(copy) = copies(folder).into_iter().find(|copy| copy.join("export.sqlite").exists()) {
+            return (child, copy);
+        }
+        assert!(began.elapsed() < SOON, "no private copy");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn private_copies_are_private_and_go_away_at_every_end() {
+    let folder = scratch("faults-copies");
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let (mut child, copy) = unpacking(&folder);
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!((mode(&copy), mode(&copy.join("export.sqlite"))), (0o700, 0o600));
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(copies(&folder), Vec::<PathBuf>::new(), "after {signal:?}");
+    }
+    let (mut child, copy) = unpacking(&folder);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(copy.exists());
+    let mut next = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+    let status = next.args(["report", "--thresholds"]).env("TMPDIR", &folder).stdout(Stdio::null()).status();
+    assert!(status.unwrap().success());
+    assert_eq!(copies(&folder), Vec::<PathBuf>::new(), "after the next start");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// What may happen to a file.
+const FAULTS: [(&str, fn(&Path)); 5] = [
+    ("cut", |path| {
+        let len = path.metadata().unwrap().len();
+        std::fs::File::options().write(true).open(path).unwrap().set_len(len / 3).unwrap();
+    }),
+    ("emptied", |path| std::fs::write(path, b"").unwrap()),
+    ("replaced by another", |path| {
+        let new = path.with_extension("new");
+        std::fs::write(&new, vec![b'x'; path.metadata().unwrap().len() as usize]).unwrap();
+        std::fs::rename(new, path).unwrap();
+    }),
+    ("deleted", |path| std::fs::remove_file(path).unwrap()),
+    ("replaced by a folder", |path| {
+        std::fs::remove_file(path).unwrap();
+        std::fs::create_dir(path).unwrap();
+    }),
+];
+
+#[test]
+fn details_of_a_file_that_changed_are_a_sentence() {
+    let folder = scratch("faults-details");
+    let event = r#"{"ph":"X","pid":1,"tid":1,"ts":1,"dur":1,"name":"a","args":{"x":1}}"#;
+    let chrome = format!("[{}]", [event; 50].join(",\n")).into_bytes();
+    let export = export();
+    for (file, bytes) in [
+        ("t.json", chrome.clone()),
+        ("t.json.gz", gzip(&chrome)),
+        ("t.json.zst", zstd::encode_all(&chrome[..], 1).unwrap()),
+        ("t.sqlite", export.clone()),
+        ("t.sqlite.gz", gzip(&export)),
+    ] {
+        for (what, fault) in FAULTS {
+            let path = folder.join(file);
+            std::fs::write(&path, &bytes).unwrap();
+            let traces = reader::read(&path, &Progress::default()).unwrap();
+            let source = traces[0].slices.source[traces[0].slices.source.len() / 2];
+            let details = traces[0].details.as_ref().unwrap();
+            assert!(details.event(source).is_ok(), "{file} before it was {what}");
+            fault(&path);
+            // A private copy has what was read.
+            if let Err(sentence) = details.event(source) {
+                assert!(sentence.contains(' ') && !sentence.contains("panic"), "{file} {what}: {sentence}");
+            } else {
+                assert_eq!(file, "t.sqlite.gz", "{what}: details of another file");
+            }
+            drop(traces);
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path));
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn an_export_that_is_killed_leaves_the_old_file_or_the_new() {
+    let folder = scratch("faults-killed");
+    let out = folder.join("t.json");
+    let command = |seed: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+        command.args(["sample", "kineto", "--scale", "3", "--overwrite", "--seed", seed, "--out"]).arg(&out);
+        command
+    };
+    let made = ["1", "2"].map(|seed| {
+        assert!(command(seed).status().unwrap().success());
+        std::fs::read(&out).unwrap()
+    });
+    let began = Instant::now();
+    assert!(command("1").status().unwrap().success());
+    let whole = began.elapsed().as_micros() as usize;
+    let mut dice = Dice(7);
+    for i in 0..10 {
+        let mut child = command(if i % 2 == 0 { "2" } else { "1" }).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(dice.below(whole) as u64));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(made.contains(&std::fs::read(&out).unwrap()), "neither the old nor the new file");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Not a test of its own: the program that the tests below kill, or that finds its disk full.
+#[test]
+#[ignore = "run by the other tests of this file"]
+fn writes_settings() {
+    let path = PathBuf::from(std::env::var_os("LACUNA_TEST_SETTINGS").unwrap());
+    let n = std::env::var("LACUNA_TEST_TIMES").unwrap().parse().unwrap();
+    let (mut file, _, _) = SettingsFile::open(path);
+    for i in 0..n {
+        let recent = (0..8).map(|k| PathBuf::from(format!("/{i}/{k}"))).collect();
+        let written = file.write(&Settings { recent, ..Settings::default() }.to_json());
+        // Nothing that a full disk ends may end the program.
+        if let Err(error) = written {
+            eprintln!("not written: {error}");
+        }
+    }
+}
+
+/// The words that run it `n` times.
+fn settings_writer(path: &Path, n: u32) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "faults::writes_settings", "--ignored", "--nocapture"]);
+    command.env("LACUNA_TEST_SETTINGS", path).env("LACUNA_TEST_TIMES", n.to_string());
+    command.stdout(Stdio::null());
+    command
+}
+
+#[test]
+fn settings_that_are_killed_are_the_old_or_the_new() {
+    let folder = scratch("faults-settings");
+    let path = folder.join("settings.json");
+    assert!(settings_writer(&path, 1).status().unwrap().success());
+    let mut dice = Dice(3);
+    for _ in 0..8 {
+        let mut child = settings_writer(&path, 1_000_000).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(20_000 + dice.below(60_000) as u64));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (_, stored, problem) = SettingsFile::open(path.clone());
+        assert_eq!(problem, None);
+        let recent = stored.unwrap()["recent"].as_array().unwrap().clone();
+        // All of one writing, before which stands what was there.
+        assert!(recent.len() >= 8, "{recent:?}");
+    }
+    assert!(files(&folder).iter().all(|path| !name(path).contains(".bad")));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn settings_on_a_full_disk_stay_as_they_were() {
+    let folder = scratch("faults-full");
+    let path = folder.join("settings.json");
+    assert!(settings_writer(&path, 1).status().unwrap().success());
+    let before = std::fs::read(&path).unwrap();
+    let writer = settings_writer(&path, 3);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 0; exec \"$0\" \"$@\""]).arg(writer.get_program()).args(writer.get_args());
+    limited.envs(writer.get_envs().filter_map(|(key, value)| Some((key, value?)))).stdout(Stdio::null());
+    let output = limited.stderr(Stdio::piped()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("not written: File too large"), "{:?} {text}", output.status);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    assert!(files(&folder).iter().all(|path| !name(path).ends_with(".tmp")));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
