@@ -11,7 +11,7 @@ const OF_RUN: [&str; 3] = [MANIFEST, "output.txt", "lock"];
 /// The direct contents of a folder.
 #[derive(Debug, Default)]
 pub struct Folder {
-    /// Files with a trace's extension, by name; also reports that must be converted, where no export of the same
+    /// Files with a trace's extension, by name, logs of counters after what they accompany; also reports that must be converted, where no export of the same
     /// name lies beside them.
     pub files: Vec<PathBuf>,
     /// Number of reports whose export is among the files.
@@ -44,7 +44,8 @@ impl Folder {
         reports.retain(|report| !folder.files.contains(&report.with_extension("sqlite")));
         folder.n_exported = n_reports - reports.len();
         folder.files.append(&mut reports);
-        folder.files.sort();
+        let is_log = |file: &Path| file.extension().is_some_and(|extension| extension == "jsonl");
+        folder.files.sort_by_cached_key(|file| (is_log(file), file.clone()));
         Ok(folder)
     }
 
@@ -86,13 +87,14 @@ mod tests {
     #[test]
     fn the_folder_of_a_run_is_its_recordings() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["lock", "output.txt", "trace-rank0-1.pt.trace.json"] {
+        for name in ["gpu_metrics.jsonl", "lock", "output.txt", "trace-rank0-1.pt.trace.json"] {
             std::fs::write(folder.path().join(name), "").unwrap();
         }
         let listed = || Folder::list(folder.path()).unwrap();
         assert_eq!(listed().n_others, 2);
         std::fs::write(folder.path().join("run.json"), "{}").unwrap();
-        assert_eq!((listed().files.len(), listed().note()), (1, None));
+        let files = ["trace-rank0-1.pt.trace.json", "gpu_metrics.jsonl"].map(|name| folder.path().join(name));
+        assert_eq!((&listed().files[..], listed().note()), (&files[..], None));
     }
 
     #[test]

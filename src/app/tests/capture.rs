@@ -65,3 +65,19 @@ fn what_was_recorded_opens_by_itself() {
     // The program runs on; closing the window ends it.
     drop(harness);
 }
+
+#[test]
+#[cfg(unix)]
+fn the_nsys_of_the_form_is_that_of_the_window() {
+    let mut harness = launcher("echo");
+    harness.get_by_role_and_label(Role::RadioButton, "Nsight Systems").click();
+    harness.get_by_label("Options").click();
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "nsys").focus();
+    settle(&mut harness);
+    // It records nothing.
+    type_text(&mut harness, "/bin/true");
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("nsys wrote no report"));
+    assert_eq!(app(&harness).settings().nsys.as_deref(), Some(std::path::Path::new("/bin/true")));
+}

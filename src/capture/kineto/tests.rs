@@ -143,6 +143,27 @@ fn traces_come_by_themselves() {
 }
 
 #[test]
+fn a_program_that_ends_while_it_is_recorded_leaves_no_empty_trace() {
+    let run = tempfile::tempdir().unwrap();
+    let endpoint = Endpoint::open(run.path(), &options(), false).unwrap();
+    let Some(mut client) = Client::start(run.path(), run.path(), None, "", 1) else { return };
+    until(|| endpoint.trigger() == 1);
+    assert!(endpoint.is_busy());
+    assert!(client.child.wait().unwrap().success());
+    let notes = endpoint.finish(Exit::Signal(11));
+    assert!(notes[0].contains("ended before its trace was whole") && notes[1].contains("SIGSEGV"), "{notes:?}");
+    assert_eq!((notes.len(), recorded(run.path())), (2, Vec::<String>::new()));
+}
+
+#[test]
+fn a_taken_name_is_said_at_the_start() {
+    let runs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    // Other tests may have the name as well.
+    let [_first, second] = runs.each_ref().map(|run| Endpoint::open(run.path(), &options(), false).unwrap());
+    assert!(second.warning().unwrap().contains("Another daemon"));
+}
+
+#[test]
 fn the_name_of_the_machine_is_served_unless_it_is_taken() {
     use rustix::event::Timespec;
     let folder = tempfile::tempdir().unwrap();

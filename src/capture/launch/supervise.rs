@@ -52,8 +52,7 @@ pub fn start<A: Send + 'static>(
     if let Some(place) = &request.working_folder {
         command.current_dir(place);
     }
-    let of_endpoint = on_demand.as_ref().and_then(|endpoint| endpoint.warning());
-    let notes = request.warning(folder).into_iter().chain(of_endpoint).collect();
+    let notes = warnings(request, on_demand.as_deref(), folder);
     let alongside = alongside(folder);
     let switching = match &request.recorder {
         Recorder::Nsys(profile) if profile.is_switched() => {
@@ -104,6 +103,12 @@ pub fn start<A: Send + 'static>(
     // Without a thread, the caller ends the program.
     job::start("run", supervised, |_| {}).map_err(LaunchError::Start)?;
     Ok(Run { folder: folder.to_owned(), command_line, shared, on_demand })
+}
+
+/// What may keep a run without results although it can begin: sentences.
+fn warnings(request: &Request, on_demand: Option<&kineto::Endpoint>, folder: &Path) -> Vec<String> {
+    let of_endpoint = on_demand.and_then(kineto::Endpoint::warning);
+    request.warning(folder).into_iter().chain(of_endpoint).collect()
 }
 
 /// Whether the first signal of the end is SIGTERM: that is what Lacuna got, or SIGINT does not reach the program.

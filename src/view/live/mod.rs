@@ -81,8 +81,10 @@ impl View for Live {
         let pause = if has_driver { ctx.live.interval().min(Duration::from_secs(1)) } else { RETRY };
         ui.ctx().request_repaint_after(pause);
         Frame::NONE.inner_margin(Margin::symmetric(8, 4)).show(ui, |ui| {
-            self.head_ui(ui);
-            self.recorder_ui(ctx, ui);
+            ui.horizontal_wrapped(|ui| {
+                self.head_ui(ui);
+                self.recorder_ui(ctx, ui);
+            });
             let Some(shown) = &self.shown else { return working_ui("Asking the GPU drivers…", ui) };
             if let Some(missing) = &shown.missing {
                 ui.add_space(8.0);
@@ -144,76 +146,72 @@ impl Live {
         if self.shown.as_ref().is_none_or(|shown| shown.devices.is_empty()) && self.recorder.is_none() {
             return;
         }
-        ui.horizontal_wrapped(|ui| {
-            if let Some(recorder) = self.recorder.take() {
-                let is_over = ui.button("Stop recording").on_hover_text("End the file").clicked();
-                let lines = recorder.n_lines();
-                ui.weak(format!("{lines} line{} in {}", if lines == 1 { "" } else { "s" }, recorder.path().display()));
-                if let Some(why) = recorder.error() {
-                    self.recorded = Some(Err(why));
-                } else if is_over {
-                    let path = recorder.path().to_owned();
-                    self.recorded = Some(recorder.stop().map(|_| path));
-                } else {
-                    self.recorder = Some(recorder);
-                }
-                return;
+        if let Some(recorder) = self.recorder.take() {
+            let is_over = ui.button("Stop recording").on_hover_text("End the file").clicked();
+            let lines = recorder.n_lines();
+            ui.weak(format!("{lines} line{} in {}", if lines == 1 { "" } else { "s" }, recorder.path().display()));
+            if let Some(why) = recorder.error() {
+                self.recorded = Some(Err(why));
+            } else if is_over {
+                let path = recorder.path().to_owned();
+                self.recorded = Some(recorder.stop().map(|_| path));
+            } else {
+                self.recorder = Some(recorder);
             }
-            let help = "Write each reading to a new file, one JSON object a line, until you stop or close this tab";
-            if ui.button("Record").on_hover_text(help).clicked() {
-                self.recorded = None;
-                match counters::record(ctx.live) {
-                    Ok(recorder) => self.recorder = Some(recorder),
-                    Err(error) => self.recorded = Some(Err(format!("The recording cannot be written: {error}"))),
+            return;
+        }
+        let help = "Write each reading to a new file, one JSON object a line, until you stop or close this tab";
+        if ui.button("Record").on_hover_text(help).clicked() {
+            self.recorded = None;
+            match counters::record(ctx.live) {
+                Ok(recorder) => self.recorder = Some(recorder),
+                Err(error) => self.recorded = Some(Err(format!("The recording cannot be written: {error}"))),
+            }
+        }
+        match &self.recorded {
+            Some(Ok(path)) => {
+                ui.weak("Recorded");
+                if ui.link(path.display().to_string()).on_hover_text("Open it as counters").clicked() {
+                    ctx.commands.push(Command::OpenPath(path.clone()));
                 }
             }
-            match &self.recorded {
-                Some(Ok(path)) => {
-                    ui.weak("Recorded");
-                    if ui.link(path.display().to_string()).on_hover_text("Open it as counters").clicked() {
-                        ctx.commands.push(Command::OpenPath(path.clone()));
-                    }
-                }
-                Some(Err(why)) => failed_ui(why, ui),
-                None => {}
-            }
-        });
+            Some(Err(why)) => failed_ui(why, ui),
+            None => {}
+        }
     }
 
     fn head_ui(&mut self, ui: &mut egui::Ui) {
-        ui.horizontal_wrapped(|ui| {
-            let (label, hint) = match self.is_paused {
-                true => ("Resume", "Show what is read from now on"),
-                false => ("Pause", "Keep this picture; the GPUs are read on"),
-            };
-            if ui.button(label).on_hover_text(hint).clicked() {
-                self.is_paused ^= true;
-            }
-            let rate = |ms: u64| match ms {
-                1..1000 => format!("{} a second", 1000 / ms),
-                1000 => "1 a second".to_owned(),
-                ms => format!("every {} s", ms / 1000),
-            };
-            ui.label("Readings");
-            let before = self.interval_ms;
-            let combo = egui::ComboBox::from_id_salt("interval").selected_text(rate(before));
-            let combo = combo.show_ui(ui, |ui| {
-                INTERVALS.iter().for_each(|&ms| drop(ui.selectable_value(&mut self.interval_ms, ms, rate(ms))));
-            });
-            combo.response.widget_info(|| named("Readings"));
-            let length = |s: u64| if s < 60 { format!("{s} s") } else { format!("{} min", s / 60) };
-            ui.label("History");
-            let combo = egui::ComboBox::from_id_salt("window").selected_text(length(self.window_s));
-            let combo = combo.show_ui(ui, |ui| {
-                WINDOWS.iter().for_each(|&s| drop(ui.selectable_value(&mut self.window_s, s, length(s))));
-            });
-            combo.response.widget_info(|| named("History"));
-            self.is_changed |= before != self.interval_ms;
-            ui.menu_button("Alarms…", |ui| self.is_changed |= alarms_ui(&mut self.alarms, ui));
-            if self.is_paused {
-                ui.weak("Paused");
-            }
+        let (label, hint) = match self.is_paused {
+            true => ("Resume", "Show what is read from now on"),
+            false => ("Pause", "Keep this picture; the GPUs are read on"),
+        };
+        if ui.button(label).on_hover_text(hint).clicked() {
+            self.is_paused ^= true;
+        }
+        let rate = |ms: u64| match ms {
+            1..1000 => format!("{} a second", 1000 / ms),
+            1000 => "1 a second".to_owned(),
+            ms => format!("every {} s", ms / 1000),
+        };
+        ui.label("Readings");
+        let before = self.interval_ms;
+        let combo = egui::ComboBox::from_id_salt("interval").selected_text(rate(before));
+        let combo = combo.show_ui(ui, |ui| {
+            INTERVALS.iter().for_each(|&ms| drop(ui.selectable_value(&mut self.interval_ms, ms, rate(ms))));
         });
+        combo.response.widget_info(|| named("Readings"));
+        let length = |s: u64| if s < 60 { format!("{s} s") } else { format!("{} min", s / 60) };
+        ui.label("History");
+        let combo = egui::ComboBox::from_id_salt("window").selected_text(length(self.window_s));
+        let combo = combo.show_ui(ui, |ui| {
+            WINDOWS.iter().for_each(|&s| drop(ui.selectable_value(&mut self.window_s, s, length(s))));
+        });
+        combo.response.widget_info(|| named("History"));
+        self.is_changed |= before != self.interval_ms;
+        ui.menu_button("Alarms…", |ui| self.is_changed |= alarms_ui(&mut self.alarms, ui));
+        if self.is_paused {
+            ui.weak("Paused");
+        }
     }
 }
 

@@ -46,6 +46,7 @@ fn plot_ui(plot: &PlotLines, shown: &Shown, hidden: &[String], ui: &mut Ui) {
     let seconds = shown.window_ns as f64 / 1e9;
     let drawn = Plot::new(plot.title)
         .height(HEIGHT)
+        .grid_color(theme::tokens(is_dark).line)
         .allow_drag(false)
         .allow_zoom(false)
         .allow_scroll(false)
