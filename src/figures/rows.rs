@@ -7,6 +7,9 @@ use super::cell::Cell;
 use super::escape::{csv_cell, tsv_cell};
 use super::table::Column;
 
+/// Columns of when something was, as a time or as the number of an event.
+const MOMENTS: [&str; 3] = ["start_ns", "at_ns", "event"];
+
 /// The rows of a table. They are asked for one by one, so that millions need not be ready.
 pub trait Rows {
     fn columns(&self) -> &[Column];
@@ -55,7 +58,7 @@ impl Order {
         Self { rows, places, sorted_by: None }
     }
 
-    /// Finds the column that the rows are sorted by: their start, then an amount, then any other. Names and starts
+    /// Finds the column that the rows are sorted by: their moment, then an amount, then any other. Names and moments
     /// ascend, figures descend: the other way round it is by chance. Cost: O(cells) at most.
     pub fn find_sort(mut self, of: &impl Rows) -> Self {
         let is_sorted = |sort: &Sort| {
@@ -78,7 +81,7 @@ impl Order {
             let cell = first.get(column);
             let is_name = shown.is_text || matches!(cell, Some(Cell::Id(_) | Cell::Device(_)));
             let (rank, is_descending) = match cell {
-                _ if shown.key == "start_ns" => (0, false),
+                _ if MOMENTS.contains(&shown.key) => (0, false),
                 Some(Cell::Ns(_) | Cell::Bytes(_)) => (1, true),
                 _ => (2, !is_name),
             };

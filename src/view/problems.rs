@@ -1,12 +1,14 @@
 //! Import problems: what could not be read or was changed while reading, and why.
 
+use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use eframe::egui::{self, RichText};
 
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
-use crate::figures::{escape, files::severity, format};
-use crate::model::{ImportReport, TableAccount, Trace};
+use crate::figures::{Sort, escape, files::severity, format};
+use crate::model::{ImportReport, Problem, TableAccount, Trace};
+use crate::widget::table::sort_mark_ui;
 use crate::widget::theme;
 
 /// Rows shown per file; readers merge equal reasons, so more are rare.
@@ -22,12 +24,17 @@ pub const SPEC: ViewSpec = ViewSpec {
     keys: &[],
     area: DockArea::Bottom,
     content: Content::Any,
-    make: || Box::new(Problems),
+    make: || Box::new(Problems::default()),
 };
 
 /// The problems tab.
 #[derive(Debug, Default)]
-pub struct Problems;
+pub struct Problems {
+    /// How the problems of every file are sorted; at first as they were found.
+    sort: Option<Sort>,
+    /// The same of the counts of tables.
+    tables_sort: Option<Sort>,
+}
 
 impl View for Problems {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
@@ -37,7 +44,7 @@ impl View for Problems {
         }
         egui::ScrollArea::both().auto_shrink(false).show(ui, |ui| {
             for (i, open) in ctx.traces.iter().take(MAX_FILES).enumerate() {
-                ui.push_id(i, |ui| file_ui(&open.trace, ui));
+                ui.push_id(i, |ui| self.file_ui(&open.trace, ui));
             }
             if ctx.traces.len() > MAX_FILES {
                 ui.weak(format!("{} more files are in the copied text", ctx.traces.len() - MAX_FILES));
@@ -50,31 +57,49 @@ impl View for Problems {
     }
 }
 
-fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
-    let ImportReport { read, shown, merged, rejected, tables, problems } = &trace.import;
-    let path = trace.info.path.display().to_string();
-    ui.label(RichText::new(title(trace)).strong()).on_hover_text(path);
-    let [read, shown, merged, rejected] = [read, shown, merged, rejected].map(|&n| format::count(n));
-    ui.label(format!("{read} events read = {shown} shown + {merged} merged into others + {rejected} rejected"))
-        .on_hover_text("Merged events became part of others, such as the end event of a slice");
-    if !tables.is_empty() {
-        egui::CollapsingHeader::new(format!("Tables ({})", tables.len())).show(ui, |ui| tables_ui(tables, ui));
+impl Problems {
+    fn file_ui(&mut self, trace: &Trace, ui: &mut egui::Ui) {
+        let ImportReport { read, shown, merged, rejected, tables, problems } = &trace.import;
+        let path = trace.info.path.display().to_string();
+        ui.label(RichText::new(title(trace)).strong()).on_hover_text(path);
+        let [read, shown, merged, rejected] = [read, shown, merged, rejected].map(|&n| format::count(n));
+        ui.label(format!("{read} events read = {shown} shown + {merged} merged into others + {rejected} rejected"))
+            .on_hover_text("Merged events became part of others, such as the end event of a slice");
+        if !tables.is_empty() {
+            let title = format!("Tables ({})", tables.len());
+            egui::CollapsingHeader::new(title).show(ui, |ui| tables_ui(tables, &mut self.tables_sort, ui));
+        }
+        if problems.is_empty() {
+            ui.weak("No problems");
+            return;
+        }
+        problems_ui(problems, &mut self.sort, ui);
+        if problems.len() > MAX_ROWS {
+            ui.weak(format!("{} more are in the copied text", problems.len() - MAX_ROWS));
+        }
+        ui.add_space(8.0);
     }
-    if problems.is_empty() {
-        ui.weak("No problems");
-        return;
-    }
+}
+
+fn problems_ui(problems: &[Problem], sort: &mut Option<Sort>, ui: &mut egui::Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
     // Database rows have no byte offset.
     let has_offset = problems.iter().any(|problem| problem.first_offset.is_some());
+    let rows = sorted(problems, *sort, |problem, column, other| match column {
+        0 => problem.severity.cmp(&other.severity),
+        1 => problem.count.cmp(&other.count),
+        2 => problem.first_offset.cmp(&other.first_offset),
+        _ => problem.reason.cmp(&other.reason),
+    });
     egui::Grid::new("problems").num_columns(4).striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
-        for title in ["Severity", "Count", "First at byte", "Problem"] {
-            if has_offset || title != "First at byte" {
-                ui.label(RichText::new(title).weak());
+        let titles = [("Severity", true), ("Count", true), ("First at byte", false), ("Problem", false)];
+        for (column, (title, is_descending)) in titles.into_iter().enumerate() {
+            if has_offset || column != 2 {
+                head_ui(title, Sort { column, is_descending }, sort, ui);
             }
         }
         ui.end_row();
-        for problem in problems.iter().take(MAX_ROWS) {
+        for problem in rows {
             let color = tokens.severity[problem.severity as usize];
             ui.colored_label(color, severity(problem.severity).label);
             ui.label(format::count(problem.count));
@@ -85,25 +110,50 @@ fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
             ui.end_row();
         }
     });
-    if problems.len() > MAX_ROWS {
-        ui.weak(format!("{} more are in the copied text", problems.len() - MAX_ROWS));
-    }
-    ui.add_space(8.0);
 }
 
 /// Row counts of each table.
-fn tables_ui(tables: &[TableAccount], ui: &mut egui::Ui) {
+fn tables_ui(tables: &[TableAccount], sort: &mut Option<Sort>, ui: &mut egui::Ui) {
+    let counts = |account: &TableAccount| [account.read, account.shown, account.merged, account.rejected];
+    let rows = sorted(tables, *sort, |account, column, other| match column.checked_sub(1) {
+        None => account.table.cmp(&other.table),
+        Some(count) => counts(account)[count].cmp(&counts(other)[count]),
+    });
     egui::Grid::new("table accounts").num_columns(5).striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
-        for title in ["Table", "Rows read", "Shown", "Merged", "Rejected"] {
-            ui.label(RichText::new(title).weak());
+        for (column, title) in ["Table", "Rows read", "Shown", "Merged", "Rejected"].into_iter().enumerate() {
+            head_ui(title, Sort { column, is_descending: column > 0 }, sort, ui);
         }
         ui.end_row();
-        for account in tables.iter().take(MAX_ROWS) {
+        for account in rows {
             ui.label(&account.table);
-            for count in [account.read, account.shown, account.merged, account.rejected] {
+            for count in counts(account) {
                 ui.label(format::count(count));
             }
             ui.end_row();
+        }
+    });
+}
+
+/// The rows that are shown, in order; rows that compare equal keep theirs.
+fn sorted<T>(rows: &[T], sort: Option<Sort>, compare: impl Fn(&T, usize, &T) -> Ordering) -> Vec<&T> {
+    let mut rows: Vec<&T> = rows.iter().collect();
+    if let Some(Sort { column, is_descending }) = sort {
+        rows.sort_by(|a, b| if is_descending { compare(b, column, a) } else { compare(a, column, b) });
+    }
+    rows.truncate(MAX_ROWS);
+    rows
+}
+
+/// The head of a column, which sorts by it: as `first` says, then the other way round.
+fn head_ui(title: &str, first: Sort, sort: &mut Option<Sort>, ui: &mut egui::Ui) {
+    ui.horizontal(|ui| {
+        let known = sort.filter(|sort| sort.column == first.column);
+        let head = ui.add(egui::Button::new(RichText::new(title).weak()).frame(false));
+        if let Some(Sort { is_descending, .. }) = known {
+            sort_mark_ui(&head, title, is_descending, ui);
+        }
+        if head.on_hover_text("Click to sort").clicked() {
+            *sort = Some(known.map_or(first, |sort| Sort { is_descending: !sort.is_descending, ..sort }));
         }
     });
 }
@@ -151,5 +201,14 @@ mod tests {
         let text = report_text(&trace);
         assert!(text.contains("/traces/a.json") && text.contains("7 events read = 5 shown + 0 merged + 2 rejected"));
         assert!(text.contains("Warning: 2 × Not a number, first at byte 99"));
+    }
+
+    #[test]
+    fn rows_sort_either_way_and_keep_their_order_where_equal() {
+        let by = |sort| sorted(&[(1, 'a'), (2, 'b'), (1, 'c')], sort, |a, _, b| a.0.cmp(&b.0));
+        let names = |rows: Vec<&(i32, char)>| rows.iter().map(|row| row.1).collect::<String>();
+        assert_eq!(names(by(None)), "abc");
+        assert_eq!(names(by(Some(Sort { column: 0, is_descending: true }))), "bac");
+        assert_eq!(names(by(Some(Sort { column: 0, is_descending: false }))), "acb");
     }
 }

@@ -1,5 +1,6 @@
 //! The column of labels beside the canvas: names of tracks and groups, with their actions.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use eframe::egui::{
@@ -74,7 +75,8 @@ pub fn ui(
             ui.spacing_mut().item_spacing.x = 2.0;
             let can_collapse = line.can_collapse(&open.trace);
             let busy = busy_share(line, open, background, ui.ctx());
-            let action = line_ui(ui, line, can_collapse, list.hidden.len(), (n_closed(traces, line), busy));
+            let title = distinct_title(line, traces);
+            let action = line_ui(ui, line, &title, can_collapse, list.hidden.len(), (n_closed(traces, line), busy));
             let dropped =
                 ui.input(|input| input.pointer.any_released()).then(|| ui.ctx().pointer_hover_pos()).flatten();
             action.or_else(|| dragged_to(lines, area, line, ui, dropped?))
@@ -192,9 +194,30 @@ fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
     own.map_or(0, |own| traces.iter().filter(|open| open.trace.info.path == *own).count())
 }
 
+/// The heading of a line; of a trace without what the names of all open files begin with, if that is long: what
+/// distinguishes them often stands at the end, which is cut where there is no room.
+fn distinct_title<'a>(line: &'a Line, traces: &[OpenTrace]) -> Cow<'a, str> {
+    /// Characters that may well be common to several names.
+    const LONG: usize = 12;
+    /// More files are not looked at in a frame.
+    const MOST: usize = 64;
+    let own = traces.get(line.trace).filter(|_| line.kind == LineKind::Trace).map(|open| open.trace.info.title());
+    let Some(own) = own else { return Cow::Borrowed(&line.title) };
+    let others = traces.iter().take(MOST).map(|open| open.trace.info.title()).filter(|other| *other != own);
+    let same = |other: String| own.char_indices().zip(other.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
+    let common = others.filter_map(same).min().unwrap_or_default();
+    let at = own[..common].rfind(['_', '-', '.', '/', ' ']).map_or(0, |at| at + 1);
+    match at > LONG {
+        true => Cow::Owned(line.title.replace(&own, &format!("…{}", &own[at..]))),
+        false => Cow::Borrowed(&line.title),
+    }
+}
+
+/// * `title`: what of its title is shown; on hover it is whole.
 fn line_ui(
     ui: &mut Ui,
     line: &Line,
+    title: &str,
     can_collapse: bool,
     n_hidden: usize,
     (n_closed, busy): (usize, Option<f64>),
@@ -216,7 +239,7 @@ fn line_ui(
     let busy = busy.map(|share| format!("{:.0} % busy", share * 100.0));
     let room = ui.available_width() - if is_track { BUTTON + 2.0 } else { 0.0 };
     let room = room - if busy.is_some() { BUSY_WIDTH } else { 0.0 };
-    let text = RichText::new(&line.title).size(12.0);
+    let text = RichText::new(title).size(12.0);
     let text = match line.kind {
         LineKind::Idle(_) => text.weak(),
         _ if is_track => text,

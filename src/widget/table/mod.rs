@@ -295,7 +295,7 @@ pub fn header_ui(
 
 /// A triangle beside the header of the sorted column; it points down for descending order.
 /// Painted, because not every font has one.
-fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mut egui::Ui) {
+pub fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mut egui::Ui) {
     let way = if is_descending { "descending" } else { "ascending" };
     head.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{title}, {way}")));
     let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), Sense::hover());
