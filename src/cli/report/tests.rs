@@ -415,7 +415,7 @@ fn memory_has_the_keys_of_the_contract() {
         "start_allocated_bytes": 0, "fragmentation": memory["fragmentation"],
         // The one segment holds what is kept.
         "end_pinned_bytes": (64 - 6) << 20, "efficiency": null, "oom": null,
-        "by_place": memory["by_place"], "change_by_place": memory["change_by_place"],
+        "by_place": memory["by_place"], "change_by_place": memory["change_by_place"], "categories": memory["categories"],
         "end_unused_bytes": (64 - 6) << 20, "end_largest_free_bytes": 57 << 20, "device_total_bytes": 80 << 20,
         "summary": "Peak 6.07 MiB; end 6.00 MiB; reserved 64.00 MiB, of it unused 58.00 MiB; most at the peak: append \
                     (losses.py:12) 6.00 MiB; Out of memory: Demand: 6.00 MiB in use and the 80.00 MiB requested are \

@@ -123,12 +123,8 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             rate(total.trend.slope),
             format::bytes(thresholds.min_bytes_per_step)
         ),
-        TotalVerdict::Flat if total.swing as f64 > thresholds.alarm_bytes_per_step => {
-            let since = since(total.level_since);
-            format!(
-                "Memory between steps varies by {}{since}, without lasting growth",
-                format::bytes(total.swing as f64)
-            )
+        TotalVerdict::Flat if total.level_since.is_none() && total.swing as f64 > thresholds.alarm_bytes_per_step => {
+            format!("Memory between steps varies by {}, without lasting growth", format::bytes(total.swing as f64))
         }
         TotalVerdict::Flat => format!("Memory between steps stays level{}", since(total.level_since)),
         TotalVerdict::TooFewSteps => "There are too few steps to say whether memory grows".to_owned(),
