@@ -26,7 +26,7 @@ pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
 use self::overlay::Overheads;
-pub use self::overlay::is_inferred;
+pub use self::overlay::inferred_ns;
 use self::place::backward_threads;
 pub use self::place::{Near, Place, nearby, place, place_of_call};
 pub use self::roles::{allocates_memory, frees_memory, launches_work};

@@ -141,17 +141,22 @@ fn disjoint(list: &mut Spans) {
     list.retain(|(time, _)| time.start < time.end);
 }
 
-/// Whether nothing was recorded that is a part of its class by itself: a long first launch of a kernel is taken for the
-/// loading of its code, silence between two loads for a part of them, time off the CPU for a call that blocks.
-pub fn is_inferred(trace: &Trace, part: &GapPart) -> bool {
+/// How much of a part, in nanoseconds, nothing was recorded of that is of its class by itself: a long first launch of a
+/// kernel is taken for the loading of its code, silence between two loads for a part of them, time off the CPU for a call
+/// that blocks.
+pub fn inferred_ns(trace: &Trace, part: &GapPart) -> DurNs {
     let role = |slice: SliceId| role_of(trace.slices.kind[slice.idx()], trace.slice_name(slice));
-    let is_within =
-        |slice: SliceId| trace.slices.time(slice).intersect(part.time).is_some_and(|time| time == part.time);
-    match part.class {
-        GapClass::ModuleLoad => !part.slice.is_some_and(|slice| role(slice) == Role::ModuleLoad && is_within(slice)),
-        GapClass::Blocked => !part.slice.is_some_and(|slice| matches!(role(slice), Role::Os | Role::OsWait)),
-        _ => false,
-    }
+    let recorded = match part.class {
+        // Silence is named by the load that ends it, and may be one part with it.
+        GapClass::ModuleLoad => part.slice.filter(|&slice| role(slice) == Role::ModuleLoad),
+        GapClass::Blocked if part.slice.is_some_and(|slice| matches!(role(slice), Role::Os | Role::OsWait)) => {
+            return 0;
+        }
+        GapClass::Blocked => None,
+        _ => return 0,
+    };
+    let recorded = recorded.and_then(|slice| trace.slices.time(slice).intersect(part.time));
+    part.time.dur() - recorded.map_or(0, |time| time.dur())
 }
 
 fn loading(trace: &Trace, thread: TrackId, roles: &mut Roles) -> Spans {

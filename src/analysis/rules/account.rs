@@ -10,7 +10,7 @@ use super::run_facts::CompiledCode;
 use super::sites::Sites;
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, frees_memory, is_inferred};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, frees_memory, inferred_ns};
 use crate::analysis::steps::{Steps, is_step_name};
 use crate::model::{CopyKind, DurNs, SliceId, StringId, TimeRange, Trace};
 
@@ -140,7 +140,7 @@ pub struct Shares {
     /// The host ran code of torch.compile.
     pub compiled_ns: DurNs,
     /// The class follows from what surrounds the time, not from a record of its own; see
-    /// [`is_inferred`](crate::analysis::gaps::is_inferred).
+    /// [`inferred_ns`](crate::analysis::gaps::inferred_ns).
     pub inferred_ns: DurNs,
     /// The launch that ended the gap was not recorded.
     pub unlaunched_ns: DurNs,
@@ -191,7 +191,8 @@ impl<'a> Account<'a> {
         let mut names: Vec<(DurNs, Cow<'_, str>)> = by_name.into_iter().map(|(name, ns)| (ns, name)).collect();
         let is_step = |name: &str| {
             let is_frame = Frame::of_python_function(name).is_python();
-            is_step_name(name) && !is_frame && !name.starts_with("enumerate(DataLoader)")
+            let is_part = ["enumerate(DataLoader)", "Optimizer."].iter().any(|part| name.starts_with(part));
+            is_step_name(name) && !is_frame && !is_part
         };
         names.retain(|&(ns, ref name)| ns * LEAST_SHARE >= self.total_ns && !is_step(name));
         names.sort_unstable_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
@@ -235,7 +236,7 @@ pub fn accounts<'a>(
                 let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
                 let mut shares = Shares {
                     compiled_ns: ns_if(part.slice.is_some_and(runs_compiled)),
-                    inferred_ns: ns_if(is_inferred(trace, &part)),
+                    inferred_ns: inferred_ns(trace, &GapPart { time, ..part }),
                     unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
                     slow_ns: ns_if(cause == Cause::Host && time.dur() >= LONG_PART),
                     after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),

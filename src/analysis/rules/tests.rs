@@ -1,6 +1,7 @@
 mod each_rule;
 mod host;
 mod recordings;
+mod shares;
 
 use super::*;
 use crate::analysis::busy::devices;

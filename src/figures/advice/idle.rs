@@ -98,33 +98,41 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
                 "To check, the table of collectives has fewer and larger calls, and the gaps before them are gone",
             ),
         ],
-        Rule::Synchronization => &[
-            (
-                |case| TORCH(case) && TO_DEVICE(case),
-                "Most waits are for copies to the device: copy from pinned memory (pin_memory=True) with .to(device, non_blocking=True), or create the data there",
-            ),
-            (
-                |case| OTHER(case) && TO_DEVICE(case),
-                "Most waits are for copies to the device: copy asynchronously from pinned memory, ahead of the work that needs it",
-            ),
-            (
-                |case| TORCH(case) && !TO_DEVICE(case),
-                "Remove .item(), .cpu(), print(tensor), tensor conditions and torch.cuda.synchronize() from the step, or do them every N steps",
-            ),
-            (
-                |case| TORCH(case) && !TO_DEVICE(case),
-                "Copy results with non_blocking=True into pinned memory and read them one step later",
-            ),
-            (
-                |case| OTHER(case) && !TO_DEVICE(case),
-                "Wait for events where only an order is needed, and read results one step later from pinned memory",
-            ),
-            (TORCH, "To find the rest, run with torch.cuda.set_sync_debug_mode(\"warn\")"),
-            (OTHER, "To check, no synchronizing calls are left in the loop, see the table of calls"),
-        ],
+        Rule::Synchronization => SYNCHRONIZATION,
         _ => host_lines(rule),
     }
 }
+
+/// For waits of the host for the device.
+const SYNCHRONIZATION: &[Line] = &[
+    (
+        |case| TORCH(case) && TO_DEVICE(case),
+        "Most waits are for copies to the device: copy from pinned memory (pin_memory=True) with .to(device, non_blocking=True), or create the data there",
+    ),
+    (
+        |case| OTHER(case) && TO_DEVICE(case),
+        "Most waits are for copies to the device: copy asynchronously from pinned memory, ahead of the work that needs it",
+    ),
+    (
+        |case| TORCH(case) && !TO_DEVICE(case),
+        "Remove .item(), .cpu(), print(tensor), tensor conditions and torch.cuda.synchronize() from the step, or do them every N steps",
+    ),
+    (
+        |case| TORCH(case) && !TO_DEVICE(case),
+        "Copy results with non_blocking=True into pinned memory and read them one step later",
+    ),
+    (
+        |case| OTHER(case) && !TO_DEVICE(case),
+        "Wait for events where only an order is needed, and read results one step later from pinned memory",
+    ),
+    (
+        |case| case.hit.is_some_and(|hit| hit.after.is_some()),
+        "Where the host needs the results, move what it does after the wait to another thread, or to where the device has \
+     work queued",
+    ),
+    (TORCH, "To find the rest, run with torch.cuda.set_sync_debug_mode(\"warn\")"),
+    (OTHER, "To check, no synchronizing calls are left in the loop, see the table of calls"),
+];
 
 /// Where the host is too slow, whatever shows it.
 const GRAPH_BREAKS: Line =

@@ -41,10 +41,9 @@ fn of_shares(hit: &Hit) -> Vec<String> {
             let share = percent(hit.collective_calls_ns as f64 / hit.of.max(1) as f64);
             format!("The device is idle for another {ns}, {share}, while the host is in calls of collectives")
         }),
-        Rule::Synchronization => hit
-            .after
-            .as_ref()
-            .map(|(site, ns)| format!("After that the host is in {} for {} of it", place(site), format::duration(*ns))),
+        Rule::Synchronization => hit.after.as_ref().map(|(site, ns)| {
+            format!("After the synchronization the host is in {} for {} of it", place(site), format::duration(*ns))
+        }),
         Rule::HostBound => time(hit.new_shapes.total_ns).map(|ns| {
             let NewShapes { calls, operator, shapes, .. } = &hit.new_shapes;
             format!(

@@ -68,7 +68,7 @@ fn long_silence_is_taken_for_nothing() {
         ];
         let trace = builder(&events).finish();
         let ledger = ledger_of(&trace, None);
-        ledger.parts(0).filter(|part| part.class == GapClass::ModuleLoad && is_inferred(&trace, part)).count()
+        ledger.parts(0).filter(|part| part.class == GapClass::ModuleLoad && inferred_ns(&trace, part) > 0).count()
     };
     assert_eq!([loading(499_000), loading(501_000)], [1, 0]);
     let on_cpu = "main".to_owned() + ON_CPU;
@@ -83,7 +83,7 @@ fn long_silence_is_taken_for_nothing() {
         ];
         let trace = builder(&events).finish();
         let ledger = ledger_of(&trace, None);
-        ledger.parts(0).filter(|part| part.class == GapClass::Blocked && is_inferred(&trace, part)).count()
+        ledger.parts(0).filter(|part| part.class == GapClass::Blocked && inferred_ns(&trace, part) > 0).count()
     };
     assert_eq!([blocked(499_000), blocked(501_000)], [1, 0]);
 }

@@ -1,20 +1,15 @@
 //! Data that another thread loads, and values that are read back from host memory.
 
+use super::silence::parts_of_long_gap;
 use super::*;
 
 /// Microseconds of data loading in a gap from 100 to 9,990 µs, and what loads.
 fn loaded(events: &[Event<'_>]) -> (i64, Vec<String>) {
-    let mut all = vec![
-        ("main", CALL, "cudaLaunchKernel", 0, 5, 1),
-        ("stream 7", KERNEL, "first", 10, 100, 1),
-        ("main", CALL, "cudaLaunchKernel", 9_990, 9_995, 2),
-        ("stream 7", KERNEL, "second", 10_000, 10_100, 2),
-    ];
-    all.extend_from_slice(events);
-    let trace = builder(&all).finish();
-    let parts = parts(&trace, &ledger_of(&trace, None), 0);
-    let (us, names): (Vec<i64>, Vec<String>) =
-        parts.into_iter().filter(|part| part.0 == "data_loading").map(|part| (part.1, part.2)).unzip();
+    let (us, names): (Vec<i64>, Vec<String>) = parts_of_long_gap(events)
+        .into_iter()
+        .filter(|part| part.0 == "data_loading")
+        .map(|part| (part.1, part.2))
+        .unzip();
     (us.iter().sum(), names)
 }
 

@@ -58,19 +58,23 @@ fn time_between_calls_that_load_code_is_loading() {
     assert_eq!(host_parts(&unloads)[2], ("unknown", 700, String::new()));
 }
 
+/// The parts of a gap from 100 to 9,990 µs in which this happens.
+pub(super) fn parts_of_long_gap(events: &[Event<'_>]) -> Vec<(&'static str, i64, String)> {
+    let mut all = vec![
+        ("main", CALL, "cudaLaunchKernel", 0, 5, 1),
+        ("stream 7", KERNEL, "first", 10, 100, 1),
+        ("main", CALL, "cudaLaunchKernel", 9_990, 9_995, 2),
+        ("stream 7", KERNEL, "second", 10_000, 10_100, 2),
+    ];
+    all.extend_from_slice(events);
+    let trace = builder(&all).finish();
+    parts(&trace, &ledger_of(&trace, None), 0)
+}
+
 #[test]
 fn a_silent_thread_waits_for_one_that_loads_code() {
-    // In microseconds: the gap lasts from 100 to 9,990.
     let of = |events: &[Event<'static>]| {
-        let mut all = vec![
-            ("main", CALL, "cudaLaunchKernel", 0, 5, 1),
-            ("stream 7", KERNEL, "first", 10, 100, 1),
-            ("main", CALL, "cudaLaunchKernel", 9_990, 9_995, 2),
-            ("stream 7", KERNEL, "second", 10_000, 10_100, 2),
-        ];
-        all.extend_from_slice(events);
-        let trace = builder(&all).finish();
-        let parts = parts(&trace, &ledger_of(&trace, None), 0);
+        let parts = parts_of_long_gap(events);
         parts.into_iter().filter(|part| part.0 == "module_load").map(|part| part.1).sum::<i64>()
     };
     let compiles = [

@@ -53,7 +53,11 @@ fn with_gap(host: Option<(&str, SliceKind, &str)>, dur: TimeNs) -> TraceBuilder 
 ///
 /// * `trace`: a trace with that much per step.
 /// * `ceiling`: what of it can be gained.
-fn assert_levels(rule: Rule, trace: impl Fn(TimeNs) -> TraceBuilder, ceiling: impl Fn(TimeNs) -> Option<TimeNs>) {
+pub(super) fn assert_levels(
+    rule: Rule,
+    trace: impl Fn(TimeNs) -> TraceBuilder,
+    ceiling: impl Fn(TimeNs) -> Option<TimeNs>,
+) {
     let levels = rule.levels(&Thresholds::default());
     let all = [(Severity::Note, levels.note), (Severity::Warn, levels.warn), (Severity::High, levels.high)];
     let mut milder = None;

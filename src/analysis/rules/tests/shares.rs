@@ -1,0 +1,93 @@
+//! What the time of a cause consists of, and time in queues.
+
+use super::each_rule::{CALL, Event, LATENCY, assert_levels, linked};
+use super::*;
+
+const OP: SliceKind = SliceKind::Operator;
+/// Where the gap of each step begins.
+const START: TimeNs = 4_000_000;
+const MS: TimeNs = 1_000_000;
+
+/// A gap of a millisecond and the launch latency in each step, with these events.
+fn gap_of(events: &[Event<'static>]) -> TraceBuilder {
+    let mut step = vec![
+        ("stream 7", KERNEL, "a", 0, START, 0),
+        ("main", CALL, "cudaLaunchKernel", START + MS, START + MS + 1_000, 1),
+        ("stream 7", KERNEL, "b", START + MS + LATENCY, STEP, 1),
+        ("main", CALL, "cudaLaunchKernel", 1_000_000, 1_001_000, 50),
+        ("stream 8", KERNEL, "c", 2_000_000, 2_500_000, 50),
+    ];
+    step.extend_from_slice(events);
+    linked(&step)
+}
+
+fn shares(builder: TraceBuilder, rule: Rule) -> Shares {
+    of(&judged(&builder.finish(), None), rule).unwrap().shares
+}
+
+#[test]
+fn work_that_waits_in_a_queue_without_a_reason_is_found() {
+    let queued = |dur: TimeNs| {
+        linked(&[
+            ("stream 7", KERNEL, "a", 0, START, 0),
+            ("main", CALL, "cudaLaunchKernel", START, START + 1_000, 1),
+            ("stream 7", KERNEL, "b", START + dur, STEP, 1),
+        ])
+    };
+    assert_levels(Rule::Queued, queued, |_| None);
+    let names = of(&judged(&queued(3 * MS).finish(), None), Rule::Queued).unwrap().names.clone();
+    assert_eq!(names, Vec::<String>::new(), "the launch is no reason");
+}
+
+#[test]
+fn time_in_code_of_torch_compile_is_known() {
+    // Ten generated kernels a step beside the others, and half of the gap in compiled code.
+    let of = |region: &'static str| {
+        let mut events = vec![
+            ("main", OP, region, START, START + MS / 2, 0),
+            ("main", OP, "aten::mm", START + MS / 4, START + MS / 2, 0),
+            ("main", OP, "aten::add", START + MS / 2, START + MS, 0),
+        ];
+        let generated =
+            |i: i64| ("stream 9", KERNEL, "triton_poi_fused_add_0", STEP - 1_000 * i - 500, STEP - 1_000 * i, 0);
+        events.extend((0..10).map(generated));
+        shares(gap_of(&events), Rule::HostBound).compiled_ns
+    };
+    assert_eq!(of("Torch-Compiled Region: 0/0"), 8 * MS / 2);
+    assert_eq!(of("my_function"), 0);
+}
+
+#[test]
+fn what_was_inferred_and_what_was_not_launched_is_known() {
+    // Silence between two calls that load, which last 100 us each.
+    let loads = [
+        ("main", SliceKind::Driver, "cuLinkCreate_v2", START, START + 100_000, 0),
+        ("main", SliceKind::Driver, "cuModuleLoadData", START + MS - 100_000, START + MS, 0),
+    ];
+    let found = shares(gap_of(&loads), Rule::ModuleLoad);
+    assert_eq!((found.inferred_ns, found.unlaunched_ns), (8 * 800_000, 0));
+    let gap = 2 * MS;
+    let unlaunched = linked(&[("stream 7", KERNEL, "a", 0, STEP - gap, 0)]);
+    let verdicts = judged(&unlaunched.finish(), None);
+    let hit = of(&verdicts, Rule::Unexplained).unwrap();
+    assert_eq!((hit.shares.inferred_ns, hit.shares.unlaunched_ns), (0, hit.amount));
+}
+
+#[test]
+fn copies_have_a_direction() {
+    let found = |kind: CopyKind| {
+        let mut builder = gap_of(&[
+            ("main", CALL, "cudaMemcpyAsync", START, START + MS, 2),
+            ("stream 7", COPY, "copy", START + 10_000, START + 20_000, 2),
+        ]);
+        // Of each step the eighth slice; the first is its range.
+        (0..10).for_each(|i| {
+            let copy = Some(MemoryCopy { kind, ..MemoryCopy::default() });
+            builder.set_facts(8 * i + 7, SliceFacts { copy, ..Default::default() });
+        });
+        let shares = shares(builder, Rule::ExposedCopies);
+        (shares.to_device_ns > 0, shares.from_device_ns > 0)
+    };
+    assert_eq!(found(CopyKind::HtoD), (true, false));
+    assert_eq!(found(CopyKind::DtoH), (false, true));
+}
