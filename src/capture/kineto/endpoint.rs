@@ -24,6 +24,7 @@ const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const LOOK: Duration = Duration::from_millis(250);
 /// Time beyond its own after which a trace is not waited for any more.
 const LATE: Duration = Duration::from_secs(20);
+const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;
 
 /// The endpoint of one run. Dropping it closes the sockets.
@@ -52,6 +53,8 @@ struct State {
     n_asked: u32,
     /// When the latest was; before, when the first process was there.
     asked: Option<Instant>,
+    /// Traces that hold nothing and were not kept.
+    n_empty: usize,
     problems: Vec<String>,
 }
 
@@ -167,6 +170,11 @@ impl Endpoint {
         // Only what is not whole is left.
         _ = std::fs::remove_dir_all(place(&self.shared.folder));
         let mut notes = state.problems.clone();
+        match state.n_empty {
+            0 => {}
+            1 => notes.push("One trace was not kept: the program ran no operator meanwhile".to_owned()),
+            n => notes.push(format!("{n} traces were not kept: the program ran no operator meanwhile")),
+        }
         let is_cut =
             |client: &Client| matches!(client.stage, Stage::Recording { .. }) && !state.is_below_another(client);
         let cut = state.clients.iter().filter(|(_, client)| is_cut(client));
@@ -175,10 +183,9 @@ impl Endpoint {
             format!("Process {pid} (rank {}) ended before its trace was whole", client.rank.unwrap_or(0))
         }));
         // torch 2.15 ends so in a destructor that runs after Python's own end.
-        if notes.len() > n_problems && exit == Exit::Signal(SIGSEGV) {
+        if notes.len() > n_problems && matches!(exit, Exit::Signal(SIGABRT | SIGSEGV)) {
             notes.push(
-                "Versions of torch crash (SIGSEGV) at the end of a process that they are recording: the program itself \
-                 may have ended well"
+                "Versions of torch crash at the end of a process that they are recording: the program itself may have ended well"
                     .to_owned(),
             );
         }
@@ -304,13 +311,16 @@ impl Shared {
             let is_only = state.clients.len() == 1;
             let rank = client.rank.unwrap_or(0);
             let Some(client) = state.clients.get_mut(&written.pid) else { continue };
-            // Kineto writes a trace without events when its process ends.
-            if is_only && is_helper && !is_alive(written.pid) {
+            let is_empty = is_only && traces::is_empty(&written.path);
+            // When its process ends, Kineto writes what there is.
+            let is_cut = is_empty && !is_alive(written.pid);
+            if client.stage != Stage::Gone && !is_cut {
+                client.stage = Stage::Ready;
+            }
+            if is_empty {
+                state.n_empty += usize::from(!is_cut);
                 _ = std::fs::remove_file(&written.path);
                 continue;
-            }
-            if client.stage != Stage::Gone {
-                client.stage = Stage::Ready;
             }
             if is_helper && !is_only {
                 client.is_helper = true;

@@ -71,6 +71,11 @@ pub fn has_work(path: &Path) -> bool {
     has_any(path, &[b"\"cpu_op\"", b"\"kernel\""])
 }
 
+/// Whether a trace has nothing in it that the program did.
+pub fn is_empty(path: &Path) -> bool {
+    !has_work(path) && !has_any(path, &[b"\"python_function\"", b"\"user_annotation\""])
+}
+
 /// Whether a trace has a step of an optimizer, a backward pass or a kernel in it. A process that loads data has none.
 pub fn has_training(path: &Path) -> bool {
     has_any(path, &[b"Optimizer.step#", b"\"fwdbwd\"", b"\"kernel\""])
@@ -113,7 +118,7 @@ mod tests {
         assert_eq!(look.whole(folder.path()), []);
         let path = folder.path().join("1_78.json");
         assert_eq!(look.whole(folder.path()), [Written { path: path.clone(), pid: 78, number: 1 }]);
-        assert!(!has_work(&path));
+        assert!(!has_work(&path) && is_empty(&path));
         for kind in ["cpu_op", "kernel"] {
             // Also where the name is cut by a read.
             for before in [0, (256 << 10) - 3] {
