@@ -45,10 +45,15 @@ fn unpacking(folder: &Path) -> (Child, PathBuf) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
     command.args(["check", "--allow-any-ratio"]).arg(packed).env("TMPDIR", folder);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    (child, growing_copy(folder))
+}
+
+/// Waits for a private copy.
+fn growing_copy(folder: &Path) -> PathBuf {
     let began = Instant::now();
     loop {
         if let Some(copy) = copies(folder).into_iter().find(|copy| copy.join("export.sqlite").exists()) {
-            return (child, copy);
+            return copy;
         }
         assert!(began.elapsed() < SOON, "no private copy");
         std::thread::sleep(Duration::from_millis(1));
@@ -78,7 +83,9 @@ fn private_copies_are_private_and_go_away_at_every_end() {
 }
 
 /// What may happen to a file.
-const FAULTS: [(&str, fn(&Path)); 5] = [
+type Fault = (&'static str, fn(&Path));
+
+const FAULTS: [Fault; 5] = [
     ("cut", |path| {
         let len = path.metadata().unwrap().len();
         std::fs::File::options().write(true).open(path).unwrap().set_len(len / 3).unwrap();
