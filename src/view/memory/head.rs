@@ -254,4 +254,14 @@ mod tests {
         let expected = ["GPU 0 memory, process 7", "GPU 0 memory, process 8", "GPU 1 memory"];
         assert_eq!(titles, expected.map(|title| format!("{title} (memory history)")));
     }
+
+    #[test]
+    fn a_snapshot_and_its_notes_alone_are_no_history() {
+        let mut history = MemoryHistory::default();
+        assert!(!has_changes(&history));
+        history.events.action = vec![MemoryAction::Snapshot, MemoryAction::OutOfMemory];
+        assert!(!has_changes(&history));
+        history.events.action.push(MemoryAction::SegmentAlloc);
+        assert!(has_changes(&history));
+    }
 }
