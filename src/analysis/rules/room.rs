@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use crate::analysis::gaps::{allocates_memory, frees_memory, launches_work};
-use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId};
+use crate::model::{SliceId, SliceKind, StringId, TimeNs, Trace, TrackId};
 
 /// Without operators, so many calls in a row that free are the allocator's: it gives back all that it keeps.
 const BURST: usize = 3;
@@ -15,21 +15,35 @@ pub struct Room<'a> {
     known: HashMap<SliceId, bool>,
     /// Where the allocator makes room on threads without operators, ascending.
     stretches: HashMap<TrackId, Vec<(TimeNs, TimeNs)>>,
+    effects: Effects,
 }
+
+/// What a call does, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Launches,
+    Frees,
+    Allocates,
+    Other,
+}
+
+/// The effect of calls by the number of their name, each judged once: there are millions of calls, and few names.
+type Effects = HashMap<StringId, Effect>;
 
 impl<'a> Room<'a> {
     pub fn new(trace: &'a Trace) -> Self {
-        Self { trace, known: HashMap::new(), stretches: HashMap::new() }
+        Self { trace, known: HashMap::new(), stretches: HashMap::new(), effects: Effects::new() }
     }
 
     /// Whether a call lies in such an operator, the innermost around it, or in such a stretch. Amortized cost: O(depth), and
     /// O(n log n) for the n slices of a thread without operators around its calls.
     pub fn is_made_around(&mut self, call: SliceId) -> bool {
-        let slices = &self.trace.slices;
+        let (trace, effects) = (self.trace, &mut self.effects);
+        let slices = &trace.slices;
         let around = std::iter::once(call).chain(slices.ancestors(call));
         let Some(operator) = around.into_iter().find(|slice| slices.kind[slice.idx()] == SliceKind::Operator) else {
             let thread = slices.track_of(call);
-            let stretches = self.stretches.entry(thread).or_insert_with(|| stretches(self.trace, thread));
+            let stretches = self.stretches.entry(thread).or_insert_with(|| stretches(trace, thread, effects));
             let ts = slices.ts[call.idx()];
             return stretches
                 .get(stretches.partition_point(|&(_, end)| end < ts))
@@ -37,15 +51,15 @@ impl<'a> Room<'a> {
         };
         *self.known.entry(operator).or_insert_with(|| {
             let inside = slices.inside(operator).map(|i| SliceId(i as u32)).collect();
-            !requests(self.trace, inside, 1).is_empty()
+            !requests(trace, inside, 1, effects).is_empty()
         })
     }
 }
 
 /// From the request that failed to the one that succeeded, for each time that a thread made room.
-fn stretches(trace: &Trace, thread: TrackId) -> Vec<(TimeNs, TimeNs)> {
+fn stretches(trace: &Trace, thread: TrackId, effects: &mut Effects) -> Vec<(TimeNs, TimeNs)> {
     let slices = trace.track_slices(thread).map(|i| SliceId(i as u32)).collect();
-    let found = requests(trace, slices, BURST);
+    let found = requests(trace, slices, BURST, effects);
     found.into_iter().map(|[first, last]| (trace.slices.ts[first.idx()], trace.slices.end[last.idx()])).collect()
 }
 
@@ -53,23 +67,43 @@ fn stretches(trace: &Trace, thread: TrackId) -> Vec<(TimeNs, TimeNs)> {
 /// meanwhile. Without a caching allocator an operator frees what it needed for a kernel, which it launches first.
 ///
 /// * `least`: how many calls in a row free.
-fn requests(trace: &Trace, mut calls: Vec<SliceId>, least: usize) -> Vec<[SliceId; 2]> {
-    calls.retain(|call| trace.slices.kind[call.idx()].is_call());
-    calls.sort_unstable_by_key(|call| trace.slices.ts[call.idx()]);
+fn requests(trace: &Trace, slices: Vec<SliceId>, least: usize, effects: &mut Effects) -> Vec<[SliceId; 2]> {
+    let mut effect = |call: SliceId| {
+        if !trace.slices.kind[call.idx()].is_call() {
+            return Effect::Other;
+        }
+        *effects.entry(trace.slices.name[call.idx()]).or_insert_with(|| effect_of(trace, call))
+    };
+    let mut calls: Vec<(SliceId, Effect)> = slices.into_iter().map(|slice| (slice, effect(slice))).collect();
+    calls.retain(|&(_, effect)| effect != Effect::Other);
+    calls.sort_by_key(|(call, _)| trace.slices.ts[call.idx()]);
     let mut out = Vec::new();
     // The last call that allocated since a launch, and how many freed since.
     let (mut request, mut freed) = (None, 0);
-    for call in calls {
-        if launches_work(trace.slice_name(call)) {
-            (request, freed) = (None, 0);
-        } else if frees_memory(trace, call) {
-            freed += 1;
-        } else if allocates_memory(trace, call) {
-            out.extend(request.filter(|_| freed >= least).map(|request| [request, call]));
-            (request, freed) = (Some(call), 0);
+    for (call, effect) in calls {
+        match effect {
+            Effect::Launches => (request, freed) = (None, 0),
+            Effect::Frees => freed += 1,
+            Effect::Allocates => {
+                out.extend(request.filter(|_| freed >= least).map(|request| [request, call]));
+                (request, freed) = (Some(call), 0);
+            }
+            Effect::Other => {}
         }
     }
     out
+}
+
+fn effect_of(trace: &Trace, call: SliceId) -> Effect {
+    if launches_work(trace.slice_name(call)) {
+        Effect::Launches
+    } else if frees_memory(trace, call) {
+        Effect::Frees
+    } else if allocates_memory(trace, call) {
+        Effect::Allocates
+    } else {
+        Effect::Other
+    }
 }
 
 #[cfg(test)]

@@ -81,9 +81,9 @@ pub fn report(
         found.extend(lossy.map(|problem| findings::import_problem(problem, &path)));
     }
     found.sort_by_key(|finding| Reverse(finding.severity));
-    let n_more =
-        if top == 0 { 0 } else { found.iter().skip(top).filter(|one| one.rule != findings::IMPORT_PROBLEM).count() };
-    found.truncate(if top == 0 { usize::MAX } else { top });
+    let limit = if top == 0 { usize::MAX } else { top };
+    let n_more = found.iter().skip(limit).filter(|one| one.rule != findings::IMPORT_PROBLEM).count();
+    found.truncate(limit);
     Ok(Report {
         schema: SCHEMA,
         lacuna: env!("CARGO_PKG_VERSION"),
