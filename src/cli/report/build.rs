@@ -13,6 +13,7 @@ use crate::analysis::clock::{self, TraceClock};
 use crate::analysis::collectives::collectives;
 use crate::analysis::copies::copies;
 use crate::analysis::device_work::{DeviceWork, device_work};
+use crate::analysis::finding::Finding;
 use crate::analysis::hta_idle::hta_idle;
 use crate::analysis::kernels::{KernelTotals, KernelsBy, add_queue_times, kernels};
 use crate::analysis::libraries::libraries;
@@ -74,16 +75,7 @@ pub fn report(
     let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
     let mut found = memory.findings;
     found.extend(time.findings);
-    for trace in &models {
-        let path = input::label(trace);
-        // Notes lose nothing; they stand among the problems of their file.
-        let lossy = trace.import.problems.iter().filter(|problem| problem.severity > Severity::Note);
-        found.extend(lossy.map(|problem| findings::import_problem(problem, &path)));
-    }
-    found.sort_by_key(|finding| Reverse(finding.severity));
-    let limit = if top == 0 { usize::MAX } else { top };
-    let n_more = found.iter().skip(limit).filter(|one| one.rule != findings::IMPORT_PROBLEM).count();
-    found.truncate(limit);
+    let (findings, n_more_findings) = ranked(found, &models, top);
     Ok(Report {
         schema: SCHEMA,
         lacuna: env!("CARGO_PKG_VERSION"),
@@ -120,9 +112,25 @@ pub fn report(
         reserved_shares: memory.reserved_shares,
         outside: memory.outside,
         categories: memory.categories,
-        findings: found,
-        n_more_findings: n_more,
+        findings,
+        n_more_findings,
     })
+}
+
+/// The first `top` findings with those on the import, the most severe first, and how many more there are but those on
+/// the import, which stand among the problems of their file too.
+fn ranked(mut found: Vec<Finding>, models: &[&Trace], top: usize) -> (Vec<Finding>, usize) {
+    for trace in models {
+        let path = input::label(trace);
+        // Notes lose nothing; they stand among the problems of their file.
+        let lossy = trace.import.problems.iter().filter(|problem| problem.severity > Severity::Note);
+        found.extend(lossy.map(|problem| findings::import_problem(problem, &path)));
+    }
+    found.sort_by_key(|finding| Reverse(finding.severity));
+    let limit = if top == 0 { usize::MAX } else { top };
+    let n_more = found.iter().skip(limit).filter(|one| one.rule != findings::IMPORT_PROBLEM).count();
+    found.truncate(limit);
+    (found, n_more)
 }
 
 /// Tables of slices by group.
