@@ -74,9 +74,10 @@ pub struct Members {
 
 /// The files inside a zip.
 ///
-/// Nothing is extracted to disk, so path traversal in member names has no effect.
+/// Nothing is extracted to disk, so path traversal in member names has no effect; but a zip with such names was made to
+/// harm, and is refused.
 ///
-/// Errors: the zip is damaged, holds no file or too many, or is nested in another archive.
+/// Errors: the zip is damaged or hostile, holds no file or too many, or is nested in another archive.
 fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> {
     let refuse = |text: String| Err(ReadError::NotATrace(text));
     if !source.layers.is_empty() {
@@ -86,6 +87,10 @@ fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> 
         Ok(archive) => archive,
         Err(error) => return refuse(format!("A damaged zip file ({error})")),
     };
+    if let Some(name) = archive.file_names().flatten().find(|name| leads_out(name)) {
+        let name = printable(&name);
+        return refuse(format!("A zip with a file {name} that lies outside of the zip, as no program writes it"));
+    }
     let (mut sources, mut unread) = (Vec::new(), Vec::new());
     for index in 0..archive.len() {
         match zip_member(&mut archive, index, source) {
@@ -110,6 +115,11 @@ fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> 
         return refuse("A zip of which several files are the same bytes, as no program writes it".to_owned());
     }
     Ok(Members { sources, unread, damage: None, archive: source.clone(), options, text: None })
+}
+
+/// Whether a path leads out of the folder in which an archive is unpacked.
+fn leads_out(path: &str) -> bool {
+    path.starts_with(['/', '\\']) || path.split(['/', '\\']).any(|part| part == "..")
 }
 
 /// Whether files share bytes of the archive, by which a small one could hold far too much.
