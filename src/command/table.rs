@@ -1,0 +1,332 @@
+//! The rows of the table of commands, in the order of the menus.
+
+use eframe::egui::{Key, KeyboardShortcut, Modifiers};
+
+use super::{Command, CommandSpec, Menu, Needs};
+
+/// A row that needs nothing in the menus File, View and Help, and an open trace in the others.
+const fn spec(
+    menu: Menu,
+    command: Command,
+    label: &'static str,
+    help: &'static str,
+    keys: &'static [KeyboardShortcut],
+) -> CommandSpec {
+    let needs = match menu {
+        Menu::File | Menu::View | Menu::Help => Needs::Nothing,
+        Menu::Memory => Needs::Memory,
+        Menu::Navigate | Menu::Select | Menu::Search => Needs::Trace,
+    };
+    CommandSpec { command, menu, label, help, keys, needs }
+}
+
+const fn key(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::NONE, key)
+}
+
+const fn shift(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::SHIFT, key)
+}
+
+const fn alt(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::ALT, key)
+}
+
+pub const fn ctrl(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::COMMAND, key)
+}
+
+pub const fn ctrl_shift(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::COMMAND.plus(Modifiers::SHIFT), key)
+}
+
+/// Every command that can be chosen, in the order of the menus, but [`Command::Show`]. Those that name a file,
+/// trace or track are not listed.
+pub const COMMANDS: &[CommandSpec] = &[
+    spec(
+        Menu::File,
+        Command::OpenFile,
+        "Open file…",
+        "Open one or more traces beside those that are open",
+        &[ctrl(Key::O)],
+    ),
+    spec(
+        Menu::File,
+        Command::OpenFolder,
+        "Open folder…",
+        "Open the traces directly inside a folder beside those that are open",
+        &[ctrl_shift(Key::O)],
+    ),
+    spec(
+        Menu::File,
+        Command::CloseTrace,
+        "Close trace…",
+        "Choose an open trace or file and close it",
+        &[ctrl_shift(Key::W)],
+    )
+    .needs(Needs::Trace),
+    spec(
+        Menu::File,
+        Command::CloseAll,
+        "Close all",
+        "Close every open trace and cancel what is loading",
+        &[ctrl(Key::W)],
+    )
+    .needs(Needs::TraceOrLoad),
+    spec(Menu::File, Command::Quit, "Quit", "Close the window; what is loading is canceled", &[ctrl(Key::Q)]),
+    spec(Menu::View, Command::ToggleSidePanel, "Side panel", "Show or hide the details", &[ctrl(Key::B)]),
+    spec(Menu::View, Command::ToggleBottomPanel, "Bottom panel", "Show or hide tables and lists", &[ctrl(Key::J)]),
+    spec(Menu::View, Command::CloseView, "Close view", "Close the view that was used last", &[]).needs(Needs::Trace),
+    spec(
+        Menu::View,
+        Command::ResetLayout,
+        "Reset layout",
+        "Open every view again, where it was at first, with its first settings",
+        &[ctrl_shift(Key::R)],
+    ),
+    spec(Menu::View, Command::CollapseAll, "Collapse all tracks", "Show one row for each group of tracks", &[])
+        .needs(Needs::Trace),
+    spec(Menu::View, Command::ExpandAll, "Expand all tracks", "Show every row of every track", &[]).needs(Needs::Trace),
+    spec(
+        Menu::View,
+        Command::ShowHiddenTracks,
+        "Show hidden tracks",
+        "Show the tracks and groups of the timeline that were hidden",
+        &[],
+    )
+    .needs(Needs::Trace),
+    spec(
+        Menu::View,
+        Command::ToggleQueues,
+        "Launch queues",
+        "Show or hide below each device how far the host launches ahead: runway, queued work and launch-ahead",
+        &[],
+    )
+    .needs(Needs::Trace),
+    spec(
+        Menu::View,
+        Command::ToggleWheelZooms,
+        "Wheel zooms",
+        "Let the plain wheel zoom and Ctrl+wheel scroll, or the other way round",
+        &[],
+    ),
+    spec(Menu::View, Command::ToggleTheme, "Light or dark theme", "Switch between the light and the dark theme", &[]),
+    spec(
+        Menu::View,
+        Command::ScaleUp,
+        "Larger text",
+        "Make everything in the window larger",
+        &[ctrl(Key::Plus), ctrl(Key::Equals)],
+    ),
+    spec(Menu::View, Command::ScaleDown, "Smaller text", "Make everything in the window smaller", &[ctrl(Key::Minus)]),
+    spec(Menu::View, Command::ScaleReset, "Normal text size", "Show everything at its normal size", &[ctrl(Key::Num0)]),
+    spec(Menu::Navigate, Command::ZoomToFit, "Zoom to fit", "Show all slices from start to end", &[key(Key::Num0)]),
+    spec(
+        Menu::Navigate,
+        Command::FocusSelection,
+        "Focus selection",
+        "Center the selection; a second time, zoom to it",
+        &[key(Key::F)],
+    )
+    .needs(Needs::Selection),
+    spec(Menu::Navigate, Command::Reveal, "Reveal selection", "Scroll to the selection without changing the zoom", &[])
+        .needs(Needs::Selection),
+    spec(Menu::Navigate, Command::ZoomToRange, "Zoom to range", "Zoom to the selected time range", &[key(Key::Z)])
+        .needs(Needs::Range),
+    spec(
+        Menu::Navigate,
+        Command::ZoomIn,
+        "Zoom in",
+        "Show less time, in more detail",
+        &[key(Key::Plus), key(Key::Equals)],
+    ),
+    spec(Menu::Navigate, Command::ZoomOut, "Zoom out", "Show more time", &[key(Key::Minus)]),
+    spec(Menu::Navigate, Command::PanLeft, "Pan left", "Move the view to an earlier time", &[key(Key::ArrowLeft)]),
+    spec(Menu::Navigate, Command::PanRight, "Pan right", "Move the view to a later time", &[key(Key::ArrowRight)]),
+    spec(
+        Menu::Navigate,
+        Command::UndoZoom,
+        "Undo zoom",
+        "Go back to the time range shown before",
+        &[alt(Key::ArrowLeft), key(Key::Backspace)],
+    ),
+    spec(
+        Menu::Navigate,
+        Command::RedoZoom,
+        "Redo zoom",
+        "Go forward to the time range shown after",
+        &[alt(Key::ArrowRight)],
+    ),
+    spec(
+        Menu::Select,
+        Command::NextSlice,
+        "Next slice",
+        "Select the next slice of this row; in memory, go to the next event",
+        &[key(Key::Period)],
+    ),
+    spec(
+        Menu::Select,
+        Command::PreviousSlice,
+        "Previous slice",
+        "Select the slice before on this row; in memory, go one event back",
+        &[key(Key::Comma)],
+    ),
+    spec(Menu::Select, Command::ParentSlice, "Parent slice", "Select the slice around this one", &[key(Key::ArrowUp)]),
+    spec(
+        Menu::Select,
+        Command::ChildSlice,
+        "Child slice",
+        "Select the first slice inside this one",
+        &[key(Key::ArrowDown)],
+    ),
+    spec(
+        Menu::Select,
+        Command::NextGap,
+        "Next gap",
+        "Select the longest gap of the device, then the next longest, or along time as the Gaps view says",
+        &[key(Key::G)],
+    ),
+    spec(
+        Menu::Select,
+        Command::PreviousGap,
+        "Previous gap",
+        "Select the gap before, in the same order",
+        &[shift(Key::G)],
+    ),
+    spec(
+        Menu::Select,
+        Command::NextStep,
+        "Next step",
+        "Make the time of the next training step the selected range",
+        &[key(Key::N)],
+    ),
+    spec(
+        Menu::Select,
+        Command::PreviousStep,
+        "Previous step",
+        "Make the time of the training step before the selected range",
+        &[shift(Key::N)],
+    ),
+    spec(
+        Menu::Select,
+        Command::FollowFlow,
+        "Follow flow",
+        "Go along the arrow to what this slice launched or caused",
+        &[key(Key::CloseBracket)],
+    ),
+    spec(
+        Menu::Select,
+        Command::FollowFlowBack,
+        "Follow flow back",
+        "Go back along the arrow to what launched or caused this slice",
+        &[key(Key::OpenBracket)],
+    ),
+    spec(
+        Menu::Select,
+        Command::RangeFromSelection,
+        "Range from selection",
+        "Make the time of the selected slice the selected range",
+        &[key(Key::R)],
+    )
+    .needs(Needs::Selection),
+    spec(
+        Menu::Select,
+        Command::MarkMoment,
+        "Mark moment",
+        "Mark the start of the selection, or the middle of the view",
+        &[key(Key::M)],
+    ),
+    spec(Menu::Select, Command::MarkRange, "Mark range", "Mark the selected time range", &[shift(Key::M)])
+        .needs(Needs::Range),
+    spec(
+        Menu::Select,
+        Command::CopyName,
+        "Copy name",
+        "Copy the name of the selected slice, or size, address and stack of the selected allocation",
+        &[ctrl(Key::C)],
+    )
+    .needs(Needs::Selection),
+    spec(
+        Menu::Select,
+        Command::CopyKernelProfile,
+        "Copy ncu command",
+        "Copy a command line that profiles the selected kernel in depth, with Nsight Compute or on AMD with ROCm's",
+        &[],
+    )
+    .needs(Needs::Selection),
+    spec(
+        Menu::Select,
+        Command::Deselect,
+        "Deselect",
+        "Clear the selection; a second time, highlighted memory, then the selected range",
+        &[key(Key::Escape)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::GoToPeak,
+        "Go to memory peak",
+        "Choose the moment at which most memory is in use",
+        &[key(Key::P)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::PlayMoments,
+        "Play memory",
+        "Move the moment through the recording, event after event; a second time, stop",
+        &[shift(Key::P)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::SetBase,
+        "Set memory base",
+        "Compare memory at later moments with the chosen one",
+        &[key(Key::B)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::ClearBase,
+        "Clear memory base",
+        "Compare memory with the start of the recording again",
+        &[shift(Key::B)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::ClearHighlight,
+        "Clear highlight",
+        "Show all allocations alike again, as Escape does",
+        &[key(Key::H)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::ToggleEventsAxis,
+        "Time or events",
+        "Show memory over time, or one event after another",
+        &[key(Key::E)],
+    ),
+    spec(Menu::Search, Command::Search, "Search…", "Find slices by name", &[key(Key::Slash), ctrl(Key::F)]),
+    spec(Menu::Search, Command::NextHit, "Next hit", "Select the next slice that the search found", &[key(Key::Enter)])
+        .needs(Needs::Hits),
+    spec(
+        Menu::Search,
+        Command::PreviousHit,
+        "Previous hit",
+        "Select the slice before that the search found",
+        &[shift(Key::Enter)],
+    )
+    .needs(Needs::Hits),
+    spec(Menu::Search, Command::FindTrack, "Find track…", "Find a track by its name", &[ctrl(Key::P)]),
+    spec(
+        Menu::Help,
+        Command::Palette,
+        "Command palette…",
+        "Find any command by its name",
+        &[ctrl_shift(Key::P), ctrl(Key::K)],
+    ),
+    spec(
+        Menu::Help,
+        Command::Shortcuts,
+        "Keyboard and mouse",
+        "Show every key and what the mouse does",
+        &[key(Key::Questionmark)],
+    ),
+];
