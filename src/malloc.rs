@@ -194,8 +194,8 @@ pub fn too_large(path: &Path) -> Option<String> {
     let (limit, what) = limit().filter(|&(limit, _)| bytes / LEAST_SHARE > limit)?;
     let (size, least, limit) = (mb(bytes), mb(bytes / LEAST_SHARE), mb(limit));
     Some(format!(
-        "The file has {size} MB, and reading it takes {least} MB of memory or more: the limit is {limit} MB ({what}). \
-         Raise the limit, or record fewer steps"
+        "The file is {size} MB and takes at least {least} MB of memory to read: the limit is {limit} MB ({what}). Raise \
+         the limit, or record fewer steps"
     ))
 }
 
