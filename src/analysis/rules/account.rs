@@ -7,10 +7,12 @@ use hashbrown::HashMap;
 use super::Rule;
 use super::room::Room;
 use super::run_facts::CompiledCode;
-use super::sites::Sites;
+use super::sites::{Origins, Sites};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, frees_memory, inferred_ns};
+use crate::analysis::gaps::{
+    Gap, GapClass, GapPart, Ledger, Trigger, frees_memory, inferred_ns, nearby, origin_of_call,
+};
 use crate::analysis::steps::{Steps, is_step_name};
 use crate::model::{CopyKind, DurNs, SliceId, StringId, TimeRange, Trace};
 
@@ -131,6 +133,9 @@ pub struct Account<'a> {
     pub long: Sites<'a>,
     /// Of [`Cause::Host`]: long parts of gaps, by the host slice.
     pub long_parts: Vec<(SliceId, DurNs)>,
+    /// Of [`Cause::LaunchBound`] and [`Cause::Host`]: the time by where the work after it was launched, in gaps that are not
+    /// micro gaps.
+    pub origins: Origins<'a>,
     pub shares: Shares,
 }
 
@@ -219,6 +224,7 @@ pub fn accounts<'a>(
 ) -> Vec<Account<'a>> {
     let mut all = vec![Account::default(); Cause::N];
     let mut room = Room::new(trace);
+    let near = nearby(trace);
     for index in ledger.within(window) {
         let gap = ledger.gap(index);
         let is_macro = gap.time.dur() >= ledger.theta_ns;
@@ -274,6 +280,14 @@ pub fn accounts<'a>(
                 if cause == Cause::Host && time.dur() >= LONG_PART {
                     account.long_parts.push((slice, time.dur()));
                 }
+            }
+        }
+        let of_launches = [Cause::LaunchBound, Cause::Host].map(|cause| (cause, own[cause as usize]));
+        if is_macro && of_launches.iter().any(|of| of.1 > 0) {
+            let launch = trace.launch_of(gap.ended_by);
+            let origin = launch.and_then(|call| origin_of_call(trace, call, &near));
+            for (cause, ns) in of_launches.into_iter().filter(|of| of.1 > 0) {
+                origin.into_iter().for_each(|origin| all[cause as usize].origins.add(origin, ns));
             }
         }
         for (account, ns) in all.iter_mut().zip(own) {

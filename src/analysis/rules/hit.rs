@@ -32,6 +32,9 @@ pub struct Hit {
     pub names: Vec<String>,
     /// Of a hit about calls that wait, copy or allocate, or about a host that is slow in few places: those with most of it.
     pub sites: Vec<CallSite>,
+    /// Of a hit about launches or a host that are too slow: where the work after the gaps was launched, a frame of the user's
+    /// program or a node of the backward pass, the three with most time and that time.
+    pub origins: Vec<(String, DurNs)>,
     /// Of a hit about synchronizations: what the host did after them for half of the time or more, and that time.
     pub after: Option<(CallSite, DurNs)>,
     /// What ending the cause would gain this device at most; `None` without steps, or where that cannot be told.
@@ -83,6 +86,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         range: None,
         names: Vec::new(),
         sites: Vec::new(),
+        origins: Vec::new(),
         after: None,
         ceiling_ns_per_step: None,
         recurring: None,

@@ -266,11 +266,13 @@ impl<'a> Device<'a, '_> {
         let n_steps = self.window.steps.len() as DurNs;
         let per_step = (n_steps > 0).then(|| recoverable / n_steps.max(1));
         let sites = if rule == Rule::HostBound { &account.long } else { &account.sites };
+        let sites = sites.top(2, account.total_ns);
         Hit {
             count: account.gaps + spans.count() as u64,
             range: account.longest.max_by_length(longest),
             names: account.names(self.of.trace, 3),
-            sites: sites.top(2, account.total_ns),
+            origins: if sites.is_empty() { account.origins.top(3, account.total_ns) } else { Vec::new() },
+            sites,
             after: account.long.most(account.total_ns).filter(|_| rule == Rule::Synchronization),
             ceiling_ns_per_step: per_step.filter(|&ns| ns > 0),
             shares,

@@ -32,7 +32,7 @@ pub(super) fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String 
         sites => sites.iter().map(place).collect(),
     };
     let names = names.join(", ");
-    let most = if names.is_empty() { String::new() } else { format!("; most in {names}") };
+    let most = if names.is_empty() { origins(hit) } else { format!("; most in {names}{}", origins(hit)) };
     let per_step = per_step(hit);
     let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
     let count = format::count(hit.count);
@@ -79,6 +79,14 @@ pub(super) fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String 
         Rule::Profiler => waits("for the profiler itself"),
         _ => other_text(hit, thresholds, &device, &names, &most),
     }
+}
+
+/// Where the work after the gaps was launched, with shares of the time of the hit.
+fn origins(hit: &Hit) -> String {
+    let share = |ns: DurNs| percent(ns as f64 / hit.amount.max(1) as f64);
+    let named = hit.origins.iter().map(|(origin, ns)| format!("{} ({})", clipped(origin), share(*ns)));
+    let named = named.collect::<Vec<_>>().join(", ");
+    if named.is_empty() { named } else { format!("; the work that it waits for is launched in {named}") }
 }
 
 /// The same for what is not idle time.
