@@ -25,6 +25,7 @@ pub struct Sites<'a>(HashMap<[&'a str; 3], DurNs>);
 pub struct Origins<'a>(HashMap<&'a str, DurNs>);
 
 impl<'a> Origins<'a> {
+    /// Adds time; none changes nothing.
     pub fn add(&mut self, origin: &'a str, ns: DurNs) {
         *self.0.entry(origin).or_default() += ns;
     }

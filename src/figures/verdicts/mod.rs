@@ -68,7 +68,7 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
             let noun = if shares.len() == 1 { "device" } else { "devices" };
             finding.text += &format!("; {} more {noun} likewise, {range}", shares.len());
         }
-        let amount = finding.ceiling_ns_per_step.unwrap_or(hit.amount);
+        let amount = finding.ceiling_ns_per_step.unwrap_or_else(|| hit.weight());
         ((finding.severity, amount), (i, finding))
     };
     let mut found: Vec<_> = groups.iter().map(worded).collect();

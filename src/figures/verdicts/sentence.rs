@@ -4,7 +4,7 @@ use super::notes::data_time;
 use super::{device, percent};
 use crate::analysis::finding::Unit;
 use crate::analysis::rules::{
-    Basis, CallSite, Hit, Irregular, NoWork, Part as StepPart, Recurring, Rule, SmallCollectives, Thresholds,
+    Basis, CallSite, Hit, Irregular, NoWork, Once, Part as StepPart, Recurring, Rule, SmallCollectives, Thresholds,
 };
 use crate::figures::findings::value;
 use crate::figures::format;
@@ -213,7 +213,12 @@ pub fn scope_of(basis: Basis, n_steps: usize) -> String {
     }
 }
 
+/// What an amount is in a step, or in which step it is.
 fn per_step(hit: &Hit) -> String {
+    if let Some(Once { step, ns }) = &hit.once {
+        let part = if *ns < hit.amount { format!(", {} of it", format::duration(*ns)) } else { String::new() };
+        return format!("{part}, once, in {}", clipped(step));
+    }
     match hit.n_steps {
         0 | 1 => String::new(),
         n => format!(", {} per step", format::duration(hit.amount / n as DurNs)),
