@@ -2,14 +2,15 @@
 
 use super::gaps::{class_word, trigger_word};
 use super::{Cell, Part, figures};
+use crate::analysis::gaps::BACKWARD_NODE;
 use crate::analysis::gaps::ceiling::{Ceiling, mean_step_ns};
 use crate::analysis::gaps::clusters::{Clusters, GapCluster, NameId};
 use crate::analysis::steps::Steps;
 use crate::model::DurNs;
 
 /// Longest names in flat reports, in characters: a row fits into 120.
-const MAX_WORK: usize = 24;
-const MAX_PLACE: usize = 28;
+const MAX_WORK: usize = 20;
+const MAX_PLACE: usize = 32;
 
 /// One cluster of a device.
 #[derive(Clone, Copy, Debug)]
@@ -50,21 +51,26 @@ impl NamedCluster<'_> {
         self.steps_present().map_or_else(String::new, |present| format!("{present}/{}", self.clusters.n_steps))
     }
 
-    /// The operator, else the frame.
+    /// The frame and the operator.
     fn place(&self) -> String {
         let (op, frame) = (self.clusters.op(self.cluster), self.name(|cluster| cluster.frame));
-        brief(if op.is_empty() { frame } else { op }, MAX_PLACE)
+        let op = op.strip_prefix(BACKWARD_NODE).unwrap_or(op);
+        let known: Vec<&str> = [frame, op].into_iter().filter(|name| !name.is_empty()).map(last_part).collect();
+        cut(&known.join(", "), MAX_PLACE)
     }
 }
 
-/// The last part of a scoped or a file name, cut.
-fn brief(name: &str, length: usize) -> String {
+/// The last part of a scoped or a file name.
+fn last_part(name: &str) -> &str {
     let last = if name.contains(' ') { name } else { name.rsplit("::").next().unwrap_or(name) };
-    let last = last.rsplit('/').next().unwrap_or(last);
-    if last.chars().count() <= length {
-        last.to_owned()
+    last.rsplit('/').next().unwrap_or(last)
+}
+
+fn cut(name: &str, length: usize) -> String {
+    if name.chars().count() <= length {
+        name.to_owned()
     } else {
-        last.chars().take(length - 1).chain(['…']).collect()
+        name.chars().take(length - 1).chain(['…']).collect()
     }
 }
 
@@ -91,9 +97,9 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         words "class", "Cause", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
         words "trigger", "Trigger", 120, Cell::or_empty(row.cluster.trigger, trigger_word),
             "The event that made most of their time possible";
-        words "until", "Before", 160, Cell::text(&brief(row.name(|cluster| cluster.next), MAX_WORK)),
+        words "until", "Before", 160, Cell::text(&cut(last_part(row.name(|cluster| cluster.next)), MAX_WORK)),
             "The work that ends them";
-        words "place", "At", 160, Cell::text(&row.place()), "The operator in which the host was, else the Python frame";
+        words "place", "At", 160, Cell::text(&row.place()), "The innermost frame of the user's program in which the host was, and the operator";
         words "prev", "Previous", 160, Cell::name(row.name(|cluster| cluster.prev)), "The work before";
         words "next", "Next", 160, Cell::name(row.name(|cluster| cluster.next)), "The work after";
         words "op", "Operator", 160, Cell::text(row.clusters.op(row.cluster)), "The innermost operator or named range";

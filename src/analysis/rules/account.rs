@@ -4,13 +4,15 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::Rule;
 use super::room::Room;
 use super::run_facts::CompiledCode;
-use super::sites::Sites;
+use super::sites::{Origins, Sites};
+use super::{Rule, Window};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, frees_memory, inferred_ns};
+use crate::analysis::gaps::{
+    Gap, GapClass, GapPart, Ledger, Trigger, frees_memory, inferred_ns, nearby, origin_of_call,
+};
 use crate::analysis::steps::{Steps, is_step_name};
 use crate::model::{CopyKind, DurNs, SliceId, StringId, TimeRange, Trace};
 
@@ -121,6 +123,8 @@ pub struct Account<'a> {
     pub total_ns: DurNs,
     /// Of that, what ending the cause would save at most; see [`crate::analysis::gaps::ceiling`].
     pub recoverable_ns: DurNs,
+    /// The time by the step of the window in which the gap ends; shorter where the later steps have none.
+    pub by_step: Vec<DurNs>,
     /// The gap with most of it.
     pub longest: Option<(TimeRange, DurNs)>,
     /// Time by the name of the host slice that explains it, in gaps that are not micro gaps.
@@ -131,6 +135,9 @@ pub struct Account<'a> {
     pub long: Sites<'a>,
     /// Of [`Cause::Host`]: long parts of gaps, by the host slice.
     pub long_parts: Vec<(SliceId, DurNs)>,
+    /// Of [`Cause::LaunchBound`] and [`Cause::Host`]: the time by where the work after it was launched, in gaps that are not
+    /// micro gaps.
+    pub origins: Origins<'a>,
     pub shares: Shares,
 }
 
@@ -204,7 +211,7 @@ impl<'a> Account<'a> {
     }
 }
 
-/// The idle time of a device within `window` by [`Cause`]; their totals sum to it.
+/// The idle time of a device within a window by [`Cause`]; their totals sum to it.
 ///
 /// * `compiled`: where code of torch.compile runs, if any does.
 /// * `is_small_collective`: whether a piece of device work is one.
@@ -212,13 +219,15 @@ impl<'a> Account<'a> {
 pub fn accounts<'a>(
     trace: &'a Trace,
     ledger: &Ledger,
-    window: TimeRange,
+    judged: &Window,
     is_between_steps: &dyn Fn(&GapPart) -> bool,
     mut compiled: Option<CompiledCode<'_>>,
     is_small_collective: &dyn Fn(SliceId) -> bool,
 ) -> Vec<Account<'a>> {
+    let window = judged.time;
     let mut all = vec![Account::default(); Cause::N];
     let mut room = Room::new(trace);
+    let near = nearby(trace);
     for index in ledger.within(window) {
         let gap = ledger.gap(index);
         let is_macro = gap.time.dur() >= ledger.theta_ns;
@@ -276,8 +285,16 @@ pub fn accounts<'a>(
                 }
             }
         }
+        let is_of_launches = [Cause::LaunchBound, Cause::Host].iter().any(|&cause| own[cause as usize] > 0);
+        let launch = Some(gap.ended_by).filter(|_| is_macro && is_of_launches).and_then(|work| trace.launch_of(work));
+        if let Some(origin) = launch.and_then(|call| origin_of_call(trace, call, &near)) {
+            for cause in [Cause::LaunchBound, Cause::Host] {
+                all[cause as usize].origins.add(origin, own[cause as usize]);
+            }
+        }
+        let step = judged.step_of(gap.time);
         for (account, ns) in all.iter_mut().zip(own) {
-            account.add(&gap, ns);
+            account.add(&gap, ns, step);
         }
     }
     all
@@ -314,8 +331,14 @@ pub fn is_between(steps: &Steps, part: &GapPart) -> bool {
 
 impl Account<'_> {
     /// Adds the time of one gap.
-    fn add(&mut self, gap: &Gap, ns: DurNs) {
+    ///
+    /// * `step`: the index of the step that it belongs to.
+    fn add(&mut self, gap: &Gap, ns: DurNs, step: Option<usize>) {
         if ns > 0 {
+            if let Some(step) = step {
+                self.by_step.resize(self.by_step.len().max(step + 1), 0);
+                self.by_step[step] += ns;
+            }
             self.gaps += 1;
             self.total_ns += ns;
             if self.longest.is_none_or(|(_, longest)| ns > longest) {

@@ -1,7 +1,7 @@
 //! What a rule measured.
 
 use super::{
-    Basis, CallSite, Irregular, Missing, NewShapes, NoWork, Recurring, Rule, Shares, SmallCollectives, Transfers,
+    Basis, CallSite, Irregular, Missing, NewShapes, NoWork, Once, Recurring, Rule, Shares, SmallCollectives, Transfers,
 };
 use crate::model::{DurNs, Severity, TimeRange};
 
@@ -32,10 +32,16 @@ pub struct Hit {
     pub names: Vec<String>,
     /// Of a hit about calls that wait, copy or allocate, or about a host that is slow in few places: those with most of it.
     pub sites: Vec<CallSite>,
+    /// Of a hit about launches or a host that are too slow: where the work after the gaps was launched, a frame of the user's
+    /// program or a node of the backward pass, the three with most time and that time.
+    pub origins: Vec<(String, DurNs)>,
     /// Of a hit about synchronizations: what the host did after them for half of the time or more, and that time.
     pub after: Option<(CallSite, DurNs)>,
-    /// What ending the cause would gain this device at most; `None` without steps, or where that cannot be told.
+    /// What ending the cause would gain this device at most; `None` without steps, where nearly all of it is in one step of
+    /// several, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
+    /// The step that has nearly all of the time, if one of several has; then nothing is gained per step.
+    pub once: Option<Once>,
     /// The gap that comes back with most of it, if one does.
     pub recurring: Option<Recurring>,
     /// Of a hit about loading data: its time on the host, and the busy time of the device, in the median step.
@@ -55,6 +61,14 @@ pub struct Hit {
     pub no_work: NoWork,
     /// Of a hit about steps that differ.
     pub irregular: Option<Irregular>,
+}
+
+impl Hit {
+    /// By how much it comes before others of its severity: what it gains per step, else its amount.
+    pub fn weight(&self) -> i64 {
+        let amount = if self.once.is_some() { self.amount / self.n_steps.max(1) as i64 } else { self.amount };
+        self.ceiling_ns_per_step.unwrap_or(amount)
+    }
 }
 
 /// The result of one rule on one device.
@@ -83,8 +97,10 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         range: None,
         names: Vec::new(),
         sites: Vec::new(),
+        origins: Vec::new(),
         after: None,
         ceiling_ns_per_step: None,
+        once: None,
         recurring: None,
         data_time: None,
         shares: Shares::default(),

@@ -5,7 +5,7 @@ use crate::analysis::breakdown::{Breakdown, breakdown};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::median;
 use crate::analysis::steps::Boundaries;
-use crate::model::{DurNs, TimeRange};
+use crate::model::{DurNs, TimeNs, TimeRange};
 
 /// Fewer steps have no usual duration.
 const MIN_STEPS: usize = 3;
@@ -33,6 +33,15 @@ pub struct Irregular {
 }
 
 impl Device<'_, '_> {
+    /// The name of the step that begins at `start` on the device, else its number.
+    pub(super) fn step_name(&self, start: TimeNs) -> String {
+        let Some(steps) = self.of.steps else { return String::new() };
+        let Boundaries { device, .. } = steps.on(self.busy.process);
+        let k = device.partition_point(|&boundary| boundary < start);
+        let is_named = device.len() == steps.boundaries.len();
+        steps.names.get(k).filter(|_| is_named).cloned().unwrap_or_else(|| format!("Step {}", k + 1))
+    }
+
     /// The step that differs most from the median of those that count. A first step that does not count because it
     /// includes the warm-up belongs to them where it is shorter than the median: a warm-up makes a step longer.
     ///
@@ -64,10 +73,8 @@ impl Device<'_, '_> {
         judged.sort_by(|a, b| b.1.total_cmp(&a.1));
         let Some(&(worst, measured)) = judged.first() else { return };
         let first = self.out.thresholds.irregular_steps.first();
-        let is_named = device.len() == steps.boundaries.len();
-        let name =
-            |k: usize| steps.names.get(k).filter(|_| is_named).cloned().unwrap_or_else(|| format!("Step {}", k + 1));
-        let beyond = judged.iter().take_while(|step| step.1 >= first).map(|step| name(step.0)).collect();
+        let name = |step: &(usize, f64)| self.step_name(all[step.0].start);
+        let beyond = judged.iter().take_while(|step| step.1 >= first).map(name).collect();
         let [own, usual] = [all[worst], median].map(|step| parts(breakdown(self.busy, step), ledger, step));
         let differences = own.into_iter().zip(usual).map(|((part, own), (_, usual))| (part, own, usual));
         let Some((part, part_ns, median_part_ns)) = differences.max_by_key(|(_, own, usual)| own.abs_diff(*usual))

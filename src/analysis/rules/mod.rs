@@ -15,6 +15,7 @@ mod kernels;
 mod makeup;
 mod missing;
 mod new_shapes;
+mod once;
 mod recording;
 mod recurring;
 mod room;
@@ -35,6 +36,7 @@ pub use self::kernels::{Dominant, Group, KernelStats, MatmulTime, is_fp32_matmul
 pub use self::makeup::{Bound, Makeup};
 pub use self::missing::{Missing, NoWork};
 pub use self::new_shapes::NewShapes;
+pub use self::once::Once;
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
 use self::run_facts::CompiledCode;
@@ -115,7 +117,7 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
         memory(of.trace, &mut out);
     }
     let mut verdicts = out.verdicts;
-    verdicts.hits.sort_by_key(|hit| std::cmp::Reverse((hit.severity, hit.ceiling_ns_per_step.unwrap_or(hit.amount))));
+    verdicts.hits.sort_by_key(|hit| std::cmp::Reverse((hit.severity, hit.weight())));
     verdicts
 }
 
@@ -183,7 +185,8 @@ impl<'a> Device<'a, '_> {
         let (small, all_small) = SmallCollectives::of(trace, self.busy, window);
         let compiled = self.of.run.is_compiled.then(|| CompiledCode::new(trace));
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
-        let mut accounts = accounts(trace, ledger, window, &is_between, compiled, &|work| all_small.contains(&work));
+        let mut accounts =
+            accounts(trace, ledger, self.window, &is_between, compiled, &|work| all_small.contains(&work));
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });
         self.small_collectives(small, &accounts);
@@ -264,16 +267,20 @@ impl<'a> Device<'a, '_> {
             recoverable = recoverable.min(self.gain_of_overlap());
         }
         let n_steps = self.window.steps.len() as DurNs;
-        let per_step = (n_steps > 0).then(|| recoverable / n_steps.max(1));
+        let once = self.once(account, spans.clone());
+        let per_step = (n_steps > 0 && once.is_none()).then(|| recoverable / n_steps.max(1));
         let sites = if rule == Rule::HostBound { &account.long } else { &account.sites };
+        let sites = sites.top(2, account.total_ns);
         Hit {
             count: account.gaps + spans.count() as u64,
             range: account.longest.max_by_length(longest),
             names: account.names(self.of.trace, 3),
-            sites: sites.top(2, account.total_ns),
+            origins: if sites.is_empty() { account.origins.top(3, account.total_ns) } else { Vec::new() },
+            sites,
             after: account.long.most(account.total_ns).filter(|_| rule == Rule::Synchronization),
             ceiling_ns_per_step: per_step.filter(|&ns| ns > 0),
             shares,
+            once,
             ..self.hit(rule, account.total_ns + exposed_ns)
         }
     }

@@ -20,6 +20,25 @@ pub struct CallSite {
 #[derive(Clone, Debug, Default)]
 pub struct Sites<'a>(HashMap<[&'a str; 3], DurNs>);
 
+/// Time by the user's frame, or the node of the backward pass, that launched the work.
+#[derive(Clone, Debug, Default)]
+pub struct Origins<'a>(HashMap<&'a str, DurNs>);
+
+impl<'a> Origins<'a> {
+    /// Adds time; none changes nothing.
+    pub fn add(&mut self, origin: &'a str, ns: DurNs) {
+        *self.0.entry(origin).or_default() += ns;
+    }
+
+    /// Those with most time, at most `n`, each with a share of `total` that counts, and their times.
+    pub fn top(&self, n: usize, total: DurNs) -> Vec<(String, DurNs)> {
+        let mut all: Vec<(&str, DurNs)> = self.0.iter().map(|(&origin, &ns)| (origin, ns)).collect();
+        all.sort_unstable_by_key(|&(origin, ns)| (std::cmp::Reverse(ns), origin));
+        let counted = all.into_iter().take(n).filter(|(_, ns)| ns * LEAST_SHARE >= total);
+        counted.map(|(origin, ns)| (without_address(origin).into_owned(), ns)).collect()
+    }
+}
+
 impl<'a> Sites<'a> {
     /// Adds time of a call, or of the operator or function that made it. Cost: O(rows of the track · log n).
     pub fn add(&mut self, trace: &'a Trace, call: SliceId, ns: DurNs) {

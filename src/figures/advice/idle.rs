@@ -60,6 +60,10 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
     match rule {
         Rule::ExposedCommunication => &[
             (
+                ALWAYS,
+                "Compare the ranks first: where one starts its collectives late, the others wait for it, not for the network",
+            ),
+            (
                 TRAINS,
                 "Overlap communication with the backward pass: DDP's bucket_cap_mb, FSDP's backward_prefetch and forward_prefetch",
             ),
@@ -72,10 +76,7 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
                 |case| TRAINS(case) && NARROW(case),
                 "Communicate less often (no_sync with gradient accumulation): most of it has elements of 16 bits or fewer already",
             ),
-            (
-                ALWAYS,
-                "To check, compare the ranks: where one starts its collectives late, the others wait for it, not for the network",
-            ),
+            (ALWAYS, "To check, the collectives take less time in which nothing computes, on every rank"),
         ],
         Rule::CollectiveCalls => &[
             (TORCH, "Launch collectives asynchronously (async_op=True) and wait as late as possible"),

@@ -68,7 +68,7 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
             let noun = if shares.len() == 1 { "device" } else { "devices" };
             finding.text += &format!("; {} more {noun} likewise, {range}", shares.len());
         }
-        let amount = finding.ceiling_ns_per_step.unwrap_or(hit.amount);
+        let amount = finding.ceiling_ns_per_step.unwrap_or_else(|| hit.weight());
         ((finding.severity, amount), (i, finding))
     };
     let mut found: Vec<_> = groups.iter().map(worded).collect();
@@ -114,7 +114,8 @@ fn ceiling(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
 fn names(hit: &Hit) -> Vec<String> {
     let sites = hit.sites.iter().flat_map(|site| [&site.call, &site.operator, &site.frame]);
     let mut names: Vec<String> = Vec::new();
-    for name in sites.chain(&hit.names).filter(|name| !name.is_empty()) {
+    let origins = hit.origins.iter().map(|origin| &origin.0);
+    for name in sites.chain(origins).chain(&hit.names).filter(|name| !name.is_empty()) {
         if !names.contains(name) {
             names.push(name.clone());
         }

@@ -28,7 +28,7 @@ fn bound_of_overlap(hit: &Hit) -> Option<String> {
     (hit.of - hit.communication_ns < hit.amount && hit.communication_ns > 0).then(|| {
         format!(
             "Communication takes {communication} of a step of {step} in all: overlap makes no step shorter than that, only \
-             less or faster communication does"
+             ranks that arrive together, and less or faster communication, do"
         )
     })
 }

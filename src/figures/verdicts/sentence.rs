@@ -4,7 +4,7 @@ use super::notes::data_time;
 use super::{device, percent};
 use crate::analysis::finding::Unit;
 use crate::analysis::rules::{
-    Basis, CallSite, Hit, Irregular, NoWork, Part as StepPart, Recurring, Rule, SmallCollectives, Thresholds,
+    Basis, CallSite, Hit, Irregular, NoWork, Once, Part as StepPart, Recurring, Rule, SmallCollectives, Thresholds,
 };
 use crate::figures::findings::value;
 use crate::figures::format;
@@ -32,7 +32,7 @@ pub(super) fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String 
         sites => sites.iter().map(place).collect(),
     };
     let names = names.join(", ");
-    let most = if names.is_empty() { String::new() } else { format!("; most in {names}") };
+    let most = if names.is_empty() { origins(hit) } else { format!("; most in {names}{}", origins(hit)) };
     let per_step = per_step(hit);
     let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
     let count = format::count(hit.count);
@@ -79,6 +79,14 @@ pub(super) fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String 
         Rule::Profiler => waits("for the profiler itself"),
         _ => other_text(hit, thresholds, &device, &names, &most),
     }
+}
+
+/// Where the work after the gaps was launched, with shares of the time of the hit.
+fn origins(hit: &Hit) -> String {
+    let share = |ns: DurNs| percent(ns as f64 / hit.amount.max(1) as f64);
+    let named = hit.origins.iter().map(|(origin, ns)| format!("{} ({})", clipped(origin), share(*ns)));
+    let named = named.collect::<Vec<_>>().join(", ");
+    if named.is_empty() { named } else { format!("; the work that it waits for is launched in {named}") }
 }
 
 /// The same for what is not idle time.
@@ -205,7 +213,12 @@ pub fn scope_of(basis: Basis, n_steps: usize) -> String {
     }
 }
 
+/// What an amount is in a step, or in which step it is.
 fn per_step(hit: &Hit) -> String {
+    if let Some(Once { step, ns }) = &hit.once {
+        let part = if *ns < hit.amount { format!(", {} of it", format::duration(*ns)) } else { String::new() };
+        return format!("{part}, once, in {}", clipped(step));
+    }
     match hit.n_steps {
         0 | 1 => String::new(),
         n => format!(", {} per step", format::duration(hit.amount / n as DurNs)),
