@@ -134,8 +134,8 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
         return Ok(vec![path.to_owned()]);
     }
     let folder = Folder::list(path)?;
-    if let Some(note) = folder.note() {
-        write_stderr(&format!("{note}: {}", path.display()));
+    for note in [folder.note(), folder.nothing()].into_iter().flatten() {
+        write_stderr(&format!("{}: {note}", path.display()));
     }
     Ok(folder.files)
 }

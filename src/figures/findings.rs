@@ -142,6 +142,11 @@ pub fn out_of_memory(card: &OomCard, place: &str, times: usize, at: Option<[Time
     let fact = |what: &OomHint| what.fact(format::mebibytes);
     let by = if place.is_empty() { String::new() } else { format!(" by {place}") };
     let requested = format!("{} requested{by}", format::bytes(card.requested as f64));
+    let mut advice: Vec<String> = card.hints.iter().map(fact).collect();
+    if card.exceeded().is_some() {
+        advice
+            .push("Ask for less at once: no setting makes room for a request larger than all of the memory".to_owned());
+    }
     Finding {
         rule: "out_of_memory",
         severity: Severity::High,
@@ -155,7 +160,7 @@ pub fn out_of_memory(card: &OomCard, place: &str, times: usize, at: Option<[Time
         unit: Unit::Bytes,
         evidence: Evidence { range_ns: at, ..Evidence::default() },
         ceiling_ns_per_step: None,
-        advice: card.hints.iter().map(fact).collect(),
+        advice,
     }
 }
 

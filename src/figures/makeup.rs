@@ -19,6 +19,8 @@ const MANY_ELEMENTWISE: f64 = 0.1;
 pub struct Summary<'a> {
     pub rank: Option<u32>,
     pub makeup: &'a Makeup,
+    /// Title of the file, where its rank does not distinguish it.
+    name: Option<&'a str>,
     window: &'a Window,
     run: &'a RunFacts,
     /// The finding about the device whose ceiling is highest.
@@ -49,7 +51,15 @@ impl<'a> Summary<'a> {
                 |hit: &&Hit| matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note;
             let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
             let kernels = own.filter(is_of_kernels).max_by_key(|hit| hit.amount);
-            Some(Self { rank: judged.trace.info.rank, makeup, window, run: &verdicts.run, best, kernels })
+            Some(Self {
+                rank: judged.trace.info.rank,
+                makeup,
+                name: judged.name,
+                window,
+                run: &verdicts.run,
+                best,
+                kernels,
+            })
         };
         verdicts.makeups.iter().filter_map(summary).collect()
     }
@@ -82,7 +92,10 @@ impl<'a> Summary<'a> {
     /// How busy the device is, with what, and what would help most. May contain text from a file.
     pub fn text(&self) -> String {
         let Makeup { device: index, parts, .. } = self.makeup;
-        let who = device(*index, self.rank);
+        let mut who = device(*index, self.rank);
+        if let Some(name) = self.name {
+            who += &format!(" in {name}");
+        }
         let scope = scope_of(self.window.basis, self.window.steps.len());
         let idle = self.share(parts.idle_ns);
         let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause_label(cause), percent(self.share(ns))));
@@ -101,7 +114,9 @@ impl<'a> Summary<'a> {
             }
             Bound::Idle => "It waits more than it works".to_owned(),
         };
-        let kernel = self.kernel().map(|(name, share)| format!("; {} takes {}", clipped(name), percent(share)));
+        let kernel = self
+            .kernel()
+            .map(|(name, share)| format!("; {} takes {} of the judged time", clipped(name), percent(share)));
         let kind = self.kind().filter(|kind| kind.0 != KernelKind::Other);
         let kind =
             kind.map(|(kind, share)| format!(", {} take {} of the kernel time", kind_label(kind), percent(share)));

@@ -1,12 +1,16 @@
 //! Figures of phases: time on the host, and of the device work launched meanwhile.
 
+use std::sync::Arc;
+
 use super::{Cell, Part, figures};
 use crate::analysis::phases::Phase;
 use crate::model::DurNs;
 
 /// The time of one phase.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PhaseTotals {
+    /// Title of the file, where its rank does not distinguish it.
+    pub file: Option<Arc<str>>,
     pub rank: Option<u32>,
     pub phase: Phase,
     pub total_ns: DurNs,
@@ -20,6 +24,8 @@ pub struct PhaseTotals {
 /// Phases of the steps that count, or of the whole trace; they sum to it.
 pub fn phases() -> Part<PhaseTotals> {
     let figures = figures! { row: PhaseTotals;
+        words "file", "File", 140, Cell::or_empty(row.file.as_deref(), Cell::name),
+            "The file that recorded it, where the rank does not say";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         words "phase", "Phase", 110, Cell::name(row.phase.key()), "Phase of a step, by annotations and operators";
         number "total_ns", "Time", 90, Cell::Ns(row.total_ns), "Time on the thread that launches";
@@ -30,5 +36,5 @@ pub fn phases() -> Part<PhaseTotals> {
         number "device_ns", "On the device", 90, Cell::Ns(row.device_ns),
             "Durations of the device work launched in it; concurrent work counts twice";
     };
-    Part::new("phases", "Phases", figures)
+    Part::new("phases", "Phases", figures).json("rank phase total_ns share ns_per_step device_ns")
 }

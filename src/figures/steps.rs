@@ -29,6 +29,8 @@ pub struct StepRow {
 /// The steps of one trace.
 #[derive(Clone, Copy, Debug)]
 pub struct StepsOf<'a> {
+    /// Title of the file, where its rank does not distinguish it.
+    pub file: Option<&'a str>,
     pub rank: Option<u32>,
     pub steps: &'a Steps,
     pub parts: &'a StepParts,
@@ -198,6 +200,8 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         if table.is_empty() { Cell::Empty } else { Cell::List(Arc::new(table)) }
     }
     let figures = figures! { row: StepsOf<'a>;
+        words "file", "File", 140, Cell::or_empty(row.file, Cell::name),
+            "The file that recorded it, where the rank does not say";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         words "source", "Steps by", 200, Cell::name(&row.steps.source.label()), "What divides the recording into steps";
         number "regularity", "Regularity", 80, Cell::Share(row.steps.regularity),
@@ -225,7 +229,7 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         words "list", "List", 0, list(row), "The steps";
     };
     Part::new("steps", "Step times", figures).report(
-        "rank source regularity disagreement count dropped measured mean_ns ci95_ns median_ns min_ns max_ns std_ns gpu_utilization",
+        "file rank source regularity disagreement count dropped measured mean_ns ci95_ns median_ns min_ns max_ns std_ns gpu_utilization",
     )
     .json("rank")
 }

@@ -55,8 +55,12 @@ fn hostile_tables() -> Vec<Data> {
         range::tracks().data([track]),
         range::slices().data([range::SliceTime { time: range, track: EVIL.to_owned() }]),
         files::files().data([files::File { trace: &trace, path: EVIL }]),
-        memory::leaks().data([AtPlace { owner, stack: placed(), of: memory::Leak::new(&candidate, None) }]),
-        memory::no_leaks().data([AtPlace { owner, stack: placed(), of: explained }]),
+        memory::leaks().data([AtPlace {
+            owner: owner.clone(),
+            stack: placed(),
+            of: memory::Leak::new(&candidate, None),
+        }]),
+        memory::no_leaks().data([AtPlace { owner: owner.clone(), stack: placed(), of: explained }]),
         memory::gains().data([AtPlace { owner, stack: placed(), of: Gain { signature, bytes: -1, count: -1 } }]),
         sentences,
     ]

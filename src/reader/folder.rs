@@ -18,6 +18,8 @@ pub struct Folder {
     pub n_exported: usize,
     /// Number of other files, without folders and what a run of Lacuna's notes about itself.
     pub n_others: usize,
+    /// By name. They are not read.
+    pub subfolders: Vec<PathBuf>,
 }
 
 impl Folder {
@@ -30,6 +32,10 @@ impl Folder {
         for entry in std::fs::read_dir(path)? {
             let file = entry?.path();
             let is_note = is_run && file.file_name().is_some_and(|name| OF_RUN.iter().any(|&own| own == name));
+            if file.is_dir() {
+                folder.subfolders.push(file);
+                continue;
+            }
             if is_note || !file.is_file() {
                 continue;
             }
@@ -40,6 +46,7 @@ impl Folder {
                 _ => folder.n_others += 1,
             }
         }
+        folder.subfolders.sort_unstable();
         let n_reports = reports.len();
         reports.retain(|report| !folder.files.contains(&report.with_extension("sqlite")));
         folder.n_exported = n_reports - reports.len();
@@ -47,6 +54,26 @@ impl Folder {
         let is_log = |file: &Path| file.extension().is_some_and(|extension| extension == "jsonl");
         folder.files.sort_by_cached_key(|file| (is_log(file), file.clone()));
         Ok(folder)
+    }
+
+    /// What was looked for, if no file is to be read, and which subfolders hold such files.
+    pub fn nothing(&self) -> Option<String> {
+        const MOST: usize = 5;
+        if !self.files.is_empty() {
+            return None;
+        }
+        let known: Vec<&str> = extensions().into_iter().chain(CONVERTED.iter().copied()).collect();
+        let mut text = format!("No file with an extension of traces (.{})", known.join(", ."));
+        let holds_traces = |folder: &&PathBuf| Self::list(folder).is_ok_and(|folder| !folder.files.is_empty());
+        let held: Vec<_> = self.subfolders.iter().filter(holds_traces).collect();
+        let named = held.iter().take(MOST).map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
+        text += match (self.subfolders.len(), held.len()) {
+            (0, _) => return Some(text),
+            (_, 0) => "; subfolders are not read",
+            (_, 1..=MOST) => "; subfolders are not read, and these hold some: ",
+            _ => "; subfolders are not read, and these and others hold some: ",
+        };
+        Some(text + &named)
     }
 
     /// A note for the user about the files that are not read, if there are any.
@@ -82,6 +109,22 @@ mod tests {
         assert_eq!(folder.note().unwrap(), "2 files of other kinds were not read");
         assert_eq!(Folder::default().note(), None);
         assert!(Folder::list(&path).is_err());
+    }
+
+    #[test]
+    fn a_folder_without_traces_names_the_subfolders_that_hold_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let nothing = || Folder::list(folder.path()).unwrap().nothing();
+        let text = nothing().unwrap();
+        assert!(text.contains(".json") && text.contains(".nsys-rep") && !text.contains("subfolders"), "{text}");
+        let [full, empty] = ["full", "empty"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&full).unwrap();
+        std::fs::create_dir(empty).unwrap();
+        std::fs::write(full.join("a.json"), "").unwrap();
+        let text = nothing().unwrap();
+        assert!(text.ends_with(&format!("these hold some: {}", full.display())), "{text}");
+        std::fs::write(folder.path().join("b.json"), "").unwrap();
+        assert_eq!(nothing(), None);
     }
 
     #[test]

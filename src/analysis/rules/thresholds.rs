@@ -335,7 +335,10 @@ impl Thresholds {
             Kind::Count | Kind::Time | Kind::Bytes => 1e15,
         };
         if !(0.0..=highest).contains(&value) {
-            return Err(format!("The threshold `{name}` must be between 0 and {highest}"));
+            return Err(match known.kind {
+                Kind::Share => format!("The threshold `{name}` is a share: 0 to 100 %, such as `15%` or `0.15`"),
+                _ => format!("The threshold `{name}` must be between 0 and {highest}"),
+            });
         }
         match known.of {
             PAGEABLE => self.pageable_bytes = value as u64,

@@ -128,8 +128,8 @@ fn want_of_memory_is_explained() {
     wait_for(&mut harness, |harness| harness.query_by_label("Out of memory: 96.00 MiB requested").is_some());
     harness.get_by_label("expandable_segments:True");
     harness.get_by_label(
-        "Fragmentation: 649.84 MiB reserved and unused and 14.00 MiB free on the device would do for 96.00 MiB; the \
-         largest piece that could serve it, 93.00 MiB in reserved memory (14.00 MiB on the device), is 3.00 MiB too small",
+        "Fragmentation: 96.00 MiB requested, 649.84 MiB reserved and unused, 14.00 MiB free on the device. Largest free \
+         piece: 93.00 MiB in reserved memory (14.00 MiB on the device). Missing: 3.00 MiB",
     );
     harness.get_by_label("Show the state then").click_accesskit();
     settle(&mut harness);

@@ -28,6 +28,7 @@ use crate::figures::devices::{self, Device, StreamIdle};
 use crate::figures::files::{self, File, FileClock};
 use crate::figures::gaps::{self, DeviceGaps};
 use crate::figures::steps::{self, StepsOf};
+use crate::figures::text::display_name;
 use crate::figures::work::Work;
 use crate::figures::{self, Table, findings, work};
 use crate::model::{Format, Severity, TimeRange, Trace};
@@ -58,13 +59,18 @@ pub fn report(
     // Of what several parts ask for. It keeps every answer to the end, so the tables of work, each with all its
     // slices, stay out of it and come before it.
     let answers = Answers::default();
-    let memory = memory::report(&open, &answers, top, moments)?;
+    let files_named = titles(&models);
+    let memory = memory::report(&open, &files_named, &answers, top, moments)?;
     let parts_of_steps = parts_of_steps(&open, &answers, top)?;
-    let found_steps: Vec<StepsOf<'_>> =
-        open.iter().zip(&parts_of_steps).filter_map(|(open, found)| steps_of(open, found, top)).collect();
+    let found_steps: Vec<StepsOf<'_>> = open
+        .iter()
+        .zip(&files_named)
+        .zip(&parts_of_steps)
+        .filter_map(|(open, found)| steps_of(open, found, top))
+        .collect();
     // A training is as fast as its slowest rank.
     let slowest = found_steps.iter().max_by_key(|of| of.steps.durations.map(|durations| durations.mean_ns));
-    let time = time::report(&open, &answers, thresholds)?;
+    let time = time::report(&open, &files_named, &answers, thresholds)?;
     let busy: Option<Vec<_>> = traces.iter().map(|trace| answers.get(trace, &BusyDevices)).collect();
     let busy = busy.ok_or_else(|| Failure::Usage("The devices could not be analyzed. Please report it".to_owned()))?;
     let devices: Vec<Device<'_>> =
@@ -205,6 +211,20 @@ fn gaps(traces: &[Arc<Trace>], offsets: &[i64], answers: &Answers, top: usize) -
     Ok((gaps::device_gaps().table(devices, 0), gaps::classes().table(&classes, 0)))
 }
 
+/// The title of each trace whose rank another one has too, or which has none beside others; the path where another has
+/// the same title.
+fn titles(traces: &[&Trace]) -> Vec<Option<Arc<str>>> {
+    let title = |(i, trace): (usize, &&Trace)| {
+        let others = || traces.iter().enumerate().filter(move |other| other.0 != i).map(|other| other.1);
+        let rank = trace.info.rank;
+        let is_ambiguous = others().any(|other| rank.is_none() || other.info.rank.is_none() || other.info.rank == rank);
+        let is_titled_alike = || others().any(|other| other.info.title() == trace.info.title());
+        let title = || if is_titled_alike() { input::label(trace) } else { trace.info.title() };
+        is_ambiguous.then(|| display_name(&title()).into())
+    };
+    traces.iter().enumerate().map(title).collect()
+}
+
 /// Counts of shown, merged and rejected events of each trace.
 pub fn files(traces: &[&Trace]) -> Table {
     let paths: Vec<String> = traces.iter().map(|trace| input::label(trace)).collect();
@@ -242,9 +262,16 @@ fn parts_of_steps(traces: &[OpenTrace], answers: &Answers, top: usize) -> Result
     traces.iter().map(parts).collect()
 }
 
-fn steps_of<'a>(open: &OpenTrace, found: &'a Parts, top: usize) -> Option<StepsOf<'a>> {
+fn steps_of<'a>((open, file): (&OpenTrace, &'a Option<Arc<str>>), found: &'a Parts, top: usize) -> Option<StepsOf<'a>> {
     let steps = found.0.as_ref().as_ref()?;
-    Some(StepsOf { rank: open.trace.info.rank, steps, parts: &found.1, offset: open.offset, top })
+    Some(StepsOf {
+        file: file.as_deref(),
+        rank: open.trace.info.rank,
+        steps,
+        parts: &found.1,
+        offset: open.offset,
+        top,
+    })
 }
 
 fn device<'a>(trace: &'a Trace, busy: &'a DeviceBusy) -> Device<'a> {

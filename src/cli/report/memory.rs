@@ -16,13 +16,13 @@ use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::summary;
 use crate::answers::Answers;
 use crate::answers::memory::{FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, StackPlaces, StackSignatures};
-use crate::cli::Failure;
+use crate::cli::{Failure, output};
 use crate::figures::memory::{
     self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, Leak, MemoryGrowth, OutOfMemory,
     OutsideMemory, Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline,
     leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares, step_name,
 };
-use crate::figures::{Part, Table, Word, findings};
+use crate::figures::{Part, Table, Word, findings, format};
 use crate::model::TimeNs;
 use crate::session::{OpenMemory, OpenTrace};
 
@@ -55,13 +55,23 @@ pub enum Moment {
 impl std::str::FromStr for Moment {
     type Err = String;
 
-    /// `event 120`, or a time since the start such as `1.5 s`.
+    /// `event 120`, or a time since the start such as `1.5 s`, with its unit.
     fn from_str(text: &str) -> Result<Self, String> {
         let moment = match text.trim().strip_prefix("event") {
             Some(number) => number.trim().parse().ok().map(Self::Event),
+            None if !text.trim_end().ends_with(char::is_alphabetic) => None,
             None => parse_duration(text).map(Self::At),
         };
         moment.ok_or_else(|| format!("{text:?} is not a moment such as 1.5s or \"event 120\""))
+    }
+}
+
+impl std::fmt::Display for Moment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::At(ts) => f.write_str(&format::duration(*ts)),
+            Self::Event(event) => write!(f, "event {event}"),
+        }
     }
 }
 
@@ -75,25 +85,31 @@ struct Analyzed {
     cards: Arc<Vec<OomCard>>,
     growth: Arc<Vec<Growth>>,
     outside: Option<Outside>,
+    /// Title of its file, where another file has a memory of the same rank.
+    file: Option<Arc<str>>,
 }
 
+/// * `files`: the title of each trace that its rank does not distinguish.
 /// * `top`: rows of each list; 0 keeps all.
 /// * `moments`: where memory is listed by place besides peak and end; the change is that between the first and the
 ///   last of two or more, else between start and end.
 ///
-/// Errors: an analysis crashed, as stderr says.
+/// Errors: an analysis crashed, as stderr says, or a moment lies outside of all that was recorded.
 pub fn report(
     traces: &[OpenTrace],
+    files: &[Option<Arc<str>>],
     answers: &Answers,
     top: usize,
     moments: &[Moment],
 ) -> Result<MemoryReport, Failure> {
-    let memories = traces.iter().flat_map(|open| {
-        let of = |memory| OpenMemory { open: open.clone(), memory };
+    let memories = traces.iter().zip(files).flat_map(|(open, file)| {
+        let of = move |memory| (OpenMemory { open: open.clone(), memory }, file.clone());
         (0..open.trace.memories.len()).map(of)
     });
-    let all: Option<Vec<Analyzed>> = memories.map(|of| Analyzed::new(of, traces, answers, top)).collect();
+    let analyzed = |(of, file)| Some(Analyzed { file, ..Analyzed::new(of, traces, answers, top)? });
+    let all: Option<Vec<Analyzed>> = memories.map(analyzed).collect();
     let all = all.ok_or_else(|| Failure::Usage("The memory could not be analyzed. Please report it".to_owned()))?;
+    say_moments(&all, moments)?;
     let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top, moments)).collect();
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
     // The profiler also records the host's allocator, of which a training uses a few bytes: nothing to lead with.
@@ -101,8 +117,11 @@ pub fn report(
     let has_more = !rows.iter().all(is_trifle);
     let in_short = rows.iter().filter(|row| !(has_more && is_trifle(row)));
     let in_short = in_short.map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
-    let shares =
-        rows.iter().filter_map(|row| Some(ReservedShares { owner: row.owner(), shares: row.reserved_growth? }));
+    // A state has grown from nothing that was recorded.
+    let shares = rows
+        .iter()
+        .filter(|row| !row.history.is_state_only())
+        .filter_map(|row| Some(ReservedShares { owner: row.owner(), shares: row.reserved_growth? }));
     let outside = rows.iter().filter_map(|row| Some(OutsideMemory { owner: row.owner(), outside: row.outside? }));
     Ok(MemoryReport {
         in_short: memory::in_short().table(in_short.collect::<Vec<_>>(), 0),
@@ -113,6 +132,22 @@ pub fn report(
         findings: joined(&all.iter().flat_map(Analyzed::findings).collect::<Vec<_>>()),
         devices: memory::memory().table(rows, 0),
     })
+}
+
+/// Says on stderr which state of each memory is listed for each moment.
+///
+/// Errors: a moment lies outside of all memories.
+fn say_moments(all: &[Analyzed], moments: &[Moment]) -> Result<(), Failure> {
+    for &moment in moments {
+        let shown: Vec<String> = all.iter().filter_map(|one| one.moment_text(moment)).collect();
+        if shown.is_empty() {
+            let ranges: Vec<String> = all.iter().map(Analyzed::range_text).collect();
+            let ranges = if ranges.is_empty() { "no memory was recorded".to_owned() } else { ranges.join("; ") };
+            return Err(Failure::Usage(format!("--memory-at {moment} is outside of the recording: {ranges}")));
+        }
+        shown.iter().for_each(|line| output::write_stderr(line));
+    }
+    Ok(())
 }
 
 /// The memory of a device by category.
@@ -129,11 +164,11 @@ impl Analyzed {
         let cards = answers.get(&of, &OomCards(top))?;
         let growth = answers.get(&of, &GrowthOfReserved)?;
         let outside = of.outside(traces);
-        Some(Self { of, signatures, places, found, cards, growth, outside })
+        Some(Self { of, signatures, places, found, cards, growth, outside, file: None })
     }
 
     fn owner(&self) -> Owner {
-        Owner { rank: self.of.trace().info.rank, device: self.of.history().device }
+        Owner { file: self.file.clone(), rank: self.of.trace().info.rank, device: self.of.history().device }
     }
 
     fn places(&self) -> Places<'_> {
@@ -153,11 +188,12 @@ impl Analyzed {
         let explained = found.explained.iter().map(|&one| places.placed(one.signature, one));
         let gained = found.gains.iter().map(|&one| places.placed(one.signature, one));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
-        let moments: Vec<u32> = moments.iter().map(|&moment| self.state(moment)).collect();
+        let moments: Vec<u32> = moments.iter().filter_map(|&moment| self.state(moment)).collect();
         let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
         let holder = self.holders().held(history, summary.peak_allocated.state).first().copied();
         let holder = holder.map(|holder| (self.holders().name(holder.place), holder.held.bytes));
         DeviceMemory {
+            file: self.file.clone(),
             trace,
             history,
             headline: headline(history, &summary, holder, found, steps, &self.cards),
@@ -180,11 +216,46 @@ impl Analyzed {
         }
     }
 
-    fn state(&self, moment: Moment) -> u32 {
+    /// The state at a moment; `None` outside of the recording.
+    fn state(&self, moment: Moment) -> Option<u32> {
+        let history = self.of.history();
         match moment {
-            Moment::At(ts) => self.of.state_at(ts),
-            Moment::Event(event) => event.saturating_add(1).min(self.of.history().last_state()),
+            Moment::At(ts) => {
+                let span = history.span.shifted(self.of.open.offset);
+                (history.has_time && (span.start..=span.end).contains(&ts)).then(|| self.of.state_at(ts))
+            }
+            Moment::Event(event) => (event < history.last_state()).then_some(event + 1),
         }
+    }
+
+    fn name(&self) -> String {
+        let device = u32::try_from(self.of.history().device).map_or("the host".to_owned(), |gpu| format!("GPU {gpu}"));
+        format!("{device} in {}", self.of.trace().info.title())
+    }
+
+    /// Which state of this memory a moment is: `Memory of GPU 0 in a.json at 5 s, after event 120: 2.13 GiB allocated`.
+    fn moment_text(&self, moment: Moment) -> Option<String> {
+        let (history, state) = (self.of.history(), self.state(moment)?);
+        let after = match state.checked_sub(1) {
+            Some(event) => format!("after event {event}"),
+            None => "before the first event".to_owned(),
+        };
+        let allocated = history.curves.allocated.get(state as usize).copied().unwrap_or_default();
+        let allocated = format::bytes(allocated as f64);
+        Some(format!("Memory of {} at {moment}, {after}: {allocated} allocated", self.name()))
+    }
+
+    /// The moments that its recording has.
+    fn range_text(&self) -> String {
+        let history = self.of.history();
+        let span = history.span.shifted(self.of.open.offset);
+        let events = match history.last_state().checked_sub(1) {
+            Some(last) => format!("event 0 to event {last}"),
+            None => "no events".to_owned(),
+        };
+        let [start, end] = [span.start, span.end].map(format::duration);
+        let times = if history.has_time { format!("{start} to {end}, ") } else { String::new() };
+        format!("{} has {times}{events}", self.name())
     }
 
     fn holders(&self) -> by_place::Places<'_> {
@@ -231,6 +302,14 @@ impl Analyzed {
     }
 
     fn findings(&self) -> Vec<Found<'_>> {
+        let mut found = self.unnamed_findings();
+        if let Some(file) = &self.file {
+            found.iter_mut().for_each(|one| one.finding.text = format!("{file}: {}", one.finding.text));
+        }
+        found
+    }
+
+    fn unnamed_findings(&self) -> Vec<Found<'_>> {
         let (places, leaks) = (self.places_found(), &self.found.leaks);
         let mut found = Vec::new();
         let of_all = |finding| Found { of: &self.of, finding, place: String::new() };

@@ -36,17 +36,20 @@ pub struct Args {
     /// Write here instead of to stdout
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
-    /// Rows of each list; 0 lists all. Without it, and without options that ask for more, text has the tables that
-    /// answer most, 8 rows of each list; otherwise every table is written with 50
+    /// Rows of each list: 50 by default, 8 in text with the tables that answer most; 0 lists every row of every table
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
+    /// Write every table and figure in text too, not just those that answer most
+    #[arg(long)]
+    pub all: bool,
     /// What makes two kernels one row
     #[arg(long, value_enum, value_name = "WAY", default_value_t = KernelRows::Name)]
     pub kernels_by: KernelRows,
     /// One row for each operator and the shapes of its inputs
     #[arg(long)]
     pub by_shape: bool,
-    /// Also list by place what is allocated at this moment: a time since the start such as `1.5s`, or `event 120`;
+    /// Also list by place what is allocated at this moment: a time since the start such as `1.5s`, or `event 120`,
+    /// counted from 0;
     /// give it twice to compare two moments
     #[arg(long, value_name = "MOMENT")]
     pub memory_at: Vec<memory::Moment>,
@@ -135,12 +138,16 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let by = args.kernels_by.into();
     // What other options ask for stands in tables and figures that are not among those.
     let is_plain = args.memory_at.is_empty() && !args.by_shape && args.kernels_by == KernelRows::Name;
-    let is_short = args.format == Format::Text && args.top.is_none() && is_plain;
+    let is_short = args.format == Format::Text && !args.all && args.top != Some(0) && is_plain;
     let top = args.top.unwrap_or(if is_short { short::TOP } else { TOP });
     let report = build::report(&traces, top, by, args.by_shape, thresholds, &args.memory_at)?;
     // A file keeps names whole.
     let width = args.out.is_none().then_some(terminal::WIDTH);
-    output::write(written(&report, args.format, width, is_short)?.as_bytes(), args.out.as_deref(), &args.paths)?;
+    output::write(
+        written(&report, args.format, width, is_short.then_some(top))?.as_bytes(),
+        args.out.as_deref(),
+        &args.paths,
+    )?;
     let worst = report.findings.first().map(|finding| finding.severity);
     Ok(match args.fail_on {
         _ if input.has_unreadable => Outcome::PartlyUnreadable,
@@ -150,13 +157,20 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 }
 
 /// * `width`: as in [`text::text`].
-/// * `is_short`: whether text shows only the tables that answer most.
-fn written(report: &keys::Report, format: Format, width: Option<usize>, is_short: bool) -> Result<String, Failure> {
+/// * `short`: rows of each list where text shows only the tables that answer most.
+fn written(
+    report: &keys::Report,
+    format: Format,
+    width: Option<usize>,
+    short: Option<usize>,
+) -> Result<String, Failure> {
     let tables = || report.tables_for_people();
     Ok(match format {
         Format::Json => json(report)?,
-        Format::Text if is_short => short::text(&tables(), width),
-        Format::Text => text::text(&tables(), width),
+        Format::Text => match short {
+            Some(top) => short::text(&tables(), top, width),
+            None => text::text(&tables(), width),
+        },
         Format::Markdown => text::markdown(&tables()),
         Format::Html => text::html(&tables()),
         Format::Csv => text::csv(&report.tables()),

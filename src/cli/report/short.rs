@@ -1,4 +1,4 @@
-//! The report at a glance: what text shows unless a number of rows is asked for.
+//! The report at a glance: what text shows unless every table is asked for.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::figures::format::count;
 /// Rows of each list.
 pub const TOP: usize = 8;
 
-/// The most rows of a table, of all devices together.
+/// The most rows of a table, of all devices together, unless a list has more.
 const MOST: usize = 20;
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
@@ -23,22 +23,22 @@ const TABLES: [(&str, &str); 26] = [
     ("problems", "severity count reason path"),
     ("causes", ""),
     ("clusters", ""),
-    ("phases", "rank phase total_ns share ns_per_step device_ns"),
-    ("steps", "rank source count dropped mean_ns median_ns min_ns max_ns"),
+    ("phases", "file rank phase total_ns share ns_per_step device_ns"),
+    ("steps", "file rank source count dropped mean_ns median_ns min_ns max_ns"),
     (
         "oom",
-        "rank device at_ns cause requested_bytes short_by_bytes device_free_bytes reserved_bytes inactive_bytes advice",
+        "file rank device at_ns cause requested_bytes short_by_bytes device_free_bytes reserved_bytes inactive_bytes advice",
     ),
-    ("leaks", "rank device severity bytes_per_step since growth_bytes survivors stack advice"),
+    ("leaks", "file rank device severity bytes_per_step since growth_bytes survivors stack advice"),
     (
         "growth",
-        "rank device verdict steps bytes_per_step since peak_bytes_per_step reserved_bytes_per_step growth_bytes",
+        "file rank device verdict steps bytes_per_step since peak_bytes_per_step reserved_bytes_per_step growth_bytes",
     ),
-    ("outside_pytorch", "rank device verdict start_bytes end_bytes bytes_per_second growth_bytes"),
+    ("outside_pytorch", "file rank device verdict start_bytes end_bytes bytes_per_second growth_bytes"),
     ("reserved_shares", ""),
     ("categories", ""),
-    ("by_place", "rank device at bytes count share place"),
-    ("kernels", "rank device calls total_ns share mean_ns max_ns queue_mean_ns occupancy name"),
+    ("by_place", "file rank device at bytes count share place"),
+    ("kernels", "file rank device calls total_ns share mean_ns max_ns queue_mean_ns occupancy name"),
     ("operators", "calls device_total_ns device_self_ns host_total_ns host_self_ns name shape"),
     ("copies", "count total_ns mean_ns max_ns bytes gb_per_s kind pageable"),
     ("collectives", ""),
@@ -46,20 +46,23 @@ const TABLES: [(&str, &str); 26] = [
     ("os_calls", "calls total_ns mean_ns max_ns name"),
     ("libraries", "calls total_ns mean_ns max_ns bytes library name"),
     ("annotations", "calls total_ns mean_ns max_ns device_ns style domain name"),
-    ("devices", "rank device window_ns busy_ns idle_ns utilization name"),
+    ("devices", "file rank device window_ns busy_ns idle_ns utilization name"),
     (
         "memory",
-        "rank device source events peak_allocated_bytes peak_reserved_bytes end_allocated_bytes end_reserved_bytes",
+        "file rank device source recorded events peak_allocated_bytes peak_reserved_bytes end_allocated_bytes end_reserved_bytes",
     ),
     ("files", ""),
 ];
 
 /// The tables that answer most, and what else there is.
 ///
+/// * `top`: rows of each list.
 /// * `width`: as in [`text::text`].
-pub fn text(all: &[Cow<'_, Table>], width: Option<usize>) -> String {
+pub fn text(all: &[Cow<'_, Table>], top: usize, width: Option<usize>) -> String {
     let named = TABLES.iter().flat_map(|&(key, figures)| {
-        all.iter().filter(move |table| table.key == key).map(move |table| Cow::Owned(cut(table, figures)))
+        all.iter()
+            .filter(move |table| table.key == key)
+            .map(move |table| Cow::Owned(cut(table, figures, top.max(MOST))))
     });
     let mut out = text::text(&named.collect::<Vec<_>>(), width);
     for line in wrapped(&rest(all), width.unwrap_or(usize::MAX)) {
@@ -69,13 +72,13 @@ pub fn text(all: &[Cow<'_, Table>], width: Option<usize>) -> String {
 }
 
 /// The first rows of a table, with these figures.
-fn cut(table: &Table, figures: &str) -> Table {
+fn cut(table: &Table, figures: &str, most: usize) -> Table {
     let mut table = table.clone();
     let is_named = |key: &str| figures.is_empty() || figures.split(' ').any(|figure| figure == key);
     let columns = &table.columns;
     table.report.retain(|&place| is_named(columns[place].key));
-    table.n_hidden += table.rows.len().saturating_sub(MOST);
-    table.rows.truncate(MOST);
+    table.n_hidden += table.rows.len().saturating_sub(most);
+    table.rows.truncate(most);
     table
 }
 
@@ -90,6 +93,6 @@ fn rest(all: &[Cow<'_, Table>]) -> String {
         format!("Tables not shown here, with their rows: {}. ", left.join(", "))
     };
     format!(
-        "{left}--top 50 writes every table and figure, 50 rows of each; --top 0 all rows; --format json every figure exactly."
+        "{left}--all writes every table and figure; --top 50 lists 50 rows of each; --top 0 every row of all; --format json every figure exactly."
     )
 }

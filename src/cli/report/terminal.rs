@@ -114,7 +114,9 @@ impl Sheet<'_> {
 
     /// * `narrow`: the width, and whether prose goes below its row; `None` writes every cell whole in one line.
     fn write(&self, columns: &[(usize, usize)], narrow: Option<(usize, bool)>, out: &mut String) {
-        for (n, line) in self.lines.iter().enumerate() {
+        // A single column under its own title needs no second one.
+        let is_titled = columns.len() == 1 && self.lines[0][columns[0].0] == self.title;
+        for (n, line) in self.lines.iter().enumerate().skip(usize::from(is_titled)) {
             let cells: Vec<Vec<String>> = columns.iter().map(|&(i, width)| self.cell(n, i, width)).collect();
             let height = cells.iter().map(Vec::len).max().unwrap_or(0);
             for y in 0..height {
@@ -130,7 +132,7 @@ impl Sheet<'_> {
                 let _ = writeln!(out, "{}", text.trim_end());
             }
             let Some((width, true)) = narrow.filter(|_| n > 0) else { continue };
-            for i in (0..self.kinds.len()).filter(|&i| self.kinds[i] == Kind::Below) {
+            for i in (0..self.kinds.len()).filter(|&i| self.kinds[i] == Kind::Below && !line[i].is_empty()) {
                 for part in wrapped(&line[i], width - INDENT) {
                     let _ = writeln!(out, "{}{part}", " ".repeat(INDENT));
                 }

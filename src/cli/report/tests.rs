@@ -48,7 +48,7 @@ fn report(format: Format, top: usize) -> String {
         &build::report(&[trace(1_000).into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap(),
         format,
         None,
-        false,
+        None,
     )
     .unwrap()
 }
@@ -207,7 +207,7 @@ fn kernels_are_grouped_as_asked() {
         &build::report(&[trace(0).into()], 0, KernelsBy::Shape, false, Thresholds::default(), &[]).unwrap(),
         Format::Text,
         None,
-        false,
+        None,
     )
     .unwrap();
     assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
@@ -285,7 +285,7 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     memory.info.path = EVIL.into();
     let all =
         build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
-    let rows = parsed(&written(&all, Format::Csv, None, false).unwrap());
+    let rows = parsed(&written(&all, Format::Csv, None, None).unwrap());
     let parts: std::collections::HashSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     for part in ["files", "problems", "devices", "kernels", "operators", "copies", "annotations", "leaks", "oom"] {
         assert!(parts.contains(part), "{part}");
@@ -299,7 +299,7 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     }
     assert!(rows.iter().flatten().filter(|cell| cell.starts_with("'=cmd")).count() >= 7);
     for format in [Format::Text, Format::Markdown, Format::Html, Format::Json] {
-        let text = written(&all, format, None, false).unwrap();
+        let text = written(&all, format, None, None).unwrap();
         assert!(!text.chars().any(|c| c != '\n' && escape::is_hidden(c)), "{text}");
     }
 }
@@ -322,6 +322,7 @@ fn files_are_read_written_and_judged() {
         format: Format::Json,
         out: Some(out.clone()),
         top: Some(0),
+        all: false,
         kernels_by: KernelRows::Name,
         by_shape: false,
         fail_on,
@@ -397,7 +398,7 @@ fn memory_has_the_keys_of_the_contract() {
     let report =
         |top| build::report(&[leaking().into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
     let json: serde_json::Value =
-        serde_json::from_str(&written(&report(1), Format::Json, None, false).unwrap()).unwrap();
+        serde_json::from_str(&written(&report(1), Format::Json, None, None).unwrap()).unwrap();
     let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
     let append = serde_json::json!(["append (/me/losses.py:12)"]);
     let held = serde_json::json!([{"stack": append, "bytes": 6 << 20, "count": 6}]);
@@ -418,10 +419,9 @@ fn memory_has_the_keys_of_the_contract() {
         "by_place": memory["by_place"], "change_by_place": memory["change_by_place"], "categories": memory["categories"],
         "end_unused_bytes": (64 - 6) << 20, "end_largest_free_bytes": 57 << 20, "device_total_bytes": 80 << 20,
         "summary": "Peak 6.07 MiB; end 6.00 MiB; reserved 64.00 MiB, of it unused 58.00 MiB; most at the peak: append \
-                    (losses.py:12) 6.00 MiB; Out of memory: Demand: 6.00 MiB in use and the 80.00 MiB requested are \
-                    12.00 MiB more than the 74.00 MiB that the process could have; the largest piece that could serve it, \
-                    10.00 MiB on the device (0 B in reserved memory), is 70.00 MiB too small: 12.00 MiB demand, 58.00 MiB \
-                    in pieces that cannot serve it. Memory between steps grows by 1.00 MiB a step, at 1 place",
+                    (losses.py:12) 6.00 MiB; Out of memory: Demand: 80.00 MiB requested, 6.00 MiB in use, of \
+                    74.00 MiB that the process could have. Largest free piece: 10.00 MiB on the device (0 B in reserved \
+                    memory). Missing: 70.00 MiB: 12.00 MiB demand, 58.00 MiB in pieces that cannot serve it. Memory between steps grows by 1.00 MiB a step, at 1 place",
         // The segment is larger than its first request, and no block needed the rest.
         "reserved_growth": {
             "bytes": 64 << 20, "demand_bytes": (6 << 20) + 19 * 4096, "fragmentation_bytes": 0,
@@ -462,25 +462,25 @@ fn memory_has_the_keys_of_the_contract() {
         let Cell::List(list) = cell else { continue };
         assert!(parts.contains(&list.key), "{} is missing in flat reports", list.key);
     }
-    let text = written(&report, Format::Text, None, false).unwrap();
+    let text = written(&report, Format::Text, None, None).unwrap();
     assert!(text.contains("append (/me/losses.py:12)") && text.contains("forward (/me/model.py:7)"), "{text}");
     for format in [Format::Csv, Format::Html, Format::Markdown] {
-        assert!(written(&report, format, None, false).unwrap().contains("losses.py:12"));
+        assert!(written(&report, format, None, None).unwrap().contains("losses.py:12"));
     }
 }
 
 #[test]
 fn failed_requests_have_the_keys_of_the_contract() {
     let report = build::report(&[leaking().into()], 1, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&written(&report, Format::Json, None, false).unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&written(&report, Format::Json, None, None).unwrap()).unwrap();
     let held = serde_json::json!([{"stack": ["append (/me/losses.py:12)"], "bytes": 6 << 20, "count": 6}]);
     let expected = serde_json::json!([{
         "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
         "short_by_bytes": 70 << 20, "short_by_demand_bytes": 12 << 20, "short_by_fragmentation_bytes": 58 << 20,
         "cause": "demand",
-        "why": "Demand: 6.00 MiB in use and the 80.00 MiB requested are 12.00 MiB more than the 74.00 MiB that the \
-                process could have; the largest piece that could serve it, 10.00 MiB on the device (0 B in reserved \
-                memory), is 70.00 MiB too small: 12.00 MiB demand, 58.00 MiB in pieces that cannot serve it",
+        "why": "Demand: 80.00 MiB requested, 6.00 MiB in use, of 74.00 MiB that the process could have. Largest free piece: \
+                10.00 MiB on the device (0 B in reserved memory). Missing: 70.00 MiB: 12.00 MiB demand, 58.00 MiB in \
+                pieces that cannot serve it",
         "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,
         "inactive_bytes": 58 << 20,
         // The segment serves small requests.
@@ -494,7 +494,7 @@ fn failed_requests_have_the_keys_of_the_contract() {
 fn text_at_a_glance_counts_what_it_leaves_out() {
     for trace in [leaking(), trace(0)] {
         let report = build::report(&[trace.into()], 2, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
-        let text = written(&report, Format::Text, Some(terminal::WIDTH), true).unwrap();
+        let text = written(&report, Format::Text, Some(terminal::WIDTH), Some(short::TOP)).unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= terminal::WIDTH), "{text}");
         assert!(!text.contains("continued"), "each table has room: {text}");
         let flat = text.replace('\n', " ");
@@ -542,7 +542,7 @@ fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     let report =
         |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
     let json: serde_json::Value =
-        serde_json::from_str(&written(&report(2), Format::Json, None, false).unwrap()).unwrap();
+        serde_json::from_str(&written(&report(2), Format::Json, None, None).unwrap()).unwrap();
     let memory = &json["memory"][0];
     let stacks = |list: &serde_json::Value| -> Vec<String> {
         list.as_array().unwrap().iter().map(|held| held["stack"][0].as_str().unwrap().to_owned()).collect()

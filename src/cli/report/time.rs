@@ -28,22 +28,32 @@ pub struct TimeReport {
 }
 
 /// Errors: an analysis crashed, as stderr says.
-pub fn report(traces: &[OpenTrace], answers: &Answers, thresholds: Thresholds) -> Result<TimeReport, Failure> {
+///
+/// * `files`: the title of each trace that its rank does not distinguish.
+pub fn report(
+    traces: &[OpenTrace],
+    files: &[Option<Arc<str>>],
+    answers: &Answers,
+    thresholds: Thresholds,
+) -> Result<TimeReport, Failure> {
     let failed = || Failure::Usage("The trace could not be analyzed. Please report it".to_owned());
     let paths: Vec<String> = traces.iter().map(|open| input::label(&open.trace)).collect();
     let verdicts =
         traces.iter().map(|open| answers.get(&open.trace, &RuleVerdicts { thresholds, ..RuleVerdicts::default() }));
     let verdicts: Vec<Arc<Verdicts>> = verdicts.collect::<Option<_>>().ok_or_else(failed)?;
-    let judged = traces.iter().zip(&paths).zip(&verdicts);
+    let judged = traces.iter().zip(files).zip(&paths).zip(&verdicts);
     let judged: Vec<Judged<'_>> = judged
-        .map(|((open, path), verdicts)| Judged { trace: &open.trace, path, offset: open.offset, verdicts })
+        .map(|(((open, name), path), verdicts)| {
+            let name = name.as_deref();
+            Judged { trace: &open.trace, name, path, offset: open.offset, verdicts }
+        })
         .collect();
     let (mut rows, mut checked, mut windows) = (Vec::new(), Vec::new(), Vec::new());
-    for (open, verdicts) in traces.iter().zip(&verdicts) {
+    for ((open, file), verdicts) in traces.iter().zip(files).zip(&verdicts) {
         let steps = answers.get(&open.trace, &TraceSteps::default()).ok_or_else(failed)?;
         let phases = answers.get(&open.trace, &TracePhases).ok_or_else(failed)?;
         let boundaries = (*steps).as_ref().map_or(&[][..], counted_boundaries);
-        rows.extend(phase_totals(&open.trace, &phases, boundaries));
+        rows.extend(phase_totals((&open.trace, file), &phases, boundaries));
         checked.extend(Checked::all(verdicts, &open.trace, &thresholds));
         let source = (*steps).as_ref().map(|steps| steps.source.label()).unwrap_or_default();
         let (rank, offset) = (open.trace.info.rank, open.offset);
@@ -63,7 +73,7 @@ pub fn report(traces: &[OpenTrace], answers: &Answers, thresholds: Thresholds) -
 }
 
 /// The phases of the steps that count, or of the whole trace; none if the recording names no phase.
-fn phase_totals(trace: &Trace, phases: &Phases, boundaries: &[i64]) -> Vec<PhaseTotals> {
+fn phase_totals((trace, file): (&Trace, &Option<Arc<str>>), phases: &Phases, boundaries: &[i64]) -> Vec<PhaseTotals> {
     let window = match boundaries {
         [start, .., end] => TimeRange { start: *start, end: *end },
         _ => trace.span,
@@ -73,8 +83,13 @@ fn phase_totals(trace: &Trace, phases: &Phases, boundaries: &[i64]) -> Vec<Phase
     }
     let n_steps = boundaries.len().saturating_sub(1);
     let host = phases.within(window);
+    // Of memory snapshots only annotations are of a phase, if any.
+    if Phase::ALL.iter().all(|&phase| phase == Phase::Other || host[phase as usize] == 0) {
+        return Vec::new();
+    }
     let device = phases.device(trace, &[window]).first().copied().unwrap_or_default();
     let row = |phase: Phase| PhaseTotals {
+        file: file.clone(),
         rank: trace.info.rank,
         phase,
         total_ns: host[phase as usize],

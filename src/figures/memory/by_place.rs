@@ -5,7 +5,7 @@ use crate::analysis::memory::by_place::{Holder, Owner as Code, Place, Places};
 use crate::figures::{Cell, Figure, Part, Word, figures};
 
 /// The memory of one place, as a row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct HolderRow<'a> {
     pub owner: Owner,
     pub places: Places<'a>,
@@ -21,7 +21,7 @@ pub const AT_END: &Word = &Word { rank: 2, key: "end", label: "At the end" };
 
 impl Owned for HolderRow<'_> {
     fn owner(&self) -> Owner {
-        self.owner
+        self.owner.clone()
     }
 }
 
@@ -63,7 +63,7 @@ pub fn by_place<'a>() -> Part<HolderRow<'a>> {
     };
     Part::new("by_place", "Memory by place", figures)
         .window("bytes share count whose place")
-        .report("rank device at bytes count share whose place")
+        .report("file rank device at bytes count share whose place")
         .json("at place whose bytes count share")
 }
 
@@ -80,6 +80,6 @@ pub fn change_by_place<'a>() -> Part<HolderRow<'a>> {
     };
     Part::new("change_by_place", "Change of memory by place", figures)
         .window("bytes share count before_bytes after_bytes whose place")
-        .report("rank device bytes count share before_bytes after_bytes whose place")
+        .report("file rank device bytes count share before_bytes after_bytes whose place")
         .json("place whose bytes count share before_bytes after_bytes")
 }

@@ -5,7 +5,7 @@ use crate::analysis::memory::categories::CategoryBytes;
 use crate::figures::{Cell, Object, Part, figures};
 
 /// The memory of one category on one device.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Held {
     pub owner: Owner,
     pub of: CategoryBytes,
@@ -15,7 +15,7 @@ pub struct Held {
 
 impl Owned for Held {
     fn owner(&self) -> Owner {
-        self.owner
+        self.owner.clone()
     }
 }
 

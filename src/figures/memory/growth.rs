@@ -38,7 +38,7 @@ impl MemoryGrowth {
 
 impl Owned for MemoryGrowth {
     fn owner(&self) -> Owner {
-        self.owner
+        self.owner.clone()
     }
 }
 
@@ -78,7 +78,7 @@ pub fn growth() -> Part<MemoryGrowth> {
             "Why this cannot be trusted further";
     };
     Part::new("growth", "Growth of memory", figures).report(
-        "rank device verdict steps warm_up bytes_per_step since peak_bytes_per_step reserved_bytes_per_step growth_bytes \
+        "file rank device verdict steps warm_up bytes_per_step since peak_bytes_per_step reserved_bytes_per_step growth_bytes \
          alarm reserved_alarm steps_to_oom regularity step_source doubts",
     )
 }

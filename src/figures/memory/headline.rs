@@ -28,7 +28,7 @@ pub struct InShort {
 
 impl Owned for InShort {
     fn owner(&self) -> Owner {
-        self.owner
+        self.owner.clone()
     }
 }
 
@@ -55,7 +55,11 @@ pub fn headline(
 ) -> Headline {
     let size = |bytes: u64| format::bytes(bytes as f64);
     let (peak, end) = (summary.peak_allocated.bytes, summary.end_allocated);
-    let mut parts = vec![format!("Peak {}", size(peak)), format!("end {}", size(end))];
+    let is_state_only = history.is_state_only();
+    let mut parts = match is_state_only {
+        true => vec!["A state only, without history".to_owned(), format!("allocated {}", size(end))],
+        false => vec![format!("Peak {}", size(peak)), format!("end {}", size(end))],
+    };
     if history.has_segments {
         let private = summary.end_private.map(|pools| private_pools(&pools)).unwrap_or_default();
         let (reserved, unused) = (size(summary.end_reserved), size(summary.end_unused()));
@@ -71,7 +75,8 @@ pub fn headline(
             }
             place => display_name(&short_frame(place)).into_owned(),
         };
-        parts.push(format!("most at the peak: {place} {}", size(bytes)));
+        let when = if is_state_only { "most" } else { "most at the peak" };
+        parts.push(format!("{when}: {place} {}", size(bytes)));
     }
     let (verdict, severity) = verdict(history, found, steps, cards);
     parts.push(verdict);
@@ -92,6 +97,11 @@ fn without_steps(history: &MemoryHistory, lacking: Option<&NoSteps>) -> String {
     let allocated = &history.curves.allocated;
     let gained = allocated.last().zip(allocated.first()).and_then(|(last, first)| last.checked_sub(*first));
     let reason = lacking.map(|lacking| format!(" ({})", lacking.reason())).unwrap_or_default();
+    if history.is_state_only() {
+        return "Record a history to see what it grew from: call torch.cuda.memory._record_memory_history() before the \
+                training, and torch.cuda.memory._dump_snapshot() after some steps"
+            .to_owned();
+    }
     let unjudged = format!("No steps were found{reason}, so growth cannot be judged");
     match gained.filter(|&gained| gained > 0) {
         Some(gained) => format!("{unjudged}: {} more at the end than at the start", format::bytes(gained as f64)),

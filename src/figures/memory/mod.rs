@@ -24,13 +24,17 @@ pub use places::{AtPlace, Leak, Places, gains, leaks, live_at_end, no_leaks, pea
 pub use reserved::{
     ReservedGrowth, ReservedShares, cause_text, reserved_growth, reserved_shares, shares_object, shares_sentence,
 };
-pub use summary::{DeviceMemory, memory};
+pub use summary::{DeviceMemory, STATE, memory};
+
+use std::sync::Arc;
 
 use super::{Cell, Figure, figures};
 
 /// Whose memory it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
+    /// Title of the file, where rank and device are those of another file's memory too.
+    pub file: Option<Arc<str>>,
     pub rank: Option<u32>,
     /// -1 is the host.
     pub device: i32,
@@ -44,6 +48,8 @@ pub trait Owned {
 /// The first figures of every flat table about memory.
 fn owner<R: Owned>() -> Vec<Figure<R>> {
     figures! { row: R;
+        words "file", "File", 140, Cell::or_empty(row.owner().file, |file| Cell::name(&file)),
+            "The file that recorded it, where rank and device do not say";
         number "rank", "Rank", 50, Cell::number(row.owner().rank), "Rank of the process";
         number "device", "Device", 58, Cell::Device(row.owner().device), "Index of the device";
     }

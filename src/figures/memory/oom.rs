@@ -20,7 +20,7 @@ pub struct OutOfMemory<'a> {
 
 impl Owned for OutOfMemory<'_> {
     fn owner(&self) -> Owner {
-        self.owner
+        self.owner.clone()
     }
 }
 
@@ -78,7 +78,7 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
              inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes free_private_bytes non_pytorch_bytes",
         )
         .report(
-            "rank device at_ns cause requested_bytes short_by_bytes short_by_demand_bytes short_by_fragmentation_bytes \
+            "file rank device at_ns cause requested_bytes short_by_bytes short_by_demand_bytes short_by_fragmentation_bytes \
              device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes free_private_bytes non_pytorch_bytes advice",
         )
         .json(
@@ -96,27 +96,27 @@ pub fn why(card: &OomCard) -> String {
     match card.cause {
         OomCause::Demand => match card.exceeded() {
             Some(whole) => format!(
-                "Demand: the {} requested are more than the whole {}, {}{}",
+                "Demand: {} requested of {} that {}{}",
                 size(requested),
-                if card.device_total.is_some() { "device" } else { "memory that the process could have" },
                 size(whole),
+                if card.device_total.is_some() { "the device has" } else { "the process could have" },
                 short(card, &size)
             ),
             None => demand(card, &size),
         },
         OomCause::Fragmentation if card.shortfall.bytes == 0 => in_one_stretch(card, &size),
         OomCause::Fragmentation if card.was_refused() => format!(
-            "Fragmentation: {} reserved and unused would do for {}, and the device refused more of the {} that it had free{}",
-            size(inactive),
+            "Fragmentation: {} requested, {} reserved and unused. The device refused more of the {} that it had free{}",
             size(requested),
+            size(inactive),
             size(device_free),
             short(card, &size)
         ),
         OomCause::Fragmentation => format!(
-            "Fragmentation: {} reserved and unused and {} free on the device would do for {}{}",
+            "Fragmentation: {} requested, {} reserved and unused, {} free on the device{}",
+            size(requested),
             size(inactive),
             size(device_free),
-            size(requested),
             short(card, &size)
         ),
         OomCause::Limit if card.fraction.is_some() => format!(
@@ -171,23 +171,20 @@ fn in_one_stretch(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
 /// Why what is in use leaves no room for the request.
 fn demand(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     let in_use = card.reserved.saturating_sub(card.inactive);
-    let (most, wanted) = (card.most(), in_use.saturating_add(card.requested));
-    let (begin, most_text) =
-        (format!("Demand: {} in use and the {} requested", size(in_use), size(card.requested)), size(most));
-    let begin = match card.shortfall.demand {
-        lack if lack > 0 => {
-            format!("{begin} are {} more than the {most_text} that the process could have", size(lack))
-        }
-        _ => format!(
-            "{begin} leave {} of the {most_text} that the process could have, even if all were packed",
-            size(most.saturating_sub(wanted))
-        ),
-    };
-    format!("{begin}{}", short(card, size))
+    format!(
+        "Demand: {} requested, {} in use, of {} that the process could have{}",
+        size(card.requested),
+        size(in_use),
+        size(card.most()),
+        short(card, size)
+    )
 }
 
-/// By how much the largest piece is too small, and why. Empty if it is large enough.
+/// What could have served the request at most, and what was missing, as further sentences. Empty if nothing was.
 fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
+    if card.shortfall.bytes == 0 {
+        return String::new();
+    }
     let obtainable = card.obtainable();
     let on_device = obtainable.saturating_add(card.extendable);
     let [largest, in_pool] = [card.largest_free, card.extendable].map(size);
@@ -201,7 +198,6 @@ fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
         Some(_) => format!("{} on the device ({largest} in reserved memory)", size(on_device)),
     };
     let parts = match card.shortfall {
-        Shortfall { bytes: 0, .. } => return String::new(),
         Shortfall { demand: 0, .. } | Shortfall { fragmentation: 0, .. } => String::new(),
         Shortfall { demand, fragmentation, .. } => {
             format!(": {} demand, {} in pieces that cannot serve it", size(demand), size(fragmentation))
@@ -209,8 +205,7 @@ fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     };
     let private = match card.free_private {
         0 => String::new(),
-        bytes => format!("; {} are free in private pools, for their CUDA graphs only", size(bytes)),
+        bytes => format!(". {} are free in private pools, for their CUDA graphs only", size(bytes)),
     };
-    let lack = size(card.shortfall.bytes);
-    format!("; the largest piece that could serve it, {piece}, is {lack} too small{parts}{private}")
+    format!(". Largest free piece: {piece}. Missing: {}{parts}{private}", size(card.shortfall.bytes))
 }

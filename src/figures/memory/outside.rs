@@ -7,7 +7,7 @@ use crate::figures::{Cell, Part, figures, format};
 use crate::model::Severity;
 
 /// Memory outside PyTorch on the GPU of one process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct OutsideMemory {
     pub owner: Owner,
     pub outside: Outside,
@@ -15,7 +15,7 @@ pub struct OutsideMemory {
 
 impl Owned for OutsideMemory {
     fn owner(&self) -> Owner {
-        self.owner
+        self.owner.clone()
     }
 }
 

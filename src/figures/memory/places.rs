@@ -20,7 +20,7 @@ pub struct AtPlace<T> {
 }
 
 /// Where in the program the memory of a device comes from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Places<'a> {
     pub trace: &'a Trace,
     pub signatures: &'a Signatures,
@@ -40,7 +40,7 @@ impl Places<'_> {
 
     /// `of` with its place.
     pub fn placed<T>(&self, signature: SignatureId, of: T) -> AtPlace<T> {
-        AtPlace { owner: self.owner, stack: Arc::new(self.stack(signature)), of }
+        AtPlace { owner: self.owner.clone(), stack: Arc::new(self.stack(signature)), of }
     }
 
     /// Live memory with its place.
@@ -55,7 +55,7 @@ impl Places<'_> {
 
 impl<T> Owned for AtPlace<T> {
     fn owner(&self) -> Owner {
-        self.owner
+        self.owner.clone()
     }
 }
 
@@ -70,7 +70,7 @@ fn stack<T>() -> Vec<Figure<AtPlace<T>>> {
 }
 
 /// The order of flat reports after the owner; the place is last.
-const HELD: &str = "rank device bytes count stack";
+const HELD: &str = "file rank device bytes count stack";
 const HELD_JSON: &str = "stack bytes count";
 
 /// A leak, with the name of the first step in which it grows.
@@ -126,7 +126,7 @@ pub fn leaks<'a>() -> Part<AtPlace<Leak<'a>>> {
         .window(
             "severity bytes_per_step since stack frames growth_bytes slope_share monotonic r2 survivors survivor_steps",
         )
-        .report("rank device verdict severity bytes_per_step since growth_bytes survivors monotonic r2 stack")
+        .report("file rank device verdict severity bytes_per_step since growth_bytes survivors monotonic r2 stack")
         .json("stack bytes_per_step since since_step growth_bytes survivors monotonic r2 score severity verdict advice")
 }
 
@@ -154,7 +154,7 @@ pub fn no_leaks() -> Part<AtPlace<Explained>> {
     };
     Part::new("no_leaks", "No leaks", figures)
         .window("bytes verdict stack frames")
-        .report("rank device verdict bytes stack")
+        .report("file rank device verdict bytes stack")
         .json("stack bytes verdict")
 }
 

@@ -54,7 +54,7 @@ pub fn cause_text(cause: Cause) -> (&'static str, &'static str) {
 }
 
 /// The shares of the growth of reserved memory of one device.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ReservedShares {
     pub owner: Owner,
     pub shares: GrowthShares,
@@ -62,7 +62,7 @@ pub struct ReservedShares {
 
 impl Owned for ReservedShares {
     fn owner(&self) -> Owner {
-        self.owner
+        self.owner.clone()
     }
 }
 

@@ -16,6 +16,8 @@ use crate::model::{DurNs, MemoryHistory, Trace};
 /// The memory of one device, with the lists that belong to it.
 #[derive(Debug)]
 pub struct DeviceMemory<'a> {
+    /// Title of the file, where rank and device are those of another file's memory too.
+    pub file: Option<Arc<str>>,
     pub trace: &'a Trace,
     pub history: &'a MemoryHistory,
     pub summary: Summary,
@@ -46,7 +48,7 @@ pub struct DeviceMemory<'a> {
 
 impl Owned for DeviceMemory<'_> {
     fn owner(&self) -> Owner {
-        Owner { rank: self.trace.info.rank, device: self.history.device }
+        Owner { file: self.file.clone(), rank: self.trace.info.rank, device: self.history.device }
     }
 }
 
@@ -95,6 +97,13 @@ impl DeviceMemory<'_> {
     }
 }
 
+fn recorded(history: &MemoryHistory) -> &'static str {
+    if history.is_state_only() { STATE } else { "history" }
+}
+
+/// In the figure `recorded`: only the state at the end is known.
+pub const STATE: &str = "state";
+
 /// Memory by device.
 pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
     let figures = figures! { row: DeviceMemory<'a>;
@@ -104,7 +113,7 @@ pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
     };
     Part::new("memory", "Memory", figures)
         .report(
-            "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
+            "file rank device pid source recorded events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
              start_allocated_bytes end_allocated_bytes end_reserved_bytes end_unused_bytes end_largest_free_bytes \
              end_pinned_bytes end_private_bytes end_private_unused_bytes fragmentation efficiency device_total_bytes \
              confidence",
@@ -128,6 +137,8 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
         number "pid", "Process", 80, Cell::or_empty(row.history.pid, Cell::Id),
             "Whose memory it is, where the file separates processes";
         words "source", "Source", 110, Cell::name(row.history.source.key()), "What recorded it";
+        words "recorded", "Recorded", 80, Cell::name(recorded(row.history)),
+            "A history, or only the state at one moment, which has no peak and no growth";
         number "events", "Events", 80, Cell::Count(row.n_events()), "Events of the device; rows of a memory timeline";
         number "peak_allocated_bytes", "Peak allocated", 110, Cell::Bytes(row.summary.peak_allocated.bytes),
             "The most that was allocated";

@@ -21,11 +21,21 @@ const EQUALLY_SLOW: f64 = 0.01;
 #[derive(Clone, Copy, Debug)]
 pub struct Judged<'a> {
     pub trace: &'a Trace,
+    /// Title of the file for sentences, where its rank does not distinguish it.
+    pub name: Option<&'a str>,
     /// Of the file.
     pub path: &'a str,
     /// Of the trace on the session clock.
     pub offset: DurNs,
     pub verdicts: &'a Verdicts,
+}
+
+impl Judged<'_> {
+    /// A device in words, with its rank or its file where there are several.
+    pub fn device(&self, device: Option<u32>) -> String {
+        let device = self::device(device, self.trace.info.rank);
+        self.name.map_or(device.clone(), |name| format!("{device} in {name}"))
+    }
 }
 
 /// The findings of several traces, worst first; with the index of the trace that each is of.
@@ -129,7 +139,7 @@ fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
     Finding {
         rule: hit.rule.key(),
         severity: hit.severity,
-        text: text(hit, of.trace, thresholds),
+        text: text(hit, of, thresholds),
         measured: hit.measured,
         threshold: hit.threshold,
         default_threshold: default_level(hit),

@@ -1,14 +1,14 @@
 //! What a hit measured, in a sentence.
 
 use super::notes::data_time;
-use super::{device, percent};
+use super::{Judged, percent};
 use crate::analysis::finding::Unit;
 use crate::analysis::rules::{
     Basis, CallSite, Hit, Irregular, NoWork, Once, Part as StepPart, Recurring, Rule, SmallCollectives, Thresholds,
 };
 use crate::figures::findings::value;
 use crate::figures::format;
-use crate::model::{DurNs, Trace};
+use crate::model::DurNs;
 
 /// Most letters of a name in a sentence: those of Tensile's kernels have hundreds.
 const MAX_NAME: usize = 60;
@@ -22,8 +22,8 @@ pub(super) fn place(site: &CallSite) -> String {
 }
 
 /// What was measured, as a sentence without a period. May contain text from a file.
-pub(super) fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
-    let device = device(hit.device, trace.info.rank);
+pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> String {
+    let device = of.device(hit.device);
     let share = percent(hit.measured);
     let scope = scope(hit);
     let amount = format::duration(hit.amount);

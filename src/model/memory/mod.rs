@@ -237,6 +237,13 @@ pub struct MemoryAnnotation {
 }
 
 impl MemoryHistory {
+    /// Whether only the state at the end was recorded: nothing that changes memory came before it. Cost: O(n).
+    pub fn is_state_only(&self) -> bool {
+        use MemoryAction::{Annotate, OutOfMemory, Snapshot};
+        let changes = |action: &MemoryAction| !matches!(action, Annotate | OutOfMemory | Snapshot);
+        self.source == MemorySource::Snapshot && !self.events.action.iter().any(changes)
+    }
+
     /// Number of states: events + 1.
     pub fn n_states(&self) -> u32 {
         self.events.len() as u32 + 1

@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 use super::catalog::Catalog;
-use super::chunk::{Chunk, Frame, MemoryUsage, NameKey, SampleEvent, SchedEvent, TrackKey};
+use super::chunk::{Chunk, Frame, MemoryUsage, NameKey, SampleEvent, SchedEvent, TrackKey, system_ids};
 use super::counters;
 use super::ids::{GlobalIds, Texts, correlation_bases, facts_of};
 use super::memory::histories;
@@ -52,7 +52,7 @@ pub struct Assembly<'a> {
     pub names: Names,
     accounts: Vec<TableCounts>,
     /// (severity, text) of the recorder's messages.
-    diagnostics: Vec<(i64, StringId)>,
+    diagnostics: Vec<(i64, StringId, i64)>,
 }
 
 impl<'a> Assembly<'a> {
@@ -108,7 +108,8 @@ impl<'a> Assembly<'a> {
             account.tally.merge(&chunk.tally);
             account.lost.merge(lost.clone());
             let name = |name: u32| ids.names[name as usize];
-            assembly.diagnostics.extend(chunk.diagnostics.iter().map(|&(level, text)| (level, name(text))));
+            let messages = chunk.diagnostics.iter().map(|&(level, text, process)| (level, name(text), process));
+            assembly.diagnostics.extend(messages);
             assembly.builder.unfinished.append(&mut chunk.unfinished);
             sched.append(&mut chunk.sched);
             samples.append(&mut chunk.stack_samples);
@@ -314,17 +315,32 @@ impl<'a> Assembly<'a> {
         self.builder
     }
 
-    /// Reports the recorder's warnings, which explain missing data, and errors. Level 4 is verbose.
+    /// Reports the recorder's warnings, which explain missing data, and errors. Level 4 is verbose. Those about processes
+    /// of which nothing was recorded say so.
     fn report_diagnostics(&mut self) {
         const MAX: usize = 30;
-        let mut seen = HashSet::new();
-        for &(level, text) in self.diagnostics.iter().filter(|diagnostic| matches!(diagnostic.0, 2 | 3)) {
-            if seen.len() < MAX && seen.insert(text) {
-                let text = self.builder.strings.get(text).split_whitespace().collect::<Vec<_>>().join(" ");
-                let (severity, word) = if level == 3 { (Severity::High, "error") } else { (Severity::Note, "warning") };
-                let text = format!("Nsight Systems {word}: {}", text.trim_end_matches('.'));
-                self.builder.import.note(severity, &text, 1, None);
+        let recorded: HashSet<&str> = self.tracks.processes.iter().map(|process| process.pid.as_str()).collect();
+        // Each message once of the recorded processes, and once of all others, with these.
+        let mut found: Vec<((i64, StringId, bool), HashSet<i64>)> = Vec::new();
+        for &(level, text, process) in self.diagnostics.iter().filter(|diagnostic| matches!(diagnostic.0, 2 | 3)) {
+            let pid = system_ids(process).0;
+            let key = (level, text, pid != 0 && !recorded.contains(pid.to_string().as_str()));
+            match found.iter().position(|(other, _)| *other == key) {
+                Some(known) => _ = found[known].1.insert(pid),
+                None if found.len() < MAX => found.push((key, HashSet::from([pid]))),
+                None => {}
             }
+        }
+        for ((level, text, is_other), pids) in found {
+            let text = self.builder.strings.get(text).split_whitespace().collect::<Vec<_>>().join(" ");
+            let (severity, word) = if level == 3 { (Severity::High, "error") } else { (Severity::Note, "warning") };
+            let of = match pids.iter().next() {
+                Some(pid) if is_other && pids.len() == 1 => format!(" about process {pid}, not the recorded one"),
+                _ if is_other => format!(" about {} processes, not the recorded one", pids.len()),
+                _ => String::new(),
+            };
+            let text = format!("Nsight Systems {word}{of}: {}", text.trim_end_matches('.'));
+            self.builder.import.note(severity, &text, 1, None);
         }
     }
 }

@@ -171,8 +171,8 @@ pub struct Chunk {
     pub domains: Vec<((i64, i64), u32)>,
     /// `globalTid` and the thread name set by the program.
     pub thread_names: Vec<(i64, u32)>,
-    /// Messages of the recorder: (severity, name).
-    pub diagnostics: Vec<(i64, u32)>,
+    /// Messages of the recorder: (severity, name, `globalPid` or 0).
+    pub diagnostics: Vec<(i64, u32, i64)>,
     /// Rows of `StringIds` to keep, and those kept: (id, text).
     pub wanted: WantedStrings,
     pub strings: Vec<(i64, StringId)>,

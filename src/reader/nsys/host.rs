@@ -159,7 +159,7 @@ pub const SCHED: Spec = Spec {
 
 pub const DIAGNOSTIC: Spec = Spec {
     table: "DIAGNOSTIC_EVENT",
-    columns: &["timestamp", "severity", "text"],
+    columns: &["timestamp", "severity", "text", "globalPid"],
     read: |chunk, cells, source| {
         let Some(ts) = chunk.time(cells[0]) else { return };
         chunk.n_shown += 1;
@@ -168,7 +168,8 @@ pub const DIAGNOSTIC: Spec = Spec {
             _ => chunk.key(NameKey::Empty),
         };
         let severity = chunk.int_or_0(cells[1]);
-        chunk.diagnostics.push((severity, name.0));
+        let process = chunk.int_or_0(cells[3]);
+        chunk.diagnostics.push((severity, name.0, process));
         let track = chunk.track(TrackKey::Table(0, chunk.table));
         chunk.instants.push((track, ts, name, source));
     },

@@ -116,6 +116,7 @@ impl Analysis for Summary {
         let judged: Vec<Judged<'_>> = (of.iter().zip(&paths).zip(&all))
             .map(|((open, path), all)| Judged {
                 trace: &open.trace,
+                name: None,
                 path,
                 offset: open.offset,
                 verdicts: &all.verdicts,

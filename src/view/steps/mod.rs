@@ -57,7 +57,14 @@ impl Analysis for StepTable {
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Shown> {
         let found = work.get(of, &PartsOfSteps { steps: self.steps.clone(), n: 0 })?;
         let (steps, parts) = &*found;
-        let of = (**steps).as_ref().map(|steps| StepsOf { rank: None, steps, parts, offset: self.offset, top: 0 });
+        let of = (**steps).as_ref().map(|steps| StepsOf {
+            file: None,
+            rank: None,
+            steps,
+            parts,
+            offset: self.offset,
+            top: 0,
+        });
         let mut data = step_list().data(of.iter().flat_map(StepsOf::rows).collect::<Vec<_>>());
         data.drop_empty_columns();
         Some(Shown { steps: Arc::clone(steps), table: Arc::new(Table { data, ..Table::default() }) })
