@@ -9,7 +9,33 @@ use crate::job::{Job, Poll};
 use crate::reader;
 
 /// A dialog that ends sooner was never on screen: no person is that fast.
-pub const NO_DIALOG: Duration = Duration::from_millis(150);
+const NO_DIALOG: Duration = Duration::from_millis(400);
+
+/// What became of asking with a system's dialog.
+#[derive(Debug)]
+pub enum Asked<T> {
+    Chosen(T),
+    /// Nothing was chosen, or the system failed to show its dialog after trying for long.
+    Nothing,
+    /// The system has no dialog.
+    NoDialog,
+}
+
+/// Asks with a system's dialog, and measures on this thread how long that took: a frame may come late.
+///
+/// Without portal and zenity the answer is the same as after Cancel, only faster.
+pub fn asked<T>(pick: impl FnOnce() -> Option<T>) -> Asked<T> {
+    let start = Instant::now();
+    match pick() {
+        Some(chosen) => Asked::Chosen(chosen),
+        None if start.elapsed() < NO_DIALOG => Asked::NoDialog,
+        None => Asked::Nothing,
+    }
+}
+
+/// Said where a dialog ended without a choice, since it may never have been on screen.
+const NOTHING_CHOSEN: &str =
+    "No file was chosen. If no dialog appeared, drop the files on the window or name them on the command line";
 
 /// What a system's dialog can offer at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +47,7 @@ pub enum Pick {
 /// Asking for files or folders.
 #[derive(Debug, Default)]
 pub struct OpenDialog {
-    asking: Option<(Instant, Job<Option<Vec<PathBuf>>>)>,
+    asking: Option<Job<Asked<Vec<PathBuf>>>>,
     /// The text of the window's own path box, while that is open.
     path_box: Option<PathBox>,
     /// Whether this machine has shown that it has no system dialog.
@@ -49,38 +75,39 @@ impl OpenDialog {
         // The call waits until the person has chosen, so it has a thread of its own.
         let pick = move |_: &crate::job::Progress| {
             let dialog = rfd::FileDialog::new().set_title("Open traces");
-            if what == Pick::Folders {
-                return dialog.pick_folders();
-            }
-            dialog
-                .add_filter(
-                    "Traces and memory snapshots",
-                    &[reader::extensions().as_slice(), reader::CONVERTED].concat(),
-                )
-                .add_filter("All files", &["*"])
-                .pick_files()
+            let extensions = [reader::extensions().as_slice(), reader::CONVERTED].concat();
+            asked(|| match what {
+                Pick::Folders => dialog.pick_folders(),
+                Pick::Files => dialog
+                    .add_filter("Traces and memory snapshots", &extensions)
+                    .add_filter("All files", &["*"])
+                    .pick_files(),
+            })
         };
         match Job::spawn("file dialog", wake, pick) {
-            Ok(job) => self.asking = Some((Instant::now(), job)),
+            Ok(job) => self.asking = Some(job),
             Err(_) => self.path_box = Some(PathBox::default()),
         }
     }
 
-    /// What the person chose in the system's dialog. Never waits; call it once a frame.
-    pub fn poll(&mut self) -> Vec<PathBuf> {
-        let Some((started, job)) = &self.asking else { return Vec::new() };
-        let chosen = match job.poll() {
-            Poll::Running => return Vec::new(),
-            Poll::Done(chosen) => chosen,
-            Poll::Crashed(_) => None,
+    /// What the person chose in the system's dialog, or what to say where that was nothing. Never waits; call it once a
+    /// frame.
+    pub fn poll(&mut self) -> Result<Vec<PathBuf>, &'static str> {
+        let asked = match self.asking.as_ref().map(Job::poll) {
+            None | Some(Poll::Running) => return Ok(Vec::new()),
+            Some(Poll::Done(asked)) => asked,
+            Some(Poll::Crashed(_)) => Asked::NoDialog,
         };
-        // Without portal and zenity the answer is the same as after Cancel, only faster.
-        if chosen.is_none() && started.elapsed() < NO_DIALOG {
-            self.has_no_system_dialog = true;
-            self.path_box = Some(PathBox::default());
-        }
         self.asking = None;
-        chosen.unwrap_or_default()
+        match asked {
+            Asked::Chosen(paths) => return Ok(paths),
+            Asked::Nothing => return Err(NOTHING_CHOSEN),
+            Asked::NoDialog => {
+                self.has_no_system_dialog = true;
+                self.path_box = Some(PathBox::default());
+            }
+        }
+        Ok(Vec::new())
     }
 
     /// Whether the path box is on screen.

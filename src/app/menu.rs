@@ -11,6 +11,8 @@ use crate::settings::ThemeChoice;
 use crate::view::{Content, DockArea, VIEWS, ViewSpec, command_spec};
 
 const MIN_WIDTH: f32 = 230.0;
+/// A menu is not lower than this if its entries are not, in points.
+const MIN_HEIGHT: f32 = 120.0;
 /// The first commands of the groups in menus, but those that begin a menu.
 const GROUPS: [Command; 15] = [
     Command::CloseTrace,
@@ -35,7 +37,7 @@ impl App {
         Panel::top("menu").show(ui, |ui| {
             MenuBar::new().ui(ui, |ui| {
                 for menu in Menu::ALL {
-                    ui.menu_button(menu.label(), |ui| self.entries_ui(ui, menu));
+                    ui.menu_button(menu.label(), |ui| scrolled(ui, |ui| self.entries_ui(ui, menu)));
                 }
             });
         });
@@ -75,8 +77,12 @@ impl App {
         let (memory, others): (Vec<&ViewSpec>, Vec<&ViewSpec>) =
             low.into_iter().partition(|spec| spec.content == Content::Memory);
         self.view_entries_ui(ui, &high);
-        ui.menu_button((check(false), "Tables and lists"), |ui| self.view_entries_ui(ui, &others));
-        ui.menu_button((check(false), "Memory tables"), |ui| self.view_entries_ui(ui, &memory));
+        ui.menu_button((check(false), "Tables and lists"), |ui| {
+            scrolled(ui, |ui| self.view_entries_ui(ui, &others));
+        });
+        ui.menu_button((check(false), "Memory tables"), |ui| {
+            scrolled(ui, |ui| self.view_entries_ui(ui, &memory));
+        });
         ui.separator();
     }
 
@@ -158,6 +164,13 @@ impl App {
             Needs::Hits => !self.session.hits.is_empty(),
         }
     }
+}
+
+/// A menu that scrolls where the window is lower than it.
+fn scrolled(ui: &mut egui::Ui, entries: impl FnOnce(&mut egui::Ui)) {
+    let frame = ui.style().spacing.menu_margin.sum().y + 2.0;
+    let room = ui.ctx().content_rect().bottom() - ui.cursor().top() - frame;
+    egui::ScrollArea::vertical().max_height(room.max(MIN_HEIGHT)).show(ui, entries);
 }
 
 /// The left edge of an entry: a check mark where something is on, or room for one.

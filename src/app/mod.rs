@@ -165,7 +165,10 @@ impl App {
     /// Takes what background work brought and runs the commands of the last frame. Paints nothing.
     pub fn step(&mut self, ctx: &Context) {
         self.take_loaded(ctx);
-        self.commands.extend(self.dialog.poll().into_iter().map(Command::OpenPath));
+        match self.dialog.poll() {
+            Ok(paths) => self.commands.extend(paths.into_iter().map(Command::OpenPath)),
+            Err(why) => self.commands.push(Command::Tell(why)),
+        }
         self.notes.extend(self.save.poll(&self.session, ctx));
         self.notes.extend(self.keeper.poll());
         let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));

@@ -2,15 +2,18 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use eframe::egui::{self, Context};
 
-use super::dialog::{NO_DIALOG, PathBox, PathBoxEnd};
+use super::dialog::{Asked, PathBox, PathBoxEnd, asked};
 use super::{Note, NoteKind};
 use crate::cli::output;
 use crate::job::{Job, Poll};
 use crate::session::Session;
+
+/// Said where the dialog ended without a choice, since it may never have been on screen.
+const NOT_EXPORTED: &str =
+    "Not exported: no file was chosen. If no dialog appeared, Copy puts the same rows on the clipboard";
 
 /// A text to export.
 #[derive(Clone, Debug)]
@@ -23,7 +26,7 @@ struct Wanted {
 #[derive(Debug, Default)]
 pub struct SaveDialog {
     wanted: Option<Wanted>,
-    asking: Option<(Instant, Job<Option<PathBuf>>)>,
+    asking: Option<Job<Asked<PathBuf>>>,
     path_box: Option<PathBox>,
     /// The path that the person chose.
     chosen: Option<PathBuf>,
@@ -38,10 +41,10 @@ impl SaveDialog {
         }
         let (waker, suggested) = (ctx.clone(), name.clone());
         let pick = move |_: &crate::job::Progress| {
-            rfd::FileDialog::new().set_title("Export").set_file_name(&suggested).save_file()
+            asked(|| rfd::FileDialog::new().set_title("Export").set_file_name(&suggested).save_file())
         };
         match Job::spawn("file dialog", move || waker.request_repaint(), pick) {
-            Ok(job) => self.asking = Some((Instant::now(), job)),
+            Ok(job) => self.asking = Some(job),
             Err(_) => self.path_box = Some(PathBox::new(&name)),
         }
         self.wanted = Some(Wanted { name, text });
@@ -54,7 +57,9 @@ impl SaveDialog {
 
     /// Takes what the person chose and what became of the file. Never waits; call it once a frame.
     pub fn poll(&mut self, session: &Session, ctx: &Context) -> Option<Note> {
-        self.poll_dialog();
+        if let Some(note) = self.poll_dialog() {
+            return Some(note);
+        }
         if let Some((path, wanted)) = self.chosen.take().zip(self.wanted.clone()) {
             self.wanted = None;
             // What is open is never overwritten.
@@ -76,21 +81,26 @@ impl SaveDialog {
         Some(Note { text, path, kind })
     }
 
-    fn poll_dialog(&mut self) {
-        let Some((started, job)) = &self.asking else { return };
-        let chosen = match job.poll() {
-            Poll::Running => return,
-            Poll::Done(chosen) => chosen,
-            Poll::Crashed(_) => None,
+    /// Takes the answer of the system's dialog; returns what to say where it is none.
+    fn poll_dialog(&mut self) -> Option<Note> {
+        let asked = match self.asking.as_ref()?.poll() {
+            Poll::Running => return None,
+            Poll::Done(asked) => asked,
+            Poll::Crashed(_) => Asked::NoDialog,
         };
-        // Without portal and zenity the answer is the same as after Cancel, only faster.
-        let has_no_dialog = chosen.is_none() && started.elapsed() < NO_DIALOG;
         self.asking = None;
-        match &self.wanted {
-            Some(wanted) if has_no_dialog => self.path_box = Some(PathBox::new(&wanted.name)),
-            _ if chosen.is_none() => self.wanted = None,
-            _ => self.chosen = chosen,
+        match asked {
+            Asked::Chosen(path) => self.chosen = Some(path),
+            Asked::NoDialog => {
+                let name = self.wanted.as_ref().map_or("", |wanted| &wanted.name);
+                self.path_box = Some(PathBox::new(name));
+            }
+            Asked::Nothing => {
+                self.wanted = None;
+                return Some(Note { text: NOT_EXPORTED.to_owned(), path: None, kind: NoteKind::Info });
+            }
         }
+        None
     }
 
     /// Shows the path box, if it is open.

@@ -154,6 +154,7 @@ impl OpenTraces {
 pub fn track_title(traces: &[OpenTrace], trace: usize, title: &str) -> String {
     let title = display_name(title.trim());
     match traces.get(trace).filter(|_| traces.len() > 1) {
+        Some(open) if title == display_name(&open.key) => title.into_owned(),
         Some(open) => format!("{title}, {}", display_name(&open.key)),
         None => title.into_owned(),
     }

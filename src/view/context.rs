@@ -135,6 +135,14 @@ impl<'a> ViewContext<'a> {
         self.traces.iter().map(|open| self.steps_of(open)).collect()
     }
 
+    /// Makes a step the selected range. A selected gap is of another moment, and is selected no more.
+    pub fn choose_step(&mut self, time: TimeRange) {
+        *self.range = Some(time);
+        if matches!(self.selection, Selection::Gap { .. }) {
+            *self.selection = Selection::None;
+        }
+    }
+
     /// A moment of one trace as session time.
     pub fn session_time(&self, trace: usize, ts: TimeNs) -> TimeNs {
         ts.saturating_add(self.traces[trace].offset)

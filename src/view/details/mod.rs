@@ -84,13 +84,19 @@ pub struct Details {
     to_copy: Option<(usize, SliceId)>,
     profile: Query<KernelProfile>,
     gap: GapPage,
+    /// The selection that was on show last; `None` before the first.
+    shown: Option<Selection>,
     is_waiting: bool,
 }
 
 impl View for Details {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
-        egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| match *ctx.selection {
+        let mut area = egui::ScrollArea::vertical().auto_shrink(false);
+        if self.shown.replace(*ctx.selection) != Some(*ctx.selection) {
+            area = area.vertical_scroll_offset(0.0);
+        }
+        area.show(ui, |ui| match *ctx.selection {
             Selection::None => unselected_ui(ctx, ui),
             Selection::Gap { trace, process, time } => match ctx.traces.get(trace).cloned() {
                 Some(open) => self.is_waiting = self.gap.ui(ctx, &open, (trace, process, time), ui),

@@ -49,8 +49,11 @@ pub struct GapFacts {
     pub segments: Vec<GapPart>,
     /// The call that launched the work after the gap.
     pub call: Option<SliceId>,
-    /// The innermost operator at the time of the largest part, and those around it.
+    /// The operators around that call, the innermost first.
     pub operators: Vec<SliceId>,
+    /// What the host was in at the time of the largest part: the innermost operator, and those around it.
+    pub host: Vec<SliceId>,
+    /// The Python frame of that.
     pub frame: Option<String>,
     pub recurrence: Option<GapRecurrence>,
     /// What the recording shows of the program.
@@ -151,7 +154,10 @@ fn facts(
     let rest = parts.split_off(parts.len().min(MAX_PARTS));
     let operator = main.place.operator;
     let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == crate::model::SliceKind::Operator;
-    let around = operator.into_iter().flat_map(|slice| trace.slices.ancestors(slice)).filter(is_operator);
+    let around = |slice: Option<SliceId>| {
+        slice.into_iter().flat_map(|slice| trace.slices.ancestors(slice)).filter(is_operator).take(MAX_PARTS)
+    };
+    let call = trace.launch_of(main.gap.ended_by);
     GapFacts {
         gap: main.gap,
         device: trace.process(ledger.process).title(),
@@ -161,8 +167,9 @@ fn facts(
         parts,
         rest: (rest.iter().map(|line| line.count).sum(), rest.iter().map(|line| line.ns).sum()),
         segments: segments(ledger, index),
-        call: trace.launch_of(main.gap.ended_by),
-        operators: operator.into_iter().chain(around).take(MAX_PARTS).collect(),
+        call,
+        operators: around(call).collect(),
+        host: operator.into_iter().chain(around(operator)).collect(),
         frame: main.place.frame.map(str::to_owned),
         recurrence,
         run: RunFacts::default(),
@@ -267,9 +274,11 @@ impl GapFacts {
         line(format!("After: {}", name(self.gap.after)));
         line(format!("Ended by: {}", name(self.gap.ended_by)));
         line(format!("Launched by: {}", self.call.map_or_else(|| "not recorded".to_owned(), name)));
-        if !self.operators.is_empty() {
-            let path: Vec<String> = self.operators.iter().rev().map(|&slice| name(slice)).collect();
-            line(format!("Operator: {}", path.join(" > ")));
+        for (title, path) in [("Operator", &self.operators), ("Host in the gap", &self.host)] {
+            if !path.is_empty() {
+                let path: Vec<String> = path.iter().rev().map(|&slice| name(slice)).collect();
+                line(format!("{title}: {}", path.join(" > ")));
+            }
         }
         if let Some(frame) = &self.frame {
             line(format!("Frame: {}", escape::visible(frame)));

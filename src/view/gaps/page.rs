@@ -165,7 +165,7 @@ fn part_ui(open: &OpenTrace, part: &PartLine, share: f64, ui: &mut Ui) -> Option
     clicked
 }
 
-/// What ran before and after, the launch, operators and frame; returns a slice that was clicked.
+/// What ran before and after, the launch with its operators, and what the host was in; returns a slice that was clicked.
 fn links_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> {
     let mut clicked = None;
     let trace = &open.trace;
@@ -189,12 +189,12 @@ fn links_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> 
         Some(call) => link(ui, "Launched by", call),
         None => _ = ui.weak("Launched by: not recorded"),
     }
-    match &facts.operators[..] {
-        [] => _ = ui.weak("Operator: not recorded"),
-        operators => {
-            for (i, &operator) in operators.iter().enumerate() {
-                link(ui, if i == 0 { "Operator" } else { "in" }, operator);
-            }
+    if facts.operators.is_empty() && facts.call.is_some() {
+        ui.weak("Operator: no operator is around the launch");
+    }
+    for (title, path) in [("Operator", &facts.operators), ("Host in most of the gap", &facts.host)] {
+        for (i, &slice) in path.iter().enumerate() {
+            link(ui, if i == 0 { title } else { "in" }, slice);
         }
     }
     match &facts.frame {

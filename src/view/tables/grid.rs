@@ -174,6 +174,8 @@ pub struct Grid<T: Table = Answer> {
     folds: Arc<Folds>,
     selected: Option<usize>,
     is_moved: bool,
+    /// Whether other rows came: what was scrolled was another table, or was so before a restart.
+    is_new: bool,
     order: Query<Ordered<T>>,
     same_row: Query<SameRow<T>>,
     /// What is on screen: a table and the order of its rows.
@@ -191,6 +193,7 @@ impl<T: Table> Default for Grid<T> {
             folds: Arc::default(),
             selected: None,
             is_moved: false,
+            is_new: true,
             order: Query::default(),
             same_row: Query::default(),
             shown: None,
@@ -307,6 +310,7 @@ impl<T: Table> Grid<T> {
                 return true;
             }
             self.selected = found.and_then(|found| **found.ready()?);
+            self.is_new = true;
         }
         self.shown = Some((Arc::downgrade(table), Arc::downgrade(&order)));
         self.shown_sort = self.sort;
@@ -359,7 +363,8 @@ impl<T: Table> Grid<T> {
         let branch = tree.map(|tree| |row| folds.branch(tree, row));
         let branch = branch.as_ref().map(|branch| branch as &dyn Fn(usize) -> Branch);
         let selected = self.selected;
-        let look = Look { name, order: &order, sort, selected, is_moved, open, extra: self.extra, branch };
+        let is_new = std::mem::take(&mut self.is_new);
+        let look = Look { name, order: &order, sort, selected, is_moved, is_new, open, extra: self.extra, branch };
         let action = table_ui(&*answer, look, ui)?;
         match action {
             Action::Sort(sort) => self.sort = Some(sort),

@@ -145,6 +145,19 @@ impl View for Pane {
             self.empty_ui(range, ui);
             return;
         }
+        // Above both, for a line that breaks when the slices come would move the row away from the pointer.
+        if !shown.head.is_empty() {
+            ui.horizontal_wrapped(|ui| {
+                ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
+                ui.spacing_mut().item_spacing.x = 16.0;
+                for (figure, help) in &shown.head {
+                    let label = ui.weak(figure);
+                    if !help.is_empty() {
+                        label.on_hover_text(*help);
+                    }
+                }
+            });
+        }
         if let Some(row) = selected {
             Panel::right(egui::Id::unique("slices of a row"))
                 .default_size(360.0)
@@ -157,18 +170,6 @@ impl View for Pane {
                 });
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
-            if !shown.head.is_empty() {
-                ui.horizontal_wrapped(|ui| {
-                    ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
-                    ui.spacing_mut().item_spacing.x = 16.0;
-                    for (figure, help) in &shown.head {
-                        let label = ui.weak(figure);
-                        if !help.is_empty() {
-                            label.on_hover_text(*help);
-                        }
-                    }
-                });
-            }
             let action = self.grid.ui(self.table.title, Some("Show the longest in the timeline"), ui);
             let longest = |row: usize| shown.longest.get(row).copied();
             match action {

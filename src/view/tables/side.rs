@@ -8,8 +8,9 @@ use super::KEPT;
 use super::grid::{Answer, Grid};
 use super::pane::{copy_profile, reveal};
 use super::rows::{COPY_PROFILE, TimeTable, longest};
+use crate::analysis::launches::operator_of_launch;
 use crate::analysis::related::{launched_in, operators_of};
-use crate::analysis::totals::{Group, Instance};
+use crate::analysis::totals::{Durations, Group, Instance};
 use crate::answers::{self, Analysis, Query, Work};
 use crate::figures::range::{SliceTime, slices};
 use crate::figures::text::display_name;
@@ -179,11 +180,23 @@ fn related_rows(
     is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Answer {
     let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
-    let (title, total, groups): (&'static str, &'static str, Vec<Group<String>>) = match related {
+    let (title, total, mut groups): (&'static str, &'static str, Vec<Group<String>>) = match related {
         Related::LaunchedBy => ("Operator", "Host total", operators_of(&models, slices, is_cancelled)),
         Related::Launched => ("Device work", "Total", launched_in(&models, slices, is_cancelled)),
     };
+    if matches!(related, Related::LaunchedBy) {
+        groups.extend(without_operator(&models, slices));
+    }
     let data = work::related(title, total).data(&groups);
     let longest = groups.iter().map(|group| longest(&models, &group.instances)).collect();
     Answer { data, longest, ..Answer::default() }
+}
+
+/// The device work that no operator is known to have launched, so that the list accounts for all of it.
+fn without_operator(traces: &[&Trace], slices: &[Instance]) -> Option<Group<String>> {
+    let has_none = |one: &&Instance| operator_of_launch(traces[one.trace as usize], one.slice).is_none();
+    let instances: Vec<Instance> = slices.iter().filter(has_none).copied().collect();
+    let durations = Durations { calls: instances.len() as u64, ..Durations::default() };
+    let key = "(launch or its operator not recorded)".to_owned();
+    (!instances.is_empty()).then(|| Group { key, durations, self_ns: 0, instances })
 }

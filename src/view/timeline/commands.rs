@@ -2,6 +2,7 @@
 
 use super::Timeline;
 use super::track_list::{LineKind, idle_key, process_key, track_key};
+use crate::analysis::gaps::Gap;
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
 use crate::session::{Mark, OpenTrace, Selection};
@@ -38,8 +39,8 @@ impl Timeline {
             }),
             Command::NextGap => self.walk(ctx, Direction::Forward),
             Command::PreviousGap => self.walk(ctx, Direction::Back),
-            Command::FollowFlow => self.step(ctx, follow),
-            Command::FollowFlowBack => self.step(ctx, follow_back),
+            Command::FollowFlow => self.follow_flow(ctx, Direction::Forward),
+            Command::FollowFlowBack => self.follow_flow(ctx, Direction::Back),
             Command::Deselect if *ctx.selection != Selection::None => *ctx.selection = Selection::None,
             Command::Deselect => *ctx.range = None,
             Command::MarkMoment => {
@@ -136,10 +137,12 @@ impl Timeline {
         axis::focus(ctx.navigation, time, ctx.span);
     }
 
-    /// Selects the slice that `to` returns for the selected one; without a selection, the first in view.
+    /// Selects the slice that `to` returns for the selected one; beside a gap what ends it; without a selection, the
+    /// first in view.
     fn step(&mut self, ctx: &mut ViewContext<'_>, to: impl Fn(&Trace, SliceId) -> Option<SliceId>) {
         let next = match *ctx.selection {
             Selection::Slice { trace, slice } => to(&ctx.traces[trace].trace, slice).map(|next| (trace, next)),
+            Selection::Gap { trace, .. } => self.selected_gap(ctx).map(|gap| (trace, gap.ended_by)),
             _ => self.first_in_view(ctx),
         };
         if let Some((trace, slice)) = next {
@@ -147,12 +150,46 @@ impl Timeline {
         }
     }
 
+    /// Goes along the arrows of the selected slice; from a gap to the work that ended it, or back to the launch of that.
+    fn follow_flow(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
+        let (trace, next, none) = match (*ctx.selection, direction) {
+            (Selection::Slice { trace, slice }, Direction::Forward) => (
+                trace,
+                follow(&ctx.traces[trace].trace, slice),
+                "Nothing is recorded that this slice launched or caused",
+            ),
+            (Selection::Slice { trace, slice }, Direction::Back) => (
+                trace,
+                follow_back(&ctx.traces[trace].trace, slice),
+                "What launched or caused this slice is not recorded",
+            ),
+            (Selection::Gap { trace, .. }, Direction::Forward) => {
+                (trace, self.selected_gap(ctx).map(|gap| gap.ended_by), "This gap is still being looked up")
+            }
+            (Selection::Gap { trace, .. }, Direction::Back) => {
+                let launch = |gap: Gap| follow_back(&ctx.traces[trace].trace, gap.ended_by);
+                (trace, self.selected_gap(ctx).and_then(launch), "The launch that ended this gap is not recorded")
+            }
+            _ => (0, None, "Select a slice or a gap first: from it the arrows are followed"),
+        };
+        match next {
+            Some(slice) => self.reveal(ctx, trace, slice),
+            None => ctx.commands.push(Command::Tell(none)),
+        }
+    }
+
+    /// The selected gap, once the gaps of its device are known.
+    fn selected_gap(&self, ctx: &ViewContext<'_>) -> Option<Gap> {
+        let Selection::Gap { trace, process, time } = *ctx.selection else { return None };
+        let ledgers = self.strips.ready(trace)?;
+        let (ledger, _) = ledgers.of(process)?;
+        ledger.at(time.start).map(|gap| ledger.gap(gap))
+    }
+
     /// Selects the next or the previous slice of the row; beside a gap, what ends it or ran last before it.
     fn step_aside(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
-        if let Selection::Gap { trace, process, time } = *ctx.selection
-            && let Some(ledgers) = self.strips.ready(trace)
-            && let Some((ledger, _)) = ledgers.of(process)
-            && let Some(gap) = ledger.at(time.start).map(|gap| ledger.gap(gap))
+        if let Selection::Gap { trace, .. } = *ctx.selection
+            && let Some(gap) = self.selected_gap(ctx)
         {
             self.reveal(ctx, trace, if direction == Direction::Forward { gap.ended_by } else { gap.after });
         } else {

@@ -22,7 +22,9 @@ const SWATCH: f32 = 8.0;
 pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Iterator<Item = &'a Line>, rect: Rect) {
     let view = ctx.navigation.visible();
     let mut idle = [0; GapClass::N];
+    let mut has_device = false;
     for line in lines {
+        has_device |= line.has_strip();
         let in_trace: TimeRange = view.shifted(ctx.traces[line.trace].offset.saturating_neg());
         let of_line = strips.idle_within(line, in_trace);
         idle.iter_mut().zip(of_line).for_each(|(sum, ns)| *sum += ns);
@@ -54,7 +56,11 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
         true
     };
     if total == 0 {
-        let text = if strips.is_waiting() { "Looking for idle time…" } else { "No idle time in view" };
+        let text = match has_device {
+            false => "No GPU row in view: scroll to one to see its idle time",
+            true if strips.is_waiting() => "Looking for idle time…",
+            true => "No idle time in view",
+        };
         put(text.to_owned(), None);
         return;
     }

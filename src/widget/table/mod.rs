@@ -57,6 +57,8 @@ pub struct Look<'a> {
     pub selected: Option<usize>,
     /// Whether to scroll to the cursor.
     pub is_moved: bool,
+    /// Whether other rows came, which are shown from the first unless the cursor moved.
+    pub is_new: bool,
     /// What [`Action::Open`] does, for the menu; `None` if nothing.
     pub open: Option<&'a str>,
     /// What [`Action::Extra`] does, for the menu; `None` if nothing.
@@ -103,7 +105,7 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
         }
         if let Some(at) = look.cursor_position().filter(|_| look.is_moved) {
             table = table.scroll_to_row(at - first, None);
-        } else if is_turned {
+        } else if is_turned || look.is_new {
             table = table.scroll_to_row(0, None);
         }
         let header = |row: TableRow<'_, '_>| {
@@ -148,6 +150,7 @@ fn page_ui(look: Look<'_>, id: egui::Id, ui: &mut egui::Ui) -> (usize, bool) {
         return (0, false);
     }
     let known = ui.data(|kept| kept.get_temp::<usize>(id)).unwrap_or_default().min(last);
+    let known = if look.is_new { 0 } else { known };
     let shown = look.cursor_position().filter(|_| look.is_moved).map_or(known, |at| at / PAGE);
     let mut page = shown;
     ui.horizontal_wrapped(|ui| {
@@ -516,6 +519,7 @@ mod tests {
                 sort: None,
                 selected,
                 is_moved,
+                is_new: false,
                 open: None,
                 extra: None,
                 branch: None,
