@@ -23,7 +23,7 @@ pub struct Summary<'a> {
     name: Option<&'a str>,
     window: &'a Window,
     run: &'a RunFacts,
-    /// The finding about the device whose ceiling is highest.
+    /// The finding about the device whose ceiling is highest; one that cost time once counts by its share of each step.
     best: Option<&'a Hit>,
     /// The warning about kernels that has most time.
     kernels: Option<&'a Hit>,
@@ -46,7 +46,8 @@ impl<'a> Summary<'a> {
         let summary = |makeup: &'a Makeup| {
             let window = verdicts.windows.iter().find(|window| window.device == makeup.device)?;
             let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
-            let best = own.filter(|hit| hit.ceiling_ns_per_step.is_some()).max_by_key(|hit| hit.ceiling_ns_per_step);
+            let gains = |hit: &&Hit| hit.ceiling_ns_per_step.is_some() || hit.once.is_some();
+            let best = own.filter(gains).max_by_key(|hit| hit.weight());
             let is_of_kernels =
                 |hit: &&Hit| matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note;
             let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
@@ -133,9 +134,13 @@ impl<'a> Summary<'a> {
     /// less of what takes most of the time.
     fn help(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
-        let ceiling = self.best.and_then(|hit| hit.ceiling_ns_per_step).unwrap_or_default();
+        let ceiling = self.best.map_or(0, Hit::weight);
         if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > ceiling) {
             return format!("\"{}\", which take {}", hit.rule.label(), percent(hit.measured));
+        }
+        if let Some((hit, once)) = self.best.and_then(|hit| Some((hit, hit.once.as_ref()?))) {
+            let (label, ns, step) = (hit.rule.label(), format::duration(once.ns), clipped(&once.step));
+            return format!("\"{label}\", {ns} once, in {step}; a longer recording shows whether it comes back");
         }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
             let step_ns = self.window.step_ns().unwrap_or_default();

@@ -11,7 +11,7 @@ use super::{Rule, Window};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{
-    Gap, GapClass, GapPart, Ledger, Trigger, frees_memory, inferred_ns, nearby, origin_of_call,
+    Gap, GapClass, GapPart, Ledger, Near, Trigger, frees_memory, inferred_ns, nearby, origin_of_call,
 };
 use crate::analysis::steps::{Steps, is_step_name};
 use crate::model::{CopyKind, DurNs, SliceId, StringId, TimeRange, Trace};
@@ -211,6 +211,24 @@ impl<'a> Account<'a> {
     }
 }
 
+/// Adds where the work after a gap was launched to the causes that it explains.
+///
+/// * `own`: the time of the gap by cause.
+fn add_origin<'a>(
+    trace: &'a Trace,
+    launch: Option<SliceId>,
+    near: &Near,
+    own: &[DurNs; Cause::N],
+    all: &mut [Account<'a>],
+) {
+    let explained = [Cause::LaunchBound, Cause::Host].map(|cause| cause as usize);
+    let launch = launch.filter(|_| explained.iter().any(|&cause| own[cause] > 0));
+    let Some(origin) = launch.and_then(|call| origin_of_call(trace, call, near)) else { return };
+    for cause in explained {
+        all[cause].origins.add(origin, own[cause]);
+    }
+}
+
 /// The idle time of a device within a window by [`Cause`]; their totals sum to it.
 ///
 /// * `compiled`: where code of torch.compile runs, if any does.
@@ -285,13 +303,8 @@ pub fn accounts<'a>(
                 }
             }
         }
-        let is_of_launches = [Cause::LaunchBound, Cause::Host].iter().any(|&cause| own[cause as usize] > 0);
-        let launch = Some(gap.ended_by).filter(|_| is_macro && is_of_launches).and_then(|work| trace.launch_of(work));
-        if let Some(origin) = launch.and_then(|call| origin_of_call(trace, call, &near)) {
-            for cause in [Cause::LaunchBound, Cause::Host] {
-                all[cause as usize].origins.add(origin, own[cause as usize]);
-            }
-        }
+        let launch = if is_macro { trace.launch_of(gap.ended_by) } else { None };
+        add_origin(trace, launch, &near, &own, &mut all);
         let step = judged.step_of(gap.time);
         for (account, ns) in all.iter_mut().zip(own) {
             account.add(&gap, ns, step);
