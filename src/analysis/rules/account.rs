@@ -11,7 +11,7 @@ use super::{Rule, Window};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{
-    Gap, GapClass, GapPart, Ledger, Trigger, frees_memory, inferred_ns, nearby, origin_of_call,
+    Gap, GapClass, GapPart, Ledger, Near, Trigger, frees_memory, inferred_ns, nearby, origin_of_call,
 };
 use crate::analysis::steps::{Steps, is_step_name};
 use crate::model::{CopyKind, DurNs, SliceId, StringId, TimeRange, Trace};
@@ -285,19 +285,34 @@ pub fn accounts<'a>(
                 }
             }
         }
-        let is_of_launches = [Cause::LaunchBound, Cause::Host].iter().any(|&cause| own[cause as usize] > 0);
-        let launch = Some(gap.ended_by).filter(|_| is_macro && is_of_launches).and_then(|work| trace.launch_of(work));
-        if let Some(origin) = launch.and_then(|call| origin_of_call(trace, call, &near)) {
-            for cause in [Cause::LaunchBound, Cause::Host] {
-                all[cause as usize].origins.add(origin, own[cause as usize]);
-            }
-        }
-        let step = judged.step_of(gap.time);
-        for (account, ns) in all.iter_mut().zip(own) {
-            account.add(&gap, ns, step);
-        }
+        add_gap(trace, (&gap, is_macro), &own, judged.step_of(gap.time), &near, &mut all);
     }
     all
+}
+
+/// Adds the times of one gap, of each cause, with where the work after it was launched.
+///
+/// * `gap`: with whether it is no micro gap.
+/// * `step`: as for [`Account::add`].
+fn add_gap<'a>(
+    trace: &'a Trace,
+    (gap, is_macro): (&Gap, bool),
+    own: &[DurNs; Cause::N],
+    step: Option<usize>,
+    near: &Near,
+    all: &mut [Account<'a>],
+) {
+    let of_launches = [Cause::LaunchBound, Cause::Host];
+    let is_of_launches = of_launches.iter().any(|&cause| own[cause as usize] > 0);
+    let launch = Some(gap.ended_by).filter(|_| is_macro && is_of_launches).and_then(|work| trace.launch_of(work));
+    if let Some(origin) = launch.and_then(|call| origin_of_call(trace, call, near)) {
+        for cause in of_launches {
+            all[cause as usize].origins.add(origin, own[cause as usize]);
+        }
+    }
+    for (account, &ns) in all.iter_mut().zip(own) {
+        account.add(gap, ns, step);
+    }
 }
 
 /// The cause of a part of a gap. A call that frees memory waits for the device before it does: what the host does next is
