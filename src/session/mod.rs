@@ -2,6 +2,7 @@
 
 mod gap_order;
 mod mark;
+mod memory_findings;
 mod memory_focus;
 mod navigation;
 mod open;
@@ -19,6 +20,7 @@ use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 pub use self::gap_order::GapOrder;
 pub use self::mark::{KeptMarks, Mark};
+pub use self::memory_findings::{FoundInMemory, MemoryAnswers, joined};
 pub use self::memory_focus::{MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
 pub use self::open::{OpenTrace, OpenTraces, counts_events, track_title};

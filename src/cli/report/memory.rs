@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::joined::{Found, joined};
 use crate::analysis::finding::Finding;
 use crate::analysis::memory::by_place::{self, Holder, Place, first};
 use crate::analysis::memory::categories::categories;
@@ -20,11 +19,11 @@ use crate::cli::{Failure, output};
 use crate::figures::memory::{
     self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, Leak, MemoryGrowth, OutOfMemory,
     OutsideMemory, Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline,
-    leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares, step_name,
+    leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares,
 };
-use crate::figures::{Part, Table, Word, findings, format};
+use crate::figures::{Part, Table, Word, format};
 use crate::model::TimeNs;
-use crate::session::{OpenMemory, OpenTrace};
+use crate::session::{FoundInMemory as Found, MemoryAnswers, OpenMemory, OpenTrace, joined};
 
 /// A memory whose peak is below this many bytes is not summed up beside a larger one.
 const TRIFLE: u64 = 1 << 20;
@@ -129,7 +128,10 @@ pub fn report(
         reserved_shares: reserved_shares().table(shares.collect::<Vec<_>>(), 0),
         outside: memory::outside_memory().table(outside.collect::<Vec<_>>(), 0),
         categories: memory::categories().table(rows.iter().flat_map(held).collect::<Vec<_>>(), 0),
-        findings: joined(&all.iter().flat_map(Analyzed::findings).collect::<Vec<_>>()),
+        findings: joined(all.iter().flat_map(Analyzed::findings).collect())
+            .into_iter()
+            .map(|one| one.finding)
+            .collect(),
         devices: memory::memory().table(rows, 0),
     })
 }
@@ -302,50 +304,19 @@ impl Analyzed {
     }
 
     fn findings(&self) -> Vec<Found<'_>> {
-        let mut found = self.unnamed_findings();
+        let answers = MemoryAnswers {
+            of: &self.of,
+            signatures: &self.signatures,
+            leak_signatures: &self.found.signatures,
+            leaks: &self.found.leaks,
+            steps: (*self.found.steps).as_ref(),
+            cards: &self.cards,
+            outside: self.outside.as_ref(),
+        };
+        let mut found = answers.findings();
         if let Some(file) = &self.file {
             found.iter_mut().for_each(|one| one.finding.text = format!("{file}: {}", one.finding.text));
         }
-        found
-    }
-
-    fn unnamed_findings(&self) -> Vec<Found<'_>> {
-        let (places, leaks) = (self.places_found(), &self.found.leaks);
-        let mut found = Vec::new();
-        let of_all = |finding| Found { of: &self.of, finding, place: String::new() };
-        // No finding rests on steps that are a guess.
-        if let Some(steps) = self.found.steps.as_ref().as_ref().filter(|steps| steps.is_reliable()) {
-            found.extend(leaks.candidates.iter().map(|one| {
-                let since = one.since_step.map(|step| step_name(steps, step));
-                let place = places.stack(one.signature);
-                let finding = findings::leak(one, &place, since);
-                Found { place: place.label, ..of_all(finding) }
-            }));
-            found.extend(findings::growth(leaks, steps).map(of_all));
-            found.extend(findings::reserved_growth(leaks, steps).map(of_all));
-        }
-        found.extend(self.outside.as_ref().and_then(memory::outside_growth).map(of_all));
-        let at = |card: &OomCard| card.at.map(|at| at.saturating_add(self.of.open.offset));
-        // A request that fails again and again, for one cause, is one finding.
-        let stack = |card: &OomCard| self.of.history().events.stack.get(card.event as usize).copied();
-        let is_same = |a: &&OomCard, b: &&OomCard| (a.cause, a.requested, stack(a)) == (b.cause, b.requested, stack(b));
-        let mut repeated: Vec<(&OomCard, Vec<&OomCard>)> = Vec::new();
-        for card in self.cards.iter() {
-            match repeated.iter_mut().find(|(first, _)| is_same(first, &card)) {
-                Some((_, same)) => same.push(card),
-                None => repeated.push((card, vec![card])),
-            }
-        }
-        found.extend(repeated.into_iter().map(|(first, same)| {
-            let last = same[same.len() - 1];
-            let place = stack(last).map(|stack| self.places().stack(self.signatures.of(stack)).label);
-            of_all(findings::out_of_memory(
-                last,
-                &place.unwrap_or_default(),
-                same.len(),
-                at(first).zip(at(last)).map(|(first, last)| [first, last]),
-            ))
-        }));
         found
     }
 }

@@ -1,7 +1,6 @@
 //! `lacuna report`: the figures of traces as text, JSON, Markdown, HTML or CSV.
 
 mod build;
-mod joined;
 mod keys;
 mod memory;
 mod short;

@@ -15,6 +15,10 @@ use crate::widget::series_color::series_color;
 /// The causes that have a label; the others are in the bar, and named when the pointer is on them.
 const LABELED_CAUSES: usize = 4;
 
+/// What the causes of a card are, and where those of other kind are.
+const CAUSES: &str = "Shares of idle time by what would have to change, as the findings have it: they give shares of all \
+                      time. The strip above the streams and the view Gaps count it by what the host did";
+
 /// * `is_range`: whether they are of the selected range.
 pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
     let Some(summary) = answer_ui(summary, "Adding up the devices…", ui) else { return };
@@ -54,10 +58,7 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
     bar_ui("Time", &parts, card.window, DEVICE.len(), ui);
     if !card.causes.is_empty() {
         let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
-        ui.weak(format!("Idle by cause, of {} idle", format::duration(idle))).on_hover_text(
-            "Shares of idle time by what would have to change, as the findings have it: they give shares of all \
-                 time. The strip above the streams and the view Gaps say what the host did",
-        );
+        ui.weak(format!("Idle by cause, of {} idle", format::duration(idle))).on_hover_text(CAUSES);
         let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
         let parts = card.causes.iter().map(part);
         bar_ui("Idle by cause", &parts.collect::<Vec<_>>(), idle, LABELED_CAUSES, ui);

@@ -2,7 +2,7 @@
 
 use eframe::egui::{self, RichText};
 
-use super::work::{Found, Place, Summarized};
+use super::work::{Found, Place, Seen, Summarized};
 use crate::figures::findings::{no_findings, severity, value};
 use crate::figures::format;
 use crate::figures::text::{display_name, shortened};
@@ -23,10 +23,12 @@ pub struct List {
 }
 
 impl List {
-    /// The place to show, if one was chosen.
-    pub fn ui(&mut self, of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
+    /// What to show, if something was chosen.
+    ///
+    /// * `memory`: the findings about memory; `None` until they are known.
+    pub fn ui(&mut self, of: &Summarized, memory: Option<&[Found]>, ui: &mut egui::Ui) -> Option<Seen> {
         ui.horizontal_wrapped(|ui| {
-            let findings = format!("Findings ({})", of.findings.len());
+            let findings = format!("Findings ({})", of.findings.len() + memory.map_or(0, <[Found]>::len));
             ui.selectable_value(&mut self.shows_clusters, false, findings)
                 .on_hover_text("Shares of the time judged, busy or idle. One finding may have several causes");
             let clusters = format!("Recurring gaps ({})", of.clusters.len());
@@ -34,9 +36,9 @@ impl List {
                 .on_hover_text("Those with most time per step");
         });
         if self.shows_clusters {
-            return clusters_ui(of, ui);
+            return clusters_ui(of, ui).map(Seen::Place);
         }
-        findings_ui(of, ui)
+        findings_ui(of, memory, ui)
     }
 }
 
@@ -54,15 +56,21 @@ fn in_short_ui(of: &Summarized, ui: &mut egui::Ui) {
     }
 }
 
-fn findings_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
+fn findings_ui(of: &Summarized, memory: Option<&[Found]>, ui: &mut egui::Ui) -> Option<Seen> {
     in_short_ui(of, ui);
     let mut shown = None;
-    for (i, found) in of.findings.iter().enumerate() {
+    let mut all: Vec<&Found> = of.findings.iter().chain(memory.unwrap_or_default()).collect();
+    all.sort_by_key(|found| std::cmp::Reverse(found.finding.severity));
+    for (i, found) in all.iter().enumerate() {
         ui.push_id(i, |ui| shown = finding_ui(found, ui).or(shown));
     }
-    if of.findings.is_empty() && of.checks.is_empty() {
+    if memory.is_none() {
+        ui.weak("Looking for findings about memory…");
+    } else if !all.is_empty() {
+        // Those listed say it.
+    } else if of.checks.is_empty() {
         nothing_ui("Nothing could be judged", "Too little device work was recorded for any rule", ui);
-    } else if of.findings.is_empty() {
+    } else {
         ui.label(no_findings(of.checks.len() as u64));
     }
     if !of.checks.is_empty() {
@@ -75,7 +83,7 @@ fn findings_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
     shown
 }
 
-fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Place> {
+fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
     let finding = &found.finding;
     let color = theme::tokens(ui.visuals().dark_mode).severity[finding.severity as usize];
     let id = ui.scope_id().with("advice");

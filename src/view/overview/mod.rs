@@ -3,13 +3,15 @@
 mod cards;
 mod chart;
 mod list;
+mod memory;
 mod thresholds;
 mod words;
 mod work;
 
 use eframe::egui::{self, CentralPanel, Frame, Margin, Panel, ScrollArea};
 
-use self::work::{Chart, Place, StepCharts, Summarized, Summary};
+use self::memory::MemoryFindings;
+use self::work::{Chart, Place, Seen, StepCharts, Summarized, Summary};
 use super::axis::fitted;
 use super::states::{answer_ui, nothing_ui};
 use super::tables::range_switch_ui;
@@ -38,6 +40,7 @@ const WIDE: f32 = 640.0;
 pub struct OverviewView {
     summary: Query<Summary>,
     charts: Query<StepCharts>,
+    memory: Query<MemoryFindings>,
     chart: usize,
     list: list::List,
     /// Whether everything counts although a range is selected.
@@ -60,7 +63,13 @@ impl View for OverviewView {
         let range = ctx.range.filter(|_| !self.is_whole);
         let asked = Summary { steps, range, thresholds: *ctx.thresholds };
         let summary = self.summary.ask(ctx.answers, ctx.traces, &asked);
-        self.is_waiting = summary.is_working() || charts.is_working();
+        let memory = self.memory.ask(ctx.answers, ctx.traces, &MemoryFindings);
+        self.is_waiting = summary.is_working() || charts.is_working() || memory.is_working();
+        let memory = match &memory {
+            Answer::Working(_) => None,
+            Answer::Failed(_) => Some(&[][..]),
+            Answer::Ready(found) => Some(&***found),
+        };
         let is_wide = ui.available_width() >= WIDE;
         if is_wide {
             let left = Frame::NONE.inner_margin(Margin { right: 8, ..Margin::ZERO });
@@ -80,8 +89,8 @@ impl View for OverviewView {
                 .show(ui, |ui| {
                     scroll(ui, "findings", |ui| {
                         if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
-                            let place = self.list.ui(&summary, ui);
-                            place.into_iter().for_each(|place| self.show(place, ctx));
+                            let seen = self.list.ui(&summary, memory, ui);
+                            seen.into_iter().for_each(|seen| self.show(seen, ctx));
                             thresholds::ui(ctx.thresholds, ui);
                         }
                     });
@@ -93,8 +102,8 @@ impl View for OverviewView {
         } else {
             scroll(ui, "all", |ui| {
                 if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
-                    let place = self.list.ui(&summary, ui);
-                    place.into_iter().for_each(|place| self.show(place, ctx));
+                    let seen = self.list.ui(&summary, memory, ui);
+                    seen.into_iter().for_each(|seen| self.show(seen, ctx));
                     thresholds::ui(ctx.thresholds, ui);
                     ui.separator();
                 }
@@ -137,9 +146,19 @@ impl OverviewView {
         self.is_whole &= !chart::ui(&charts, &mut self.chart, height, ctx, ui);
     }
 
+    fn show(&mut self, seen: Seen, ctx: &mut ViewContext<'_>) {
+        match seen {
+            Seen::Place(place) => self.show_place(place, ctx),
+            Seen::Memory { trace, memory, view } => {
+                ctx.memory.show(trace, memory);
+                ctx.commands.push(Command::Show(view));
+            }
+        }
+    }
+
     /// Shows a place in the timeline and selects what it is: a gap, a piece of work, or the time itself. Findings about
     /// everything stay on screen.
-    fn show(&mut self, place: Place, ctx: &mut ViewContext<'_>) {
+    fn show_place(&mut self, place: Place, ctx: &mut ViewContext<'_>) {
         *ctx.selection = place.selection;
         let is_time = place.selection == Selection::None;
         if self.is_whole || ctx.range.is_none() {

@@ -65,7 +65,19 @@ pub struct Found {
     pub finding: Finding,
     /// The trace, where several are open and the finding names no rank.
     pub of: Option<String>,
-    pub place: Option<Place>,
+    pub place: Option<Seen>,
+}
+
+/// What shows a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Place(Place),
+    /// A view of a memory: indices of the trace and of its memory, and the view.
+    Memory {
+        trace: usize,
+        memory: usize,
+        view: &'static str,
+    },
 }
 
 /// Where something is seen.
@@ -126,7 +138,7 @@ impl Analysis for Summary {
             let time = finding.evidence.range_ns.map(|[start, end]| TimeRange { start, end });
             let place = time.map(|time| Place::of(trace, &of[trace], (&all[trace], finding.evidence.device), time));
             let is_named = of.len() < 2 || of[trace].trace.info.rank.is_some();
-            Found { place, of: (!is_named).then(|| of[trace].key.to_string()), finding }
+            Found { place: place.map(Seen::Place), of: (!is_named).then(|| of[trace].key.to_string()), finding }
         });
         let found = found.collect();
         let in_short = judged.iter().flat_map(makeup::Summary::all).map(|summary| summary.text()).collect();
