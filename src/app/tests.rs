@@ -337,6 +337,9 @@ fn the_wheel_zooms_if_the_person_wants_it_and_the_choice_is_kept() {
     assert!(!wheel(&mut harness), "the plain wheel scrolls at first");
     harness.get_by_label("View").click();
     settle(&mut harness);
+    // The menu is higher than the window of the test.
+    harness.get_by_label("Wheel zooms").scroll_to_me();
+    settle(&mut harness);
     harness.get_by_label("Wheel zooms").click();
     settle(&mut harness);
     assert!(wheel(&mut harness));
