@@ -188,7 +188,7 @@ fn limit() -> Option<(usize, &'static str)> {
 /// Why a file of so many bytes cannot be read within the limits of memory, as a sentence.
 ///
 /// Only what is certain: reading took 0.35 times the size of Chrome traces with short args, and as much as the file or
-/// more for the other formats and for compressed files; long args could bring it down to [`LEAST_SHARE`].
+/// more for the other formats and for compressed files; long args could bring it down to a `LEAST_SHARE`th.
 pub fn too_large(path: &Path) -> Option<String> {
     let bytes = usize::try_from(path.metadata().ok()?.len()).unwrap_or(usize::MAX);
     let (limit, what) = limit().filter(|&(limit, _)| bytes / LEAST_SHARE > limit)?;

@@ -258,7 +258,7 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
 /// The heads of columns, each of which sorts. How to sort, if one was clicked, and the widths of the columns.
 ///
 /// * `sort`: by which column the rows are sorted, which a triangle shows.
-/// * `needed`: as in [`row_ui`].
+/// * `needed`: the width of the widest head of each column so far, in points.
 pub fn header_ui(
     columns: &[Column],
     sort: Option<Sort>,
