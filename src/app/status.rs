@@ -47,8 +47,8 @@ impl App {
         let area = egui::Area::new(egui::Id::unique("toasts")).order(egui::Order::Middle).movable(false);
         area.pivot(egui::Align2::LEFT_BOTTOM).fixed_pos(room.left_bottom()).show(ui.ctx(), |ui| {
             egui::Frame::popup(ui.style()).show(ui, |ui| {
-                ui.set_width((room.width() - 16.0).min(MAX_TOAST));
-                egui::ScrollArea::vertical().max_height(room.height() * 0.5).show(ui, |ui| {
+                ui.set_width((room.width() - 16.0).clamp(0.0, MAX_TOAST));
+                egui::ScrollArea::vertical().max_height((room.height() * 0.5).max(0.0)).show(ui, |ui| {
                     self.notes_ui(ui);
                     self.loads_ui(ui);
                 });
@@ -66,7 +66,7 @@ impl App {
                     canceled = Some(load.path.clone());
                 }
                 let label = egui::Label::new(name.as_ref()).truncate().show_tooltip_when_elided(false);
-                let width = ui.available_width() * 0.4;
+                let width = (ui.available_width() * 0.4).max(0.0);
                 ui.scope(|ui| {
                     ui.set_max_width(width);
                     ui.add(label).on_hover_text(load.path.display().to_string());
@@ -296,7 +296,7 @@ impl App {
             .iter()
             .fold((0, 0), |(read, shown), open| (read + open.trace.import.read, shown + open.trace.import.shown));
         let counts = format!("{} events read, {} shown", format::count(read), format::count(shown));
-        let width = ui.available_width() * 0.4;
+        let width = (ui.available_width() * 0.4).max(0.0);
         ui.scope(|ui| {
             ui.set_max_width(width);
             let label = egui::Label::new(RichText::new(text).strong()).truncate().show_tooltip_when_elided(false);
