@@ -103,8 +103,10 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
             let least = least.max(36.0);
             table = table.column(Width::initial(width.max(least)).at_least(least).resizable(true).clip(true));
         }
-        if let Some(at) = look.cursor_position().filter(|_| look.is_moved) {
-            table = table.scroll_to_row(at - first, None);
+        // A page may be turned in the frame in which the cursor moves.
+        let cursor = look.cursor_position().filter(|_| look.is_moved && !is_turned);
+        if let Some(row) = cursor.and_then(|at| at.checked_sub(first)) {
+            table = table.scroll_to_row(row, None);
         } else if is_turned || look.is_new {
             table = table.scroll_to_row(0, None);
         }

@@ -88,8 +88,8 @@ impl Causes<'_> {
     ///   empty, and was not ahead since, whatever it waited for in between: without waiting it would have been that much
     ///   ahead, or
     /// * another lies among the last [`LAUNCH_BOUND_RUN`] launches, and the next one follows within the time that these
-    ///   took: no host gets ahead that waits after every few of them. A loop that reads a value back after each small kernel is not launch-bound, and nothing that speeds
-    ///   up launches can be applied to it before it waits less.
+    ///   took: no host gets ahead that waits after every few of them. A loop that reads a value back after each small
+    ///   kernel is not launch-bound, and nothing that speeds up launches can be applied to it before it waits less.
     ///
     /// Synchronizations between two long runs of launches, as after each token of a model that is launch-bound or with
     /// the copies at the start of a step, change nothing of these.
