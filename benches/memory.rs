@@ -1,9 +1,9 @@
 //! Cost of a frame of "Memory over time" with a million allocation events, and of its picture in the
 //! background.
 //!
-//! Prints the median CPU time of a frame (layout and painting, then tessellation; without the upload
-//! to a GPU) at several zooms, at rest and while panning, and the time until a new picture is there.
-//! `cargo bench --bench memory`; a number after `--` sets the events.
+//! Prints the median CPU time of a frame (layout and painting, then tessellation) at several zooms, at rest and while
+//! panning, and the time until a new picture is there. `cargo bench --bench memory`; a number after `--` sets the
+//! events, and `gl` has OpenGL draw each frame as well, as the window does.
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 

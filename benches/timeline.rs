@@ -1,8 +1,8 @@
 //! Cost of a frame of the timeline with 10 million slices open.
 //!
-//! Prints the median CPU time of a frame (layout and painting, then tessellation; without the
-//! upload to a GPU) at several zooms, at rest and while panning. `cargo bench --bench timeline`;
-//! a number after `--` sets the millions of slices.
+//! Prints the median CPU time of a frame (layout and painting, then tessellation) at several zooms, at rest and while
+//! panning. `cargo bench --bench timeline`; a number after `--` sets the millions of slices, and `gl` has OpenGL draw
+//! each frame as well, as the window does.
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
