@@ -11,7 +11,7 @@ use crate::model::{DurNs, TimeNs, TimeRange};
 const MIN_STEPS: usize = 3;
 
 /// A part of the time of a step on a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
     Compute,
     Communication,
