@@ -101,7 +101,7 @@ pub fn ranks_of_jobs() -> Part<RankRow> {
             "The rest of the time of its collectives: with ranks that are not given, also waiting for those";
         number "clock_offset_ns", "Clock off by", 100,
             Cell::or_empty(row.of.clock, |clock| Cell::Ns(clock.offset_ns)), CLOCK;
-        number "clock_error_ns", "Up to", 84, Cell::or_empty(row.of.clock, |clock| Cell::Ns(clock.residual_ns)),
+        number "clock_error_ns", "Clock error", 84, Cell::or_empty(row.of.clock, |clock| Cell::Ns(clock.residual_ns)),
             "How far nine of ten of its collectives end from those of other ranks then";
     };
     Part::new("ranks", "Ranks: waiting for each other", figures)

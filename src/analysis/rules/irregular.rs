@@ -17,6 +17,8 @@ pub enum Part {
     Communication,
     Copies,
     Idle(GapClass),
+    /// Before its first work.
+    NotBegun,
 }
 
 /// Steps that differ from the others, by the one that does so most.

@@ -221,6 +221,9 @@ impl<'a> Job<'a> {
                     hit.transfers.add_matched(of.trace, part.slice, part.time.dur() - part.wait_ns);
                 }
             }
+            for makeup in verdicts.makeups.iter_mut().filter(|makeup| makeup.device == device) {
+                makeup.waiting_ns = waits.by_late.values().sum();
+            }
             verdicts.checks.push(Check { rule: Rule::LateRank, device, measured: 0.0, ceiling_ns_per_step: gain });
         }
     }
@@ -269,8 +272,7 @@ impl<'a> Job<'a> {
             (Part::Compute, parts.compute_ns),
             (Part::Communication, parts.exposed_comm_ns),
             (Part::Copies, parts.exposed_copy_ns),
-            // Before its first work.
-            (Part::Idle(GapClass::Unknown), parts.idle_ns - in_gaps),
+            (Part::NotBegun, parts.idle_ns - in_gaps),
         ];
         spent.extend(by_class.into_iter().flatten().map(|(class, ns)| (Part::Idle(class), ns)));
         spent

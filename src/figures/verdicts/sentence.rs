@@ -158,26 +158,17 @@ fn late_rank(hit: &Hit, device: &str) -> String {
     let others = if *n_ranks > 2 { "the others wait" } else { "the other one waits" };
     let mean = if *n_ranks > 2 { " on average" } else { "" };
     let sum: DurNs = longer.iter().map(|part| part.1).filter(|&ns| ns > 0).sum();
-    let does = longer.iter().filter(|(_, ns)| *ns * LEAST_LONGER >= sum && *ns > 0).take(3);
-    let does: Vec<String> = does
-        .map(|(part, ns)| {
-            let part = match part {
-                StepPart::Compute => "computes".to_owned(),
-                StepPart::Communication => "communicates".to_owned(),
-                StepPart::Copies => "copies".to_owned(),
-                StepPart::Idle(class) => format!("is idle ({})", class.label().to_lowercase()),
-            };
-            format!("{part} {} longer", format::duration(ns / n_steps))
-        })
-        .collect();
-    let does = match does.split_last() {
+    let most = longer.iter().filter(|(_, ns)| *ns > 0 && *ns * LEAST_LONGER >= sum).take(3);
+    let most: Vec<String> =
+        most.map(|&(part, ns)| format!("{} {}", format::duration(ns / n_steps), part_of(part))).collect();
+    let before = match most.split_last() {
         None => String::new(),
-        Some((last, [])) => format!("; before, it {last}{per} than they do"),
-        Some((last, first)) => format!("; before, it {} and {last}{per} than they do", first.join(", ")),
+        Some((last, [])) => format!("; before that it has {last} more{per} than they have"),
+        Some((last, first)) => format!("; before that it has {} and {last} more{per} than they have", first.join(", ")),
     };
     format!(
         "{device} comes last to {late} of {calls} collectives of the {n_ranks} ranks here: {others} {} {} for it{mean}, \
-         {}{}{does}",
+         {}{}{before}",
         percent(hit.measured),
         scope(hit),
         format::duration(hit.amount),
@@ -206,6 +197,16 @@ fn small_collectives(hit: &Hit, device: &str) -> String {
     )
 }
 
+fn part_of(part: StepPart) -> String {
+    match part {
+        StepPart::Compute => "compute".to_owned(),
+        StepPart::Communication => "communication without compute".to_owned(),
+        StepPart::Copies => "copies without compute".to_owned(),
+        StepPart::Idle(class) => format!("idle time ({})", class.label()),
+        StepPart::NotBegun => "time before its first work".to_owned(),
+    }
+}
+
 /// Which steps, how long the one is that differs most, and in what.
 fn irregular(of: &Irregular) -> String {
     let n = of.steps.len();
@@ -213,12 +214,7 @@ fn irregular(of: &Irregular) -> String {
     let others = if n > 1 { format!(" ({} more differ as well)", format::count(n as u64 - 1)) } else { String::new() };
     let [step_ns, median, part_ns, usual] =
         [of.step_ns, of.median_ns, of.part_ns, of.median_part_ns].map(format::duration);
-    let part = match of.part {
-        StepPart::Compute => "compute".to_owned(),
-        StepPart::Communication => "communication without compute".to_owned(),
-        StepPart::Copies => "copies without compute".to_owned(),
-        StepPart::Idle(class) => format!("idle time ({})", class.label().to_lowercase()),
-    };
+    let part = part_of(of.part);
     let [short, long] = [of.step_ns.min(of.median_ns), of.step_ns.max(of.median_ns)];
     let ratio = value(long as f64 / short.max(1) as f64, Unit::Ratio);
     format!(
