@@ -7,6 +7,7 @@
 pub mod findings;
 pub mod memory;
 mod query;
+pub mod ranks;
 mod shelf;
 mod subject;
 #[cfg(test)]

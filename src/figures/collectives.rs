@@ -1,14 +1,20 @@
 //! Figures of collectives.
 
-use super::{Cell, Part, figures};
+use std::sync::Arc;
+
+use super::{Cell, Object, Part, figures};
 use crate::analysis::collectives::CollectiveTotals;
+use crate::analysis::collectives::ranks::{RankOf, RankTotals};
 
 /// Collectives by operation and group, with their exposed time and bandwidth.
 pub fn collectives() -> Part<CollectiveTotals> {
     const OP: &str = "What it does, by what was recorded with it, else by the name of its kernel";
     const BYTES: &str = "Bytes of each call: the output of a gathering, else the input (convention of nccl-tests)";
     const TIME: &str = "Sum of the durations of its kernels, which include waiting for other ranks";
-    const ALG: &str = "Algorithm bandwidth: bytes by the time of the kernels, waiting for other ranks included";
+    const WAIT: &str = "Of the total, how long ranks waited for the last one to come: what a kernel takes longer than the \
+                        shortest of the same call, of the ranks that are open; only of calls found on several of them";
+    const ALG: &str = "Algorithm bandwidth: bytes by the time of the transfer where calls were found on several ranks, else \
+                       by that of the kernels, waiting for other ranks included";
     const BUS: &str = "Bus bandwidth, comparable with that of the links whatever the number of ranks n: algorithm \
                        bandwidth × 2(n-1)/n for all-reduce, × (n-1)/n for reduce-scatter, all-gather and all-to-all";
     let figures = figures! { row: CollectiveTotals;
@@ -21,6 +27,17 @@ pub fn collectives() -> Part<CollectiveTotals> {
         number "total_ns", "Total", 84, Cell::Ns(row.durations.total_ns), TIME;
         number "exposed_ns", "Exposed", 84, Cell::Ns(row.exposed_ns),
             "Time with any of them while nothing computes on the same device";
+        number "wait_ns", "Waited", 84, Cell::or_empty(row.ranks, |ranks| Cell::Ns(ranks.wait_ns)), WAIT;
+        number "max_wait_ns", "Longest wait", 84, Cell::or_empty(row.ranks, |ranks| Cell::Ns(ranks.max_wait_ns)),
+            "Longest time from the first rank to the last of one call, of the ranks that are open";
+        number "late_rank", "Late rank", 70, Cell::number(late(row)),
+            "The rank for which the others waited most, of the ranks that are open";
+        number "transfer_ns", "Transfer", 84, Cell::or_empty(row.ranks, |ranks| Cell::Ns(ranks.transfer_ns)),
+            "The rest of the time of calls found on several ranks: with ranks that are not open, also waiting for those";
+        number "matched", "On several ranks", 110, Cell::or_empty(row.ranks, |ranks| Cell::Count(ranks.matched)),
+            "How many of the kernels are of calls found on several of the ranks that are open";
+        words "ranks", "Ranks", 0, Cell::or_empty(row.ranks, |_| Cell::Object(Box::new(ranks(row)))),
+            "Waiting of ranks for each other";
         number "overlap", "Overlap", 70, Cell::or_empty(row.overlap, Cell::Share),
             "Share of their time in which something computes on the same device";
         number "total_bytes", "Size", 90, Cell::or_empty(row.total_bytes, Cell::Bytes),
@@ -34,7 +51,58 @@ pub fn collectives() -> Part<CollectiveTotals> {
             "The shortest duration: the one that waited least for other ranks";
         number "max_ns", "Max", 84, Cell::Ns(row.durations.max_ns), "The longest duration";
     };
-    const REPORT: &str = "op group n_ranks dtype bytes count total_ns exposed_ns overlap alg_gb_per_s bus_gb_per_s \
-                          mean_ns min_ns max_ns";
-    Part::new("collectives", "Collectives", figures).report(REPORT).json(REPORT)
+    const REPORT: &str = "op group n_ranks dtype bytes count total_ns wait_ns late_rank exposed_ns overlap alg_gb_per_s \
+                          bus_gb_per_s mean_ns min_ns max_ns";
+    const JSON: &str = "op group n_ranks dtype bytes count total_ns exposed_ns overlap alg_gb_per_s bus_gb_per_s mean_ns \
+                        min_ns max_ns ranks";
+    const WINDOW: &str = "op group n_ranks dtype bytes count total_ns wait_ns max_wait_ns late_rank transfer_ns matched \
+                          exposed_ns overlap total_bytes alg_gb_per_s bus_gb_per_s mean_ns median_ns min_ns max_ns";
+    Part::new("collectives", "Collectives", figures).window(WINDOW).report(REPORT).json(JSON)
+}
+
+fn late(row: &CollectiveTotals) -> Option<u32> {
+    row.ranks?.late.map(|late| late.0)
+}
+
+/// Waiting of ranks for each other: `wait_ns + transfer_ns` is the time of the kernels in `matched`.
+fn ranks(row: &CollectiveTotals) -> Object {
+    collectives().object(row, "matched wait_ns transfer_ns max_wait_ns late_rank")
+}
+
+/// A rank among others, with the title of its file where that is needed.
+#[derive(Clone, Debug)]
+pub struct RankRow {
+    pub file: Option<Arc<str>>,
+    pub of: RankOf,
+    pub totals: RankTotals,
+    /// Ranks that were recorded together with it, itself included.
+    pub n_ranks: usize,
+}
+
+/// Ranks that were recorded together, by how long others waited for them.
+pub fn ranks_of_jobs() -> Part<RankRow> {
+    const UNMATCHED: &str = "Collectives that were found on no other of these ranks, or of which nothing tells which call \
+                             they are there";
+    const CLOCK: &str = "To add to its times for those of the first of these ranks, beside what its file says of its clock: \
+                         the median by which the ends of their collectives differ";
+    let figures = figures! { row: RankRow;
+        words "file", "File", 120, Cell::text(row.file.as_deref().unwrap_or_default()), "Title of the file";
+        number "rank", "Rank", 50, Cell::Count(u64::from(row.of.rank)), "Rank of the process";
+        number "n_ranks", "Of ranks", 70, Cell::Count(row.n_ranks as u64),
+            "Ranks that were recorded together and are compared, this one included";
+        number "matched", "Collectives", 90, Cell::Count(row.of.matched), "Its collectives that were found on other ranks";
+        number "unmatched", "Not found", 90, Cell::Count(row.of.unmatched), UNMATCHED;
+        number "point_to_point", "Sends", 70, Cell::Count(row.of.point_to_point), "Sends and receives, not compared";
+        number "late", "Last", 60, Cell::Count(row.totals.late), "How often it came last";
+        number "waited_for_ns", "Others waited", 100, Cell::Ns(row.totals.waited_for_ns),
+            "How long all others together waited for it";
+        number "wait_ns", "Waited", 90, Cell::Ns(row.totals.wait_ns), "How long it waited for others, in its collectives";
+        number "transfer_ns", "+ Transfer", 90, Cell::Ns(row.totals.transfer_ns),
+            "The rest of the time of its collectives: with ranks that are not given, also waiting for those";
+        number "clock_offset_ns", "Clock off by", 100,
+            Cell::or_empty(row.of.clock, |clock| Cell::Ns(clock.offset_ns)), CLOCK;
+        number "clock_error_ns", "Clock error", 84, Cell::or_empty(row.of.clock, |clock| Cell::Ns(clock.residual_ns)),
+            "How far nine of ten of its collectives end from those of other ranks then";
+    };
+    Part::new("ranks", "Ranks: waiting for each other", figures)
 }

@@ -108,7 +108,12 @@ impl<'a> Summary<'a> {
         let does = match self.makeup.bound() {
             Bound::Compute => format!("It is compute-bound ({})", percent(self.share(parts.compute_ns))),
             Bound::Communication => {
-                format!("It is communication-bound ({} without compute)", percent(self.share(parts.exposed_comm_ns)))
+                let waiting = match self.makeup.waiting_ns {
+                    0 => String::new(),
+                    ns => format!(", of that {} waiting for other ranks", percent(self.share(ns))),
+                };
+                let share = percent(self.share(parts.exposed_comm_ns));
+                format!("It is communication-bound ({share} without compute{waiting})")
             }
             Bound::Copies => {
                 format!("It is bound by copies ({} without compute)", percent(self.share(parts.exposed_copy_ns)))

@@ -33,6 +33,7 @@ mod peers;
 mod planted;
 mod portable;
 mod properties;
+mod ranks;
 mod recorded;
 mod snapshot_oracle;
 mod snapshots;

@@ -2,6 +2,7 @@
 
 mod kernels;
 mod op;
+pub mod ranks;
 
 use std::cmp::Reverse;
 
@@ -9,6 +10,7 @@ use hashbrown::HashMap;
 
 pub use self::kernels::{CollectiveKernels, is_collective_name};
 pub use self::op::CollectiveOp;
+use self::ranks::{RankCalls, RankPart, rank_calls};
 use super::totals::{Durations, Instance, Scope, durations};
 use crate::model::time::{length, partition_near, unite};
 use crate::model::{Collective, DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace};
@@ -27,18 +29,34 @@ pub struct CollectiveTotals {
     pub bytes: Option<u64>,
     /// Durations of the kernels. They include waiting for other ranks.
     pub durations: Durations,
+    /// How long they waited; `None` if none was matched with those of other ranks.
+    pub ranks: Option<RankWaits>,
     /// Time of them without compute on their devices, in nanoseconds.
     pub exposed_ns: DurNs,
     /// The rest of their time, as a share of the time with any of them, 0 to 1; `None` for zero time.
     pub overlap: Option<f64>,
     /// Bytes of all calls with a known size; `None` if there are none.
     pub total_bytes: Option<u64>,
-    /// Bytes per nanosecond of those, which equals GB/s (10^9 bytes); a lower bound for the transfer, since the
-    /// durations include waiting.
+    /// Bytes per nanosecond of those, which equals GB/s (10^9 bytes): of those that were matched with other ranks in the
+    /// time of their transfer, else of all in the time of their kernels, which is a lower bound.
     pub alg_gb_per_s: Option<f64>,
     /// That times [`CollectiveOp::bus_factor`].
     pub bus_gb_per_s: Option<f64>,
     pub instances: Vec<Instance>,
+}
+
+/// How long ranks waited for each other in the collectives of one row, see [`ranks`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RankWaits {
+    /// Kernels that were matched with those of other ranks.
+    pub matched: u64,
+    /// Time of those in nanoseconds: that of waiting, and the rest.
+    pub wait_ns: DurNs,
+    pub transfer_ns: DurNs,
+    /// The longest of the waits.
+    pub max_wait_ns: DurNs,
+    /// The rank for which the others waited most, and for how long; `None` if none waited.
+    pub late: Option<(u32, DurNs)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,7 +85,8 @@ enum Source {
 ///
 /// * `by_size`: whether calls of different sizes and types are separate rows.
 /// * Sorted by total time, descending, then operation.
-/// * Cost: O(kernels in scope + c log n) for c collectives, and the compute that they overlap.
+/// * Cost: O(kernels in scope + c log n) for c collectives, and the compute that they overlap; with several traces O(n)
+///   for all their slices.
 pub fn collectives(scope: &Scope<'_>, by_size: bool) -> Vec<CollectiveTotals> {
     let mut collectives: Vec<CollectiveKernels<'_>> =
         scope.traces.iter().map(|&trace| CollectiveKernels::new(trace)).collect();
@@ -90,7 +109,8 @@ pub fn collectives(scope: &Scope<'_>, by_size: bool) -> Vec<CollectiveTotals> {
             rows[row].1.push(Instance { trace: part.index, slice });
         }
     }
-    let totals = |(key, instances): (Key, Vec<Instance>)| totals(scope, key, instances, &mut collectives);
+    let ranks = if rows.is_empty() { RankCalls::default() } else { rank_calls(scope.traces) };
+    let totals = |(key, instances): (Key, Vec<Instance>)| totals(scope, key, instances, &mut collectives, &ranks);
     let mut rows: Vec<CollectiveTotals> = rows.into_iter().map(totals).collect();
     let place = |row: &CollectiveTotals| (Reverse(row.durations.total_ns), row.op, row.group.clone(), row.bytes);
     rows.sort_by_cached_key(place);
@@ -159,16 +179,26 @@ fn totals(
     key: Key,
     instances: Vec<Instance>,
     collectives: &mut [CollectiveKernels<'_>],
+    ranks: &RankCalls,
 ) -> CollectiveTotals {
     let Key { op, group, n_ranks, dtype, bytes } = key;
-    let (mut total_bytes, mut ns) = (None::<u64>, 0_i64);
+    // Bytes with the time in which they were moved: of all, and of those that were matched.
+    let (mut all, mut matched) = ((None::<u64>, 0), (None, 0));
+    let mut waits = Waits::default();
     let mut spans: HashMap<(u32, ProcessId), Vec<TimeRange>> = HashMap::new();
     for &Instance { trace: index, slice } in &instances {
         let trace = scope.traces[index as usize];
         let time = trace.slices.time(slice);
+        let part = ranks.of_slice(index, slice);
         if let Some(bytes) = parameters(trace, source(trace, slice)).and_then(|call| op.bytes(call)) {
-            total_bytes = Some(total_bytes.unwrap_or(0).saturating_add(bytes));
-            ns = ns.saturating_add(time.dur());
+            let add = |(sum, ns): (Option<u64>, DurNs), more: DurNs| {
+                (Some(sum.unwrap_or(0).saturating_add(bytes)), ns.saturating_add(more))
+            };
+            all = add(all, time.dur());
+            matched = part.map_or(matched, |part| add(matched, time.dur() - part.wait_ns));
+        }
+        if let Some(part) = part {
+            waits.add(ranks, part);
         }
         let device = trace.track(trace.slices.track_of(slice)).process;
         spans.entry((index, device)).or_default().push(time);
@@ -181,7 +211,8 @@ fn totals(
             exposed_ns += exposed(scope.traces[index as usize], device, &spans, &mut collectives[index as usize]);
         }
     }
-    let alg_gb_per_s = total_bytes.filter(|_| ns > 0).map(|bytes| bytes as f64 / ns as f64);
+    let speed = |(bytes, ns): (Option<u64>, DurNs)| bytes.filter(|_| ns > 0).map(|bytes| bytes as f64 / ns as f64);
+    let alg_gb_per_s = speed(matched).or(speed(all));
     CollectiveTotals {
         op,
         group,
@@ -189,12 +220,39 @@ fn totals(
         dtype,
         bytes,
         durations: durations(scope.traces, &instances),
+        ranks: waits.total(),
         exposed_ns,
         overlap: (any_ns > 0).then(|| (any_ns - exposed_ns) as f64 / any_ns as f64),
-        total_bytes,
+        total_bytes: all.0,
         alg_gb_per_s,
         bus_gb_per_s: alg_gb_per_s.zip(op.bus_factor(n_ranks)).map(|(speed, factor)| speed * factor),
         instances,
+    }
+}
+
+/// Sums up the waits of a row.
+#[derive(Default)]
+struct Waits {
+    sum: RankWaits,
+    /// By the rank that was waited for.
+    by_rank: HashMap<u32, DurNs>,
+}
+
+impl Waits {
+    fn add(&mut self, ranks: &RankCalls, part: &RankPart) {
+        self.sum.matched += 1;
+        self.sum.wait_ns += part.wait_ns;
+        self.sum.transfer_ns += part.time.dur() - part.wait_ns;
+        self.sum.max_wait_ns = self.sum.max_wait_ns.max(part.wait_ns);
+        let late = ranks.late(&ranks.matches[part.of as usize]);
+        if let Some(late) = ranks.rank_of(late.trace).filter(|_| part.wait_ns > 0) {
+            *self.by_rank.entry(late.rank).or_default() += part.wait_ns;
+        }
+    }
+
+    fn total(self) -> Option<RankWaits> {
+        let late = self.by_rank.into_iter().max_by_key(|&(rank, ns)| (ns, Reverse(rank)));
+        (self.sum.matched > 0).then_some(RankWaits { late, ..self.sum })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeRange, Trace, Track
 
 /// A collective that takes longer, in nanoseconds, transfers data or waits for other ranks: NCCL needs 10 to 30 µs for
 /// any.
-const SHORT: DurNs = 50_000;
+pub(super) const SHORT: DurNs = 50_000;
 /// One that moves more bytes is not small however fast it is. NCCL's protocol for small messages ends there.
 const SMALL: u64 = 256 << 10;
 
@@ -64,6 +64,9 @@ pub struct Transfers {
     /// Time of those with a known size and number of ranks, and their bytes times the bus factor.
     sized_ns: DurNs,
     bus_bytes: f64,
+    /// The same of those that were matched with other ranks, without the time in which they waited for these.
+    matched_ns: DurNs,
+    matched_bytes: f64,
 }
 
 impl Transfers {
@@ -92,10 +95,22 @@ impl Transfers {
         2 * self.narrow_ns > self.typed_ns
     }
 
-    /// Bus bandwidth in GB/s (10^9 bytes); `None` where no size is known. A lower bound: the time includes waiting for
-    /// other ranks.
-    pub fn bus_gb_per_s(&self) -> Option<f64> {
-        (self.sized_ns > 0 && self.bus_bytes > 0.0).then(|| self.bus_bytes / self.sized_ns as f64)
+    /// Adds a collective that other ranks have as well.
+    ///
+    /// * `ns`: its duration without the time in which it waited for them.
+    pub(super) fn add_matched(&mut self, trace: &Trace, kernel: SliceId, ns: DurNs) {
+        if let Some(bytes) = payload_of(trace, kernel).1 {
+            self.matched_ns += ns;
+            self.matched_bytes += bytes;
+        }
+    }
+
+    /// Bus bandwidth in GB/s (10^9 bytes), and whether it is without waiting for other ranks; else it is a lower bound.
+    /// `None` where no size is known.
+    pub fn bus_gb_per_s(&self) -> Option<(f64, bool)> {
+        let of = |bytes: f64, ns: DurNs| (ns > 0 && bytes > 0.0).then(|| bytes / ns as f64);
+        let matched = of(self.matched_bytes, self.matched_ns).map(|speed| (speed, true));
+        matched.or_else(|| of(self.bus_bytes, self.sized_ns).map(|speed| (speed, false)))
     }
 }
 

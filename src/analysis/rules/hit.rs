@@ -1,7 +1,8 @@
 //! What a rule measured.
 
 use super::{
-    Basis, CallSite, Irregular, Missing, NewShapes, NoWork, Once, Recurring, Rule, Shares, SmallCollectives, Transfers,
+    Basis, CallSite, Irregular, LateRank, Missing, NewShapes, NoWork, Once, Recurring, Rule, Shares, SmallCollectives,
+    Transfers, Waiting,
 };
 use crate::model::{DurNs, Severity, TimeRange};
 
@@ -55,6 +56,10 @@ pub struct Hit {
     /// Of a hit about communication: time with any, computing meanwhile or not, in the steps.
     pub communication_ns: DurNs,
     pub transfers: Transfers,
+    /// The same, of its measured time what is waiting for other ranks.
+    pub waiting: Waiting,
+    /// Of a hit about a late rank.
+    pub late: Option<LateRank>,
     pub small_collectives: SmallCollectives,
     /// Of a hit about the recording itself.
     pub missing: Missing,
@@ -108,6 +113,8 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         collective_calls_ns: 0,
         communication_ns: 0,
         transfers: Transfers::default(),
+        waiting: Waiting::default(),
+        late: None,
         small_collectives: SmallCollectives::default(),
         missing: Missing::default(),
         no_work: NoWork::default(),

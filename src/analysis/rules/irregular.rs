@@ -11,12 +11,14 @@ use crate::model::{DurNs, TimeNs, TimeRange};
 const MIN_STEPS: usize = 3;
 
 /// A part of the time of a step on a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
     Compute,
     Communication,
     Copies,
     Idle(GapClass),
+    /// Before its first work.
+    NotBegun,
 }
 
 /// Steps that differ from the others, by the one that does so most.

@@ -12,6 +12,7 @@ mod hit;
 mod irregular;
 mod kernel_kind;
 mod kernels;
+mod late_rank;
 mod makeup;
 mod missing;
 mod new_shapes;
@@ -33,6 +34,7 @@ pub use self::hit::{Check, Hit};
 pub use self::irregular::{Irregular, Part};
 pub use self::kernel_kind::KernelKind;
 pub use self::kernels::{Dominant, Group, KernelStats, MatmulTime, is_fp32_matmul};
+pub use self::late_rank::{LateRank, OfRank, Waiting, with_ranks};
 pub use self::makeup::{Bound, Makeup};
 pub use self::missing::{Missing, NoWork};
 pub use self::new_shapes::NewShapes;
@@ -117,8 +119,14 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
         memory(of.trace, &mut out);
     }
     let mut verdicts = out.verdicts;
-    verdicts.hits.sort_by_key(|hit| std::cmp::Reverse((hit.severity, hit.weight())));
+    verdicts.sort();
     verdicts
+}
+
+impl Verdicts {
+    fn sort(&mut self) {
+        self.hits.sort_by_key(|hit| std::cmp::Reverse((hit.severity, hit.weight())));
+    }
 }
 
 /// Whether most events are missing from the recording, or the work of the device is: what the rules say of it.

@@ -9,6 +9,7 @@ pub enum Rule {
     LowUtilization,
     DataLoading,
     ExposedCommunication,
+    LateRank,
     CollectiveCalls,
     SmallCollectives,
     LaunchBound,
@@ -41,10 +42,11 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::LowUtilization,
         Self::DataLoading,
         Self::ExposedCommunication,
+        Self::LateRank,
         Self::CollectiveCalls,
         Self::SmallCollectives,
         Self::LaunchBound,
@@ -81,6 +83,7 @@ impl Rule {
             Self::LowUtilization => "low_gpu_utilization",
             Self::DataLoading => "data_loading",
             Self::ExposedCommunication => "exposed_communication",
+            Self::LateRank => "late_rank",
             Self::CollectiveCalls => "collective_calls",
             Self::SmallCollectives => "small_collectives",
             Self::LaunchBound => "launch_bound",
@@ -118,6 +121,7 @@ impl Rule {
             Self::LowUtilization => "GPU utilization",
             Self::DataLoading => "Data loading",
             Self::ExposedCommunication => "Exposed communication",
+            Self::LateRank => "Late rank",
             Self::CollectiveCalls => "Calls of collectives",
             Self::SmallCollectives => "Small collectives",
             Self::LaunchBound => "Launch-bound",
@@ -160,6 +164,7 @@ impl Rule {
             Self::LowUtilization => of.utilization,
             Self::DataLoading => of.data_loading,
             Self::ExposedCommunication => of.communication,
+            Self::LateRank => of.late_rank,
             Self::CollectiveCalls => of.collective_calls,
             Self::SmallCollectives => of.small_collectives,
             Self::LaunchBound => of.launch_bound,

@@ -70,6 +70,8 @@ pub struct Thresholds {
     pub data_loading: Levels,
     /// Communication without compute.
     pub communication: Levels,
+    /// Time that the other ranks wait for one in collectives, without compute.
+    pub late_rank: Levels,
     /// Idle time in calls of collectives.
     pub collective_calls: Levels,
     /// Small collectives without compute, and idle time for their launches.
@@ -140,6 +142,7 @@ impl Default for Thresholds {
             data_loading: Levels::new(0.05, 0.1, 0.2),
             // A device that only communicates for half of its time is used as badly as one that is idle for half.
             communication: Levels::new(0.1, 0.2, 0.5),
+            late_rank: Levels::new(0.03, 0.1, 0.2),
             collective_calls: Levels::new(0.05, 0.1, 0.2),
             small_collectives: Levels { note: Some(0.03), warn: Some(0.1), high: None },
             launch_bound: Levels { note: Some(0.03), warn: None, high: Some(0.15) },
@@ -230,10 +233,13 @@ impl Threshold {
 type LevelsOf = (&'static str, Kind, &'static str, fn(&mut Thresholds) -> &mut Levels);
 
 /// The levels by name; each name is the key of its rule.
-const LEVELS: [LevelsOf; 31] = [
+const LEVELS: [LevelsOf; 32] = [
     ("low_gpu_utilization", Kind::Share, "Busy share of the device; below", |of| &mut of.utilization),
     ("data_loading", Kind::Share, "Idle time for the next batch", |of| &mut of.data_loading),
     ("exposed_communication", Kind::Share, "Communication without compute", |of| &mut of.communication),
+    ("late_rank", Kind::Share, "Time that the other ranks wait for one in collectives, without compute", |of| {
+        &mut of.late_rank
+    }),
     ("collective_calls", Kind::Share, "Idle time in calls of collectives", |of| &mut of.collective_calls),
     (
         "small_collectives",

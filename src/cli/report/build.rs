@@ -101,6 +101,7 @@ pub fn report(
         kernels: work.kernels,
         copies: work.copies,
         collectives: work.collectives,
+        ranks: time.ranks,
         apis: work.apis,
         os_calls: work.os_calls,
         libraries: work.libraries,

@@ -36,6 +36,9 @@ pub struct Report {
     pub copies: Table,
     pub device_trace: Counted,
     pub collectives: Table,
+    /// Only of several ranks that were recorded together.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub ranks: Table,
     pub apis: Table,
     /// Only where the recorder traced them.
     pub os_calls: Table,
@@ -126,6 +129,7 @@ impl Report {
             copies,
             device_trace,
             collectives,
+            ranks,
             apis,
             os_calls,
             libraries,
@@ -187,6 +191,10 @@ impl Report {
             Borrowed(reserved_shares),
             Borrowed(categories),
         ];
+        if !ranks.is_empty() {
+            let collectives = all.iter().position(|table| table.key == "collectives").unwrap_or_default();
+            all.insert(collectives, Borrowed(ranks));
+        }
         // Only beside a log of GPU metrics.
         all.extend((!outside.rows.is_empty()).then_some(Borrowed(outside)));
         all.extend(memory_lists(memory).map(Owned));

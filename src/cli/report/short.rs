@@ -16,7 +16,7 @@ const MOST: usize = 20;
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 26] = [
+const TABLES: [(&str, &str); 27] = [
     ("summary", ""),
     ("memory_in_short", ""),
     ("findings", "severity text ceiling_ns_per_step advice"),
@@ -41,6 +41,7 @@ const TABLES: [(&str, &str); 26] = [
     ("kernels", "file rank device calls total_ns share mean_ns max_ns queue_mean_ns occupancy name"),
     ("operators", "calls device_total_ns device_self_ns host_total_ns host_self_ns name shape"),
     ("copies", "count total_ns mean_ns max_ns bytes gb_per_s kind pageable"),
+    ("ranks", ""),
     ("collectives", ""),
     ("apis", "calls total_ns mean_ns max_ns name"),
     ("os_calls", "calls total_ns mean_ns max_ns name"),

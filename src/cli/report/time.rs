@@ -1,16 +1,20 @@
 //! Phases and findings about time: the parts `phases`, `summary`, `checks` and `findings` of the report.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
+use crate::analysis::collectives::ranks::{RankCalls, RankOf, RankTotals};
 use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::phases::{Phase, Phases};
-use crate::analysis::rules::{Thresholds, Verdicts};
+use crate::analysis::rules::Thresholds;
 use crate::answers::Answers;
-use crate::answers::findings::{RuleVerdicts, TracePhases};
+use crate::answers::findings::TracePhases;
+use crate::answers::ranks::{AllVerdicts, CallsOfRanks};
 use crate::answers::time::TraceSteps;
 use crate::cli::{Failure, input};
 use crate::figures::Table;
+use crate::figures::collectives::{RankRow, ranks_of_jobs};
 use crate::figures::makeup::{self, Summary};
 use crate::figures::phases::{self, PhaseTotals};
 use crate::figures::verdicts::{self, Checked, Judged, JudgedTime};
@@ -24,6 +28,7 @@ pub struct TimeReport {
     pub judged: Table,
     pub summary: Table,
     pub causes: Table,
+    pub ranks: Table,
     pub findings: Vec<Finding>,
 }
 
@@ -38,10 +43,9 @@ pub fn report(
 ) -> Result<TimeReport, Failure> {
     let failed = || Failure::Usage("The trace could not be analyzed. Please report it".to_owned());
     let paths: Vec<String> = traces.iter().map(|open| input::label(&open.trace)).collect();
-    let verdicts =
-        traces.iter().map(|open| answers.get(&open.trace, &RuleVerdicts { thresholds, ..RuleVerdicts::default() }));
-    let verdicts: Vec<Arc<Verdicts>> = verdicts.collect::<Option<_>>().ok_or_else(failed)?;
-    let judged = traces.iter().zip(files).zip(&paths).zip(&verdicts);
+    let steps = vec![TraceSteps::default(); traces.len()];
+    let verdicts = answers.get(traces, &AllVerdicts { steps, thresholds, range: None }).ok_or_else(failed)?;
+    let judged = traces.iter().zip(files).zip(&paths).zip(&*verdicts);
     let judged: Vec<Judged<'_>> = judged
         .map(|(((open, name), path), verdicts)| {
             let name = name.as_deref();
@@ -49,7 +53,7 @@ pub fn report(
         })
         .collect();
     let (mut rows, mut checked, mut windows) = (Vec::new(), Vec::new(), Vec::new());
-    for ((open, file), verdicts) in traces.iter().zip(files).zip(&verdicts) {
+    for ((open, file), verdicts) in traces.iter().zip(files).zip(&*verdicts) {
         let steps = answers.get(&open.trace, &TraceSteps::default()).ok_or_else(failed)?;
         let phases = answers.get(&open.trace, &TracePhases).ok_or_else(failed)?;
         let boundaries = (*steps).as_ref().map_or(&[][..], counted_boundaries);
@@ -66,10 +70,24 @@ pub fn report(
         phases: phases::phases().table(rows, 0),
         checks: verdicts::checks().table(checked, 0),
         judged: verdicts::judged().table(windows, 0),
+        ranks: ranks(&*answers.get(traces, &CallsOfRanks).ok_or_else(failed)?, files),
         causes: makeup::causes().table(summaries.iter().flat_map(Summary::causes).collect::<Vec<_>>(), 0),
         summary: makeup::summary().table(summaries, 0),
         findings,
     })
+}
+
+/// The ranks that were compared, those for which the others waited most first.
+fn ranks(calls: &RankCalls, files: &[Option<Arc<str>>]) -> Table {
+    let row = |(of, totals): (&RankOf, RankTotals)| RankRow {
+        file: files[of.trace as usize].clone(),
+        of: *of,
+        totals,
+        n_ranks: calls.n_ranks(of.job),
+    };
+    let mut rows: Vec<RankRow> = calls.ranks.iter().zip(calls.totals()).map(row).collect();
+    rows.sort_by_key(|row| (row.of.job, Reverse(row.totals.waited_for_ns), row.of.rank));
+    ranks_of_jobs().table(rows, 0)
 }
 
 /// The phases of the steps that count, or of the whole trace; none if the recording names no phase.

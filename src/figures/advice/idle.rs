@@ -1,9 +1,9 @@
 //! Advice about idle time, by its cause.
 
 use super::{
-    ALWAYS, AMD, BESIDE_COMPILED, COMPILED, EAGER, FROM_DEVICE, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, Line,
-    MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OTHER, SLOW, TO_DEVICE, TOO_OLD,
-    TORCH, TRAINS, USUAL_SHAPES, kernels,
+    ALONE, ALWAYS, AMD, BESIDE_COMPILED, COMPILED, EAGER, FROM_DEVICE, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY,
+    LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE,
+    NVIDIA, OTHER, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS, USUAL_SHAPES, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -60,8 +60,9 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
     match rule {
         Rule::ExposedCommunication => &[
             (
-                ALWAYS,
-                "Compare the ranks first: where one starts its collectives late, the others wait for it, not for the network",
+                ALONE,
+                "Compare the ranks first, by opening the traces of several together: where one starts its collectives late, \
+                 the others wait for it, not for the network",
             ),
             (
                 TRAINS,
@@ -77,6 +78,31 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
                 "Communicate less often (no_sync with gradient accumulation): most of it has elements of 16 bits or fewer already",
             ),
             (ALWAYS, "To check, the collectives take less time in which nothing computes, on every rank"),
+        ],
+        Rule::LateRank => &[
+            (
+                LATE_BY_COMPUTE,
+                "Give all ranks the same work: as many samples, tokens and layers, and shards of tables and experts of one size",
+            ),
+            (
+                |case| LATE_BY_COMPUTE(case) && NVIDIA(case),
+                "Where they have the same work, compare the GPUs: clocks, temperature, power and errors of the slow one \
+                 (nvidia-smi -q -d PERFORMANCE,CLOCK,ECC)",
+            ),
+            (
+                |case| LATE_BY_COMPUTE(case) && AMD(case),
+                "Where they have the same work, compare the GPUs: clocks, temperature, power and errors of the slow one \
+                 (amd-smi metric)",
+            ),
+            (
+                LATE_OTHERWISE,
+                "Look at this rank's own findings and gaps: logging, checkpoints or evaluation that one rank does for all, its \
+                 data, and CPU cores that it shares with others",
+            ),
+            (
+                ALWAYS,
+                "To check, the ranks wait less for each other in the table of collectives, and none is late in its place",
+            ),
         ],
         Rule::CollectiveCalls => &[
             (TORCH, "Launch collectives asynchronously (async_op=True) and wait as late as possible"),

@@ -3,7 +3,7 @@
 mod idle;
 mod kernels;
 
-use crate::analysis::rules::{Hit, KernelKind, Rule, RunFacts, Vendor};
+use crate::analysis::rules::{Hit, KernelKind, Part, Rule, RunFacts, Vendor};
 
 /// What advice is about.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,15 @@ impl Case<'_> {
     /// Whether more than half of what was measured is a part of it.
     fn is_most(&self, part: impl Fn(&Hit) -> i64) -> bool {
         self.hit.is_some_and(|hit| 2 * part(hit) > hit.amount)
+    }
+
+    /// Whether most of what makes a rank late is that it computes longer; `None` if nothing tells.
+    fn late_by_compute(&self) -> Option<bool> {
+        let late = self.hit?.late.as_ref()?;
+        let longer = late.longer.iter().filter(|(_, ns)| *ns > 0);
+        let total: i64 = longer.clone().map(|(_, ns)| ns).sum();
+        let compute: i64 = longer.filter(|(part, _)| *part == Part::Compute).map(|(_, ns)| ns).sum();
+        (total > 0).then_some(2 * compute > total)
     }
 
     /// Whether copies from the device have more of the time than those to it.
@@ -74,6 +83,11 @@ const SLOW: Fits = |case| case.is_most(|hit| hit.shares.slow_ns);
 const MAKES_ROOM: Fits = |case| TORCH(case) && case.is_most(|hit| hit.shares.room_ns);
 const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case);
 /// Most of what is communicated was recorded with elements of at most 16 bits.
+/// Ranks were not compared.
+const ALONE: Fits = |case| case.hit.is_none_or(|hit| hit.waiting.n_ranks == 0);
+/// What makes a rank late is mostly longer compute, or mostly not; either where nothing tells.
+const LATE_BY_COMPUTE: Fits = |case| case.late_by_compute() != Some(false);
+const LATE_OTHERWISE: Fits = |case| case.late_by_compute() != Some(true);
 const NARROW: Fits = |case| case.hit.is_some_and(|hit| hit.transfers.is_narrow());
 
 /// What to do, and how to check it; one sentence each. What the run does already is not advised, and programs, calls
@@ -83,11 +97,10 @@ pub fn advice(case: &Case<'_>) -> Vec<String> {
         return vec![to_record(case)];
     }
     let fit = idle::lines(case.rule).iter().filter(|(fits, _)| fits(case));
-    let bus = case.hit.and_then(|hit| hit.transfers.bus_gb_per_s()).map(|speed| {
-        format!(
-            "Compare the bus bandwidth of the collectives, {speed:.2} GB/s with waiting for other ranks included, with that \
-             of the links"
-        )
+    let bus = case.hit.and_then(|hit| hit.transfers.bus_gb_per_s()).map(|(speed, is_transfer)| {
+        let waiting =
+            if is_transfer { "without waiting for other ranks" } else { "with waiting for other ranks included" };
+        format!("Compare the bus bandwidth of the collectives, {speed:.2} GB/s {waiting}, with that of the links")
     });
     fit.map(|(_, sentence)| of_vendor(sentence, case.run.vendor)).chain(bus).collect()
 }

@@ -41,6 +41,10 @@ fn of_shares(hit: &Hit) -> Vec<String> {
             let share = percent(hit.collective_calls_ns as f64 / hit.of.max(1) as f64);
             format!("The device is idle for another {ns}, {share}, while the host is in calls of collectives")
         }),
+        Rule::LateRank => Some(
+            "What makes it late may have findings of its own: their gain and this one are the same time, seen from two ranks"
+                .to_owned(),
+        ),
         Rule::Synchronization => hit.after.as_ref().map(|(site, ns)| {
             format!("After the synchronization the host is in {} for {} of it", place(site), format::duration(*ns))
         }),

@@ -4,7 +4,8 @@ use super::notes::data_time;
 use super::{Judged, percent};
 use crate::analysis::finding::Unit;
 use crate::analysis::rules::{
-    Basis, CallSite, Hit, Irregular, NoWork, Once, Part as StepPart, Recurring, Rule, SmallCollectives, Thresholds,
+    Basis, CallSite, Hit, Irregular, LateRank, NoWork, Once, Part as StepPart, Recurring, Rule, SmallCollectives,
+    Thresholds, Waiting,
 };
 use crate::figures::findings::value;
 use crate::figures::format;
@@ -12,6 +13,9 @@ use crate::model::DurNs;
 
 /// Most letters of a name in a sentence: those of Tensile's kernels have hundreds.
 const MAX_NAME: usize = 60;
+
+/// What a rank does longer than others is said if it is at least this part of all that it does longer: a tenth.
+const LEAST_LONGER: DurNs = 10;
 
 /// A call, and where it was made: `cudaStreamSynchronize in aten::item at train.py(7): main`.
 pub(super) fn place(site: &CallSite) -> String {
@@ -43,8 +47,10 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
         }
         Rule::DataLoading => waits("for data"),
         Rule::ExposedCommunication => {
-            format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{most}")
+            let waiting = waiting(hit);
+            format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{waiting}{most}")
         }
+        Rule::LateRank => late_rank(hit, &device),
         Rule::CollectiveCalls => waits("while the host is in calls of collectives"),
         Rule::SmallCollectives => small_collectives(hit, &device),
         Rule::LaunchBound => waits("because the host launches no faster than the device runs it"),
@@ -131,6 +137,45 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
     }
 }
 
+/// How much of some communication is waiting for other ranks, and for which.
+fn waiting(hit: &Hit) -> String {
+    let Waiting { ns, late, n_ranks } = hit.waiting;
+    if n_ranks == 0 {
+        return String::new();
+    }
+    let share = percent(ns as f64 / hit.amount.max(1) as f64);
+    let most = late.map(|(rank, most)| format!(", {} of it for rank {rank}", format::duration(most)));
+    let most = most.unwrap_or_default();
+    format!("; {share} of that, {}, is waiting for others of the {n_ranks} ranks here{most}", format::duration(ns))
+}
+
+/// How often a rank is late, how long the others wait, and what it does longer than they do.
+fn late_rank(hit: &Hit, device: &str) -> String {
+    let Some(LateRank { n_ranks, late, calls, longer }) = &hit.late else { return String::new() };
+    let n_steps = hit.n_steps.max(1) as DurNs;
+    let per = if hit.n_steps > 1 { " per step" } else { "" };
+    let [late, calls] = [*late, *calls].map(format::count);
+    let others = if *n_ranks > 2 { "the others wait" } else { "the other one waits" };
+    let mean = if *n_ranks > 2 { " on average" } else { "" };
+    let sum: DurNs = longer.iter().map(|part| part.1).filter(|&ns| ns > 0).sum();
+    let most = longer.iter().filter(|(_, ns)| *ns > 0 && *ns * LEAST_LONGER >= sum).take(3);
+    let most: Vec<String> =
+        most.map(|&(part, ns)| format!("{} {}", format::duration(ns / n_steps), part_of(part))).collect();
+    let before = match most.split_last() {
+        None => String::new(),
+        Some((last, [])) => format!("; before that it has {last} more{per} than they have"),
+        Some((last, first)) => format!("; before that it has {} and {last} more{per} than they have", first.join(", ")),
+    };
+    format!(
+        "{device} comes last to {late} of {calls} collectives of the {n_ranks} ranks here: {others} {} {} for it{mean}, \
+         {}{}{before}",
+        percent(hit.measured),
+        scope(hit),
+        format::duration(hit.amount),
+        per_step(hit),
+    )
+}
+
 /// How many, how large, and what they cost.
 fn small_collectives(hit: &Hit, device: &str) -> String {
     let SmallCollectives { count, total_ns, bytes, exposed_ns, .. } = hit.small_collectives;
@@ -152,6 +197,16 @@ fn small_collectives(hit: &Hit, device: &str) -> String {
     )
 }
 
+fn part_of(part: StepPart) -> String {
+    match part {
+        StepPart::Compute => "compute".to_owned(),
+        StepPart::Communication => "communication without compute".to_owned(),
+        StepPart::Copies => "copies without compute".to_owned(),
+        StepPart::Idle(class) => format!("idle time ({})", class.label()),
+        StepPart::NotBegun => "time before its first work".to_owned(),
+    }
+}
+
 /// Which steps, how long the one is that differs most, and in what.
 fn irregular(of: &Irregular) -> String {
     let n = of.steps.len();
@@ -159,12 +214,7 @@ fn irregular(of: &Irregular) -> String {
     let others = if n > 1 { format!(" ({} more differ as well)", format::count(n as u64 - 1)) } else { String::new() };
     let [step_ns, median, part_ns, usual] =
         [of.step_ns, of.median_ns, of.part_ns, of.median_part_ns].map(format::duration);
-    let part = match of.part {
-        StepPart::Compute => "compute".to_owned(),
-        StepPart::Communication => "communication without compute".to_owned(),
-        StepPart::Copies => "copies without compute".to_owned(),
-        StepPart::Idle(class) => format!("idle time ({})", class.label().to_lowercase()),
-    };
+    let part = part_of(of.part);
     let [short, long] = [of.step_ns.min(of.median_ns), of.step_ns.max(of.median_ns)];
     let ratio = value(long as f64 / short.max(1) as f64, Unit::Ratio);
     format!(

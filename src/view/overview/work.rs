@@ -10,7 +10,8 @@ use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::phases::Phase;
 use crate::analysis::rules::{Basis, Cause, Thresholds, Verdicts, Window};
 use crate::analysis::steps::Steps;
-use crate::answers::findings::{RuleVerdicts, TracePhases};
+use crate::answers::findings::TracePhases;
+use crate::answers::ranks::AllVerdicts;
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::makeup;
@@ -112,16 +113,16 @@ impl Analysis for Summary {
     const NAME: &'static str = "The overview";
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Summarized> {
-        let thresholds = self.thresholds;
+        let Self { steps, range, thresholds } = self.clone();
+        let verdicts = work.get(of, &AllVerdicts { steps, range, thresholds })?;
         let mut all: Vec<OfTrace> = Vec::new();
-        for (open, steps) in of.iter().zip(&self.steps) {
+        for ((open, steps), verdicts) in of.iter().zip(&self.steps).zip(&*verdicts) {
             let steps = steps.clone();
-            let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
             all.push(OfTrace {
                 busy: work.get(&open.trace, &BusyDevices)?,
                 ledgers: work.get(&open.trace, &Ledgers { steps: steps.clone() })?,
-                clusters: work.get(&open.trace, &GapClusters { steps: steps.clone() })?,
-                verdicts: work.get(&open.trace, &RuleVerdicts { steps, thresholds, range })?,
+                clusters: work.get(&open.trace, &GapClusters { steps })?,
+                verdicts: Arc::clone(verdicts),
             });
         }
         let paths: Vec<String> = of.iter().map(|open| open.trace.info.title()).collect();

@@ -178,7 +178,7 @@ fn collectives_know_their_type_and_bandwidth() {
     let found = Transfers::of(&trace, &devices(&trace)[0], TimeRange { start: 0, end: STEP });
     assert!(found.is_narrow());
     // 10 MB in 5 ms are 2 GB/s; four ranks send 2 * 3 / 4 of it.
-    assert_eq!(found.bus_gb_per_s(), Some(3.0));
+    assert_eq!(found.bus_gb_per_s(), Some((3.0, false)));
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! Which calls of two ranks are the same collective, where their numbers were not recorded.
+
+use std::cmp::Reverse;
+
+use super::calls::Call;
+use crate::analysis::median;
+use crate::model::DurNs;
+
+/// The kernels of a collective on several ranks end together, in nanoseconds: none can before the last data came.
+/// Recordings of one host show up to 5 µs; between hosts the last message takes some tens.
+pub const TOGETHER: DurNs = 100_000;
+/// The most calls that one recording may have before the first that both have, beside the difference in number.
+const MAX_SHIFT: usize = 16;
+/// How many pairs are tried for each shift.
+const TRIED: usize = 128;
+/// Fewer pairs tell a clock only if the recorded ones agree as closely as [`CLOSE`].
+const MIN_PAIRS: usize = 4;
+/// Clocks of one host differ by less, in nanoseconds.
+const CLOSE: DurNs = 1_000_000;
+/// Part of the calls in the time of both recordings that must pair: else they may be of different groups.
+const MIN_PAIRED: f64 = 0.8;
+
+/// Pairs the calls of two ranks, each sorted by end: those of the same operation and size, in order, that end together
+/// once the difference of the clocks is taken out. Indices into both; empty if most calls find no partner.
+///
+/// The difference is the one by which most calls in order end together, shifted by up to [`MAX_SHIFT`] calls more than
+/// one recording has.
+///
+/// * `clock`: from the times of `b` to those of `a`, as far as it is recorded; with whether it is.
+/// * Cost: O(n + m) for n and m calls.
+pub fn pairs(a: &[&Call], b: &[&Call], clock: (DurNs, bool)) -> Vec<(usize, usize)> {
+    let Some(offset) = offset(a, b, clock) else { return Vec::new() };
+    let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        let apart = y.time.end.saturating_add(offset).saturating_sub(x.time.end);
+        if apart.abs() <= TOGETHER && is_alike(x, y) {
+            pairs.push((i, j));
+            (i, j) = (i + 1, j + 1);
+        } else if apart > 0 {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    let is_enough = |of: &[&Call], other: &[&Call], offset: DurNs| {
+        let (Some(first), Some(last)) = (other.first(), other.last()) else { return false };
+        let in_both = |call: &&&Call| {
+            let end = call.time.end.saturating_add(offset);
+            first.time.end - TOGETHER <= end && end <= last.time.end + TOGETHER
+        };
+        pairs.len() as f64 >= MIN_PAIRED * of.iter().filter(in_both).count() as f64
+    };
+    if is_enough(a, b, -offset) && is_enough(b, a, offset) { pairs } else { Vec::new() }
+}
+
+fn is_alike(a: &Call, b: &Call) -> bool {
+    a.op == b.op && a.bytes == b.bytes
+}
+
+/// What to add to times of `b` to get those of `a`; `None` if it cannot be told.
+fn offset(a: &[&Call], b: &[&Call], (clock, is_recorded): (DurNs, bool)) -> Option<DurNs> {
+    let reach = (a.len().abs_diff(b.len()) + MAX_SHIFT) as isize;
+    let mut best = None;
+    for shift in -reach..=reach {
+        let n = (b.len() as isize - shift).min(a.len() as isize);
+        let first = (-shift).max(0);
+        if n <= first {
+            continue;
+        }
+        let every = ((n - first) as usize).div_ceil(TRIED);
+        let tried = (first..n).step_by(every).map(|i| (a[i as usize], b[(i + shift) as usize]));
+        let mut apart: Vec<DurNs> = tried
+            .filter(|(x, y)| is_alike(x, y))
+            .map(|(x, y)| x.time.end.saturating_sub(y.time.end).saturating_sub(clock))
+            .collect();
+        apart.sort_unstable();
+        let Some(&median) = median::of_sorted(&apart) else { continue };
+        if apart.len() < MIN_PAIRS && !(is_recorded && median.abs() <= CLOSE) {
+            continue;
+        }
+        let mut residuals: Vec<DurNs> = apart.iter().map(|apart| (apart - median).abs()).collect();
+        residuals.sort_unstable();
+        let together = residuals.partition_point(|&residual| residual <= TOGETHER) * every;
+        let usual = median::of_sorted(&residuals).copied().unwrap_or_default();
+        let key = (together, Reverse(usual), Reverse(median.abs()));
+        if best.is_none_or(|(other, _)| key > other) {
+            best = Some((key, clock.saturating_add(median)));
+        }
+    }
+    best.map(|(_, offset)| offset)
+}

@@ -1,0 +1,100 @@
+//! Ranks that come late to collectives.
+
+use super::each_rule::{CALL, LATENCY, STEPS, linked};
+use super::*;
+use crate::analysis::collectives::ranks::rank_calls;
+use crate::analysis::gaps::GapClass;
+
+const MS: TimeNs = 1_000_000;
+const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+
+/// A rank that computes for `compute`, does nothing for `idle` while the host runs an operator, and then takes part in a
+/// collective that ends after 8 ms of the step of ten.
+fn rank(rank: u32, compute: TimeNs, idle: TimeNs) -> Trace {
+    let start = compute + idle;
+    let mut step = vec![
+        ("stream 7", KERNEL, "gemm", 0, compute, 0),
+        ("stream 7", KERNEL, REDUCE, start, 8 * MS, 1),
+        ("stream 7", KERNEL, "gemm", 8 * MS, STEP, 0),
+        ("main", CALL, "cudaLaunchKernel", start - LATENCY, start - LATENCY / 2, 1),
+    ];
+    if idle > 0 {
+        step.push(("main", SliceKind::Operator, "aten::slow", 0, start - LATENCY, 0));
+    }
+    let mut builder = linked(&step);
+    builder.info.rank = Some(rank);
+    builder.finish()
+}
+
+fn judged_together(traces: &[Trace]) -> Vec<Verdicts> {
+    let models: Vec<&Trace> = traces.iter().collect();
+    let steps: Vec<_> = traces.iter().map(|trace| steps(trace, &|| false)).collect();
+    let busy: Vec<_> = traces.iter().map(devices).collect();
+    let ledgers: Vec<Vec<Ledger>> = (traces.iter().zip(&busy).zip(&steps))
+        .map(|((trace, busy), steps)| busy.iter().map(|busy| ledger(trace, busy, steps.as_ref(), &|| false)).collect())
+        .collect();
+    let alone: Vec<Verdicts> = traces.iter().map(|trace| judged(trace, None)).collect();
+    let ranks: Vec<OfRank<'_>> = (0..traces.len())
+        .map(|i| OfRank { trace: &traces[i], busy: &busy[i], ledgers: &ledgers[i], verdicts: &alone[i] })
+        .collect();
+    with_ranks(&rank_calls(&models), &ranks, &Thresholds::default())
+}
+
+#[test]
+fn a_rank_that_computes_longer_is_late_and_the_others_wait() {
+    let all = judged_together(&[rank(0, 4 * MS, 0), rank(1, 7 * MS, 0), rank(2, 5 * MS, 0)]);
+    let hit = of(&all[1], Rule::LateRank).unwrap();
+    // Eight steps count; the others wait 3 and 2 ms.
+    assert_eq!((hit.amount, hit.of, hit.severity), (8 * 5 * MS / 2, 8 * STEP, Severity::High));
+    let late = hit.late.as_ref().unwrap();
+    assert_eq!((late.n_ranks, late.late, late.calls), (3, 8, STEPS as u64));
+    // Before the first one there is nothing to compare with but the start of the recording.
+    let longer: TimeNs = late.longer.iter().map(|part| part.1).sum();
+    assert_eq!(late.longer[0], (Part::Compute, 8 * 5 * MS / 2));
+    assert_eq!(longer, 8 * 5 * MS / 2);
+    // With the second last it would come 2 ms sooner.
+    assert_eq!(hit.ceiling_ns_per_step, Some(2 * MS));
+    assert_eq!(hit.range.map(TimeRange::dur), Some(9 * MS));
+    for i in [0, 2] {
+        assert_eq!(of(&all[i], Rule::LateRank), None);
+        let communication = of(&all[i], Rule::ExposedCommunication).unwrap();
+        let exposed = if i == 0 { 4 * MS } else { 3 * MS };
+        assert_eq!(
+            communication.waiting,
+            Waiting { ns: 8 * (exposed - MS), late: Some((1, 8 * (exposed - MS))), n_ranks: 3 }
+        );
+        let gains = [Rule::LateRank, Rule::ExposedCommunication].map(|rule| {
+            let check = all[i].checks.iter().find(|check| check.rule == rule).unwrap();
+            check.ceiling_ns_per_step.unwrap_or_default()
+        });
+        assert_eq!(gains, [2 * MS, exposed - 2 * MS], "no more than the exposed time together");
+    }
+}
+
+#[test]
+fn a_rank_whose_host_is_slow_is_late_by_that() {
+    let all = judged_together(&[rank(0, 4 * MS, 0), rank(1, 4 * MS, 3 * MS)]);
+    let hit = of(&all[1], Rule::LateRank).unwrap();
+    assert_eq!(hit.ceiling_ns_per_step, Some(3 * MS));
+    let late = hit.late.as_ref().unwrap();
+    assert_eq!(late.longer[0], (Part::Idle(GapClass::CpuOp), 8 * (3 * MS - LATENCY)));
+    assert_eq!(late.longer.iter().map(|part| part.1).sum::<TimeNs>(), 8 * 3 * MS);
+}
+
+#[test]
+fn ranks_that_come_together_have_no_finding() {
+    let all = judged_together(&[rank(0, 4 * MS, 0), rank(1, 4 * MS + 290_000, 0)]);
+    for verdicts in &all {
+        assert_eq!(of(verdicts, Rule::LateRank), None);
+        let check = verdicts.checks.iter().find(|check| check.rule == Rule::LateRank).unwrap();
+        assert!(check.measured < 0.03);
+    }
+    let all = judged_together(&[rank(0, 4 * MS, 0), rank(1, 4 * MS + 300_000, 0)]);
+    assert_eq!(of(&all[1], Rule::LateRank).map(|hit| hit.severity), Some(Severity::Note));
+}
+
+#[test]
+fn a_rank_alone_is_judged_as_before() {
+    let all = [rank(0, 4 * MS, 0)];
+    assert_eq!(judged_together(&all)[0], judged(&all[0], None));
+}

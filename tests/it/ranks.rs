@@ -1,0 +1,96 @@
+//! Compares how long ranks wait for each other with a Python script that pairs their collectives by brute force.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::support::{has_python, lacuna, name, project, real};
+
+/// Ranks of one job each: eight of a training whose ranks are late by turns, and two of which most events were removed.
+const JOBS: [&[&str]; 2] = [
+    &["facebookresearch_param__dlrm_kineto"],
+    &[
+        "facebookresearch_HolisticTraceAnalysis__timeline_analysis-sampled_rank-0",
+        "facebookresearch_HolisticTraceAnalysis__trace_filter-sampled_rank-1",
+    ],
+];
+
+fn files(job: &[&str]) -> Vec<PathBuf> {
+    let is_of = |path: &PathBuf| job.iter().any(|start| name(path).starts_with(start));
+    real("A_kineto").into_iter().filter(is_of).collect()
+}
+
+fn report(files: &[PathBuf]) -> Value {
+    let args = ["report", "--format", "json", "--top", "0"].map(std::ffi::OsStr::new).into_iter();
+    let output = lacuna(&args.chain(files.iter().map(|path| path.as_os_str())).collect::<Vec<_>>());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn waits_of_ranks_are_those_of_the_oracle() {
+    if !has_python() {
+        return;
+    }
+    let mut n = 0;
+    for job in JOBS {
+        let files = files(job);
+        if files.len() != job.len() {
+            continue;
+        }
+        let script = project().join("tests/oracle/ranks.py");
+        let output = Command::new("python3").arg(script).args(&files).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let theirs: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let ours = report(&files);
+        let ranks = ours["ranks"].as_array().unwrap();
+        assert_eq!(ranks.len(), theirs.as_object().unwrap().len());
+        for rank in ranks {
+            let expected = &theirs[rank["rank"].to_string()];
+            let sum =
+                ["matched", "unmatched", "point_to_point"].map(|key| rank[key].as_u64().unwrap()).iter().sum::<u64>();
+            assert_eq!(expected["calls"], sum);
+            for key in ["matched", "late"] {
+                assert_eq!(rank[key], expected[key], "{key} of {rank}");
+            }
+            for key in ["wait", "waited_for"] {
+                let [ours, theirs] = [
+                    rank[format!("{key}_ns")].as_f64().unwrap(),
+                    expected[format!("{key}_us")].as_f64().unwrap() * 1e3,
+                ];
+                assert!((ours - theirs).abs() < 1.0, "{key} of {rank}: {theirs}");
+            }
+            n += 1;
+        }
+        // The same waits, by operation.
+        let waits = |key: &str| -> i64 {
+            let rows = ours["collectives"].as_array().unwrap().iter();
+            rows.filter_map(|row| row["ranks"][key].as_i64()).sum()
+        };
+        let of_ranks = |key: &str| -> i64 { ranks.iter().map(|rank| rank[key].as_i64().unwrap()).sum() };
+        for key in ["wait_ns", "transfer_ns", "matched"] {
+            assert_eq!(waits(key), of_ranks(key), "{key}");
+        }
+        assert_eq!(of_ranks("wait_ns"), of_ranks("waited_for_ns"));
+    }
+    assert!(n == 10 || real("A_kineto").is_empty(), "only {n} ranks compared");
+}
+
+/// Rank 7 of the training of DLRM comes last to most collectives; its step is not longer than that of others.
+#[test]
+fn the_late_rank_of_a_real_job_is_named() {
+    let files = files(JOBS[0]);
+    if files.is_empty() {
+        return;
+    }
+    let ours = report(&files);
+    assert_eq!((&ours["ranks"][0]["rank"], &ours["ranks"][0]["late"]), (&Value::from(7), &Value::from(5)));
+    let findings = ours["findings"].as_array().unwrap();
+    let text = |rule: &str| {
+        let found = findings.iter().find(|finding| finding["rule"] == rule).unwrap_or_else(|| panic!("{rule}"));
+        found["text"].as_str().unwrap()
+    };
+    let late = text("late_rank");
+    assert!(late.starts_with("Rank 7, GPU 7 comes last to 5 of 8 collectives of the 8 ranks here"), "{late}");
+    assert!(text("exposed_communication").contains("is waiting for others of the 8 ranks here"));
+}
