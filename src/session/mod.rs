@@ -1,5 +1,6 @@
 //! The open traces, their clock, and all choices about them: selection, ranges, marks, shown memory.
 
+mod files;
 mod gap_order;
 mod mark;
 mod memory_findings;
@@ -18,12 +19,13 @@ use crate::analysis::rules::Thresholds;
 use crate::live::Monitor;
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
+pub use self::files::Files;
 pub use self::gap_order::GapOrder;
 pub use self::mark::{KeptMarks, Mark};
 pub use self::memory_findings::{FoundInMemory, MemoryAnswers, joined};
 pub use self::memory_focus::{MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
-pub use self::open::{OpenTrace, OpenTraces, counts_events, track_title};
+pub use self::open::{OpenTrace, OpenTraces, counts_events, is_named, track_title};
 pub use self::selection::Selection;
 pub use self::step_focus::StepFocus;
 pub use self::stored::lenient;
@@ -47,8 +49,8 @@ pub struct Session {
     /// In which order keys go from gap to gap.
     pub gap_order: GapOrder,
     pub steps: StepFocus,
-    /// Index of the trace to which tables are limited; `None` is all.
-    pub only: Option<usize>,
+    /// The files that tables show.
+    pub files: Files,
     /// Of the rules about time.
     pub thresholds: Thresholds,
     /// The watch over this machine's GPUs, which begins when a view asks for it.
@@ -110,8 +112,8 @@ impl Session {
         let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
         self.hits = Arc::new(hits.collect());
         self.memory.follow(moved);
-        self.steps.trace = moved(self.steps.trace).unwrap_or_default();
-        self.only = self.only.and_then(moved);
+        self.steps.trace = self.steps.trace.and_then(moved);
+        self.files.follow(moved);
         self.follow_clock(moved_by, shows_all);
         let is_there = |range: &TimeRange| range.intersect(self.open.span()).is_some();
         self.range = self.range.filter(is_there);
