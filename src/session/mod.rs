@@ -2,6 +2,7 @@
 
 mod files;
 mod gap_order;
+mod history;
 mod mark;
 mod memory_findings;
 mod memory_focus;
@@ -21,6 +22,7 @@ use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 pub use self::files::Files;
 pub use self::gap_order::GapOrder;
+pub use self::history::{History, Place};
 pub use self::mark::{KeptMarks, Mark};
 pub use self::memory_findings::{FoundInMemory, MemoryAnswers, joined};
 pub use self::memory_focus::{MemoryFocus, OpenMemory, ShownMemory};
@@ -36,6 +38,7 @@ pub struct Session {
     /// Changed by [`Session::add`], [`Session::close`] and [`Session::clear`] only.
     pub open: OpenTraces,
     pub navigation: Navigation,
+    pub history: History,
     pub selection: Selection,
     /// The selected time range, in session time.
     pub range: Option<TimeRange>,
@@ -114,6 +117,7 @@ impl Session {
         self.memory.follow(moved);
         self.steps.trace = self.steps.trace.and_then(moved);
         self.files.follow(moved);
+        self.history.keep(moved);
         self.follow_clock(moved_by, shows_all);
         let is_there = |range: &TimeRange| range.intersect(self.open.span()).is_some();
         self.range = self.range.filter(is_there);
@@ -135,6 +139,27 @@ impl Session {
         all
     }
 
+    /// What is chosen and on show.
+    ///
+    /// * `views`: those in front.
+    pub fn place(&self, views: Vec<&'static str>) -> Place {
+        let MemoryFocus { history: memory, moment, .. } = self.memory;
+        let visible = self.navigation.visible();
+        Place { selection: self.selection, range: self.range, memory, moment, visible, views }
+    }
+
+    /// Goes to a place of [`Self::history`].
+    pub fn go(&mut self, place: &Place) {
+        (self.selection, self.range) = (place.selection, place.range);
+        if let Some((trace, memory)) = place.memory {
+            self.memory.show(trace, memory);
+        }
+        self.memory.moment = place.moment;
+        if self.navigation.visible() != place.visible {
+            self.navigation.go(place.visible);
+        }
+    }
+
     /// Whether a trace of this file is open.
     pub fn has_file(&self, path: &Path) -> bool {
         self.open.iter().any(|open| open.trace.info.path == path)
@@ -149,6 +174,7 @@ impl Session {
     fn follow_clock(&mut self, moved_by: DurNs, shows_all: bool) {
         if moved_by != 0 {
             self.navigation.shift(moved_by);
+            self.history.shift(moved_by);
             self.range = self.range.map(|range| range.shifted(moved_by));
             for mark in &mut self.marks {
                 mark.range = mark.range.shifted(moved_by);

@@ -19,7 +19,9 @@ impl StepFocus {
         let chosen = self.trace.and_then(|trace| Some((trace, traces.get(trace)?)));
         let all = || traces.iter().enumerate();
         let chosen = chosen.filter(|(_, open)| has_slices(open));
-        chosen.or_else(|| all().find(|(_, open)| open.is_program())).or_else(|| all().find(|(_, open)| has_slices(open)))
+        chosen
+            .or_else(|| all().find(|(_, open)| open.is_program()))
+            .or_else(|| all().find(|(_, open)| has_slices(open)))
     }
 
     /// The starts of the marks in the time of a trace, if they are to be its steps.

@@ -142,7 +142,8 @@ impl StepsView {
         if ctx.traces.len() < 2 {
             return;
         }
-        let combo = ComboBox::from_id_salt("steps of").selected_text(file_name(ctx.traces, shown)).truncate().width(200.0);
+        let combo =
+            ComboBox::from_id_salt("steps of").selected_text(file_name(ctx.traces, shown)).truncate().width(200.0);
         let combo = combo.show_ui(ui, |ui| {
             for index in 0..ctx.traces.len() {
                 if ui.selectable_label(index == shown, file_name(ctx.traces, index)).clicked() {

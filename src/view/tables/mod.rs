@@ -15,8 +15,8 @@ mod side;
 mod tests;
 mod tree;
 
-pub use self::grid::{Answer, Grid, Table};
 pub use self::files::{Many, apart, file_name, file_switch_ui};
+pub use self::grid::{Answer, Grid, Table};
 pub use self::pane::{range_switch_ui, ranges_of};
 use self::rows::TimeTable;
 
