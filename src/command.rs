@@ -39,6 +39,9 @@ pub enum Command {
     Reveal,
     UndoZoom,
     RedoZoom,
+    /// To the place before: what was selected and on show there.
+    Back,
+    Forward,
     /// The next slice of the same track and row.
     NextSlice,
     PreviousSlice,
@@ -226,7 +229,7 @@ mod tests {
         let text = |command| key_text(&ctx, &command_spec(&command).unwrap().keys[0]);
         assert_eq!(text(Command::Shortcuts), "?");
         assert_eq!(text(Command::Search), "/");
-        assert_eq!(text(Command::UndoZoom), "Alt+Left");
+        assert_eq!(text(Command::Back), "Alt+Left");
         assert_eq!(text(Command::PreviousGap), "Shift+G");
     }
 
@@ -247,7 +250,8 @@ mod tests {
         let ctrl = Modifiers::CTRL | Modifiers::COMMAND;
         assert_eq!(press(&ctx, ctrl, Key::P), [Command::FindTrack]);
         assert_eq!(press(&ctx, ctrl | Modifiers::SHIFT, Key::P), [Command::Palette]);
-        assert_eq!(press(&ctx, Modifiers::ALT, Key::ArrowLeft), [Command::UndoZoom]);
+        assert_eq!(press(&ctx, Modifiers::ALT, Key::ArrowLeft), [Command::Back]);
+        assert_eq!(press(&ctx, Modifiers::SHIFT, Key::Backspace), [Command::RedoZoom]);
         assert_eq!(press(&ctx, Modifiers::SHIFT, Key::Questionmark), [Command::Shortcuts]);
     }
 }

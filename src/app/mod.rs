@@ -24,7 +24,7 @@ mod window;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use eframe::egui::{self, Context, ThemePreference};
+use eframe::egui::{self, Context, PointerButton, ThemePreference};
 
 use self::dialog::OpenDialog;
 use self::fonts::SystemFonts;
@@ -179,6 +179,12 @@ impl App {
             egui::Popup::close_all(ctx);
         }
         self.commands.extend(pressed);
+        // The side buttons of a mouse, as in a browser.
+        for (button, command) in [(PointerButton::Extra1, Command::Back), (PointerButton::Extra2, Command::Forward)] {
+            if ctx.input(|input| input.pointer.button_pressed(button)) {
+                self.commands.push(command);
+            }
+        }
         for command in std::mem::take(&mut self.commands) {
             // Some views handle it and some do not: without one of those on screen, nothing happens.
             let _is_handled = self.run(ctx, command);
@@ -201,6 +207,13 @@ impl App {
             (true, Some(id)) => self.alone_ui(id, ui),
             (true, None) => self.welcome_ui(ui),
             (false, _) => self.panels_ui(ui),
+        }
+        if !self.session.traces().is_empty() {
+            let place = self.session.place(self.tabs());
+            let is_moving = ui.input(|input| input.pointer.any_down());
+            if self.session.history.follow(place, is_moving) && !is_moving {
+                ui.ctx().request_repaint();
+            }
         }
         self.floating_ui(ui.ctx());
         let has_dialog =

@@ -56,6 +56,7 @@ impl App {
                     self.close_view(id);
                 }
             }
+            Command::Back | Command::Forward => self.travel(&command),
             Command::Tell(text) => self.told = Some((text, Instant::now())),
             Command::SaveText(name, text) => self.save.ask(ctx, name, text),
             Command::FindTrack => self.palette.open(Mode::Tracks),
@@ -72,6 +73,26 @@ impl App {
             other => return self.run_in_views(ctx, &other),
         }
         true
+    }
+
+    /// Goes back or forward among the places that were visited.
+    fn travel(&mut self, command: &Command) {
+        let is_back = *command == Command::Back;
+        let place = if is_back { self.session.history.back() } else { self.session.history.forward() };
+        let Some(place) = place else {
+            let text =
+                if is_back { "No place was visited before this one" } else { "No place was visited after this one" };
+            return self.commands.push(Command::Tell(text));
+        };
+        self.session.go(&place);
+        let on_screen = self.layout.on_screen();
+        for id in place.views.iter().filter(|id| !on_screen.contains(id)) {
+            self.layout.activate(id);
+        }
+        let time = self.session.selection.time(self.session.traces());
+        if time.is_some_and(|time| time.intersect(place.visible).is_some()) {
+            self.commands.push(Command::Reveal);
+        }
     }
 
     /// Shows a view; without a trace only one of this machine.

@@ -273,11 +273,12 @@ impl App {
         {
             return;
         }
-        let side = if before >= after { "earlier" } else { "later" };
-        let button = ui.button(format!("Show events {} {side}", format::duration(far)));
+        let (verb, side) = if before >= after { ("begins", "before") } else { ("ends", "after") };
+        let button = ui.button(format!("Recording {verb} {} {side} this", format::duration(far)));
         let [before, after] = [before, after].map(format::duration);
         let help = format!(
-            "Instants or counters reach {before} before the first slice and {after} after the last one. Show them"
+            "Counters, single events or memory were recorded {before} before the first and {after} after the last of what ran. \
+             Show all of it"
         );
         if button.on_hover_text(help).clicked() {
             self.session.navigation.go(all);

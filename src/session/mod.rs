@@ -1,6 +1,8 @@
 //! The open traces, their clock, and all choices about them: selection, ranges, marks, shown memory.
 
+mod files;
 mod gap_order;
+mod history;
 mod mark;
 mod memory_findings;
 mod memory_focus;
@@ -18,12 +20,14 @@ use crate::analysis::rules::Thresholds;
 use crate::live::Monitor;
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
+pub use self::files::Files;
 pub use self::gap_order::GapOrder;
+pub use self::history::{History, Place};
 pub use self::mark::{KeptMarks, Mark};
 pub use self::memory_findings::{FoundInMemory, MemoryAnswers, joined};
 pub use self::memory_focus::{MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
-pub use self::open::{OpenTrace, OpenTraces, counts_events, track_title};
+pub use self::open::{OpenTrace, OpenTraces, counts_events, is_named, track_title};
 pub use self::selection::Selection;
 pub use self::step_focus::StepFocus;
 pub use self::stored::lenient;
@@ -34,6 +38,7 @@ pub struct Session {
     /// Changed by [`Session::add`], [`Session::close`] and [`Session::clear`] only.
     pub open: OpenTraces,
     pub navigation: Navigation,
+    pub history: History,
     pub selection: Selection,
     /// The selected time range, in session time.
     pub range: Option<TimeRange>,
@@ -47,8 +52,8 @@ pub struct Session {
     /// In which order keys go from gap to gap.
     pub gap_order: GapOrder,
     pub steps: StepFocus,
-    /// Index of the trace to which tables are limited; `None` is all.
-    pub only: Option<usize>,
+    /// The files that tables show.
+    pub files: Files,
     /// Of the rules about time.
     pub thresholds: Thresholds,
     /// The watch over this machine's GPUs, which begins when a view asks for it.
@@ -110,8 +115,9 @@ impl Session {
         let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
         self.hits = Arc::new(hits.collect());
         self.memory.follow(moved);
-        self.steps.trace = moved(self.steps.trace).unwrap_or_default();
-        self.only = self.only.and_then(moved);
+        self.steps.trace = self.steps.trace.and_then(moved);
+        self.files.follow(moved);
+        self.history.keep(moved);
         self.follow_clock(moved_by, shows_all);
         let is_there = |range: &TimeRange| range.intersect(self.open.span()).is_some();
         self.range = self.range.filter(is_there);
@@ -133,6 +139,27 @@ impl Session {
         all
     }
 
+    /// What is chosen and on show.
+    ///
+    /// * `views`: those in front.
+    pub fn place(&self, views: Vec<&'static str>) -> Place {
+        let MemoryFocus { history: memory, moment, .. } = self.memory;
+        let visible = self.navigation.visible();
+        Place { selection: self.selection, range: self.range, memory, moment, visible, views }
+    }
+
+    /// Goes to a place of [`Self::history`].
+    pub fn go(&mut self, place: &Place) {
+        (self.selection, self.range) = (place.selection, place.range);
+        if let Some((trace, memory)) = place.memory {
+            self.memory.show(trace, memory);
+        }
+        self.memory.moment = place.moment;
+        if self.navigation.visible() != place.visible {
+            self.navigation.go(place.visible);
+        }
+    }
+
     /// Whether a trace of this file is open.
     pub fn has_file(&self, path: &Path) -> bool {
         self.open.iter().any(|open| open.trace.info.path == path)
@@ -147,6 +174,7 @@ impl Session {
     fn follow_clock(&mut self, moved_by: DurNs, shows_all: bool) {
         if moved_by != 0 {
             self.navigation.shift(moved_by);
+            self.history.shift(moved_by);
             self.range = self.range.map(|range| range.shifted(moved_by));
             for mark in &mut self.marks {
                 mark.range = mark.range.shifted(moved_by);

@@ -39,6 +39,11 @@ impl OpenTrace {
         Self { trace, offset, source: ClockSource::Start, run: 0, key, id, content }
     }
 
+    /// Whether it recorded what ran: not only memory, or readings of a device. Such files are beside it.
+    pub fn is_program(&self) -> bool {
+        !self.trace.info.format.is_memory_only() && !self.trace.slices.is_empty()
+    }
+
     /// Whether times of the two can be compared: both are of one run and know their UTC time, or they
     /// are the same trace.
     pub fn shares_clock(&self, other: &Self) -> bool {
@@ -78,7 +83,8 @@ impl OpenTraces {
     }
 
     /// What the first picture and "zoom to fit" show, in session time: the slices, samples and histories of memory
-    /// of all traces. Lone instants and counters may lie outside, within [`Self::span`]. Never empty.
+    /// of all traces, but of snapshots of memory only where nothing else is open. Lone instants and counters may lie
+    /// outside, and memory before and after a trace, within [`Self::span`]. Never empty.
     pub fn content(&self) -> TimeRange {
         self.content
     }
@@ -142,7 +148,9 @@ impl OpenTraces {
             (open.offset, open.source, open.run) = (place.offset, place.source, place.run);
         }
         self.runs = runs;
-        let content = self.traces.iter().map(|open| open.content.shifted(open.offset)).reduce(TimeRange::union);
+        let has_program = self.traces.iter().any(OpenTrace::is_program);
+        let counted = self.traces.iter().filter(|open| open.is_program() || !has_program);
+        let content = counted.map(|open| open.content.shifted(open.offset)).reduce(TimeRange::union);
         let never_empty = |range: TimeRange| TimeRange { end: range.end.max(range.start.saturating_add(1)), ..range };
         self.span = never_empty(span);
         self.content = never_empty(content.unwrap_or(span));
@@ -150,10 +158,17 @@ impl OpenTraces {
     }
 }
 
-/// The title of a track for display, followed by its trace if several are open: `stream 7, rank 1`.
+/// Whether what a trace recorded is told apart by the name of its file: not where what else is open recorded memory or
+/// readings alone.
+pub fn is_named(traces: &[OpenTrace], trace: usize) -> bool {
+    let is_program = traces.get(trace).is_some_and(OpenTrace::is_program);
+    traces.len() > 1 && !(is_program && traces.iter().filter(|open| open.is_program()).count() == 1)
+}
+
+/// The title of a track for display, followed by its trace where that tells it apart: `stream 7, rank 1`.
 pub fn track_title(traces: &[OpenTrace], trace: usize, title: &str) -> String {
     let title = display_name(title.trim());
-    match traces.get(trace).filter(|_| traces.len() > 1) {
+    match traces.get(trace).filter(|_| is_named(traces, trace)) {
         Some(open) if title == display_name(&open.key) => title.into_owned(),
         Some(open) => format!("{title}, {}", display_name(&open.key)),
         None => title.into_owned(),

@@ -6,17 +6,22 @@ use crate::model::TimeNs;
 /// The trace whose steps are shown, and whether the user's marks divide it. The chosen step is the selected range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepFocus {
-    /// Index of the trace.
-    pub trace: usize,
+    /// Index of the trace, if one was chosen.
+    pub trace: Option<usize>,
     pub by_marks: bool,
 }
 
 impl StepFocus {
-    /// The trace; the first one with slices where the chosen one is gone or has none.
+    /// The trace; without a choice, or where the chosen one has no slices, the first that has: a snapshot of memory only
+    /// where there is nothing else.
     pub fn open(self, traces: &[OpenTrace]) -> Option<(usize, &OpenTrace)> {
         let has_slices = |open: &OpenTrace| !open.trace.slices.is_empty();
-        let chosen = traces.get(self.trace).filter(|open| has_slices(open)).map(|open| (self.trace, open));
-        chosen.or_else(|| traces.iter().enumerate().find(|(_, open)| has_slices(open)))
+        let chosen = self.trace.and_then(|trace| Some((trace, traces.get(trace)?)));
+        let all = || traces.iter().enumerate();
+        let chosen = chosen.filter(|(_, open)| has_slices(open));
+        chosen
+            .or_else(|| all().find(|(_, open)| open.is_program()))
+            .or_else(|| all().find(|(_, open)| has_slices(open)))
     }
 
     /// The starts of the marks in the time of a trace, if they are to be its steps.

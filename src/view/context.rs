@@ -6,7 +6,7 @@ use crate::answers::time::TraceSteps;
 use crate::command::Command;
 use crate::live::Monitor;
 use crate::model::{SliceId, TimeNs, TimeRange};
-use crate::session::{GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, StepFocus};
+use crate::session::{Files, GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, StepFocus};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub struct ViewContext<'a> {
     pub memory: &'a mut MemoryFocus,
     /// In which order keys go from gap to gap.
     pub gap_order: &'a mut GapOrder,
-    /// Index of the trace to which tables are limited; `None` is all.
-    pub only: &'a mut Option<usize>,
+    /// The files that tables show.
+    pub files: &'a mut Files,
     /// Whose steps are shown.
     pub steps: &'a mut StepFocus,
     /// Of the rules.
@@ -64,7 +64,7 @@ impl<'a> ViewContext<'a> {
             memory,
             gap_order,
             steps,
-            only,
+            files,
             thresholds,
             live,
             ..
@@ -81,7 +81,7 @@ impl<'a> ViewContext<'a> {
             memory,
             gap_order,
             steps,
-            only,
+            files,
             thresholds,
             live,
             answers,

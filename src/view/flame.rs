@@ -4,7 +4,7 @@
 use eframe::egui::{self, ComboBox, Key};
 
 use super::flame_pane::{FlamePane, Unit, Weights};
-use super::tables::{file_switch_ui, range_switch_ui, ranges_of};
+use super::tables::{Many, file_switch_ui, range_switch_ui, ranges_of};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::call_tree::{Frames, Weigh, time_flame};
 use crate::analysis::stacks::{FlameTree, ThreadWeight, flame, sampled_threads};
@@ -14,7 +14,7 @@ use crate::command::{Command, ctrl};
 use crate::figures::format;
 use crate::figures::stacks;
 use crate::model::{TimeRange, Trace, TrackId};
-use crate::session::{OpenTrace, track_title};
+use crate::session::{Files, OpenTrace, track_title};
 use crate::view::states::{answer_ui, nothing_ui};
 
 const SAMPLES: Unit = Unit {
@@ -82,8 +82,7 @@ struct Stacks {
     frames: Frames,
     /// In session time.
     range: Option<TimeRange>,
-    /// Index of the trace that alone counts.
-    only: Option<usize>,
+    files: Files,
     /// Only this track of this trace.
     thread: Option<(u32, TrackId)>,
 }
@@ -133,12 +132,12 @@ impl View for FlameView {
         let default = if has_samples { Kind::Samples } else { Kind::Time(Weigh::Host) };
         let kind = self.kind.unwrap_or(default);
         let range = ctx.range.filter(|_| !self.is_whole);
-        let wanted = Stacks { kind, frames: self.frames, range, only: *ctx.only, thread: self.thread };
+        let wanted = Stacks { kind, frames: self.frames, range, files: *ctx.files, thread: self.thread };
         let answer = self.pane.ask(ctx.traces, &wanted, |_| false, ctx, ui);
         ui.horizontal_wrapped(|ui| {
             self.choices_ui(kind, ui);
             let hint = "Count the time within the selected range";
-            file_switch_ui(ctx, ui);
+            file_switch_ui(Many::Sum, ctx, ui);
             range_switch_ui(&mut self.is_whole, hint, ctx, ui);
             ui.separator();
             self.thread_ui(kind, ctx, ui);
@@ -244,7 +243,7 @@ impl Weights for Stacks {
         let is_cancelled = || work.is_cancelled();
         let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
         let scope =
-            Scope { traces: &models, ranges: ranges_of(traces, self.range, self.only), is_cancelled: &is_cancelled };
+            Scope { traces: &models, ranges: ranges_of(traces, self.range, self.files), is_cancelled: &is_cancelled };
         Some(match self.kind {
             Kind::Samples => (flame(&scope, self.thread), sampled_threads(&scope)),
             Kind::Time(weigh) => time_flame(&scope, self.frames, weigh, self.thread),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eframe::egui::{self, RichText, TextWrapMode};
 
 use super::states::failed_ui;
-use super::tables::{Answer as Table, Grid, file_switch_ui};
+use super::tables::{Answer as Table, Grid, Many, apart, file_name, file_switch_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::range_summary::{TrackSummary, join_names, range_summary};
 use crate::answers::{Analysis, Answer, Query, Work};
@@ -13,7 +13,7 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::figures::range::{TrackTime, names, tracks};
 use crate::model::TimeRange;
-use crate::session::{OpenTrace, track_title};
+use crate::session::{Files, OpenTrace, track_title};
 
 /// Which table is on show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,9 +23,9 @@ enum List {
     Names,
 }
 
-/// What ran in a range of session time, in one trace or in all.
+/// What ran in a range of session time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Summary(TimeRange, Option<usize>);
+struct Summary(TimeRange, Files);
 
 #[derive(Debug)]
 struct Tables {
@@ -74,7 +74,8 @@ impl RangeSummaryView {
                     self.grid.reset();
                 }
             }
-            file_switch_ui(ctx, ui);
+            let many = if self.list == List::Tracks { Many::List } else { Many::Rows };
+            file_switch_ui(many, ctx, ui);
             ui.label(RichText::new(format!("{} selected", format::duration(range.dur()))).strong())
                 .on_hover_text(format::duration_exact(range.dur()));
             if ui.button("Zoom to range").on_hover_text("Show only this time").clicked() {
@@ -96,18 +97,26 @@ impl RangeSummaryView {
 /// Both tables. Cost: that of the analysis; not for the frame thread.
 fn summarize(
     traces: &[OpenTrace],
-    (range, only): (TimeRange, Option<usize>),
+    (range, files): (TimeRange, Files),
     is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Tables {
     let mut rows = Vec::new();
     let mut of_names = Vec::new();
-    for (i, open) in traces.iter().enumerate().filter(|(i, _)| only.is_none_or(|only| only == *i)) {
+    for (i, open) in traces.iter().enumerate().filter(|(i, _)| files.has(*i)) {
         let summary = range_summary(&open.trace, range.shifted(open.offset.saturating_neg()), is_cancelled);
         rows.extend(summary.tracks.iter().map(|track| track_time(traces, i, track, range)));
-        of_names.push(summary.names);
+        if files.counts(traces, i) {
+            of_names.push((file_name(traces, i), summary.names));
+        }
     }
-    let table = |data| Arc::new(Table { data, ..Table::default() });
-    Tables { tracks: table(tracks().data(rows)), names: table(names().data(join_names(of_names.into_iter()))) }
+    let table = |data| Table { data, ..Table::default() };
+    let names = if files == Files::Apart && of_names.len() > 1 {
+        let of_file = |(file, all)| (file, table(names().data(join_names(std::iter::once(all)))));
+        apart(of_names.into_iter().map(of_file).collect())
+    } else {
+        table(names().data(join_names(of_names.into_iter().map(|(_, names)| names))))
+    };
+    Tables { tracks: Arc::new(table(tracks().data(rows))), names: Arc::new(names) }
 }
 
 fn track_time(traces: &[OpenTrace], trace: usize, summary: &TrackSummary, range: TimeRange) -> TrackTime {
@@ -129,7 +138,7 @@ impl View for RangeSummaryView {
             ui.weak("Drag over the timeline, or select a slice and press R");
             return;
         };
-        let answer = self.summary.ask(ctx.answers, ctx.traces, &Summary(range, *ctx.only));
+        let answer = self.summary.ask(ctx.answers, ctx.traces, &Summary(range, *ctx.files));
         self.is_waiting = answer.is_working();
         let table = answer.newest().map(|tables| match self.list {
             List::Tracks => &tables.tracks,
@@ -169,7 +178,7 @@ mod tests {
             ("stream 7", SliceKind::Kernel, "gemm", 500_000, 1_000_000),
         ]);
         let traces = [OpenTrace::new(trace.finish(), 0)];
-        let answer = summarize(&traces, (TimeRange { start: 0, end: 1_000_000 }, None), &|| false);
+        let answer = summarize(&traces, (TimeRange { start: 0, end: 1_000_000 }, Files::Apart), &|| false);
         let order = answer.names.order(None, "");
         let expected = "name\tkind\tcount\ttotal_ns\tself_ns\n\
                         '=tab here\tOperator\t1\t1000000\t1000000\n\

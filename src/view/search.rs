@@ -11,9 +11,9 @@ use crate::answers::{Analysis, Answer, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
 use crate::figures::format;
 use crate::model::{SliceId, TimeRange};
-use crate::session::{OpenTrace, Selection};
+use crate::session::{Files, OpenTrace, Selection};
 use crate::view::states::failed_ui;
-use crate::view::tables::{Grid, file_switch_ui};
+use crate::view::tables::{Grid, Many, file_switch_ui};
 use crate::widget::table::Action;
 use crate::widget::theme;
 
@@ -28,8 +28,7 @@ struct Find {
     text: String,
     /// In session time.
     range: Option<TimeRange>,
-    /// Index of the trace that alone is searched.
-    only: Option<usize>,
+    files: Files,
 }
 
 #[derive(Debug, Default)]
@@ -104,7 +103,7 @@ impl Search {
             Scope::Visible => Some(ctx.navigation.visible()),
             Scope::Range => *ctx.range,
         };
-        self.wanted = Find { text: self.text.trim().to_owned(), range, only: *ctx.only };
+        self.wanted = Find { text: self.text.trim().to_owned(), range, files: *ctx.files };
         let of = Some(ctx.traces.key());
         if self.wanted.text.is_empty() || self.of != of {
             // Slices of other traces must not be shown for even one frame.
@@ -174,7 +173,7 @@ impl Search {
                     self.scope = scope;
                 }
             }
-            file_switch_ui(ctx, ui);
+            file_switch_ui(Many::List, ctx, ui);
             let has_hits = !self.hits.is_empty();
             if ui
                 .add_enabled(has_hits, egui::Button::new("Previous"))
@@ -250,7 +249,7 @@ impl Analysis for Find {
     fn run(&self, traces: &[OpenTrace], work: &Work<'_>) -> Option<Found> {
         let mut total = 0;
         let mut hits = Vec::new();
-        for (i, open) in traces.iter().enumerate().filter(|(i, _)| self.only.is_none_or(|only| only == *i)) {
+        for (i, open) in traces.iter().enumerate().filter(|(i, _)| self.files.has(*i)) {
             let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
             let found = search(&open.trace, &self.text, range, LIMIT, &|| work.is_cancelled());
             total += found.total;

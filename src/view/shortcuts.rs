@@ -6,7 +6,7 @@ use super::all_commands;
 use crate::command::{Menu, key_text};
 
 /// Held keys and mouse actions, which are not commands.
-const MOUSE_AND_HELD_KEYS: [(&str, &str); 16] = [
+const MOUSE_AND_HELD_KEYS: [(&str, &str); 17] = [
     ("W, S held", "Zoom in, out at the pointer"),
     ("A, D held", "Pan left, right"),
     ("Wheel", "Scroll the tracks"),
@@ -19,6 +19,7 @@ const MOUSE_AND_HELD_KEYS: [(&str, &str); 16] = [
     ("Alt+Drag", "Zoom to the dragged range"),
     ("Click", "Select a slice; deselect on free space"),
     ("Double-click", "Zoom to a slice"),
+    ("Back, Forward button", "Go to the place visited before, after"),
     ("Right-click", "Context menu of a slice or track"),
     ("Drop files", "Open them in addition to the open files"),
     ("Drag a tab", "Move a view beside, below or into a group of others"),

@@ -12,8 +12,8 @@ use crate::figures::Sort;
 use crate::figures::gap_lists::{CauseRow, ClusterRow, causes, clusters};
 use crate::figures::gap_rows::{GapDevice, GapRow, GapRows, main_part};
 use crate::model::{DurNs, ProcessId, SliceId, TimeRange};
-use crate::session::{OpenTrace, Selection, track_title};
-use crate::view::tables::{Answer, Table};
+use crate::session::{Files, OpenTrace, Selection, track_title};
+use crate::view::tables::{Answer, Table, file_name};
 
 impl Table for GapRows {
     fn ordered(&self, sort: Option<Sort>, _filter: &str, work: &Work<'_>) -> Option<Vec<u32>> {
@@ -36,8 +36,7 @@ pub struct GapFilter {
     pub min_ns: DurNs,
     /// Only of this device, by the index of its trace.
     pub device: Option<(usize, ProcessId)>,
-    /// Only of this trace, by its index.
-    pub only: Option<usize>,
+    pub files: Files,
     /// Only gaps with time of this cause.
     pub class: Option<GapClass>,
     /// Only gaps that share time with this range of session time.
@@ -171,7 +170,7 @@ fn devices(of: &[OpenTrace], filter: &GapFilter, work: &Work<'_>) -> Option<Vec<
     let mut out = Vec::new();
     for (index, open) in of.iter().enumerate() {
         if filter.device.is_some_and(|(trace, _)| trace != index)
-            || filter.only.is_some_and(|only| only != index)
+            || !filter.files.has(index)
             || open.trace.processes.iter().all(|p| p.device.is_none())
         {
             continue;
@@ -199,40 +198,51 @@ impl Analysis for ByCause {
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<GapTable> {
         let devices = devices(of, &self.0, work)?;
-        let mut sums: Vec<CauseRow> = GapClass::ALL.into_iter().map(CauseRow::new).collect();
-        let mut longest: Vec<(DurNs, Selection)> = vec![(0, Selection::None); GapClass::N];
-        for device in &devices {
-            let range = in_trace(self.0.range, device.offset_ns);
-            let LedgerTotals { by_class, all, .. } = device.ledger().totals(range);
-            for (row, totals) in sums.iter_mut().zip(by_class) {
-                row.count += totals.count;
-                row.total_ns += totals.total_ns;
-                row.idle_ns += all.total_ns;
-            }
-            for gap in device.ledger().within(range) {
-                for part in device.ledger().parts(gap) {
-                    let (best, selection) = &mut longest[part.class as usize];
-                    if part.time.dur() > *best {
-                        (*best, *selection) = (part.time.dur(), selected(device, gap));
-                    }
+        // Those of a file stand together.
+        let by_file: Vec<&[GapDevice]> = match self.0.files {
+            Files::Apart => devices.chunk_by(|a, b| a.index == b.index).collect(),
+            Files::Together | Files::One(_) => vec![&devices],
+        };
+        let mut rows: Vec<(CauseRow, Selection, usize)> = Vec::new();
+        for devices in &by_file {
+            let file = devices.first().map_or(0, |device| device.index);
+            rows.extend(causes_of(devices, self.0.range).into_iter().map(|(row, longest)| (row, longest, file)));
+        }
+        rows.sort_by_key(|row| Reverse(row.0.total_ns));
+        let classes = rows.iter().map(|row| row.0.class).collect();
+        let mut table = Answer { data: causes().data(rows.iter().map(|row| &row.0)), ..Answer::default() };
+        if by_file.len() > 1 {
+            table.name_files(rows.iter().map(|row| file_name(of, row.2)));
+        }
+        Some(GapTable { table: Arc::new(table), gaps: rows.into_iter().map(|row| row.1).collect(), classes })
+    }
+}
+
+/// Idle time of devices by cause, each with the gap that has most of it at a time.
+fn causes_of(devices: &[GapDevice], range: Option<TimeRange>) -> Vec<(CauseRow, Selection)> {
+    let mut sums: Vec<CauseRow> = GapClass::ALL.into_iter().map(CauseRow::new).collect();
+    let mut longest: Vec<(DurNs, Selection)> = vec![(0, Selection::None); GapClass::N];
+    for device in devices {
+        let range = in_trace(range, device.offset_ns);
+        let LedgerTotals { by_class, all, .. } = device.ledger().totals(range);
+        for (row, totals) in sums.iter_mut().zip(by_class) {
+            row.count += totals.count;
+            row.total_ns += totals.total_ns;
+            row.idle_ns += all.total_ns;
+        }
+        for gap in device.ledger().within(range) {
+            for part in device.ledger().parts(gap) {
+                let (best, selection) = &mut longest[part.class as usize];
+                if part.time.dur() > *best {
+                    (*best, *selection) = (part.time.dur(), selected(device, gap));
                 }
             }
         }
-        for (row, (ns, _)) in sums.iter_mut().zip(&longest) {
-            row.longest_ns = *ns;
-        }
-        let mut rows: Vec<(CauseRow, Selection)> = sums
-            .into_iter()
-            .zip(longest)
-            .map(|(row, longest)| (row, longest.1))
-            .filter(|row| row.0.count > 0)
-            .collect();
-        rows.sort_by_key(|row| Reverse(row.0.total_ns));
-        let classes = rows.iter().map(|row| row.0.class).collect();
-        let data = causes().data(rows.iter().map(|row| &row.0));
-        let table = Arc::new(Answer { data, ..Answer::default() });
-        Some(GapTable { table, gaps: rows.into_iter().map(|row| row.1).collect(), classes })
     }
+    for (row, (ns, _)) in sums.iter_mut().zip(&longest) {
+        row.longest_ns = *ns;
+    }
+    sums.into_iter().zip(longest).map(|(row, longest)| (row, longest.1)).filter(|row| row.0.count > 0).collect()
 }
 
 /// A gap as a selection.

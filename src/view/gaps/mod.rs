@@ -16,7 +16,7 @@ use self::list::{ByCause, ByCluster, GapFilter, GapTable, Listed, Listing};
 pub use self::page::GapPage;
 pub use self::summary::{MAX_NAME, causes_ui, gap_summary_ui};
 use super::states::{answer_ui, nothing_ui};
-use super::tables::{Answer as Table, Grid, file_switch_ui, range_switch_ui};
+use super::tables::{Answer as Table, Grid, Many, file_switch_ui, range_switch_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::gaps::GapClass;
 use crate::analysis::memory::find::parse_duration;
@@ -98,7 +98,7 @@ impl View for GapsView {
             return;
         }
         if self.fields.device.is_some_and(|(trace, process)| {
-            ctx.only.is_some_and(|only| only != trace)
+            !ctx.files.has(trace)
                 || ctx.traces.get(trace).is_none_or(|open| process.0 as usize >= open.trace.processes.len())
         }) {
             self.fields.device = None;
@@ -141,7 +141,7 @@ impl GapsView {
             words: self.fields.text.split_whitespace().map(str::to_lowercase).collect(),
             min_ns: parse_duration(&self.fields.min).unwrap_or(0),
             device: self.fields.device,
-            only: *ctx.only,
+            files: *ctx.files,
             class: self.fields.class,
             range: ctx.range.filter(|_| !self.fields.is_whole),
         }
@@ -253,7 +253,8 @@ impl GapsView {
                 }
             }
             ui.separator();
-            file_switch_ui(ctx, ui);
+            let many = if self.way == Way::Causes { Many::Rows } else { Many::List };
+            file_switch_ui(many, ctx, ui);
             range_switch_ui(&mut self.fields.is_whole, "List gaps that share time with the selected range", ctx, ui);
             ui.separator();
             if self.way != Way::Causes {
@@ -307,7 +308,7 @@ impl GapsView {
             devices.map(|(process, _)| ((index, process), title(process))).collect::<Vec<_>>()
         };
         // As many as there are processes, of which there are few.
-        let is_listed = |trace: &(usize, &crate::session::OpenTrace)| ctx.only.is_none_or(|only| only == trace.0);
+        let is_listed = |trace: &(usize, &crate::session::OpenTrace)| ctx.files.has(trace.0);
         let devices: Vec<_> = ctx.traces.iter().enumerate().filter(is_listed).flat_map(of_trace).collect();
         if devices.len() < 2 {
             return;

@@ -26,9 +26,9 @@ impl List {
     /// What to show, if something was chosen.
     ///
     /// * `memory`: the findings about memory; `None` until they are known.
-    pub fn ui(&mut self, of: &Summarized, memory: Option<&[Found]>, ui: &mut egui::Ui) -> Option<Seen> {
+    pub fn ui(&mut self, of: &Summarized, memory: Option<&[&Found]>, ui: &mut egui::Ui) -> Option<Seen> {
         ui.horizontal_wrapped(|ui| {
-            let findings = format!("Findings ({})", of.findings.len() + memory.map_or(0, <[Found]>::len));
+            let findings = format!("Findings ({})", of.findings.len() + memory.map_or(0, <[&Found]>::len));
             ui.selectable_value(&mut self.shows_clusters, false, findings)
                 .on_hover_text("Shares of the time judged, busy or idle. One finding may have several causes");
             let clusters = format!("Recurring gaps ({})", of.clusters.len());
@@ -56,10 +56,10 @@ fn in_short_ui(of: &Summarized, ui: &mut egui::Ui) {
     }
 }
 
-fn findings_ui(of: &Summarized, memory: Option<&[Found]>, ui: &mut egui::Ui) -> Option<Seen> {
+fn findings_ui(of: &Summarized, memory: Option<&[&Found]>, ui: &mut egui::Ui) -> Option<Seen> {
     in_short_ui(of, ui);
     let mut shown = None;
-    let mut all: Vec<&Found> = of.findings.iter().chain(memory.unwrap_or_default()).collect();
+    let mut all: Vec<&Found> = of.findings.iter().chain(memory.unwrap_or_default().iter().copied()).collect();
     all.sort_by_key(|found| std::cmp::Reverse(found.finding.severity));
     for (i, found) in all.iter().enumerate() {
         ui.push_id(i, |ui| shown = finding_ui(found, ui).or(shown));

@@ -49,8 +49,11 @@ impl Analysis for MemoryFindings {
 fn shown(traces: &[OpenTrace], FoundInMemory { of, finding, .. }: FoundInMemory<'_>) -> Found {
     let trace = traces.iter().position(|open| Arc::ptr_eq(&open.trace, &of.open.trace));
     let view = if matches!(finding.rule, "out_of_memory" | "reserved_growth") { RESERVED.id } else { LEAKS.id };
+    // Files that recorded memory, of which one name tells them apart.
+    let n = traces.iter().filter(|open| !open.trace.memories.is_empty()).count();
     Found {
-        of: (traces.len() > 1).then(|| of.open.key.to_string()),
+        trace: trace.unwrap_or_default(),
+        of: (n > 1).then(|| of.open.key.to_string()),
         place: trace.map(|trace| Seen::Memory { trace, memory: of.memory, view }),
         finding,
     }

@@ -11,10 +11,10 @@ mod work;
 use eframe::egui::{self, CentralPanel, Frame, Margin, Panel, ScrollArea};
 
 use self::memory::MemoryFindings;
-use self::work::{Chart, Place, Seen, StepCharts, Summarized, Summary};
+use self::work::{Chart, Found, Place, Seen, StepCharts, Summarized, Summary};
 use super::axis::fitted;
 use super::states::{answer_ui, nothing_ui};
-use super::tables::range_switch_ui;
+use super::tables::{Many, file_switch_ui, range_switch_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::answers::{Answer, Query};
 use crate::command::Command;
@@ -59,17 +59,18 @@ impl View for OverviewView {
         }
         self.is_whole &= ctx.range.is_some();
         let steps = ctx.steps_of_all();
-        let charts = self.charts.ask(ctx.answers, ctx.traces, &StepCharts { steps: steps.clone() });
+        let charts = self.charts.ask(ctx.answers, ctx.traces, &StepCharts { steps: steps.clone(), files: *ctx.files });
         let range = ctx.range.filter(|_| !self.is_whole);
-        let asked = Summary { steps, range, thresholds: *ctx.thresholds };
+        let asked = Summary { steps, files: *ctx.files, range, thresholds: *ctx.thresholds };
         let summary = self.summary.ask(ctx.answers, ctx.traces, &asked);
         let memory = self.memory.ask(ctx.answers, ctx.traces, &MemoryFindings);
         self.is_waiting = summary.is_working() || charts.is_working() || memory.is_working();
-        let memory = match &memory {
+        let memory: Option<Vec<&Found>> = match &memory {
             Answer::Working(_) => None,
-            Answer::Failed(_) => Some(&[][..]),
-            Answer::Ready(found) => Some(&***found),
+            Answer::Failed(_) => Some(Vec::new()),
+            Answer::Ready(found) => Some(found.iter().filter(|found| ctx.files.has(found.trace)).collect()),
         };
+        let memory = memory.as_deref();
         let is_wide = ui.available_width() >= WIDE;
         if is_wide {
             let left = Frame::NONE.inner_margin(Margin { right: 8, ..Margin::ZERO });
@@ -124,7 +125,8 @@ fn scroll(ui: &mut egui::Ui, id: &str, content: impl FnOnce(&mut egui::Ui)) {
 }
 
 impl OverviewView {
-    fn cards_ui(&mut self, summary: &Answer<Summarized>, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+    fn cards_ui(&mut self, summary: &Answer<Summarized>, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        file_switch_ui(Many::List, ctx, ui);
         if ctx.range.is_some() {
             let hint = "Count what lies in the selected time range";
             ui.horizontal_wrapped(|ui| range_switch_ui(&mut self.is_whole, hint, ctx, ui));

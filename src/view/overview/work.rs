@@ -17,7 +17,7 @@ use crate::answers::{Analysis, Work};
 use crate::figures::makeup;
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
-use crate::session::{OpenTrace, Selection, track_title};
+use crate::session::{Files, OpenTrace, Selection, is_named, track_title};
 
 /// The most bars of a chart: of more steps, each bar is the mean of several.
 const MAX_BARS: usize = 240;
@@ -29,6 +29,7 @@ const MAX_CLUSTERS: usize = 12;
 pub struct Summary {
     /// Of each trace.
     pub steps: Vec<TraceSteps>,
+    pub files: Files,
     /// Only this range of session time.
     pub range: Option<TimeRange>,
     pub thresholds: Thresholds,
@@ -63,8 +64,10 @@ pub struct Card {
 
 #[derive(Debug)]
 pub struct Found {
+    /// Index of its trace.
+    pub trace: usize,
     pub finding: Finding,
-    /// The trace, where several are open and the finding names no rank.
+    /// The trace, where several are open and the finding does not name it.
     pub of: Option<String>,
     pub place: Option<Seen>,
 }
@@ -127,9 +130,10 @@ impl Analysis for Summary {
         }
         let paths: Vec<String> = of.iter().map(|open| open.trace.info.title()).collect();
         let judged: Vec<Judged<'_>> = (of.iter().zip(&paths).zip(&all))
-            .map(|((open, path), all)| Judged {
+            .enumerate()
+            .map(|(i, ((open, path), all))| Judged {
                 trace: &open.trace,
-                name: None,
+                name: has_file(of, i).then_some(&*open.key),
                 path,
                 offset: open.offset,
                 verdicts: &all.verdicts,
@@ -138,22 +142,31 @@ impl Analysis for Summary {
         let found = findings(&judged, &thresholds).into_iter().map(|(trace, finding)| {
             let time = finding.evidence.range_ns.map(|[start, end]| TimeRange { start, end });
             let place = time.map(|time| Place::of(trace, &of[trace], (&all[trace], finding.evidence.device), time));
-            let is_named = of.len() < 2 || of[trace].trace.info.rank.is_some();
-            Found { place: place.map(Seen::Place), of: (!is_named).then(|| of[trace].key.to_string()), finding }
+            Found { trace, place: place.map(Seen::Place), of: None, finding }
         });
-        let found = found.collect();
-        let in_short = judged.iter().flat_map(makeup::Summary::all).map(|summary| summary.text()).collect();
-        let cards = of.iter().enumerate().zip(&all);
-        let cards = cards.flat_map(|((i, open), all)| self.cards(of, i, open, all)).collect();
-        let checks = of.iter().zip(&all);
-        let checks = checks.flat_map(|(open, all)| Checked::all(&all.verdicts, &open.trace, &thresholds));
+        let found = found.filter(|found| self.files.has(found.trace)).collect();
+        let listed = || of.iter().zip(&all).enumerate().filter(|(i, _)| self.files.has(*i));
+        let in_short = judged.iter().enumerate().filter(|(i, _)| self.files.has(*i));
+        let in_short =
+            in_short.flat_map(|(_, judged)| makeup::Summary::all(judged)).map(|summary| summary.text()).collect();
+        let cards = listed().flat_map(|(i, (open, all))| self.cards(of, i, open, all)).collect();
+        let checks = listed().flat_map(|(_, (open, all))| Checked::all(&all.verdicts, &open.trace, &thresholds));
         let mut clusters: Vec<ClusterLine> =
-            of.iter().enumerate().zip(&all).flat_map(|((i, open), all)| all.cluster_lines(of, i, open)).collect();
+            listed().flat_map(|(i, (open, all))| all.cluster_lines(of, i, open)).collect();
         clusters.sort_by_key(|line| std::cmp::Reverse(line.ns_per_step));
         clusters.truncate(MAX_CLUSTERS);
         let checks = checks.map(|check| check.text()).collect();
         Some(Summarized { cards, findings: found, in_short, checks, clusters })
     }
+}
+
+/// Whether sentences about a trace name its file: not where it is the only one that recorded what ran, nor where its
+/// rank says which it is.
+fn has_file(traces: &[OpenTrace], trace: usize) -> bool {
+    let open = &traces[trace];
+    // Of the same rank of two runs one has a number.
+    let is_told_by_rank = open.trace.info.rank.is_some_and(|rank| *open.key == *format!("rank {rank}"));
+    is_named(traces, trace) && !is_told_by_rank
 }
 
 impl Summary {
@@ -278,6 +291,7 @@ impl Place {
 pub struct StepCharts {
     /// Of each trace.
     pub steps: Vec<TraceSteps>,
+    pub files: Files,
 }
 
 /// The steps of one device or host.
@@ -328,7 +342,11 @@ impl Analysis for StepCharts {
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Vec<Chart>> {
         let mut charts = Vec::new();
-        for ((i, open), of_trace) in of.iter().enumerate().zip(&self.steps) {
+        // Those of snapshots of memory are last: they repeat names of the trace beside them.
+        let mut order: Vec<usize> = (0..of.len()).filter(|&i| self.files.has(i)).collect();
+        order.sort_by_key(|&i| !of[i].is_program());
+        for i in order {
+            let (open, of_trace) = (&of[i], &self.steps[i]);
             let steps = work.get(&open.trace, of_trace)?;
             let Some(steps) = &*steps else { continue };
             for busy in &*work.get(&open.trace, &BusyDevices)? {

@@ -12,7 +12,7 @@ pub use choose::{BEHIND, choose, chosen, neighbor, picker_ui};
 
 use super::axis::fitted;
 use super::states::{failed_ui, nothing_ui};
-use super::tables::{Answer as Table, Grid};
+use super::tables::{Answer as Table, Grid, file_name};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::steps::Steps;
 use crate::answers::time::{PartsOfSteps, TraceSteps};
@@ -21,7 +21,6 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::figures::steps::{StepsOf, step_list};
 use crate::model::{DurNs, Trace};
-use crate::session::track_title;
 use crate::widget::table::Action;
 
 /// The description of the view.
@@ -139,16 +138,17 @@ impl StepsView {
 
     /// Which of several traces.
     fn trace_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let Some((shown, open)) = ctx.steps.open(ctx.traces) else { return };
+        let Some((shown, _)) = ctx.steps.open(ctx.traces) else { return };
         if ctx.traces.len() < 2 {
             return;
         }
-        let title =
-            |index: usize, open: &crate::session::OpenTrace| track_title(ctx.traces, index, &open.trace.info.title());
-        let combo = ComboBox::from_id_salt("steps of").selected_text(title(shown, open)).truncate().width(200.0);
+        let combo =
+            ComboBox::from_id_salt("steps of").selected_text(file_name(ctx.traces, shown)).truncate().width(200.0);
         let combo = combo.show_ui(ui, |ui| {
-            for (index, open) in ctx.traces.iter().enumerate() {
-                ui.selectable_value(&mut ctx.steps.trace, index, title(index, open));
+            for index in 0..ctx.traces.len() {
+                if ui.selectable_label(index == shown, file_name(ctx.traces, index)).clicked() {
+                    ctx.steps.trace = Some(index);
+                }
             }
         });
         combo.response.on_hover_text("The file whose steps are listed").accessible_name("File of the steps");

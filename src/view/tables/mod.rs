@@ -4,6 +4,7 @@ pub mod annotations;
 pub mod calls;
 pub mod collectives;
 pub mod copies;
+mod files;
 mod grid;
 pub mod kernels;
 pub mod operators;
@@ -14,8 +15,9 @@ mod side;
 mod tests;
 mod tree;
 
+pub use self::files::{Many, apart, file_name, file_switch_ui};
 pub use self::grid::{Answer, Grid, Table};
-pub use self::pane::{file_switch_ui, range_switch_ui, ranges_of};
+pub use self::pane::{range_switch_ui, ranges_of};
 use self::rows::TimeTable;
 
 /// Every table, in the order of the tabs.

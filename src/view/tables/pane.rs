@@ -5,15 +5,16 @@ use std::sync::{Arc, Weak};
 use eframe::egui::{self, CentralPanel, Frame, Panel, TextWrapMode};
 
 use super::KEPT;
+use super::files::{Many, file_name, file_switch_ui};
 use super::grid::{Answer, Grid};
 use super::rows::{COPY_PROFILE, Choice, TimeTable};
 use super::side::Side;
 use crate::analysis::totals::{Instance, Scope};
 use crate::answers::{self, Analysis, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
-use crate::figures::{format, text::display_name};
+use crate::figures::format;
 use crate::model::{TimeRange, Trace};
-use crate::session::{OpenTrace, Selection};
+use crate::session::{Files, OpenTrace, Selection};
 use crate::view::states::failed_ui;
 use crate::view::{View, ViewContext};
 use crate::widget::table::Action;
@@ -26,8 +27,7 @@ struct Totals {
     choice: usize,
     /// Session time; `None` is everything.
     range: Option<TimeRange>,
-    /// Index of the trace that alone counts.
-    only: Option<usize>,
+    files: Files,
 }
 
 impl Analysis for Totals {
@@ -39,23 +39,26 @@ impl Analysis for Totals {
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Answer> {
         let is_cancelled = || work.is_cancelled();
         let models: Vec<&Trace> = of.iter().map(|open| &*open.trace).collect();
-        let ranges = ranges_of(of, self.range, self.only);
+        let ranges = ranges_of(of, self.range, self.files);
         let scope = Scope { traces: &models, ranges, is_cancelled: &is_cancelled };
-        Some(self.table.choices[self.choice].answer(&scope))
+        let counted: Vec<usize> = self.files.counted(of).collect();
+        let is_apart = self.files == Files::Apart && counted.len() > 1;
+        let files = counted.into_iter().filter(|_| is_apart).map(|trace| (trace, file_name(of, trace)));
+        Some(self.table.choices[self.choice].answer(&scope, files.collect()))
     }
 }
 
 /// The part of each trace that counts, in its own time; `None` is everything.
 ///
 /// * `range`: in session time; `None` is everything.
-/// * `only`: index of the trace that alone counts.
-pub fn ranges_of(of: &[OpenTrace], range: Option<TimeRange>, only: Option<usize>) -> Option<Vec<TimeRange>> {
+pub fn ranges_of(of: &[OpenTrace], range: Option<TimeRange>, files: Files) -> Option<Vec<TimeRange>> {
     let part = |(index, open): (usize, &OpenTrace)| match range {
-        _ if only.is_some_and(|only| only != index) => Scope::NOTHING,
+        _ if !files.counts(of, index) => Scope::NOTHING,
         Some(range) => range.shifted(open.offset.saturating_neg()),
         None => TimeRange::ALL,
     };
-    (range.is_some() || only.is_some()).then(|| of.iter().enumerate().map(part).collect())
+    let is_limited = range.is_some() || files.counted(of).count() < of.len();
+    is_limited.then(|| of.iter().enumerate().map(part).collect())
 }
 
 /// The row of a slice.
@@ -127,7 +130,7 @@ impl View for Pane {
             *self = Self { choice: self.choice, is_whole: self.is_whole, of, ..Self::new(self.table) };
         }
         let range = ctx.range.filter(|_| !self.is_whole);
-        let totals = Totals { table: self.table, choice: self.choice, range, only: *ctx.only };
+        let totals = Totals { table: self.table, choice: self.choice, range, files: *ctx.files };
         let table = self.totals.ask(ctx.answers, ctx.traces, &totals);
         self.is_waiting = table.is_working();
         if let Some(table) = table.newest() {
@@ -224,7 +227,7 @@ impl Pane {
                 ui.separator();
             }
             let hint = "Count what runs in the selected time range, also what only runs through it";
-            file_switch_ui(ctx, ui);
+            file_switch_ui(Many::Rows, ctx, ui);
             range_switch_ui(&mut self.is_whole, hint, ctx, ui);
             ui.separator();
             self.grid.filter_ui("Words of a name", ui);
@@ -292,31 +295,6 @@ pub fn copy_profile(Instance { trace, slice }: Instance) -> Command {
 
 fn whole(ctx: &ViewContext<'_>) -> &'static str {
     if ctx.traces.len() > 1 { "All traces" } else { "Whole trace" }
-}
-
-/// The choice of one of several open traces, for all tables.
-pub fn file_switch_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-    if ctx.traces.len() < 2 {
-        return;
-    }
-    let title =
-        |trace: usize| ctx.traces.get(trace).map_or_else(String::new, |open| display_name(&open.key).into_owned());
-    let chosen = ctx.only.map_or_else(|| "All files".to_owned(), title);
-    let mut only = *ctx.only;
-    let combo = egui::ComboBox::from_id_salt("file of the tables").selected_text(chosen).truncate().width(140.0);
-    let response = combo.show_ui(ui, |ui| {
-        ui.selectable_value(&mut only, None, "All files");
-        for trace in 0..ctx.traces.len() {
-            ui.selectable_value(&mut only, Some(trace), title(trace));
-        }
-    });
-    let hint = "Limit all tables and the search to one of the open files";
-    response.response.on_hover_text(hint).accessible_name("File of the tables");
-    if only != *ctx.only {
-        *ctx.only = only;
-        // The steps are those of one file anyway.
-        ctx.steps.trace = only.unwrap_or(ctx.steps.trace);
-    }
 }
 
 /// The choice between everything and the selected time range, where there is one.

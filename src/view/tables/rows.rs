@@ -1,10 +1,11 @@
 //! What defines a table of time, and what the rows of these tables have in common.
 
+use super::files::apart;
 use super::grid::Answer;
 use super::side::Related;
 use crate::analysis::totals::{Instance, Scope};
 use crate::figures::{Cell, Column, Part};
-use crate::model::Trace;
+use crate::model::{TimeRange, Trace};
 
 /// How to record what the device and its API did.
 pub const RECORD_CUDA: &str =
@@ -45,8 +46,20 @@ impl PartialEq for TimeTable {
 
 impl Choice {
     /// The rows without empty columns, each with its longest slice.
-    pub fn answer(&self, scope: &Scope<'_>) -> Answer {
-        let mut answer = (self.rows)(scope);
+    ///
+    /// * `files`: the names of traces whose rows are kept apart, with their indices; without any, rows of all are added
+    ///   up.
+    pub fn answer(&self, scope: &Scope<'_>, files: Vec<(usize, String)>) -> Answer {
+        let of_file = |(trace, name)| {
+            let range = |index: usize| match scope.range(index) {
+                _ if index != trace => Scope::NOTHING,
+                range => range.unwrap_or(TimeRange::ALL),
+            };
+            let ranges = Some((0..scope.traces.len()).map(range).collect());
+            (name, (self.rows)(&Scope { traces: scope.traces, ranges, is_cancelled: scope.is_cancelled }))
+        };
+        let mut answer =
+            if files.is_empty() { (self.rows)(scope) } else { apart(files.into_iter().map(of_file).collect()) };
         answer.data.drop_empty_columns();
         if scope.has_range() {
             answer.add_time_within(scope);

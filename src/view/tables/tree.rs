@@ -37,6 +37,15 @@ impl Tree {
         tree
     }
 
+    /// Puts the rows of another tree below these.
+    pub fn append(&mut self, other: Self) {
+        let n = self.depths.len() as u32;
+        let moved = |parent: u32| if parent == u32::MAX { parent } else { parent + n };
+        self.parents.extend(other.parents.into_iter().map(moved));
+        self.depths.extend(other.depths);
+        self.paths.extend(other.paths);
+    }
+
     /// The row around a row.
     pub fn parent(&self, row: usize) -> Option<usize> {
         self.parents.get(row).filter(|&&parent| parent != u32::MAX).map(|&parent| parent as usize)

@@ -184,7 +184,7 @@ fn summarize(key: SummaryKey, trace: &Trace, progress: &Progress) -> Summary {
         SummaryKey::Group(_, LineKind::Trace) => busy(&|_| true),
         SummaryKey::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
         SummaryKey::Group(_, LineKind::Track(track)) => busy(&|other| other == track),
-        SummaryKey::Group(_, LineKind::Idle(_) | LineKind::Queue(..)) => Summary::Nothing,
+        SummaryKey::Group(_, LineKind::Fold(..) | LineKind::Queue(..)) => Summary::Nothing,
         SummaryKey::Share(_, process) => busy_share(trace, process, progress).map_or(Summary::Nothing, Summary::Share),
         SummaryKey::Counter(_, counter) => {
             trace.counters.get(counter).map_or(Summary::Nothing, |counter| Summary::Peaks(Peaks::build(&counter.value)))

@@ -1,7 +1,7 @@
 //! The timeline's commands: zoom and pan, navigation between slices, gaps and flows, and marks.
 
 use super::Timeline;
-use super::track_list::{LineKind, idle_key, process_key, track_key};
+use super::track_list::{LineKind, fold_keys, process_key, track_key};
 use crate::analysis::gaps::Gap;
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
@@ -63,10 +63,7 @@ impl Timeline {
             Command::ExpandAll => {
                 let is_open = |key: &String| ctx.traces.iter().any(|open| key.starts_with(&*open.id));
                 self.settings.collapsed.retain(|key| !is_open(key));
-                for open in ctx.traces {
-                    let ids = (0..open.trace.processes.len() as u32).map(ProcessId);
-                    self.settings.expanded.extend(ids.map(|process| idle_key(&process_key(open, process))));
-                }
+                self.settings.expanded.extend(ctx.traces.iter().flat_map(fold_keys));
                 self.is_stale = true;
             }
             _ => return false,
@@ -100,8 +97,7 @@ impl Timeline {
     fn unfold(&mut self, open: &OpenTrace, index: usize, track: TrackId) {
         self.unfold_process(open, open.trace.track(track).process);
         let part = self.parts.get(index).and_then(|parts| parts.get(track.0 as usize)).copied().unwrap_or_default();
-        if part.is_idle {
-            let key = idle_key(&process_key(open, open.trace.track(track).process));
+        if let Some(key) = self.tracks.fold_of(index, part.of.unwrap_or(track)).map(str::to_owned) {
             self.is_stale |= self.settings.hidden.remove(&key);
             self.is_stale |= self.settings.expanded.insert(key);
         }
@@ -216,8 +212,12 @@ impl Timeline {
         for open in ctx.traces {
             let ids = (0..open.trace.processes.len() as u32).map(ProcessId);
             let keys = ids.map(|process| process_key(open, process));
-            keys.clone().for_each(|key| _ = self.settings.expanded.remove(&idle_key(&key)));
+            fold_keys(open).for_each(|key| _ = self.settings.expanded.remove(&key));
             self.settings.collapsed.extend(keys);
+            // Its heading stands for those of its processes.
+            if ctx.traces.len() > 1 && open.trace.info.format.is_memory_only() {
+                self.settings.collapsed.insert(open.id.to_string());
+            }
         }
         self.is_stale = true;
     }

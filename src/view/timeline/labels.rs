@@ -94,6 +94,9 @@ pub fn ui(
 /// How long the process of a heading was busy, of the time of its trace; devices say it with their idle time.
 fn busy_share(line: &Line, open: &OpenTrace, background: &mut Background, egui: &Context) -> Option<f64> {
     let LineKind::Process(process) = line.kind else { return None };
+    if open.trace.info.format.is_memory_only() {
+        return None;
+    }
     let key = SummaryKey::Share(line.trace, process);
     match background.get(key, &open.trace, egui).filter(|_| !line.has_strip())? {
         Summary::Share(share) => Some(*share),
@@ -188,7 +191,7 @@ fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
     let is_heading = match line.kind {
         LineKind::Trace => true,
         LineKind::Process(_) => traces.len() == 1,
-        LineKind::Track(_) | LineKind::Idle(_) | LineKind::Queue(..) => false,
+        LineKind::Track(_) | LineKind::Fold(..) | LineKind::Queue(..) => false,
     };
     let own = traces.get(line.trace).filter(|_| is_heading).map(|open| &open.trace.info.path);
     own.map_or(0, |own| traces.iter().filter(|open| open.trace.info.path == *own).count())
@@ -241,7 +244,7 @@ fn line_ui(
     let room = room - if busy.is_some() { BUSY_WIDTH } else { 0.0 };
     let text = RichText::new(title).size(12.0);
     let text = match line.kind {
-        LineKind::Idle(_) => text.weak(),
+        LineKind::Fold(..) => text.weak(),
         _ if is_track => text,
         _ => text.strong(),
     };
@@ -282,7 +285,7 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
         item(ui, "List events", LabelAction::ListEvents);
         item(ui, if line.is_pinned { "Unpin track" } else { "Pin track" }, LabelAction::TogglePinned);
     }
-    if !matches!(line.kind, LineKind::Idle(_)) {
+    if !matches!(line.kind, LineKind::Fold(..)) {
         item(ui, "Move up", LabelAction::Move(-1));
         item(ui, "Move down", LabelAction::Move(1));
     }
@@ -322,7 +325,7 @@ pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, act
         }
     };
     match action {
-        LabelAction::ToggleCollapsed if matches!(line.kind, LineKind::Idle(_)) => toggle(&mut settings.expanded),
+        LabelAction::ToggleCollapsed if matches!(line.kind, LineKind::Fold(..)) => toggle(&mut settings.expanded),
         LabelAction::ToggleCollapsed => toggle(&mut settings.collapsed),
         LabelAction::TogglePinned => match settings.pinned.iter().position(|key| *key == line.key) {
             Some(at) => drop(settings.pinned.remove(at)),

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::fold::{Fold, importance, n_shown_counters};
 use super::{
-    COUNTER_HEIGHT, GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, TrackList, idle_key, process_key,
-    track_key,
+    COUNTER_HEIGHT, GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, TrackList, process_key, track_key,
 };
 use crate::analysis::threads::Part;
 use crate::figures::text::display_name;
@@ -19,6 +19,8 @@ const LAUNCHER: u32 = 20;
 pub fn lines(traces: &[OpenTrace], parts: &[Vec<Part>], settings: &TimelineSettings, filter: &str) -> TrackList {
     let mut list = Builder { settings, parts, filter: filter.trim().to_lowercase(), out: TrackList::default() };
     let mut order: Vec<(usize, &OpenTrace)> = traces.iter().enumerate().collect();
+    // What ran comes first, then readings of devices, then memory.
+    order.sort_by_key(|(_, open)| (open.trace.info.format.is_memory_only(), !open.is_program()));
     list.sort("", &mut order, |entry| &entry.1.id);
     for (trace, open) in order {
         list.add_trace(traces, trace, open);
@@ -79,7 +81,14 @@ impl Builder<'_> {
         let file = data.info.title();
         let title = display_name(&file);
         let title = data.info.rank.map_or_else(|| title.to_string(), |rank| format!("Rank {rank}: {title}"));
-        let indent = u8::from(has_line);
+        let processes = self.processes(trace, open);
+        // Of a snapshot one heading says all.
+        let is_one = has_line && data.info.format.is_memory_only() && processes.len() == 1;
+        let title = match processes.first().filter(|_| is_one) {
+            Some((process, ..)) => format!("{}, {title}", display_name(&data.process(*process).title())),
+            None => title,
+        };
+        let indent = u8::from(has_line && !is_one);
         let is_collapsed = has_line && self.is_collapsed(key);
         let is_match = has_line && !self.filter.is_empty() && self.matches(&title);
         let at = self.out.scrolled.len();
@@ -94,12 +103,24 @@ impl Builder<'_> {
                 (0, is_collapsed, has_strip),
             );
         }
-        for (process, process_key, tracks) in self.processes(trace, open) {
+        let is_beside =
+            data.info.format.is_memory_only() && traces.iter().any(|other| other.run == open.run && other.is_program());
+        for (process, process_key, tracks) in processes {
             let title = display_name(&data.process(process).title()).into_owned();
             let qualified_title = track_title(traces, trace, &title);
             let folded_in = is_collapsed.then(|| key.to_owned());
-            let group =
-                Group { trace, parent: key, key: process_key, title, qualified_title, indent, folded_in, is_match };
+            let group = Group {
+                trace,
+                parent: key,
+                key: process_key,
+                title,
+                qualified_title,
+                indent,
+                folded_in,
+                is_match,
+                has_heading: !is_one,
+                is_beside,
+            };
             self.add_process(open, process, &tracks, &group);
         }
         let has_members = self.out.scrolled.len() > at + 1 || is_collapsed;
@@ -142,13 +163,13 @@ impl Builder<'_> {
             return;
         }
         let is_match = group.is_match || (!self.filter.is_empty() && self.matches(&group.title));
-        let is_collapsed = self.is_collapsed(&group.key);
+        let is_collapsed = group.has_heading && self.is_collapsed(&group.key);
         let at = self.out.scrolled.len();
-        let (idle, busy) = self.units(open, tracks, group);
-        if group.folded_in.is_none() {
+        let (folds, shown) = self.units(open, tracks, group);
+        if group.folded_in.is_none() && group.has_heading {
             let keys = (group.key.clone(), group.parent.to_owned());
             let is_stream = |unit: &Unit| open.trace.track(unit.head.0).kind == TrackKind::Stream;
-            let has_strip = open.trace.process(process).device.is_some() && busy.iter().any(is_stream);
+            let has_strip = open.trace.process(process).device.is_some() && shown.iter().any(is_stream);
             self.push_group(
                 group.trace,
                 LineKind::Process(process),
@@ -157,21 +178,23 @@ impl Builder<'_> {
                 (group.indent, is_collapsed, has_strip),
             );
         }
-        let mut folded_in = group.folded_in.clone().or_else(|| is_collapsed.then(|| group.key.clone()));
-        for unit in busy {
+        let folded_in = group.folded_in.clone().or_else(|| is_collapsed.then(|| group.key.clone()));
+        for unit in shown {
             self.add_unit(open, unit, group, (folded_in.as_deref(), is_match, group.indent + 1));
         }
-        if !idle.is_empty() {
-            let key = idle_key(&group.key);
+        for (fold, units) in folds {
+            let key = fold.key(&group.key);
             let is_expanded = self.settings.expanded.contains(&key);
             if folded_in.is_none() && !self.is_hidden(&key) {
                 let keys = (key.clone(), group.key.clone());
-                let title = format!("{} idle threads", idle.len());
-                let kind = LineKind::Idle(process);
+                let kind = LineKind::Fold(process, fold);
+                let title = fold.title(units.len());
                 self.push_group(group.trace, kind, keys, title, (group.indent + 1, !is_expanded, false));
             }
-            folded_in = folded_in.or_else(|| (!is_expanded).then_some(key));
-            for unit in idle {
+            let tracks = units.iter().flat_map(|unit| unit.rest.iter().chain([&unit.head]));
+            self.out.fold_of.extend(tracks.map(|(track, _)| ((group.trace, *track), key.clone())));
+            let folded_in = folded_in.clone().or_else(|| (!is_expanded).then_some(key));
+            for unit in units {
                 self.add_unit(open, unit, group, (folded_in.as_deref(), is_match, group.indent + 2));
             }
         }
@@ -181,9 +204,10 @@ impl Builder<'_> {
         }
     }
 
-    /// The threads that only wait, where there are several and nothing is searched for; and all other tracks: of a
-    /// device its streams first, of threads those that launch work of devices, among them those that run the steps.
-    fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<Unit>, Vec<Unit>) {
+    /// The tracks that are folded at first, where there are several and nothing is searched for; and all others: of a
+    /// device its streams first, of threads those that launch work of devices, among them those that run the steps, of
+    /// counters the most important.
+    fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<(Fold, Vec<Unit>)>, Vec<Unit>) {
         let mut units: Vec<Unit> = Vec::new();
         let mut rest: Vec<(TrackId, (TrackId, String))> = Vec::new();
         for track in tracks.iter().copied() {
@@ -206,15 +230,39 @@ impl Builder<'_> {
             let track = open.trace.track(unit.head.0);
             // Recorders put threads whose process they do not know in that of a device.
             let is_stray = track.kind == TrackKind::Thread && open.trace.process(track.process).device.is_some();
-            (is_stray, track.kind, part.is_idle, !is_launcher, part.role)
+            let is_counter = track.kind == TrackKind::Counter;
+            let place = if is_counter { importance(open, unit.head.0) } else { 0 };
+            // Of a snapshot memory is what it was opened for.
+            let is_later = is_counter != open.trace.info.format.is_memory_only();
+            (is_stray, is_later, track.kind, part.is_idle, !is_launcher, part.role, place)
         });
         self.sort(&group.key, &mut units, |unit| &unit.head.1);
-        let is_idle = |unit: &Unit| self.part(group.trace, unit.head.0).is_idle;
-        if self.filter.is_empty() && units.iter().filter(|unit| is_idle(unit)).count() > 1 {
-            units.into_iter().partition(is_idle)
-        } else {
-            (Vec::new(), units)
+        if !self.filter.is_empty() {
+            return (Vec::new(), units);
         }
+        let is_idle = |unit: &Unit| self.part(group.trace, unit.head.0).is_idle;
+        let n_idle = units.iter().filter(|unit| is_idle(unit)).count();
+        let is_counter = |unit: &Unit| open.trace.track(unit.head.0).kind == TrackKind::Counter;
+        let mut n_left = n_shown_counters(units.iter().filter(|unit| is_counter(unit)).count());
+        let mut folds: Vec<(Fold, Vec<Unit>)> = Fold::ALL.map(|fold| (fold, Vec::new())).into();
+        let mut shown = Vec::new();
+        for unit in units {
+            let fold = if is_counter(&unit) {
+                let is_left = n_left > 0;
+                n_left = n_left.saturating_sub(1);
+                (!is_left).then_some(Fold::Counters)
+            } else if group.is_beside {
+                Some(Fold::Names)
+            } else {
+                (n_idle > 1 && is_idle(&unit)).then_some(Fold::Idle)
+            };
+            match fold.and_then(|fold| folds.iter_mut().find(|(known, _)| *known == fold)) {
+                Some((_, folded)) => folded.push(unit),
+                None => shown.push(unit),
+            }
+        }
+        folds.retain(|(_, units)| !units.is_empty());
+        (folds, shown)
     }
 
     /// Adds a track, and below it the others of its thread or stream, which are hidden along with it.
@@ -297,7 +345,7 @@ impl Builder<'_> {
         (indent, is_collapsed, has_strip): (u8, bool, bool),
     ) {
         let height = match kind {
-            LineKind::Idle(_) => ROW_HEIGHT,
+            LineKind::Fold(..) => ROW_HEIGHT,
             _ if has_strip => STRIP_GROUP_HEIGHT,
             _ => GROUP_HEIGHT,
         };
@@ -318,6 +366,10 @@ struct Group<'a> {
     folded_in: Option<String>,
     /// Whether a group around it matches the filter: then all its members are shown.
     is_match: bool,
+    /// Whether it has a line of its own: not where the heading of its trace stands for it.
+    has_heading: bool,
+    /// Whether it is of a snapshot of memory beside the trace of its run.
+    is_beside: bool,
 }
 
 /// The title of a track below the heading of its device, which it need not name again.

@@ -1,10 +1,13 @@
 //! The lines of the timeline, with their order and heights.
 
 mod build;
+mod fold;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
+
+pub use self::fold::{Fold, fold_keys};
 
 use super::settings::TimelineSettings;
 use crate::analysis::threads::Part;
@@ -31,8 +34,8 @@ pub enum LineKind {
     Trace,
     Process(ProcessId),
     Track(TrackId),
-    /// The threads of a process that only wait, folded at first.
-    Idle(ProcessId),
+    /// Tracks of a process that are folded at first.
+    Fold(ProcessId, Fold),
     /// Launched work of a device over time, by the index of its curve in [`super::queues::Queues`].
     Queue(ProcessId, u32),
 }
@@ -102,7 +105,7 @@ impl Line {
     }
 
     fn has_fixed_height(&self) -> bool {
-        self.is_heading() || matches!(self.kind, LineKind::Idle(_))
+        self.is_heading() || matches!(self.kind, LineKind::Fold(..))
     }
 
     /// Whether it is the heading of a device, a process or a trace.
@@ -122,6 +125,8 @@ pub struct TrackList {
     line_of: HashMap<(usize, TrackId), LineIndex>,
     /// Tracks without a line, with the key of the collapsed line around each.
     folded: Vec<((usize, TrackId), String)>,
+    /// The tracks that are folded at first, with the key of what they are folded in.
+    fold_of: HashMap<(usize, TrackId), String>,
 }
 
 /// The index of a line.
@@ -154,11 +159,6 @@ pub fn track_key(open: &OpenTrace, track: TrackId) -> String {
     format!("{}/{}/{}", process_key(open, info.process), info.name, info.tid)
 }
 
-/// The settings key of the idle threads of a process.
-pub fn idle_key(process_key: &str) -> String {
-    format!("{process_key}/idle threads")
-}
-
 impl TrackList {
     /// Lays out all lines. Cost: O(tracks); call it when tracks, settings or the filter change.
     ///
@@ -185,7 +185,7 @@ impl TrackList {
                     LineKind::Track(track) => {
                         self.line_of.insert((entry.trace, track), LineIndex { is_pinned, line });
                     }
-                    LineKind::Idle(_) | LineKind::Queue(..) => {}
+                    LineKind::Fold(..) | LineKind::Queue(..) => {}
                 }
             }
         }
@@ -228,6 +228,11 @@ impl TrackList {
     /// The line that shows `track`.
     pub fn line_of(&self, trace: usize, track: TrackId) -> Option<LineIndex> {
         self.line_of.get(&(trace, track)).copied()
+    }
+
+    /// The key of what a track is folded in at first, unfolded or not.
+    pub fn fold_of(&self, trace: usize, track: TrackId) -> Option<&str> {
+        self.fold_of.get(&(trace, track)).map(String::as_str)
     }
 
     /// The line at an index.

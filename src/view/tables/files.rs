@@ -1,0 +1,165 @@
+//! Which of several open files a table is of: the choice, and the rows of each file by themselves.
+
+use eframe::egui;
+
+use super::grid::Answer;
+use super::tree::Tree;
+use crate::figures::{Cell, Column, Order, Rows as _, Sort, text::display_name};
+use crate::session::{Files, OpenTrace};
+use crate::view::ViewContext;
+
+/// What a view makes of several files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Many {
+    /// Rows of each file, or of all of them added up.
+    Rows,
+    /// One sum.
+    Sum,
+    /// A list in which each row is of one file.
+    List,
+}
+
+impl Many {
+    /// What the view shows for a choice that it does not offer.
+    fn shown(self, files: Files) -> Files {
+        match (self, files) {
+            (Self::Sum, Files::Apart) => Files::Together,
+            (Self::List, Files::Together) => Files::Apart,
+            _ => files,
+        }
+    }
+
+    fn all_text(self, files: Files, n: usize) -> String {
+        match (self, files) {
+            (Self::List, _) => format!("All {n} files"),
+            (_, Files::Together) => format!("All {n} files, added up"),
+            _ => format!("All {n} files, each by itself"),
+        }
+    }
+}
+
+/// The column that names the file of a row.
+const FILE: Column = Column {
+    key: "file",
+    title: "File",
+    width: 130,
+    is_text: true,
+    help: "The rank, or the file where it has none; the list of files above adds all up or limits the table to one",
+};
+
+/// The name of a file among the open ones.
+pub fn file_name(traces: &[OpenTrace], trace: usize) -> String {
+    traces.get(trace).map_or_else(String::new, |open| display_name(&open.key).into_owned())
+}
+
+/// The choice of one of several open files, for all tables; it says which are shown.
+pub fn file_switch_ui(many: Many, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    if ctx.traces.len() < 2 {
+        return;
+    }
+    let n = match many {
+        Many::List => ctx.traces.len(),
+        Many::Rows | Many::Sum => ctx.files.counted(ctx.traces).count(),
+    };
+    // Those of a list all count.
+    let n_all = if many == Many::List { n } else { Files::Together.counted(ctx.traces).count() };
+    let shown = many.shown(*ctx.files);
+    let single = shown.counted(ctx.traces).next().filter(|_| n == 1);
+    let text = match shown.one().or(single) {
+        Some(trace) => file_name(ctx.traces, trace),
+        None => many.all_text(shown, n),
+    };
+    let mut chosen = shown;
+    let combo = egui::ComboBox::from_id_salt("file of the tables").selected_text(text).truncate().width(170.0);
+    let response = combo.show_ui(ui, |ui| {
+        for files in [Files::Apart, Files::Together] {
+            if many.shown(files) == files && n_all > 1 {
+                ui.selectable_value(&mut chosen, files, many.all_text(files, n_all));
+            }
+        }
+        for trace in 0..ctx.traces.len() {
+            let is_shown = shown.one().or(single) == Some(trace);
+            if ui.selectable_label(is_shown, file_name(ctx.traces, trace)).clicked() {
+                chosen = Files::One(trace);
+            }
+        }
+    });
+    let hint = "The files that tables and lists show. A memory snapshot beside a trace repeats its names and counts only \
+                where it is chosen";
+    response.response.on_hover_text(hint).accessible_name("File of the tables");
+    if chosen != shown {
+        *ctx.files = chosen;
+        // The steps are those of one file anyway.
+        ctx.steps.trace = chosen.one().or(ctx.steps.trace);
+    }
+}
+
+/// The rows of several files in one table, each with the name of its file. Cost: O(rows · log rows).
+///
+/// Of remarks on all rows those are kept that are the same for each file: sums of one are not those of the table.
+pub fn apart(of: Vec<(String, Answer)>) -> Answer {
+    let own_sort = of.iter().find_map(|(_, answer)| own_sort(answer));
+    let is_tree = of.iter().any(|(_, answer)| answer.tree.is_some());
+    let head = of.first().map(|(_, first)| first.head.clone()).unwrap_or_default();
+    let mut all = Answer { head, tree: is_tree.then(Tree::default), ..Answer::default() };
+    let mut files: Vec<String> = Vec::new();
+    for (file, answer) in of {
+        all.head.retain(|known| answer.head.contains(known));
+        for column in &answer.data.columns {
+            if !all.data.columns.iter().any(|known| known.key == column.key) {
+                all.data.columns.push(*column);
+                all.data.rows.iter_mut().for_each(|row| row.push(Cell::Empty));
+            }
+        }
+        let place = |column: &Column| answer.data.columns.iter().position(|own| own.key == column.key);
+        let places: Vec<Option<usize>> = all.data.columns.iter().map(place).collect();
+        files.extend(std::iter::repeat_n(file, answer.data.rows.len()));
+        all.data.rows.extend(answer.data.rows.into_iter().map(|cells| {
+            let cell = |at: &Option<usize>| at.and_then(|at| cells.get(at)).cloned().unwrap_or_default();
+            places.iter().map(cell).collect::<Vec<_>>()
+        }));
+        all.longest.extend(answer.longest);
+        all.instances.extend(answer.instances);
+        if let Some((tree, own)) = all.tree.as_mut().zip(answer.tree) {
+            tree.append(own);
+        }
+    }
+    // The file says it.
+    if let Some(rank) = all.data.columns.iter().position(|column| column.key == "rank") {
+        all.data.columns.remove(rank);
+        all.data.rows.iter_mut().for_each(|row| _ = row.remove(rank));
+    }
+    all.name_files(files.into_iter());
+    sorted(all, own_sort.filter(|_| !is_tree))
+}
+
+impl Answer {
+    /// Adds the column of files, beside the names.
+    pub fn name_files(&mut self, files: impl Iterator<Item = String>) {
+        let at = self.data.columns.len().min(1);
+        self.data.columns.insert(at, FILE);
+        self.data.rows.iter_mut().zip(files).for_each(|(row, file)| row.insert(at, Cell::name(&file)));
+    }
+}
+
+/// By which column the rows are sorted as they are, and which way.
+fn own_sort(answer: &Answer) -> Option<(&'static str, bool)> {
+    let n = answer.data.rows.len();
+    let Sort { column, is_descending } = Order::new((0..n as u32).collect(), n).find_sort(answer).sorted_by?;
+    Some((answer.data.columns[column].key, is_descending))
+}
+
+fn sorted(mut answer: Answer, sort: Option<(&'static str, bool)>) -> Answer {
+    let Some((key, is_descending)) = sort else { return answer };
+    let Some(column) = answer.data.columns.iter().position(|column| column.key == key) else { return answer };
+    let order = answer.data.order(Some(Sort { column, is_descending }), "");
+    fn moved<T: Default>(of: &mut Vec<T>, order: &[u32]) {
+        if of.len() == order.len() {
+            *of = order.iter().map(|&row| std::mem::take(&mut of[row as usize])).collect();
+        }
+    }
+    moved(&mut answer.data.rows, &order);
+    moved(&mut answer.longest, &order);
+    moved(&mut answer.instances, &order);
+    answer
+}

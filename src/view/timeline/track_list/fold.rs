@@ -1,0 +1,74 @@
+//! Tracks of a process that are folded into one line at first: those that are looked at last.
+
+use super::process_key;
+use crate::model::{ProcessId, TrackId};
+use crate::session::OpenTrace;
+
+/// Counters of a process that are shown at once where it has many more.
+const N_COUNTERS: usize = 6;
+/// Fewer that would be folded stay: their line takes room as well.
+const LEAST_FOLDED: usize = 3;
+
+/// What the tracks of a folded line have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fold {
+    /// Threads that only wait.
+    Idle,
+    /// The counters after the most important ones.
+    Counters,
+    /// The names that a snapshot of memory repeats of the trace beside it.
+    Names,
+}
+
+impl Fold {
+    pub const ALL: [Self; 3] = [Self::Idle, Self::Counters, Self::Names];
+
+    /// Its settings key in a process.
+    pub fn key(self, process_key: &str) -> String {
+        let name = match self {
+            Self::Idle => "idle threads",
+            Self::Counters => "more counters",
+            Self::Names => "names",
+        };
+        format!("{process_key}/{name}")
+    }
+
+    /// * `n`: how many tracks are folded.
+    pub fn title(self, n: usize) -> String {
+        match self {
+            Self::Idle => format!("{n} idle threads"),
+            Self::Counters => format!("{n} more counters"),
+            Self::Names => "annotations, as in the trace".to_owned(),
+        }
+    }
+}
+
+/// The settings keys of all that can be folded at first in a trace.
+pub fn fold_keys(open: &OpenTrace) -> impl Iterator<Item = String> {
+    let processes = (0..open.trace.processes.len() as u32).map(ProcessId);
+    processes.flat_map(|process| Fold::ALL.map(|fold| fold.key(&process_key(open, process))))
+}
+
+/// How many of the counters of a process are shown, of those in order of importance.
+pub fn n_shown_counters(n: usize) -> usize {
+    if n < N_COUNTERS + LEAST_FOLDED { n } else { N_COUNTERS }
+}
+
+/// The place of a counter among those of its process: how busy the device is, what fills its memory, what moves, what it
+/// draws, then all else as recorded.
+pub fn importance(open: &OpenTrace, track: TrackId) -> usize {
+    const WORDS: [&[&str]; 9] = [
+        &["memory allocated", "allocated"],
+        &["memory reserved", "reserved"],
+        &["sms active", "sm active", "gr active", "utilization.gpu", "utilization"],
+        &["memory used", "memory.used"],
+        &["tensor"],
+        &["dram", "memory controller", "utilization.memory"],
+        &["pcie", "nvlink"],
+        &["sm clock", "clocks.sm", "power", "power.draw"],
+        &["temperature"],
+    ];
+    let name = open.trace.track(track).name.to_lowercase();
+    let of_driver = name.contains("of the driver") || name.contains("limit");
+    WORDS.iter().position(|words| !of_driver && words.iter().any(|word| name.contains(word))).unwrap_or(WORDS.len())
+}
