@@ -49,6 +49,8 @@ struct Target {
 const AGAIN: usize = 8;
 /// Of every so many all is reported, together with some that were read before.
 const REPORTED: usize = 16;
+/// The same in a long run.
+const REPORTED_LONG: usize = 256;
 /// Most traces that are reported together.
 const TOGETHER: usize = 3;
 /// Every so many are read by the program.
@@ -225,7 +227,7 @@ fn input(target: &Target, n: u64) -> Vec<u8> {
 fn run(target: &Target) {
     let first = std::env::var("LACUNA_FUZZ_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1_u64);
     let long = seconds();
-    let by_program = if long.is_some() { BY_PROGRAM_LONG } else { BY_PROGRAM };
+    let (reported, by_program) = if long.is_some() { (REPORTED_LONG, BY_PROGRAM_LONG) } else { (REPORTED, BY_PROGRAM) };
     let folder = scratch(&format!("fuzz-{}", target.name));
     let failed = folder.with_file_name("fuzz-failed");
     let path = folder.join(target.file);
@@ -241,12 +243,12 @@ fn run(target: &Target) {
             let (cost, traces) = check(target, &pools, &path, n % AGAIN == 0);
             most = most.max(cost);
             n_read += u64::from(!traces.is_empty());
-            if n % REPORTED < TOGETHER {
+            if n % reported < TOGETHER {
                 together.extend(traces.into_iter().take(TOGETHER).map(Arc::new));
             }
-            if n % REPORTED == TOGETHER - 1 {
+            if n % reported == TOGETHER - 1 {
                 together.truncate(dice.below(2 * TOGETHER));
-                report_on(&pools.one, &std::mem::take(&mut together), n / REPORTED);
+                report_on(&pools.one, &std::mem::take(&mut together), n / reported);
             }
             if n % by_program == 0 {
                 check_by_program(&path);
