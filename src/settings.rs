@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::analysis::rules::Thresholds;
 use crate::session::lenient;
 
-pub use self::file::{SettingsFile, keep_aside};
+pub use self::file::SettingsFile;
 
 /// Paths that a text can hold.
 fn unicode<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
@@ -105,6 +105,8 @@ pub struct Settings {
     pub layout: Value,
     /// What each view keeps, by its id. It may hold anything.
     pub views: BTreeMap<String, Value>,
+    /// What eframe keeps of its window, in its own notation. It may hold anything.
+    pub window: Value,
 }
 
 impl Default for Settings {
@@ -119,6 +121,7 @@ impl Default for Settings {
             marks: Value::Null,
             layout: Value::Null,
             views: BTreeMap::new(),
+            window: Value::Null,
         }
     }
 }

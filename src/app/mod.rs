@@ -9,6 +9,7 @@ mod layout;
 mod loads;
 mod menu;
 mod panels;
+mod place;
 mod run;
 mod samples;
 mod save;

@@ -7,15 +7,17 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
 use eframe::{NativeOptions, egui};
+use serde_json::Value;
 
 use super::App;
 use super::display::{self, Display, NO_WINDOW};
+use super::place::{self, PlaceFile};
 use crate::capture::nsys::lasting;
 use crate::cli::output;
 use crate::job::panic_message;
 use crate::reader::Options;
 use crate::session::lenient;
-use crate::settings::{self, OldLayout, Settings, SettingsFile};
+use crate::settings::{OldLayout, Settings, SettingsFile};
 
 impl eframe::App for App {
     fn logic(&mut self, ctx: &egui::Context, _frame: &mut eframe::Frame) {
@@ -27,10 +29,7 @@ impl eframe::App for App {
     }
 
     fn save(&mut self, storage: &mut dyn eframe::Storage) {
-        // They have a file of their own; eframe's keeps its window.
-        if SettingsFile::place().is_some_and(|path| path.exists()) {
-            storage.remove_string(Settings::KEY);
-        }
+        self.settings.window = place::kept(storage);
         self.save_settings();
     }
 }
@@ -50,10 +49,14 @@ pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<&Path>) -
         Ok(display) => display,
         Err(reason) => return complain(reason),
     };
+    let stored = Stored::open();
+    let place = PlaceFile::new(stored.settings.as_ref());
     let mut native = native_options();
+    native.persistence_path = place.as_ref().map(PlaceFile::path);
     display.prepare(&mut native);
     keep_panics();
-    let create = |cc: &eframe::CreationContext<'_>| Ok(Box::new(app(cc, nsys, paths, options)) as Box<dyn eframe::App>);
+    let create =
+        |cc: &eframe::CreationContext<'_>| Ok(Box::new(app(cc, stored, nsys, paths, options)) as Box<dyn eframe::App>);
     // Window systems and graphics drivers that do not work may also panic.
     match catch_unwind(AssertUnwindSafe(|| eframe::run_native("Lacuna", native, Box::new(create)))) {
         Ok(Ok(())) => ExitCode::SUCCESS,
@@ -84,32 +87,44 @@ fn keep_panics() {
     }));
 }
 
+/// The file of settings and what was in it.
+struct Stored {
+    file: Option<SettingsFile>,
+    settings: Option<Value>,
+    /// What is wrong with it, as a sentence.
+    problem: Option<String>,
+}
+
+impl Stored {
+    fn open() -> Self {
+        let Some(path) = SettingsFile::place() else {
+            let problem = "There is no folder for settings: set HOME or XDG_DATA_HOME".to_owned();
+            return Self { file: None, settings: None, problem: Some(problem) };
+        };
+        let (file, settings, problem) = SettingsFile::open(path);
+        Self { file: Some(file), settings, problem }
+    }
+}
+
 /// The content of the window, with the settings of the last run.
-fn app(cc: &eframe::CreationContext<'_>, nsys: Option<&Path>, paths: Vec<PathBuf>, options: Options) -> App {
-    let (file, stored, problem) = SettingsFile::place().map(SettingsFile::open).map_or_else(
-        || (None, None, Some("There is no folder for settings: set HOME or XDG_DATA_HOME".to_owned())),
-        |(file, stored, problem)| (Some(file), stored, problem),
-    );
-    let is_kept = stored.is_some();
-    let (mut settings, old) = match stored {
+fn app(
+    cc: &eframe::CreationContext<'_>,
+    stored: Stored,
+    nsys: Option<&Path>,
+    paths: Vec<PathBuf>,
+    options: Options,
+) -> App {
+    let is_kept = stored.settings.is_some();
+    let (mut settings, old) = match stored.settings {
         Some(stored) => (lenient(&stored), OldLayout::default()),
         None => Settings::load_old(cc.storage),
     };
-    let problems = problem.into_iter().chain(keep_unread(cc.storage)).collect();
     if let Some(nsys) = nsys {
         settings.nsys = Some(lasting(nsys));
     }
     let mut app = App::new(&cc.egui_ctx, settings, &old, paths, options);
-    app.keep_settings(file, is_kept, problems);
+    app.keep_settings(stored.file, is_kept, stored.problem.into_iter().collect());
     app
-}
-
-/// Keeps what eframe stored of its window, if it could not be read and would be replaced; a sentence says so.
-fn keep_unread(storage: Option<&dyn eframe::Storage>) -> Option<String> {
-    let is_read = storage.is_none_or(|storage| storage.get_string("window").is_some());
-    let path = eframe::storage_dir("lacuna")?.join("app.ron");
-    let has_text = path.metadata().is_ok_and(|data| data.len() > 0);
-    (!is_read && has_text).then(|| settings::keep_aside(&path, "the place of the window is not in it"))
 }
 
 fn native_options() -> NativeOptions {

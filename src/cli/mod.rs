@@ -9,7 +9,7 @@ mod input;
 mod monitor;
 pub mod output;
 mod render;
-mod report;
+pub mod report;
 mod sample;
 mod workload;
 

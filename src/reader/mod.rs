@@ -74,6 +74,10 @@ const MAX_LAYERS: usize = 4;
 /// Most files that a note names.
 const NAMED: usize = 5;
 
+/// Why the last files of an archive are not read.
+const TOO_MUCH_TOGETHER: &str = "Not read, since the files of this archive decompress to more than 200 times its size \
+    together, which no real ones do: unpack it if you trust it";
+
 /// Reads a file of any known format. An archive of ranks yields one trace per rank, in order of rank.
 ///
 /// Errors: see [`ReadError`]. Damage inside a readable file is not an error: what was lost is in
@@ -148,11 +152,16 @@ impl Reading<'_> {
             return Err(archive::too_many());
         }
         let (mut read, mut unread) = (Vec::new(), std::mem::take(&mut members.unread));
+        let mut n_left = 0;
         for i in 0..n {
             let name = members.sources[i].member.clone().unwrap_or_default();
             match members.held(i).and_then(|source| self.read(&source)) {
                 Ok(traces) => read.push((name, traces)),
                 Err(fatal @ (ReadError::Cancelled | ReadError::TooPacked(_))) => return Err(fatal),
+                Err(ReadError::NeedsConsent(_)) if !read.is_empty() && members.sources[i].is_exhausted() => {
+                    n_left = n - i;
+                    break;
+                }
                 Err(error) => unread.push((name, error)),
             }
         }
@@ -160,6 +169,7 @@ impl Reading<'_> {
         let mut traces: Vec<Trace> = read.into_iter().flat_map(|(_, traces)| traces).collect();
         let Some(first) = traces.first_mut() else { return Err(why_none(unread)) };
         note_unread(&unread, &mut first.import);
+        first.import.note(Severity::High, TOO_MUCH_TOGETHER, n_left as u64, None);
         if let Some(damage) = &members.damage {
             first.import.note(Severity::High, damage, 1, None);
         }
@@ -171,6 +181,9 @@ impl Reading<'_> {
 /// Why no file of an archive could be read, by the names and errors of all.
 fn why_none(mut unread: Vec<(String, ReadError)>) -> ReadError {
     let n = unread.len();
+    if let Some(at) = unread.iter().position(|(_, error)| matches!(error, ReadError::NeedsConsent(_))) {
+        return unread.swap_remove(at).1;
+    }
     // What is a trace and damaged says more than what is none.
     unread.sort_by_key(|(_, error)| matches!(error, ReadError::OtherKind(_)));
     match unread.into_iter().next() {

@@ -41,6 +41,8 @@ pub struct Source {
     pub bytes: u64,
     /// The file as it was when it was first opened.
     pub stamp: Stamp,
+    /// Bytes of text that were read so far of all files inside this one.
+    expanded: Arc<AtomicU64>,
     /// The text of the first layers, while an archive is read: their number and the text.
     pub(super) held: Option<(usize, Arc<Vec<u8>>)>,
 }
@@ -117,7 +119,7 @@ impl Source {
             return Err(ReadError::NotATrace(text.to_owned()));
         }
         let (bytes, stamp) = (metadata.len(), Stamp::of(&metadata));
-        Ok(Self { path: path.to_owned(), layers: Vec::new(), member: None, bytes, stamp, held: None })
+        Ok(Self { path: path.to_owned(), bytes, stamp, ..Self::default() })
     }
 
     /// The same with one more layer inside.
@@ -182,7 +184,15 @@ impl Source {
             let limit = Limit { consumed: Arc::clone(&file_bytes), produced: 0, is_open: options.allow_any_ratio };
             reader = open_layer(layer, reader, limit, &notes)?;
         }
+        if self.member.is_some() && !options.allow_any_ratio {
+            reader = Box::new(OfArchive { inner: reader, expanded: Arc::clone(&self.expanded), bytes: self.bytes });
+        }
         Ok(Text { reader, notes, file_bytes })
+    }
+
+    /// Whether the files inside this one have taken all that they may expand to.
+    pub fn is_exhausted(&self) -> bool {
+        is_too_much(self.expanded.load(Ordering::Relaxed), self.bytes)
     }
 
     /// Opens the text at a byte offset: by seeking where the file is plain, else by reading up to
@@ -277,11 +287,31 @@ struct Limit {
 impl Limit {
     fn check(&mut self, n: usize) -> std::io::Result<()> {
         self.produced += n as u64;
-        let consumed = self.consumed.load(Ordering::Relaxed).max(1);
-        if self.is_open || self.produced < MAX_UNASKED || self.produced / consumed <= MAX_RATIO {
-            return Ok(());
+        match self.is_open || !is_too_much(self.produced, self.consumed.load(Ordering::Relaxed)) {
+            true => Ok(()),
+            false => Err(std::io::Error::other(NeedsConsent)),
         }
-        Err(std::io::Error::other(NeedsConsent))
+    }
+}
+
+/// Whether a text is too large for so many bytes of a file.
+fn is_too_much(produced: u64, consumed: u64) -> bool {
+    produced >= MAX_UNASKED && produced / consumed.max(1) > MAX_RATIO
+}
+
+/// A file inside an archive, whose files together are held to the same ratio as one.
+struct OfArchive<R> {
+    inner: R,
+    expanded: Arc<AtomicU64>,
+    /// Size of the archive.
+    bytes: u64,
+}
+
+impl<R: Read> Read for OfArchive<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        let expanded = self.expanded.fetch_add(n as u64, Ordering::Relaxed) + n as u64;
+        if is_too_much(expanded, self.bytes) { Err(std::io::Error::other(NeedsConsent)) } else { Ok(n) }
     }
 }
 

@@ -101,7 +101,7 @@ fn read(path: &Path) -> std::result::Result<Option<Value>, String> {
 }
 
 /// Gives a file that cannot be read another name; a sentence that says why and which.
-pub fn keep_aside(path: &Path, why: &str) -> String {
+fn keep_aside(path: &Path, why: &str) -> String {
     let other = |n: u32| {
         let mut name = path.as_os_str().to_owned();
         name.push(if n == 1 { ".bad".to_owned() } else { format!(".bad{n}") });

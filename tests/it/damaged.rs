@@ -215,6 +215,29 @@ fn a_zip_of_several_files_is_read() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Each file by itself is small enough to be read without asking; together they are not.
+#[test]
+fn an_archive_of_bombs_gives_its_first_files() {
+    let folder = scratch("bombs");
+    let path = folder.join("t.zip");
+    let event = r#"{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a"}"#;
+    let text = format!("[{}{event}]", " ".repeat(22 << 20)).into_bytes();
+    let names = ["a.json", "b.json", "c.json", "d.json", "e.json"];
+    std::fs::write(&path, zip(&names.map(|name| (name, &text[..])), zip::CompressionMethod::Deflated)).unwrap();
+    let traces = read(&path).unwrap();
+    let told = losses(&traces[0]);
+    assert_eq!(traces.len(), 2, "{told:?}");
+    assert!(told.len() == 1 && told[0].starts_with("3 Not read, since the files of this archive"), "{told:?}");
+    let options = reader::Options { allow_any_ratio: true };
+    let traces = reader::read_with(&path, options, &Progress::default()).unwrap();
+    assert_eq!((traces.len(), losses(&traces[0])), (5, vec![]));
+    // Where none can be read, the person is asked.
+    let bomb = [&text[..], &text, &text].concat();
+    std::fs::write(&path, zip(&[("a.json", &bomb), ("b.txt", b"words")], zip::CompressionMethod::Deflated)).unwrap();
+    assert!(matches!(read(&path), Err(ReadError::NeedsConsent(_))));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn a_torn_archive_gives_what_is_whole() {
     let Some(path) = damaged("cut.tar.gz") else { return };

@@ -17,6 +17,7 @@ use clap::builder::PossibleValue;
 
 use super::{Failure, Outcome, input, output};
 use crate::analysis::kernels::KernelsBy;
+use crate::analysis::rules::Thresholds;
 use crate::figures::{Table, escape, format};
 use crate::model::{Severity, Trace};
 
@@ -134,25 +135,33 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         print_problems(trace);
     }
     let traces: Vec<Arc<Trace>> = input.traces.into_iter().map(Arc::new).collect();
-    let by = args.kernels_by.into();
-    // What other options ask for stands in tables and figures that are not among those.
-    let is_plain = args.memory_at.is_empty() && !args.by_shape && args.kernels_by == KernelRows::Name;
-    let is_short = args.format == Format::Text && !args.all && args.top != Some(0) && is_plain;
-    let top = args.top.unwrap_or(if is_short { short::TOP } else { TOP });
-    let report = build::report(&traces, top, by, args.by_shape, thresholds, &args.memory_at)?;
-    // A file keeps names whole.
-    let width = args.out.is_none().then_some(terminal::WIDTH);
-    output::write(
-        written(&report, args.format, width, is_short.then_some(top))?.as_bytes(),
-        args.out.as_deref(),
-        &args.paths,
-    )?;
-    let worst = report.findings.first().map(|finding| finding.severity);
+    let (text, worst) = answer(args, thresholds, &traces)?;
+    output::write(text.as_bytes(), args.out.as_deref(), &args.paths)?;
     Ok(match args.fail_on {
         _ if input.has_unreadable => Outcome::PartlyUnreadable,
         Some(level) if worst >= Some(level) => Outcome::ThresholdMet,
         _ => Outcome::Done,
     })
+}
+
+/// What is said of these traces, and how severe the worst finding is.
+///
+/// Errors: an analysis crashed, as stderr says.
+pub fn answer(
+    args: &Args,
+    thresholds: Thresholds,
+    traces: &[Arc<Trace>],
+) -> Result<(String, Option<Severity>), Failure> {
+    let by = args.kernels_by.into();
+    // What other options ask for stands in tables and figures that are not among those.
+    let is_plain = args.memory_at.is_empty() && !args.by_shape && args.kernels_by == KernelRows::Name;
+    let is_short = args.format == Format::Text && !args.all && args.top != Some(0) && is_plain;
+    let top = args.top.unwrap_or(if is_short { short::TOP } else { TOP });
+    let report = build::report(traces, top, by, args.by_shape, thresholds, &args.memory_at)?;
+    // A file keeps names whole.
+    let width = args.out.is_none().then_some(terminal::WIDTH);
+    let text = written(&report, args.format, width, is_short.then_some(top))?;
+    Ok((text, report.findings.first().map(|finding| finding.severity)))
 }
 
 /// * `width`: as in [`text::text`].
