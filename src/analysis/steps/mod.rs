@@ -5,6 +5,7 @@ mod device;
 mod named;
 mod parts;
 mod period;
+mod recorded;
 mod scope;
 mod sequence;
 #[cfg(test)]
@@ -102,7 +103,7 @@ pub struct Steps<B = TimeNs> {
     /// Share of steps whose length is within a tenth of the median plus the slack of [`Self::new`]; for sequences in
     /// time, the share that repeats the items of the one before, whatever they take: at least 95 % of them.
     pub regularity: f64,
-    /// The steps that statistics are of; see `used`.
+    /// The steps that statistics are of; see `used` and `recorded`.
     pub used: Range<usize>,
     /// The time of each step; empty without times. A step that the profiler named ends where its range does, a few
     /// microseconds before the next boundary.
@@ -190,6 +191,14 @@ impl<B: Copy + Into<i64>> Steps<B> {
     fn set_times(&mut self, times: Vec<TimeRange>) {
         self.times = times;
         self.measure();
+    }
+
+    /// Takes statistics of the first `n` steps at most.
+    fn leave_out_from(&mut self, n: usize) {
+        if n < self.used.end {
+            self.used = self.used.start.min(n)..n;
+            self.measure();
+        }
     }
 
     /// Takes over how the devices see the steps, and measures these from completion to completion where the host runs
@@ -391,7 +400,11 @@ fn steps_in(trace: &Trace, scope: &Scope, is_cancelled: &dyn Fn() -> bool) -> Op
     };
     let found = choose(found.into_iter().map(Division::in_time).collect())
         .or_else(|| sequence::steps(trace, scope, is_cancelled))?;
-    Some(updates::joined(trace, scope, found))
+    let mut found = updates::joined(trace, scope, found);
+    if found.source.is_of_host() {
+        found.leave_out_from(recorded::n_recorded(trace, scope, &found.boundaries));
+    }
+    Some(found)
 }
 
 /// The steps between marks set by the user, in trace time and any order; `None` for fewer than two distinct marks.

@@ -116,7 +116,7 @@ impl Analysis for Summary {
     const NAME: &'static str = "The overview";
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Summarized> {
-        let Self { steps, range, thresholds } = self.clone();
+        let Self { steps, range, thresholds, files: _ } = self.clone();
         let verdicts = work.get(of, &AllVerdicts { steps, range, thresholds })?;
         let mut all: Vec<OfTrace> = Vec::new();
         for ((open, steps), verdicts) in of.iter().zip(&self.steps).zip(&*verdicts) {

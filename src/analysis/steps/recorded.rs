@@ -1,0 +1,111 @@
+//! Steps at the end of a recording whose work on the device it does not have.
+
+use super::Scope;
+use crate::analysis::gaps::launches_work;
+use crate::model::{Row, SliceId, TimeNs, Trace};
+
+/// A recording that ended while the host was ahead: PyTorch's profiler, started and stopped by time, keeps launches whose
+/// work ran after the end and not the work.
+#[derive(Debug, Default)]
+struct Ends {
+    /// The last launch that has its work.
+    recorded: Option<TimeNs>,
+    /// The launches after the last of their row that has its work.
+    lonely: Vec<TimeNs>,
+}
+
+impl Ends {
+    fn add(&mut self, trace: &Trace, row: &Row) {
+        let slices = &trace.slices;
+        let mut lonely = Vec::new();
+        for i in row.range().rev().filter(|&i| slices.kind[i].is_call()) {
+            let call = SliceId(i as u32);
+            if trace.launched_by(call).next().is_some() {
+                self.recorded = self.recorded.max(Some(slices.ts[i]));
+                self.lonely.append(&mut lonely);
+                return;
+            }
+            if launches_work(trace.slice_name(call)) {
+                lonely.push(slices.ts[i]);
+            }
+        }
+        // A row without any: nothing says that its work would have been recorded.
+    }
+}
+
+/// How many of the steps have their work on the device: all, unless at the end whole steps launched and nothing of it
+/// was recorded. Then the step before them is no whole one either, if launches of its own lack their work.
+///
+/// * `boundaries`: of steps on the host, ascending.
+/// * Cost: O(n) for n slices; usually that of the last calls of each thread.
+pub(super) fn n_recorded(trace: &Trace, scope: &Scope, boundaries: &[TimeNs]) -> usize {
+    let n = boundaries.len().saturating_sub(1);
+    let mut ends = Ends::default();
+    for row in trace.slices.rows.iter().filter(|row| scope.has_track(trace, row.track)) {
+        ends.add(trace, row);
+    }
+    let Some(recorded) = ends.recorded else { return n };
+    let step_of = |ts: TimeNs| boundaries.partition_point(|&boundary| boundary <= ts).checked_sub(1);
+    let mut without: Vec<usize> = ends
+        .lonely
+        .iter()
+        .filter(|&&ts| ts > recorded)
+        .filter_map(|&ts| step_of(ts))
+        .filter(|&step| step < n)
+        .collect();
+    without.sort_unstable();
+    let last = step_of(recorded);
+    match (without.first(), without.last()) {
+        (Some(&first), Some(&end)) if Some(end) > last => first,
+        _ => n,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    /// Steps of 100 ns with two launches each; the work of the first `n` launches is recorded.
+    fn recorded(n_steps: usize, n: usize) -> usize {
+        let mut builder = TraceBuilder::default();
+        let mut slices = Vec::new();
+        let mut correlation = Vec::new();
+        for launch in 0..2 * n_steps {
+            let at = 50 * launch as TimeNs;
+            slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at, at + 10));
+            correlation.push(launch as u32 + 1);
+            if launch < n {
+                slices.push((
+                    "stream 7",
+                    SliceKind::Kernel,
+                    "gemm",
+                    70 * launch as TimeNs + 20,
+                    70 * launch as TimeNs + 80,
+                ));
+                correlation.push(launch as u32 + 1);
+            }
+        }
+        if !slices.is_empty() {
+            builder = TraceBuilder::from_slices(&slices);
+            builder.slices[0].correlation = correlation;
+        }
+        let boundaries: Vec<TimeNs> = (0..=n_steps as TimeNs).map(|step| 100 * step).collect();
+        n_recorded(&builder.finish(), &Scope::default(), &boundaries)
+    }
+
+    #[test]
+    fn steps_whose_work_is_not_there_are_told() {
+        assert_eq!(recorded(0, 0), 0);
+        assert_eq!(recorded(8, 16), 8);
+        // The last launch of all may have failed: its step is whole enough.
+        assert_eq!(recorded(8, 15), 8);
+        // Step 7 has nothing, step 6 all.
+        assert_eq!(recorded(8, 14), 7);
+        // Step 6 has half.
+        assert_eq!(recorded(8, 13), 6);
+        assert_eq!(recorded(8, 3), 1);
+        // A recording of the host alone.
+        assert_eq!(recorded(8, 0), 8);
+    }
+}
