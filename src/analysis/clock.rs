@@ -64,13 +64,16 @@ impl Clock {
     }
 }
 
-/// Longest pause in nanoseconds between traces of one run.
-const MAX_PAUSE: DurNs = 3_600_000_000_000;
+/// A pause in nanoseconds that is none: traces before and after it are of one run.
+const SHORT_PAUSE: DurNs = 10_000_000_000;
+/// How many times what was recorded before it a longer pause within a run takes at most: beside one that is longer,
+/// nothing could be read in a picture of both.
+const MAX_PAUSE: DurNs = 3;
 
 /// Aligns traces to a common clock; each run starts at zero, so that runs can be compared.
 ///
-/// * Traces with UTC times belong to one run if no pause between them exceeds an hour, and keep their relative
-///   offsets.
+/// * Traces with UTC times belong to one run if no pause between them exceeds ten seconds, or three times what was
+///   recorded before it, and keep their relative offsets.
 /// * A trace without UTC times joins a run of its folder or archive that does not yet have its rank; without
 ///   such a run, or without a rank, it forms its own run. It is aligned to the run's start and does not move
 ///   other traces.
@@ -106,7 +109,7 @@ pub fn clock(traces: &[&Trace]) -> Clock {
     Clock { placed, runs, span }
 }
 
-/// The run of each trace: shared by traces with UTC times within [`MAX_PAUSE`] of each other, else separate.
+/// The run of each trace: shared by traces with UTC times without a long pause between them, else separate.
 fn utc_runs(traces: &[&Trace], starts: &[Option<TimeNs>]) -> Vec<usize> {
     let mut run_of: Vec<usize> = (0..traces.len()).collect();
     let known = traces.iter().zip(starts).enumerate();
@@ -114,14 +117,19 @@ fn utc_runs(traces: &[&Trace], starts: &[Option<TimeNs>]) -> Vec<usize> {
         .filter_map(|(i, (trace, start))| start.map(|start| (start, start.saturating_add(trace.span.dur()), i)))
         .collect();
     ranges.sort_unstable();
-    let mut last: Option<(TimeNs, usize)> = None;
+    // When the run began and ended so far.
+    let mut last: Option<(TimeNs, TimeNs, usize)> = None;
     for (start, end, i) in ranges {
-        let (last_end, run) = match last {
-            Some((last_end, run)) if start.saturating_sub(last_end) <= MAX_PAUSE => (last_end.max(end), run),
-            _ => (end, i),
+        let is_near = |(first, last_end, _): &(TimeNs, TimeNs, usize)| {
+            let recorded = last_end.saturating_sub(*first);
+            start.saturating_sub(*last_end) <= recorded.saturating_mul(MAX_PAUSE).max(SHORT_PAUSE)
+        };
+        let (first, last_end, run) = match last.filter(is_near) {
+            Some((first, last_end, run)) => (first, last_end.max(end), run),
+            None => (start, end, i),
         };
         run_of[i] = run;
-        last = Some((last_end, run));
+        last = Some((first, last_end, run));
     }
     run_of
 }
@@ -240,6 +248,19 @@ mod tests {
         let given =
             [(0, 5, a, "a", Some(0)), (2, 9, b, "a", Some(0)), (1, 5, a, "a", Some(1)), (3, 9, b, "a", Some(1))];
         check(&given, &[0, -2, 0, -2], &[0, 1, 0, 1], None, 7);
+    }
+
+    #[test]
+    fn a_pause_that_is_long_beside_what_was_recorded_divides_runs() {
+        const S: DurNs = 1_000_000_000;
+        let runs = |given: &[(TimeNs, TimeNs)]| {
+            let given: Vec<Given<'_>> =
+                given.iter().map(|&(start, end)| (start * S, end * S, Some(EPOCH), "a", None)).collect();
+            place(&given).placed.iter().map(|place| place.run).collect::<Vec<_>>()
+        };
+        assert_eq!(runs(&[(0, 5), (15, 20), (80, 85)]), [0, 0, 0]);
+        assert_eq!(runs(&[(0, 5), (21, 26)]), [0, 1], "16 s after 5 s");
+        assert_eq!(runs(&[(1_700, 1_705), (0, 6), (1_701, 1_702), (2, 3)]), [0, 1, 0, 1]);
     }
 
     #[test]

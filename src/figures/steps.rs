@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Cell, Figure, Object, Part, Table, figures};
+use super::{Cell, Figure, Object, Part, Table, figures, format};
 use crate::analysis::roles::{Role, RoleTimes};
 use crate::analysis::steps::{DevicePart, StepParts, Steps};
 use crate::analysis::totals::Durations;
@@ -264,6 +264,31 @@ pub fn list(of: Option<&StepsOf<'_>>) -> Table {
         table.note = NOTE;
     }
     table
+}
+
+/// The place of a step among `n`, from 1; names may number them otherwise.
+pub fn place_text(step: usize, n: usize) -> String {
+    format!("number {} of {n} in the recording", step + 1)
+}
+
+/// What a step's length is where its ranges tell it.
+const OF_RANGE: &str = "from its start to its end. It is selected and counts in mean and median";
+/// What its lengths are where the host runs ahead.
+const OF_COMPLETIONS: [&str; 2] = [
+    "from the completion of the step before on the slowest device to its own. It is selected and counts in mean and median",
+    "its range on the host, which only launches the work: Duration in the table of steps",
+];
+
+/// How long a step takes: each length with what it is, first that which is selected and which statistics are of. Empty
+/// without times.
+pub fn lengths(steps: &Steps, step: usize) -> Vec<(String, &'static str)> {
+    let length =
+        |times: &[TimeRange], place| times.get(step).map(|time| format!("{}{place}", format::duration(time.dur())));
+    if steps.is_of_completions() {
+        let of = [length(steps.extents(), " on the device"), length(&steps.times, " on the host")];
+        return of.into_iter().zip(OF_COMPLETIONS).filter_map(|(length, help)| Some((length?, help))).collect();
+    }
+    length(&steps.times, "").map(|length| (length, OF_RANGE)).into_iter().collect()
 }
 
 /// The number that a step's name ends in, else its place, from 1.

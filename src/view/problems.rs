@@ -1,6 +1,5 @@
 //! Import problems: what could not be read or was changed while reading, and why.
 
-use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use eframe::egui::{self, RichText};
@@ -8,7 +7,7 @@ use eframe::egui::{self, RichText};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::figures::{Sort, escape, files::severity, format};
 use crate::model::{ImportReport, Problem, TableAccount, Trace};
-use crate::widget::table::sort_mark_ui;
+use crate::widget::table::small::{head_ui, sorted};
 use crate::widget::theme;
 
 /// Rows shown per file; readers merge equal reasons, so more are rare.
@@ -99,7 +98,7 @@ fn problems_ui(problems: &[Problem], sort: &mut Option<Sort>, ui: &mut egui::Ui)
             }
         }
         ui.end_row();
-        for problem in rows {
+        for problem in rows.into_iter().take(MAX_ROWS) {
             let color = tokens.severity[problem.severity as usize];
             ui.colored_label(color, severity(problem.severity).label);
             ui.label(format::count(problem.count));
@@ -124,36 +123,12 @@ fn tables_ui(tables: &[TableAccount], sort: &mut Option<Sort>, ui: &mut egui::Ui
             head_ui(title, Sort { column, is_descending: column > 0 }, sort, ui);
         }
         ui.end_row();
-        for account in rows {
+        for account in rows.into_iter().take(MAX_ROWS) {
             ui.label(&account.table);
             for count in counts(account) {
                 ui.label(format::count(count));
             }
             ui.end_row();
-        }
-    });
-}
-
-/// The rows that are shown, in order; rows that compare equal keep theirs.
-fn sorted<T>(rows: &[T], sort: Option<Sort>, compare: impl Fn(&T, usize, &T) -> Ordering) -> Vec<&T> {
-    let mut rows: Vec<&T> = rows.iter().collect();
-    if let Some(Sort { column, is_descending }) = sort {
-        rows.sort_by(|a, b| if is_descending { compare(b, column, a) } else { compare(a, column, b) });
-    }
-    rows.truncate(MAX_ROWS);
-    rows
-}
-
-/// The head of a column, which sorts by it: as `first` says, then the other way round.
-fn head_ui(title: &str, first: Sort, sort: &mut Option<Sort>, ui: &mut egui::Ui) {
-    ui.horizontal(|ui| {
-        let known = sort.filter(|sort| sort.column == first.column);
-        let head = ui.add(egui::Button::new(RichText::new(title).weak()).frame(false));
-        if let Some(Sort { is_descending, .. }) = known {
-            sort_mark_ui(&head, title, is_descending, ui);
-        }
-        if head.on_hover_text("Click to sort").clicked() {
-            *sort = Some(known.map_or(first, |sort| Sort { is_descending: !sort.is_descending, ..sort }));
         }
     });
 }
@@ -201,14 +176,5 @@ mod tests {
         let text = report_text(&trace);
         assert!(text.contains("/traces/a.json") && text.contains("7 events read = 5 shown + 0 merged + 2 rejected"));
         assert!(text.contains("Warning: 2 × Not a number, first at byte 99"));
-    }
-
-    #[test]
-    fn rows_sort_either_way_and_keep_their_order_where_equal() {
-        let by = |sort| sorted(&[(1, 'a'), (2, 'b'), (1, 'c')], sort, |a, _, b| a.0.cmp(&b.0));
-        let names = |rows: Vec<&(i32, char)>| rows.iter().map(|row| row.1).collect::<String>();
-        assert_eq!(names(by(None)), "abc");
-        assert_eq!(names(by(Some(Sort { column: 0, is_descending: true }))), "bac");
-        assert_eq!(names(by(Some(Sort { column: 0, is_descending: false }))), "acb");
     }
 }

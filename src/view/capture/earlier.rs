@@ -6,14 +6,20 @@ use eframe::egui::{self, RichText, Ui};
 use egui_extras::{Column, TableBuilder};
 
 use super::form::Form;
-use crate::capture::launch::{self, Earlier};
+use crate::capture::launch::{self, Earlier, Manifest};
 use crate::command::Command;
-use crate::figures::format;
+use crate::figures::{Sort, format};
 use crate::job::{Job, Poll};
 use crate::view::ViewContext;
 use crate::view::states::{failed_ui, nothing_ui, working_ui};
+use crate::widget::table::small::{head_ui, sorted};
 
 const ROW_HEIGHT: f32 = 24.0;
+/// The columns that sort, and whether they begin with the largest.
+const COLUMNS: [(&str, bool); 5] =
+    [("Started (UTC)", true), ("Command", false), ("Duration", true), ("End", false), ("Recorded", true)];
+/// As the runs are listed.
+const LATEST: Sort = Sort { column: 0, is_descending: true };
 
 /// The list of runs, read in the background.
 #[derive(Debug, Default)]
@@ -23,6 +29,8 @@ pub struct EarlierRuns {
     /// Deletes a run if one is given, then lists what there is.
     reading: Option<Job<Result<Vec<Earlier>, String>>>,
     failure: Option<String>,
+    /// How the list is sorted; at first as [`launch::list`] has it, the latest first.
+    sort: Option<Sort>,
     /// The run to delete, once the person says so again.
     doomed: Option<PathBuf>,
 }
@@ -93,7 +101,25 @@ impl EarlierRuns {
         }
     }
 
-    fn table_ui(&self, ui: &mut Ui) -> Option<(usize, Action)> {
+    /// The runs in order, by their indices.
+    fn order(&self) -> Vec<usize> {
+        let all: Vec<(usize, &Earlier)> = self.found.iter().enumerate().collect();
+        let sorted = sorted(&all, self.sort, |(_, a), column, (_, b)| {
+            let [a, b] = [&a.manifest, &b.manifest];
+            match column {
+                0 => a.started_ms.cmp(&b.started_ms),
+                1 => a.command.cmp(&b.command),
+                2 => duration_ms(a).cmp(&duration_ms(b)),
+                3 => end_text(a).cmp(&end_text(b)),
+                _ => (a.results.len(), &a.results).cmp(&(b.results.len(), &b.results)),
+            }
+        });
+        sorted.into_iter().map(|(index, _)| *index).collect()
+    }
+
+    fn table_ui(&mut self, ui: &mut Ui) -> Option<(usize, Action)> {
+        let order = self.order();
+        let shown = Some(self.sort.unwrap_or(LATEST));
         let table = TableBuilder::new(ui)
             .id_salt("runs")
             .striped(true)
@@ -107,16 +133,21 @@ impl EarlierRuns {
             .column(Column::initial(150.0).resizable(true).clip(true))
             .column(Column::exact(190.0));
         let header = |mut row: egui_extras::TableRow<'_, '_>| {
-            for title in ["Started (UTC)", "Command", "Duration", "End", "Recorded", ""] {
+            for (column, (title, is_descending)) in COLUMNS.into_iter().enumerate() {
                 row.col(|ui| {
-                    ui.strong(title);
+                    let mut sort = shown;
+                    head_ui(title, Sort { column, is_descending }, &mut sort, ui);
+                    if sort != shown {
+                        self.sort = sort;
+                    }
                 });
             }
+            row.col(|_| {});
         };
         let mut asked = None;
         table.header(20.0, header).body(|body| {
-            body.rows(ROW_HEIGHT, self.found.len(), |mut row| {
-                let index = row.index();
+            body.rows(ROW_HEIGHT, order.len(), |mut row| {
+                let Some(&index) = order.get(row.index()) else { return };
                 let is_doomed = self.doomed.as_ref() == Some(&self.found[index].folder);
                 asked = row_ui(&self.found[index], is_doomed, &mut row).map(|action| (index, action)).or(asked.take());
             });
@@ -141,6 +172,16 @@ impl EarlierRuns {
     }
 }
 
+/// How long a run took, once it has ended.
+fn duration_ms(manifest: &Manifest) -> Option<u64> {
+    manifest.exit().map(|_| manifest.elapsed_ms)
+}
+
+fn end_text(manifest: &Manifest) -> String {
+    let end = manifest.exit().map_or("Not known".to_owned(), launch::Exit::shown);
+    if manifest.has_ended { end } else { "Running".to_owned() }
+}
+
 fn row_ui(run: &Earlier, is_doomed: bool, row: &mut egui_extras::TableRow<'_, '_>) -> Option<Action> {
     let manifest = &run.manifest;
     row.col(|ui| {
@@ -151,14 +192,13 @@ fn row_ui(run: &Earlier, is_doomed: bool, row: &mut egui_extras::TableRow<'_, '_
         ui.add(egui::Label::new(text).truncate()).on_hover_text(&manifest.working_folder);
     });
     row.col(|ui| {
-        if manifest.exit().is_some() {
-            let ns = manifest.elapsed_ms.saturating_mul(1_000_000);
+        if let Some(ms) = duration_ms(manifest) {
+            let ns = ms.saturating_mul(1_000_000);
             ui.label(format::duration(i64::try_from(ns).unwrap_or(i64::MAX)));
         }
     });
     row.col(|ui| {
-        let end = manifest.exit().map_or("Not known".to_owned(), launch::Exit::shown);
-        ui.label(if manifest.has_ended { end } else { "Running".to_owned() });
+        ui.label(end_text(manifest));
     });
     row.col(|ui| {
         let recorded = match &manifest.results[..] {

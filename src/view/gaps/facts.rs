@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, place};
 use crate::analysis::rules::RunFacts;
+use crate::analysis::steps::Steps;
 use crate::answers::findings::TraceRun;
 use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
@@ -39,7 +40,7 @@ pub struct GapFacts {
     /// Idle time of the device, and its gaps.
     pub idle_ns: DurNs,
     pub n_gaps: usize,
-    /// The step in which it begins.
+    /// The step of the work that ends it, as its device sees the step.
     pub step: Option<(String, TimeRange)>,
     /// By cause and name, the largest first.
     pub parts: Vec<PartLine>,
@@ -80,10 +81,33 @@ pub struct GapRecurrence {
     pub total_ns: DurNs,
     pub ns_per_step: Option<DurNs>,
     pub ceiling_ns_per_step: Option<DurNs>,
-    /// In how many steps, of how many.
+    /// In how many of the steps that count, and how many these are.
     pub steps: (usize, usize),
-    /// The same gap in other steps, or the longest others: where, and when.
-    pub same: Vec<(String, TimeRange)>,
+    /// How many steps there are, whether they count or not.
+    pub n_all_steps: usize,
+    /// Whether the gap itself is in a step that counts.
+    pub is_counted: bool,
+    /// The same gap in other steps, or the longest others, in order of time.
+    pub same: Vec<SameGap>,
+    /// How many more of these are not listed.
+    pub n_more: usize,
+}
+
+/// Another gap of the same cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SameGap {
+    /// Name of its step; empty without one.
+    pub step: String,
+    /// Whether the step counts in figures per step.
+    pub is_counted: bool,
+    pub time: TimeRange,
+}
+
+/// A step as a device sees it.
+struct StepOf {
+    name: String,
+    time: TimeRange,
+    is_counted: bool,
 }
 
 impl Analysis for GapOf {
@@ -103,42 +127,53 @@ impl Analysis for GapOf {
             let steps = (*steps).as_ref()?;
             let boundaries = steps.on(self.process).device;
             let at = boundaries.partition_point(|&boundary| boundary < gap.end).checked_sub(1)?;
+            let time = TimeRange { start: *boundaries.get(at)?, end: *boundaries.get(at + 1)? };
             (boundaries.len() == steps.boundaries.len()).then_some(())?;
-            Some((steps.names.get(at)?.clone(), *steps.extents().get(at)?))
+            Some(StepOf { name: steps.names.get(at)?.clone(), time, is_counted: steps.used.contains(&at) })
         };
         let clusters = work.get(trace, &GapClusters { steps: self.steps.clone() })?;
+        let own = step_of(ledger.gap(index).time);
         let recurrence = clusters.get(number).and_then(|clusters| {
             let cluster = &clusters.all[clusters.of(index)?];
             let time = |gap: u32| ledger.gap(gap as usize).time;
             let mut others: Vec<u32> =
                 clusters.gaps(cluster).iter().copied().filter(|&gap| gap as usize != index).collect();
             others.sort_by_key(|&gap| (Reverse(time(gap).dur()), gap));
-            // One for each step, the longest of it.
-            let mut known: Vec<TimeRange> = Vec::new();
-            let mut same: Vec<(String, TimeRange)> = Vec::new();
+            // One for each step but that of the gap itself, the longest of it.
+            let mut known: HashSet<TimeNs> = own.iter().map(|step| step.time.start).collect();
+            let mut same: Vec<SameGap> = Vec::new();
+            let mut n_more = 0;
             for gap in others {
                 let step = step_of(time(gap));
-                if step.as_ref().is_some_and(|step| known.contains(&step.1)) {
+                if step.as_ref().is_some_and(|step| !known.insert(step.time.start)) {
                     continue;
                 }
-                known.extend(step.as_ref().map(|step| step.1));
-                same.push((step.map_or_else(String::new, |step| step.0), time(gap)));
                 if same.len() >= MAX_SAME {
-                    break;
+                    n_more += 1;
+                    continue;
                 }
+                let is_counted = step.as_ref().is_some_and(|step| step.is_counted);
+                same.push(SameGap {
+                    step: step.map_or_else(String::new, |step| step.name),
+                    is_counted,
+                    time: time(gap),
+                });
             }
-            same.sort_by_key(|(_, time)| time.start);
+            same.sort_by_key(|other| other.time.start);
             Some(GapRecurrence {
                 count: cluster.sum.count,
                 total_ns: cluster.sum.total_ns,
                 ns_per_step: cluster.sum.ns_per_step(clusters.n_steps),
                 ceiling_ns_per_step: cluster.sum.ceiling_ns_per_step(clusters.n_steps),
                 steps: (cluster.sum.steps_present, clusters.n_steps),
+                n_all_steps: (*steps).as_ref().map_or(0, Steps::len),
+                is_counted: own.as_ref().is_some_and(|step| step.is_counted),
                 same,
+                n_more,
             })
         });
         let run = *work.get(trace, &TraceRun)?;
-        Some(Some(GapFacts { run, ..facts(trace, ledger, index, step_of(ledger.gap(index).time), recurrence) }))
+        Some(Some(GapFacts { run, ..facts(trace, ledger, index, own.map(|step| (step.name, step.time)), recurrence) }))
     }
 }
 
@@ -308,8 +343,14 @@ impl GapRecurrence {
         match self.ns_per_step.filter(|_| all > 0) {
             Some(_) if present == 0 => text.push_str(", outside of the steps that count"),
             Some(ns) => {
-                let (all, per_step) = (format::steps(all), format::duration(ns));
-                text.push_str(&format!(", in {present} of {all}, {per_step} per step"));
+                let steps = match self.n_all_steps > all {
+                    true => format!("{present} of the {all} steps that count"),
+                    false => format!("{present} of {}", format::steps(all)),
+                };
+                text.push_str(&format!(", in {steps}, {} per step", format::duration(ns)));
+                if !self.is_counted {
+                    text.push_str(". This one is in none of them");
+                }
             }
             None => {}
         }
@@ -317,5 +358,18 @@ impl GapRecurrence {
             text.push_str(&format!("; ending its cause saves at most {} per step", format::duration(ns)));
         }
         text
+    }
+
+    /// What the others that are listed are; empty if there are none.
+    pub fn list_title(&self) -> String {
+        let n = self.same.len();
+        match (n, n + self.n_more) {
+            (0, _) => String::new(),
+            (n, all) if self.steps.1 == 0 && n < all => format!("The {n} longest of {all} others, in order of time:"),
+            _ if self.steps.1 == 0 => "The others, in order of time:".to_owned(),
+            (n, all) if n < all => format!("The longest gap of each of {n} of {all} other steps, in order of time:"),
+            (1, _) => "The longest gap of the one other step that has it:".to_owned(),
+            (n, _) => format!("The longest gap of each of the {n} other steps that have it, in order of time:"),
+        }
     }
 }

@@ -40,6 +40,10 @@ pub const SPEC: ViewSpec = ViewSpec {
     make: || Box::new(GapsView::default()),
 };
 
+/// What the idle time of this view is.
+const IDLE: &str = "All time of the listed devices in which nothing ran, from their first work to their last or within the \
+                    selected range. The overview counts only the steps that count";
+
 /// What is listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Way {
@@ -52,7 +56,12 @@ enum Way {
 const WAYS: [(Way, &str, &str); 3] = [
     (Way::Gaps, "Gaps", "Every gap, the longest first"),
     (Way::Clusters, "Clusters", "Gaps between the same work with the same cause, by time per step"),
-    (Way::Causes, "Causes", "All idle time by cause"),
+    (
+        Way::Causes,
+        "Causes",
+        "All idle time of the recording or of the selected range, by what the host did meanwhile. The overview has that of \
+         the steps that count, by what would have to change",
+    ),
 ];
 
 /// The filter as typed and chosen.
@@ -343,7 +352,8 @@ fn totals_ui(listing: &Listing, ui: &mut egui::Ui) {
             format::duration(whole.idle_ns),
             format::duration(whole.window_ns),
             share(whole.idle_ns, whole.window_ns)
-        ));
+        ))
+        .on_hover_text(IDLE);
         let known = |ns: i64| share(ns, whole.all_ns);
         ui.weak(format!("operator known {}, frame known {}", known(whole.operator_ns), known(whole.frame_ns)))
             .on_hover_text(

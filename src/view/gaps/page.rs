@@ -2,7 +2,7 @@
 
 use eframe::egui::{Button, CollapsingHeader, Grid, Label, RichText, Ui};
 
-use super::facts::{GapFacts, GapOf, PartLine};
+use super::facts::{GapFacts, GapOf, PartLine, SameGap};
 use super::summary::LEAST_SHARE;
 use super::waterfall::waterfall_ui;
 use crate::answers::Query;
@@ -95,7 +95,7 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, facts: &GapFacts, ui: &m
             row(
                 "Step",
                 format!(
-                    "{} of {}, which takes {}",
+                    "{} of {}, which takes this device {}",
                     share(time.dur()),
                     display_name(step),
                     format::duration(time.dur())
@@ -215,14 +215,20 @@ fn same_ui(facts: &GapFacts, ui: &mut Ui) -> Option<TimeRange> {
     ui.strong("Comes back");
     ui.add(Label::new(recurrence.sentence()).wrap());
     if !recurrence.same.is_empty() {
-        let what = if recurrence.steps.1 > 0 { "The longest of each other step" } else { "The longest others" };
-        ui.weak(format!("{what}, in order of time:"));
+        ui.weak(recurrence.list_title());
     }
     ui.horizontal_wrapped(|ui| {
-        for (step, time) in &recurrence.same {
+        for SameGap { step, is_counted, time } in &recurrence.same {
             let step = if step.is_empty() { String::new() } else { format!("{}: ", display_name(step)) };
-            let text = format!("{step}{}", format::duration(time.dur()));
-            if ui.small_button(text).on_hover_text("Select this gap").clicked() {
+            let is_left_out = !is_counted && recurrence.steps.1 > 0;
+            let left_out = if is_left_out { " (not counted)" } else { "" };
+            let text = format!("{step}{}{left_out}", format::duration(time.dur()));
+            let hint = if is_left_out {
+                "Select this gap. Its step is not one of those that count: it is the first, with warm-up, or the last"
+            } else {
+                "Select this gap"
+            };
+            if ui.small_button(text).on_hover_text(hint).clicked() {
                 clicked = Some(*time);
             }
         }

@@ -3,28 +3,49 @@
 use eframe::egui::{self, RichText, ScrollArea, Ui};
 
 use super::shown::Shown;
-use crate::figures::text::display_name;
+use crate::figures::{Sort, text::display_name};
 use crate::live::{ProcessKind, Unit, text};
+use crate::widget::table::small::{head_ui, sorted};
 use crate::widget::theme;
 
 /// Rows that are painted of a list.
 const MAX_ROWS: usize = 200;
 
-pub fn processes_ui(shown: &Shown, ui: &mut Ui) {
+/// The programs that use the GPUs.
+///
+/// * `sort`: how they are sorted; `None` is as the driver lists them.
+pub fn processes_ui(shown: &Shown, sort: &mut Option<Sort>, ui: &mut Ui) {
     ui.add_space(6.0);
     ui.strong(format!("Processes ({})", shown.processes.len()));
     if shown.processes.is_empty() {
         ui.weak("No program uses these GPUs, or the driver does not tell which");
         return;
     }
+    let device = |device: usize| shown.devices.get(device).map_or("", |device| device.id.as_str());
+    let rows = sorted(&shown.processes, *sort, |(a_device, a), column, (b_device, b)| match column {
+        0 => a_device.cmp(b_device),
+        1 => a.pid.cmp(&b.pid),
+        2 => a.name.cmp(&b.name),
+        3 => a.memory.cmp(&b.memory),
+        4 => a.sm.cmp(&b.sm),
+        _ => kind_text(a.kind).cmp(kind_text(b.kind)),
+    });
     ScrollArea::vertical().id_salt("processes").max_height(160.0).show(ui, |ui| {
         egui::Grid::new("processes").num_columns(6).striped(true).spacing([18.0, 3.0]).show(ui, |ui| {
-            for title in ["GPU", "Process", "Program", "Memory", "SM", "For"] {
-                ui.weak(title);
+            let titles = [
+                ("GPU", false),
+                ("Process", false),
+                ("Program", false),
+                ("Memory", true),
+                ("SM", true),
+                ("For", false),
+            ];
+            for (column, (title, is_descending)) in titles.into_iter().enumerate() {
+                head_ui(title, Sort { column, is_descending }, sort, ui);
             }
             ui.end_row();
-            for (device, process) in shown.processes.iter().take(MAX_ROWS) {
-                ui.label(shown.devices.get(*device).map_or("", |device| device.id.as_str()));
+            for (index, process) in rows.into_iter().take(MAX_ROWS) {
+                ui.label(device(*index));
                 ui.label(process.pid.to_string());
                 match process.name.as_str() {
                     "" => ui.weak("in another container"),
@@ -35,14 +56,21 @@ pub fn processes_ui(shown: &Shown, ui: &mut Ui) {
                     None => ui.weak("not supported"),
                 };
                 ui.label(process.sm.map_or(String::new(), |sm| format!("{sm} %")));
-                ui.weak(match process.kind {
-                    ProcessKind::Compute => "computing",
-                    ProcessKind::Graphics => "graphics",
-                });
+                ui.weak(kind_text(process.kind));
                 ui.end_row();
             }
         });
     });
+    if shown.processes.len() > MAX_ROWS {
+        ui.weak(format!("and {} more", shown.processes.len() - MAX_ROWS));
+    }
+}
+
+fn kind_text(kind: ProcessKind) -> &'static str {
+    match kind {
+        ProcessKind::Compute => "computing",
+        ProcessKind::Graphics => "graphics",
+    }
 }
 
 pub fn events_ui(shown: &Shown, ui: &mut Ui) {

@@ -17,6 +17,7 @@ use super::states::{failed_ui, nothing_ui, working_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::capture::counters;
 use crate::command::{Command, ctrl};
+use crate::figures::Sort;
 use crate::live::{Alarm, Monitor, Recorder, default_alarms};
 
 /// The description of the view.
@@ -48,6 +49,8 @@ pub struct Live {
     shown: Option<Shown>,
     /// UUIDs of devices whose lines are hidden.
     hidden: Vec<String>,
+    /// How the processes are sorted.
+    sort: Option<Sort>,
     /// The recording to a file that is under way.
     recorder: Option<Recorder>,
     /// The file of the last recording, or why there is none.
@@ -67,6 +70,7 @@ impl Default for Live {
             is_paused: false,
             shown: None,
             hidden: Vec::new(),
+            sort: None,
             recorder: None,
             recorded: None,
         }
@@ -97,7 +101,7 @@ impl View for Live {
                 shown.notes.iter().for_each(|note| failed_ui(note, ui));
                 devices::ui(shown, &mut self.hidden, ui);
                 plots::ui(shown, &self.hidden, ui);
-                lists::processes_ui(shown, ui);
+                lists::processes_ui(shown, &mut self.sort, ui);
                 lists::events_ui(shown, ui);
                 lists::absent_ui(shown, ui);
             });

@@ -70,6 +70,8 @@ pub struct ReservedView {
     grid: Grid,
     /// The blocks that kept the request of a row from being served.
     pins: Query<GrowthPins>,
+    /// The moment whose card was scrolled to last.
+    followed: Option<u32>,
     is_waiting: bool,
 }
 
@@ -90,13 +92,20 @@ impl View for ReservedView {
         self.is_waiting |= self.grid.update(&tables.table, ctx.answers);
         self.head_ui(&tables, ui);
         if !tables.cards.is_empty() {
-            let width = (ui.available_width() * 0.6).min(290.0);
+            // What failed is what the view was opened for, wherever it failed.
+            let width = (ui.available_width() * 0.42).clamp(120.0, 640.0);
             Panel::left(egui::Id::unique("out of memory")).default_size(width).size_range(120.0..=900.0).show(
                 ui,
                 |ui| {
                     egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                        let is_new = self.followed != ctx.memory.moment;
+                        self.followed = ctx.memory.moment;
                         for (card, figures) in tables.cards.iter().zip(&tables.figures.rows) {
-                            card_ui(&tables, &shown, (card, figures), ctx, ui);
+                            let is_chosen = ctx.memory.moment == Some(card.event);
+                            let head = card_ui(&tables, &shown, (card, figures), ctx, ui);
+                            if is_chosen && is_new {
+                                head.scroll_to_me(Some(egui::Align::TOP));
+                            }
                         }
                         if tables.cards.len() > MAX_CARDS {
                             let more = format::count((tables.cards.len() - MAX_CARDS) as u64);
@@ -236,18 +245,19 @@ fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut V
     }
 }
 
+/// One failed request; returns its head.
 fn card_ui(
     tables: &Tables,
     shown: &ShownMemory,
     (card, figures): (&OomCard, &[Cell]),
     ctx: &mut ViewContext<'_>,
     ui: &mut egui::Ui,
-) {
+) -> egui::Response {
     let tokens = theme::tokens(ctx.is_dark);
     let bytes = |bytes: u64| format::bytes(bytes as f64);
     let finding = findings::out_of_memory(card, "", 1, None);
     let text = format!("Out of memory: {} requested", bytes(card.requested));
-    ui.label(RichText::new(text).strong().color(tokens.severity[finding.severity as usize]));
+    let head = ui.label(RichText::new(text).strong().color(tokens.severity[finding.severity as usize]));
     ui.add(egui::Label::new(why(card)).wrap());
     let state = card.event.saturating_add(1).min(shown.history().last_state());
     ui.weak(state_text(shown, state));
@@ -280,6 +290,7 @@ fn card_ui(
         ui.add(egui::Label::new(text).truncate()).on_hover_text(display_name(label));
     }
     ui.separator();
+    head
 }
 
 impl Analysis for ReservedTables {

@@ -16,8 +16,13 @@ use crate::widget::series_color::series_color;
 const LABELED_CAUSES: usize = 4;
 
 /// What the causes of a card are, and where those of other kind are.
-const CAUSES: &str = "Shares of idle time by what would have to change, as the findings have it: they give shares of all \
-                      time. The strip above the streams and the view Gaps count it by what the host did";
+const CAUSES: &str = "Share of the idle time of the judged time, by what would have to change to end it. Findings give the \
+                      same as a share of all judged time. The view Gaps and the strips of the timeline count all idle \
+                      time of the recording, by what the host did meanwhile: their figures differ";
+
+/// What the parts of the time of a device are.
+const PARTS: &str = "Share of the judged time of this device: the steps that count, or the selected range. The timeline \
+                     beside its name counts the whole recording";
 
 /// * `is_range`: whether they are of the selected range.
 pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
@@ -45,7 +50,7 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(display_name(&card.title)).strong());
         ui.label(RichText::new(format!("{busy} busy")).strong())
-            .on_hover_text(format!("Of {}", format::duration(card.window)));
+            .on_hover_text(format!("Of {}\n{PARTS}", format::duration(card.window)));
         // Nsight Systems calls the device by its product already.
         if !card.title.contains(&card.name) {
             ui.weak(display_name(&card.name));
@@ -55,13 +60,13 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
     let times = [parts.compute_ns, parts.exposed_comm_ns, parts.exposed_copy_ns, parts.idle_ns];
     let parts: Vec<Part> =
         DEVICE.iter().zip(times).map(|(series, ns)| Part::new(series.0, ns, series_color(series.1, is_dark))).collect();
-    bar_ui("Time", &parts, card.window, DEVICE.len(), ui);
+    bar_ui(("Time", PARTS), &parts, card.window, DEVICE.len(), ui);
     if !card.causes.is_empty() {
         let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
         ui.weak(format!("Idle by cause, of {} idle", format::duration(idle))).on_hover_text(CAUSES);
         let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
         let parts = card.causes.iter().map(part);
-        bar_ui("Idle by cause", &parts.collect::<Vec<_>>(), idle, LABELED_CAUSES, ui);
+        bar_ui(("Idle by cause", CAUSES), &parts.collect::<Vec<_>>(), idle, LABELED_CAUSES, ui);
     }
 }
 
@@ -78,7 +83,9 @@ impl Part {
 }
 
 /// A bar of parts that sum to `whole`, and labels of the first parts that have any time.
-fn bar_ui(name: &str, parts: &[Part], whole: DurNs, n_labels: usize, ui: &mut egui::Ui) {
+///
+/// * `name`: with what the parts are, for the hover.
+fn bar_ui((name, help): (&str, &str), parts: &[Part], whole: DurNs, n_labels: usize, ui: &mut egui::Ui) {
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 10.0), Sense::hover());
     let text = |part: &Part| format!("{} {} ({})", part.label, share(part.ns, whole), format::duration(part.ns));
     let all = || parts.iter().filter(|part| part.ns > 0).map(text).collect::<Vec<_>>();
@@ -91,11 +98,11 @@ fn bar_ui(name: &str, parts: &[Part], whole: DurNs, n_labels: usize, ui: &mut eg
         ui.painter().rect_filled(part_rect, 0.0, part.color);
         left = right;
     }
-    response.on_hover_text(all().join("\n"));
+    response.on_hover_text(format!("{}\n{help}", all().join("\n")));
     ui.horizontal_wrapped(|ui| {
         for part in parts.iter().filter(|part| part.ns > 0).take(n_labels) {
             let text = format!("{} {}", part.label, share(part.ns, whole));
-            swatch_ui(&text, part.color, ui).on_hover_text(format::duration(part.ns));
+            swatch_ui(&text, part.color, ui).on_hover_text(format!("{}\n{help}", format::duration(part.ns)));
         }
     });
 }

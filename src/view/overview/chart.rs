@@ -101,6 +101,15 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
             HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position } => {
                 let bar = chart.bars.get(index(position.x)?)?;
                 let mut lines = vec![names[index(position.x)?].clone()];
+                let total = format::duration(bar.parts.iter().sum());
+                lines.push(format!("{total}, {}", chart.length));
+                let selected = bar.time.dur();
+                if chart.steps_per_bar == 1 && selected != bar.parts.iter().sum::<DurNs>() {
+                    lines.push(format!(
+                        "A click selects {}: the step on its slowest device, or its range",
+                        format::duration(selected)
+                    ));
+                }
                 let parts = chart.series.iter().zip(&bar.parts).filter(|(_, ns)| **ns > 0);
                 lines.extend(parts.map(|(series, &ns)| format!("{}: {}", series.0, format::duration(ns))));
                 Some(lines.join("\n"))

@@ -16,6 +16,11 @@ const MAX_IN_SHORT: usize = 2;
 /// Longer sentences are shortened, in characters: names in them are short already, and their ends say what to do.
 const MAX_SENTENCE: usize = 1_000;
 
+/// What the figures of the sentence about a device are of.
+const IN_SHORT: &str = "All shares but that of the kernel time are of the judged time: the steps that count, as the device \
+                        runs them. The time per step is the judged time divided by these steps; a single step may take \
+                        longer or shorter";
+
 /// Which list is on show.
 #[derive(Debug, Default)]
 pub struct List {
@@ -46,7 +51,7 @@ impl List {
 fn in_short_ui(of: &Summarized, ui: &mut egui::Ui) {
     let sentences = |ui: &mut egui::Ui| {
         for text in &of.in_short {
-            ui.label(shortened(text, MAX_SENTENCE));
+            ui.label(shortened(text, MAX_SENTENCE)).on_hover_text(IN_SHORT);
         }
     };
     if of.in_short.len() > MAX_IN_SHORT {

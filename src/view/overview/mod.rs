@@ -19,7 +19,7 @@ use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::answers::{Answer, Query};
 use crate::command::Command;
 use crate::model::TimeRange;
-use crate::session::Selection;
+use crate::session::{Files, Selection};
 
 /// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
@@ -126,7 +126,9 @@ fn scroll(ui: &mut egui::Ui, id: &str, content: impl FnOnce(&mut egui::Ui)) {
 
 impl OverviewView {
     fn cards_ui(&mut self, summary: &Answer<Summarized>, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        file_switch_ui(Many::List, ctx, ui);
+        if Files::Together.counted(ctx.traces).count() > 1 {
+            file_switch_ui(Many::List, ctx, ui);
+        }
         if ctx.range.is_some() {
             let hint = "Count what lies in the selected time range";
             ui.horizontal_wrapped(|ui| range_switch_ui(&mut self.is_whole, hint, ctx, ui));

@@ -300,6 +300,8 @@ pub struct Chart {
     pub title: String,
     /// How the steps were found.
     pub source: String,
+    /// What the height of a bar is.
+    pub length: &'static str,
     /// What each bar is made of.
     pub series: &'static [Series],
     pub bars: Vec<StepBar>,
@@ -324,6 +326,9 @@ pub struct StepBar {
 /// Parts of the time of a device, the lowest first.
 pub const DEVICE: [Series; 4] =
     [Series("Compute", 0), Series("Exposed communication", 1), Series("Exposed copies", 2), Series("Idle", 3)];
+/// What the bars of devices and of hosts sum to.
+const ON_DEVICE: &str = "from the completion of the step before on this device to its own";
+const ON_HOST: &str = "from the start of the step on the host to that of the next";
 /// Phases of the host in the order of [`Phase::ALL`].
 pub const HOST: [Series; Phase::N] = [
     Series("Data loading", 2),
@@ -394,5 +399,6 @@ fn chart(
         StepBar { name, time: time.shifted(open.offset), parts }
     };
     let bars = (0..steps.len()).step_by(steps_per_bar).map(bar).collect();
-    Chart { title, source: steps.source.label(), series, bars, steps_per_bar }
+    let length = if series.len() == DEVICE.len() { ON_DEVICE } else { ON_HOST };
+    Chart { title, source: steps.source.label(), length, series, bars, steps_per_bar }
 }

@@ -5,6 +5,8 @@ use eframe::egui::{Button, Ui};
 use crate::analysis::steps::Steps;
 use crate::command::Command;
 use crate::figures::format;
+use crate::figures::steps::{lengths, place_text, short_name};
+use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeRange};
 use crate::view::ViewContext;
 use crate::view::axis::{fitted, middle};
@@ -74,12 +76,20 @@ pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, has_co
     if chosen.is_none() && !has_count {
         return;
     }
-    let text = chosen.map_or_else(|| format::steps(n), |step| format!("Step {} of {n}", step + 1));
-    let hint = chosen.map_or("", |step| steps.names[step].as_str());
-    let where_it_runs = if steps.is_of_completions() { BEHIND } else { "" };
+    // The same number as in bands and charts.
+    let number = |step: usize| format!("Step {}", short_name(&steps.names[step], step));
+    let text = chosen.map_or_else(|| format::steps(n), number);
     let open = ui.add(Button::new(text).small().frame_when_inactive(false).truncate());
-    let hint = format!("{hint}\n{where_it_runs}\nShow the table of steps").replace("\n\n", "\n");
-    if open.on_hover_text(hint.trim_start()).clicked() {
+    let mut hint: Vec<String> = Vec::new();
+    if let Some(step) = chosen {
+        hint.push(format!("{}, {}", display_name(&steps.names[step]), place_text(step, n)));
+        hint.extend(lengths(steps, step).into_iter().map(|(length, help)| format!("{length}: {help}")));
+    }
+    if steps.is_of_completions() {
+        hint.push(BEHIND.to_owned());
+    }
+    hint.push("Show the table of steps".to_owned());
+    if open.on_hover_text(hint.join("\n")).clicked() {
         ctx.commands.push(Command::Show(super::SPEC.id));
     }
 }

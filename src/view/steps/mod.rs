@@ -172,7 +172,11 @@ fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
     let n = steps.len();
     let mut all = vec![
         (format!("{} by {}", format::steps(n), steps.source.label()), "What divides the recording into steps"),
-        (format!("{:.0} % alike", steps.regularity * 100.0), "Share of steps within a tenth of the median duration"),
+        (
+            format!("{:.0} % regular", steps.regularity * 100.0),
+            "Share of steps that take the median duration, give or take a tenth; of a repeating sequence, the share that \
+             repeats the step before",
+        ),
     ];
     if let Some(durations) = steps.durations.filter(|durations| durations.calls > 0) {
         let mean = format::duration(durations.mean_ns);

@@ -294,7 +294,7 @@ pub fn copy_profile(Instance { trace, slice }: Instance) -> Command {
 }
 
 fn whole(ctx: &ViewContext<'_>) -> &'static str {
-    if ctx.traces.len() > 1 { "All traces" } else { "Whole trace" }
+    if ctx.traces.len() > 1 { "All of the time" } else { "Whole trace" }
 }
 
 /// The choice between everything and the selected time range, where there is one.

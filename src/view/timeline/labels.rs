@@ -128,6 +128,9 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
         let mut causes: Vec<_> = GapClass::ALL.into_iter().zip(idle.idle).filter(|cause| cause.1 > 0).collect();
         causes.sort_by_key(|cause| Reverse(cause.1));
         causes_ui(ui, &causes, total);
+        ui.weak(
+            "Of the whole recording, by what the host did meanwhile. The overview counts the steps that count alone",
+        );
         ui.weak("G goes to its longest gap");
     });
 }

@@ -74,6 +74,7 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
     response.on_hover_ui(|ui| {
         ui.strong(format!("Idle in view: {}", format::duration(total)));
         causes_ui(ui, &causes, total);
+        ui.weak("Of the time on screen, by what the host did meanwhile");
     });
 }
 

@@ -8,7 +8,7 @@ use crate::analysis::steps::Steps;
 use crate::answers::Query;
 use crate::answers::time::TraceSteps;
 use crate::figures::format;
-use crate::figures::steps::short_name;
+use crate::figures::steps::{lengths, place_text, short_name};
 use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeRange};
 use crate::view::ViewContext;
@@ -143,7 +143,10 @@ fn name(painter: &eframe::egui::Painter, band: Rect, name: &str, step: usize, co
 fn tooltip_ui(steps: &Steps, step: usize, ui: &mut Ui) {
     let dur = steps.extents()[step].dur();
     ui.strong(display_name(&steps.names[step]).as_ref());
-    ui.label(format!("Step {} of {}, {}", step + 1, steps.len(), format::duration(dur)));
+    ui.label(place_text(step, steps.len()));
+    for (length, help) in lengths(steps, step) {
+        ui.label(format!("{length}: {help}"));
+    }
     if let Some(median) = steps.durations.map(|durations| durations.median_ns).filter(|&median| median > 0) {
         let change = (dur - median) as f64 / median as f64 * 100.0;
         ui.label(format!("{change:+.1} % of the median {}", format::duration(median)));

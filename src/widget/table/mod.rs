@@ -1,5 +1,7 @@
 //! A table with sortable columns and a cursor that paints only visible rows.
 
+pub mod small;
+
 use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense, TextWrapMode, WidgetInfo};
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 

@@ -1,16 +1,20 @@
 //! What is painted around the picture: named bands, flags of out-of-memory events and snapshots, and the zoom frame.
 
-use eframe::egui::{Align2, Color32, FontId, Id, Painter, Rect, Sense, Stroke, Ui, pos2, vec2};
+use eframe::egui::{
+    Align2, Color32, CursorIcon, FontId, Id, Painter, Rect, Role, Sense, Stroke, Ui, WidgetInfo, pos2, vec2,
+};
 
 use super::axis::AxisKind;
 use super::bands::Bar;
 use super::heights::Heights;
 use super::{Chart, EDGE, LANE_HEIGHT};
+use crate::command::Command;
 use crate::figures::format;
 use crate::figures::text::display_name;
 use crate::model::TimeRange;
 use crate::view::ViewContext;
 use crate::view::axis::{Scale, paint_flag};
+use crate::view::memory::RESERVED;
 use crate::view::memory::head::oom_text;
 use crate::widget::labels::{Labels, cut};
 use crate::widget::theme;
@@ -149,39 +153,48 @@ fn hatch(painter: &Painter, rect: Rect, color: Color32) {
 /// A flagged moment.
 struct Flag {
     state: u32,
+    /// The event of a request that failed, which a click opens.
+    failed: Option<u32>,
     text: String,
     color: Color32,
 }
 
-/// Marks where the device had no memory left and where a snapshot was taken; at most one a pixel.
-pub fn flags(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scale) {
+/// Marks where the device had no memory left and where a snapshot was taken; at most one a pixel. A click on a request
+/// that failed shows why, and the state just before.
+pub fn flags(ctx: &mut ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scale) {
     let history = chart.shown.history();
     let tokens = theme::tokens(ctx.is_dark);
     let ooms = |view: TimeRange| {
         let from = history.ooms.partition_point(|oom| chart.axis.position(oom.event + 1) < view.start);
         history.ooms.get(from).map(|oom| {
-            let text = format!("Out of memory: {}", oom_text(oom));
-            Flag { state: oom.event + 1, text, color: tokens.severity[2] }
+            let text = format!("Out of memory: {}\nClick to see why", oom_text(oom));
+            Flag { state: oom.event + 1, failed: Some(oom.event), text, color: tokens.severity[2] }
         })
     };
     let snapshots = |view: TimeRange| {
         let from = chart.index.snapshots.partition_point(|&event| chart.axis.position(event + 1) < view.start);
         let event = *chart.index.snapshots.get(from)?;
         let text = format!("Snapshot taken at event {}", format::count(event.into()));
-        Some(Flag { state: event + 1, text, color: tokens.accent })
+        Some(Flag { state: event + 1, failed: None, text, color: tokens.accent })
     };
     each_pixel(ui, chart, scale, &snapshots);
-    each_pixel(ui, chart, scale, &ooms);
+    let mut opened = each_pixel(ui, chart, scale, &ooms);
     if let Some(last) = history.ooms.last() {
         let at = chart.axis.position(last.event + 1);
         if (scale.view.start..=scale.view.end).contains(&at) {
-            failed_request(ui, chart, scale.x(at), &format!("Out of memory: {}", oom_text(last)), tokens.severity[2]);
+            let text = format!("Out of memory: {}", oom_text(last));
+            let is_clicked = failed_request(ui, chart, scale.x(at), &text, tokens.severity[2]);
+            opened = opened.or(is_clicked.then_some(last.event));
         }
+    }
+    if let Some(event) = opened {
+        ctx.memory.moment = Some(event.min(history.last_state()));
+        ctx.commands.push(Command::Show(RESERVED.id));
     }
 }
 
-/// A line in the picture where a request failed, with its words where there is room.
-fn failed_request(ui: &Ui, chart: &Chart<'_>, x: f32, text: &str, color: Color32) {
+/// A line in the picture where a request failed, with its words where there is room; whether these were clicked.
+fn failed_request(ui: &Ui, chart: &Chart<'_>, x: f32, text: &str, color: Color32) -> bool {
     let canvas = chart.parts.canvas;
     // At the end of the recording it would be cut in half.
     let x = x.min(canvas.right() - 1.0);
@@ -191,14 +204,20 @@ fn failed_request(ui: &Ui, chart: &Chart<'_>, x: f32, text: &str, color: Color32
     let size = galley.size() + vec2(10.0, 4.0);
     let left = if x + size.x + 4.0 <= canvas.right() { x + 4.0 } else { x - size.x - 4.0 };
     if left < canvas.left() {
-        return;
+        return false;
     }
     let label = Rect::from_min_size(pos2(left, canvas.top() + 4.0), size);
     painter.rect(label, 2.0, ui.visuals().panel_fill, Stroke::new(1.0, color), eframe::egui::StrokeKind::Inside);
     painter.galley(label.min + vec2(5.0, 2.0), galley, color);
+    let response = ui.interact(label, Id::unique("failed request"), Sense::click());
+    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, text));
+    let response = response.on_hover_cursor(CursorIcon::PointingHand);
+    response.on_hover_text("Show why it failed, and the state just before").clicked()
 }
 
-fn each_pixel(ui: &Ui, chart: &Chart<'_>, scale: &Scale, next: &dyn Fn(TimeRange) -> Option<Flag>) {
+/// Paints flags; the event of a failed request whose flag was clicked.
+fn each_pixel(ui: &Ui, chart: &Chart<'_>, scale: &Scale, next: &dyn Fn(TimeRange) -> Option<Flag>) -> Option<u32> {
+    let mut opened = None;
     let painter = ui.painter_at(chart.parts.plots());
     let step = (scale.ns_per_point() * 2.0) as i64 + 1;
     let mut from = scale.view.start;
@@ -219,8 +238,14 @@ fn each_pixel(ui: &Ui, chart: &Chart<'_>, scale: &Scale, next: &dyn Fn(TimeRange
         if ui.ctx().pointer_hover_pos().is_some_and(|pointer| grip.contains(pointer)) {
             hint(ui, chart, "flag", grip, &flag.text);
         }
+        if let Some(event) = flag.failed {
+            let response = ui.interact(grip, Id::unique(("flag of a failed request", event)), Sense::click());
+            response.widget_info(|| WidgetInfo::labeled(Role::Button, true, flag.text.as_str()));
+            opened = response.on_hover_cursor(CursorIcon::PointingHand).clicked().then_some(event).or(opened);
+        }
         from = at.saturating_add(step);
     }
+    opened
 }
 
 /// The frame around what a drag zooms to.
