@@ -2,6 +2,7 @@
 
 use super::memory::{growth_sentence, leak_advice, why};
 use super::verdicts::level;
+use super::text::{short_frame, shortened};
 use super::{Cell, Part, Stack, Word, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::memory::leaks::{LeakCandidate, Leaks, Room, Thresholds, Total, TotalVerdict};
@@ -29,28 +30,61 @@ pub fn import_problem(problem: &Problem, path: &str) -> Finding {
     }
 }
 
-/// A place whose memory grows step after step. Measured is the gain of a step, in bytes.
+/// A place whose memory grows step after step, by one call stack or several that differ in frames of libraries alone.
+/// Measured is the gain of a step, in bytes.
 ///
-/// * `place`: the stack of its allocations.
+/// * `leaks`: those of the place, with the stacks of their allocations; the first one names it.
 /// * `since`: the name of the step in which it begins to grow, if late.
-pub fn leak(candidate: &LeakCandidate, place: &Stack, since: Option<String>) -> Finding {
+///
+/// `None` without leaks.
+pub fn leak(leaks: &[(&LeakCandidate, Stack)], since: Option<String>) -> Option<Finding> {
+    let (_, place) = leaks.first()?;
+    let candidates: Vec<&LeakCandidate> = leaks.iter().map(|leak| leak.0).collect();
+    let growth = candidates.iter().map(|one| one.growth_bytes).sum();
+    let measured = candidates.iter().map(|one| one.bytes_per_step).sum();
+    let thresholds = Thresholds::default();
     let since = since.map(|step| format!(" since {step}")).unwrap_or_default();
-    let rate = format::bytes(candidate.bytes_per_step);
-    Finding {
+    let rate = format::bytes(measured);
+    let who = match place.label.is_empty() {
+        true => "Blocks without a call stack leak".to_owned(),
+        false => format!("{} leaks", place.name()),
+    };
+    Some(Finding {
         rule: "memory_leak",
-        severity: candidate.severity,
-        text: match place.label.is_empty() {
-            true => format!("Blocks without a call stack leak {rate} a step{since}"),
-            false => format!("{} leaks {rate} a step{since}", place.name()),
-        },
-        measured: candidate.bytes_per_step,
-        threshold: Thresholds::default().min_bytes_per_step,
+        severity: thresholds.severity(growth),
+        text: format!("{who} {rate} a step{since}{}", stacks_of(leaks)),
+        measured,
+        threshold: thresholds.min_bytes_per_step,
         default_threshold: None,
         unit: Unit::BytesPerStep,
         evidence: Evidence { names: vec![place.name().to_owned()], ..Evidence::default() },
         ceiling_ns_per_step: None,
-        advice: leak_advice(candidate, &place.frames),
+        advice: leak_advice(&candidates, &place.frames),
+    })
+}
+
+/// How many call stacks lead to a place, and the frames in which they differ, those next to the allocation first:
+/// `, by 8 call stacks: aten::addmm, aten::gelu`. Empty for one.
+fn stacks_of(leaks: &[(&LeakCandidate, Stack)]) -> String {
+    const MAX_NAMED: usize = 3;
+    let depth = leaks.iter().map(|(_, stack)| stack.frames.len()).max().unwrap_or_default();
+    let at = |depth: usize| {
+        let mut frames: Vec<&str> = Vec::new();
+        for frame in leaks.iter().filter_map(|(_, stack)| stack.frames.get(depth)) {
+            if !frames.contains(&frame.as_str()) {
+                frames.push(frame);
+            }
+        }
+        frames
+    };
+    let differing = (0..depth).map(at).find(|frames| frames.len() > 1).unwrap_or_default();
+    let named = differing.iter().take(MAX_NAMED).map(|frame| shortened(&short_frame(frame), 40));
+    let mut named: Vec<String> = named.collect();
+    if differing.len() > MAX_NAMED {
+        named.push(format!("{} others", differing.len() - MAX_NAMED));
     }
+    let names = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+    if leaks.len() < 2 { String::new() } else { format!(", by {} call stacks{names}", leaks.len()) }
 }
 
 /// All memory of a device, if it grows by too much. Measured is the gain of a step, in bytes.
@@ -69,9 +103,9 @@ pub fn growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
 /// * `leaked`: the gain of the leaks, in bytes per step.
 fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
     let share = if total.trend.slope > leaked { leaked / total.trend.slope } else { 1.0 };
-    let n_places = found.candidates.iter().filter(|one| one.signature != SignatureId::default()).count();
-    let place = match (n_places, found.coverage) {
-        (0, coverage) if coverage < 0.5 => "Most of what is live at the end has no call stack: record with \
+    let is_known = found.candidates.iter().any(|one| one.signature != SignatureId::default());
+    let place = match (if is_known { found.places } else { 0 }, found.coverage) {
+        (0, coverage) if coverage < 0.5 => "Most of what is live after the last step has no call stack: record with \
              torch.cuda.memory._record_memory_history(stacks=\"all\"), or the profiler with with_stack=True"
             .to_owned(),
         (0, _) => "No place grows in most steps. Compare what each holds early and late, by place".to_owned(),

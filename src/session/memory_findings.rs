@@ -3,12 +3,12 @@
 use super::OpenMemory;
 use crate::analysis::finding::Finding;
 use crate::analysis::frame::Frame;
-use crate::analysis::memory::leaks::Leaks;
+use crate::analysis::memory::leaks::{LeakCandidate, Leaks};
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::steps::Steps;
-use crate::figures::findings;
+use crate::figures::{Stack, findings};
 use crate::figures::memory::{Owner, Places, outside_growth, step_name};
 use crate::model::memory::MemorySource;
 
@@ -45,12 +45,12 @@ impl<'a> MemoryAnswers<'a> {
         let mut found = Vec::new();
         // No finding rests on steps that are a guess.
         if let Some(steps) = self.steps.filter(|steps| steps.is_reliable()) {
-            found.extend(self.leaks.candidates.iter().map(|one| {
-                let since = one.since_step.map(|step| step_name(steps, step));
-                let place = places(self.leak_signatures).stack(one.signature);
-                let finding = findings::leak(one, &place, since);
-                FoundInMemory { place: place.label, ..of_all(finding) }
-            }));
+            for leaks in self.leaks_by_place(&places(self.leak_signatures)) {
+                let since = leaks.iter().map(|leak| leak.0.since_step).min().flatten();
+                let finding = findings::leak(&leaks, since.map(|step| step_name(steps, step)));
+                let place = leaks.into_iter().next().map(|leak| leak.1.label).unwrap_or_default();
+                found.extend(finding.map(|finding| FoundInMemory { place, ..of_all(finding) }));
+            }
             found.extend(findings::growth(self.leaks, steps).map(of_all));
             found.extend(findings::reserved_growth(self.leaks, steps).map(of_all));
         }
@@ -77,6 +77,21 @@ impl<'a> MemoryAnswers<'a> {
             ))
         }));
         found
+    }
+
+    /// The leaks with their stacks, together where one frame names their place; the largest first.
+    fn leaks_by_place(&self, places: &Places<'_>) -> Vec<Vec<(&'a LeakCandidate, Stack)>> {
+        let mut groups: Vec<Vec<(&LeakCandidate, Stack)>> = Vec::new();
+        for one in &self.leaks.candidates {
+            let stack = places.stack(one.signature);
+            match groups.iter_mut().find(|group| group[0].1.label == stack.label) {
+                Some(group) => group.push((one, stack)),
+                None => groups.push(vec![(one, stack)]),
+            }
+        }
+        let rate = |group: &[(&LeakCandidate, Stack)]| -> f64 { group.iter().map(|leak| leak.0.bytes_per_step).sum() };
+        groups.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+        groups
     }
 }
 

@@ -89,11 +89,11 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
     let rate = |slope: f64| format!("{} a step", format::bytes(slope.max(0.0)));
     let since = |step: Option<usize>| step.map(|step| format!(" since {}", step_name(steps, step))).unwrap_or_default();
     let leaked: f64 = found.candidates.iter().map(|one| one.bytes_per_step).sum();
-    let places = match found.candidates.as_slice() {
-        [] => "no single place".to_owned(),
-        [one] if one.signature == SignatureId::default() => "places without a call stack".to_owned(),
-        [_] => "1 place".to_owned(),
-        all => format!("{} places", all.len()),
+    let places = match (found.candidates.as_slice(), found.places) {
+        ([], _) => "no single place".to_owned(),
+        ([one], _) if one.signature == SignatureId::default() => "places without a call stack".to_owned(),
+        (_, 1) => "1 place".to_owned(),
+        (_, n) => format!("{n} places"),
     };
     let thresholds = Thresholds::default();
     let reserved = match total.is_reserved_alarm {
@@ -105,7 +105,8 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             format!("Memory between steps grows by {}{}, at {places}", rate(total.trend.slope), since(total.since_step))
         }
         TotalVerdict::Growth => {
-            format!("{places} keep {} more, although all memory does not grow as steadily", rate(leaked))
+            let keep = if found.places == 1 { "keeps" } else { "keep" };
+            format!("{places} {keep} {} more, although all memory does not grow as steadily", rate(leaked))
         }
         TotalVerdict::Ratchet => format!(
             "Memory between steps stays level, but the peak within steps rises by {}",

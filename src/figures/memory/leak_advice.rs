@@ -1,11 +1,13 @@
 //! What to do about a leak.
 
-use crate::analysis::memory::leaks::LeakCandidate;
+use crate::analysis::memory::leaks::{LeakCandidate, LeakEvidence};
+use crate::figures::format;
 
 /// Advice about a leak, one sentence each, from where it allocates and what became of its other blocks.
 ///
+/// * `candidates`: of its place.
 /// * `frames`: of its place, innermost first.
-pub fn leak_advice(candidate: &LeakCandidate, frames: &[String]) -> Vec<String> {
+pub fn leak_advice(candidates: &[&LeakCandidate], frames: &[String]) -> Vec<String> {
     let has = |parts: &[&str]| frames.iter().any(|frame| parts.iter().any(|part| frame.contains(part)));
     let mut advice = Vec::new();
     let add = |advice: &mut Vec<String>, text: &str| advice.push(text.to_owned());
@@ -29,13 +31,17 @@ pub fn leak_advice(candidate: &LeakCandidate, frames: &[String]) -> Vec<String> 
              gradients keeps the activations of its step. Keep loss.item() or tensor.detach().cpu() instead",
         );
     }
-    let evidence = &candidate.evidence;
-    if evidence.freed > 0 {
+    let sum = |of: fn(&LeakEvidence) -> u64| candidates.iter().map(|one| of(&one.evidence)).sum::<u64>();
+    let [freed, allocated, at_end] =
+        [sum(|of| of.freed), sum(|of| of.allocated), sum(|of| of.freed_at_end)].map(format::count);
+    if sum(|of| of.freed) > 0 {
+        advice.push(format!("{freed} of its {allocated} blocks were freed: compare with the stacks that freed them"));
+    }
+    if sum(|of| of.freed_at_end) > 0 {
         advice.push(format!(
-            "{} of its {} blocks were freed: compare with the stacks that freed them",
-            evidence.freed, evidence.allocated
+            "{at_end} of its blocks were freed only when the program ended: what holds them lives as long as the loop"
         ));
-    } else if !frames.is_empty() {
+    } else if sum(|of| of.freed) == 0 && !frames.is_empty() {
         add(&mut advice, "None of its blocks was ever freed: gc.get_referrers() of one of them names what holds it");
     }
     add(&mut advice, "To check: record again, and the gain a step is gone");

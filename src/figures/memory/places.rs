@@ -118,7 +118,7 @@ pub fn leaks<'a>() -> Part<AtPlace<Leak<'a>>> {
         number "score", "Score", 60, Cell::Plain(row.of.found.score),
             "Share of the growth x steps with gain x share of bytes with a stack";
         words "verdict", "Verdict", 100, leak_verdict(row.of.found), "What it is";
-        words "advice", "Advice", 400, Cell::Sentences(leak_advice(row.of.found, &row.stack.frames).into()),
+        words "advice", "Advice", 400, Cell::Sentences(leak_advice(&[row.of.found], &row.stack.frames).into()),
             "What to look for";
         with owner();
     };

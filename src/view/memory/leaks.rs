@@ -302,7 +302,7 @@ fn evidence_ui(
     growth_ui(candidate, found.leaks.warm_up, ui);
     let frames: Vec<String> =
         found.signatures.frames(trace, candidate.signature).into_iter().map(String::from).collect();
-    for sentence in memory::leak_advice(candidate, &frames) {
+    for sentence in memory::leak_advice(&[candidate], &frames) {
         ui.add(egui::Label::new(sentence).wrap());
     }
     let steps = |index: usize| {

@@ -6,7 +6,7 @@ use super::series::{Crossing, Series};
 use super::stretch::{level_since, onset};
 use super::{Explained, LeakCandidate, LeakEvidence, Leaks, Thresholds, Verdict};
 use crate::analysis::memory::trend::{Trend, trend};
-use crate::model::{MemoryHistory, Severity};
+use crate::model::MemoryHistory;
 
 /// Kendall's tau from which a buffer counts as growing: nearly all pairs of steps rise.
 const GROWING: f64 = 0.9;
@@ -17,6 +17,8 @@ pub struct Criteria<'a> {
     pub history: &'a MemoryHistory,
     pub warm_up: usize,
     pub n_steps: usize,
+    /// The state in which what is live counts as kept.
+    pub until: u32,
     pub failures: &'a Failures,
     /// Smallest growth considered, in bytes per step.
     pub least: f64,
@@ -39,9 +41,9 @@ struct Survivors {
     count: u64,
     /// Number of distinct steps in which they were allocated.
     steps: usize,
-    /// The same for those that are never freed.
+    /// The same for those that are kept.
     kept_steps: usize,
-    /// Share of their bytes that is never freed; 1 without survivors.
+    /// Share of their bytes that is kept; 1 without survivors.
     kept: f64,
 }
 
@@ -91,11 +93,6 @@ impl Criteria<'_> {
             return verdict.into_iter().for_each(explain);
         }
         let growth = counted[whole] - counted[from];
-        let severity = match growth {
-            growth if growth > thresholds.high_growth as i64 => Severity::High,
-            growth if growth > thresholds.medium_growth as i64 => Severity::Warn,
-            _ => Severity::Note,
-        };
         let counts = Series::new(blocks, |_| 1).dense(n_steps + 1);
         found.candidates.push(LeakCandidate {
             signature,
@@ -109,7 +106,7 @@ impl Criteria<'_> {
             r2: trend.r2,
             survivors: survivors.count,
             survivor_steps: survivors.steps,
-            severity,
+            severity: thresholds.severity(growth),
             score: 0.0,
             evidence: LeakEvidence::default(),
         });
@@ -165,7 +162,7 @@ impl Criteria<'_> {
             count += 1;
             bytes += self.bytes(block);
             steps.extend(block.birth());
-            if self.history.allocations.is_live(block.id, self.history.last_state()) {
+            if self.history.allocations.end[block.id.idx()] > self.until {
                 kept += self.bytes(block);
                 kept_steps.extend(block.birth());
             }

@@ -26,10 +26,10 @@ impl Confidence {
     }
 }
 
-/// Share, 0 to 1, of the bytes live at the end whose call stack is known; 1 if none are live.
-pub fn coverage(history: &MemoryHistory, signatures: &Signatures) -> f64 {
+/// Share, 0 to 1, of the bytes live in a state whose call stack is known; 1 if none are live.
+pub fn coverage(history: &MemoryHistory, signatures: &Signatures, state: u32) -> f64 {
     let (mut known, mut whole) = (0_u64, 0_u64);
-    for id in live(history, history.last_state(), LiveUntil::Active) {
+    for id in live(history, state, LiveUntil::Active) {
         let bytes = history.allocations.bytes[id.idx()];
         whole += bytes;
         if signatures.of(history.allocations.stack[id.idx()]) != SignatureId::default() {
@@ -103,9 +103,9 @@ pub fn add_caveats(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &
         add(Confidence::Medium, text);
     }
     if found.coverage == 0.0 {
-        add(Confidence::Low, "Nothing that is live at the end has a call stack: no place can be named".to_owned());
+        add(Confidence::Low, "Nothing that is live after the last step has a call stack: no place can be named".to_owned());
     } else if found.coverage < 0.5 {
-        let text = format!("Only {:.0} % of the bytes live at the end have a call stack", found.coverage * 100.0);
+        let text = format!("Only {:.0} % of the bytes live after the last step have a call stack", found.coverage * 100.0);
         add(Confidence::Medium, text);
     }
 }

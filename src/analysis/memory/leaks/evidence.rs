@@ -30,9 +30,11 @@ pub struct LeakEvidence {
     pub forward: Vec<StackId>,
     /// Stacks that free blocks of the same signature, with counts, the most frequent first.
     pub freed_by: Vec<(StackId, u64)>,
-    /// Number of blocks of the same signature that were freed, and that were allocated.
+    /// Number of blocks of the same signature that were freed while the program went on, and that were allocated.
     pub freed: u64,
     pub allocated: u64,
+    /// Number of blocks that outlived their step and were freed when the program ended.
+    pub freed_at_end: u64,
 }
 
 /// Signature without a candidate.
@@ -43,6 +45,7 @@ pub fn gather(
     history: &MemoryHistory,
     signatures: &Signatures,
     steps: &Steps,
+    until: u32,
     crossings: &[Crossing],
     thresholds: &Thresholds,
     found: &mut Leaks,
@@ -51,7 +54,7 @@ pub fn gather(
         let first = crossings.partition_point(|block| block.signature < candidate.signature);
         let blocks = crossings[first..].iter().take_while(|block| block.signature == candidate.signature);
         let survives = |block: &&Crossing| block.survives(found.warm_up, steps.len(), thresholds.survivor_delay);
-        candidate.evidence = of_survivors(history, &blocks.filter(survives).copied().collect::<Vec<_>>());
+        candidate.evidence = of_survivors(history, until, &blocks.filter(survives).copied().collect::<Vec<_>>());
     }
     let mut candidate_of = vec![NONE; signatures.len()];
     for (candidate, i) in found.candidates.iter().zip(0..) {
@@ -63,7 +66,7 @@ pub fn gather(
         let index = candidate_of[signatures.of(all.stack[id.idx()]).0 as usize];
         let Some(candidate) = found.candidates.get_mut(index as usize) else { continue };
         candidate.evidence.allocated += 1;
-        if let Some(stack) = freed_by(history, id) {
+        if let Some(stack) = freed_by(history, id).filter(|_| all.end[id.idx()] <= until) {
             candidate.evidence.freed += 1;
             freed.push((index, stack));
         }
@@ -87,10 +90,15 @@ fn freed_by(history: &MemoryHistory, id: AllocationId) -> Option<StackId> {
     is_its.then(|| history.events.stack[event])
 }
 
-fn of_survivors(history: &MemoryHistory, survivors: &[Crossing]) -> LeakEvidence {
+fn of_survivors(history: &MemoryHistory, until: u32, survivors: &[Crossing]) -> LeakEvidence {
+    let ends_with_program = |block: &&Crossing| {
+        let end = history.allocations.end[block.id.idx()];
+        end > until && end <= history.last_state()
+    };
     let mut evidence = LeakEvidence {
         first_step: survivors.iter().filter_map(Crossing::birth).min().unwrap_or_default(),
         last_step: survivors.iter().filter_map(Crossing::birth).max().unwrap_or_default(),
+        freed_at_end: survivors.iter().filter(ends_with_program).count() as u64,
         ..LeakEvidence::default()
     };
     let n_examples = survivors.len().min(MAX_EXAMPLES);

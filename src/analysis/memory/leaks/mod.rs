@@ -2,6 +2,7 @@
 
 mod classify;
 mod confidence;
+mod ending;
 mod enough;
 mod evidence;
 mod failures;
@@ -17,7 +18,7 @@ pub use confidence::Confidence;
 pub use evidence::LeakEvidence;
 pub use total::{Room, Total, TotalVerdict};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::live::{self, GroupKey, LiveUntil};
 use super::signature::{SignatureId, Signatures};
@@ -45,7 +46,7 @@ pub struct Thresholds {
     pub min_survivor_steps: usize,
     /// Number of further steps that a surviving block outlives its own.
     pub survivor_delay: usize,
-    /// Smallest share of the surviving bytes that is still live at the end.
+    /// Smallest share of the surviving bytes that is still live when the steps end.
     pub min_kept: f64,
     /// Smallest number of distinct steps whose blocks are never freed, for growth in fewer steps than
     /// [`Self::min_monotonic`].
@@ -95,6 +96,17 @@ impl Default for Thresholds {
             high_growth: 100_000_000,
             medium_growth: 10_000_000,
             max_lost: 0.01,
+        }
+    }
+}
+
+impl Thresholds {
+    /// The severity of a leak, by its growth in bytes.
+    pub fn severity(&self, growth: i64) -> Severity {
+        match growth {
+            growth if growth > self.high_growth as i64 => Severity::High,
+            growth if growth > self.medium_growth as i64 => Severity::Warn,
+            _ => Severity::Note,
         }
     }
 }
@@ -195,7 +207,10 @@ pub struct Leaks {
     pub total: Option<Total>,
     /// Signatures with more bytes at the end than at the start, descending; available without steps.
     pub gains: Vec<Gain>,
-    /// Share of the bytes live at the end whose call stack is known; 1 if none are live.
+    /// Number of places at which the candidates allocate, as [`Signatures::label`] names them: stacks that differ in
+    /// frames of libraries alone are one place.
+    pub places: usize,
+    /// Share of the bytes live when the steps end, else at the end, whose call stack is known; 1 if none are live.
     pub coverage: f64,
     pub confidence: Confidence,
     /// Reasons that lower the confidence.
@@ -209,7 +224,8 @@ pub struct Leaks {
 /// The live bytes of each signature are summed at every step boundary, without the warm-up: five steps, or a
 /// quarter if there are fewer than 20. A candidate exceeds the growth limits of [`Thresholds`] in most steps,
 /// or in some throughout the recording, and has blocks from several steps that outlive their step by another
-/// one and are mostly never freed. This excludes prefetched batches and results gathered over some steps. A
+/// one and are mostly not freed while the program goes on. This excludes prefetched batches and results gathered over
+/// some steps; that a program gives all back when it ends does not count. A
 /// signature that stops growing in the last third, or at least four steps before the end, is a warm-up cache; if total
 /// memory is level because other signatures shrink by as much, allocations have only moved. Growth that begins late is
 /// judged from its first step on. Steps in which memory ran out count only if memory grew in them. Growth over steps
@@ -238,7 +254,14 @@ pub fn leaks(
     thresholds: &Thresholds,
     is_cancelled: &dyn Fn() -> bool,
 ) -> (Option<Signatures>, Leaks) {
-    let find = |signatures: &Signatures| find_growth(history, signatures, steps, capacity, thresholds, is_cancelled);
+    let shorter = steps.and_then(|steps| ending::without_end(history, steps));
+    let steps = shorter.as_ref().or(steps);
+    let find = |signatures: &Signatures| {
+        let mut found = find_growth(history, signatures, steps, capacity, thresholds, is_cancelled);
+        let labels = found.candidates.iter().map(|one| signatures.label(trace, one.signature));
+        found.places = labels.collect::<HashSet<_>>().len();
+        found
+    };
     let found = find(signatures);
     let attributed = |found: &Leaks| found.candidates.iter().map(|candidate| candidate.growth_bytes).sum::<i64>();
     let (known, whole) = (attributed(&found), found.total.map_or(0, |total| total.growth_bytes));
@@ -264,26 +287,29 @@ fn find_growth(
     thresholds: &Thresholds,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Leaks {
-    let coverage = confidence::coverage(history, signatures);
+    let steps = steps.filter(|steps| !steps.is_empty());
+    let until = steps.map_or(history.last_state(), |steps| ending::goes_on_until(history, steps));
+    let coverage = confidence::coverage(history, signatures, until);
     let mut found = Leaks {
         warm_up: 0,
         candidates: Vec::new(),
         explained: Vec::new(),
         total: None,
         gains: gains(history, signatures),
+        places: 0,
         coverage,
         confidence: Confidence::High,
         caveats: Vec::new(),
         no_steps: None,
     };
-    if let Some(steps) = steps.filter(|steps| !steps.is_empty()) {
+    if let Some(steps) = steps {
         let warm_up = thresholds.max_warm_up.min(steps.len() / 4);
         found.warm_up = warm_up;
         let failures = Failures::new(history, steps);
         let mut total = total::total(history, steps, warm_up, &failures, thresholds);
         let least = thresholds.min_bytes_per_step.max(thresholds.min_growth_share * total.trend.slope);
         let crossings = series::crossings(history, signatures, &steps.boundaries);
-        let criteria = Criteria { history, warm_up, n_steps: steps.len(), failures: &failures, least, thresholds };
+        let criteria = Criteria { history, warm_up, n_steps: steps.len(), until, failures: &failures, least, thresholds };
         let mut losses = Losses::default();
         for blocks in crossings.chunk_by(|a, b| a.signature == b.signature) {
             if is_cancelled() {
@@ -293,7 +319,7 @@ fn find_growth(
         }
         losses.offset(&crossings, &criteria, if total.rises(thresholds) { total.growth_bytes } else { 0 }, &mut found);
         rank(&mut found);
-        evidence::gather(history, signatures, steps, &crossings, thresholds, &mut found);
+        evidence::gather(history, signatures, steps, until, &crossings, thresholds, &mut found);
         if !steps.is_reliable() {
             found.candidates.iter_mut().for_each(|candidate| candidate.severity = Severity::Note);
         }
