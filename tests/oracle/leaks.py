@@ -97,7 +97,21 @@ def lives(snapshot, device):
     return done
 
 
-def figures(blocks, boundaries, warm_up, last_state):
+def goes_on_until(events, boundaries):
+    """The last state after which as many blocks are allocated as in the median step: what is freed later is freed as the
+    program ends, and was kept."""
+    is_alloc = [event["action"] == "alloc" for event in events]
+    counts = sorted(sum(is_alloc[a:b]) for a, b in zip(boundaries, boundaries[1:]))
+    median = counts[len(counts) // 2] if counts else 0
+    left = median
+    for state in range(len(events) - 1, -1, -1):
+        left -= is_alloc[state]
+        if median and left == 0:
+            return state
+    return len(events)
+
+
+def figures(blocks, boundaries, warm_up, until):
     live = [sum(size for _, size, start, end in blocks if start <= state < end) for state in boundaries]
     counted = live[warm_up:]
     pairs = [(i, j) for j in range(len(counted)) for i in range(j)]
@@ -111,7 +125,7 @@ def figures(blocks, boundaries, warm_up, last_state):
         for k in range(warm_up, len(boundaries) - 2):
             if boundaries[k] < start <= boundaries[k + 1] and end > boundaries[k + 2]:
                 born.append((k, size))
-                if end > last_state:
+                if end > until:
                     kept.append((k, size))
                 break
     return {
@@ -128,15 +142,15 @@ def main(path, device, boundaries):
         boundaries = json.load(file)
     warm_up = min(5, (len(boundaries) - 1) // 4)
     snapshot, device = memory.load(path), int(device)
-    last_state = len(snapshot["device_traces"][device])
+    until = goes_on_until(snapshot["device_traces"][device], boundaries)
     places = {}
     for block in lives(snapshot, device):
         if any(block[2] <= state < block[3] for state in boundaries):
             places.setdefault(block[0], []).append(block)
     def answer(blocks):
         late = range(warm_up + 4, len(boundaries) - 4)
-        late = {first: figures(blocks, boundaries, first, last_state) for first in late}
-        return {**figures(blocks, boundaries, warm_up, last_state), "late": late}
+        late = {first: figures(blocks, boundaries, first, until) for first in late}
+        return {**figures(blocks, boundaries, warm_up, until), "late": late}
 
     answers = [{"stack": where, **answer(blocks)} for where, blocks in places.items()]
     print(json.dumps({"warm_up": warm_up, "places": answers}))

@@ -40,7 +40,11 @@ pub struct LeakEvidence {
 /// Signature without a candidate.
 const NONE: u32 = u32::MAX;
 
-/// Collects the evidence for each candidate. Cost: O(blocks + stacks).
+/// Collects the evidence for each candidate.
+///
+/// * `until`: the state after which what is freed is freed as the program ends.
+///
+/// Cost: O(blocks + stacks).
 pub fn gather(
     history: &MemoryHistory,
     signatures: &Signatures,
@@ -91,14 +95,11 @@ fn freed_by(history: &MemoryHistory, id: AllocationId) -> Option<StackId> {
 }
 
 fn of_survivors(history: &MemoryHistory, until: u32, survivors: &[Crossing]) -> LeakEvidence {
-    let ends_with_program = |block: &&Crossing| {
-        let end = history.allocations.end[block.id.idx()];
-        end > until && end <= history.last_state()
-    };
+    let ends = until + 1..history.last_state() + 1;
     let mut evidence = LeakEvidence {
         first_step: survivors.iter().filter_map(Crossing::birth).min().unwrap_or_default(),
         last_step: survivors.iter().filter_map(Crossing::birth).max().unwrap_or_default(),
-        freed_at_end: survivors.iter().filter(ends_with_program).count() as u64,
+        freed_at_end: survivors.iter().filter(|block| ends.contains(&history.allocations.end[block.id.idx()])).count() as u64,
         ..LeakEvidence::default()
     };
     let n_examples = survivors.len().min(MAX_EXAMPLES);

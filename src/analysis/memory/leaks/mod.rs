@@ -319,7 +319,8 @@ fn find_growth(
         }
         losses.offset(&crossings, &criteria, if total.rises(thresholds) { total.growth_bytes } else { 0 }, &mut found);
         rank(&mut found);
-        evidence::gather(history, signatures, steps, until, &crossings, thresholds, &mut found);
+        let end = steps.boundaries[steps.len()];
+        evidence::gather(history, signatures, steps, until.max(end), &crossings, thresholds, &mut found);
         if !steps.is_reliable() {
             found.candidates.iter_mut().for_each(|candidate| candidate.severity = Severity::Note);
         }

@@ -25,7 +25,12 @@ impl Training {
     }
 }
 
-pub(super) fn training(n: u64, mut plant: impl FnMut(&mut Training)) -> Trace {
+pub(super) fn training(n: u64, plant: impl FnMut(&mut Training)) -> Trace {
+    program(n, plant, |_| {})
+}
+
+/// The same with what the program does after the last step.
+pub(super) fn program(n: u64, mut plant: impl FnMut(&mut Training), end: impl FnOnce(&mut Training)) -> Trace {
     let mut training = Training { script: Script::default(), step: 0, next: 1 << 40 };
     let init = training.script.stack(&["init (model.py:1)"]);
     training.script.event(SegmentAlloc, 0, 1 << 30, StackId(0));
@@ -45,6 +50,7 @@ pub(super) fn training(n: u64, mut plant: impl FnMut(&mut Training)) -> Trace {
         let end = training.script.now();
         training.script.annotate(&format!("ProfilerStep#{step}"), start, end);
     }
+    end(&mut training);
     training.script.finish()
 }
 
@@ -207,27 +213,18 @@ fn growth_that_is_freed_later_is_not_a_leak() {
     // Garbage that is collected occasionally.
     let collected = find(&kept_until(60, |step| step == 35), None);
     assert_eq!((collected.candidates.len(), verdict(&collected)), (0, Some(Verdict::Released)));
-    // A phase that ends after the last step.
-    let mut kept = Vec::new();
-    let mut trace = None;
-    for is_freed in [false, true] {
-        let mut training = Training { script: Script::default(), step: 0, next: 1 << 40 };
-        for step in 0..30 {
-            let start = training.script.now();
-            kept.push(training.keep(4 * MIB, "gather (predict.py:8)"));
-            let end = training.script.now();
-            training.script.annotate(&format!("ProfilerStep#{step}"), start, end);
-        }
-        kept.drain(..).for_each(|at| {
-            if is_freed {
-                training.script.free(at, 4 * MIB);
-            }
-        });
-        let next = training.script.finish();
-        assert_eq!(find(&next, None).candidates.len(), usize::from(!is_freed));
-        trace = Some(next);
-    }
-    assert_eq!(verdict(&find(&trace.unwrap(), None)), Some(Verdict::Released));
+    // A phase that ends after the last step, while the program goes on.
+    let kept = std::cell::RefCell::new(Vec::new());
+    let gathered = program(
+        30,
+        |training| kept.borrow_mut().push(training.keep(4 * MIB, "gather (predict.py:8)")),
+        |training| {
+            kept.take().into_iter().for_each(|at| _ = training.script.free(at, 4 * MIB));
+            (0..9).for_each(|_| _ = training.keep(MIB, "save (model.py:90)"));
+        },
+    );
+    let found = find(&gathered, None);
+    assert_eq!((found.candidates.len(), verdict(&found)), (0, Some(Verdict::Released)));
 }
 
 #[test]
