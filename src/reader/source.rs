@@ -42,7 +42,7 @@ pub struct Source {
     /// The file as it was when it was first opened.
     pub stamp: Stamp,
     /// Bytes of text that were read so far of all files inside this one.
-    expanded: Arc<AtomicU64>,
+    pub(super) expanded: Arc<AtomicU64>,
     /// The text of the first layers, while an archive is read: their number and the text.
     pub(super) held: Option<(usize, Arc<Vec<u8>>)>,
 }
