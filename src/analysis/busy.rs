@@ -74,9 +74,9 @@ pub fn device(trace: &Trace, process: ProcessId) -> Option<DeviceBusy> {
     let mut out = DeviceBusy { process, device: trace.process(process).device?, ..Default::default() };
     let mut work = WorkSpans::default();
     let mut collectives = CollectiveKernels::new(trace);
-    for (track, _) in trace.tracks.iter().enumerate().filter(|(_, track)| track.process == process) {
+    for track in trace.tracks_of(process) {
         let before = work.len();
-        work.collect(trace, TrackId(track as u32), &mut collectives);
+        work.collect(trace, track, &mut collectives);
         out.n_streams += u32::from(work.len() > before);
     }
     let WorkSpans { mut compute, mut comm, mut copies, mut sets, mut graphs } = work;

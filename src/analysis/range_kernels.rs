@@ -193,27 +193,54 @@ fn add_sums(to: &mut Sums, from: Sums) {
 /// A range that has begun.
 struct Open {
     end: TimeNs,
+    /// When the first of it and the ranges around it ends.
+    first_end: TimeNs,
     /// Index into the names of ranges.
     name: usize,
     /// The kernels since the last one of the ranges around ended, without those of ranges inside that are still open.
     kernels: HashMap<StringId, Sum>,
 }
 
-/// Adds what the open ranges hold to those around them and to their names, and closes those that end by `ts`.
-fn settle(open: &mut Vec<Open>, ts: TimeNs, sums: &mut [Sums]) {
-    let Some(lowest) = open.iter().position(|range| range.end <= ts) else { return };
-    for i in (lowest..open.len()).rev() {
-        let mut own: Sums = open[i].kernels.drain().collect();
-        own.sort_unstable_by_key(|(kernel, _)| *kernel);
-        if let Some(around) = i.checked_sub(1) {
-            own.iter().for_each(|&(kernel, sum)| open[around].kernels.entry(kernel).or_default().add(sum));
-        }
-        // Within another range of its name they count for that one.
-        if open[..i].iter().all(|around| around.name != open[i].name) {
-            add_sums(&mut sums[open[i].name], own);
-        }
+/// The ranges that are open at a time, the innermost last.
+#[derive(Default)]
+struct OpenRanges {
+    open: Vec<Open>,
+    /// How many of them have each name.
+    of_name: Vec<u32>,
+}
+
+impl OpenRanges {
+    fn first_end(&self) -> TimeNs {
+        self.open.last().map_or(TimeNs::MAX, |innermost| innermost.first_end)
     }
-    open.retain(|range| range.end > ts);
+
+    fn push(&mut self, end: TimeNs, name: usize) {
+        self.open.push(Open { end, first_end: end.min(self.first_end()), name, kernels: HashMap::new() });
+        self.of_name.resize(self.of_name.len().max(name + 1), 0);
+        self.of_name[name] += 1;
+    }
+
+    /// Adds what the open ranges hold to those around them and to their names, and closes those that end by `ts`.
+    ///
+    /// Cost: of nested ranges, what is in those that close.
+    fn settle(&mut self, ts: TimeNs, sums: &mut [Sums]) {
+        let lowest = self.open.partition_point(|range| range.first_end > ts);
+        for i in (lowest..self.open.len()).rev() {
+            let mut own: Sums = self.open[i].kernels.drain().collect();
+            own.sort_unstable_by_key(|(kernel, _)| *kernel);
+            if let Some(around) = i.checked_sub(1) {
+                own.iter().for_each(|&(kernel, sum)| self.open[around].kernels.entry(kernel).or_default().add(sum));
+            }
+            let name = self.open[i].name;
+            self.of_name[name] -= 1;
+            // Within another range of its name they count for that one.
+            if self.of_name[name] == 0 {
+                add_sums(&mut sums[name], own);
+            }
+        }
+        let rest = self.open.split_off(lowest);
+        rest.into_iter().filter(|range| range.end > ts).for_each(|range| self.push(range.end, range.name));
+    }
 }
 
 impl Thread {
@@ -224,34 +251,26 @@ impl Thread {
         let mut names: Vec<(StringId, StringId)> = Vec::new();
         let mut sums: Vec<Sums> = Vec::new();
         let mut ranges = self.ranges.iter().peekable();
-        let mut open: Vec<Open> = Vec::new();
-        // When the first of the open ranges ends.
-        let mut first_end = TimeNs::MAX;
+        let mut open = OpenRanges::default();
         for &(ts, kernel) in &self.work {
             while let Some(range) = ranges.next_if(|range| slices.ts[range.idx()] <= ts) {
                 let TimeRange { start, end } = slices.time(*range);
-                if first_end <= start {
-                    settle(&mut open, start, &mut sums);
-                }
+                open.settle(start, &mut sums);
                 let key = named(trace, *range);
                 let name = *known.entry(key).or_insert_with(|| {
                     names.push(key);
                     sums.push(Sums::new());
                     names.len() - 1
                 });
-                open.push(Open { end, name, kernels: HashMap::new() });
-                first_end = open.iter().map(|range| range.end).min().unwrap_or(TimeNs::MAX);
+                open.push(end, name);
             }
-            if first_end <= ts {
-                settle(&mut open, ts, &mut sums);
-                first_end = open.iter().map(|range| range.end).min().unwrap_or(TimeNs::MAX);
-            }
-            if let Some(innermost) = open.last_mut() {
+            open.settle(ts, &mut sums);
+            if let Some(innermost) = open.open.last_mut() {
                 let total_ns = slices.time(kernel).dur();
                 innermost.kernels.entry(slices.name[kernel.idx()]).or_default().add(Sum { calls: 1, total_ns });
             }
         }
-        settle(&mut open, TimeNs::MAX, &mut sums);
+        open.settle(TimeNs::MAX, &mut sums);
         names.into_iter().zip(sums)
     }
 

@@ -52,10 +52,9 @@ struct Launched {
 /// * Units: nanoseconds on the trace's clock, pieces of work.
 /// * Cost: O(n log n) for n pieces of work, and up to 80 bytes for each.
 pub fn runway(trace: &Trace, ledger: &Ledger, is_cancelled: &dyn Fn() -> bool) -> Option<Runway> {
-    let tracks = (0..).map(TrackId).zip(&trace.tracks).filter(|(_, track)| track.process == ledger.process);
     let mut streams: Vec<StreamQueue> = Vec::new();
     let mut pending: Vec<(TimeNs, DurNs)> = Vec::new();
-    for (track, _) in tracks.take_while(|_| !is_cancelled()) {
+    for track in trace.tracks_of(ledger.process).take_while(|_| !is_cancelled()) {
         let work = launched(trace, track);
         if work.is_empty() {
             continue;

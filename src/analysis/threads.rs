@@ -114,7 +114,7 @@ fn role(trace: &Trace, id: TrackId) -> Role {
 /// Whether something but waits was recorded on a track of a thread.
 fn is_active_track(trace: &Trace, id: TrackId) -> bool {
     let Some(row) = trace.rows(id).first() else {
-        return trace.counters.iter().any(|counter| counter.track == id);
+        return trace.counters.binary_search_by_key(&id, |counter| counter.track).is_ok();
     };
     let (slices, all) = (&trace.slices, row.range());
     let step = all.len().div_ceil(MAX_OUTERMOST).max(1);

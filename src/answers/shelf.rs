@@ -44,7 +44,7 @@ pub struct Shelf<A: Analysis>(Vec<Entry<A>>);
 
 impl<A: Analysis> Shelf<A> {
     fn position(&self, key: &SubjectKey, analysis: &A) -> Option<usize> {
-        self.0.iter().position(|entry| entry.analysis == *analysis && entry.key == *key)
+        self.0.iter().rposition(|entry| entry.key == *key && entry.analysis == *analysis)
     }
 
     /// The state of an answer.
@@ -56,7 +56,7 @@ impl<A: Analysis> Shelf<A> {
 
     /// Records that `run` computes it, in place of any previous state.
     pub fn begin(&mut self, key: &SubjectKey, analysis: &A, run: &Weak<Wanted>) {
-        self.0.retain(|entry| entry.key.is_alive() && !(entry.analysis == *analysis && entry.key == *key));
+        self.0.retain(|entry| entry.key.is_alive() && !(entry.key == *key && entry.analysis == *analysis));
         self.0.push(Entry { key: key.clone(), analysis: analysis.clone(), state: State::Running(Weak::clone(run)) });
     }
 

@@ -143,6 +143,26 @@ impl Trace {
         &self.slices.rows[range.start as usize..range.end as usize]
     }
 
+    /// The tracks of a process, which lie beside each other.
+    pub fn tracks_of(&self, process: ProcessId) -> impl Iterator<Item = TrackId> + Clone + use<> {
+        let range = self.track_range(process);
+        (range.start as u32..range.end as u32).map(TrackId)
+    }
+
+    /// The rows of all tracks of a process.
+    pub fn rows_of(&self, process: ProcessId) -> &[Row] {
+        let ranges = &self.track_rows[self.track_range(process)];
+        match (ranges.first(), ranges.last()) {
+            (Some(first), Some(last)) => &self.slices.rows[first.start as usize..last.end as usize],
+            _ => &[],
+        }
+    }
+
+    fn track_range(&self, process: ProcessId) -> std::ops::Range<usize> {
+        let start = self.tracks.partition_point(|track| track.process < process);
+        start..start + self.tracks[start..].partition_point(|track| track.process == process)
+    }
+
     /// The slices of a track, all rows, as indices. Sorted by row, then time.
     pub fn track_slices(&self, track: TrackId) -> std::ops::Range<usize> {
         match self.rows(track) {
@@ -196,7 +216,11 @@ impl Trace {
 
     /// The device work that this API call launched; a CUDA graph launches many.
     pub fn launched_by(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
-        self.correlated(id).filter(|&other| self.slices.kind[other.idx()].is_device_work())
+        let ids = &self.slices.correlation;
+        let found = self.correlations.slices(ids, ids[id.idx()]);
+        // Calls come first; of one id there may be many.
+        let work = &found[found.partition_point(|other| self.slices.kind[other.idx()].is_call())..];
+        work.iter().copied().filter(move |&other| other != id && self.slices.kind[other.idx()].is_device_work())
     }
 
     /// The device work whose [`Self::launch_of`] this API call is.

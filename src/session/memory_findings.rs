@@ -1,5 +1,7 @@
 //! Findings about the memory of the open traces.
 
+use std::collections::HashMap;
+
 use super::OpenMemory;
 use crate::analysis::finding::Finding;
 use crate::analysis::frame::Frame;
@@ -58,10 +60,11 @@ impl<'a> MemoryAnswers<'a> {
         let at = |card: &OomCard| card.at.map(|at| at.saturating_add(of.open.offset));
         // A request that fails again and again, for one cause, is one finding.
         let stack = |card: &OomCard| of.history().events.stack.get(card.event as usize).copied();
-        let is_same = |a: &OomCard, b: &OomCard| (a.cause, a.requested, stack(a)) == (b.cause, b.requested, stack(b));
+        let mut known = HashMap::new();
         let mut repeated: Vec<(&OomCard, Vec<&OomCard>)> = Vec::new();
         for card in self.cards {
-            match repeated.iter_mut().find(|(first, _)| is_same(first, card)) {
+            let at = *known.entry((card.cause, card.requested, stack(card))).or_insert(repeated.len());
+            match repeated.get_mut(at) {
                 Some((_, same)) => same.push(card),
                 None => repeated.push((card, vec![card])),
             }
@@ -98,9 +101,17 @@ impl<'a> MemoryAnswers<'a> {
 /// The findings; where a trace and a memory history say the same of one memory, only that of the history, which knows the
 /// line: a trace knows the one at which the function begins.
 ///
-/// Cost: O(findings²).
+/// Cost: O(findings), and for each finding of a trace those of the histories that name its function and rule.
 pub fn joined(mut found: Vec<FoundInMemory<'_>>) -> Vec<FoundInMemory<'_>> {
-    let of_history = |one| found.iter().position(|other| is_same(other, one));
+    let mut of_histories: HashMap<_, Vec<usize>> = HashMap::new();
+    for (at, one) in found.iter().enumerate().filter(|(_, one)| one.is_of(MemorySource::Snapshot)) {
+        of_histories.entry((one.function(), one.finding.rule)).or_default().push(at);
+    }
+    let of_history = |one: &FoundInMemory<'_>| {
+        let candidates =
+            of_histories.get(&(one.function(), one.finding.rule)).filter(|_| one.is_of(MemorySource::Profiler));
+        candidates?.iter().copied().find(|&other| is_of_one_time(&found[other], one))
+    };
     let twins: Vec<Option<usize>> = found.iter().map(of_history).collect();
     for (one, twin) in twins.iter().enumerate() {
         if let Some(twin) = *twin {
@@ -116,24 +127,28 @@ pub fn joined(mut found: Vec<FoundInMemory<'_>>) -> Vec<FoundInMemory<'_>> {
     found
 }
 
-/// Whether a history's finding says what a profiler's does: of one device and process at one time, and of one function.
-fn is_same(history: &FoundInMemory<'_>, profiler: &FoundInMemory<'_>) -> bool {
+impl FoundInMemory<'_> {
+    fn is_of(&self, source: MemorySource) -> bool {
+        let history = self.of.history();
+        history.source == source && history.has_time
+    }
+
+    /// File and name of the function at its place.
+    fn function(&self) -> (String, String) {
+        let frame = Frame::of(&self.place);
+        (frame.file.rsplit(['/', '\\']).next().unwrap_or_default().to_owned(), frame.function.to_owned())
+    }
+}
+
+/// Whether two findings are of one device and process at one time.
+fn is_of_one_time(history: &FoundInMemory<'_>, profiler: &FoundInMemory<'_>) -> bool {
     let [a, b] = [history.of, profiler.of].map(OpenMemory::history);
-    let is_pair = (a.source, b.source) == (MemorySource::Snapshot, MemorySource::Profiler) && a.has_time && b.has_time;
     let or_unknown = |a: Option<i64>, b: Option<i64>| a.is_none() || b.is_none() || a == b;
     let rank = |of: &OpenMemory| of.trace().info.rank.map(i64::from);
     let [at, other] = [history, profiler].map(|one| one.of.history().span.shifted(one.of.open.offset));
-    let function = |one: &FoundInMemory<'_>| {
-        let frame = Frame::of(&one.place);
-        let file = frame.file.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-        (file, frame.function.to_owned())
-    };
-    is_pair
-        && a.device == b.device
+    a.device == b.device
         && or_unknown(a.pid, b.pid)
         && or_unknown(rank(history.of), rank(profiler.of))
         && at.start < other.end
         && other.start < at.end
-        && history.finding.rule == profiler.finding.rule
-        && function(history) == function(profiler)
 }

@@ -259,9 +259,8 @@ impl Waits {
 /// Time within `spans`, which are disjoint, in which the device does not compute.
 fn exposed(trace: &Trace, device: ProcessId, spans: &[TimeRange], collectives: &mut CollectiveKernels<'_>) -> DurNs {
     let slices = &trace.slices;
-    let rows = slices.rows.iter().filter(|row| trace.track(row.track).process == device);
     let mut compute: Vec<TimeRange> = Vec::new();
-    for row in rows {
+    for row in trace.rows_of(device) {
         let (ts, end) = (&slices.ts[row.range()], &slices.end[row.range()]);
         let (mut first, mut last) = (0, 0);
         for &span in spans {

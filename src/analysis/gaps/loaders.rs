@@ -17,9 +17,8 @@ pub struct Loaders(Vec<(TrackId, Spans)>);
 impl Loaders {
     /// Cost: O(n log n) for n slices of the process that load or wait.
     pub fn new(trace: &Trace, process: ProcessId, roles: &mut Roles) -> Self {
-        let threads = (0..trace.tracks.len() as u32).map(TrackId).filter(|&id| trace.track(id).process == process);
         let of_thread = |thread| (thread, loads(trace, thread, roles));
-        Self(threads.map(of_thread).filter(|(_, spans)| !spans.is_empty()).collect())
+        Self(trace.tracks_of(process).map(of_thread).filter(|(_, spans)| !spans.is_empty()).collect())
     }
 
     /// The loads of the threads that a wait was for: each thread that finished one shortly before the wait was over.

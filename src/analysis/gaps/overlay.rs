@@ -116,7 +116,7 @@ impl Silence {
 pub fn loading_of(trace: &Trace, process: ProcessId, roles: &mut Roles) -> Spans {
     let slices = &trace.slices;
     let mut out = Spans::new();
-    for thread in (0..trace.tracks.len() as u32).map(TrackId).filter(|&track| trace.track(track).process == process) {
+    for thread in trace.tracks_of(process) {
         let calls = trace.track_slices(thread).map(|i| SliceId(i as u32));
         let calls = calls.filter(|&call| slices.kind[call.idx()].is_call());
         let loads = calls.filter(|&call| roles.of(trace, call) == Role::ModuleLoad);
@@ -190,9 +190,12 @@ fn off_cpu(trace: &Trace, thread: TrackId, theta: DurNs) -> Spans {
     let slices = &trace.slices;
     let track = trace.track(thread);
     let name = track.name.clone() + ON_CPU;
-    let is_of_thread = |&at: &usize| trace.tracks[at].process == track.process && trace.tracks[at].name == name;
-    let Some(on_cpu) = (0..trace.tracks.len()).find(is_of_thread) else { return Spans::new() };
-    let [on_cpu] = trace.rows(TrackId(on_cpu as u32)) else { return Spans::new() };
+    // The tracks of a thread lie beside each other, by name.
+    let after = &trace.tracks[thread.0 as usize..];
+    let own = after.iter().take_while(|other| other.process == track.process && other.tid == track.tid);
+    let Some(at) = own.enumerate().find(|(_, other)| other.name == name).map(|(at, _)| at) else { return Spans::new() };
+    let on_cpu = TrackId(thread.0 + at as u32);
+    let [on_cpu] = trace.rows(on_cpu) else { return Spans::new() };
     let is_contradicted = |time: TimeRange| {
         let begins_or_ends =
             |times: &[i64]| times.get(times.partition_point(|&at| at <= time.start)).is_some_and(|&at| at < time.end);

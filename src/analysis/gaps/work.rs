@@ -37,9 +37,8 @@ pub fn in_order(trace: &Trace, process: ProcessId) -> impl Iterator<Item = (Slic
         slices.kind[i].is_device_work() && in_span
     };
     let key = move |i: usize| -> (TimeNs, u32, u32) { (slices.ts[i], slices.correlation[i], i as u32) };
-    let rows = slices.rows.iter().filter(move |row| trace.track(row.track).process == process);
     let mut heads = BinaryHeap::new();
-    for row in rows {
+    for row in trace.rows_of(process) {
         let range = row.range();
         if let Some(first) = range.clone().find(|&i| is_work(i)) {
             heads.push(Reverse((key(first), range.end, row.track)));

@@ -5,7 +5,7 @@ use hashbrown::HashSet;
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::collectives::{CollectiveKernels, bytes_of, payload_of};
 use crate::model::time::{length_within, unite};
-use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeRange, Trace};
 
 /// A collective that takes longer, in nanoseconds, transfers data or waits for other ranks: NCCL needs 10 to 30 µs for
 /// any.
@@ -117,9 +117,10 @@ impl Transfers {
 /// The kernels of a device that start in a window.
 fn kernels(trace: &Trace, device: ProcessId, window: TimeRange) -> impl Iterator<Item = (SliceId, TimeRange)> {
     let slices = &trace.slices;
-    let tracks = (0..trace.tracks.len() as u32).map(TrackId);
-    let own = tracks.filter(move |&track| trace.track(track).process == device);
-    let all = own.flat_map(|track| trace.track_slices(track)).filter(|&i| slices.kind[i] == SliceKind::Kernel);
+    let all = trace
+        .tracks_of(device)
+        .flat_map(|track| trace.track_slices(track))
+        .filter(|&i| slices.kind[i] == SliceKind::Kernel);
     let timed = all.map(|i| (SliceId(i as u32), slices.time(SliceId(i as u32))));
     timed.filter(move |(_, time)| window.contains(time.start))
 }

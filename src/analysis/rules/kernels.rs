@@ -7,7 +7,7 @@ use super::{Thresholds, is_generated};
 use crate::analysis::collectives::CollectiveKernels;
 use crate::analysis::kernels::short;
 use crate::analysis::tensor_cores::{is_narrow, uses_tensor_cores};
-use crate::model::{DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace};
 
 /// A kernel with much of the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,8 +110,7 @@ impl KernelStats {
         let mut collectives = CollectiveKernels::new(trace);
         let mut sums: HashMap<StringId, Sums> = HashMap::new();
         let slices = &trace.slices;
-        let tracks = (0..trace.tracks.len() as u32).map(TrackId).filter(|&track| trace.track(track).process == process);
-        for i in tracks.flat_map(|track| trace.track_slices(track)) {
+        for i in trace.tracks_of(process).flat_map(|track| trace.track_slices(track)) {
             let id = SliceId(i as u32);
             if slices.kind[i] != SliceKind::Kernel || !window.contains(slices.ts[i]) || collectives.contains(id) {
                 continue;

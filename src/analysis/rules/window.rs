@@ -7,7 +7,7 @@ use crate::analysis::busy::DeviceBusy;
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::steps::Boundaries;
-use crate::model::{DurNs, ProcessId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ProcessId, SliceKind, StringId, TimeNs, TimeRange, Trace};
 
 /// Share of the launches whose kernels may run for the first time after the start-up: an evaluation, a checkpoint.
 const LATE: f64 = 0.05;
@@ -151,8 +151,7 @@ fn start_up_end(trace: &Trace, busy: &DeviceBusy, ledger: &Ledger) -> Option<Tim
     let slices = &trace.slices;
     let mut first: HashMap<StringId, (TimeNs, u64)> = HashMap::new();
     let mut starts: Vec<TimeNs> = Vec::new();
-    let tracks = (0..trace.tracks.len() as u32).map(TrackId);
-    for i in tracks.filter(|&track| trace.track(track).process == busy.process).flat_map(|id| trace.track_slices(id)) {
+    for i in trace.tracks_of(busy.process).flat_map(|id| trace.track_slices(id)) {
         if slices.kind[i] == SliceKind::Kernel && busy.window.contains(slices.ts[i]) {
             let (ts, count) = first.entry(slices.name[i]).or_insert((slices.ts[i], 0));
             *ts = slices.ts[i].min(*ts);

@@ -84,9 +84,7 @@ impl Steps {
 /// * Streams without recorded launches move nothing.
 /// * Cost: O(m k log n) for m boundaries and n slices in k rows of the device.
 pub(super) fn device_boundaries(trace: &Trace, process: ProcessId, boundaries: &[TimeNs]) -> Vec<TimeNs> {
-    let is_own = |row: &&Row| trace.track(row.track).process == process;
-    let queues: Vec<Queue<'_>> =
-        trace.slices.rows.iter().filter(is_own).filter_map(|row| Queue::of(trace, row)).collect();
+    let queues: Vec<Queue<'_>> = trace.rows_of(process).iter().filter_map(|row| Queue::of(trace, row)).collect();
     let mut done = TimeNs::MIN;
     let moved = |&boundary: &TimeNs| {
         let ends = queues.iter().filter_map(|queue| queue.end_of_work_before(boundary));

@@ -1,6 +1,6 @@
 //! The processes of a trace that launch work, each with its devices.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::model::{ProcessId, SliceId, Trace, TrackId};
 
@@ -27,11 +27,11 @@ impl Scope {
 /// Empty where at most one process calls the API. Cost: O(n) for n slices.
 pub(super) fn launchers(trace: &Trace) -> Vec<Scope> {
     let slices = &trace.slices;
-    let mut callers: Vec<ProcessId> = Vec::new();
+    let mut callers: HashSet<ProcessId> = HashSet::new();
     for row in &slices.rows {
         let process = trace.track(row.track).process;
         if !callers.contains(&process) && row.range().any(|i| slices.kind[i].is_call()) {
-            callers.push(process);
+            callers.insert(process);
         }
     }
     if callers.len() < 2 {

@@ -1,6 +1,7 @@
 //! Builds the report: runs the analyses and places the traces on one clock.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::keys::{Clock, Counted, Report, SCHEMA};
@@ -215,15 +216,19 @@ fn gaps(traces: &[Arc<Trace>], offsets: &[i64], answers: &Answers, top: usize) -
 /// The title of each trace whose rank another one has too, or which has none beside others; the path where another has
 /// the same title.
 fn titles(traces: &[&Trace]) -> Vec<Option<Arc<str>>> {
-    let title = |(i, trace): (usize, &&Trace)| {
-        let others = || traces.iter().enumerate().filter(move |other| other.0 != i).map(|other| other.1);
-        let rank = trace.info.rank;
-        let is_ambiguous = others().any(|other| rank.is_none() || other.info.rank.is_none() || other.info.rank == rank);
-        let is_titled_alike = || others().any(|other| other.info.title() == trace.info.title());
-        let title = || if is_titled_alike() { input::label(trace) } else { trace.info.title() };
+    let (mut of_rank, mut of_title) = (HashMap::new(), HashMap::new());
+    let all: Vec<String> = traces.iter().map(|trace| trace.info.title()).collect();
+    for (trace, title) in traces.iter().zip(&all) {
+        *of_rank.entry(trace.info.rank).or_insert(0) += 1;
+        *of_title.entry(title).or_insert(0) += 1;
+    }
+    let is_ranked = !of_rank.contains_key(&None);
+    let title = |(trace, title): (&&Trace, &String)| {
+        let is_ambiguous = traces.len() > 1 && !(is_ranked && of_rank[&trace.info.rank] == 1);
+        let title = || if of_title[title] > 1 { input::label(trace) } else { title.clone() };
         is_ambiguous.then(|| display_name(&title()).into())
     };
-    traces.iter().enumerate().map(title).collect()
+    traces.iter().zip(&all).map(title).collect()
 }
 
 /// Counts of shown, merged and rejected events of each trace.

@@ -1,7 +1,7 @@
 //! Devices of traces by JAX and TensorFlow, whose events have no category: a process is named after its device, as
 //! `/device:GPU:0`, and a thread after its stream, as `Stream #14(Compute,MemcpyH2D)`.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::assemble::{ProcessTracks, Thread};
 use crate::model::{CopyKind, MemoryCopy, SliceFacts, SliceKind, StringId, TraceBuilder};
@@ -27,7 +27,7 @@ pub fn mark_devices(threads: &mut [Thread], process_tracks: &mut ProcessTracks, 
         return;
     }
     let is_own = |thread: &Thread| devices.contains_key(&thread.pid);
-    let has_streams: Vec<String> =
+    let has_streams: HashSet<String> =
         threads.iter().filter(|thread| is_own(thread) && thread.is_stream()).map(|thread| thread.pid.clone()).collect();
     let is_work: Vec<Option<bool>> = threads
         .iter()

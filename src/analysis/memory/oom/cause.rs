@@ -4,7 +4,7 @@ use super::OomCard;
 use crate::model::memory::SMALL;
 
 /// Why a request failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OomCause {
     /// What is in use and the request together exceed what the process could get.
     Demand,
