@@ -1,4 +1,4 @@
-//! Phases of a step on the host: data loading, forward, backward, optimizer, copies, communication.
+//! Phases of a step on the host: data loading, forward, backward, optimizer, copies, communication, waiting for the device.
 
 mod marks;
 
@@ -17,10 +17,13 @@ pub enum Phase {
     Backward,
     /// The optimizer and the clearing of gradients.
     Optimizer,
-    /// Calls that copy between host and device.
+    /// Calls that copy between host and device, without the time in which they wait for it.
     Copies,
     /// Calls of collectives.
     Communication,
+    /// The host waits for what the device was given to do before: in a synchronization, or in a call that copies, until the
+    /// copy begins. Waits inside calls of collectives are communication.
+    Waiting,
     /// All other time.
     Other,
 }
@@ -30,13 +33,14 @@ impl Phase {
     pub const N: usize = Self::ALL.len();
 
     /// Every phase, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::DataLoading,
         Self::Forward,
         Self::Backward,
         Self::Optimizer,
         Self::Copies,
         Self::Communication,
+        Self::Waiting,
         Self::Other,
     ];
 
@@ -49,6 +53,7 @@ impl Phase {
             Self::Optimizer => "optimizer",
             Self::Copies => "copies",
             Self::Communication => "communication",
+            Self::Waiting => "waiting",
             Self::Other => "other",
         }
     }
@@ -62,6 +67,7 @@ impl Phase {
             Self::Optimizer => "Optimizer",
             Self::Copies => "Copies",
             Self::Communication => "Communication",
+            Self::Waiting => "Waiting for the device",
             Self::Other => "Other",
         }
     }
@@ -85,9 +91,9 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// Whether the recording names no phase at all.
+    /// Whether the recording names no phase at all: that the host waits for the device shows without names.
     pub fn is_empty(&self) -> bool {
-        self.tiles.is_empty()
+        self.tiles.iter().all(|tile| tile.phase == Phase::Waiting)
     }
 
     /// The phase at a time. Cost: O(log n).
@@ -219,7 +225,7 @@ fn threads(trace: &Trace) -> Vec<TrackId> {
 /// The tiles of nested ranges: at each time the phase of the innermost range.
 ///
 /// A forward pass inside data loading or a backward pass belongs to that: transforms of images are modules too, and
-/// checkpointing repeats forward passes.
+/// checkpointing repeats forward passes. So do waits inside communication.
 ///
 /// * `marks`: by start, the outer of two first. Of ranges that cross the later one counts.
 fn tiles(marks: Vec<Tile>) -> Vec<Tile> {
@@ -234,7 +240,12 @@ fn tiles(marks: Vec<Tile>) -> Vec<Tile> {
         }
         if let Some(around) = open.last() {
             push(&mut tiles, Tile { time: TimeRange { start: at, end: mark.time.start }, phase: around.phase });
-            if mark.phase == Phase::Forward && matches!(around.phase, Phase::DataLoading | Phase::Backward) {
+            let is_of_it = match mark.phase {
+                Phase::Forward => matches!(around.phase, Phase::DataLoading | Phase::Backward),
+                Phase::Waiting => around.phase == Phase::Communication,
+                _ => false,
+            };
+            if is_of_it {
                 mark.phase = around.phase;
             }
         }
@@ -249,7 +260,7 @@ fn tiles(marks: Vec<Tile>) -> Vec<Tile> {
 /// * `own`: the thread of the tiles. Its operators do not separate passes if it runs nothing else, as the threads
 ///   of the autograd engine do.
 fn join_backward(trace: &Trace, threads: &[TrackId], own: TrackId, tiles: &mut Vec<Tile>) {
-    let is_inside = |phase| matches!(phase, Phase::Backward | Phase::Communication | Phase::Copies);
+    let is_inside = |phase| matches!(phase, Phase::Backward | Phase::Communication | Phase::Copies | Phase::Waiting);
     let is_engine = tiles.iter().all(|tile| is_inside(tile.phase));
     let others = || threads.iter().copied().filter(|&track| track != own || !is_engine);
     let mut joined: Vec<Tile> = Vec::with_capacity(tiles.len());
@@ -306,7 +317,7 @@ fn forward_passes(trace: &Trace, threads: &[TrackId], tiles: &[Tile]) -> Vec<Til
                 passes.extend(first.map(|time| Tile { time, phase: Phase::Forward }));
                 (loaded, stepped) = (None, None);
             }
-            Phase::Forward | Phase::Copies | Phase::Communication | Phase::Other => {}
+            Phase::Forward | Phase::Copies | Phase::Communication | Phase::Waiting | Phase::Other => {}
         }
     }
     passes

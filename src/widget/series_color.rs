@@ -5,7 +5,7 @@ use eframe::egui::Color32;
 use super::slice_color::oklch;
 
 /// How many parts have a color of their own.
-pub const N_SERIES: usize = 7;
+pub const N_SERIES: usize = 8;
 
 /// The color of the part with this number: 0 work, 1 communication, 2 copies and data, 3 idle or other, then more
 /// parts. Work looks like kernels; no part looks like a cause of gaps. A label must stand beside it.
@@ -19,6 +19,7 @@ pub fn series_color(part: usize, is_dark: bool) -> Color32 {
         (250.0, 0.09, 0.09),
         (310.0, 0.10, 0.06),
         (105.0, 0.11, 0.10),
+        (260.0, 0.012, 0.02),
     ];
     let part = part % N_SERIES;
     let (hue, chroma, above) = PARTS[part];

@@ -303,8 +303,7 @@ fn groups<'a>(known: &'a Value, theta: i64, steps: &Steps) -> BTreeMap<[&'a str;
             let triggers = list(&gap["triggers"]);
             let is_gained = |class: &str, is_all: bool| {
                 let ends: &[&str] = match class {
-                    "unknown" => &["sync", "launch_bound"],
-                    "launch_latency" => &["launch_bound"],
+                    "unknown" | "launch_latency" => &["sync", "launch_bound"],
                     _ => &[],
                 };
                 let is_to_end = |trigger: &Value| ends.iter().any(|to_end| trigger == to_end);

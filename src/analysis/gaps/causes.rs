@@ -83,6 +83,7 @@ pub struct Causes<'a> {
     /// The synchronizations of each thread, by start; with that before the last gap.
     syncs: HashMap<TrackId, (Vec<SliceId>, usize)>,
     drained: Drained,
+    pub lost: Lost,
     near: Near,
     silence: HashMap<TrackId, Silence>,
     /// When threads of each process load code; filled where a launching thread is silent for long.
@@ -121,6 +122,38 @@ impl Drained {
     }
 }
 
+/// The lead that a wait took from the host, and that it has not had again since, in nanoseconds.
+///
+/// A host that waits for some time would without that be this much further ahead of the device at every later launch: a
+/// time in which it is slower than the device would then cost nothing, and use up as much of that lead as the device now is
+/// idle. The lead is had again where work is launched as long before it runs. Leads of several waits do not add up: how far
+/// a host runs ahead is bounded by the queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lost {
+    lead: DurNs,
+    left: DurNs,
+    /// In what it was lost.
+    class: GapClass,
+}
+
+impl Lost {
+    fn add(&mut self, waited: DurNs, class: GapClass) {
+        if waited > self.left {
+            *self = Self { lead: waited, left: waited, class };
+        }
+    }
+
+    /// The device was idle.
+    fn use_up(&mut self, idle: DurNs) {
+        self.left = (self.left - idle).max(0);
+    }
+
+    /// * `ahead`: how long before it runs a piece of work was launched.
+    pub fn regain(&mut self, ahead: DurNs) {
+        self.left = self.left.min((self.lead - ahead).max(0));
+    }
+}
+
 /// What held at the last gap: the next one is near.
 #[derive(Debug, Default)]
 struct Near {
@@ -139,7 +172,7 @@ impl<'a> Causes<'a> {
         usual: Usual,
     ) -> Self {
         let host = Host::new(trace, loading, usual.theta);
-        let (syncs, drained, near, silence, loading_of, loaders, scratch) = Default::default();
+        let (syncs, drained, lost, near, silence, loading_of, loaders, scratch) = Default::default();
         Self {
             trace,
             overheads,
@@ -149,6 +182,7 @@ impl<'a> Causes<'a> {
             host,
             syncs,
             drained,
+            lost,
             near,
             silence,
             loading: loading_of,

@@ -6,8 +6,11 @@
 //! * Time without any record ([`GapClass::Unknown`]) has no cause to end, unless the gap was made possible by an
 //!   event that may be ended: a synchronization that emptied the queue, or launches that only just keep up. Had work
 //!   been queued, the device would have gone on whatever the host did.
-//! * Launch latency is recoverable where launches only just keep up: a host that is ahead, or launches a graph, has it
-//!   while the device works. Elsewhere it is not: it remains after a fix.
+//! * Launch latency is recoverable where launches only just keep up, and after a synchronization: a host that is ahead,
+//!   or launches a graph, has it while the device works. Elsewhere it is not: it remains after a fix.
+//! * What a wait of the host costs does not end with the gap after it: in a synchronization, or for data, it loses the lead
+//!   that it would have had, and until it has that again the device waits wherever the host is slow for a moment. Such gaps
+//!   are of the cause of that wait; see [`Gap::refill`].
 //! * Time in queues without an explanation, gaps inside CUDA graphs, and gaps whose launch was not recorded are not:
 //!   nothing recorded shows what would end them.
 //! * The profiler's overhead is not, since the program does not have it without the profiler.
@@ -16,7 +19,7 @@
 //! are disjoint, and gaps of one device too, so sums over classes or over clusters of one device do not exceed its
 //! idle time. Of several devices, time in which all of them gain counts once.
 
-use super::{GapClass, Trigger};
+use super::{Gap, GapClass};
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, ProcessId};
 
@@ -37,11 +40,10 @@ impl Ceiling {
     }
 }
 
-/// Whether ending its cause removes a part of this class from a gap with this trigger; see the rule above.
-pub fn is_recoverable(class: GapClass, trigger: Option<Trigger>) -> bool {
+/// Whether ending its cause removes a part of this class from a gap; see the rule above.
+pub fn is_recoverable(class: GapClass, gap: &Gap) -> bool {
     match class {
-        GapClass::Unknown => matches!(trigger, Some(Trigger::Sync | Trigger::LaunchBound)),
-        GapClass::LaunchLatency => trigger == Some(Trigger::LaunchBound),
+        GapClass::Unknown | GapClass::LaunchLatency => gap.is_of_lost_lead(),
         class => class.is_host() || class == GapClass::Dependency,
     }
 }

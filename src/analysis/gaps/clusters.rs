@@ -352,7 +352,7 @@ impl<'a> Sums<'a> {
             return;
         }
         sum.in_steps_ns += gap.time.dur();
-        let parts = self.ledger.parts(index).filter(|part| is_recoverable(part.class, gap.trigger));
+        let parts = self.ledger.parts(index).filter(|part| is_recoverable(part.class, &gap));
         sum.recoverable_in_steps_ns += parts.map(|part| part.time.dur()).sum::<DurNs>();
         sum.steps_present += usize::from(self.last_step != self.n_passed);
         self.last_step = self.n_passed;

@@ -147,7 +147,7 @@ mod tests {
             }
             let (after, ended_by) = (SliceId(0), SliceId(1));
             let time = TimeRange { start, end: now };
-            out.push(Gap { time, after, ended_by, trigger: None, trigger_slice: None }, parts_of);
+            out.push(Gap { time, after, ended_by, trigger: None, trigger_slice: None, refill: None }, parts_of);
         }
         out
     }

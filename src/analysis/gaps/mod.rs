@@ -49,6 +49,16 @@ pub struct Gap {
     pub trigger: Option<Trigger>,
     /// The slice that triggered it: the synchronization, the launch of the graph, or the profiler's overhead.
     pub trigger_slice: Option<SliceId>,
+    /// In what the host lost the lead, some time before, that it would have had here: in a synchronization, loading data, and so
+    /// on. `None` if it would not have been ahead anyway.
+    pub refill: Option<GapClass>,
+}
+
+impl Gap {
+    /// Whether the device would not have waited for the host had that been ahead, and what took its lead can be ended.
+    pub fn is_of_lost_lead(&self) -> bool {
+        self.refill.is_some() || matches!(self.trigger, Some(Trigger::Sync | Trigger::LaunchBound))
+    }
 }
 
 /// A part of a gap.
@@ -122,6 +132,7 @@ struct StoredGap {
     /// Of its only part.
     class: GapClass,
     has_several: bool,
+    refill: Option<GapClass>,
 }
 
 /// The duration of a gap of more than four seconds.
@@ -168,8 +179,8 @@ impl Ledger {
 
     /// A gap by its index; gaps ascend in time.
     pub fn gap(&self, index: usize) -> Gap {
-        let StoredGap { after, ended_by, trigger, trigger_slice, .. } = self.gaps[index];
-        Gap { time: self.time(index), after, ended_by, trigger, trigger_slice: some(trigger_slice) }
+        let StoredGap { after, ended_by, trigger, trigger_slice, refill, .. } = self.gaps[index];
+        Gap { time: self.time(index), after, ended_by, trigger, trigger_slice: some(trigger_slice), refill }
     }
 
     /// When a gap begins and ends.
@@ -201,7 +212,7 @@ impl Ledger {
     /// Appends a gap with its parts, of which there is at least one, as class and slice.
     fn push(&mut self, gap: Gap, parts: impl IntoIterator<Item = (TimeNs, GapClass, Option<SliceId>)>) {
         let index = self.gaps.len() as u32;
-        let Gap { time, after, ended_by, trigger, trigger_slice } = gap;
+        let Gap { time, after, ended_by, trigger, trigger_slice, refill } = gap;
         let dur = u32::try_from(time.dur()).unwrap_or(LONG);
         if dur == LONG {
             self.long.push((index, time.end));
@@ -219,7 +230,18 @@ impl Ledger {
             self.several.pop().map_or((NONE, GapClass::default()), |only| (only.slice, only.class))
         };
         let (start, trigger_slice) = (time.start, trigger_slice.unwrap_or(NONE));
-        self.gaps.push(StoredGap { start, dur, after, ended_by, slice, trigger_slice, trigger, class, has_several });
+        self.gaps.push(StoredGap {
+            start,
+            dur,
+            after,
+            ended_by,
+            slice,
+            trigger_slice,
+            trigger,
+            class,
+            has_several,
+            refill,
+        });
     }
 
     /// The gap that begins at `start`. Cost: O(log n).
@@ -366,7 +388,9 @@ impl Sweep<'_> {
                 if self.causes.launches_graph(call) {
                     last_graph = Some(call);
                 } else {
-                    let is_late = time.start - slices.end[call.idx()] < self.usual.latency;
+                    let ahead = time.start - slices.end[call.idx()];
+                    self.causes.lost.regain(ahead);
+                    let is_late = ahead < self.usual.latency;
                     (late_run, ahead_at) = if is_late { (late_run + 1, ahead_at) } else { (0, time.start) };
                     launches[oldest] = slices.ts[call.idx()];
                     oldest = (oldest + 1) % launches.len();
@@ -385,8 +409,9 @@ impl Sweep<'_> {
         self.causes.parts(scene, segments);
         let trigger = self.causes.trigger(scene, segments);
         let Scene { gap: time, after, ended_by, .. } = *scene;
+        let refill = self.causes.refill(scene, segments, trigger);
         let (trigger, trigger_slice) = trigger.unzip();
-        let gap = Gap { time, after, ended_by, trigger, trigger_slice: trigger_slice.flatten() };
+        let gap = Gap { time, after, ended_by, trigger, trigger_slice: trigger_slice.flatten(), refill };
         let ledger = &mut self.ledger;
         let mut last = None;
         let first_of_its_cause = |segment: &&Segment| {

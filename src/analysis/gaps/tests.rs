@@ -8,6 +8,7 @@ use crate::analysis::steps::StepSource;
 use crate::model::{CopyKind, MemoryCopy, SliceFacts, SliceKind, SyncKind, Synchronization, TraceBuilder};
 
 mod copies;
+mod lead;
 mod loaders;
 mod refill;
 mod silence;

@@ -3,18 +3,40 @@
 use super::{Phase, Tile};
 use crate::analysis::frame::Frame;
 use crate::analysis::words::{self, Topic};
-use crate::model::{CopyKind, SliceId, SliceKind, Trace, TrackId};
+use crate::model::time::{subtract, unite};
+use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeRange, Trace, TrackId};
 
 /// Operators that copy between host and device if a copy call is inside.
 const COPY_OPERATORS: [&str; 3] = ["aten::to", "aten::_to_copy", "aten::copy_"];
+
+/// A copy that begins this soon after its call did not wait for other work, in nanoseconds: the launch takes as long.
+const LAUNCH: DurNs = 30_000;
 
 /// The slices of a trace that name a phase. Each name is judged once.
 pub struct Marks<'a> {
     trace: &'a Trace,
     /// By name and [`Source`].
     known: Vec<[Option<Option<Phase>>; 3]>,
-    /// Of each name whether it is a call that copies memory.
-    is_copy: Vec<bool>,
+    /// Of each name what its calls do.
+    calls: Vec<CallKind>,
+}
+
+/// What a call does that takes the host's time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallKind {
+    Copy,
+    Wait,
+    Other,
+}
+
+impl CallKind {
+    fn of(name: &str) -> Self {
+        match name {
+            _ if name.contains("Memcpy") => Self::Copy,
+            _ if name.contains("Synchronize") => Self::Wait,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Kinds of slices whose names follow different conventions.
@@ -27,33 +49,59 @@ enum Source {
 
 impl<'a> Marks<'a> {
     pub fn new(trace: &'a Trace) -> Self {
-        let is_copy = trace.strings.iter().map(|(_, name)| name.contains("Memcpy")).collect();
-        Self { trace, known: vec![[None; 3]; trace.strings.len()], is_copy }
+        let calls = trace.strings.iter().map(|(_, name)| CallKind::of(name)).collect();
+        Self { trace, known: vec![[None; 3]; trace.strings.len()], calls }
     }
 
     /// Those of a thread, by start, the outer of two first. Cost: O(slices of the thread).
+    ///
+    /// A call that copies and does not return before the copy begins waits until then for work that was launched before. A
+    /// call that waits does so except while a copy runs that the operator around it started: PyTorch waits like this for
+    /// copies from and to pageable memory.
     pub fn of_track(&mut self, track: TrackId) -> Vec<Tile> {
         let trace = self.trace;
         let slices = &trace.slices;
         let mut marks: Vec<Tile> = Vec::new();
+        let mut waits: Vec<SliceId> = Vec::new();
+        // The operators that copy, with the copies that they started.
+        let mut copies: Vec<(SliceId, TimeRange)> = Vec::new();
         for i in trace.track_slices(track) {
             let id = SliceId(i as u32);
             let mut mark = |id, phase| marks.push(Tile { time: slices.time(id), phase });
             match slices.kind[i] {
                 SliceKind::Collective => mark(id, Phase::Communication),
-                kind if kind.is_call() && self.is_copy[slices.name[i].0 as usize] => {
-                    if is_host_copy(trace, id) {
+                kind if kind.is_call() => match self.calls[slices.name[i].0 as usize] {
+                    CallKind::Copy if is_host_copy(trace, id) => {
                         let is_copy = |id: &SliceId| COPY_OPERATORS.contains(&trace.slice_name(*id));
                         let around = slices.ancestors(id).take_while(is_copy);
                         std::iter::once(id).chain(around).for_each(|id| mark(id, Phase::Copies));
+                        let Some(copy) = trace.launched_by(id).next().map(|copy| slices.time(copy)) else { continue };
+                        copies.extend(slices.ancestors(id).next().map(|around| (around, copy)));
+                        let call = slices.time(id);
+                        if call.start + LAUNCH < copy.start && copy.start < call.end {
+                            let time = TimeRange { end: copy.start, ..call };
+                            marks.push(Tile { time, phase: Phase::Waiting });
+                        }
                     }
-                }
+                    CallKind::Wait => waits.push(id),
+                    CallKind::Copy | CallKind::Other => {}
+                },
                 kind => {
                     if let Some(phase) = self.phase(i, kind) {
                         mark(id, phase);
                     }
                 }
             }
+        }
+        copies.sort_unstable_by_key(|&(around, copy)| (around, copy.start));
+        for wait in waits {
+            let around = slices.ancestors(wait).next();
+            let first = copies.partition_point(|copy| Some(copy.0) < around);
+            let own = copies[first..].iter().take_while(|copy| Some(copy.0) == around);
+            let mut own: Vec<TimeRange> = own.map(|copy| copy.1).collect();
+            unite(&mut own);
+            let waiting = subtract(&[slices.time(wait)], &own).into_iter();
+            marks.extend(waiting.map(|time| Tile { time, phase: Phase::Waiting }));
         }
         // The phases break ties of ranges that are alike.
         marks.sort_by_key(|mark| (mark.time.start, std::cmp::Reverse(mark.time.end), mark.phase));

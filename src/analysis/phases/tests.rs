@@ -63,7 +63,7 @@ fn the_phases_of_a_step_of_pytorch() {
     let trace = TraceBuilder::from_slices(&slices).finish();
     let phases = phases(&trace, &|| false);
     let times = phases.within(TimeRange { start: 50, end: 1_000 });
-    assert_eq!(times, [50, 270, 260, 180, 40, 20, 130]);
+    assert_eq!(times, [50, 270, 260, 180, 40, 20, 0, 130]);
     assert_eq!(
         [5, 10, 99, 100, 619].map(|ts| phases.at(ts)),
         [Phase::Other, DataLoading, DataLoading, Phase::Other, Communication]
@@ -93,6 +93,45 @@ fn the_innermost_range_counts_except_for_repeated_forward_passes() {
     assert_eq!(found(&slices), expected);
 }
 
+/// A copy to the device from pageable memory and one from it, as PyTorch calls them in microseconds: the first waits for
+/// earlier work inside the call, the second in the synchronization after it.
+#[test]
+fn waits_inside_copies_are_waits() {
+    let slices = [
+        ("main", NOTE, "forward", 0, 1_000_000),
+        ("main", OP, "aten::copy_", 100_000, 400_000),
+        ("main", CALL, "cudaMemcpyAsync", 110_000, 390_000),
+        ("stream 7", SliceKind::Memcpy, "Memcpy HtoD (Pageable -> Device)", 300_000, 380_000),
+        ("main", OP, "aten::copy_", 500_000, 800_000),
+        ("main", CALL, "cudaMemcpyAsync", 510_000, 520_000),
+        ("main", CALL, "cudaStreamSynchronize", 530_000, 790_000),
+        ("stream 7", SliceKind::Memcpy, "Memcpy DtoH (Device -> Pageable)", 700_000, 780_000),
+        // No copy of its own, and waits inside communication.
+        ("main", CALL, "cudaDeviceSynchronize", 850_000, 900_000),
+        ("main", OP, "nccl:all_reduce", 920_000, 980_000),
+        ("main", CALL, "cudaStreamSynchronize", 930_000, 970_000),
+        // The device is free, and the call is slow by itself.
+        ("main", CALL, "cudaMemcpyAsync", 1_100_000, 1_140_000),
+        ("stream 7", SliceKind::Memcpy, "Memcpy HtoD (Pageable -> Device)", 1_110_000, 1_138_000),
+    ];
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = vec![0, 0, 1, 1, 0, 2, 0, 2, 0, 0, 0, 3, 3];
+    let found = phases(&builder.finish(), &|| false);
+    use Phase::{Communication, Copies, Forward, Other, Waiting};
+    let whole = found.within(TimeRange { start: 0, end: 1_200_000 });
+    let expected = |phase| match phase {
+        Copies => 10_000 + 100_000 + 30_000 + 80_000 + 10_000 + 40_000,
+        Waiting => 190_000 + 170_000 + 10_000 + 50_000,
+        Communication => 60_000,
+        Forward => 1_000_000 - 600_000 - 50_000 - 60_000,
+        Other => 200_000 - 40_000,
+        _ => 0,
+    };
+    assert_eq!(whole, Phase::ALL.map(expected));
+    let at = [105_000, 200_000, 350_000, 525_000, 600_000, 750_000, 870_000, 950_000, 1_120_000].map(|ts| found.at(ts));
+    assert_eq!(at, [Copies, Waiting, Copies, Copies, Waiting, Copies, Waiting, Communication, Copies]);
+}
+
 #[test]
 fn nothing_is_told_without_names() {
     let slices = [
@@ -102,7 +141,7 @@ fn nothing_is_told_without_names() {
         ("stream 7", SliceKind::Kernel, "gemm", 30, 90),
     ];
     assert_eq!(found(&slices), []);
-    assert_eq!(Phases::default().within(TimeRange { start: 3, end: 10 }), [0, 0, 0, 0, 0, 0, 7]);
+    assert_eq!(Phases::default().within(TimeRange { start: 3, end: 10 }), [0, 0, 0, 0, 0, 0, 0, 7]);
 }
 
 proptest! {

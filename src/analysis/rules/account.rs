@@ -14,10 +14,12 @@ use crate::analysis::gaps::{
     Gap, GapClass, GapPart, Ledger, Near, Trigger, frees_memory, inferred_ns, nearby, origin_of_call,
 };
 use crate::analysis::steps::{Steps, is_step_name};
-use crate::model::{CopyKind, DurNs, SliceId, StringId, TimeRange, Trace};
+use crate::model::{CopyKind, DurNs, MemoryCopy, SliceId, StringId, TimeRange, Trace};
 
 /// Parts of gaps from this length on are looked at one by one, in nanoseconds.
 const LONG_PART: DurNs = 100_000;
+/// A copy from the device of at most as many bytes brings a value: a loss, a norm, whether to go on.
+const VALUE: u64 = 4096;
 /// A name is said to have most of some time beside others if it has at least this part of it: a twentieth.
 pub const LEAST_SHARE: DurNs = 20;
 
@@ -27,7 +29,7 @@ pub const LEAST_SHARE: DurNs = 20;
 pub enum Cause {
     DataLoading,
     Collective,
-    /// The host waited for the device, or had done so just before and had nothing queued.
+    /// The host waited for the device, or had done so before and had not caught up again.
     Synchronization,
     LaunchBound,
     /// The host ran operators or Python.
@@ -80,6 +82,7 @@ impl Cause {
     ///
     /// A class that names what the host did counts first: a batch that is late is late whatever emptied the queue.
     /// Otherwise it is the trigger: after a synchronization the host runs operators, but not because they are slow.
+    /// So is the latency of a launch, which a host that is ahead has while the device works.
     /// That holds for time without any record, too: whether the recorder saw operators or frames changes nothing of
     /// the cause. At the boundary of steps the host may still be inside one, as for logging before its end: what it
     /// runs there is its work in the step.
@@ -97,7 +100,8 @@ impl Cause {
             GapClass::Dependency => Self::Dependency,
             GapClass::Profiler => Self::Profiler,
             GapClass::Blocked if trigger != Some(Trigger::Sync) => Self::Blocked,
-            GapClass::LaunchLatency | GapClass::Graph if trigger != Some(Trigger::LaunchBound) => Self::Latency,
+            GapClass::LaunchLatency if !matches!(trigger, Some(Trigger::Sync | Trigger::LaunchBound)) => Self::Latency,
+            GapClass::Graph if trigger != Some(Trigger::LaunchBound) => Self::Latency,
             GapClass::Queued => Self::Queued,
             GapClass::NoLaunch => Self::Unexplained,
             _ => match (trigger, class) {
@@ -256,7 +260,7 @@ pub fn accounts<'a>(
             let cause = cause_of(trace, &gap, &part, is_between);
             own[cause as usize] += time.dur();
             let account = &mut all[cause as usize];
-            let is_saved = is_recoverable(part.class, gap.trigger);
+            let is_saved = is_recoverable(part.class, &gap);
             account.recoverable_ns += if is_saved { time.dur() } else { 0 };
             if is_macro {
                 let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
@@ -270,7 +274,8 @@ pub fn accounts<'a>(
                     ..Shares::default()
                 };
                 if matches!(cause, Cause::Synchronization | Cause::Copy) {
-                    shares.add_copy(copy_of(trace, &gap, &part), time.dur());
+                    let kind = copy_of(trace, &gap, &part).map_or(CopyKind::Unknown, |copy| copy.kind);
+                    shares.add_copy(kind, time.dur());
                 }
                 let call = part.slice.filter(|_| part.class == GapClass::Allocator).or(gap.trigger_slice);
                 if cause == Cause::Allocator && call.is_some_and(|call| room.is_made_around(call)) {
@@ -286,11 +291,15 @@ pub fn accounts<'a>(
             let is_after =
                 cause == Cause::Synchronization || cause == Cause::Allocator && part.class != GapClass::Allocator;
             let synced = gap.trigger_slice.filter(|_| is_after);
+            // Where the host lost its lead before, what it did then is no reason.
+            let is_long_after = gap.refill.is_some() && part.class >= GapClass::Launch;
             // The launch of work that waits in a queue for no known reason is no reason.
             let is_named = is_macro && part.class != GapClass::Queued;
             if let Some(slice) = synced.or(part.slice).filter(|_| is_named) {
-                *account.names.entry(trace.slices.name[slice.idx()]).or_default() += time.dur();
-                if matches!(cause, Cause::Synchronization | Cause::Copy | Cause::Allocator) {
+                if !is_long_after {
+                    *account.names.entry(trace.slices.name[slice.idx()]).or_default() += time.dur();
+                }
+                if matches!(cause, Cause::Synchronization | Cause::Copy | Cause::Allocator) && !is_long_after {
                     account.sites.add(trace, slice, time.dur());
                 }
                 let runs = matches!(part.class, GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
@@ -313,26 +322,44 @@ pub fn accounts<'a>(
     all
 }
 
-/// The cause of a part of a gap. A call that frees memory waits for the device before it does: what the host does next is
-/// the allocator's, as is the time of the call. So the caching allocator's attempt to make room is one cause: it fails to
-/// allocate, frees what it keeps, and asks again.
+/// The cause of a part of a gap.
 ///
+/// * A call that frees memory waits for the device before it does: what the host does next is the allocator's, as is the
+///   time of the call. So the caching allocator's attempt to make room is one cause: it fails to allocate, frees what it
+///   keeps, and asks again.
+/// * What has no cause but a slow host is of the wait in which the host lost its lead, if that explains the gap; see
+///   [`Gap::refill`].
+/// * To read a value back is to wait for it: the copy is a part of the synchronization. To read data back is to copy.
 /// * `is_between_steps`: see [`Cause::of`].
 pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool) -> Cause {
     let cause = Cause::of(part.class, gap.trigger, is_between_steps);
     let frees = || gap.trigger_slice.is_some_and(|call| frees_memory(trace, call));
-    let is_its = cause == Cause::Synchronization && part.class != GapClass::Sync && frees();
-    if is_its { Cause::Allocator } else { cause }
+    let is_synced = || gap.trigger == Some(Trigger::Sync) || gap.refill == Some(GapClass::Sync);
+    match (cause, gap.refill) {
+        (Cause::Synchronization, _) if part.class != GapClass::Sync && frees() => Cause::Allocator,
+        (Cause::Copy, _) if is_synced() && copy_of(trace, gap, part).is_some_and(|copy| reads_value(&copy)) => {
+            Cause::Synchronization
+        }
+        (Cause::Host | Cause::StepBoundary | Cause::LaunchBound, Some(class)) => Cause::of(class, None, false),
+        (Cause::Latency | Cause::Unexplained, Some(class)) if is_recoverable(part.class, gap) => {
+            Cause::of(class, None, false)
+        }
+        _ => cause,
+    }
 }
 
-/// The direction of the copy that a part of a gap is about: that which its call or the synchronization started, else the
-/// one before or after the gap.
-fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> CopyKind {
-    let kind = |work: SliceId| trace.facts.copies.get(work).map(|copy| copy.kind);
+/// The copy that a part of a gap is about: that which its call or the synchronization started, else the one before or after
+/// the gap.
+fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<MemoryCopy> {
+    let copy = |work: SliceId| trace.facts.copies.get(work).copied();
     let calls = [part.slice, gap.trigger_slice].into_iter().flatten();
-    let launched = calls.flat_map(|call| trace.launched_by(call)).find_map(kind);
-    let kind = launched.or_else(|| [gap.after, gap.ended_by].into_iter().find_map(kind));
-    kind.unwrap_or(CopyKind::Unknown)
+    let launched = calls.flat_map(|call| trace.launched_by(call)).find_map(copy);
+    launched.or_else(|| [gap.after, gap.ended_by].into_iter().find_map(copy))
+}
+
+/// Whether a copy brings the host a value, not data.
+fn reads_value(copy: &MemoryCopy) -> bool {
+    copy.kind == CopyKind::DtoH && copy.bytes.is_some_and(|bytes| bytes <= VALUE)
 }
 
 /// Whether the host is outside of all steps during most of a part.

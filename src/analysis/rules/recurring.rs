@@ -74,7 +74,7 @@ impl Device<'_, '_> {
                 let Some(time) = part.time.intersect(self.window.time) else { continue };
                 let cause = cause_of(self.of.trace, &gap, &part, self.of.is_between_steps(&part)) as usize;
                 all[cause] += time.dur();
-                recoverable[cause] += if is_recoverable(part.class, gap.trigger) { time.dur() } else { 0 };
+                recoverable[cause] += if is_recoverable(part.class, &gap) { time.dur() } else { 0 };
             }
         }
         let mut of_hits: Vec<(DurNs, Rule)> = Vec::new();

@@ -96,13 +96,14 @@ fn phase_totals((trace, file): (&Trace, &Option<Arc<str>>), phases: &Phases, bou
         [start, .., end] => TimeRange { start: *start, end: *end },
         _ => trace.span,
     };
-    if phases.tiles(window).is_empty() {
+    if phases.is_empty() {
         return Vec::new();
     }
     let n_steps = boundaries.len().saturating_sub(1);
     let host = phases.within(window);
     // Of memory snapshots only annotations are of a phase, if any.
-    if Phase::ALL.iter().all(|&phase| phase == Phase::Other || host[phase as usize] == 0) {
+    let is_named = |phase: &Phase| !matches!(phase, Phase::Other | Phase::Waiting);
+    if Phase::ALL.iter().filter(|phase| is_named(phase)).all(|&phase| host[phase as usize] == 0) {
         return Vec::new();
     }
     let device = phases.device(trace, &[window]).first().copied().unwrap_or_default();

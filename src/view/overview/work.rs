@@ -337,6 +337,7 @@ pub const HOST: [Series; Phase::N] = [
     Series("Optimizer", 5),
     Series("Copies", 6),
     Series("Communication", 1),
+    Series("Waiting for the device", 7),
     Series("Other", 3),
 ];
 

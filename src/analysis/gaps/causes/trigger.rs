@@ -5,7 +5,7 @@ use crate::analysis::gaps::host::{Segment, syncs};
 use crate::analysis::gaps::{GapClass, Trigger};
 use crate::analysis::median;
 use crate::model::time::partition_near;
-use crate::model::{DurNs, SliceId};
+use crate::model::{CopyKind, DurNs, SliceId};
 
 impl Causes<'_> {
     /// The event that made the gap possible, and the slice that it was. Where several hold: a synchronization right
@@ -44,6 +44,57 @@ impl Causes<'_> {
             return Some((Trigger::StepBoundary, None));
         }
         profiler
+    }
+
+    /// In what the host lost the lead with which the device would not have waited here: at least half of the gap is less than
+    /// what was lost and not had again. A gap that has a trigger of its own, or a cause such as loading data, has none.
+    /// Call it for each gap in order.
+    pub fn refill(
+        &mut self,
+        scene: &Scene,
+        parts: &[Segment],
+        trigger: Option<(Trigger, Option<SliceId>)>,
+    ) -> Option<GapClass> {
+        let slices = &self.trace.slices;
+        let idle = scene.gap.dur();
+        // What the host was in when the queue became empty.
+        let straddles = |part: &&Segment| part.class < GapClass::Launch && part.class != GapClass::Sync;
+        if let Some((Trigger::Sync, Some(sync))) = trigger {
+            self.lose_in(sync);
+        }
+        if let Some(part) = parts.first().filter(straddles)
+            && let Some(wait) = part.slice.map(|slice| slices.time(slice)).filter(|wait| wait.start < scene.gap.start)
+        {
+            self.lost.add(wait.dur(), part.class);
+        }
+        let is_own = match trigger {
+            Some((Trigger::Sync | Trigger::LaunchBound | Trigger::Profiler, _)) => true,
+            Some((Trigger::StepBoundary | Trigger::GraphEnd, _)) | None => has_cause_beside_copies(parts),
+        };
+        // Else it was launched ahead.
+        let waits = scene.call.is_some_and(|call| slices.end[call.idx()] > scene.gap.start);
+        let is_refill = !is_own && waits && idle <= 2 * self.lost.left;
+        self.lost.use_up(idle);
+        is_refill.then_some(self.lost.class)
+    }
+
+    /// The lead that is lost in a synchronization, and in those right before it: a copy from pageable memory waits in the call
+    /// that copies, and then PyTorch waits for its stream.
+    fn lose_in(&mut self, sync: SliceId) {
+        let slices = &self.trace.slices;
+        let Some((syncs, near)) = self.syncs.get(&slices.track_of(sync)) else { return };
+        let n = partition_near(syncs, *near, |other| slices.ts[other.idx()] <= slices.ts[sync.idx()]);
+        let mut start = slices.end[sync.idx()];
+        for &wait in syncs[..n].iter().rev() {
+            let time = slices.time(wait);
+            if start - time.end > self.usual.latency {
+                break;
+            }
+            start = time.start;
+            let copies = |work| self.trace.facts.copies.get(work).is_some_and(|copy| copy.kind == CopyKind::HtoD);
+            let is_copy = self.trace.launched_by(wait).any(copies);
+            self.lost.add(time.dur(), if is_copy { GapClass::Copy } else { GapClass::Sync });
+        }
     }
 
     /// The synchronization that emptied the queue: it began before the gap, after the launch of the work before
@@ -142,7 +193,15 @@ fn usual_interval(mut launches: Launches) -> DurNs {
 
 /// Whether most of a gap is time that the speed of launches does not explain, such as loading data.
 fn has_cause(parts: &[Segment]) -> bool {
-    let is_definite = |class| class < GapClass::Launch;
+    is_most(parts, |class| class < GapClass::Launch)
+}
+
+/// The same without synchronizations and copies, which both wait for the device.
+fn has_cause_beside_copies(parts: &[Segment]) -> bool {
+    is_most(parts, |class| class < GapClass::Launch && !matches!(class, GapClass::Sync | GapClass::Copy))
+}
+
+fn is_most(parts: &[Segment], is_definite: impl Fn(GapClass) -> bool) -> bool {
     let sum = |parts: &mut dyn Iterator<Item = &Segment>| -> DurNs { parts.map(|part| part.time.dur()).sum() };
     2 * sum(&mut parts.iter().filter(|part| is_definite(part.class))) > sum(&mut parts.iter())
 }

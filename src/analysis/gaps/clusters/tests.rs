@@ -17,7 +17,14 @@ fn planted(kernels: &[(&str, DurNs, [GapClass; 2])]) -> (Trace, Ledger) {
         let (start, end) = (at, at + gap);
         if i > 0 {
             let (after, ended_by) = (SliceId(i as u32 - 1), SliceId(i as u32));
-            let gap = Gap { time: TimeRange { start, end }, after, ended_by, trigger: None, trigger_slice: None };
+            let gap = Gap {
+                time: TimeRange { start, end },
+                after,
+                ended_by,
+                trigger: None,
+                trigger_slice: None,
+                refill: None,
+            };
             let parts = [(start, classes[0], None), (start + (gap.time.dur() + 1) / 2, classes[1], None)];
             ledger.push(gap, parts);
         }

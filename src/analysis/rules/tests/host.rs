@@ -92,7 +92,7 @@ fn what_follows_a_synchronization_is_named_and_slowed_by_the_recording() {
     };
     let verdicts = found(600_000, 1_000);
     let hit = of(&verdicts, Rule::Synchronization).unwrap();
-    assert_eq!((hit.amount, hit.shares.after_ns), (8 * MS, 8 * MS));
+    assert_eq!((hit.amount, hit.shares.after_ns), (8 * (MS + LATENCY), 8 * (MS + LATENCY)));
     let site = CallSite {
         call: "<method 'write' of '_io.BufferedWriter' objects>".to_owned(),
         operator: String::new(),

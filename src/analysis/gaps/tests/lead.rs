@@ -1,0 +1,57 @@
+//! Gaps after a wait of the host, until it has the lead again that it lost in it.
+
+use super::*;
+
+const MS: i64 = 1_000;
+
+/// Work that the host launches at one time and the device runs at another, in microseconds.
+fn work(events: &mut Vec<Event<'_>>, launched: i64, start: i64, end: i64) {
+    let id = 1 + events.len() as u32;
+    events.push(("main", CALL, "cudaLaunchKernel", launched, launched + 5, id));
+    events.push(("stream 7", KERNEL, "k", start, end, id));
+}
+
+/// Start of each gap, in what the lead was lost, and whether it is recoverable.
+fn refills(events: &[Event<'_>]) -> Vec<(i64, Option<GapClass>)> {
+    let ledger = ledger_of(&builder(events).finish(), None);
+    (0..ledger.len()).map(|gap| ledger.gap(gap)).map(|gap| (gap.time.start, gap.refill)).collect()
+}
+
+/// A wait of 20 ms for long work, then two slow moments of the host, each of 3 ms, and between them work that was launched
+/// so long before it runs.
+fn waits_then_is_slow(wait: &'static str, ahead: i64) -> Vec<(i64, Option<GapClass>)> {
+    let mut events = Vec::new();
+    work(&mut events, 0, 10, 21 * MS);
+    events.push(("main", CALL, wait, MS, 21 * MS, 0));
+    events.push(("main", SliceKind::Operator, "aten::slow", 21 * MS + 100, 24 * MS, 0));
+    work(&mut events, 24 * MS, 24 * MS + 10, 25 * MS + ahead);
+    work(&mut events, 24 * MS + 50, 25 * MS + ahead, 26 * MS + ahead);
+    events.push(("main", SliceKind::Operator, "aten::slow", 24 * MS + 60, 29 * MS + ahead, 0));
+    work(&mut events, 29 * MS + ahead, 29 * MS + ahead + 10, 30 * MS + ahead);
+    refills(&events)
+}
+
+#[test]
+fn what_the_host_loses_in_a_wait_is_used_up_by_later_gaps() {
+    // The first gap is the wait's own. 17 ms of the lead are left for the second.
+    assert_eq!(waits_then_is_slow("cudaDeviceSynchronize", 0)[1].1, Some(GapClass::Sync));
+    // Work that was launched 20 ms before it ran shows that the lead is there again.
+    assert_eq!(waits_then_is_slow("cudaDeviceSynchronize", 20 * MS)[1].1, None);
+    // Work that was launched 3 ms before leaves 17 ms.
+    assert_eq!(waits_then_is_slow("cudaDeviceSynchronize", 3 * MS)[1].1, Some(GapClass::Sync));
+    // A call that does not wait for the device takes no lead.
+    assert_eq!(waits_then_is_slow("cudaGetDevice", 0)[1].1, None);
+}
+
+#[test]
+fn a_lead_is_no_longer_than_the_wait() {
+    let mut events = Vec::new();
+    work(&mut events, 0, 10, 2 * MS);
+    events.push(("main", CALL, "cudaDeviceSynchronize", MS, 2 * MS, 0));
+    // 1 ms was lost: it explains the first slow moment of 1.5 ms by more than half, and nothing of the second.
+    work(&mut events, 2 * MS + 10, 2 * MS + 20, 3 * MS);
+    work(&mut events, 4 * MS + 400, 4 * MS + 500, 5 * MS);
+    work(&mut events, 6 * MS + 400, 6 * MS + 500, 7 * MS);
+    let found: Vec<_> = refills(&events).into_iter().map(|gap| gap.1).collect();
+    assert_eq!(found, [None, Some(GapClass::Sync), None]);
+}
