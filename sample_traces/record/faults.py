@@ -149,7 +149,7 @@ def optimizer_loop(args, clock):
 
 
 def leak(args, clock):
-    """A list keeps each loss, and with it all that its gradient needs: 96 MiB a step."""
+    """A list keeps each loss, and with it all that its gradient needs: 256 MiB a step."""
     model = layers(1024, 4)
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
     batch = torch.randn(8192, 1024, device=DEVICE)

@@ -15,6 +15,7 @@ mod damaged;
 mod fake_nvml;
 mod faults;
 mod fuzz;
+mod gains;
 mod gaps;
 mod golden;
 mod layers;
