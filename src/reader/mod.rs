@@ -50,6 +50,10 @@ pub enum ReadError {
     Cancelled,
     #[error("Cannot read the file: {0}")]
     Io(std::io::Error),
+    /// SQLite reads files that can be sought in.
+    #[error("The file must be copied to be read, but nothing can be written in {}: {why}. Free some space there, or set \
+        TMPDIR to another folder", .folder.display())]
+    NoCopy { folder: std::path::PathBuf, why: std::io::Error },
 }
 
 impl From<std::io::Error> for ReadError {

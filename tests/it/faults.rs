@@ -137,6 +137,99 @@ fn details_of_a_file_that_changed_are_a_sentence() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Details are those of the event that was read, or a sentence, whatever happens to the file meanwhile.
+#[test]
+fn details_of_a_file_that_changes_all_the_time_are_right_or_a_sentence() {
+    let folder = scratch("faults-details-race");
+    let event =
+        |i: usize, x: usize| format!(r#"{{"ph":"X","pid":1,"tid":1,"ts":{i},"dur":1,"name":"a","args":{{"x":{x}}}}}"#);
+    let text = |x| format!("[{}]", (100..600).map(|i| event(i, x)).collect::<Vec<_>>().join(",\n")).into_bytes();
+    let (ours, other) = (text(1), text(2));
+    for (file, ours, other) in [
+        ("t.json", ours.clone(), other.clone()),
+        ("t.json.gz", gzip(&ours), gzip(&other)),
+        ("t.sqlite", export(), export().iter().map(|byte| byte ^ 1).collect()),
+    ] {
+        let (path, aside) = (folder.join(file), folder.join("aside"));
+        std::fs::write(&path, &ours).unwrap();
+        let traces = reader::read(&path, &Progress::default()).unwrap();
+        let source = traces[0].slices.source[traces[0].slices.source.len() / 2];
+        let details = traces[0].details.as_ref().unwrap();
+        let expected = details.event(source).unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let (mut n_right, mut n_refused) = (0, 0);
+        std::thread::scope(|scope| {
+            let (path, aside, is_over) = (&path, &aside, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    // The file that was read is away for a moment, with another in its place.
+                    std::fs::rename(path, aside).unwrap();
+                    std::fs::write(path, &other).unwrap();
+                    std::thread::sleep(Duration::from_micros(300));
+                    std::fs::rename(aside, path).unwrap();
+                    std::thread::sleep(Duration::from_micros(300));
+                }
+            });
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_millis(700) {
+                match details.event(source) {
+                    Ok(found) if found == expected => n_right += 1,
+                    Ok(found) => panic!("{file}: {found:?}"),
+                    Err(sentence) => {
+                        assert!(sentence.contains(' '), "{file}: {sentence}");
+                        n_refused += 1;
+                    }
+                }
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert!(n_right > 0 && n_refused > 0, "{file}: {n_right} right, {n_refused} refused");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A window whose display goes away, or that is closed, while a file is unpacked.
+#[test]
+fn a_window_that_ends_while_it_loads_leaves_nothing() {
+    let folder = scratch("faults-window");
+    let packed = folder.join("long.sqlite.gz");
+    let zeros = gzip(&vec![0; 16 << 20]);
+    std::fs::write(&packed, [gzip(&export()), zeros.repeat(512)].concat()).unwrap();
+    let mut server = Command::new("Xvfb");
+    server.args(["-displayfd", "1", "-screen", "0", "800x600x24", "-nolisten", "tcp"]).stderr(Stdio::null());
+    let Ok(mut server) = server.stdout(Stdio::piped()).spawn() else {
+        eprintln!("skipped: Xvfb is not installed");
+        return;
+    };
+    let mut display = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(server.stdout.take().unwrap()), &mut display).unwrap();
+    let mut window = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+    window.arg("--allow-any-ratio").arg(&packed).env("DISPLAY", format!(":{}", display.trim()));
+    window.env_remove("WAYLAND_DISPLAY").env("LIBGL_ALWAYS_SOFTWARE", "1").env("TMPDIR", &folder);
+    window.env("HOME", &folder).env("XDG_DATA_HOME", folder.join("data")).env("XDG_CACHE_HOME", folder.join("cache"));
+    let mut window = window.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    let grows = |copy: &PathBuf| copy.join("export.sqlite").exists();
+    while !copies(&folder).iter().any(grows) && began.elapsed() < SOON && window.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let was_loading = copies(&folder).iter().any(grows) && window.try_wait().unwrap().is_none();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    if !was_loading {
+        let _ = window.kill();
+        window.wait().unwrap();
+        eprintln!("skipped: no window opens here");
+        return;
+    }
+    while window.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < 2 * SOON, "the window does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(copies(&folder), Vec::<PathBuf>::new());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn an_export_that_is_killed_leaves_the_old_file_or_the_new() {
     let folder = scratch("faults-killed");
@@ -208,6 +301,76 @@ fn settings_that_are_killed_are_the_old_or_the_new() {
         assert!(recent.len() >= 8, "{recent:?}");
     }
     assert!(files(&folder).iter().all(|path| !name(path).contains(".bad")));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Runs the program where no file may become longer than so many blocks of 512 or 1024 bytes.
+fn on_a_full_disk(folder: &Path, blocks: u32, words: &[&std::ffi::OsStr]) -> (Option<i32>, String) {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_lacuna")]);
+    let output = limited.args(words).env("TMPDIR", folder).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_private_copy_on_a_full_disk_is_a_sentence() {
+    let folder = scratch("faults-copy-full");
+    let packed = folder.join("t.sqlite.gz");
+    std::fs::write(&packed, gzip(&export())).unwrap();
+    // A rollback journal beside it has the export copied as well.
+    let open = folder.join("open.sqlite");
+    std::fs::write(&open, export()).unwrap();
+    std::fs::write(folder.join("open.sqlite-journal"), b"journal").unwrap();
+    for path in [&packed, &open] {
+        let (code, text) = on_a_full_disk(&folder, 10, &["check".as_ref(), path.as_os_str()]);
+        let expected = format!("nothing can be written in {}: File too large", folder.display());
+        assert!(code == Some(3) && text.contains(&expected), "{code:?} {text}");
+        assert_eq!(copies(&folder), Vec::<PathBuf>::new());
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn exports_on_a_full_disk_leave_what_was_there() {
+    let folder = scratch("faults-export-full");
+    let input = project().join("sample_traces/kineto_10_steps.json.gz");
+    let out = folder.join("out");
+    std::fs::write(&out, b"before").unwrap();
+    let [report, render, sample] = [
+        ["report", "--format", "json", "--out"].as_slice(),
+        &["render", "--view", "timeline", "--out"],
+        &["sample", "kineto", "--overwrite", "--out"],
+    ];
+    for (words, has_input) in [(report, true), (render, true), (sample, false)] {
+        let mut words: Vec<&std::ffi::OsStr> = words.iter().map(AsRef::as_ref).collect();
+        words.push(out.as_os_str());
+        words.extend(has_input.then_some(input.as_os_str()));
+        let (code, text) = on_a_full_disk(&folder, 4, &words);
+        assert!(code == Some(2) && text.contains("File too large"), "{words:?}: {code:?} {text}");
+        assert_eq!(std::fs::read(&out).unwrap(), b"before", "{words:?}");
+        assert_eq!(files(&folder), [out.as_path()], "{words:?}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_capture_on_a_full_disk_runs_its_program_and_says_so() {
+    let folder = scratch("faults-capture-full");
+    let run = folder.join("run");
+    let program = "head -c 300000 /dev/zero | tr '\\0' a; echo ran >&2; exit 7";
+    let words: [&std::ffi::OsStr; 7] = [
+        "capture".as_ref(),
+        "--out".as_ref(),
+        run.as_os_str(),
+        "--".as_ref(),
+        "sh".as_ref(),
+        "-c".as_ref(),
+        program.as_ref(),
+    ];
+    let (code, text) = on_a_full_disk(&folder, 40, &words);
+    assert!(code == Some(7) && text.contains("ran") && text.contains("could not be written to"), "{code:?} {text}");
+    let manifest = std::fs::read(run.join("run.json")).unwrap();
+    assert!(serde_json::from_slice::<serde_json::Value>(&manifest).is_ok());
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

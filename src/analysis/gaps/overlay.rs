@@ -192,7 +192,7 @@ fn off_cpu(trace: &Trace, thread: TrackId, theta: DurNs) -> Spans {
     let name = track.name.clone() + ON_CPU;
     // The tracks of a thread lie beside each other, by name.
     let after = &trace.tracks[thread.0 as usize..];
-    let own = after.iter().take_while(|other| other.process == track.process && other.tid == track.tid);
+    let own = after.iter().take_while(|other| other.process == track.process && other.name.starts_with(&track.name));
     let Some(at) = own.enumerate().find(|(_, other)| other.name == name).map(|(at, _)| at) else { return Spans::new() };
     let on_cpu = TrackId(thread.0 + at as u32);
     let [on_cpu] = trace.rows(on_cpu) else { return Spans::new() };

@@ -49,7 +49,10 @@ impl ChromeDetails {
         let reader = self.source.open_at(offset).map_err(|error| error.to_string())?;
         let mut text = Vec::new();
         let wanted = if self.source.layers.is_empty() { len } else { len.max(WINDOW) };
-        reader.take(wanted as u64).read_to_end(&mut text).map_err(|error| error.to_string())?;
+        let read = reader.take(wanted as u64).read_to_end(&mut text).map_err(|error| error.to_string());
+        // It may have changed meanwhile.
+        self.source.check_unchanged()?;
+        read?;
         let part = text[..len.min(text.len())].to_vec();
         if text.len() >= WINDOW {
             windows.push_back((offset, text));

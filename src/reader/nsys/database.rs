@@ -94,7 +94,7 @@ impl Database {
             };
             return Ok(Self { path: source.path.clone(), _copy: None, notes, lacks_log: is_wal });
         };
-        let copy = Scratch::for_copies()?;
+        let copy = Scratch::for_copies().map_err(no_copy)?;
         let path = copy.path().join("export.sqlite");
         write(&mut File::open(&source.path)?, &path, progress)?;
         write(&mut File::open(log)?, &copy.path().join(format!("export.sqlite{suffix}")), progress)?;
@@ -140,7 +140,7 @@ fn open(uri: String, flags: OpenFlags) -> rusqlite::Result<Connection> {
     for (limit, value) in [
         (Limit::SQLITE_LIMIT_LENGTH, MAX_CELL),
         (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
-        (Limit::SQLITE_LIMIT_COLUMN, 200),
+        (Limit::SQLITE_LIMIT_COLUMN, 2000),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 50),
         (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 10),
         (Limit::SQLITE_LIMIT_VDBE_OP, 50_000),
@@ -162,9 +162,13 @@ fn replay(copy: &Path) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA journal_mode=DELETE", [], |_| Ok(()))
 }
 
+fn no_copy(why: std::io::Error) -> ReadError {
+    ReadError::NoCopy { folder: std::env::temp_dir(), why }
+}
+
 /// Writes all of `text` into a new private file.
 fn write(text: &mut dyn Read, path: &Path, progress: &Progress) -> Result<(), ReadError> {
-    let mut out = scratch::private_file(path)?;
+    let mut out = scratch::private_file(path).map_err(no_copy)?;
     let mut buffer = vec![0; 1 << 20];
     loop {
         if progress.is_cancelled() {
@@ -172,7 +176,7 @@ fn write(text: &mut dyn Read, path: &Path, progress: &Progress) -> Result<(), Re
         }
         match text.read(&mut buffer)? {
             0 => return Ok(()),
-            n => out.write_all(&buffer[..n])?,
+            n => out.write_all(&buffer[..n]).map_err(no_copy)?,
         }
     }
 }
@@ -199,7 +203,7 @@ fn uri(path: &Path, mode: &str) -> String {
 
 /// Writes a compressed database into a private folder: SQLite has to seek.
 fn unpack(source: &Source, options: Options, progress: &Progress) -> Result<Scratch, ReadError> {
-    let folder = Scratch::for_copies()?;
+    let folder = Scratch::for_copies().map_err(no_copy)?;
     write(&mut source.open(options)?.reader, &folder.path().join("export.sqlite"), progress)?;
     Ok(folder)
 }

@@ -65,7 +65,10 @@ impl Details for NsysDetails {
                 none.insert(opened)
             }
         };
-        row(connection, table, row_id).map_err(|error| format!("The row cannot be read ({error})"))
+        let details = row(connection, table, row_id).map_err(|error| format!("The row cannot be read ({error})"));
+        // It may have changed meanwhile, and what is open be another file.
+        self.source.check_unchanged().inspect_err(|_| *guard = None)?;
+        details
     }
 }
 
