@@ -2,6 +2,7 @@
 
 mod libraries;
 mod loaders;
+mod savers;
 
 use std::borrow::Cow;
 
@@ -115,6 +116,11 @@ impl<'a> Frame<'a> {
     /// program named like one.
     pub fn loads_data(&self) -> bool {
         loaders::is_of_library(self) || self.is_user() && loaders::is_of_user(self)
+    }
+
+    /// Whether it writes a checkpoint: `torch.save`, and functions named like it.
+    pub fn saves_checkpoint(&self) -> bool {
+        savers::saves(self)
     }
 }
 

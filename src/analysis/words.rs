@@ -2,8 +2,10 @@
 //! causes of idle time both judge them here.
 
 mod loading;
+mod saving;
 
 pub use self::loading::is_loading;
+pub use self::saving::is_saving;
 
 /// What a name says that it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -51,6 +51,18 @@ pub fn moment(ns: DurNs, step: DurNs) -> String {
     format!("{:.digits$} {name}", ns as f64 / unit)
 }
 
+/// An estimate from and to, with two digits: `13 to 40 ms`, `1.5 ms`.
+pub fn rough_durations(ns: [DurNs; 2]) -> String {
+    let (unit, name) = UNITS.into_iter().find(|&(unit, _)| ns[1] as f64 >= unit).unwrap_or((1.0, "ns"));
+    let [low, high] = ns.map(|ns| {
+        let value = ns as f64 / unit;
+        let digits = 10_f64.powf(1.0 - value.max(1e-9).log10().floor());
+        let rounded = (value * digits).round() / digits;
+        if rounded < 10.0 { format!("{rounded:.1}") } else { format!("{rounded:.0}") }
+    });
+    if low == high { format!("{high} {name}") } else { format!("{low} to {high} {name}") }
+}
+
 /// A number of things: `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();

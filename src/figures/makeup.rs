@@ -145,19 +145,28 @@ impl<'a> Summary<'a> {
         }
         if let Some((hit, once)) = self.best.and_then(|hit| Some((hit, hit.once.as_ref()?))) {
             let (label, ns, step) = (hit.rule.label(), format::duration(once.ns), clipped(&once.step));
-            return format!("\"{label}\", {ns} once, in {step}; a longer recording shows whether it comes back");
+            let what = named(hit, label);
+            return format!("{what}, {ns} once, in {step}; a longer recording shows whether it comes back");
         }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
             let step_ns = self.window.step_ns().unwrap_or_default();
             let [gain, step] = [ns, step_ns].map(format::duration);
             // The same time is a larger share of the shorter step that remains.
             let more = Ceiling { ns_per_step: ns, step_ns }.throughput_percent();
+            let what = named(hit, hit.rule.label());
+            if let Some(cost) = hit.recording {
+                let cost = format::rough_durations(cost.ns);
+                return format!(
+                    "{what}, at most {gain} of a recorded step of {step}; the recording takes about {cost} of it, so it is \
+                     less without a recorder"
+                );
+            }
             let more = if ns < step_ns {
                 format!(" ({} more steps in the same time)", percent(more / 100.0))
             } else {
                 String::new()
             };
-            return format!("\"{}\", at most {gain} per step of {step}{more}", hit.rule.label());
+            return format!("{what}, at most {gain} per step of {step}{more}");
         }
         match self.makeup.bound() {
             Bound::Compute => self.faster_kernels(),
@@ -219,6 +228,11 @@ impl<'a> Summary<'a> {
         };
         text.to_owned()
     }
+}
+
+/// What a finding is about: its rule, or what the host does for most of the time.
+fn named(hit: &Hit, label: &str) -> String {
+    if hit.is_saving() { format!("writing a checkpoint (\"{label}\")") } else { format!("\"{label}\"") }
 }
 
 /// A cause in words: that of its rule.

@@ -114,7 +114,7 @@ impl TraceBuilder {
             slices.unfinished = (0..slices.len() as u32).filter(is_unfinished).map(SliceId).collect();
         }
 
-        let flows = self.bind_flows(&order, &bound);
+        let flows = self.bind_flows(&order, &bound, &slices.kind);
         drop(order);
         let correlations = CorrelationIndex::build(&slices.correlation, |slice| slices.kind[slice].is_call());
         self.import.sort();
@@ -297,13 +297,14 @@ impl TraceBuilder {
         (out, bound)
     }
 
-    /// Notes the slices that cross others on their track. That is no defect of the recording where a range begins inside
+    /// Notes the slices that cross others on their track: nothing is lost, all have their true times. That is no defect of the recording where a range begins inside
     /// the Python function that opens it and ends inside the one that closes it, nor for waits of several threads for one
-    /// stream. Asynchronous operations cross by nature.
+    /// stream, nor for kernels of one stream: since Hopper one may begin before that before it has ended (programmatic
+    /// dependent launch). Asynchronous operations cross by nature.
     fn report_crossings(&mut self, slices: &SliceTable, track_rows: &[std::ops::Range<u32>]) {
         use super::SliceKind::{PythonFunction, Sync};
-        // Without Python functions and waits, of Python functions, and of waits.
-        let mut counts = [0; 3];
+        // Without Python functions and waits, of Python functions, of waits, and of device work.
+        let mut counts = [0; 4];
         for (track, rows) in self.tracks.iter().zip(track_rows) {
             let rows = &slices.rows[rows.start as usize..rows.end as usize];
             let all: usize = rows.iter().filter(|row| row.is_overflow).map(|row| row.range().len()).sum();
@@ -317,13 +318,20 @@ impl TraceBuilder {
                     false => all,
                 }
             };
+            let mut extra = rows.iter().filter(|row| row.is_overflow).flat_map(Row::range);
+            if extra.all(|i| slices.kind[i].is_device_work()) {
+                counts[3] += all as u64;
+                continue;
+            }
             let (of_neither, without_syncs) = (without(&[PythonFunction, Sync]), without(&[Sync]));
             counts[0] += of_neither as u64;
             counts[1] += without_syncs.saturating_sub(of_neither) as u64;
             counts[2] += all.saturating_sub(without_syncs) as u64;
         }
         let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
-        self.import.note(Severity::Warn, reason, counts[0], None);
+        self.import.note(Severity::Note, reason, counts[0], None);
+        let reason = "Device work that begins before that before it on its track ends: shown with its true times on an extra row";
+        self.import.note(Severity::Note, reason, counts[3], None);
         let reason = "Range that begins or ends inside a Python function: shown with its true times on an extra row";
         self.import.note(Severity::Note, reason, counts[1], None);
         let reason = "Synchronization overlaps another slice on its track: shown with its true times on an extra row";

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{FlowTable, Severity, SliceId, StringId, TimeNs, TraceBuilder, TrackId};
+use super::{FlowTable, Severity, SliceId, SliceKind, StringId, TimeNs, TraceBuilder, TrackId};
 
 /// Which end of an arrow a [`FlowPoint`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,9 @@ pub struct FlowPoint {
 
 impl TraceBuilder {
     /// Turns flow points into arrows. Each point counts as shown if an arrow starts or ends at it.
-    pub(super) fn bind_flows(&mut self, order: &[u32], bound: &[Option<u32>]) -> FlowTable {
+    ///
+    /// * `kinds`: of the slices in their new order.
+    pub(super) fn bind_flows(&mut self, order: &[u32], bound: &[Option<u32>], kinds: &[SliceKind]) -> FlowTable {
         let points = std::mem::take(&mut self.flows);
         if points.is_empty() {
             return FlowTable::default();
@@ -64,11 +66,18 @@ impl TraceBuilder {
                 }
             });
         }
-        self.count_flows(&points, bound, &is_used);
+        let is_call = |old: u32| kinds[position[old as usize] as usize].is_call();
+        self.count_flows(&points, bound, &is_used, &is_call);
         FlowTable::build(arrows)
     }
 
-    fn count_flows(&mut self, points: &[FlowPoint], bound: &[Option<u32>], is_used: &[bool]) {
+    fn count_flows(
+        &mut self,
+        points: &[FlowPoint],
+        bound: &[Option<u32>],
+        is_used: &[bool],
+        is_call: &dyn Fn(u32) -> bool,
+    ) {
         for (i, point) in points.iter().enumerate() {
             let reason = match (bound[i], is_used[i], point.end) {
                 (Some(_), true, _) => {
@@ -77,6 +86,10 @@ impl TraceBuilder {
                 }
                 (None, ..) => "Arrow end with no slice under it: not drawn",
                 (_, false, FlowEnd::Start) => "Arrow without an end: not drawn",
+                // PyTorch's profiler writes the end of an arrow at each call that starts no work.
+                (Some(slice), false, _) if is_call(slice) => {
+                    "End of an arrow at a call that started no work: nothing to draw"
+                }
                 (_, false, _) => "Arrow without a start: not drawn (the launch was not recorded)",
             };
             self.import.reject(Severity::Note, reason, 1, Some(point.source));
@@ -140,11 +153,15 @@ mod tests {
             point(1, 20, 4, FlowEnd::End),
             point(1, 20, 5, FlowEnd::End),
             point(1, 99, 4, FlowEnd::End),
+            point(0, 0, 6, FlowEnd::End),
         ];
         builder.import = ImportReport::default();
         let trace = builder.finish();
         assert_eq!(trace.flows.from, [SliceId(0), SliceId(0)]);
         assert_eq!(trace.flows.to, [SliceId(1), SliceId(2)]);
-        assert_eq!((trace.import.shown, trace.import.rejected), (3, 2));
+        assert_eq!((trace.import.shown, trace.import.rejected), (3, 3));
+        let reasons = |part: &str| trace.import.problems.iter().filter(|problem| problem.reason.contains(part)).count();
+        let counted = ["call that started no work", "launch was not recorded", "no slice under it"].map(reasons);
+        assert_eq!(counted, [1; 3]);
     }
 }

@@ -10,7 +10,8 @@ const LOADERS: &str = "\
     datasets/table.py tensorflow/python/data/ tensorflow_datasets/ lightning/data/ \
     lightning/pytorch/loops/fetchers.py lightning/pytorch/utilities/combined_loader.py \
     pytorch_lightning/loops/fetchers.py pytorch_lightning/utilities/combined_loader.py \
-    pytorch_lightning/utilities/fetching.py torch_geometric/loader/ dgl/dataloading/ torchvision/datasets/ \
+    pytorch_lightning/utilities/fetching.py torch_geometric/loader/ torch_geometric/data/batch.py torch_geometric/data/collate.py \
+    torch_geometric/data/dataset.py torch_geometric/data/in_memory_dataset.py dgl/dataloading/ torchvision/datasets/ \
     torchvision/io/ detectron2/data/ timm/data/ fairseq/data/ petastorm/ transformers/data/data_collator.py \
     grain/_src/";
 /// Functions of loaders that neither wait for data nor prepare them.
@@ -24,7 +25,13 @@ const ITERATE: [&str; 8] =
 pub fn is_of_library(frame: &Frame<'_>) -> bool {
     let file = frame.file;
     let is_in = |loader: &str| file.match_indices(loader).any(|(at, _)| at == 0 || file.as_bytes()[at - 1] == b'/');
-    LOADERS.split(' ').any(is_in) && libraries::contains(file) && !OTHER.contains(&frame.function)
+    let is_loader = || LOADERS.split(' ').any(is_in) || collates(frame.function);
+    libraries::contains(file) && !OTHER.contains(&frame.function) && is_loader()
+}
+
+/// Whether a function joins samples to a batch: `default_collate`, `_collate_fn`.
+fn collates(function: &str) -> bool {
+    words::words(function).iter().any(|word| matches!(word.as_str(), "collate" | "collator" | "collatefn"))
 }
 
 /// Whether a function of the user's program is named like one that loads data: `get_batch`, or `__next__` in
@@ -66,6 +73,9 @@ mod tests {
         lightning/pytorch/loops/fetchers.py(102): __next__
         pytorch_lightning/utilities/fetching.py(184): __next__
         torchdata/nodes/base_node.py(100): __next__
+        torch_geometric/data/batch.py(82): from_data_list
+        torch_geometric/data/collate.py(37): collate
+        dgl/batch.py(30): _collate_graphs
         nanogpt/train.py(117): get_batch
         train.py(12): load_batch
         /home/u/proj/my_loader.py(12): next_batch
@@ -98,6 +108,8 @@ mod tests {
         model.py(9): get_input
         /home/u/proj/datasets/augment.py(4): mixup
         diffusers/models/modeling_utils.py(1): load_data
+        torch_geometric/data/data.py(358): to
+        torch_geometric/nn/conv/gcn_conv.py(227): forward
         <built-in function next>
         nn.Module: DataEmbedding_0
     ";

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::room::Room;
 use super::run_facts::CompiledCode;
-use super::sites::{Origins, Sites};
+use super::sites::{Around, Origins, Sites};
 use super::{Rule, Window};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
@@ -20,6 +20,9 @@ use crate::model::{CopyKind, DurNs, MemoryCopy, SliceId, StringId, TimeRange, Tr
 const LONG_PART: DurNs = 100_000;
 /// A copy from the device of at most as many bytes brings a value: a loss, a norm, whether to go on.
 const VALUE: u64 = 4096;
+/// The host works for long between two launches from this part of a gap on, in nanoseconds: eager operators that launch
+/// follow each other within tens of microseconds.
+const LONG_WORK: DurNs = 1_000_000;
 /// A name is said to have most of some time beside others if it has at least this part of it: a twentieth.
 pub const LEAST_SHARE: DurNs = 20;
 
@@ -133,8 +136,10 @@ pub struct Account<'a> {
     pub longest: Option<(TimeRange, DurNs)>,
     /// Time by the name of the host slice that explains it, in gaps that are not micro gaps.
     names: HashMap<StringId, DurNs>,
-    /// The same by where in the program, where it was a call that waits, copies or allocates.
+    /// The same by where in the program, where it was a call that waits, copies or allocates, or loads data.
     pub sites: Sites<'a>,
+    /// Of [`Cause::Host`]: the same by what the innermost frame of the user's program had called.
+    pub callees: Sites<'a>,
     /// Long stretches of what the host did: of [`Cause::Host`], and of [`Cause::Synchronization`] after it.
     pub long: Sites<'a>,
     /// Of [`Cause::Host`]: long parts of gaps, by the host slice.
@@ -162,6 +167,10 @@ pub struct Shares {
     pub room_ns: DurNs,
     /// Of [`Cause::Host`]: one operator, function or range went on for long, with nothing recorded inside.
     pub slow_ns: DurNs,
+    /// Of [`Cause::Host`]: it worked for long in one gap, so it launched nothing meanwhile.
+    pub apart_ns: DurNs,
+    /// The host wrote a checkpoint; of long parts of gaps.
+    pub saves_ns: DurNs,
     /// Of [`Cause::Synchronization`]: the synchronization was over, and the host ran.
     pub after_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
@@ -177,6 +186,8 @@ impl Shares {
         self.from_device_ns += other.from_device_ns;
         self.room_ns += other.room_ns;
         self.slow_ns += other.slow_ns;
+        self.apart_ns += other.apart_ns;
+        self.saves_ns += other.saves_ns;
         self.after_ns += other.after_ns;
         self.collective_ns += other.collective_ns;
     }
@@ -260,6 +271,10 @@ pub fn accounts<'a>(
             let cause = cause_of(trace, &gap, &part, is_between);
             own[cause as usize] += time.dur();
             let account = &mut all[cause as usize];
+            let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
+            let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
+            let around = part.slice.filter(|_| is_macro && (is_host || is_long));
+            let around = around.map(|slice| Around::new(trace, slice, time, &near));
             let is_saved = is_recoverable(part.class, &gap);
             account.recoverable_ns += if is_saved { time.dur() } else { 0 };
             if is_macro {
@@ -271,6 +286,9 @@ pub fn accounts<'a>(
                     unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
                     slow_ns: ns_if(cause == Cause::Host && time.dur() >= LONG_PART),
                     after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),
+                    saves_ns: ns_if(
+                        time.dur() >= LONG_PART && around.as_ref().is_some_and(|around| around.saves(trace)),
+                    ),
                     ..Shares::default()
                 };
                 if matches!(cause, Cause::Synchronization | Cause::Copy) {
@@ -299,6 +317,11 @@ pub fn accounts<'a>(
                 if !is_long_after {
                     *account.names.entry(trace.slices.name[slice.idx()]).or_default() += time.dur();
                 }
+                match (cause, &around) {
+                    (Cause::Host, Some(around)) => account.callees.add_callee(trace, around, time.dur()),
+                    (Cause::DataLoading, Some(around)) => account.sites.add_loader(trace, slice, around, time.dur()),
+                    _ => {}
+                }
                 if matches!(cause, Cause::Synchronization | Cause::Copy | Cause::Allocator) && !is_long_after {
                     account.sites.add(trace, slice, time.dur());
                 }
@@ -314,6 +337,9 @@ pub fn accounts<'a>(
         }
         let launch = if is_macro { trace.launch_of(gap.ended_by) } else { None };
         add_origin(trace, launch, &near, &own, &mut all);
+        if own[Cause::Host as usize] >= LONG_WORK {
+            all[Cause::Host as usize].shares.apart_ns += own[Cause::Host as usize];
+        }
         let step = judged.step_of(gap.time);
         for (account, ns) in all.iter_mut().zip(own) {
             account.add(&gap, ns, step);

@@ -1,8 +1,8 @@
 //! What a rule measured.
 
 use super::{
-    Basis, CallSite, Irregular, LateRank, Missing, NewShapes, NoWork, Once, Recurring, Rule, Shares, SmallCollectives,
-    Transfers, Waiting,
+    Basis, CallSite, Irregular, LateRank, Missing, NewShapes, NoWork, Once, RecordingCost, Recurring, Rule, Shares,
+    SmallCollectives, Transfers, Waiting,
 };
 use crate::model::{DurNs, Severity, TimeRange};
 
@@ -66,9 +66,16 @@ pub struct Hit {
     pub no_work: NoWork,
     /// Of a hit about steps that differ.
     pub irregular: Option<Irregular>,
+    /// Of a hit about the cost of recording: that in all; of others about the host, where it is a large part: per step.
+    pub recording: Option<RecordingCost>,
 }
 
 impl Hit {
+    /// Whether the host writes a checkpoint for most of the time.
+    pub fn is_saving(&self) -> bool {
+        2 * self.shares.saves_ns > self.amount
+    }
+
     /// By how much it comes before others of its severity: what it gains per step, else its amount.
     pub fn weight(&self) -> i64 {
         let amount = if self.once.is_some() { self.amount / self.n_steps.max(1) as i64 } else { self.amount };
@@ -119,5 +126,6 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         missing: Missing::default(),
         no_work: NoWork::default(),
         irregular: None,
+        recording: None,
     }
 }

@@ -39,6 +39,7 @@ pub use self::makeup::{Bound, Makeup};
 pub use self::missing::{Missing, NoWork};
 pub use self::new_shapes::NewShapes;
 pub use self::once::Once;
+pub use self::recording::RecordingCost;
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
 use self::run_facts::CompiledCode;
@@ -219,7 +220,8 @@ impl<'a> Device<'a, '_> {
         let idle = Cause::ALL.map(|cause| accounts[cause as usize].total_ns);
         // After a synchronization the device waits for the host, too.
         let after_ns = accounts[Cause::Synchronization as usize].shares.after_ns;
-        self.recording(idle[Cause::Host as usize] + idle[Cause::LaunchBound as usize] + after_ns);
+        let of_host = [Cause::Host, Cause::LaunchBound, Cause::DataLoading].map(|cause| idle[cause as usize]);
+        self.recording(of_host.iter().sum::<DurNs>() + after_ns);
         self.irregular_steps(ledger);
         let stats = self.kernels(busy_ns);
         self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &idle));
@@ -278,7 +280,10 @@ impl<'a> Device<'a, '_> {
         let once = self.once(account, spans.clone());
         let per_step = (n_steps > 0 && once.is_none()).then(|| recoverable / n_steps.max(1));
         let sites = if rule == Rule::HostBound { &account.long } else { &account.sites };
-        let sites = sites.top(2, account.total_ns);
+        let mut sites = sites.top(2, account.total_ns);
+        if sites.is_empty() && rule == Rule::HostBound {
+            sites = account.callees.top(2, account.total_ns);
+        }
         Hit {
             count: account.gaps + spans.count() as u64,
             range: account.longest.max_by_length(longest),

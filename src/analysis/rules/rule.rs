@@ -144,7 +144,7 @@ impl Rule {
             Self::Elementwise => "Unfused elementwise kernels",
             Self::RecurringGap => "Recurring gaps",
             Self::IrregularSteps => "Irregular steps",
-            Self::Recording => "Cost of recording Python",
+            Self::Recording => "Cost of recording",
             Self::MemoryNearlyFull => "Memory headroom",
             Self::Unexplained => "Unexplained idle time",
             Self::Profiler => "Profiler overhead",

@@ -3,9 +3,9 @@
 use hashbrown::HashMap;
 
 use super::account::LEAST_SHARE;
-use crate::analysis::frame::without_address;
-use crate::analysis::gaps::place_of_call;
-use crate::model::{DurNs, SliceId, Trace};
+use crate::analysis::frame::{Frame, without_address};
+use crate::analysis::gaps::{Near, open_during, place_of_call};
+use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace};
 
 /// A call in the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,43 @@ pub struct Sites<'a>(HashMap<[&'a str; 3], DurNs>);
 /// Time by the user's frame, or the node of the backward pass, that launched the work.
 #[derive(Clone, Debug, Default)]
 pub struct Origins<'a>(HashMap<&'a str, DurNs>);
+
+/// What runs around a part of a gap on the thread of its slice.
+#[derive(Clone, Debug)]
+pub struct Around {
+    /// For most of the time; the outermost first.
+    open: Vec<SliceId>,
+    /// The index after the innermost frame of the user's program; 0 without one.
+    after_user: usize,
+}
+
+impl Around {
+    /// * `near`: see [`crate::analysis::gaps::nearby`].
+    /// * Cost: O(rows of the track · log n).
+    pub fn new(trace: &Trace, slice: SliceId, time: TimeRange, near: &Near) -> Self {
+        let open = open_during(trace, trace.slices.track_of(slice), time, near);
+        let is_user = |&slice: &SliceId| {
+            trace.slices.kind[slice.idx()] == SliceKind::PythonFunction
+                && Frame::of_python_function(trace.slice_name(slice)).is_user()
+        };
+        let after_user = open.iter().rposition(is_user).map_or(0, |at| at + 1);
+        Self { open, after_user }
+    }
+
+    /// The innermost frame of the user's program.
+    fn user<'a>(&self, trace: &'a Trace) -> Option<&'a str> {
+        self.after_user.checked_sub(1).map(|at| trace.slice_name(self.open[at]))
+    }
+
+    /// Whether a function or range writes a checkpoint.
+    pub fn saves(&self, trace: &Trace) -> bool {
+        let is_named = |slice: &&SliceId| {
+            matches!(trace.slices.kind[slice.idx()], SliceKind::PythonFunction | SliceKind::Annotation)
+        };
+        let mut named = self.open.iter().filter(is_named);
+        named.any(|&slice| Frame::of_python_function(trace.slice_name(slice)).saves_checkpoint())
+    }
+}
 
 impl<'a> Origins<'a> {
     /// Adds time; none changes nothing.
@@ -48,6 +85,23 @@ impl<'a> Sites<'a> {
         let name = trace.slice_name(call);
         let frame = place.frame.filter(|&frame| frame != name).unwrap_or_default();
         *self.0.entry([name, operator, frame]).or_default() += ns;
+    }
+
+    /// Adds time by the function that the innermost frame of the user's program called; without such a function or frame
+    /// it changes nothing.
+    pub fn add_callee(&mut self, trace: &'a Trace, around: &Around, ns: DurNs) {
+        let is_function = |slice: &&SliceId| trace.slices.kind[slice.idx()] == SliceKind::PythonFunction;
+        let callee = around.open[around.after_user..].iter().find(is_function);
+        if let Some((frame, &callee)) = around.user(trace).zip(callee) {
+            *self.0.entry([trace.slice_name(callee), "", frame]).or_default() += ns;
+        }
+    }
+
+    /// Adds time of a slice that loads data, with the innermost frame of the user's program inside or around it.
+    pub fn add_loader(&mut self, trace: &'a Trace, loader: SliceId, around: &Around, ns: DurNs) {
+        let name = trace.slice_name(loader);
+        let frame = around.user(trace).filter(|&frame| frame != name).unwrap_or_default();
+        *self.0.entry([name, "", frame]).or_default() += ns;
     }
 
     pub fn extend(&mut self, other: Self) {

@@ -120,7 +120,7 @@ pub struct Thresholds {
     /// Duration of the step that differs most from the median step, as a ratio above 1. Half as long again is more than
     /// shapes that vary cost; three times as long is another kind of step.
     pub irregular_steps: Levels,
-    /// Time that recording Python's frames costs a host for which the device waits, estimated.
+    /// Time that recording Python's frames and operators costs a host for which the device waits, estimated.
     pub recording: Levels,
     /// Share of kernels shorter than [`Self::tiny_kernel_ns`], if the device is underused as well.
     pub tiny_kernels: Levels,
@@ -291,7 +291,7 @@ const LEVELS: [LevelsOf; 32] = [
     (
         "python_tracing",
         Kind::Share,
-        "Estimated time of recording Python's frames, as far as the device waits for the host",
+        "Estimated time of recording Python's frames and operators, as far as the device waits for the host",
         |of| &mut of.recording,
     ),
     ("memory_nearly_full", Kind::Share, "Peak of reserved memory by that of the device", |of| &mut of.memory),

@@ -1,9 +1,9 @@
 //! Advice about idle time, by its cause.
 
 use super::{
-    ALONE, ALWAYS, AMD, BESIDE_COMPILED, COMPILED, EAGER, FROM_DEVICE, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY,
-    LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE,
-    NVIDIA, OTHER, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS, USUAL_SHAPES, kernels,
+    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, COMPILED, EAGER, FROM_DEVICE, GRAPHS, IN_COMPILED, INFERS,
+    KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS,
+    NOT_FROM_DEVICE, NVIDIA, OTHER, SAVES, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS, USUAL_SHAPES, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -130,8 +130,19 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
     }
 }
 
+/// For checkpoints.
+const SAVE_ELSEWHERE: Line = (
+    |case| TORCH(case) && SAVES(case),
+    "Write checkpoints beside the training: copy the state to pinned memory, and write it in another thread or process \
+     (torch.distributed.checkpoint.async_save does both)",
+);
+const SAVE: Line =
+    (SAVES, "Save less often, and only what a restart needs; to check, the step that saves is as long as the others");
+
 /// For waits of the host for the device.
 const SYNCHRONIZATION: &[Line] = &[
+    SAVE_ELSEWHERE,
+    SAVE,
     (
         |case| TORCH(case) && TO_DEVICE(case),
         "Most waits are for copies to the device: copy from pinned memory (pin_memory=True) with .to(device, non_blocking=True), or create the data there",
@@ -141,11 +152,11 @@ const SYNCHRONIZATION: &[Line] = &[
         "Most waits are for copies to the device: copy asynchronously from pinned memory, ahead of the work that needs it",
     ),
     (
-        |case| TORCH(case) && !TO_DEVICE(case),
+        |case| TORCH(case) && !TO_DEVICE(case) && !SAVES(case),
         "Remove .item(), .cpu(), print(tensor), tensor conditions and torch.cuda.synchronize() from the step, or do them every N steps",
     ),
     (
-        |case| TORCH(case) && !TO_DEVICE(case),
+        |case| TORCH(case) && !TO_DEVICE(case) && !SAVES(case),
         "Copy results with non_blocking=True into pinned memory and read them one step later",
     ),
     (
@@ -153,11 +164,11 @@ const SYNCHRONIZATION: &[Line] = &[
         "Wait for events where only an order is needed, and read results one step later from pinned memory",
     ),
     (
-        |case| case.hit.is_some_and(|hit| hit.after.is_some()),
+        |case| case.hit.is_some_and(|hit| hit.after.is_some()) && !SAVES(case),
         "Where the host needs the results, move what it does after the wait to another thread, or to where the device has \
      work queued",
     ),
-    (TORCH, "To find the rest, run with torch.cuda.set_sync_debug_mode(\"warn\")"),
+    (|case| TORCH(case) && !SAVES(case), "To find the rest, run with torch.cuda.set_sync_debug_mode(\"warn\")"),
     (OTHER, "To check, no synchronizing calls are left in the loop, see the table of calls"),
 ];
 
@@ -176,6 +187,8 @@ const LARGER_KERNELS: Line =
 fn host_lines(rule: Rule) -> &'static [Line] {
     match rule {
         Rule::HostBound => &[
+            SAVE_ELSEWHERE,
+            SAVE,
             (
                 NEW_SHAPES,
                 "Libraries plan, choose and load kernels anew for each input shape: pad or bucket the inputs to a few shapes, \
@@ -190,22 +203,34 @@ fn host_lines(rule: Rule) -> &'static [Line] {
                 "torch.compile with dynamic=True compiles once for sizes that vary",
             ),
             (
-                |case| EAGER(case) && USUAL_SHAPES(case) && !SLOW(case),
+                |case| EAGER(case) && USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && !SAVES(case),
                 "Many small operators: torch.compile, or larger batches",
             ),
             GRAPH_BREAKS,
             COMPILED_HOST,
             LARGER_KERNELS,
             (
-                |case| NO_GRAPHS(case) && !IN_COMPILED(case) && USUAL_SHAPES(case) && !SLOW(case),
+                |case| {
+                    NO_GRAPHS(case)
+                        && !IN_COMPILED(case)
+                        && USUAL_SHAPES(case)
+                        && !SLOW(case)
+                        && !APART(case)
+                        && !SAVES(case)
+                },
                 "A step that launches the same work each time can be a CUDA graph, which needs no host",
             ),
             (
-                |case| (case.hit.is_none() || SLOW(case)) && USUAL_SHAPES(case),
+                |case| APART(case) && USUAL_SHAPES(case) && !SAVES(case),
+                "The host works for milliseconds between two launches, on tensors in host memory or in Python: move that to the \
+                 device, to another thread or process, or out of the step",
+            ),
+            (
+                |case| (case.hit.is_none() || SLOW(case)) && USUAL_SHAPES(case) && !SAVES(case),
                 "One slow operator or function: move it off the launching thread, or to where the device has work queued",
             ),
             (
-                |case| SLOW(case) && case.run.has_stacks && USUAL_SHAPES(case),
+                |case| SLOW(case) && case.run.has_stacks && USUAL_SHAPES(case) && !SAVES(case),
                 "A function with nothing recorded inside works in C, or frees what it held: large tensors in host memory take \
                  milliseconds to free",
             ),

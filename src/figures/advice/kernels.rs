@@ -85,11 +85,12 @@ fn step_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, the outliers in the table of steps are gone"),
         ],
         Rule::Recording => &[
-            (ALWAYS, "Do not trust how long the host takes: it is faster without the recording of frames"),
+            (ALWAYS, "Do not trust how long the host takes: it is faster without a recorder"),
             (
-                ALWAYS,
-                "To check, record with with_stack=False and compare the step times; keep frames for finding the place",
+                |case| case.run.has_stacks,
+                "Record with with_stack=False to see steps that are nearer to it; keep frames for finding the place",
             ),
+            (ALWAYS, "To check, compare with the step time that the program measures itself, without any recorder"),
         ],
         Rule::MemoryNearlyFull => &[
             (ALWAYS, "Leave a tenth free: a smaller batch, or lower precision"),

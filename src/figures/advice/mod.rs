@@ -79,6 +79,10 @@ const NEW_SHAPES: Fits = |case| case.is_most(|hit| hit.new_shapes.total_ns);
 const USUAL_SHAPES: Fits = |case| !NEW_SHAPES(case);
 /// Most of the time single operators, functions or ranges go on for long.
 const SLOW: Fits = |case| case.is_most(|hit| hit.shares.slow_ns);
+/// Most of the time the host works for milliseconds between two launches.
+const APART: Fits = |case| !SLOW(case) && case.is_most(|hit| hit.shares.apart_ns);
+/// Most of the time the host writes a checkpoint.
+const SAVES: Fits = |case| case.is_most(|hit| hit.shares.saves_ns);
 /// Most of the time the caching allocator makes room for a request.
 const MAKES_ROOM: Fits = |case| TORCH(case) && case.is_most(|hit| hit.shares.room_ns);
 const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case);

@@ -17,6 +17,8 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(gap)
         .chain(bound_of_overlap(hit))
         .chain(of_shares(hit))
+        .chain(of_saving(hit))
+        .chain(of_recording(hit))
         .chain(of_missing(&hit.missing))
         .collect()
 }
@@ -73,6 +75,21 @@ fn of_shares(hit: &Hit) -> Vec<String> {
     }
     .into_iter()
     .collect()
+}
+
+/// That the host writes a checkpoint, where that takes most of the time.
+fn of_saving(hit: &Hit) -> Option<String> {
+    hit.is_saving().then(|| format!("For {} of it the host writes a checkpoint", format::duration(hit.shares.saves_ns)))
+}
+
+/// That a part of the step is the recording's, so that what ending the cause gains is of recorded steps alone.
+fn of_recording(hit: &Hit) -> Option<String> {
+    let cost = hit.recording.filter(|_| hit.rule != Rule::Recording && hit.n_steps > 0)?;
+    let gain = if hit.ceiling_ns_per_step.is_some() { ": what ending it gains is of the recorded step" } else { "" };
+    Some(format!(
+        "The recording takes about {} of a step itself{gain}, and less without a recorder",
+        format::rough_durations(cost.ns),
+    ))
 }
 
 fn calls_of(n: u64) -> String {

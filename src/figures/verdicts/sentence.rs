@@ -4,8 +4,8 @@ use super::notes::data_time;
 use super::{Judged, percent};
 use crate::analysis::finding::Unit;
 use crate::analysis::rules::{
-    Basis, CallSite, Hit, Irregular, LateRank, NoWork, Once, Part as StepPart, Recurring, Rule, SmallCollectives,
-    Thresholds, Waiting,
+    Basis, CallSite, Hit, Irregular, LateRank, NoWork, Once, Part as StepPart, RecordingCost, Recurring, Rule,
+    SmallCollectives, Thresholds, Waiting,
 };
 use crate::figures::findings::value;
 use crate::figures::format;
@@ -223,18 +223,24 @@ fn irregular(of: &Irregular) -> String {
     )
 }
 
-/// How many frames, and what they cost.
+/// How many frames and operators, and what they cost.
 fn recording(hit: &Hit, device: &str) -> String {
-    let frames = format::count(hit.count);
-    let time = hit.range.map_or(0, |range| range.dur());
-    let every = format::duration(time / hit.count.max(1) as DurNs);
+    let RecordingCost { frames, operators, ns } = hit.recording.unwrap_or_default();
+    let recorded = [(frames, "Python frames"), (operators, "operators")];
+    let recorded = recorded.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", format::count(*n)));
     format!(
-        "{device} waits for a host that the recording slows down: {frames} Python frames were recorded, one every {every}, \
-         which costs about {} or more, {} {}",
-        format::duration(hit.amount),
-        percent(hit.measured),
+        "{device} waits for a host that the recording slows down: {} were recorded, which costs about {}, {} {}",
+        recorded.collect::<Vec<_>>().join(" and "),
+        format::rough_durations(ns),
+        rough_percent(ns, hit.of),
         scope(hit),
     )
+}
+
+/// An estimated part of some time: `50 to 90 %`.
+pub(super) fn rough_percent(ns: [DurNs; 2], of: DurNs) -> String {
+    let [low, high] = ns.map(|ns| (100.0 * ns as f64 / of.max(1) as f64).round());
+    if low < high { format!("{low} to {high} %") } else { format!("{high} %") }
 }
 
 fn no_work(found: &NoWork) -> String {

@@ -372,11 +372,62 @@ fn recording_frames_is_judged_by_its_estimated_cost() {
         let verdicts = judged(&linked(&builder_events).finish(), None);
         of(&verdicts, Rule::Recording).map(|hit| (hit.severity, hit.measured, hit.count))
     };
-    assert_eq!(found(749, 1_000_000), None);
-    assert_eq!(found(750, 1_000_000), Some((Severity::Note, 0.03, 8 * 750)));
-    assert_eq!(found(750, 200_000), None, "the device waits no longer");
-    assert_eq!(found(2_500, 1_100_000).unwrap().0, Severity::Warn);
-    assert_eq!(found(2_499, 1_100_000).unwrap().0, Severity::Note);
+    // 500 ns a frame, and 2 us for the one operator, of 10 ms.
+    assert_eq!(found(595, 1_000_000), None);
+    assert_eq!(found(596, 1_000_000), Some((Severity::Note, 0.03, 8 * 597)));
+    assert_eq!(found(596, 200_000), None, "the device waits no longer");
+    assert_eq!(found(1_996, 1_100_000).unwrap().0, Severity::Warn);
+    assert_eq!(found(1_995, 1_100_000).unwrap().0, Severity::Note);
+}
+
+#[test]
+fn recording_operators_alone_is_a_note_and_bounds_what_is_said_of_the_host() {
+    // 4 ms of small operators a step of 10 ms.
+    let found = |operators: i64| {
+        let mut events = vec![
+            ("stream 7", KERNEL, "a", 0, 4_000_000, 0),
+            ("main", CALL, "cudaLaunchKernel", 8_000_000, 8_001_000, 1),
+            ("stream 7", KERNEL, "b", 8_005_000, STEP, 1),
+        ];
+        events.extend(AHEAD);
+        let at = |i: i64| 4_000_000 + 4_000_000 * i / operators;
+        events.extend((0..operators).map(|i| ("main", SliceKind::Operator, "aten::add", at(i), at(i + 1), 0)));
+        judged(&linked(&events).finish(), None)
+    };
+    let many = found(1_000);
+    let hit = of(&many, Rule::Recording).unwrap();
+    // 2 to 8 ms, of which the device waits for 4.
+    assert_eq!((hit.severity, hit.amount), (Severity::Note, 8 * 2_000_000));
+    let cost = of(&many, Rule::HostBound).unwrap().recording.unwrap();
+    assert_eq!((cost.frames, cost.operators), (0, 8 * 1_000));
+    assert_eq!(cost.ns, [2_000_000, 8_000_000]);
+    let few = found(100);
+    assert_eq!(of(&few, Rule::Recording).map(|hit| hit.amount), None);
+    assert_eq!(of(&few, Rule::HostBound).unwrap().recording, None);
+}
+
+#[test]
+fn what_the_users_frame_called_is_named_and_checkpoints_are() {
+    // The host runs a function of a library for 2 ms, in pieces.
+    let found = |function: &'static str| {
+        let mut events = vec![
+            ("stream 7", KERNEL, "a", 0, 4_000_000, 0),
+            ("main", SliceKind::PythonFunction, "train.py(9): step", 3_000_000, 6_500_000, 0),
+            ("main", SliceKind::PythonFunction, function, 4_000_000, 6_000_000, 0),
+            ("main", CALL, "cudaLaunchKernel", 6_000_000, 6_001_000, 1),
+            ("stream 7", KERNEL, "b", 6_005_000, STEP, 1),
+        ];
+        events.extend(AHEAD);
+        let at = |i: i64| 4_000_000 + 50_000 * i;
+        events.extend((0..40).map(|i| ("main", SliceKind::Operator, "aten::cat", at(i), at(i) + 40_000, 0)));
+        judged(&linked(&events).finish(), None)
+    };
+    let verdicts = found("einops/einops.py(9): rearrange");
+    let hit = of(&verdicts, Rule::HostBound).unwrap();
+    let [call, frame] = ["einops/einops.py(9): rearrange", "train.py(9): step"].map(str::to_owned);
+    assert_eq!(hit.sites, [CallSite { call, operator: String::new(), frame }]);
+    assert!(2 * hit.shares.apart_ns > hit.amount && 2 * hit.shares.slow_ns < hit.amount, "{:?}", hit.shares);
+    assert!(!hit.is_saving());
 }
 
 #[test]
