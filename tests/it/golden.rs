@@ -53,7 +53,7 @@ const FILES: &[(&str, &str)] = &[
 /// The parts of a report that a change of code should not move without being noticed.
 fn summary(path: &Path, mut report: Value) -> Value {
     let mut kept = Map::new();
-    for key in ["files", "span_ns", "devices", "steps", "kernels", "operators"] {
+    for key in ["files", "span_ns", "devices", "steps", "kernels", "operators", "ranks"] {
         let mut part = report[key].take();
         if let Some(files) = part.as_array_mut().filter(|_| key == "files") {
             for file in files {

@@ -122,5 +122,5 @@ fn causes_of_idle_time_on_a_card_are_those_of_the_findings() {
     wait_for(&mut harness, |harness| harness.query_by_label_contains("Idle by cause: Data loading ").is_some());
     harness.get_by_label_contains("Gaps between steps 0.0 % (3.021 µs)");
     // The end of a long sentence is its point.
-    harness.get_by_label_contains("What would help most: \"Data loading\", 14.136 ms once, in step 3; a longer");
+    harness.get_by_label_contains("What would help most: \"Data loading\", 14.145 ms once, in step 3; a longer");
 }

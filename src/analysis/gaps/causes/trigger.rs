@@ -60,7 +60,15 @@ impl Causes<'_> {
         // What the host was in when the queue became empty.
         let straddles = |part: &&Segment| part.class < GapClass::Launch && part.class != GapClass::Sync;
         if let Some((Trigger::Sync, Some(sync))) = trigger {
-            self.lose_in(sync);
+            self.lost.add(slices.time(sync).dur(), GapClass::Sync);
+        }
+        // A call that does not return before its copy runs, as one from pageable memory, waited for all work before that.
+        let copy = self.trace.facts.copies.get(scene.after);
+        if let Some((copy, call)) = copy.zip(scene.after_call)
+            && slices.ts[scene.after.idx()] < slices.end[call.idx()]
+        {
+            let class = if copy.kind == CopyKind::HtoD { GapClass::Copy } else { GapClass::Sync };
+            self.lost.add(slices.time(call).dur(), class);
         }
         if let Some(part) = parts.first().filter(straddles)
             && let Some(wait) = part.slice.map(|slice| slices.time(slice)).filter(|wait| wait.start < scene.gap.start)
@@ -76,25 +84,6 @@ impl Causes<'_> {
         let is_refill = !is_own && waits && idle <= 2 * self.lost.left;
         self.lost.use_up(idle);
         is_refill.then_some(self.lost.class)
-    }
-
-    /// The lead that is lost in a synchronization, and in those right before it: a copy from pageable memory waits in the call
-    /// that copies, and then PyTorch waits for its stream.
-    fn lose_in(&mut self, sync: SliceId) {
-        let slices = &self.trace.slices;
-        let Some((syncs, near)) = self.syncs.get(&slices.track_of(sync)) else { return };
-        let n = partition_near(syncs, *near, |other| slices.ts[other.idx()] <= slices.ts[sync.idx()]);
-        let mut start = slices.end[sync.idx()];
-        for &wait in syncs[..n].iter().rev() {
-            let time = slices.time(wait);
-            if start - time.end > self.usual.latency {
-                break;
-            }
-            start = time.start;
-            let copies = |work| self.trace.facts.copies.get(work).is_some_and(|copy| copy.kind == CopyKind::HtoD);
-            let is_copy = self.trace.launched_by(wait).any(copies);
-            self.lost.add(time.dur(), if is_copy { GapClass::Copy } else { GapClass::Sync });
-        }
     }
 
     /// The synchronization that emptied the queue: it began before the gap, after the launch of the work before
