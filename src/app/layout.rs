@@ -15,7 +15,7 @@ use crate::view::{DockArea, VIEWS, ViewSpec, details, flame, memory, overview, t
 
 /// Points of what is in the middle, which gets what is left, and of what is beside or below it.
 const SIDE_SHARES: [f32; 2] = [1000.0, 320.0];
-const BOTTOM_SHARES: [f32; 2] = [1000.0, 240.0];
+const BOTTOM_SHARES: [f32; 2] = [1000.0, 280.0];
 /// A stored tree of more tiles is broken: each view has one, and each split at least two.
 const MAX_TILES: usize = 200;
 

@@ -109,6 +109,7 @@ impl App {
     /// * `old`: the panels of a version without docking, where `settings` have no layout.
     pub fn new(ctx: &Context, settings: Settings, old: &OldLayout, paths: Vec<PathBuf>, options: Options) -> Self {
         theme::apply(ctx);
+        forget_scrolled(ctx);
         // Ctrl and +, -, 0 are commands of the window.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
         let mut app = Self {
@@ -247,6 +248,7 @@ impl App {
                         self.layout.suit(self.session.traces());
                     }
                     if is_first {
+                        forget_scrolled(ctx);
                         self.layout.hide_details();
                         if let Some((trace, memory)) = oom {
                             self.session.memory.show(trace, memory);
@@ -299,4 +301,9 @@ impl App {
         self.shortcuts.ui(ctx, self.settings.wheel_zooms);
         welcome::drop_ui(ctx);
     }
+}
+
+/// Scrolls everything to its start: what was scrolled before was of other files.
+fn forget_scrolled(ctx: &Context) {
+    ctx.data_mut(|kept| kept.remove_by_type::<egui::containers::scroll_area::State>());
 }

@@ -8,6 +8,7 @@ mod live;
 mod memory;
 mod monkey;
 mod overview;
+mod places;
 mod tables;
 
 use std::sync::Arc;

@@ -190,7 +190,7 @@ impl Session {
 mod tests {
     use super::*;
     use crate::model::memory::MemoryHistory;
-    use crate::model::{SliceKind, StringId, TimeNs, TraceBuilder, TrackId};
+    use crate::model::{Format, SliceKind, StringId, TimeNs, TraceBuilder, TrackId};
 
     fn trace(start: TimeNs, end: TimeNs, utc_offset_ns: Option<DurNs>) -> Trace {
         let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", start, end)]);
@@ -360,5 +360,30 @@ mod tests {
         assert!(session.span().dur() > 0);
         session.add(vec![trace(i64::MAX - 5, i64::MAX, Some(i64::MAX)), trace(i64::MIN, 0, Some(i64::MIN))]);
         assert!(session.span().dur() > 0);
+    }
+
+    #[test]
+    fn the_trace_is_what_is_shown_first_and_its_snapshot_beside_it() {
+        let mut snapshot = trace(0, 60_000, Some(0));
+        snapshot.info.format = Format::Snapshot;
+        snapshot.info.path = "a.snapshot".into();
+        let mut profile = trace(50_000, 52_000, Some(0));
+        profile.info.path = "a.json".into();
+        let mut session = Session::of(vec![snapshot]);
+        assert_eq!(session.content(), TimeRange { start: 0, end: 60_000 });
+        assert_eq!(session.steps.open(session.traces()).unwrap().0, 0, "alone it is all there is");
+        session.add(vec![profile]);
+        assert_eq!(session.navigation.visible(), TimeRange { start: 50_000, end: 52_000 });
+        assert_eq!(session.steps.open(session.traces()).unwrap().0, 1);
+        assert_eq!(track_title(session.traces(), 1, "GPU 0"), "GPU 0", "nothing else has devices");
+        assert!(track_title(session.traces(), 0, "annotations").starts_with("annotations, "));
+        assert_eq!(session.files.counted(session.traces()).collect::<Vec<_>>(), [1]);
+        session.files = Files::One(0);
+        session.steps.trace = Some(0);
+        assert_eq!(session.steps.open(session.traces()).unwrap().0, 0, "a choice stays");
+        session.close(|trace, _| trace == 0);
+        assert_eq!((session.files, session.steps.trace), (Files::Apart, None));
+        session.add(vec![trace(51_000, 52_000, Some(0))]);
+        assert!(track_title(session.traces(), 0, "GPU 0").starts_with("GPU 0, "), "two have devices");
     }
 }

@@ -54,11 +54,11 @@ fn a_window_that_was_small_for_a_while_gives_its_panels_their_points_back() {
         })
     };
     layout.fit(large);
-    assert_eq!(points(&layout), [240.0, 320.0]);
+    assert_eq!(points(&layout), [280.0, 320.0]);
     layout.fit(small);
     assert!(points(&layout)[0] < 200.0);
     layout.fit(large);
-    assert_eq!(points(&layout), [240.0, 320.0]);
+    assert_eq!(points(&layout), [280.0, 320.0]);
 }
 
 fn tile(layout: &Layout, id: &str) -> egui_tiles::TileId {
@@ -220,8 +220,8 @@ fn beside_and_below_the_middle_sizes_stay_when_the_window_changes() {
         (size("details").x.round(), size("overview").y.round())
     };
     let first = sizes(&harness);
-    // The tab bar is part of the 240 points.
-    assert_eq!(first, (320.0, 214.0));
+    // The tab bar is part of the 280 points.
+    assert_eq!(first, (320.0, 254.0));
     for size in [[2_560.0, 1_440.0], [1_280.0, 720.0], [30.0, 20.0], [1_920.0, 1_080.0]] {
         harness.set_size(size.into());
         settle(&mut harness);

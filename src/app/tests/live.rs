@@ -39,6 +39,8 @@ fn gpus_are_watched_without_a_trace() {
     harness.get_by_label("Utilization: GPU 0 40 %, GPU 1 40 %");
     assert_eq!(harness.query_all_by_label("Memory: 34.2 GB of 85.5 GB").count(), 2);
     wait_for(&mut harness, has("Processes (2)"));
+    harness.get_by_label("SM").click_accesskit();
+    wait_for(&mut harness, |harness| harness.query_by_label("SM, descending").is_some());
     // A hidden GPU has no line.
     harness.get_by_label("GPU 1").click();
     wait_for(&mut harness, |harness| harness.query_by_label("Utilization: GPU 0 40 %").is_some());

@@ -124,3 +124,19 @@ fn causes_of_idle_time_on_a_card_are_those_of_the_findings() {
     // The end of a long sentence is its point.
     harness.get_by_label_contains("What would help most: \"Data loading\", 14.145 ms once, in step 3; a longer");
 }
+
+#[test]
+fn leaks_and_steps_of_a_trace_with_its_snapshot_are_in_one_overview() {
+    let mut harness = harness(vec![memory::sample("snapshot_leak.pickle"), waiting_for_data()]);
+    wait_for(&mut harness, |harness| harness.query_all_by_label_contains("metrics.py:33").next().is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());
+    assert!(harness.query_by_label_contains("GPU 0 in ").is_none(), "one file has a device");
+    // The time per step is that of the trace.
+    harness.get_by_label("Time per step: 10 bars");
+    let leak = harness.get_all_by_label_contains("metrics.py:33").next().unwrap().rect().top() - 4.0;
+    let links = harness.get_all_by_label("Show").filter(|link| link.rect().top() >= leak);
+    links.min_by(|a, b| a.rect().top().total_cmp(&b.rect().top())).unwrap().click_accesskit();
+    settle(&mut harness);
+    assert!(app(&harness).layout.is_on_screen("leaks"));
+    assert_eq!(app(&harness).session().memory.history, Some((0, 0)));
+}

@@ -19,7 +19,7 @@ use crate::figures::makeup::{self, Summary};
 use crate::figures::phases::{self, PhaseTotals};
 use crate::figures::verdicts::{self, Checked, Judged, JudgedTime};
 use crate::model::{TimeRange, Trace};
-use crate::session::OpenTrace;
+use crate::session::{OpenTrace, is_named};
 
 /// What the report says of phases, and what the rules found.
 pub struct TimeReport {
@@ -47,8 +47,10 @@ pub fn report(
     let verdicts = answers.get(traces, &AllVerdicts { steps, thresholds, range: None }).ok_or_else(failed)?;
     let judged = traces.iter().zip(files).zip(&paths).zip(&*verdicts);
     let judged: Vec<Judged<'_>> = judged
-        .map(|(((open, name), path), verdicts)| {
-            let name = name.as_deref();
+        .enumerate()
+        .map(|(i, (((open, name), path), verdicts))| {
+            // A snapshot of memory beside a trace has no device that could be meant.
+            let name = name.as_deref().filter(|_| is_named(traces, i));
             Judged { trace: &open.trace, name, path, offset: open.offset, verdicts }
         })
         .collect();

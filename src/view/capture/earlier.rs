@@ -228,3 +228,24 @@ fn row_ui(run: &Earlier, is_doomed: bool, row: &mut egui_extras::TableRow<'_, '_
     });
     action
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_sort_by_each_column_and_stay_themselves() {
+        let run = |command: &str, elapsed_ms, exit_code| {
+            let manifest =
+                Manifest { command: command.to_owned(), elapsed_ms, exit_code, has_ended: true, ..Manifest::default() };
+            Earlier { folder: PathBuf::new(), manifest, bytes: 0 }
+        };
+        let found = vec![run("b", 9, Some(0)), run("a", 70, Some(0)), run("c", 999, None)];
+        let mut runs = EarlierRuns { found, ..EarlierRuns::default() };
+        assert_eq!(runs.order(), [0, 1, 2], "as they are listed");
+        for (column, is_descending, expected) in [(1, false, [1, 0, 2]), (2, true, [1, 0, 2]), (2, false, [2, 0, 1])] {
+            runs.sort = Some(Sort { column, is_descending });
+            assert_eq!(runs.order(), expected, "column {column}");
+        }
+    }
+}

@@ -262,7 +262,7 @@ impl GapsView {
                 }
             }
             ui.separator();
-            let many = if self.way == Way::Causes { Many::Rows } else { Many::List };
+            let many = if self.way == Way::Causes { Many::Rows } else { Many::Devices };
             file_switch_ui(many, ctx, ui);
             range_switch_ui(&mut self.fields.is_whole, "List gaps that share time with the selected range", ctx, ui);
             ui.separator();

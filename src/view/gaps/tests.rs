@@ -5,6 +5,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
 use super::GapsView;
+use super::facts::{GapRecurrence, SameGap};
 use crate::command::Command;
 use crate::figures::{Rows as _, Sort};
 use crate::model::{ProcessId, SliceKind, TimeRange, Trace, TraceBuilder};
@@ -171,7 +172,7 @@ fn marks_that_are_the_steps_are_the_steps_of_gaps() {
     session.steps.by_marks = true;
     settle(&mut harness);
     harness.get_by_label("Step");
-    harness.get_by_label_contains("which takes 400.000 µs");
+    harness.get_by_label_contains("which takes this device 400.000 µs");
 }
 
 #[test]
@@ -254,4 +255,21 @@ fn rows_sort_by_operator_with_unknown_ones_last_and_the_work_can_be_cancelled() 
         assert_eq!(names, [Some("slow_operator".to_owned()), None], "{is_descending}");
         assert_eq!(rows.sorted(sort, &|_| false), None);
     }
+}
+
+#[test]
+fn what_comes_back_is_said_of_the_steps_that_count_and_of_those_listed() {
+    let mut all = GapRecurrence { count: 5, total_ns: 50_000, ns_per_step: Some(9_000), ..GapRecurrence::default() };
+    (all.steps, all.n_all_steps, all.is_counted) = ((3, 4), 6, true);
+    assert_eq!(
+        all.sentence(),
+        "One of 5 gaps of this kind, 50.000 µs in all, in 3 of the 4 steps that count, 9.000 µs per step"
+    );
+    all.is_counted = false;
+    assert!(all.sentence().ends_with("9.000 µs per step. This one is in none of them"));
+    let one = SameGap { step: "step 1".to_owned(), is_counted: true, time: TimeRange { start: 0, end: 9 } };
+    all.same = vec![one; 4];
+    assert_eq!(all.list_title(), "The longest gap of each of the 4 other steps that have it, in order of time:");
+    all.n_more = 3;
+    assert_eq!(all.list_title(), "The longest gap of each of 4 of 7 other steps, in order of time:");
 }

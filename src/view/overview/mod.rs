@@ -127,7 +127,7 @@ fn scroll(ui: &mut egui::Ui, id: &str, content: impl FnOnce(&mut egui::Ui)) {
 impl OverviewView {
     fn cards_ui(&mut self, summary: &Answer<Summarized>, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         if Files::Together.counted(ctx.traces).count() > 1 {
-            file_switch_ui(Many::List, ctx, ui);
+            file_switch_ui(Many::Devices, ctx, ui);
         }
         if ctx.range.is_some() {
             let hint = "Count what lies in the selected time range";

@@ -17,6 +17,8 @@ pub enum Many {
     Sum,
     /// A list in which each row is of one file.
     List,
+    /// Such a list of what devices did.
+    Devices,
 }
 
 impl Many {
@@ -24,14 +26,14 @@ impl Many {
     fn shown(self, files: Files) -> Files {
         match (self, files) {
             (Self::Sum, Files::Apart) => Files::Together,
-            (Self::List, Files::Together) => Files::Apart,
+            (Self::List | Self::Devices, Files::Together) => Files::Apart,
             _ => files,
         }
     }
 
     fn all_text(self, files: Files, n: usize) -> String {
         match (self, files) {
-            (Self::List, _) => format!("All {n} files"),
+            (Self::List | Self::Devices, _) => format!("All {n} files"),
             (_, Files::Together) => format!("All {n} files, added up"),
             _ => format!("All {n} files, each by itself"),
         }
@@ -59,7 +61,7 @@ pub fn file_switch_ui(many: Many, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) 
     }
     let n = match many {
         Many::List => ctx.traces.len(),
-        Many::Rows | Many::Sum => ctx.files.counted(ctx.traces).count(),
+        Many::Rows | Many::Sum | Many::Devices => ctx.files.counted(ctx.traces).count(),
     };
     // Those of a list all count.
     let n_all = if many == Many::List { n } else { Files::Together.counted(ctx.traces).count() };

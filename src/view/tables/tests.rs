@@ -379,3 +379,72 @@ fn a_call_tree_folds_by_click_and_by_keys_and_stays_folded_in_a_range() {
     settle(&mut harness);
     assert!(is_there(&harness, "Fold aten::add"));
 }
+
+#[test]
+fn work_without_a_known_launch_is_a_row_of_its_own() {
+    let mut harness = harness(trace(), &kernels::TABLE);
+    click(&mut harness, GEMM);
+    click(&mut harness, "Launched by");
+    harness.get_by_label("aten::mm");
+    click(&mut harness, "(launch or its operator not recorded)");
+    let Selection::Slice { trace: 0, slice } = harness.state().session.selection else { panic!("nothing selected") };
+    let trace = &harness.state().session.traces()[0].trace;
+    assert_eq!(trace.slices.time(slice), TimeRange { start: 5_000, end: 6_000 }, "the one without a launch");
+}
+
+/// The tables of two recordings of ranks 0 and 1, and of a snapshot of memory with names of its own.
+fn of_several(table: &'static TimeTable) -> Harness<'static, Fixture<Pane>> {
+    let rank = |rank| {
+        let mut trace = trace();
+        trace.info.rank = Some(rank);
+        trace
+    };
+    let mut names = TraceBuilder::from_slices(&[("names", SliceKind::Annotation, "forward", 0, 3_000)]);
+    names.info.format = crate::model::Format::Snapshot;
+    let fixture = Fixture::new(vec![names.finish(), rank(0), rank(1)], Pane::new(table));
+    let mut harness = Harness::builder()
+        .with_size([1900.0, 500.0])
+        .with_max_steps(200)
+        .build_ui_state(|ui, fixture| fixture.ui(ui), fixture);
+    settle(&mut harness);
+    harness
+}
+
+#[test]
+fn several_files_are_apart_added_up_or_one_alone_as_the_table_says() {
+    let mut harness = of_several(&operators::TABLE);
+    let choose = |harness: &mut Harness<'_, Fixture<Pane>>, files: &str| {
+        harness.get_by_role_and_label(egui::Role::ComboBox, "File of the tables").click();
+        settle(harness);
+        harness.get_all_by_label(files).last().unwrap().click();
+        settle(harness);
+    };
+    harness.get_by_label("4 rows");
+    harness.get_by_label("File");
+    assert_eq!(harness.query_all_by_label("aten::mm").count(), 2);
+    let [zero, one] = ["rank 0", "rank 1"].map(|file| harness.query_all_by_label(file).count());
+    assert_eq!((zero, one), (2, 2), "each row says of which file it is");
+    choose(&mut harness, "All 2 files, added up");
+    harness.get_by_label("2 rows");
+    assert!(harness.query_by_label("File").is_none());
+    choose(&mut harness, "rank 1");
+    harness.get_by_label("2 rows");
+    // Rows lead to slices of their file.
+    click(&mut harness, "aten::mm");
+    let instance = harness.get_all_by_label("main, rank 1").next().unwrap();
+    instance.click();
+    settle(&mut harness);
+    assert_eq!(harness.state().session.selection.trace(), Some(2));
+}
+
+#[test]
+fn a_snapshot_counts_where_it_is_chosen() {
+    let mut harness = of_several(&annotations::TABLE);
+    assert_eq!(harness.query_all_by_label("forward").count(), 2, "those of the two traces");
+    harness.state_mut().session.files = crate::session::Files::One(0);
+    settle(&mut harness);
+    assert_eq!(harness.query_all_by_label("forward").count(), 1);
+    harness.state_mut().session.close(|trace, _| trace > 0);
+    settle(&mut harness);
+    assert_eq!(harness.query_all_by_label("forward").count(), 1, "alone it counts");
+}

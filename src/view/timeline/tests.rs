@@ -437,6 +437,33 @@ fn commands_walk_from_slice_to_slice() {
 }
 
 #[test]
+fn arrows_lead_from_a_gap_to_what_ended_it_and_to_its_launch() {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", SliceKind::Runtime, "cudaLaunchKernel", 0, 10_000),
+        ("main", SliceKind::Runtime, "cudaGraphLaunch", 700_000, 720_000),
+        ("stream 7", SliceKind::Kernel, "gemm", 100_000, 500_000),
+        ("stream 7", SliceKind::Kernel, "relu", 800_000, 900_000),
+    ]);
+    builder.slices[0].correlation = vec![1, 2, 1, 2];
+    let mut fixture = Fixture::new(vec![builder.finish()], Timeline::default());
+    let select = |fixture: &mut Fixture<Timeline>| {
+        fixture.session.selection = Selection::None;
+        let started = std::time::Instant::now();
+        while !matches!(fixture.session.selection, Selection::Gap { .. }) {
+            assert!(started.elapsed().as_secs() < 60, "no gap is found");
+            fixture.run(&Command::NextGap);
+            std::thread::yield_now();
+        }
+    };
+    select(&mut fixture);
+    fixture.run(&Command::FollowFlow);
+    assert_eq!(fixture.selected_name(), "relu");
+    select(&mut fixture);
+    fixture.run(&Command::FollowFlowBack);
+    assert_eq!(fixture.selected_name(), "cudaGraphLaunch");
+}
+
+#[test]
 fn the_strip_of_a_device_tells_and_selects_its_gaps() {
     let mut harness = harness(vec![small()]);
     let is_known = |harness: &Harness<'_, Fixture<Timeline>>| harness.query_by_label_contains("Busy 83.3 %").is_some();

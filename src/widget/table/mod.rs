@@ -541,4 +541,59 @@ mod tests {
             harness.root().children_recursive().filter(|node| node.accesskit_node().label().is_some()).count();
         assert!(n_labels < 20 * 14, "{n_labels} labels");
     }
+
+    /// As many rows as two pages have, without any of them in memory.
+    struct Many;
+
+    impl Rows for Many {
+        fn columns(&self) -> &[Column] {
+            &[Column { title: "Name", key: "name", help: "", width: 200, is_text: true }]
+        }
+
+        fn n_rows(&self) -> usize {
+            PAGE + 1_000
+        }
+
+        fn row(&self, row: usize) -> std::borrow::Cow<'_, [Cell]> {
+            vec![Cell::text(&format!("row {row}"))].into()
+        }
+
+        fn order(&self, _: Option<Sort>, _: &str) -> Vec<u32> {
+            (0..self.n_rows() as u32).collect()
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_turned_while_the_cursor_moves_starts_at_its_top() {
+        let order = Order::new(Many.order(None, ""), Many.n_rows());
+        // The cursor, which moves until something is clicked.
+        let frame = move |ui: &mut egui::Ui, cursor: &mut (Option<usize>, bool)| {
+            let look = Look {
+                name: "Many",
+                order: &order,
+                sort: None,
+                selected: cursor.0,
+                is_moved: cursor.1,
+                is_new: false,
+                open: None,
+                extra: None,
+                branch: None,
+            };
+            table_ui(&Many, look, ui);
+            cursor.1 &= !ui.input(|input| input.pointer.primary_released());
+        };
+        let mut harness = Harness::builder().with_size([600.0, 400.0]).build_ui_state(frame, (Some(PAGE - 5), true));
+        harness.run_steps(3);
+        harness.get_by_label(&format!("row {}", PAGE - 5));
+        harness.get_by_label("Next page").click();
+        harness.run_steps(5);
+        assert!(!harness.state().1, "it was clicked while the cursor moved");
+        harness.get_by_label("Rows 500,001 to 501,000");
+        harness.get_by_label(&format!("row {PAGE}"));
+        // A cursor that moves to the other page turns it back.
+        *harness.state_mut() = (Some(7), true);
+        harness.run_steps(3);
+        harness.get_by_label("Rows 1 to 500,000");
+        harness.get_by_label("row 7");
+    }
 }

@@ -137,6 +137,24 @@ fn the_block_under_the_pointer_is_named_and_selected() {
 }
 
 #[test]
+fn the_flag_of_a_failed_request_opens_why_it_failed() {
+    let mut harness = harness(stairs());
+    let flag = "Out of memory: 5.00 GiB requested";
+    for label in [flag.to_owned(), format!("{flag}\nClick to see why")] {
+        let session = &mut harness.state_mut().session;
+        session.memory.moment = None;
+        session.navigation.go(TimeRange { start: 0, end: 1_000 });
+        settle(&mut harness);
+        harness.get_by_label(&label).click();
+        harness.step();
+        harness.step();
+        assert_eq!(harness.state().session.memory.moment, Some(3), "{label}: just before it");
+        let commands = std::mem::take(&mut harness.state_mut().commands);
+        assert!(commands.contains(&Command::Show("reserved")), "{label}: {commands:?}");
+    }
+}
+
+#[test]
 fn the_menu_leads_to_the_state_and_the_difference() {
     let mut harness = harness(stairs());
     let place = at(&harness, 500, (3.5 * 1_048_576.0) as f32);

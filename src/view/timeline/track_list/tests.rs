@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{SliceKind, TraceBuilder};
+use crate::model::{Counter, Format, SliceKind, Trace, TraceBuilder, Track, TrackKind};
 
 fn open() -> Vec<OpenTrace> {
     let slices = [
@@ -88,4 +88,58 @@ fn only_lines_on_screen_are_visible() {
     assert_eq!(visible_lines(&list.scrolled, second, second + 1.0), 1..2);
     assert!(visible_lines(&list.scrolled, 1e9, 2e9).is_empty());
     assert!(total_height(&list.scrolled) > 5.0 * 18.0);
+}
+
+/// A trace with so many counters of its device, and with that a snapshot of memory of the same run.
+fn counters(n: usize) -> Trace {
+    let mut builder = TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "gemm", 30, 60)]);
+    for i in 0..n {
+        let name = if i + 1 == n { "SMs Active".to_owned() } else { format!("metric {i}") };
+        let process = builder.tracks[0].process;
+        let track = TrackId(builder.tracks.len() as u32);
+        builder.tracks.push(Track { kind: TrackKind::Counter, name, process, ..Track::default() });
+        builder.counters.push(Counter { track, ts: vec![30, 40], value: vec![1.0, 2.0], ..Counter::default() });
+    }
+    builder.finish()
+}
+
+#[test]
+fn of_many_counters_the_most_important_are_shown() {
+    let few = [OpenTrace::new(counters(8), 0)];
+    assert_eq!(TrackList::build(&few, &[], &TimelineSettings::default(), "").scrolled.len(), 2 + 8);
+    let traces = [OpenTrace::new(counters(25), 0)];
+    let mut settings = TimelineSettings::default();
+    let list = TrackList::build(&traces, &[], &settings, "");
+    let shown = titles(&list.scrolled);
+    assert_eq!(shown[..4], ["GPU 0", "stream 7", "SMs Active", "metric 0"]);
+    assert_eq!((shown.len(), shown[shown.len() - 1]), (2 + 6 + 1, "19 more counters"));
+    settings.expanded.insert(list.scrolled[8].key.clone());
+    let list = TrackList::build(&traces, &[], &settings, "");
+    assert_eq!(list.scrolled.len(), 2 + 25 + 1);
+    let list = TrackList::build(&traces, &[], &TimelineSettings::default(), "metric 23");
+    assert_eq!(titles(&list.scrolled), ["GPU 0", "metric 23"], "what is looked for is not folded");
+}
+
+#[test]
+fn a_snapshot_stands_below_the_trace_of_its_run_with_its_names_folded() {
+    let snapshot = || {
+        let mut builder = TraceBuilder::from_slices(&[("names", SliceKind::Annotation, "step", 0, 90)]);
+        builder.info.format = Format::Snapshot;
+        let track = TrackId(builder.tracks.len() as u32);
+        let process = builder.tracks[0].process;
+        let kind = TrackKind::Counter;
+        builder.tracks.push(Track { kind, name: "allocated".to_owned(), process, ..Track::default() });
+        builder.counters.push(Counter { track, ts: vec![30], value: vec![1.0], ..Counter::default() });
+        OpenTrace::new(builder.finish(), 0)
+    };
+    let list = TrackList::build(&[snapshot()], &[], &TimelineSettings::default(), "");
+    assert_eq!(titles(&list.scrolled), ["python", "allocated", "names"], "alone it shows all");
+    let traces = [snapshot(), open().remove(0)];
+    let list = TrackList::build(&traces, &[], &TimelineSettings::default(), "");
+    let shown = titles(&list.scrolled);
+    assert_eq!(shown[1..6], ["python", "main", "GPU 0", "stream 7", "stream 20"]);
+    assert!(shown[6].starts_with("python, "), "one heading for file and process: {}", shown[6]);
+    assert_eq!(shown[7..], ["allocated", "annotations, as in the trace"]);
+    // What is folded is found.
+    assert!(list.fold_of(0, TrackId(0)).is_some() && list.line_of(0, TrackId(0)).is_some());
 }
