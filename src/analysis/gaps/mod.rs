@@ -50,14 +50,15 @@ pub struct Gap {
     /// The slice that triggered it: the synchronization, the launch of the graph, or the profiler's overhead.
     pub trigger_slice: Option<SliceId>,
     /// In what the host lost the lead, some time before, that it would have had here: in a synchronization, loading data, and so
-    /// on. `None` if it would not have been ahead anyway.
+    /// on. `None` if it would not have been ahead anyway. After a synchronization that made the gap possible: `Sync`, if the
+    /// wait explains it.
     pub refill: Option<GapClass>,
 }
 
 impl Gap {
     /// Whether the device would not have waited for the host had that been ahead, and what took its lead can be ended.
     pub fn is_of_lost_lead(&self) -> bool {
-        self.refill.is_some() || matches!(self.trigger, Some(Trigger::Sync | Trigger::LaunchBound))
+        self.refill.is_some() || self.trigger == Some(Trigger::LaunchBound)
     }
 }
 

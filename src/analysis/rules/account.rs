@@ -310,7 +310,8 @@ pub fn accounts<'a>(
                 cause == Cause::Synchronization || cause == Cause::Allocator && part.class != GapClass::Allocator;
             let synced = gap.trigger_slice.filter(|_| is_after);
             // Where the host lost its lead before, what it did then is no reason.
-            let is_long_after = gap.refill.is_some() && part.class >= GapClass::Launch;
+            let is_long_after =
+                gap.refill.is_some() && gap.trigger != Some(Trigger::Sync) && part.class >= GapClass::Launch;
             // The launch of work that waits in a queue for no known reason is no reason.
             let is_named = is_macro && part.class != GapClass::Queued;
             if let Some(slice) = synced.or(part.slice).filter(|_| is_named) {
@@ -353,6 +354,7 @@ pub fn accounts<'a>(
 /// * A call that frees memory waits for the device before it does: what the host does next is the allocator's, as is the
 ///   time of the call. So the caching allocator's attempt to make room is one cause: it fails to allocate, frees what it
 ///   keeps, and asks again.
+/// * What the host does after a synchronization is its own where it takes longer than the wait took from it.
 /// * What has no cause but a slow host is of the wait in which the host lost its lead, if that explains the gap; see
 ///   [`Gap::refill`].
 /// * To read a value back is to wait for it: the copy is a part of the synchronization. To read data back is to copy.
@@ -363,6 +365,7 @@ pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool
     let is_synced = || gap.trigger == Some(Trigger::Sync) || gap.refill == Some(GapClass::Sync);
     match (cause, gap.refill) {
         (Cause::Synchronization, _) if part.class != GapClass::Sync && frees() => Cause::Allocator,
+        (Cause::Synchronization, None) if part.class != GapClass::Sync => Cause::of(part.class, None, is_between_steps),
         (Cause::Copy, _) if is_synced() && copy_of(trace, gap, part).is_some_and(|copy| reads_value(&copy)) => {
             Cause::Synchronization
         }

@@ -47,7 +47,9 @@ impl Causes<'_> {
     }
 
     /// In what the host lost the lead with which the device would not have waited here: at least half of the gap is less than
-    /// what was lost and not had again. A gap that has a trigger of its own, or a cause such as loading data, has none.
+    /// what was lost and not had again. A gap that has another trigger, or a cause such as loading data, has none. After a
+    /// synchronization the latency of the next launch is lost as well; where the gap is longer than all that explains, as
+    /// after a checkpoint that copied and then wrote, it is of what the host did.
     /// Call it for each gap in order.
     pub fn refill(
         &mut self,
@@ -75,6 +77,8 @@ impl Causes<'_> {
         {
             self.lost.add(wait.dur(), part.class);
         }
+        let is_synced = matches!(trigger, Some((Trigger::Sync, _)));
+        let is_of_sync = is_synced && idle <= 2 * (self.lost.left + self.usual.latency);
         let is_own = match trigger {
             Some((Trigger::Sync | Trigger::LaunchBound | Trigger::Profiler, _)) => true,
             Some((Trigger::StepBoundary | Trigger::GraphEnd, _)) | None => has_cause_beside_copies(parts),
@@ -83,7 +87,7 @@ impl Causes<'_> {
         let waits = scene.call.is_some_and(|call| slices.end[call.idx()] > scene.gap.start);
         let is_refill = !is_own && waits && idle <= 2 * self.lost.left;
         self.lost.use_up(idle);
-        is_refill.then_some(self.lost.class)
+        if is_of_sync { Some(GapClass::Sync) } else { is_refill.then_some(self.lost.class) }
     }
 
     /// The synchronization that emptied the queue: it began before the gap, after the launch of the work before

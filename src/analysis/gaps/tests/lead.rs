@@ -53,5 +53,20 @@ fn a_lead_is_no_longer_than_the_wait() {
     work(&mut events, 4 * MS + 400, 4 * MS + 500, 5 * MS);
     work(&mut events, 6 * MS + 400, 6 * MS + 500, 7 * MS);
     let found: Vec<_> = refills(&events).into_iter().map(|gap| gap.1).collect();
-    assert_eq!(found, [None, Some(GapClass::Sync), None]);
+    assert_eq!(found, [Some(GapClass::Sync), Some(GapClass::Sync), None]);
+}
+
+#[test]
+fn host_work_that_outlasts_a_wait_is_no_part_of_it() {
+    let after = |work_for: i64| {
+        let mut events = Vec::new();
+        work(&mut events, 0, 10, 2 * MS);
+        events.push(("main", CALL, "cudaDeviceSynchronize", MS, 2 * MS, 0));
+        events.push(("main", SliceKind::PythonFunction, "save", 2 * MS + 10, 2 * MS + work_for, 0));
+        work(&mut events, 2 * MS + work_for, 2 * MS + work_for + 10, 3 * MS + work_for);
+        refills(&events)
+    };
+    // The host waited for 1 ms: without that it would have been so much further ahead.
+    assert_eq!(after(MS), [(2 * MS, Some(GapClass::Sync))]);
+    assert_eq!(after(20 * MS), [(2 * MS, None)]);
 }
