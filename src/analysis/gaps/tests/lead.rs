@@ -67,6 +67,6 @@ fn host_work_that_outlasts_a_wait_is_no_part_of_it() {
         refills(&events)
     };
     // The host waited for 1 ms: without that it would have been so much further ahead.
-    assert_eq!(after(MS), [(2 * MS, Some(GapClass::Sync))]);
-    assert_eq!(after(20 * MS), [(2 * MS, None)]);
+    assert_eq!(after(MS), [(2_000 * MS, Some(GapClass::Sync))]);
+    assert_eq!(after(20 * MS), [(2_000 * MS, None)]);
 }
