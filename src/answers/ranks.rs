@@ -53,13 +53,14 @@ impl Analysis for AllVerdicts {
         if calls.matches.is_empty() {
             return Some(verdicts);
         }
-        let mut measured: Vec<(Arc<Vec<DeviceBusy>>, Arc<Vec<Ledger>>)> = Vec::new();
-        for (open, steps) in of.iter().zip(&self.steps) {
-            let ledgers = work.get(&open.trace, &Ledgers { steps: steps.clone() })?;
-            measured.push((work.get(&open.trace, &BusyDevices)?, ledgers));
-        }
-        let ranks: Vec<OfRank<'_>> = (of.iter().zip(&measured).zip(&verdicts))
-            .map(|((open, (busy, ledgers)), verdicts)| OfRank { trace: &open.trace, busy, ledgers, verdicts })
+        let ledgers = of.iter().zip(&self.steps);
+        let ledgers = ledgers.map(|(open, steps)| work.get(&open.trace, &Ledgers { steps: steps.clone() }));
+        let ledgers: Vec<Arc<Vec<Ledger>>> = ledgers.collect::<Option<_>>()?;
+        let busy = of.iter().map(|open| work.get(&open.trace, &BusyDevices));
+        let busy: Vec<Arc<Vec<DeviceBusy>>> = busy.collect::<Option<_>>()?;
+        let ranks = of.iter().zip(&busy).zip(&ledgers).zip(&verdicts);
+        let ranks: Vec<OfRank<'_>> = ranks
+            .map(|(((open, busy), ledgers), verdicts)| OfRank { trace: &open.trace, busy, ledgers, verdicts })
             .collect();
         Some(with_ranks(&calls, &ranks, &thresholds).into_iter().map(Arc::new).collect())
     }

@@ -292,8 +292,7 @@ pub fn accounts<'a>(
                     ..Shares::default()
                 };
                 if matches!(cause, Cause::Synchronization | Cause::Copy) {
-                    let kind = copy_of(trace, &gap, &part).map_or(CopyKind::Unknown, |copy| copy.kind);
-                    shares.add_copy(kind, time.dur());
+                    shares.add_copy(copy_of(trace, &gap, &part).kind, time.dur());
                 }
                 let call = part.slice.filter(|_| part.class == GapClass::Allocator).or(gap.trigger_slice);
                 if cause == Cause::Allocator && call.is_some_and(|call| room.is_made_around(call)) {
@@ -366,9 +365,7 @@ pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool
     match (cause, gap.refill) {
         (Cause::Synchronization, _) if part.class != GapClass::Sync && frees() => Cause::Allocator,
         (Cause::Synchronization, None) if part.class != GapClass::Sync => Cause::of(part.class, None, is_between_steps),
-        (Cause::Copy, _) if is_synced() && copy_of(trace, gap, part).is_some_and(|copy| reads_value(&copy)) => {
-            Cause::Synchronization
-        }
+        (Cause::Copy, _) if is_synced() && reads_value(&copy_of(trace, gap, part)) => Cause::Synchronization,
         (Cause::Host | Cause::StepBoundary | Cause::LaunchBound, Some(class)) => Cause::of(class, None, false),
         (Cause::Latency | Cause::Unexplained, Some(class)) if is_recoverable(part.class, gap) => {
             Cause::of(class, None, false)
@@ -379,11 +376,11 @@ pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool
 
 /// The copy that a part of a gap is about: that which its call or the synchronization started, else the one before or after
 /// the gap.
-fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<MemoryCopy> {
+fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> MemoryCopy {
     let copy = |work: SliceId| trace.facts.copies.get(work).copied();
     let calls = [part.slice, gap.trigger_slice].into_iter().flatten();
     let launched = calls.flat_map(|call| trace.launched_by(call)).find_map(copy);
-    launched.or_else(|| [gap.after, gap.ended_by].into_iter().find_map(copy))
+    launched.or_else(|| [gap.after, gap.ended_by].into_iter().find_map(copy)).unwrap_or_default()
 }
 
 /// Whether a copy brings the host a value, not data.

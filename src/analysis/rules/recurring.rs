@@ -29,7 +29,8 @@ impl Device<'_, '_> {
     /// Checks the cluster of gaps with most time, if it comes back. If causes with hits have most of its time, it is
     /// evidence of the largest of them, else a hit of its own. The ceiling of such a hit leaves out causes with hits.
     pub(super) fn recurring(&mut self, clusters: &Clusters, ledger: &Ledger) {
-        let Some(n_steps) = Some(clusters.n_steps).filter(|&n| n > 0) else { return };
+        // In one step nothing comes back.
+        let Some(n_steps) = Some(clusters.n_steps).filter(|&n| n > 1) else { return };
         let Some(cluster) = clusters.recurring().max_by_key(|cluster| cluster.sum.in_steps_ns) else { return };
         let step = self.window.steps.iter().map(|step| step.dur()).sum::<DurNs>() / n_steps as DurNs;
         let ns_per_step = cluster.sum.in_steps_ns / n_steps as DurNs;

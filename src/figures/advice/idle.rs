@@ -79,31 +79,7 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
             ),
             (ALWAYS, "To check, the collectives take less time in which nothing computes, on every rank"),
         ],
-        Rule::LateRank => &[
-            (
-                LATE_BY_COMPUTE,
-                "Give all ranks the same work: as many samples, tokens and layers, and shards of tables and experts of one size",
-            ),
-            (
-                |case| LATE_BY_COMPUTE(case) && NVIDIA(case),
-                "Where they have the same work, compare the GPUs: clocks, temperature, power and errors of the slow one \
-                 (nvidia-smi -q -d PERFORMANCE,CLOCK,ECC)",
-            ),
-            (
-                |case| LATE_BY_COMPUTE(case) && AMD(case),
-                "Where they have the same work, compare the GPUs: clocks, temperature, power and errors of the slow one \
-                 (amd-smi metric)",
-            ),
-            (
-                LATE_OTHERWISE,
-                "Look at this rank's own findings and gaps: logging, checkpoints or evaluation that one rank does for all, its \
-                 data, and CPU cores that it shares with others",
-            ),
-            (
-                ALWAYS,
-                "To check, the ranks wait less for each other in the table of collectives, and none is late in its place",
-            ),
-        ],
+        Rule::LateRank => LATE_RANK,
         Rule::CollectiveCalls => &[
             (TORCH, "Launch collectives asynchronously (async_op=True) and wait as late as possible"),
             (OTHER, "Launch collectives asynchronously and wait as late as possible"),
@@ -138,6 +114,30 @@ const SAVE_ELSEWHERE: Line = (
 );
 const SAVE: Line =
     (SAVES, "Save less often, and only what a restart needs; to check, the step that saves is as long as the others");
+
+/// For a rank for which others wait.
+const LATE_RANK: &[Line] = &[
+    (
+        LATE_BY_COMPUTE,
+        "Give all ranks the same work: as many samples, tokens and layers, and shards of tables and experts of one size",
+    ),
+    (
+        |case| LATE_BY_COMPUTE(case) && NVIDIA(case),
+        "Where they have the same work, compare the GPUs: clocks, temperature, power and errors of the slow one \
+         (nvidia-smi -q -d PERFORMANCE,CLOCK,ECC)",
+    ),
+    (
+        |case| LATE_BY_COMPUTE(case) && AMD(case),
+        "Where they have the same work, compare the GPUs: clocks, temperature, power and errors of the slow one \
+         (amd-smi metric)",
+    ),
+    (
+        LATE_OTHERWISE,
+        "Look at this rank's own findings and gaps: logging, checkpoints or evaluation that one rank does for all, its \
+         data, and CPU cores that it shares with others",
+    ),
+    (ALWAYS, "To check, the ranks wait less for each other in the table of collectives, and none is late in its place"),
+];
 
 /// For waits of the host for the device.
 const SYNCHRONIZATION: &[Line] = &[

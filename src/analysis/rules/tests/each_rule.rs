@@ -468,6 +468,25 @@ fn a_recurring_gap_is_evidence_of_its_cause_or_a_hit_of_its_own() {
 }
 
 #[test]
+fn gaps_that_are_alike_within_one_step_do_not_come_back() {
+    let found = |n_steps: i64| {
+        let names: Vec<String> = (0..n_steps).map(|i| format!("ProfilerStep#{i}")).collect();
+        let mut slices = Vec::new();
+        for (i, name) in (0..).zip(&names) {
+            let at = STEP * i;
+            slices.push(("main", NOTE, name.as_str(), at, at + STEP));
+            for at in (0..4).map(|k| at + STEP / 4 * k) {
+                slices.push(("stream 7", KERNEL, "a", at, at + 1_000_000));
+                slices.push(("stream 7", KERNEL, "b", at + 2_000_000, at + STEP / 4));
+            }
+        }
+        let verdicts = judged(&TraceBuilder::from_slices(&slices).finish(), None);
+        (verdicts.windows[0].steps.len(), of(&verdicts, Rule::RecurringGap).is_some())
+    };
+    assert_eq!((found(3), found(4)), ((1, false), (2, true)));
+}
+
+#[test]
 fn the_window_follows_a_device_that_lags_behind_the_host() {
     // The host launches each step at its start; the device runs it one step later.
     let step = [
