@@ -99,20 +99,8 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
         ])
         .label_formatter(|at| match at {
             HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position } => {
-                let bar = chart.bars.get(index(position.x)?)?;
-                let mut lines = vec![names[index(position.x)?].clone()];
-                let total = format::duration(bar.parts.iter().sum());
-                lines.push(format!("{total}, {}", chart.length));
-                let selected = bar.time.dur();
-                if chart.steps_per_bar == 1 && selected != bar.parts.iter().sum::<DurNs>() {
-                    lines.push(format!(
-                        "A click selects {}: the step on its slowest device, or its range",
-                        format::duration(selected)
-                    ));
-                }
-                let parts = chart.series.iter().zip(&bar.parts).filter(|(_, ns)| **ns > 0);
-                lines.extend(parts.map(|(series, &ns)| format!("{}: {}", series.0, format::duration(ns))));
-                Some(lines.join("\n"))
+                let at = index(position.x)?;
+                Some(hover_text(chart, chart.bars.get(at)?, &names[at]))
             }
         });
     let selected = *ctx.range;
@@ -141,6 +129,19 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
     response.response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, label.clone()));
     let at = response.response.interact_pointer_pos().filter(|_| response.response.clicked())?;
     index(response.transform.value_from_position(at).x)
+}
+
+/// What is said of a bar: how long it is, of what, and how long what a click selects is.
+fn hover_text(chart: &Chart, bar: &super::work::StepBar, name: &str) -> String {
+    let (total, selected): (DurNs, DurNs) = (bar.parts.iter().sum(), bar.time.dur());
+    let mut lines = vec![name.to_owned(), format!("{}, {}", format::duration(total), chart.length)];
+    if chart.steps_per_bar == 1 && selected != total {
+        let selected = format::duration(selected);
+        lines.push(format!("A click selects {selected}: the step on its slowest device, or its range on the host"));
+    }
+    let parts = chart.series.iter().zip(&bar.parts).filter(|(_, ns)| **ns > 0);
+    lines.extend(parts.map(|(series, &ns)| format!("{}: {}", series.0, format::duration(ns))));
+    lines.join("\n")
 }
 
 /// The bar at a position of the horizontal axis.
