@@ -35,7 +35,7 @@ pub struct RangeKernels {
 /// * Source: `nvtx_kern_sum` of NVIDIA Nsight Systems, which adds start/end ranges.
 pub fn range_kernels(scope: &Scope<'_>, n: usize, keeps_instances: bool) -> (Vec<RangeKernels>, usize) {
     let threads: Vec<Vec<Thread>> =
-        (0..).zip(scope.traces).map(|(index, trace)| threads(scope, index, trace)).collect();
+        scope.traces.iter().enumerate().map(|(index, trace)| threads(scope, index, trace)).collect();
     let mut rows: Vec<Row> = Vec::new();
     for (trace, threads) in (0..).zip(&threads) {
         rows.extend(sums_of_trace(scope.traces[trace as usize], threads).map(|(ids, sum)| Row { trace, ids, sum }));
@@ -130,9 +130,9 @@ struct Thread {
 }
 
 /// The threads of a trace that have ranges in the scope.
-fn threads(scope: &Scope<'_>, index: u32, trace: &Trace) -> Vec<Thread> {
+fn threads(scope: &Scope<'_>, index: usize, trace: &Trace) -> Vec<Thread> {
     let mut ranges: BTreeMap<TrackId, Vec<SliceId>> = BTreeMap::new();
-    for part in scope.parts().filter(|part| part.index == index) {
+    for part in scope.parts_of(index) {
         let wanted = part.slices.clone().filter(|&i| trace.slices.kind[i] == SliceKind::Annotation);
         let wanted: Vec<SliceId> = wanted.map(|i| SliceId(i as u32)).collect();
         if !wanted.is_empty() {

@@ -69,14 +69,17 @@ impl<'a> Scope<'a> {
 
     /// The parts in scope, row by row.
     pub fn parts(&self) -> impl Iterator<Item = Part<'a>> {
-        let of_trace = |(index, &trace): (usize, &&'a Trace)| {
-            let range = self.range(index);
-            trace.slices.rows.iter().enumerate().map(move |(row, this)| {
-                let slices = range.map_or(this.range(), |range| running_in(&trace.slices, this, range));
-                Part { index: index as u32, trace, row, track: this.track, slices }
-            })
+        (0..self.traces.len()).flat_map(|index| self.parts_of(index))
+    }
+
+    /// Those of one trace.
+    pub fn parts_of(&self, index: usize) -> impl Iterator<Item = Part<'a>> {
+        let (trace, range) = (self.traces[index], self.range(index));
+        let part = move |(row, this): (usize, &'a Row)| {
+            let slices = range.map_or(this.range(), |range| running_in(&trace.slices, this, range));
+            Part { index: index as u32, trace, row, track: this.track, slices }
         };
-        self.traces.iter().enumerate().flat_map(of_trace).take_while(|_| !(self.is_cancelled)())
+        trace.slices.rows.iter().enumerate().map(part).take_while(|_| !(self.is_cancelled)())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The kept answers of one analysis.
 
 use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use super::{Analysis, SubjectKey};
@@ -28,36 +29,45 @@ impl<T> Clone for State<T> {
 }
 
 struct Entry<A: Analysis> {
-    key: SubjectKey,
     analysis: A,
     state: State<A::Output>,
 }
 
 impl<A: Analysis> Entry<A> {
+    fn is_running(&self) -> bool {
+        matches!(self.state, State::Running(_))
+    }
+
     fn is_run(&self, run: &Weak<Wanted>) -> bool {
         matches!(&self.state, State::Running(known) if known.ptr_eq(run))
     }
 }
 
-/// All answers that are kept of one analysis, the most recently used last.
-pub struct Shelf<A: Analysis>(Vec<Entry<A>>);
+/// All answers that are kept of one analysis: by subject, and of each the most recently used last.
+pub struct Shelf<A: Analysis> {
+    of: HashMap<SubjectKey, Vec<Entry<A>>>,
+    /// At so many subjects, those that exist no more are looked for: not each time, since an archive has thousands.
+    most: usize,
+}
 
 impl<A: Analysis> Shelf<A> {
-    fn position(&self, key: &SubjectKey, analysis: &A) -> Option<usize> {
-        self.0.iter().rposition(|entry| entry.key == *key && entry.analysis == *analysis)
-    }
-
     /// The state of an answer.
     pub fn find(&mut self, key: &SubjectKey, analysis: &A) -> Option<&State<A::Output>> {
-        let at = self.position(key, analysis)?;
-        self.0[at..].rotate_left(1);
-        self.0.last().map(|entry| &entry.state)
+        let entries = self.of.get_mut(key)?;
+        let at = entries.iter().position(|entry| entry.analysis == *analysis)?;
+        entries[at..].rotate_left(1);
+        entries.last().map(|entry| &entry.state)
     }
 
     /// Records that `run` computes it, in place of any previous state.
     pub fn begin(&mut self, key: &SubjectKey, analysis: &A, run: &Weak<Wanted>) {
-        self.0.retain(|entry| entry.key.is_alive() && !(entry.key == *key && entry.analysis == *analysis));
-        self.0.push(Entry { key: key.clone(), analysis: analysis.clone(), state: State::Running(Weak::clone(run)) });
+        if self.of.len() >= self.most {
+            self.of.retain(|key, entries| key.is_alive() && !entries.is_empty());
+            self.most = 2 * self.of.len();
+        }
+        let entries = self.of.entry(key.clone()).or_default();
+        entries.retain(|entry| entry.analysis != *analysis);
+        entries.push(Entry { analysis: analysis.clone(), state: State::Running(Weak::clone(run)) });
     }
 
     /// Records how `run` ended, unless another one took its place; `None` removes it. Returns what is no longer
@@ -69,15 +79,15 @@ impl<A: Analysis> Shelf<A> {
         outcome: Option<State<A::Output>>,
         run: &Weak<Wanted>,
     ) -> Vec<State<A::Output>> {
-        let at = self.position(key, analysis).filter(|&at| self.0[at].is_run(run));
+        let Some(entries) = self.of.get_mut(key) else { return Vec::new() };
+        let at = entries.iter().position(|entry| entry.analysis == *analysis && entry.is_run(run));
         let (Some(at), Some(outcome)) = (at, outcome) else {
-            return at.map(|at| self.0.remove(at).state).into_iter().collect();
+            return at.map(|at| entries.remove(at).state).into_iter().collect();
         };
-        self.0[at].state = outcome;
-        let is_settled = |entry: &Entry<A>| entry.key == *key && !matches!(entry.state, State::Running(_));
-        let mut surplus = self.0.iter().filter(|entry| is_settled(entry)).count().saturating_sub(A::KEPT.max(1));
-        let dropped = self.0.extract_if(.., |entry| {
-            let is_dropped = surplus > 0 && is_settled(entry);
+        entries[at].state = outcome;
+        let mut surplus = entries.iter().filter(|entry| !entry.is_running()).count().saturating_sub(A::KEPT.max(1));
+        let dropped = entries.extract_if(.., |entry| {
+            let is_dropped = surplus > 0 && !entry.is_running();
             surplus -= usize::from(is_dropped);
             is_dropped
         });
@@ -93,17 +103,22 @@ pub trait AnyShelf: Any + Send {
 
 impl<A: Analysis> AnyShelf for Shelf<A> {
     fn follow(&mut self, open: &[OpenTrace]) -> usize {
-        let n = self.0.len();
-        self.0.retain(|entry| {
-            let is_kept = entry.key.is_current(open);
-            if let (false, State::Running(run)) = (is_kept, &entry.state)
-                && let Some(run) = run.upgrade()
-            {
-                run.cancel();
+        let mut n_dropped = 0;
+        self.of.retain(|key, entries| {
+            if key.is_current(open) {
+                return true;
             }
-            is_kept
+            n_dropped += entries.len();
+            for entry in entries {
+                if let State::Running(run) = &entry.state
+                    && let Some(run) = run.upgrade()
+                {
+                    run.cancel();
+                }
+            }
+            false
         });
-        n - self.0.len()
+        n_dropped
     }
 }
 
@@ -111,7 +126,7 @@ impl<A: Analysis> AnyShelf for Shelf<A> {
 pub fn shelf_of<A: Analysis>(shelves: &mut Vec<(TypeId, Box<dyn AnyShelf>)>) -> &mut Shelf<A> {
     let wanted = TypeId::of::<A>();
     let at = shelves.iter().position(|shelf| shelf.0 == wanted).unwrap_or_else(|| {
-        shelves.push((wanted, Box::new(Shelf::<A>(Vec::new()))));
+        shelves.push((wanted, Box::new(Shelf::<A> { of: HashMap::new(), most: 0 })));
         shelves.len() - 1
     });
     let shelf: &mut dyn Any = &mut *shelves[at].1;

@@ -1,6 +1,7 @@
 //! The subject of an analysis, and its key, which does not keep it alive.
 
 use std::any::Any;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 use crate::model::{DurNs, Trace};
@@ -47,6 +48,19 @@ impl PartialEq for SubjectKey {
             (Self::Memory(a, i), Self::Memory(b, j)) => i == j && a == b,
             (Self::Traces(a), Self::Traces(b)) => a == b,
             _ => false,
+        }
+    }
+}
+
+impl Eq for SubjectKey {}
+
+/// By address: equal keys are of one.
+impl Hash for SubjectKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Shared(shared) => shared.as_ptr().cast::<()>().hash(state),
+            Self::Trace(trace) | Self::Memory(trace, _) => trace.0.as_ptr().hash(state),
+            Self::Traces(traces) => traces.iter().for_each(|trace| trace.0.as_ptr().hash(state)),
         }
     }
 }
