@@ -1,8 +1,8 @@
 //! Converts results of analyses to findings, with text and figures.
 
 use super::memory::{growth_sentence, leak_advice, why};
-use super::verdicts::level;
 use super::text::{short_frame, shortened};
+use super::verdicts::level;
 use super::{Cell, Part, Stack, Word, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::memory::leaks::{LeakCandidate, Leaks, Room, Thresholds, Total, TotalVerdict};

@@ -8,8 +8,8 @@ use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::steps::Steps;
-use crate::figures::{Stack, findings};
 use crate::figures::memory::{Owner, Places, outside_growth, step_name};
+use crate::figures::{Stack, findings};
 use crate::model::memory::MemorySource;
 
 /// The answers about one memory on which findings rest.

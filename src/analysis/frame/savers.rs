@@ -11,7 +11,8 @@ const FILES: &str = "\
 /// built-in ones and ranges by their words.
 pub fn saves(frame: &Frame<'_>) -> bool {
     let words = words::words(frame.function);
-    let is_in = |part: &str| frame.file.match_indices(part).any(|(at, _)| at == 0 || frame.file.as_bytes()[at - 1] == b'/');
+    let is_in =
+        |part: &str| frame.file.match_indices(part).any(|(at, _)| at == 0 || frame.file.as_bytes()[at - 1] == b'/');
     let is_of_library = || FILES.split(' ').any(is_in) && libraries::contains(frame.file);
     let has_verb = || words.iter().any(|word| matches!(word.as_str(), "save" | "dump" | "dumps"));
     words::is_saving(&words) || frame.function.contains("write_record") || has_verb() && is_of_library()

@@ -103,9 +103,13 @@ pub fn add_caveats(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &
         add(Confidence::Medium, text);
     }
     if found.coverage == 0.0 {
-        add(Confidence::Low, "Nothing that is live after the last step has a call stack: no place can be named".to_owned());
+        add(
+            Confidence::Low,
+            "Nothing that is live after the last step has a call stack: no place can be named".to_owned(),
+        );
     } else if found.coverage < 0.5 {
-        let text = format!("Only {:.0} % of the bytes live after the last step have a call stack", found.coverage * 100.0);
+        let text =
+            format!("Only {:.0} % of the bytes live after the last step have a call stack", found.coverage * 100.0);
         add(Confidence::Medium, text);
     }
 }

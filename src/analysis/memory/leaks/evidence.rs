@@ -99,7 +99,8 @@ fn of_survivors(history: &MemoryHistory, until: u32, survivors: &[Crossing]) -> 
     let mut evidence = LeakEvidence {
         first_step: survivors.iter().filter_map(Crossing::birth).min().unwrap_or_default(),
         last_step: survivors.iter().filter_map(Crossing::birth).max().unwrap_or_default(),
-        freed_at_end: survivors.iter().filter(|block| ends.contains(&history.allocations.end[block.id.idx()])).count() as u64,
+        freed_at_end: survivors.iter().filter(|block| ends.contains(&history.allocations.end[block.id.idx()])).count()
+            as u64,
         ..LeakEvidence::default()
     };
     let n_examples = survivors.len().min(MAX_EXAMPLES);

@@ -309,7 +309,8 @@ fn find_growth(
         let mut total = total::total(history, steps, warm_up, &failures, thresholds);
         let least = thresholds.min_bytes_per_step.max(thresholds.min_growth_share * total.trend.slope);
         let crossings = series::crossings(history, signatures, &steps.boundaries);
-        let criteria = Criteria { history, warm_up, n_steps: steps.len(), until, failures: &failures, least, thresholds };
+        let criteria =
+            Criteria { history, warm_up, n_steps: steps.len(), until, failures: &failures, least, thresholds };
         let mut losses = Losses::default();
         for blocks in crossings.chunk_by(|a, b| a.signature == b.signature) {
             if is_cancelled() {
