@@ -27,7 +27,7 @@ pub struct RecordingCost {
     pub operators: u64,
     /// In nanoseconds, for all of the judged time or per step, at least.
     pub ns: DurNs,
-    /// At most; `None` where that is more than the time in which it counts.
+    /// At most; `None` where that is nearly all of the time in which it counts, or more.
     pub most_ns: Option<DurNs>,
 }
 
@@ -61,7 +61,7 @@ impl Device<'_, '_> {
             frames,
             operators,
             ns: cost(0).min(whole),
-            most_ns: Some(cost(1)).filter(|&most| most <= whole),
+            most_ns: Some(cost(1)).filter(|&most| 10 * most < 9 * whole),
         };
         let found = within(waits_ns);
         let device = self.window.device;
