@@ -51,16 +51,20 @@ pub fn moment(ns: DurNs, step: DurNs) -> String {
     format!("{:.digits$} {name}", ns as f64 / unit)
 }
 
-/// An estimate from and to, with two digits: `13 to 40 ms`, `1.5 ms`.
-pub fn rough_durations(ns: [DurNs; 2]) -> String {
-    let (unit, name) = UNITS.into_iter().find(|&(unit, _)| ns[1] as f64 >= unit).unwrap_or((1.0, "ns"));
-    let [low, high] = ns.map(|ns| {
+/// An estimate with two digits: `13 to 40 ms`, or `13 ms or more` without a highest value.
+pub fn rough_duration(least: DurNs, most: Option<DurNs>) -> String {
+    let highest = most.unwrap_or(least) as f64;
+    let (unit, name) = UNITS.into_iter().find(|&(unit, _)| highest >= unit).unwrap_or((1.0, "ns"));
+    let rough = |ns: DurNs| {
         let value = ns as f64 / unit;
-        let digits = 10_f64.powf(1.0 - value.max(1e-9).log10().floor());
-        let rounded = (value * digits).round() / digits;
+        let scale = 10_f64.powf(1.0 - value.max(1e-9).log10().floor());
+        let rounded = (value * scale).round() / scale;
         if rounded < 10.0 { format!("{rounded:.1}") } else { format!("{rounded:.0}") }
-    });
-    if low == high { format!("{high} {name}") } else { format!("{low} to {high} {name}") }
+    };
+    match most {
+        Some(most) => format!("{} to {} {name}", rough(least), rough(most)),
+        None => format!("{} {name} or more", rough(least)),
+    }
 }
 
 /// A number of things: `1,234,567`.
@@ -116,6 +120,15 @@ pub fn value(x: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn estimates_have_two_digits() {
+        assert_eq!(rough_duration(12_804_321, Some(40_400_000)), "13 to 40 ms");
+        assert_eq!(rough_duration(800_400, Some(2_540_000)), "0.8 to 2.5 ms");
+        assert_eq!(rough_duration(280_000_000, None), "280 ms or more");
+        assert_eq!(rough_duration(117_000, Some(431_000)), "120 to 430 µs");
+        assert_eq!(rough_duration(0, None), "0.0 ns or more");
+    }
 
     #[test]
     fn durations_have_three_digits_and_a_fitting_unit() {

@@ -155,7 +155,7 @@ impl<'a> Summary<'a> {
             let more = Ceiling { ns_per_step: ns, step_ns }.throughput_percent();
             let what = named(hit, hit.rule.label());
             if let Some(cost) = hit.recording {
-                let cost = format::rough_durations(cost.ns);
+                let cost = format::rough_duration(cost.ns, cost.most_ns);
                 return format!(
                     "{what}, at most {gain} of a recorded step of {step}; the recording takes about {cost} of it, so it is \
                      less without a recorder"

@@ -84,6 +84,47 @@ fn no_cell_leaves_a_table_as_a_formula() {
     }
 }
 
+/// A leak of so many bytes a step in all of 20 steps.
+fn leaking(bytes: i64) -> LeakCandidate {
+    LeakCandidate {
+        signature: SignatureId(1),
+        bytes_per_step: bytes as f64,
+        slope_share: 0.5,
+        since_step: None,
+        growth_bytes: 20 * bytes,
+        live_bytes: (0..21).map(|step| step * bytes).collect(),
+        live_count: (0..21).collect(),
+        monotonic: 1.0,
+        r2: 1.0,
+        survivors: 20,
+        survivor_steps: 20,
+        severity: Severity::Note,
+        score: 0.5,
+        evidence: LeakEvidence { freed_at_end: 20, allocated: 20, ..LeakEvidence::default() },
+    }
+}
+
+#[test]
+fn stacks_of_one_place_are_one_leak_with_the_sum_and_what_differs() {
+    let candidate = leaking(3 << 20);
+    let stack = |inner: &str| {
+        let frames = [inner, "_call_impl (/x/site-packages/torch/nn/modules/module.py:9)", "step (/me/train.py:7)"];
+        Stack { label: "step (/me/train.py:7)".to_owned(), frames: frames.map(str::to_owned).to_vec() }
+    };
+    let one = findings::leak(&[(&candidate, stack("aten::mm"))], None).unwrap();
+    assert_eq!(one.text, "step (/me/train.py:7) leaks 3.00 MiB a step");
+    assert_eq!(one.severity, Severity::Warn);
+    let several = ["aten::mm", "aten::gelu", "aten::mm"].map(|inner| (&candidate, stack(inner)));
+    let all = findings::leak(&several, Some("step 9".to_owned())).unwrap();
+    assert_eq!(
+        all.text,
+        "step (/me/train.py:7) leaks 9.00 MiB a step since step 9, by 3 call stacks: aten::mm, aten::gelu"
+    );
+    assert_eq!((all.severity, all.measured), (Severity::High, f64::from(9 << 20)));
+    assert!(all.advice.iter().any(|advice| advice.contains("60 of its blocks were freed only when the program ended")));
+    assert_eq!(findings::leak(&[], None), None);
+}
+
 #[test]
 fn rows_that_are_not_shown_are_not_made() {
     let made = std::cell::Cell::new(0);

@@ -297,7 +297,7 @@ impl TraceBuilder {
         (out, bound)
     }
 
-    /// Notes the slices that cross others on their track: nothing is lost, all have their true times. That is no defect of the recording where a range begins inside
+    /// Notes the slices that cross others on their track. That is no defect of the recording where a range begins inside
     /// the Python function that opens it and ends inside the one that closes it, nor for waits of several threads for one
     /// stream, nor for kernels of one stream: since Hopper one may begin before that before it has ended (programmatic
     /// dependent launch). Asynchronous operations cross by nature.
@@ -329,7 +329,7 @@ impl TraceBuilder {
             counts[2] += all.saturating_sub(without_syncs) as u64;
         }
         let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
-        self.import.note(Severity::Note, reason, counts[0], None);
+        self.import.note(Severity::Warn, reason, counts[0], None);
         let reason = "Device work that begins before that before it on its track ends: shown with its true times on an extra row";
         self.import.note(Severity::Note, reason, counts[3], None);
         let reason = "Range that begins or ends inside a Python function: shown with its true times on an extra row";

@@ -6,15 +6,15 @@ use hashbrown::HashMap;
 
 use super::room::Room;
 use super::run_facts::CompiledCode;
-use super::sites::{Around, Origins, Sites};
+use super::sites::{Around, Callees, Origins, Sites};
 use super::{Rule, Window};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{
-    Gap, GapClass, GapPart, Ledger, Near, Trigger, frees_memory, inferred_ns, nearby, origin_of_call,
+    Gap, GapClass, GapPart, Ledger, Near, Trigger, frees_memory, inferred_ns, nearby, open_during, origin_of_call,
 };
 use crate::analysis::steps::{Steps, is_step_name};
-use crate::model::{CopyKind, DurNs, MemoryCopy, SliceId, StringId, TimeRange, Trace};
+use crate::model::{CopyKind, DurNs, MemoryCopy, SliceId, SliceKind, StringId, TimeRange, Trace};
 
 /// Parts of gaps from this length on are looked at one by one, in nanoseconds.
 const LONG_PART: DurNs = 100_000;
@@ -139,7 +139,7 @@ pub struct Account<'a> {
     /// The same by where in the program, where it was a call that waits, copies or allocates, or loads data.
     pub sites: Sites<'a>,
     /// Of [`Cause::Host`]: the same by what the innermost frame of the user's program had called.
-    pub callees: Sites<'a>,
+    pub callees: Callees<'a>,
     /// Long stretches of what the host did: of [`Cause::Host`], and of [`Cause::Synchronization`] after it.
     pub long: Sites<'a>,
     /// Of [`Cause::Host`]: long parts of gaps, by the host slice.
@@ -167,6 +167,8 @@ pub struct Shares {
     pub room_ns: DurNs,
     /// Of [`Cause::Host`]: one operator, function or range went on for long, with nothing recorded inside.
     pub slow_ns: DurNs,
+    /// Of [`Cause::LaunchBound`] and [`Cause::Host`]: the step of an optimizer launched the work after the gap.
+    pub optimizer_ns: DurNs,
     /// Of [`Cause::Host`]: it worked for long in one gap, so it launched nothing meanwhile.
     pub apart_ns: DurNs,
     /// The host wrote a checkpoint; of long parts of gaps.
@@ -186,6 +188,7 @@ impl Shares {
         self.from_device_ns += other.from_device_ns;
         self.room_ns += other.room_ns;
         self.slow_ns += other.slow_ns;
+        self.optimizer_ns += other.optimizer_ns;
         self.apart_ns += other.apart_ns;
         self.saves_ns += other.saves_ns;
         self.after_ns += other.after_ns;
@@ -238,10 +241,23 @@ fn add_origin<'a>(
 ) {
     let explained = [Cause::LaunchBound, Cause::Host].map(|cause| cause as usize);
     let launch = launch.filter(|_| explained.iter().any(|&cause| own[cause] > 0));
-    let Some(origin) = launch.and_then(|call| origin_of_call(trace, call, near)) else { return };
+    let Some(call) = launch else { return };
+    let origin = origin_of_call(trace, call, near);
+    let is_optimizer = is_in_optimizer(trace, call, near);
     for cause in explained {
-        all[cause].origins.add(origin, own[cause]);
+        if let Some(origin) = origin {
+            all[cause].origins.add(origin, own[cause]);
+        }
+        all[cause].shares.optimizer_ns += if is_optimizer { own[cause] } else { 0 };
     }
+}
+
+/// Whether a call is made inside the range that PyTorch puts around the step of an optimizer.
+fn is_in_optimizer(trace: &Trace, call: SliceId, near: &Near) -> bool {
+    let slices = &trace.slices;
+    let open = open_during(trace, slices.track_of(call), slices.time(call), near);
+    let is_range = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Annotation;
+    open.iter().filter(|slice| is_range(slice)).any(|&slice| trace.slice_name(slice).starts_with("Optimizer.step#"))
 }
 
 /// The idle time of a device within a window by [`Cause`]; their totals sum to it.
@@ -318,11 +334,13 @@ pub fn accounts<'a>(
                     *account.names.entry(trace.slices.name[slice.idx()]).or_default() += time.dur();
                 }
                 match (cause, &around) {
-                    (Cause::Host, Some(around)) => account.callees.add_callee(trace, around, time.dur()),
+                    (Cause::Host, Some(around)) => account.callees.add(trace, around, time.dur()),
                     (Cause::DataLoading, Some(around)) => account.sites.add_loader(trace, slice, around, time.dur()),
                     _ => {}
                 }
-                if matches!(cause, Cause::Synchronization | Cause::Copy | Cause::Allocator) && !is_long_after {
+                let has_sites =
+                    matches!(cause, Cause::Synchronization | Cause::Copy | Cause::Allocator | Cause::GarbageCollection);
+                if has_sites && !is_long_after {
                     account.sites.add(trace, slice, time.dur());
                 }
                 let runs = matches!(part.class, GapClass::CpuOp | GapClass::Python | GapClass::Blocked);

@@ -78,6 +78,10 @@ impl Hit {
 
     /// By how much it comes before others of its severity: what it gains per step, else its amount.
     pub fn weight(&self) -> i64 {
+        // It is no cause, and others say why.
+        if self.rule == Rule::LowUtilization {
+            return 0;
+        }
         let amount = if self.once.is_some() { self.amount / self.n_steps.max(1) as i64 } else { self.amount };
         self.ceiling_ns_per_step.unwrap_or(amount)
     }

@@ -282,7 +282,7 @@ impl<'a> Device<'a, '_> {
         let sites = if rule == Rule::HostBound { &account.long } else { &account.sites };
         let mut sites = sites.top(2, account.total_ns);
         if sites.is_empty() && rule == Rule::HostBound {
-            sites = account.callees.top(2, account.total_ns);
+            sites = account.callees.most(account.total_ns).into_iter().collect();
         }
         Hit {
             count: account.gaps + spans.count() as u64,

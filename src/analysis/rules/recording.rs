@@ -25,8 +25,10 @@ const LARGE_PART: DurNs = 10;
 pub struct RecordingCost {
     pub frames: u64,
     pub operators: u64,
-    /// From and to, in nanoseconds, for all of the judged time or per step.
-    pub ns: [DurNs; 2],
+    /// In nanoseconds, for all of the judged time or per step, at least.
+    pub ns: DurNs,
+    /// At most; `None` where that is nearly all of the time in which it counts, or more.
+    pub most_ns: Option<DurNs>,
 }
 
 impl Device<'_, '_> {
@@ -55,20 +57,26 @@ impl Device<'_, '_> {
             return;
         }
         let cost = |at: usize| frames as DurNs * FRAME_NS[at] + operators as DurNs * OPERATOR_NS[at];
-        let all = [cost(0), cost(1)].map(|ns| ns.min(time.dur()));
-        let ns = all.map(|ns| ns.min(waits_ns));
-        let found = RecordingCost { frames, operators, ns };
+        let within = |whole: DurNs| RecordingCost {
+            frames,
+            operators,
+            ns: cost(0).min(whole),
+            most_ns: Some(cost(1)).filter(|&most| 10 * most < 9 * whole),
+        };
+        let found = within(waits_ns);
         let device = self.window.device;
-        let hit = self.hit(Rule::Recording, ns[0]);
+        let hit = self.hit(Rule::Recording, found.ns);
         self.out.check(Hit { count: frames + operators, range: Some(time), recording: Some(found), ..hit });
         if let Some(hit) = self.out.hit_of(Rule::Recording, device).filter(|_| frames == 0) {
             hit.severity = Severity::Note;
         }
         let n_steps = steps.len() as DurNs;
-        if n_steps == 0 || LARGE_PART * all[0] < time.dur() {
+        let all = within(time.dur());
+        if n_steps == 0 || LARGE_PART * all.ns < time.dur() {
             return;
         }
-        let per_step = Some(RecordingCost { ns: all.map(|ns| ns / n_steps), ..found });
+        let per_step = |ns: DurNs| ns / n_steps;
+        let per_step = Some(RecordingCost { ns: per_step(all.ns), most_ns: all.most_ns.map(per_step), ..all });
         for rule in [Rule::HostBound, Rule::LaunchBound, Rule::DataLoading, Rule::Synchronization] {
             let is_of_host = |hit: &&mut Hit| rule != Rule::Synchronization || 2 * hit.shares.after_ns > hit.amount;
             if let Some(hit) = self.out.hit_of(rule, device).filter(is_of_host) {

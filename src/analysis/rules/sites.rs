@@ -20,6 +20,46 @@ pub struct CallSite {
 #[derive(Clone, Debug, Default)]
 pub struct Sites<'a>(HashMap<[&'a str; 3], DurNs>);
 
+/// Time by the functions of libraries that run inside the innermost frame of the user's program, with that frame: the
+/// time of each with all that it calls, and its depth below the frame.
+#[derive(Clone, Debug, Default)]
+pub struct Callees<'a>(HashMap<[&'a str; 2], (DurNs, usize)>);
+
+impl<'a> Callees<'a> {
+    /// Adds time; without such functions it changes nothing.
+    pub fn add(&mut self, trace: &'a Trace, around: &Around, ns: DurNs) {
+        let Some(frame) = around.user(trace) else { return };
+        let open = around.open[around.after_user..].iter().copied();
+        let is_function = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::PythonFunction;
+        let names = open.filter(is_function).map(|slice| trace.slice_name(slice)).filter(|name| is_telling(name));
+        let mut seen: Vec<&str> = Vec::new();
+        for (depth, name) in names.enumerate() {
+            if seen.contains(&name) {
+                continue;
+            }
+            seen.push(name);
+            let (sum, deepest) = self.0.entry([name, frame]).or_default();
+            (*sum, *deepest) = (*sum + ns, depth.max(*deepest));
+        }
+    }
+
+    /// The innermost function with at least half of `total`.
+    pub fn most(&self, total: DurNs) -> Option<CallSite> {
+        let half = self.0.iter().filter(|(_, (ns, _))| 2 * ns >= total);
+        let (&site, _) = half.max_by_key(|&(site, &(ns, depth))| (depth, ns, site))?;
+        let [call, frame] = site.map(|name| without_address(name).into_owned());
+        Some(CallSite { call, operator: String::new(), frame })
+    }
+}
+
+/// Whether a function says what is done: the wrappers of modules and the recorder's own do not.
+fn is_telling(name: &str) -> bool {
+    const WRAPPERS: [&str; 6] =
+        ["_call_impl", "_wrapped_call_impl", "wrapper", "inner", "decorate_context", "_no_grad_wrapper"];
+    let frame = Frame::of_python_function(name);
+    !WRAPPERS.contains(&frame.function) && !frame.file.ends_with("lacuna_capture.py")
+}
+
 /// Time by the user's frame, or the node of the backward pass, that launched the work.
 #[derive(Clone, Debug, Default)]
 pub struct Origins<'a>(HashMap<&'a str, DurNs>);
@@ -85,16 +125,6 @@ impl<'a> Sites<'a> {
         let name = trace.slice_name(call);
         let frame = place.frame.filter(|&frame| frame != name).unwrap_or_default();
         *self.0.entry([name, operator, frame]).or_default() += ns;
-    }
-
-    /// Adds time by the function that the innermost frame of the user's program called; without such a function or frame
-    /// it changes nothing.
-    pub fn add_callee(&mut self, trace: &'a Trace, around: &Around, ns: DurNs) {
-        let is_function = |slice: &&SliceId| trace.slices.kind[slice.idx()] == SliceKind::PythonFunction;
-        let callee = around.open[around.after_user..].iter().find(is_function);
-        if let Some((frame, &callee)) = around.user(trace).zip(callee) {
-            *self.0.entry([trace.slice_name(callee), "", frame]).or_default() += ns;
-        }
     }
 
     /// Adds time of a slice that loads data, with the innermost frame of the user's program inside or around it.

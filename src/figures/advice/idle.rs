@@ -1,9 +1,9 @@
 //! Advice about idle time, by its cause.
 
 use super::{
-    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, COMPILED, EAGER, FROM_DEVICE, GRAPHS, IN_COMPILED, INFERS,
+    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, COLLECTS, COMPILED, EAGER, FROM_DEVICE, GRAPHS, IN_COMPILED, INFERS,
     KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS,
-    NOT_FROM_DEVICE, NVIDIA, OTHER, SAVES, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS, USUAL_SHAPES, kernels,
+    NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS, USUAL_SHAPES, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -38,11 +38,18 @@ pub fn lines(rule: Rule) -> &'static [Line] {
             ),
         ],
         Rule::LaunchBound => &[
+            (
+                OPTIMIZER,
+                "Most of it is the optimizer's step: fused=True updates many parameters with one launch, foreach=True with a few",
+            ),
             (EAGER, "Launch less: torch.compile, larger batches"),
             GRAPH_BREAKS,
             COMPILED_HOST,
             LARGER_KERNELS,
-            (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
+            (
+                |case| TRAINS(case) && !OPTIMIZER(case),
+                "Update many parameters with one launch: optimizers with fused=True",
+            ),
             (
                 |case| NO_GRAPHS(case) && !IN_COMPILED(case),
                 "Launch what repeats as a CUDA graph: torch.cuda.graph, torch.cuda.make_graphed_callables",
@@ -227,7 +234,8 @@ fn host_lines(rule: Rule) -> &'static [Line] {
             ),
             (
                 |case| (case.hit.is_none() || SLOW(case)) && USUAL_SHAPES(case) && !SAVES(case),
-                "One slow operator or function: move it off the launching thread, or to where the device has work queued",
+                "One slow operator or function: compute it on the device where that can be, else move it off the launching thread, or to \
+                 where the device has work queued",
             ),
             (
                 |case| SLOW(case) && case.run.has_stacks && USUAL_SHAPES(case) && !SAVES(case),
@@ -335,7 +343,11 @@ fn more_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, record later steps: what is loaded once does not come back"),
         ],
         Rule::GarbageCollection => &[
-            (ALWAYS, "Call gc.disable() or gc.freeze() after setup, and gc.collect() at the same step on all ranks"),
+            (COLLECTS, "The program calls gc.collect() itself: take it out of the step, or call it every N steps"),
+            (
+                |case| !COLLECTS(case),
+                "Call gc.disable() or gc.freeze() after setup, and gc.collect() at the same step on all ranks",
+            ),
             (ALWAYS, "To check, the gaps with garbage collection are gone and memory does not grow"),
         ],
         Rule::StepBoundary => &[

@@ -81,6 +81,13 @@ const USUAL_SHAPES: Fits = |case| !NEW_SHAPES(case);
 const SLOW: Fits = |case| case.is_most(|hit| hit.shares.slow_ns);
 /// Most of the time the host works for milliseconds between two launches.
 const APART: Fits = |case| !SLOW(case) && case.is_most(|hit| hit.shares.apart_ns);
+/// Most of the time the step of an optimizer launches.
+const OPTIMIZER: Fits = |case| TORCH(case) && case.is_most(|hit| hit.shares.optimizer_ns);
+/// The program collects garbage by itself: what Python collects has no function.
+const COLLECTS: Fits = |case| {
+    let calls = |hit: &Hit| hit.sites.iter().any(|site| site.call.contains("function collect"));
+    case.hit.is_some_and(calls)
+};
 /// Most of the time the host writes a checkpoint.
 const SAVES: Fits = |case| case.is_most(|hit| hit.shares.saves_ns);
 /// Most of the time the caching allocator makes room for a request.

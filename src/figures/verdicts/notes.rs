@@ -18,6 +18,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(bound_of_overlap(hit))
         .chain(of_shares(hit))
         .chain(of_saving(hit))
+        .chain(of_optimizer(hit))
         .chain(of_recording(hit))
         .chain(of_missing(&hit.missing))
         .collect()
@@ -84,12 +85,16 @@ fn of_saving(hit: &Hit) -> Option<String> {
 
 /// That a part of the step is the recording's, so that what ending the cause gains is of recorded steps alone.
 fn of_recording(hit: &Hit) -> Option<String> {
-    let cost = hit.recording.filter(|_| hit.rule != Rule::Recording && hit.n_steps > 0)?;
-    let gain = if hit.ceiling_ns_per_step.is_some() { ": what ending it gains is of the recorded step" } else { "" };
-    Some(format!(
-        "The recording takes about {} of a step itself{gain}, and less without a recorder",
-        format::rough_durations(cost.ns),
-    ))
+    let cost = hit.recording.filter(|_| hit.rule != Rule::Recording && hit.ceiling_ns_per_step.is_some())?;
+    let cost = format::rough_duration(cost.ns, cost.most_ns);
+    Some(format!("What ending it gains is of recorded steps: the recording takes about {cost} of each"))
+}
+
+/// How much of the time the steps of optimizers are launched, where that is most of it.
+fn of_optimizer(hit: &Hit) -> Option<String> {
+    let ns = hit.shares.optimizer_ns;
+    let is_most = matches!(hit.rule, Rule::LaunchBound | Rule::HostBound) && 2 * ns > hit.amount;
+    is_most.then(|| format!("For {} of it the optimizer's step is launched", format::duration(ns)))
 }
 
 fn calls_of(n: u64) -> String {

@@ -225,22 +225,25 @@ fn irregular(of: &Irregular) -> String {
 
 /// How many frames and operators, and what they cost.
 fn recording(hit: &Hit, device: &str) -> String {
-    let RecordingCost { frames, operators, ns } = hit.recording.unwrap_or_default();
+    let RecordingCost { frames, operators, ns, most_ns } = hit.recording.unwrap_or_default();
     let recorded = [(frames, "Python frames"), (operators, "operators")];
     let recorded = recorded.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", format::count(*n)));
     format!(
         "{device} waits for a host that the recording slows down: {} were recorded, which costs about {}, {} {}",
         recorded.collect::<Vec<_>>().join(" and "),
-        format::rough_durations(ns),
-        rough_percent(ns, hit.of),
+        format::rough_duration(ns, most_ns),
+        rough_percent(ns, most_ns, hit.of),
         scope(hit),
     )
 }
 
-/// An estimated part of some time: `50 to 90 %`.
-pub(super) fn rough_percent(ns: [DurNs; 2], of: DurNs) -> String {
-    let [low, high] = ns.map(|ns| (100.0 * ns as f64 / of.max(1) as f64).round());
-    if low < high { format!("{low} to {high} %") } else { format!("{high} %") }
+/// An estimated part of some time: `50 to 90 %`, `50 % or more`.
+fn rough_percent(least: DurNs, most: Option<DurNs>, of: DurNs) -> String {
+    let percent = |ns: DurNs| (100.0 * ns as f64 / of.max(1) as f64).round();
+    match most {
+        Some(most) => format!("{} to {} %", percent(least), percent(most)),
+        None => format!("{} % or more", percent(least)),
+    }
 }
 
 fn no_work(found: &NoWork) -> String {
@@ -304,6 +307,7 @@ pub(super) fn host(gap: &Recurring) -> String {
     match (op.as_str(), frame.as_str()) {
         ("", "") => String::new(),
         ("", place) | (place, "") => format!(", host in {place}"),
+        (op, frame) if op == frame => format!(", host in {op}"),
         (op, frame) => format!(", host in {op} at {frame}"),
     }
 }

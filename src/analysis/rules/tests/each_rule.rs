@@ -400,7 +400,8 @@ fn recording_operators_alone_is_a_note_and_bounds_what_is_said_of_the_host() {
     assert_eq!((hit.severity, hit.amount), (Severity::Note, 8 * 2_000_000));
     let cost = of(&many, Rule::HostBound).unwrap().recording.unwrap();
     assert_eq!((cost.frames, cost.operators), (0, 8 * 1_000));
-    assert_eq!(cost.ns, [2_000_000, 8_000_000]);
+    assert_eq!((cost.ns, cost.most_ns), (2_000_000, Some(8_000_000)));
+    assert_eq!(hit.recording.unwrap().most_ns, None, "the device waits for less");
     let few = found(100);
     assert_eq!(of(&few, Rule::Recording).map(|hit| hit.amount), None);
     assert_eq!(of(&few, Rule::HostBound).unwrap().recording, None);
@@ -409,7 +410,7 @@ fn recording_operators_alone_is_a_note_and_bounds_what_is_said_of_the_host() {
 #[test]
 fn what_the_users_frame_called_is_named_and_checkpoints_are() {
     // The host runs a function of a library for 2 ms, in pieces.
-    let found = |function: &'static str| {
+    let found = |function: &'static str, pieces: i64| {
         let mut events = vec![
             ("stream 7", KERNEL, "a", 0, 4_000_000, 0),
             ("main", SliceKind::PythonFunction, "train.py(9): step", 3_000_000, 6_500_000, 0),
@@ -419,15 +420,39 @@ fn what_the_users_frame_called_is_named_and_checkpoints_are() {
         ];
         events.extend(AHEAD);
         let at = |i: i64| 4_000_000 + 50_000 * i;
-        events.extend((0..40).map(|i| ("main", SliceKind::Operator, "aten::cat", at(i), at(i) + 40_000, 0)));
+        events.extend((0..pieces).map(|i| ("main", SliceKind::Operator, "aten::cat", at(i), at(i) + 40_000, 0)));
         judged(&linked(&events).finish(), None)
     };
-    let verdicts = found("einops/einops.py(9): rearrange");
+    let verdicts = found("einops/einops.py(9): rearrange", 40);
     let hit = of(&verdicts, Rule::HostBound).unwrap();
     let [call, frame] = ["einops/einops.py(9): rearrange", "train.py(9): step"].map(str::to_owned);
     assert_eq!(hit.sites, [CallSite { call, operator: String::new(), frame }]);
     assert!(2 * hit.shares.apart_ns > hit.amount && 2 * hit.shares.slow_ns < hit.amount, "{:?}", hit.shares);
     assert!(!hit.is_saving());
+    let verdicts = found("torch/serialization.py(945): save", 0);
+    assert!(of(&verdicts, Rule::HostBound).unwrap().is_saving());
+}
+
+#[test]
+fn launches_of_an_optimizer_are_known() {
+    // The host launches a short kernel every 20 us, for 4 ms.
+    let found = |range: &'static str| {
+        let mut events = vec![
+            ("stream 7", KERNEL, "a", 0, 4_000_000, 0),
+            ("main", NOTE, range, 3_900_000, 8_100_000, 0),
+            ("stream 7", KERNEL, "c", 8_100_000, STEP, 0),
+        ];
+        for (i, id) in (0..200).zip(1..) {
+            let at = 4_000_000 + 20_000 * i;
+            events.push(("main", CALL, "cudaLaunchKernel", at, at + 5_000, id));
+            events.push(("stream 7", KERNEL, "b", at + 8_000, at + 9_000, id));
+        }
+        let verdicts = judged(&linked(&events).finish(), None);
+        let hit = of(&verdicts, Rule::LaunchBound).unwrap();
+        (2 * hit.shares.optimizer_ns > hit.amount, hit.shares.optimizer_ns)
+    };
+    assert!(found("Optimizer.step#Adam.step").0);
+    assert_eq!(found("forward").1, 0);
 }
 
 #[test]
