@@ -63,6 +63,19 @@ fn parts(history: &MemoryHistory) -> Steps {
     marked(history, &ts).unwrap()
 }
 
+/// The steps without those in which the program ends, which say nothing of growth.
+fn without_end(history: &MemoryHistory, mut steps: Steps) -> Steps {
+    let live = |&state: &u32| history.curves.active[state as usize];
+    while let [_, before @ .., last] = &steps.boundaries[..]
+        && !before.is_empty()
+        && before.iter().all(|at| 2 * live(last) < live(at))
+    {
+        steps.boundaries.pop();
+        steps.names.pop();
+    }
+    steps
+}
+
 fn oracle(path: &Path, device: i32, boundaries: &[u32], folder: &Path) -> Value {
     let list = folder.join("boundaries.json");
     std::fs::write(&list, serde_json::to_vec(boundaries).unwrap()).unwrap();
@@ -83,15 +96,7 @@ fn assert_agrees(path: &Path, folder: &Path) -> usize {
     let signatures = Signatures::new(&trace, false);
     let mut compared = 0;
     for history in trace.memories.iter().filter(|history| history.events.len() > 100) {
-        let mut steps = steps(&trace, history, &|| false).unwrap_or_else(|_| parts(history));
-        // A last step in which the program ends says nothing of growth.
-        let live = |&state: &u32| history.curves.active[state as usize];
-        let is_end = |all: &[u32]| {
-            all.len() > 2 && all[1..all.len() - 1].iter().all(|at| 2 * live(all.last().unwrap()) < live(at))
-        };
-        while is_end(&steps.boundaries) {
-            (steps.boundaries.pop(), steps.names.pop());
-        }
+        let steps = without_end(history, steps(&trace, history, &|| false).unwrap_or_else(|_| parts(history)));
         let theirs = oracle(path, history.device, &steps.boundaries, folder);
         // Whatever rises in any step, so that there is something to compare.
         let lenient = Thresholds {

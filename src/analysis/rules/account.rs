@@ -320,37 +320,9 @@ pub fn accounts<'a>(
             if is_of_collective && is_small_collective(gap.ended_by) {
                 account.shares.collective_ns += time.dur();
             }
-            // The call that emptied the queue, not what the host did after it.
-            let is_after =
-                cause == Cause::Synchronization || cause == Cause::Allocator && part.class != GapClass::Allocator;
-            let synced = gap.trigger_slice.filter(|_| is_after);
-            // Where the host lost its lead before, what it did then is no reason.
-            let is_long_after =
-                gap.refill.is_some() && gap.trigger != Some(Trigger::Sync) && part.class >= GapClass::Launch;
             // The launch of work that waits in a queue for no known reason is no reason.
-            let is_named = is_macro && part.class != GapClass::Queued;
-            if let Some(slice) = synced.or(part.slice).filter(|_| is_named) {
-                if !is_long_after {
-                    *account.names.entry(trace.slices.name[slice.idx()]).or_default() += time.dur();
-                }
-                match (cause, &around) {
-                    (Cause::Host, Some(around)) => account.callees.add(trace, around, time.dur()),
-                    (Cause::DataLoading, Some(around)) => account.sites.add_loader(trace, slice, around, time.dur()),
-                    _ => {}
-                }
-                let has_sites =
-                    matches!(cause, Cause::Synchronization | Cause::Copy | Cause::Allocator | Cause::GarbageCollection);
-                if has_sites && !is_long_after {
-                    account.sites.add(trace, slice, time.dur());
-                }
-                let runs = matches!(part.class, GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
-                let is_host = matches!(cause, Cause::Host | Cause::Synchronization) && runs;
-                if let Some(host) = part.slice.filter(|_| is_host && time.dur() >= LONG_PART) {
-                    account.long.add(trace, host, time.dur());
-                }
-                if cause == Cause::Host && time.dur() >= LONG_PART {
-                    account.long_parts.push((slice, time.dur()));
-                }
+            if is_macro && part.class != GapClass::Queued {
+                account.add_names(trace, &gap, &GapPart { time, ..part }, cause, around.as_ref());
             }
         }
         let launch = if is_macro { trace.launch_of(gap.ended_by) } else { None };
@@ -413,7 +385,38 @@ pub fn is_between(steps: &Steps, part: &GapPart) -> bool {
     begun.checked_sub(1).is_none_or(|step| steps.times[step].end <= middle)
 }
 
-impl Account<'_> {
+impl<'a> Account<'a> {
+    /// Adds a part of a gap to the names and places that explain it.
+    fn add_names(&mut self, trace: &'a Trace, gap: &Gap, part: &GapPart, cause: Cause, around: Option<&Around>) {
+        let ns = part.time.dur();
+        // The call that emptied the queue, not what the host did after it.
+        let is_after =
+            cause == Cause::Synchronization || cause == Cause::Allocator && part.class != GapClass::Allocator;
+        let synced = gap.trigger_slice.filter(|_| is_after);
+        let Some(slice) = synced.or(part.slice) else { return };
+        // Where the host lost its lead before, what it did then is no reason.
+        if gap.refill.is_some() && gap.trigger != Some(Trigger::Sync) && part.class >= GapClass::Launch {
+            return;
+        }
+        *self.names.entry(trace.slices.name[slice.idx()]).or_default() += ns;
+        match (cause, around) {
+            (Cause::Host, Some(around)) => self.callees.add(trace, around, ns),
+            (Cause::DataLoading, Some(around)) => self.sites.add_loader(trace, slice, around, ns),
+            (Cause::Synchronization | Cause::Copy | Cause::Allocator | Cause::GarbageCollection, _) => {
+                self.sites.add(trace, slice, ns);
+            }
+            _ => {}
+        }
+        let runs = matches!(part.class, GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
+        let is_host = matches!(cause, Cause::Host | Cause::Synchronization) && runs;
+        if let Some(host) = part.slice.filter(|_| is_host && ns >= LONG_PART) {
+            self.long.add(trace, host, ns);
+        }
+        if cause == Cause::Host && ns >= LONG_PART {
+            self.long_parts.push((slice, ns));
+        }
+    }
+
     /// Adds the time of one gap.
     ///
     /// * `step`: the index of the step that it belongs to.

@@ -16,6 +16,8 @@ use crate::model::{DurNs, Severity, SliceKind, TimeRange};
 /// * Calls and kernels by themselves explain no more: they come with operators, about one launch for three.
 const FRAME_NS: [DurNs; 2] = [500, 700];
 const OPERATOR_NS: [DurNs; 2] = [2_000, 8_000];
+/// Fewer frames and operators are not said to slow a program down.
+const MIN_EVENTS: u64 = 100;
 /// Share of the steps' time, as one part of so many, from which on the recording changes what the causes of idle time
 /// gain.
 const LARGE_PART: DurNs = 10;
@@ -53,7 +55,7 @@ impl Device<'_, '_> {
             slices.rows.iter().map(|row| slices.window(row, time).filter(is_it).count()).sum::<usize>() as u64
         };
         let (frames, operators) = (count(SliceKind::PythonFunction), count(SliceKind::Operator));
-        if frames + operators == 0 {
+        if frames + operators < MIN_EVENTS {
             return;
         }
         let cost = |at: usize| frames as DurNs * FRAME_NS[at] + operators as DurNs * OPERATOR_NS[at];
