@@ -7,8 +7,7 @@ use hashbrown::HashMap;
 
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
-/// The session clock. Its zero is the start of every run; where there are several, of what ran in it: memory and readings
-/// may have been recorded before.
+/// The session clock. Its zero is the start of every run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     /// One per trace, in the given order.
@@ -71,7 +70,7 @@ const SHORT_PAUSE: DurNs = 10_000_000_000;
 /// nothing could be read in a picture of both.
 const MAX_PAUSE: DurNs = 3;
 
-/// Aligns traces to a common clock; each run starts at zero, so that runs can be compared: see [`Clock`].
+/// Aligns traces to a common clock; each run starts at zero, so that runs can be compared.
 ///
 /// * Traces with UTC times belong to one run if no pause between them exceeds ten seconds, or three times what was
 ///   recorded before it, and keep their relative offsets.
@@ -96,16 +95,9 @@ pub fn clock(traces: &[&Trace]) -> Clock {
         runs[run].n_traces += 1;
         placed.push(TraceClock { offset: 0, source: ClockSource::Start, run });
     }
-    // Where several runs are compared, what ran in them begins together: a snapshot may have begun long before.
-    let is_program = |trace: &Trace| !trace.info.format.is_memory_only() && !trace.slices.is_empty();
-    let mut has_program = vec![false; runs.len()];
-    for (place, (start, trace)) in placed.iter().zip(starts.iter().zip(traces)) {
-        has_program[place.run] |= runs.len() > 1 && start.is_some() && is_program(trace);
-    }
-    for (place, (start, trace)) in placed.iter().zip(starts.iter().zip(traces)) {
+    for (place, start) in placed.iter().zip(&starts) {
         let origin = &mut runs[place.run].origin_utc_ns;
-        let counted = start.iter().filter(|_| !has_program[place.run] || is_program(trace));
-        *origin = origin.iter().chain(counted).min().copied();
+        *origin = origin.iter().chain(start).min().copied();
     }
     for ((place, start), trace) in placed.iter_mut().zip(&starts).zip(traces) {
         let from_run = start.zip(runs[place.run].origin_utc_ns).map(|(start, origin)| start.saturating_sub(origin));
@@ -205,7 +197,7 @@ fn utc_start(trace: &Trace) -> Option<TimeNs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Format, SliceKind, TraceBuilder};
+    use crate::model::{SliceKind, TraceBuilder};
 
     const EPOCH: TimeNs = 1_700_000_000_000_000_000;
     const DAY: DurNs = 86_400_000_000_000;
@@ -269,29 +261,6 @@ mod tests {
         assert_eq!(runs(&[(0, 5), (15, 20), (80, 85)]), [0, 0, 0]);
         assert_eq!(runs(&[(0, 5), (21, 26)]), [0, 1], "16 s after 5 s");
         assert_eq!(runs(&[(1_700, 1_705), (0, 6), (1_701, 1_702), (2, 3)]), [0, 1, 0, 1]);
-    }
-
-    #[test]
-    fn what_ran_in_several_runs_begins_together() {
-        let trace = |start, end, utc, format| {
-            let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Annotation, "step", start, end)]);
-            (builder.info.utc_offset_ns, builder.info.format) = (Some(utc), format);
-            builder.finish()
-        };
-        let [json, snapshot] = [Format::ChromeTrace, Format::Snapshot];
-        let traces = [
-            trace(0, 60_000, EPOCH, snapshot),
-            trace(50_000, 52_000, EPOCH, json),
-            trace(5, 2_005, EPOCH + DAY, json),
-            trace(0, 900, EPOCH + 2 * DAY, snapshot),
-        ];
-        let starts = |of: &[&Trace]| {
-            let clock = clock(of);
-            of.iter().zip(&clock.placed).map(|(trace, place)| trace.span.start + place.offset).collect::<Vec<_>>()
-        };
-        let all: Vec<&Trace> = traces.iter().collect();
-        assert_eq!(starts(&all), [-50_000, 0, 0, 0]);
-        assert_eq!(starts(&all[..2]), [0, 50_000], "one run begins with its first file");
     }
 
     #[test]

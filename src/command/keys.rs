@@ -30,10 +30,12 @@ pub fn pressed(ctx: &Context, table: &[CommandSpec], is_taken: bool) -> Vec<Comm
     let is_on_control = ctx.egui_wants_keyboard_input();
     let is_free = |shortcut: &KeyboardShortcut| {
         let is_for_text = shortcut.logical_key == Key::C;
-        let is_for_control = matches!(
-            shortcut.logical_key,
-            Key::Enter | Key::Escape | Key::ArrowUp | Key::ArrowDown | Key::ArrowLeft | Key::ArrowRight
-        );
+        // With Alt no control takes them: a list that has the keyboard leaves the way back to the window.
+        let is_for_control = !shortcut.modifiers.alt
+            && matches!(
+                shortcut.logical_key,
+                Key::Enter | Key::Escape | Key::ArrowUp | Key::ArrowDown | Key::ArrowLeft | Key::ArrowRight
+            );
         match shortcut.modifiers.command {
             true => !(is_typing && is_for_text),
             false => !(is_typing || is_on_control && is_for_control),
