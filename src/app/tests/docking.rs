@@ -4,7 +4,7 @@ use egui_tiles::{Container, Linear, LinearDir};
 use serde_json::json;
 
 use super::*;
-use crate::model::TrackId;
+use crate::model::{Format, TrackId};
 use crate::settings::OldLayout;
 use crate::view::{VIEWS, all_commands};
 
@@ -370,4 +370,22 @@ fn a_tab_is_closed_by_its_cross_and_comes_back_by_the_menu() {
     app_mut(&mut harness).commands.push(Command::Show("marks"));
     settle(&mut harness);
     harness.get_by_label("Nothing is marked");
+}
+
+#[test]
+fn a_log_that_is_read_before_its_trace_leaves_the_overview_in_front() {
+    let log = || {
+        let mut builder = TraceBuilder::default();
+        builder.info.format = Format::GpuMetrics;
+        builder.finish()
+    };
+    let orders: [&[&dyn Fn() -> Trace]; 3] = [&[&log], &[&log, &trace], &[&trace, &log]];
+    for order in orders {
+        let mut layout = Layout::default();
+        for n in 1..=order.len() {
+            let session = Session::of(order[..n].iter().map(|make| make()).collect());
+            layout.suit(session.traces());
+        }
+        assert!(layout.is_on_screen("overview"), "{} files", order.len());
+    }
 }
