@@ -22,10 +22,13 @@ pub struct NamedCluster<'a> {
     step_ns: Option<DurNs>,
 }
 
-/// The clusters of a device that have at least two gaps, the largest first.
+/// The clusters of a device that have at least two gaps: those with most time in steps first, then by their time in all.
 pub fn rows<'a>(rank: Option<u32>, clusters: &'a Clusters, steps: Option<&Steps>) -> Vec<NamedCluster<'a>> {
     let step_ns = steps.and_then(|steps| mean_step_ns(steps, clusters.process));
-    clusters.recurring().map(|cluster| NamedCluster { rank, clusters, cluster, step_ns }).collect()
+    let mut rows: Vec<_> =
+        clusters.recurring().map(|cluster| NamedCluster { rank, clusters, cluster, step_ns }).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.cluster.sum.in_steps_ns));
+    rows
 }
 
 impl NamedCluster<'_> {

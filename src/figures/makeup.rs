@@ -31,7 +31,9 @@ pub struct Summary<'a> {
 
 /// Idle time of a device by its cause.
 #[derive(Clone, Copy, Debug)]
-pub struct IdleCause {
+pub struct IdleCause<'a> {
+    /// Title of the file, where its rank does not distinguish it.
+    name: Option<&'a str>,
     rank: Option<u32>,
     device: Option<u32>,
     cause: Cause,
@@ -66,9 +68,10 @@ impl<'a> Summary<'a> {
     }
 
     /// Its idle time by cause.
-    pub fn causes(&self) -> Vec<IdleCause> {
-        let (rank, device, window_ns) = (self.rank, self.makeup.device, self.makeup.window_ns());
-        self.makeup.causes.iter().map(|&(cause, ns)| IdleCause { rank, device, cause, ns, window_ns }).collect()
+    pub fn causes(&self) -> Vec<IdleCause<'a>> {
+        let (name, rank, device, window_ns) = (self.name, self.rank, self.makeup.device, self.makeup.window_ns());
+        let row = |&(cause, ns): &(Cause, DurNs)| IdleCause { name, rank, device, cause, ns, window_ns };
+        self.makeup.causes.iter().map(row).collect()
     }
 
     fn share(&self, ns: DurNs) -> f64 {
@@ -120,10 +123,13 @@ impl<'a> Summary<'a> {
             }
             Bound::Idle => "It waits more than it works".to_owned(),
         };
+        // Where the device waits, no kernel is what takes the time.
+        let works = self.makeup.bound() != Bound::Idle;
         let kernel = self
             .kernel()
+            .filter(|_| works)
             .map(|(name, share)| format!("; {} takes {} of the judged time", clipped(name), percent(share)));
-        let kind = self.kind().filter(|kind| kind.0 != KernelKind::Other);
+        let kind = self.kind().filter(|kind| works && kind.0 != KernelKind::Other);
         let kind =
             kind.map(|(kind, share)| format!(", {} take {} of the kernel time", kind_label(kind), percent(share)));
         format!(
@@ -299,8 +305,9 @@ pub fn summary<'a>() -> Part<Summary<'a>> {
 }
 
 /// Idle time of devices by the cause that the rules judge.
-pub fn causes() -> Part<IdleCause> {
-    let figures = figures! { row: IdleCause;
+pub fn causes<'a>() -> Part<IdleCause<'a>> {
+    let figures = figures! { row: IdleCause<'a>;
+        words "file", "File", 160, Cell::or_empty(row.name, Cell::name), "The file, where its rank does not tell it apart";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::number(row.device), "Index of the device";
         words "cause", "Cause", 150, Cell::name(cause_key(row.cause)),

@@ -76,7 +76,8 @@ fn waits_of_ranks_are_those_of_the_oracle() {
     assert!(n == 10 || real("A_kineto").is_empty(), "only {n} ranks compared");
 }
 
-/// Rank 7 of the training of DLRM comes last to most collectives; its step is not longer than that of others.
+/// Rank 7 of the training of DLRM comes last to most collectives; its step is not longer than that of others. Its recording
+/// began 7.5 ms after that of rank 1, for which the first collective is no evidence.
 #[test]
 fn the_late_rank_of_a_real_job_is_named() {
     let files = files(JOBS[0]);
@@ -91,6 +92,9 @@ fn the_late_rank_of_a_real_job_is_named() {
         found["text"].as_str().unwrap()
     };
     let late = text("late_rank");
-    assert!(late.starts_with("Rank 7, GPU 7 comes last to 5 of 8 collectives of the 8 ranks here"), "{late}");
-    assert!(text("exposed_communication").contains("is waiting for others of the 8 ranks here"));
+    assert!(late.starts_with("Rank 7, GPU 7 comes last to 4 of 8 collectives of the 8 ranks here"), "{late}");
+    let exposed = text("exposed_communication");
+    assert!(
+        exposed.contains("is waiting for others of the 8 ranks here") && exposed.contains("in the first collective")
+    );
 }

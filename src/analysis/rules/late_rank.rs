@@ -16,6 +16,9 @@ use crate::model::{DurNs, TimeRange, Trace};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     pub ns: DurNs,
+    /// Of that, in collectives before which nothing tells how far each rank was, see
+    /// [`Match::is_first`](crate::analysis::collectives::ranks::Match).
+    pub first_ns: DurNs,
     /// The rank that was waited for most, and how long.
     pub late: Option<(u32, DurNs)>,
     /// Ranks that were compared; 0 if none were.
@@ -52,6 +55,7 @@ pub struct OfRank<'a> {
 ///   are left to the rule about small ones.
 /// * A ceiling is what the device would gain if the ranks with findings came with the last of the others. It is taken from
 ///   that of exposed communication, so that their sum is no more than the exposed time.
+/// * Who is late is judged from the second collective of the same ranks on, see [`Match::is_first`].
 /// * What a rank does longer than the others is compared in the time since all of them were equally far, see
 ///   [`RankPart::since`].
 /// * Cost: O(parts + what the devices did between the collectives).
@@ -66,6 +70,9 @@ pub fn with_ranks(calls: &RankCalls, traces: &[OfRank<'_>], thresholds: &Thresho
 #[derive(Default)]
 struct Waits {
     by_late: HashMap<u32, DurNs>,
+    /// The same without first collectives.
+    judged: HashMap<u32, DurNs>,
+    first_ns: DurNs,
     gain_ns: DurNs,
 }
 
@@ -106,8 +113,14 @@ impl<'a> Job<'a> {
             let mut is_late = false;
             for part in self.calls.parts_of(of) {
                 if let Some((device, ns)) = self.exposed(part) {
-                    *self.waits.entry(device).or_default().by_late.entry(late.trace).or_default() += ns;
-                    is_late = true;
+                    let waits = self.waits.entry(device).or_default();
+                    *waits.by_late.entry(late.trace).or_default() += ns;
+                    if of.is_first {
+                        waits.first_ns += ns;
+                    } else {
+                        *waits.judged.entry(late.trace).or_default() += ns;
+                        is_late = true;
+                    }
                 }
             }
             if let Some((at, _)) = self.device(late).filter(|_| is_late) {
@@ -162,7 +175,7 @@ impl<'a> Job<'a> {
             for (at, busy) in self.traces[other.trace as usize].busy.iter().enumerate() {
                 let windows = &self.traces[other.trace as usize].verdicts.windows;
                 let Some(window) = windows.iter().find(|window| window.device == Some(busy.device)) else { continue };
-                let waits = self.waits.get(&(other.trace, at)).and_then(|waits| waits.by_late.get(&trace));
+                let waits = self.waits.get(&(other.trace, at)).and_then(|waits| waits.judged.get(&trace));
                 waits_ns += waits.copied().unwrap_or_default();
                 judged_ns += window.time.dur();
                 n += 1;
@@ -180,7 +193,7 @@ impl<'a> Job<'a> {
     fn add_gains(&mut self, late: &[u32]) {
         let mut gains: Vec<((u32, usize), DurNs)> = Vec::new();
         for of in &self.calls.matches {
-            if !late.contains(&self.calls.late(of).trace) {
+            if of.is_first || !late.contains(&self.calls.late(of).trace) {
                 continue;
             }
             let parts = self.calls.parts_of(of);
@@ -216,7 +229,8 @@ impl<'a> Job<'a> {
             }
             for hit in verdicts.hits.iter_mut().filter(|hit| is_own(hit.rule, hit.device)) {
                 hit.ceiling_ns_per_step = less(hit.ceiling_ns_per_step);
-                hit.waiting = Waiting { ns: waits.by_late.values().sum(), late, n_ranks };
+                let first_ns = waits.first_ns;
+                hit.waiting = Waiting { ns: waits.by_late.values().sum(), first_ns, late, n_ranks };
                 for part in self.calls.of_trace(trace).filter(|part| window.time.contains(part.time.start)) {
                     hit.transfers.add_matched(of.trace, part.slice, part.time.dur() - part.wait_ns);
                 }
@@ -233,7 +247,7 @@ impl<'a> Job<'a> {
     fn longer(&self, trace: u32) -> (Vec<(Part, DurNs)>, Option<TimeRange>) {
         let mut longer: HashMap<Part, DurNs> = HashMap::new();
         let mut longest: Option<(DurNs, TimeRange)> = None;
-        let is_its = |of: &&Match| self.calls.late(of).trace == trace;
+        let is_its = |of: &&Match| !of.is_first && self.calls.late(of).trace == trace;
         for of in self.calls.matches.iter().filter(is_its) {
             let parts = self.calls.parts_of(of);
             let waits = parts.iter().filter_map(|part| self.exposed(part)).map(|(_, ns)| ns).max().unwrap_or_default();

@@ -31,7 +31,8 @@ impl Device<'_, '_> {
     pub(super) fn recurring(&mut self, clusters: &Clusters, ledger: &Ledger) {
         // In one step nothing comes back.
         let Some(n_steps) = Some(clusters.n_steps).filter(|&n| n > 1) else { return };
-        let Some(cluster) = clusters.recurring().max_by_key(|cluster| cluster.sum.in_steps_ns) else { return };
+        let several = clusters.recurring().filter(|cluster| cluster.sum.steps_present > 1);
+        let Some(cluster) = several.max_by_key(|cluster| cluster.sum.in_steps_ns) else { return };
         let step = self.window.steps.iter().map(|step| step.dur()).sum::<DurNs>() / n_steps as DurNs;
         let ns_per_step = cluster.sum.in_steps_ns / n_steps as DurNs;
         let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.time(gap as usize));

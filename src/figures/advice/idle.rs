@@ -3,7 +3,8 @@
 use super::{
     ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, COLLECTS, COMPILED, EAGER, FROM_DEVICE, GRAPHS, IN_COMPILED, INFERS,
     KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS,
-    NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS, USUAL_SHAPES, kernels,
+    NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, RECURS, SAVES, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS, USUAL_SHAPES,
+    WAITS, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -72,16 +73,23 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
                  the others wait for it, not for the network",
             ),
             (
-                TRAINS,
+                WAITS,
+                "Look at the ranks first: most of it is no communication but waiting for the one that comes last. The table of ranks says which, and its own findings why",
+            ),
+            (
+                |case| TRAINS(case) && !WAITS(case),
                 "Overlap communication with the backward pass: DDP's bucket_cap_mb, FSDP's backward_prefetch and forward_prefetch",
             ),
-            (INFERS, "Start communication as soon as its data is there, beside the compute that remains"),
             (
-                |case| TRAINS(case) && !NARROW(case),
+                |case| INFERS(case) && !WAITS(case),
+                "Start communication as soon as its data is there, beside the compute that remains",
+            ),
+            (
+                |case| TRAINS(case) && !NARROW(case) && !WAITS(case),
                 "Communicate less often (no_sync with gradient accumulation) or less (bf16 gradients)",
             ),
             (
-                |case| TRAINS(case) && NARROW(case),
+                |case| TRAINS(case) && NARROW(case) && !WAITS(case),
                 "Communicate less often (no_sync with gradient accumulation): most of it has elements of 16 bits or fewer already",
             ),
             (ALWAYS, "To check, the collectives take less time in which nothing computes, on every rank"),
@@ -325,7 +333,14 @@ fn more_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, cudaMalloc and cudaFree no longer occur in steps after warm-up"),
         ],
         Rule::ModuleLoad => &[
-            (ALWAYS, "Warm up before the steps that matter: code is loaded or compiled when it is first used"),
+            (
+                |case| COMPILED(case) && RECURS(case),
+                "Something is compiled in each of these steps: TORCH_LOGS=recompiles says why; mark shapes that vary as dynamic (torch.compile(dynamic=True), torch._dynamo.mark_dynamic), or keep them alike",
+            ),
+            (
+                |case| !(COMPILED(case) && RECURS(case)),
+                "Warm up before the steps that matter: code is loaded or compiled when it is first used",
+            ),
             (
                 |case| case.run.is_xla,
                 "JAX compiles each function once for each shape: keep shapes alike, and keep what is compiled between runs (jax_compilation_cache_dir)",
@@ -336,11 +351,21 @@ fn more_lines(rule: Rule) -> &'static [Line] {
             ),
             // What is compiled at run time is in no module that could be loaded at the start.
             (
-                |case| NVIDIA(case) && !case.is_just_in_time() && !case.run.is_xla,
+                |case| NVIDIA(case) && !case.is_just_in_time() && !case.run.is_xla && !(COMPILED(case) && RECURS(case)),
                 "CUDA_MODULE_LOADING=EAGER loads all code at the start",
             ),
-            (COMPILED, "Find recompilations with TORCH_LOGS=recompiles, and mark shapes that vary as dynamic"),
-            (ALWAYS, "To check, record later steps: what is loaded once does not come back"),
+            (
+                |case| COMPILED(case) && !RECURS(case),
+                "Find recompilations with TORCH_LOGS=recompiles, and mark shapes that vary as dynamic",
+            ),
+            (
+                |case| !(COMPILED(case) && RECURS(case)),
+                "To check, record later steps: what is loaded once does not come back",
+            ),
+            (
+                |case| COMPILED(case) && RECURS(case),
+                "To check, record again: no step compiles after the first of each shape",
+            ),
         ],
         Rule::GarbageCollection => &[
             (COLLECTS, "The program calls gc.collect() itself: take it out of the step, or call it every N steps"),

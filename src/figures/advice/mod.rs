@@ -62,6 +62,11 @@ pub const EAGER: Fits = |case| case.run.is_torch && !case.run.is_compiled && !ca
 /// The device cannot run what torch.compile generates.
 pub const TOO_OLD: Fits = |case| case.run.is_torch && !case.run.is_compiled && case.run.is_too_old;
 pub const COMPILED: Fits = |case| case.run.is_compiled;
+/// It comes back in at least half of the steps.
+const RECURS: Fits = |case| {
+    let recurring = case.hit.and_then(|hit| hit.recurring.as_ref());
+    recurring.is_some_and(|gaps| 2 * gaps.n_present >= gaps.n_steps)
+};
 /// A part of the program is compiled, and the time lies in it, or outside of it.
 const IN_COMPILED: Fits = |case| COMPILED(case) && case.is_most(|hit| hit.shares.compiled_ns);
 const BESIDE_COMPILED: Fits = |case| COMPILED(case) && !IN_COMPILED(case);
@@ -96,6 +101,8 @@ const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case);
 /// Most of what is communicated was recorded with elements of at most 16 bits.
 /// Ranks were not compared.
 const ALONE: Fits = |case| case.hit.is_none_or(|hit| hit.waiting.n_ranks == 0);
+/// Most of the communication is waiting for other ranks.
+const WAITS: Fits = |case| case.hit.is_some_and(|hit| 2 * hit.waiting.ns > hit.amount);
 /// What makes a rank late is mostly longer compute, or mostly not; either where nothing tells.
 const LATE_BY_COMPUTE: Fits = |case| case.late_by_compute() != Some(false);
 const LATE_OTHERWISE: Fits = |case| case.late_by_compute() != Some(true);

@@ -139,14 +139,22 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
 
 /// How much of some communication is waiting for other ranks, and for which.
 fn waiting(hit: &Hit) -> String {
-    let Waiting { ns, late, n_ranks } = hit.waiting;
+    let Waiting { ns, first_ns, late, n_ranks } = hit.waiting;
     if n_ranks == 0 {
         return String::new();
     }
     let share = percent(ns as f64 / hit.amount.max(1) as f64);
     let most = late.map(|(rank, most)| format!(", {} of it for rank {rank}", format::duration(most)));
     let most = most.unwrap_or_default();
-    format!("; {share} of that, {}, is waiting for others of the {n_ranks} ranks here{most}", format::duration(ns))
+    let first = match 10 * first_ns > ns {
+        true => format!(
+            "; {} is in the first collective, and may tell only that the ranks began to record at different times",
+            format::duration(first_ns)
+        ),
+        false => String::new(),
+    };
+    let ns = format::duration(ns);
+    format!("; {share} of that, {ns}, is waiting for others of the {n_ranks} ranks here{most}{first}")
 }
 
 /// How often a rank is late, how long the others wait, and what it does longer than they do.

@@ -49,6 +49,9 @@ pub struct Match {
     pub late: u32,
     /// Shortest duration of all ranks, in nanoseconds.
     pub transfer_ns: DurNs,
+    /// Whether none came before it in which all of its ranks took part. Who came last then tells when each began to record as
+    /// well: recorders start milliseconds apart.
+    pub is_first: bool,
 }
 
 /// What one rank did in it.
@@ -396,6 +399,7 @@ impl Job<'_> {
             let set: Vec<usize> = members.iter().map(|member| member.0).collect();
             let before =
                 recent.iter().rev().find(|(other, _)| set.iter().all(|rank| other.binary_search(rank).is_ok()));
+            let is_first = before.is_none();
             let ends = |rank: usize| {
                 let (other, first) = before?;
                 Some(out.parts[first + other.binary_search(&rank).ok()?].time.end)
@@ -430,6 +434,7 @@ impl Job<'_> {
                 n: members.len() as u32,
                 late: (first + late) as u32,
                 transfer_ns,
+                is_first,
             });
         }
         for ((rank, &matched), &clock) in self.ranks.iter().zip(&matched).zip(&self.clocks) {

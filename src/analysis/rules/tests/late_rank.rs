@@ -61,7 +61,7 @@ fn a_rank_that_computes_longer_is_late_and_the_others_wait() {
         let exposed = if i == 0 { 4 * MS } else { 3 * MS };
         assert_eq!(
             communication.waiting,
-            Waiting { ns: 8 * (exposed - MS), late: Some((1, 8 * (exposed - MS))), n_ranks: 3 }
+            Waiting { ns: 8 * (exposed - MS), first_ns: 0, late: Some((1, 8 * (exposed - MS))), n_ranks: 3 }
         );
         let gains = [Rule::LateRank, Rule::ExposedCommunication].map(|rule| {
             let check = all[i].checks.iter().find(|check| check.rule == rule).unwrap();
