@@ -94,6 +94,8 @@ pub enum Command {
     Shortcuts,
     /// Brings the view of this id to the front, and back if it was closed.
     Show(&'static str),
+    /// The same as a place of its own, with a way back to the one before: from a finding to the view that proves it.
+    Visit(&'static str),
     /// Closes the view that has the focus.
     CloseView,
     /// Lists the events of this track, by the index of its trace.

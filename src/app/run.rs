@@ -43,6 +43,10 @@ impl App {
             }
             Command::Quit => ctx.send_viewport_cmd(ViewportCommand::Close),
             Command::Show(id) => self.show(id),
+            Command::Visit(id) => {
+                self.session.history.depart();
+                self.show(id);
+            }
             Command::ShowRange(range) => {
                 self.session.range = Some(range);
                 if !self.layout.on_screen().iter().any(|id| FOLLOW_RANGE.contains(id)) {

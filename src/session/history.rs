@@ -38,10 +38,16 @@ pub struct History {
     now: Option<Place>,
     /// What was there in the last frame: a journey ends when nothing moves any more.
     last: Option<Place>,
+    departs: bool,
 }
 
 impl History {
     const MOST: usize = 100;
+
+    /// What comes next is another place, even if only another view shows it.
+    pub fn depart(&mut self) {
+        self.departs = true;
+    }
 
     /// Follows what is chosen and on show. Call it every frame.
     ///
@@ -53,7 +59,8 @@ impl History {
             self.now = Some(place);
             return false;
         };
-        if now.is_near(&place) {
+        self.departs &= *now != place;
+        if now.is_near(&place) && !self.departs {
             *now = place;
             self.last = None;
             return false;
@@ -64,7 +71,7 @@ impl History {
             let surplus = self.past.len().saturating_sub(Self::MOST);
             self.past.drain(..surplus);
             self.future.clear();
-            self.last = None;
+            (self.last, self.departs) = (None, false);
         } else {
             self.last = Some(place);
         }
@@ -161,5 +168,20 @@ mod tests {
         assert_eq!((back.selection.trace(), back.visible.start), (Some(0), 7));
         history.keep(|_| None);
         assert!(history.back().is_none() && history.forward().is_none());
+    }
+
+    #[test]
+    fn another_view_is_a_journey_if_one_departs_for_it() {
+        let mut history = History::default();
+        let in_view = |view| Place { views: vec![view], ..place(1, 0) };
+        go(&mut history, &in_view("overview"));
+        go(&mut history, &in_view("kernels"));
+        assert!(history.back().is_none());
+        history.depart();
+        go(&mut history, &in_view("kernels"));
+        assert!(history.back().is_none(), "it is in front already");
+        history.depart();
+        go(&mut history, &in_view("leaks"));
+        assert_eq!(history.back(), Some(in_view("kernels")));
     }
 }

@@ -155,7 +155,7 @@ impl OverviewView {
             Seen::Place(place) => self.show_place(place, ctx),
             Seen::Memory { trace, memory, view } => {
                 ctx.memory.show(trace, memory);
-                ctx.commands.push(Command::Show(view));
+                ctx.commands.push(Command::Visit(view));
             }
         }
     }

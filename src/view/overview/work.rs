@@ -8,7 +8,7 @@ use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Basis, Cause, Thresholds, Verdicts, Window};
+use crate::analysis::rules::{Basis, Cause, Rule, Thresholds, Verdicts, Window};
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TracePhases;
 use crate::answers::ranks::AllVerdicts;
@@ -142,6 +142,11 @@ impl Analysis for Summary {
         let found = findings(&judged, &thresholds).into_iter().map(|(trace, finding)| {
             let time = finding.evidence.range_ns.map(|[start, end]| TimeRange { start, end });
             let place = time.map(|time| Place::of(trace, &of[trace], (&all[trace], finding.evidence.device), time));
+            // Several ranks are open: what came late shows which one it is.
+            let place = match finding.rule == Rule::LateRank.key() {
+                true => place.map(|place| place.with_next_work(trace, &of[trace], &all[trace])),
+                false => place,
+            };
             Found { trace, place: place.map(Seen::Place), of: None, finding }
         });
         let found = found.filter(|found| self.files.has(found.trace)).collect();
@@ -283,6 +288,25 @@ impl Place {
             Some(slice) => Self { time, selection: Selection::Slice { trace, slice } },
             None => Self { time, selection: Selection::None },
         }
+    }
+}
+
+impl Place {
+    /// Selects the work that began when its time ended.
+    fn with_next_work(self, trace: usize, open: &OpenTrace, on: &OfTrace) -> Self {
+        let slices = &open.trace.slices;
+        let end = self.time.end - open.offset;
+        let is_on_device = |row: &&Row| {
+            let process = open.trace.track(row.track).process;
+            on.ledgers.iter().any(|ledger| ledger.process == process)
+        };
+        let at_end = TimeRange { start: end, end: end + 1 };
+        let began = |row: &Row| {
+            let mut work = slices.window(row, at_end).map(|slice| SliceId(slice as u32));
+            work.find(|&slice| slices.kind[slice.idx()].is_device_work() && slices.ts[slice.idx()] == end)
+        };
+        let next = slices.rows.iter().filter(is_on_device).find_map(began);
+        Self { selection: next.map_or(self.selection, |slice| Selection::Slice { trace, slice }), ..self }
     }
 }
 

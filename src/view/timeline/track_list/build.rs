@@ -19,8 +19,9 @@ const LAUNCHER: u32 = 20;
 pub fn lines(traces: &[OpenTrace], parts: &[Vec<Part>], settings: &TimelineSettings, filter: &str) -> TrackList {
     let mut list = Builder { settings, parts, filter: filter.trim().to_lowercase(), out: TrackList::default() };
     let mut order: Vec<(usize, &OpenTrace)> = traces.iter().enumerate().collect();
-    // What ran comes first, then readings of devices, then memory.
-    order.sort_by_key(|(_, open)| (open.trace.info.format.is_memory_only(), !open.is_program()));
+    // What ran comes first, then readings of devices, then memory; ranks in order, whichever was read first.
+    let rank = |open: &OpenTrace| open.trace.info.rank.unwrap_or(u32::MAX);
+    order.sort_by_key(|(_, open)| (open.trace.info.format.is_memory_only(), !open.is_program(), open.run, rank(open)));
     list.sort("", &mut order, |entry| &entry.1.id);
     for (trace, open) in order {
         list.add_trace(traces, trace, open);
