@@ -1,6 +1,6 @@
 //! Converts results of analyses to findings, with text and figures.
 
-use super::memory::{growth_sentence, leak_advice, why};
+use super::memory::{growing_place, growth_sentence, leak_advice, why};
 use super::text::{short_frame, shortened};
 use super::verdicts::level;
 use super::{Cell, Part, Stack, Word, figures, format};
@@ -103,11 +103,13 @@ pub fn growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
 /// * `leaked`: the gain of the leaks, in bytes per step.
 fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
     let share = if total.trend.slope > leaked { leaked / total.trend.slope } else { 1.0 };
+    let mut grows = growing_place(found);
     let is_known = found.candidates.iter().any(|one| one.signature != SignatureId::default());
     let place = match (if is_known { found.places } else { 0 }, found.coverage) {
         (0, coverage) if coverage < 0.5 => "Most of what is live after the last step has no call stack: record with \
              torch.cuda.memory._record_memory_history(stacks=\"all\"), or the profiler with with_stack=True"
             .to_owned(),
+        (0, _) if grows.is_some() => grows.take().unwrap_or_default(),
         (0, _) => "No place grows in most steps. Compare what each holds early and late, by place".to_owned(),
         (1, _) => format!("Start with the place that leaks: {:.0} % of the gain a step", 100.0 * share),
         (n, _) => format!("Start with the {n} places that leak: {:.0} % of the gain a step", 100.0 * share),
@@ -123,7 +125,7 @@ fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
         }
         (Room::Known(room), _) => format!("{} can still be reserved", format::bytes(room as f64)),
     };
-    vec![place, room]
+    std::iter::once(place).chain(grows).chain([room]).collect()
 }
 
 /// Reserved memory of a device, if it grows by too much while live memory is level. Measured is the gain of a step, in

@@ -102,7 +102,18 @@ impl<'a> MemoryAnswers<'a> {
 /// line: a trace knows the one at which the function begins.
 ///
 /// Cost: O(findings), and for each finding of a trace those of the histories that name its function and rule.
+///
+/// Of two histories of which one continues the other, what both say is told once, of the longer one, or else the later.
 pub fn joined(mut found: Vec<FoundInMemory<'_>>) -> Vec<FoundInMemory<'_>> {
+    let is_retold = |at: usize| {
+        let one: &FoundInMemory<'_> = &found[at];
+        found.iter().enumerate().any(|(other_at, other)| {
+            let is_longer = (one.of.history().events.len(), at) < (other.of.history().events.len(), other_at);
+            is_longer && one.says_the_same(other) && is_continued(one.of, other.of)
+        })
+    };
+    let mut is_new = (0..found.len()).map(|at| !is_retold(at)).collect::<Vec<_>>().into_iter();
+    found.retain(|_| is_new.next().unwrap_or(true));
     let mut of_histories: HashMap<_, Vec<usize>> = HashMap::new();
     for (at, one) in found.iter().enumerate().filter(|(_, one)| one.is_of(MemorySource::Snapshot)) {
         of_histories.entry((one.function(), one.finding.rule)).or_default().push(at);
@@ -133,11 +144,32 @@ impl FoundInMemory<'_> {
         history.source == source && history.has_time
     }
 
+    /// Whether both are of one rule and place; of failed requests, also of one size.
+    fn says_the_same(&self, other: &Self) -> bool {
+        let size = |one: &Self| (one.finding.rule == "out_of_memory").then_some(one.finding.measured);
+        self.finding.rule == other.finding.rule && self.place == other.place && size(self) == size(other)
+    }
+
     /// File and name of the function at its place.
     fn function(&self) -> (String, String) {
         let frame = Frame::of(&self.place);
         (frame.file.rsplit(['/', '\\']).next().unwrap_or_default().to_owned(), frame.function.to_owned())
     }
+}
+
+/// Whether two histories of one device and process begin with the same events, all of those of the shorter one. Times may
+/// differ by what the clock's calibration does.
+fn is_continued(shorter: &OpenMemory, longer: &OpenMemory) -> bool {
+    let [a, b] = [shorter, longer].map(OpenMemory::history);
+    let rank = |of: &OpenMemory| of.trace().info.rank;
+    let n = a.events.len();
+    n > 0
+        && [a, b].iter().all(|one| one.source == MemorySource::Snapshot)
+        && (a.device, a.pid, rank(shorter)) == (b.device, b.pid, rank(longer))
+        && !std::ptr::eq(a, b)
+        && b.events.addr.get(..n) == Some(&a.events.addr[..])
+        && b.events.bytes.get(..n) == Some(&a.events.bytes[..])
+        && b.events.action.get(..n) == Some(&a.events.action[..])
 }
 
 /// Whether two findings are of one device and process at one time.

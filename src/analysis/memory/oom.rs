@@ -101,6 +101,8 @@ pub struct OomCard {
     /// Total memory of the device, if known.
     pub device_total: Option<u64>,
     pub reserved: u64,
+    /// The most that was reserved up to then.
+    pub most_reserved: u64,
     pub allocated: u64,
     /// Freed by the program, but not yet reusable.
     pub awaiting_free: u64,
@@ -160,6 +162,13 @@ impl OomCard {
     /// Bytes of the device that the settings allow this process, if they limit it and the device's total is known.
     pub fn allowed(&self) -> Option<u64> {
         Some((self.fraction? * self.device_total? as f64) as u64)
+    }
+
+    /// Between which bytes the limit lies that refused a segment for the request: what was reserved before, and what would
+    /// have been. A limit that came after the most was reserved is lower than that.
+    pub fn limit(&self) -> [u64; 2] {
+        let refused = self.reserved.saturating_add(segment(self.requested));
+        [if self.most_reserved < refused { self.most_reserved } else { self.reserved }, refused]
     }
 
     /// The memory of the device, or what the process could have of it, in bytes, if the request alone is larger.
@@ -237,6 +246,7 @@ fn card(
         device_free: oom.device_free,
         device_total,
         reserved,
+        most_reserved: curves.reserved.iter().take(event + 1).copied().max().unwrap_or_default(),
         allocated,
         awaiting_free: active - allocated,
         inactive,

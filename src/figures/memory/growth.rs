@@ -1,9 +1,10 @@
 //! Figures of the growth of a device's total memory per step.
 
 use super::{Owned, Owner, owner};
-use crate::analysis::memory::leaks::{Leaks, Thresholds, Total, TotalVerdict};
+use crate::analysis::memory::leaks::{GrowingPlace, Leaks, Thresholds, Total, TotalVerdict};
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::steps::Steps;
+use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Part, figures, format};
 
 /// All memory of a device at the boundaries of steps, the warm-up left out.
@@ -90,7 +91,11 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
     let since = |step: Option<usize>| step.map(|step| format!(" since {}", step_name(steps, step))).unwrap_or_default();
     let leaked: f64 = found.candidates.iter().map(|one| one.bytes_per_step).sum();
     let places = match (found.candidates.as_slice(), found.places) {
-        ([], _) => "no single place".to_owned(),
+        ([], _) => match explaining(found, total) {
+            [] => "no single place".to_owned(),
+            [one] => place_name(one),
+            [first, others @ ..] => format!("{} and {} other places", place_name(first), others.len()),
+        },
         ([one], _) if one.signature == SignatureId::default() => "places without a call stack".to_owned(),
         (_, 1) => "1 place".to_owned(),
         (_, n) => format!("{n} places"),
@@ -102,7 +107,12 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
     };
     let growth = match total.verdict {
         TotalVerdict::Growth if total.rises(&thresholds) => {
-            format!("Memory between steps grows by {}{}, at {places}", rate(total.trend.slope), since(total.since_step))
+            let peaks = match total.has_steeper_peaks(&thresholds) {
+                true => format!(", the peak within steps by {}", rate(total.peak_trend.slope)),
+                false => String::new(),
+            };
+            let between = rate(total.trend.slope);
+            format!("Memory between steps grows by {between}{}, at {places}{peaks}", since(total.since_step))
         }
         TotalVerdict::Growth => {
             let keep = if found.places == 1 { "keeps" } else { "keep" };
@@ -136,6 +146,35 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
         _ if total.is_reserved_alarm => format!("{growth}; {reserved}"),
         _ => growth,
     }
+}
+
+/// The places that hold more at each boundary without a leak, if they explain at least half of the growth.
+fn explaining<'a>(found: &'a Leaks, total: &Total) -> &'a [GrowingPlace] {
+    let known: f64 = found.growing.iter().map(|one| one.bytes_per_step).sum();
+    if 2.0 * known >= total.trend.slope { &found.growing } else { &[] }
+}
+
+fn place_name(one: &GrowingPlace) -> String {
+    match one.place.as_str() {
+        "" => "places without a call stack".to_owned(),
+        place => display_name(&short_frame(place)).into_owned(),
+    }
+}
+
+/// What the place that grows most without a leak holds, as a sentence; `None` if none does.
+pub fn growing_place(found: &Leaks) -> Option<String> {
+    let one = found.growing.first()?;
+    let how = match one.blocks {
+        [1, 1] => "one block that grows, so the input or the shape grows".to_owned(),
+        [first, last] if last <= first => {
+            format!("{} blocks that grow, so the input or the shape grows", format::count(last.into()))
+        }
+        [first, last] => {
+            let [first, last] = [first, last].map(|count| format::count(count.into()));
+            format!("{last} blocks instead of {first}")
+        }
+    };
+    Some(format!("{} holds {} more each step: {how}", place_name(one), format::bytes(one.bytes_per_step)))
 }
 
 /// The name of a step.

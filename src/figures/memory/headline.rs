@@ -63,7 +63,8 @@ pub fn headline(
     if history.has_segments {
         let private = summary.end_private.map(|pools| private_pools(&pools)).unwrap_or_default();
         let (reserved, unused) = (size(summary.end_reserved), size(summary.end_unused()));
-        parts.push(format!("reserved {reserved}, of it unused {unused}{private}"));
+        let when = if is_state_only { "" } else { "at the end " };
+        parts.push(format!("reserved {when}{reserved}, of it unused {unused}{private}"));
     }
     if let Some((place, bytes)) = holder {
         let place = match place {

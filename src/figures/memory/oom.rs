@@ -129,15 +129,21 @@ pub fn why(card: &OomCard) -> String {
             size(requested),
             size(card.largest_free)
         ),
-        OomCause::Limit if device_free >= requested => format!(
-            "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the system \
-             ends at about the {} reserved. {} of that are free for the request, {} in one stretch",
-            size(device_free),
-            size(requested),
-            size(card.reserved),
-            size(free),
-            size(card.largest_free)
-        ),
+        OomCause::Limit if device_free >= requested => {
+            let [reached, refused] = card.limit();
+            format!(
+                "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the system \
+                 lies between {}, which were reserved, and {}, which were not granted. Of the {} reserved then {} are free \
+                 for the request, {} in one stretch",
+                size(device_free),
+                size(requested),
+                size(reached),
+                size(refused),
+                size(card.reserved),
+                size(free),
+                size(card.largest_free)
+            )
+        }
         OomCause::Limit => format!(
             "Limit: {} of the device's {} belong to other processes or libraries, {in_use} are in use here",
             size(card.non_pytorch.unwrap_or_default()),

@@ -4,7 +4,7 @@ use super::enough::{comes_back, is_settling};
 use super::failures::Failures;
 use super::series::{Crossing, Series};
 use super::stretch::{level_since, onset};
-use super::{Explained, LeakCandidate, LeakEvidence, Leaks, Thresholds, Verdict};
+use super::{Explained, GrowingPlace, LeakCandidate, LeakEvidence, Leaks, Thresholds, Verdict};
 use crate::analysis::memory::trend::{Trend, trend};
 use crate::model::MemoryHistory;
 
@@ -32,6 +32,8 @@ struct Judged {
     /// Bytes per step.
     rate: f64,
     is_leak: bool,
+    /// Whether it rises in nearly all of these steps.
+    is_steady: bool,
     /// Why it is none, if that is worth saying.
     verdict: Option<Verdict>,
 }
@@ -88,8 +90,13 @@ impl Criteria<'_> {
             judged.is_leak.then_some((judged, from))
         });
         let found_growth = late.or_else(|| Some((self.judge(blocks, &counted, warm_up)?, 0)));
-        let Some((Judged { trend, survivors, rate, is_leak, verdict }, from)) = found_growth else { return };
+        let Some((Judged { trend, survivors, rate, is_leak, is_steady, verdict }, from)) = found_growth else { return };
         if !is_leak {
+            if is_steady {
+                let counts = Series::new(blocks, |_| 1);
+                let blocks = [warm_up, n_steps].map(|boundary| counts.at(boundary) as u32);
+                found.growing.push(GrowingPlace { signature, place: String::new(), bytes_per_step: rate, blocks });
+            }
             return verdict.into_iter().for_each(explain);
         }
         let growth = counted[whole] - counted[from];
@@ -143,6 +150,7 @@ impl Criteria<'_> {
             _ => None,
         };
         Some(Judged {
+            is_steady: is_steady && trend.tau >= GROWING,
             is_leak: is_kept && (is_seldom || is_steady && is_surviving),
             // The median slope is not meaningful for growth in a few steps only.
             rate: if is_steady { trend.slope } else { mean },

@@ -185,6 +185,19 @@ pub struct Explained {
     pub bytes: i64,
 }
 
+/// A place that holds more at each step boundary, although no block persists: a block that is replaced by a larger one, or
+/// more blocks that are given back later. Growth by size, not a leak.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GrowingPlace {
+    pub signature: SignatureId,
+    /// The frame that names it; empty if unknown. Text from a file.
+    pub place: String,
+    /// Theil-Sen slope of live bytes at the step boundaries.
+    pub bytes_per_step: f64,
+    /// Number of blocks at the first boundary after the warm-up, and at the last.
+    pub blocks: [u32; 2],
+}
+
 /// Growth of one signature from the start to the end of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gain {
@@ -203,6 +216,8 @@ pub struct Leaks {
     pub candidates: Vec<LeakCandidate>,
     /// By bytes, descending.
     pub explained: Vec<Explained>,
+    /// Places that hold more at each boundary, but do not leak, by growth, descending.
+    pub growing: Vec<GrowingPlace>,
     /// Total memory; `None` without steps.
     pub total: Option<Total>,
     /// Signatures with more bytes at the end than at the start, descending; available without steps.
@@ -260,6 +275,9 @@ pub fn leaks(
         let mut found = find_growth(history, signatures, steps, capacity, thresholds, is_cancelled);
         let labels = found.candidates.iter().map(|one| signatures.label(trace, one.signature));
         found.places = labels.collect::<HashSet<_>>().len();
+        for one in &mut found.growing {
+            one.place = signatures.label(trace, one.signature).unwrap_or_default().into_owned();
+        }
         found
     };
     let found = find(signatures);
@@ -294,6 +312,7 @@ fn find_growth(
         warm_up: 0,
         candidates: Vec::new(),
         explained: Vec::new(),
+        growing: Vec::new(),
         total: None,
         gains: gains(history, signatures),
         places: 0,
@@ -351,6 +370,7 @@ fn rank(found: &mut Leaks) {
         let by_score = b.score.total_cmp(&a.score).then(b.bytes_per_step.total_cmp(&a.bytes_per_step));
         by_score.then(a.signature.cmp(&b.signature))
     });
+    found.growing.sort_by(|a, b| b.bytes_per_step.total_cmp(&a.bytes_per_step).then(a.signature.cmp(&b.signature)));
     found.explained.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.signature.cmp(&b.signature)));
 }
 

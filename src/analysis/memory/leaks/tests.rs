@@ -242,6 +242,9 @@ fn a_growing_buffer_is_explained() {
     let growing = found.explained.iter().find(|one| one.verdict == Verdict::GrowingBuffer).unwrap();
     assert_eq!(label(&trace, growing.signature), "cat (model.py:3)");
     assert_eq!(found.total.unwrap().verdict, TotalVerdict::Growth);
+    let [place] = &found.growing[..] else { panic!("{:?}", found.growing) };
+    assert_eq!((place.signature, place.place.as_str()), (growing.signature, "cat (model.py:3)"));
+    assert_eq!((place.bytes_per_step, place.blocks), (MIB as f64, [1, 1]));
 }
 
 #[test]

@@ -224,6 +224,11 @@ impl Total {
         rises(&self.peak_trend, thresholds) && self.points >= thresholds.alarm_points && self.is_peak_rising
     }
 
+    /// Whether the peaks rise faster than live bytes by half or more: what runs out then is the memory within steps.
+    pub fn has_steeper_peaks(&self, thresholds: &Thresholds) -> bool {
+        self.has_rising_peaks(thresholds) && self.peak_trend.slope >= 1.5 * self.trend.slope
+    }
+
     /// Judges live bytes over the steps of the leaks that explain most of their growth: one leak has one first step.
     ///
     /// * `since`: the first step in which they grow; `None` for the first that counts, which is `from`.

@@ -243,3 +243,23 @@ fn only_one_piece_serves_a_request() {
     assert_eq!(parts(&with(false)), [52, 2, 50]);
     assert_eq!((parts(&with(true)), with(true).extendable), ([22, 2, 20], 38 * MIB));
 }
+
+#[test]
+fn a_limit_lies_between_what_was_reserved_and_what_was_refused() {
+    let of = |given_back: u64, requested: u64| {
+        let mut script = Script::default();
+        script.event(SegmentAlloc, 0, 600 * MIB, StackId(0));
+        script.event(SegmentAlloc, 1 << 40, given_back, StackId(0));
+        script.event(SegmentFree, 1 << 40, given_back, StackId(0));
+        let stack = script.stack(&["forward (model.py:7)"]);
+        script.alloc(0, 600 * MIB, stack);
+        script.oom(requested, Some(8 << 30));
+        script.event(SegmentAlloc, 1 << 41, 900 * MIB, StackId(0));
+        card_of(script, None).limit().map(|bytes| bytes / MIB)
+    };
+    assert_eq!(of(90 * MIB, 100 * MIB), [690, 700]);
+    // A small request asks for a whole segment.
+    assert_eq!(of(2 * MIB, 3 * MIB), [602, 620]);
+    // The limit came later than the most that was reserved.
+    assert_eq!(of(400 * MIB, 100 * MIB), [600, 700]);
+}
