@@ -24,7 +24,8 @@ pub enum Phase {
     /// The host waits for what the device was given to do before: in a synchronization, or in a call that copies, until the
     /// copy begins. Waits inside calls of collectives are communication.
     Waiting,
-    /// All other time.
+    /// All other time: also compiling, loading code, collecting garbage and writing checkpoints, where they are inside
+    /// a forward pass that no range names.
     Other,
 }
 
@@ -178,7 +179,8 @@ impl Phases {
 /// * Threads that launch device work count, those with most launches first: the time for which one names no phase
 ///   is that of the next. Without launches all threads count, those with most operators first.
 /// * Time between two operators of a backward pass belongs to it unless another operator or annotation begins there.
-/// * Operators between loading data, or the end of the optimizer, and a backward pass are the forward pass.
+/// * What runs from the first operator that launches, or the first module, to a backward pass is the forward pass: the
+///   first after loading data, or else after the end of the optimizer. What is known to be none is left out of it.
 /// * What cannot be told is [`Phase::Other`].
 /// * Cost: O(n + m log m) for n slices of the host, of which m name a phase. Incomplete if cancelled.
 pub fn phases(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Phases {
@@ -190,15 +192,21 @@ pub fn phases(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Phases {
         join_backward(trace, &threads, track, &mut tiles);
         all.fill(&tiles);
     }
-    let forward = forward_passes(trace, &threads, &all.tiles);
+    let forward = forward_passes(trace, &threads, &all);
     all.fill(&forward);
+    all.tiles.retain(|tile| tile.phase != Phase::Other);
     all
+}
+
+/// Of each name whether it is that of a call that launches.
+fn launches(trace: &Trace) -> Vec<bool> {
+    trace.strings.iter().map(|(_, name)| name.contains("Launch")).collect()
 }
 
 /// The threads that count, in their order; see [`phases`].
 fn threads(trace: &Trace) -> Vec<TrackId> {
     let slices = &trace.slices;
-    let is_launch: Vec<bool> = trace.strings.iter().map(|(_, name)| name.contains("Launch")).collect();
+    let is_launch = launches(trace);
     let mut threads: Vec<(usize, usize, TrackId)> = Vec::new();
     for (i, track) in trace.tracks.iter().enumerate() {
         let id = TrackId(i as u32);
@@ -225,7 +233,8 @@ fn threads(trace: &Trace) -> Vec<TrackId> {
 /// The tiles of nested ranges: at each time the phase of the innermost range.
 ///
 /// A forward pass inside data loading or a backward pass belongs to that: transforms of images are modules too, and
-/// checkpointing repeats forward passes. So do waits inside communication.
+/// checkpointing repeats forward passes. So do waits inside communication. What is of no phase counts inside forward
+/// passes; compilers run the passes that they trace.
 ///
 /// * `marks`: by start, the outer of two first. Of ranges that cross the later one counts.
 fn tiles(marks: Vec<Tile>) -> Vec<Tile> {
@@ -241,9 +250,13 @@ fn tiles(marks: Vec<Tile>) -> Vec<Tile> {
         if let Some(around) = open.last() {
             push(&mut tiles, Tile { time: TimeRange { start: at, end: mark.time.start }, phase: around.phase });
             let is_of_it = match mark.phase {
-                Phase::Forward => matches!(around.phase, Phase::DataLoading | Phase::Backward),
+                Phase::Other => around.phase != Phase::Forward,
+                Phase::Copies | Phase::Communication => false,
+                Phase::Forward => {
+                    matches!(around.phase, Phase::DataLoading | Phase::Backward | Phase::Other)
+                }
                 Phase::Waiting => around.phase == Phase::Communication,
-                _ => false,
+                _ => around.phase == Phase::Other,
             };
             if is_of_it {
                 mark.phase = around.phase;
@@ -261,7 +274,7 @@ fn tiles(marks: Vec<Tile>) -> Vec<Tile> {
 ///   of the autograd engine do.
 fn join_backward(trace: &Trace, threads: &[TrackId], own: TrackId, tiles: &mut Vec<Tile>) {
     let is_inside = |phase| matches!(phase, Phase::Backward | Phase::Communication | Phase::Copies | Phase::Waiting);
-    let is_engine = tiles.iter().all(|tile| is_inside(tile.phase));
+    let is_engine = tiles.iter().all(|tile| is_inside(tile.phase) || tile.phase == Phase::Other);
     let others = || threads.iter().copied().filter(|&track| track != own || !is_engine);
     let mut joined: Vec<Tile> = Vec::with_capacity(tiles.len());
     for &tile in &*tiles {
@@ -299,28 +312,64 @@ fn first_operator(trace: &Trace, track: TrackId, range: TimeRange) -> Option<Tim
     rows.min()
 }
 
-/// The forward passes that nothing names: before each backward pass, from the first operator after data was loaded,
-/// or without that after the optimizer ended.
-fn forward_passes(trace: &Trace, threads: &[TrackId], tiles: &[Tile]) -> Vec<Tile> {
+/// The forward passes that nothing names: before each backward pass, from where [`first_of_pass`] says after data was
+/// loaded, or without that after the optimizer ended.
+fn forward_passes(trace: &Trace, threads: &[TrackId], known: &Phases) -> Vec<Tile> {
+    let launches = launches(trace);
     let mut passes: Vec<Tile> = Vec::new();
     // When data was last loaded, and when the first stretch of the optimizer ended: later ones clear gradients.
     let (mut loaded, mut stepped) = (Some(trace.span.start), None);
-    for tile in tiles {
+    for tile in &known.tiles {
         let TimeRange { start, end } = tile.time;
         match tile.phase {
             Phase::DataLoading => loaded = Some(end),
             Phase::Optimizer => stepped = stepped.or(Some(end)),
             Phase::Backward => {
                 let after = loaded.or(stepped).map(|after| TimeRange { start: after, end: start });
-                let first = |after| threads.iter().filter_map(|&track| first_operator(trace, track, after)).min();
-                let first = after.and_then(first).map(|first| TimeRange { start: first, end: start });
-                passes.extend(first.map(|time| Tile { time, phase: Phase::Forward }));
+                let first = after.and_then(|after| first_of_pass(trace, threads, &launches, known, after));
+                passes.extend(
+                    first.map(|time| Tile { time: TimeRange { start: time, end: start }, phase: Phase::Forward }),
+                );
                 (loaded, stepped) = (None, None);
             }
             Phase::Forward | Phase::Copies | Phase::Communication | Phase::Waiting | Phase::Other => {}
         }
     }
     passes
+}
+
+/// When the first operator that launches begins, or the first module, among what has no other phase. In a recording without
+/// launches any operator counts.
+fn first_of_pass(
+    trace: &Trace,
+    threads: &[TrackId],
+    launches: &[bool],
+    known: &Phases,
+    range: TimeRange,
+) -> Option<TimeNs> {
+    let slices = &trace.slices;
+    // Old recorders wrote ranges as operators.
+    let is_operator = |id: SliceId| {
+        let is_kind = slices.kind[id.idx()] == SliceKind::Operator;
+        is_kind && slices.ts[id.idx()] >= range.start && trace.slice_name(id).contains("::")
+    };
+    let has_launches = launches.contains(&true);
+    let is_work = |i: usize| match slices.kind[i] {
+        kind if kind.is_call() => launches[slices.name[i].0 as usize],
+        kind => kind == SliceKind::Operator && !has_launches,
+    };
+    let is_free = |ts| {
+        let next = known.tiles.partition_point(|tile| tile.time.start <= ts);
+        next.checked_sub(1).is_none_or(|tile| !known.tiles[tile].time.contains(ts))
+    };
+    let begin = |row| {
+        let mut work = slices.window(row, range).filter(|&i| slices.ts[i] >= range.start && is_work(i));
+        let first = SliceId(work.find(|&i| is_free(slices.ts[i]))? as u32);
+        Some(slices.ts[slices.ancestors(first).filter(|&id| is_operator(id)).last().unwrap_or(first).idx()])
+    };
+    let rows = threads.iter().flat_map(|&track| trace.rows(track));
+    let module = known.tiles(range).iter().find(|tile| tile.phase == Phase::Forward);
+    rows.filter_map(begin).chain(module.map(|module| module.time.start.max(range.start))).min()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::verdicts::{Judged, clipped, device, percent, scope_of};
+use super::verdicts::{Judged, also, clipped, device, percent, scope_of};
 use super::{Cell, Part, figures, format};
 use crate::analysis::gaps::ceiling::Ceiling;
 use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, MatmulTime, Rule, RunFacts, Window};
@@ -152,6 +152,9 @@ impl<'a> Summary<'a> {
         if let Some((hit, once)) = self.best.and_then(|hit| Some((hit, hit.once.as_ref()?))) {
             let (label, ns, step) = (hit.rule.label(), format::duration(once.ns), clipped(&once.step));
             let what = named(hit, label);
+            if let Some(also) = also(&once.also) {
+                return format!("{what}, {ns} in {step}, {also}");
+            }
             return format!("{what}, {ns} once, in {step}; a longer recording shows whether it comes back");
         }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {

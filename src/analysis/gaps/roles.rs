@@ -138,6 +138,11 @@ pub fn role_of(kind: SliceKind, name: &str) -> Role {
     }
 }
 
+/// Whether a slice of this kind and name compiles, loads code or collects garbage.
+pub fn loads_code_or_collects(kind: SliceKind, name: &str) -> bool {
+    matches!(role_of(kind, name), Role::ModuleLoad | Role::Gc)
+}
+
 /// Whether a slice is a call that frees memory, and waits for the device before it does.
 pub fn frees_memory(trace: &Trace, call: SliceId) -> bool {
     role_of(trace.slices.kind[call.idx()], trace.slice_name(call)) == Role::Free

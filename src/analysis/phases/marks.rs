@@ -2,6 +2,7 @@
 
 use super::{Phase, Tile};
 use crate::analysis::frame::Frame;
+use crate::analysis::gaps::loads_code_or_collects;
 use crate::analysis::words::{self, Topic};
 use crate::model::time::{subtract, unite};
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeRange, Trace, TrackId};
@@ -26,6 +27,8 @@ pub struct Marks<'a> {
 enum CallKind {
     Copy,
     Wait,
+    /// It compiles, or loads code.
+    Load,
     Other,
 }
 
@@ -34,6 +37,7 @@ impl CallKind {
         match name {
             _ if name.contains("Memcpy") => Self::Copy,
             _ if name.contains("Synchronize") => Self::Wait,
+            _ if loads_code_or_collects(SliceKind::Runtime, name) => Self::Load,
             _ => Self::Other,
         }
     }
@@ -70,7 +74,7 @@ impl<'a> Marks<'a> {
             let mut mark = |id, phase| marks.push(Tile { time: slices.time(id), phase });
             match slices.kind[i] {
                 SliceKind::Collective => mark(id, Phase::Communication),
-                kind if kind.is_call() => match self.calls[slices.name[i].0 as usize] {
+                kind if kind.is_call() => match { self.calls[slices.name[i].0 as usize] } {
                     CallKind::Copy if is_host_copy(trace, id) => {
                         let is_copy = |id: &SliceId| COPY_OPERATORS.contains(&trace.slice_name(*id));
                         let around = slices.ancestors(id).take_while(is_copy);
@@ -84,11 +88,15 @@ impl<'a> Marks<'a> {
                         }
                     }
                     CallKind::Wait => waits.push(id),
-                    CallKind::Copy | CallKind::Other => {}
+                    CallKind::Load if !self.is_in_range(id) => {
+                        marks.push(Tile { time: slices.time(id), phase: Phase::Other })
+                    }
+                    CallKind::Copy | CallKind::Load | CallKind::Other => {}
                 },
                 kind => {
-                    if let Some(phase) = self.phase(i, kind) {
-                        mark(id, phase);
+                    let phase = self.phase(i, kind);
+                    if let Some(phase) = phase.filter(|&phase| phase != Phase::Other || !self.is_in_range(id)) {
+                        marks.push(Tile { time: slices.time(id), phase });
                     }
                 }
             }
@@ -108,6 +116,15 @@ impl<'a> Marks<'a> {
         marks
     }
 
+    /// Whether a slice is inside a range that names the forward pass: all of that is the pass, as the program says.
+    fn is_in_range(&mut self, slice: SliceId) -> bool {
+        let slices = &self.trace.slices;
+        let is_range = |kind| kind == SliceKind::Annotation;
+        let mut around = slices.ancestors(slice).filter(|around| is_range(slices.kind[around.idx()]));
+        around.any(|around| self.phase(around.idx(), SliceKind::Annotation) == Some(Phase::Forward))
+    }
+
+    /// The phase that a slice names; [`Phase::Other`] for what is known to be none.
     fn phase(&mut self, slice: usize, kind: SliceKind) -> Option<Phase> {
         let source = match kind {
             SliceKind::Annotation => Source::Annotation,
@@ -121,6 +138,7 @@ impl<'a> Marks<'a> {
             Source::Operator => of_operator(self.trace.strings.get(name)),
             Source::Python => of_python(self.trace.strings.get(name)),
         };
+        let text = || text().or_else(|| is_none(kind, self.trace.strings.get(name)).then_some(Phase::Other));
         *self.known.get_mut(name.0 as usize)?[source as usize].get_or_insert_with(text)
     }
 }
@@ -153,6 +171,12 @@ fn of_operator(name: &str) -> Option<Phase> {
 /// The phase of a range that the user, `DeepSpeed`, Lightning or a library named.
 pub fn of_annotation(name: &str) -> Option<Phase> {
     if name.starts_with("aten::") { None } else { of_operator(name).or_else(|| of_words(name)) }
+}
+
+/// Whether a slice is known to be of no phase: it writes a checkpoint, compiles, loads code or collects garbage.
+fn is_none(kind: SliceKind, name: &str) -> bool {
+    let is_named = matches!(kind, SliceKind::PythonFunction | SliceKind::Annotation);
+    loads_code_or_collects(kind, name) || is_named && Frame::of_python_function(name).saves_checkpoint()
 }
 
 /// The phase of a Python function, as Kineto names it.

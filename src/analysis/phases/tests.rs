@@ -49,8 +49,8 @@ fn the_phases_of_a_step_of_pytorch() {
         [
             (DataLoading, 10, 100),
             (Copies, 110, 150),
-            // From the first operator to the backward pass, without the copy.
-            (Forward, 150, 420),
+            // From the first operator that launches to the backward pass.
+            (Forward, 160, 420),
             (Backward, 420, 600),
             (Communication, 600, 620),
             (Backward, 620, 700),
@@ -63,7 +63,7 @@ fn the_phases_of_a_step_of_pytorch() {
     let trace = TraceBuilder::from_slices(&slices).finish();
     let phases = phases(&trace, &|| false);
     let times = phases.within(TimeRange { start: 50, end: 1_000 });
-    assert_eq!(times, [50, 270, 260, 180, 40, 20, 0, 130]);
+    assert_eq!(times, [50, 260, 260, 180, 40, 20, 0, 140]);
     assert_eq!(
         [5, 10, 99, 100, 619].map(|ts| phases.at(ts)),
         [Phase::Other, DataLoading, DataLoading, Phase::Other, Communication]
@@ -130,6 +130,53 @@ fn waits_inside_copies_are_waits() {
     assert_eq!(whole, Phase::ALL.map(expected));
     let at = [105_000, 200_000, 350_000, 525_000, 600_000, 750_000, 870_000, 950_000, 1_120_000].map(|ts| found.at(ts));
     assert_eq!(at, [Copies, Waiting, Copies, Copies, Waiting, Copies, Waiting, Communication, Copies]);
+}
+
+/// A step after the optimizer: what the host does before the first operator that launches is no forward pass, nor is what it
+/// is known to do besides inside one that no range names.
+#[test]
+fn a_forward_pass_that_nothing_names_is_without_what_is_none() {
+    let step = |meanwhile: &[Named<'static>]| {
+        let mut slices = vec![
+            ("main", NOTE, "Optimizer.step#SGD.step", 0, 100),
+            ("main", OP, "aten::empty", 110, 120),
+            ("main", OP, "aten::linear", 500, 600),
+            ("main", CALL, "cudaLaunchKernel", 520, 530),
+            ("autograd", OP, ENGINE, 900, 1_000),
+            ("autograd", CALL, "cudaLaunchKernel", 910, 920),
+        ];
+        slices.extend(meanwhile);
+        let found = found(&slices);
+        found.into_iter().filter(|tile| tile.0 == Phase::Forward).map(|tile| (tile.1, tile.2)).collect::<Vec<_>>()
+    };
+    assert_eq!(step(&[]), [(500, 900)]);
+    let none = [
+        (PYTHON, "torch/serialization.py(945): save"),
+        (PYTHON, "Python GC"),
+        (PYTHON, "torch/_dynamo/convert_frame.py(12): _compile"),
+        (NOTE, "save_checkpoint"),
+        (CALL, "cuModuleLoadData"),
+    ];
+    for (kind, name) in none {
+        // Before the first operator of the pass, though operators launch inside, and later.
+        let before = [
+            ("main", kind, name, 130, 400),
+            ("main", OP, "aten::clone", 150, 200),
+            ("main", CALL, "cudaLaunchKernel", 160, 170),
+        ];
+        assert_eq!(step(&before), [(500, 900)], "{name}");
+        assert_eq!(step(&[("main", kind, name, 700, 800)]), [(500, 700), (800, 900)], "{name}");
+        // Compilers run the modules that they trace.
+        let inside = [
+            ("main", PYTHON, "nn.Module: Net_0", 400, 880),
+            ("main", kind, name, 650, 850),
+            ("main", PYTHON, "nn.Module: Net_0", 700, 720),
+        ];
+        assert_eq!(step(&inside), [(400, 650), (850, 880), (880, 900)], "{name}");
+        // The program says what its ranges are.
+        let named = [("main", NOTE, "forward", 400, 880), ("main", kind, name, 650, 850)];
+        assert_eq!(step(&named), [(400, 880)], "{name}");
+    }
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub use self::late_rank::{LateRank, OfRank, Waiting, with_ranks};
 pub use self::makeup::{Bound, Makeup};
 pub use self::missing::{Missing, NoWork};
 pub use self::new_shapes::NewShapes;
-pub use self::once::Once;
+pub use self::once::{Also, Once};
 pub use self::recording::RecordingCost;
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
@@ -277,7 +277,7 @@ impl<'a> Device<'a, '_> {
             recoverable = recoverable.min(self.gain_of_overlap());
         }
         let n_steps = self.window.steps.len() as DurNs;
-        let once = self.once(account, spans.clone());
+        let once = self.once(rule, account, spans.clone());
         let per_step = (n_steps > 0 && once.is_none()).then(|| recoverable / n_steps.max(1));
         let sites = if rule == Rule::HostBound { &account.long } else { &account.sites };
         let mut sites = sites.top(2, account.total_ns);

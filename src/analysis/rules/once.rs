@@ -1,12 +1,17 @@
 //! Causes that cost time in one step only.
 
-use super::{Account, Device, Window};
+use super::{Account, CallSite, Cause, Device, Rule, Window, accounts};
+use crate::analysis::gaps::GapPart;
 use crate::model::{DurNs, TimeRange};
 
 /// Among fewer steps nothing shows that a cause does not come back.
 const MIN_STEPS: usize = 3;
 /// Share of the time of a cause that the other steps have at most: a tenth.
 const MOST_ELSEWHERE: DurNs = 10;
+/// A cause has a similar amount in another step from this part of it on.
+const SIMILAR: DurNs = 2;
+/// As many of the steps that are not judged are looked at.
+const MAX_OTHERS: usize = 8;
 
 /// The one step of several that has nearly all time of a cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +19,21 @@ pub struct Once {
     pub step: String,
     /// Of the cause, in that step.
     pub ns: DurNs,
+    pub also: Also,
 }
+
+/// The steps of the recording that are not judged and have the same cause, at the same place, with a similar amount.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Also {
+    /// Their names, ascending.
+    pub steps: Vec<String>,
+    /// From one such step to the next, where that is the same for all and agrees with the steps that were recorded.
+    pub every: Option<usize>,
+}
+
+/// What a cause is about: the place in the program with most of its time, else the name.
+#[derive(PartialEq, Eq)]
+struct Place(Option<CallSite>, Vec<String>);
 
 impl Window {
     /// The index of the step that some time belongs to, that in which it ends; `None` without steps.
@@ -27,13 +46,19 @@ impl Window {
 impl Device<'_, '_> {
     /// The step that has nearly all of the idle time of a cause and of `spans`, if there is one. Such time is no time per
     /// step: a gain in each step does not follow from it.
-    pub(super) fn once(&self, account: &Account<'_>, spans: impl Iterator<Item = TimeRange>) -> Option<Once> {
+    pub(super) fn once(
+        &self,
+        rule: Rule,
+        account: &Account<'_>,
+        spans: impl Iterator<Item = TimeRange>,
+    ) -> Option<Once> {
         let Window { ref steps, .. } = *self.window;
         if steps.len() < MIN_STEPS {
             return None;
         }
         let mut by_step = account.by_step.clone();
         by_step.resize(steps.len(), 0);
+        let mut idle_by_step = by_step.clone();
         for span in spans {
             if let Some(step) = self.window.step_of(span) {
                 by_step[step] += span.dur();
@@ -41,6 +66,81 @@ impl Device<'_, '_> {
         }
         let total = by_step.iter().sum::<DurNs>();
         let (step, &ns) = by_step.iter().enumerate().max_by_key(|step| step.1)?;
-        (ns > 0 && MOST_ELSEWHERE * (total - ns) <= total).then(|| Once { step: self.step_name(steps[step].start), ns })
+        let is_once = ns > 0 && MOST_ELSEWHERE * (total - ns) <= total;
+        is_once.then(|| Once {
+            step: self.step_name(steps[step].start),
+            ns,
+            also: self.also(rule, account, steps[step], idle_by_step.swap_remove(step)),
+        })
+    }
+
+    /// Where else the cause of `account` has a similar amount.
+    ///
+    /// * `step`, `ns`: the step that has it, and the idle time there.
+    fn also(&self, rule: Rule, account: &Account<'_>, step: TimeRange, ns: DurNs) -> Also {
+        let (Some(cause), Some(steps)) = (rule.cause(), self.of.steps) else { return Also::default() };
+        let index = self.of.busy.iter().position(|busy| std::ptr::eq(busy, self.busy));
+        let Some(ledger) = index.and_then(|index| self.of.ledgers.get(index)).filter(|_| ns > 0) else {
+            return Also::default();
+        };
+        let trace = self.of.trace;
+        let is_between = |part: &GapPart| self.of.is_between_steps(part);
+        let is_similar = |time: &TimeRange| {
+            let idle = ledger.totals(*time).by_class.iter().map(|class| class.total_ns).sum::<DurNs>();
+            if SIMILAR * idle < ns {
+                return false;
+            }
+            let alone = Window { time: *time, steps: vec![*time], ..self.window.clone() };
+            let all = accounts(trace, ledger, &alone, &is_between, None, &|_| false);
+            let other = &all[cause as usize];
+            SIMILAR * other.total_ns >= ns && self.place(cause, other) == self.place(cause, account)
+        };
+        let all: Vec<TimeRange> = steps
+            .on(self.busy.process)
+            .device
+            .windows(2)
+            .map(|pair| TimeRange { start: pair[0], end: pair[1] })
+            .collect();
+        let others = all.iter().enumerate().filter(|(_, other)| !self.window.steps.contains(other));
+        let mut found: Vec<usize> =
+            others.take(MAX_OTHERS).filter(|(_, other)| is_similar(other)).map(|other| other.0).collect();
+        let names = found.iter().map(|&k| self.step_name(all[k].start)).collect();
+        found.extend(all.iter().position(|other| *other == step));
+        found.sort_unstable();
+        Also { steps: names, every: every(&found, all.len()) }
+    }
+
+    fn place(&self, cause: Cause, account: &Account<'_>) -> Place {
+        let sites = if cause == Cause::Host { &account.long } else { &account.sites };
+        let site = sites.most(account.total_ns).map(|site| site.0);
+        let names = if site.is_none() { account.names(self.of.trace, 1) } else { Vec::new() };
+        Place(site, names)
+    }
+}
+
+/// After how many steps something comes back.
+///
+/// * `found`: the steps that have it, ascending.
+/// * `n`: how many were recorded.
+fn every(found: &[usize], n: usize) -> Option<usize> {
+    let [first, second, ..] = *found else { return None };
+    let every = second - first;
+    let is_regular = found.windows(2).all(|pair| pair[1] - pair[0] == every);
+    let is_complete = first < every && found[found.len() - 1] + every >= n;
+    (is_regular && is_complete).then_some(every)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::every;
+
+    #[test]
+    fn what_comes_back_regularly() {
+        assert_eq!(every(&[0, 3], 6), Some(3));
+        assert_eq!(every(&[1, 4, 7], 9), Some(3));
+        assert_eq!(every(&[0, 3], 7), None, "it would have come back in the seventh");
+        assert_eq!(every(&[3, 5], 6), None, "and before");
+        assert_eq!(every(&[0, 3, 5], 6), None);
+        assert_eq!(every(&[2], 6), None);
     }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::analysis::collectives::ranks::{RankCalls, RankOf, RankTotals};
 use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::counted_boundaries;
-use crate::analysis::phases::{Phase, Phases};
+use crate::analysis::phases::{Phase, PhaseTimes, Phases};
 use crate::analysis::rules::Thresholds;
+use crate::analysis::steps::Steps;
 use crate::answers::Answers;
 use crate::answers::findings::TracePhases;
 use crate::answers::ranks::{AllVerdicts, CallsOfRanks};
@@ -18,7 +19,7 @@ use crate::figures::collectives::{RankRow, ranks_of_jobs};
 use crate::figures::makeup::{self, Summary};
 use crate::figures::phases::{self, PhaseTotals};
 use crate::figures::verdicts::{self, Checked, Judged, JudgedTime};
-use crate::model::{TimeRange, Trace};
+use crate::model::{DurNs, TimeRange, Trace};
 use crate::session::{OpenTrace, is_named};
 
 /// What the report says of phases, and what the rules found.
@@ -58,8 +59,7 @@ pub fn report(
     for ((open, file), verdicts) in traces.iter().zip(files).zip(&*verdicts) {
         let steps = answers.get(&open.trace, &TraceSteps::default()).ok_or_else(failed)?;
         let phases = answers.get(&open.trace, &TracePhases).ok_or_else(failed)?;
-        let boundaries = (*steps).as_ref().map_or(&[][..], counted_boundaries);
-        rows.extend(phase_totals((&open.trace, file), &phases, boundaries));
+        rows.extend(phase_totals((&open.trace, file), &phases, (*steps).as_ref()));
         checked.extend(Checked::all(verdicts, &open.trace, &thresholds));
         let source = (*steps).as_ref().map(|steps| steps.source.label()).unwrap_or_default();
         let (rank, offset) = (open.trace.info.rank, open.offset);
@@ -93,30 +93,76 @@ fn ranks(calls: &RankCalls, files: &[Option<Arc<str>>]) -> Table {
 }
 
 /// The phases of the steps that count, or of the whole trace; none if the recording names no phase.
-fn phase_totals((trace, file): (&Trace, &Option<Arc<str>>), phases: &Phases, boundaries: &[i64]) -> Vec<PhaseTotals> {
-    let window = match boundaries {
-        [start, .., end] => TimeRange { start: *start, end: *end },
-        _ => trace.span,
-    };
+fn phase_totals(
+    (trace, file): (&Trace, &Option<Arc<str>>),
+    phases: &Phases,
+    steps: Option<&Steps>,
+) -> Vec<PhaseTotals> {
+    let steps = steps.map(times_of_steps).unwrap_or_default();
+    let n_steps = steps.len();
+    let times = if steps.is_empty() { vec![trace.span] } else { steps };
     if phases.is_empty() {
         return Vec::new();
     }
-    let n_steps = boundaries.len().saturating_sub(1);
-    let host = phases.within(window);
+    let sum = |of: &[PhaseTimes]| {
+        let phase = |phase: Phase| of.iter().map(|times| times[phase as usize]).sum::<DurNs>();
+        Phase::ALL.map(phase)
+    };
+    let host = sum(&times.iter().map(|&time| phases.within(time)).collect::<Vec<_>>());
     // Of memory snapshots only annotations are of a phase, if any.
     let is_named = |phase: &Phase| !matches!(phase, Phase::Other | Phase::Waiting);
     if Phase::ALL.iter().filter(|phase| is_named(phase)).all(|&phase| host[phase as usize] == 0) {
         return Vec::new();
     }
-    let device = phases.device(trace, &[window]).first().copied().unwrap_or_default();
+    let device = sum(&phases.device(trace, &times));
     let row = |phase: Phase| PhaseTotals {
         file: file.clone(),
         rank: trace.info.rank,
         phase,
         total_ns: host[phase as usize],
-        window_ns: window.dur(),
+        window_ns: host.iter().sum(),
         n_steps,
         device_ns: device[phase as usize],
     };
     Phase::ALL.into_iter().map(row).collect()
+}
+
+/// The times of the steps that count, disjoint and ascending. Those that have ranges of their own are as long as these: what
+/// runs between two of them belongs to none.
+fn times_of_steps(steps: &Steps) -> Vec<TimeRange> {
+    let own = steps.times.get(steps.used.clone()).unwrap_or_default();
+    if !own.is_empty() && own.windows(2).all(|pair| pair[0].end <= pair[1].start) {
+        return own.to_vec();
+    }
+    counted_boundaries(steps).windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::phases::phases;
+    use crate::analysis::steps::marked;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    #[test]
+    fn time_between_steps_is_of_no_step() {
+        let note = |name, start, end| ("main", SliceKind::Annotation, name, start, end);
+        let slices = [note("forward", 10, 50), note("backward", 60, 300), note("forward", 520, 560)];
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let phases = phases(&trace, &|| false);
+        let mut tiling = marked(&[0, 500, 1_000]).unwrap();
+        let times = vec![TimeRange { start: 0, end: 100 }, TimeRange { start: 500, end: 600 }];
+        let mut apart = tiling.clone();
+        apart.times = times;
+        let of = |steps: Option<&Steps>| {
+            let rows = phase_totals((&trace, &None), &phases, steps);
+            assert_eq!(rows.iter().map(|row| row.total_ns).sum::<i64>(), rows[0].window_ns);
+            let of = |phase| rows.iter().find(|row| row.phase == phase).unwrap().total_ns;
+            (rows[0].window_ns, rows[0].n_steps, of(Phase::Forward), of(Phase::Backward))
+        };
+        assert_eq!(of(Some(&apart)), (200, 2, 90, 40));
+        tiling.times.clear();
+        assert_eq!(of(Some(&tiling)), (1_000, 2, 90, 240));
+        assert_eq!(of(None), (550, 0, 90, 240));
+    }
 }

@@ -4,7 +4,7 @@ use super::notes::data_time;
 use super::{Judged, percent};
 use crate::analysis::finding::Unit;
 use crate::analysis::rules::{
-    Basis, CallSite, Hit, Irregular, LateRank, NoWork, Once, Part as StepPart, RecordingCost, Recurring, Rule,
+    Also, Basis, CallSite, Hit, Irregular, LateRank, NoWork, Once, Part as StepPart, RecordingCost, Recurring, Rule,
     SmallCollectives, Thresholds, Waiting,
 };
 use crate::figures::findings::value;
@@ -282,14 +282,40 @@ pub fn scope_of(basis: Basis, n_steps: usize) -> String {
 
 /// What an amount is in a step, or in which step it is.
 fn per_step(hit: &Hit) -> String {
-    if let Some(Once { step, ns }) = &hit.once {
+    if let Some(Once { step, ns, also: other }) = &hit.once {
         let part = if *ns < hit.amount { format!(", {} of it", format::duration(*ns)) } else { String::new() };
-        return format!("{part}, once, in {}", clipped(step));
+        return match also(other) {
+            Some(also) => format!("{part}, in {}, {also}", clipped(step)),
+            None => format!("{part}, once, in {}", clipped(step)),
+        };
     }
     match hit.n_steps {
         0 | 1 => String::new(),
         n => format!(", {} per step", format::duration(hit.amount / n as DurNs)),
     }
+}
+
+/// Where else the recording shows the same; `None` if nowhere.
+pub fn also(also: &Also) -> Option<String> {
+    let [first, more @ ..] = &also.steps[..] else { return None };
+    let first = clipped(first);
+    let (steps, verb) = match more.len() {
+        0 => (format!("{first}, which"), "is"),
+        n => (format!("{first} and {} more, which", format::steps(n)), "are"),
+    };
+    let every = also.every.map(|n| format!(": every {} step", ordinal(n))).unwrap_or_default();
+    Some(format!("also in {steps} {verb} not judged{every}"))
+}
+
+fn ordinal(n: usize) -> String {
+    let suffix = match (n % 10, n % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{n}{suffix}")
 }
 
 /// * `share`: of a step.
@@ -330,4 +356,21 @@ pub fn clipped(name: &str) -> String {
         return format!("\u{2026}{}", name.chars().skip(n - MAX_NAME).collect::<String>());
     }
     format!("{}\u{2026}", name.chars().take(MAX_NAME).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_that_are_not_judged_are_named() {
+        let of =
+            |steps: &[&str], every| also(&Also { steps: steps.iter().map(|&step| step.to_owned()).collect(), every });
+        assert_eq!(of(&[], None), None);
+        let one = "also in ProfilerStep#9, which is not judged: every 3rd step";
+        assert_eq!(of(&["ProfilerStep#9"], Some(3)).as_deref(), Some(one));
+        let two = "also in Step 1 and 1 step more, which are not judged";
+        assert_eq!(of(&["Step 1", "Step 2"], None).as_deref(), Some(two));
+        assert_eq!([2, 4, 11, 21].map(ordinal), ["2nd", "4th", "11th", "21st"]);
+    }
 }
