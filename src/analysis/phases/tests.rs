@@ -175,7 +175,7 @@ fn a_forward_pass_that_nothing_names_is_without_what_is_none() {
         assert_eq!(step(&inside), [(400, 650), (850, 880), (880, 900)], "{name}");
         // The program says what its ranges are.
         let named = [("main", NOTE, "forward", 400, 880), ("main", kind, name, 650, 850)];
-        assert_eq!(step(&named), [(400, 880)], "{name}");
+        assert_eq!(step(&named), [(400, 880), (880, 900)], "{name}");
     }
 }
 

@@ -33,15 +33,14 @@ fn harness() -> Harness<'static, Fixture<StepsView>> {
     harness
 }
 
+/// Runs frames until nothing is computed in the background; a click takes two.
 fn settle(harness: &mut Harness<'static, Fixture<StepsView>>) {
-    for _ in 0..2_000 {
+    let mut n_calm = 0;
+    while n_calm < 4 {
         harness.step();
-        if !harness.state().view.is_pending() {
-            break;
-        }
+        n_calm = if harness.state().view.is_pending() { 0 } else { n_calm + 1 };
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    harness.run_steps(3);
 }
 
 fn range(harness: &Harness<'_, Fixture<StepsView>>) -> Option<(i64, i64)> {
