@@ -72,9 +72,10 @@ impl<'a> Marks<'a> {
         for i in trace.track_slices(track) {
             let id = SliceId(i as u32);
             let mut mark = |id, phase| marks.push(Tile { time: slices.time(id), phase });
+            let called = self.calls[slices.name[i].0 as usize];
             match slices.kind[i] {
                 SliceKind::Collective => mark(id, Phase::Communication),
-                kind if kind.is_call() => match { self.calls[slices.name[i].0 as usize] } {
+                kind if kind.is_call() => match called {
                     CallKind::Copy if is_host_copy(trace, id) => {
                         let is_copy = |id: &SliceId| COPY_OPERATORS.contains(&trace.slice_name(*id));
                         let around = slices.ancestors(id).take_while(is_copy);
@@ -89,7 +90,7 @@ impl<'a> Marks<'a> {
                     }
                     CallKind::Wait => waits.push(id),
                     CallKind::Load if !self.is_in_range(id) => {
-                        marks.push(Tile { time: slices.time(id), phase: Phase::Other })
+                        marks.push(Tile { time: slices.time(id), phase: Phase::Other });
                     }
                     CallKind::Copy | CallKind::Load | CallKind::Other => {}
                 },

@@ -1,10 +1,10 @@
 //! Advice about idle time, by its cause.
 
 use super::{
-    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, COLLECTS, COMPILED, EAGER, FROM_DEVICE, GRAPHS, IN_COMPILED, INFERS,
-    KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS,
-    NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, RECURS, SAVES, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS, USUAL_SHAPES,
-    WAITS, kernels,
+    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, COLLECTS, COMPILED, COMPILES_AGAIN, EAGER, FROM_DEVICE, GRAPHS,
+    IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM, NARROW, NEW_SHAPES,
+    NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS,
+    USUAL_SHAPES, WAITS, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -303,6 +303,37 @@ fn copy_lines(rule: Rule) -> &'static [Line] {
     }
 }
 
+/// For compiling and loading code.
+const MODULE_LOAD: &[Line] = &[
+    (
+        COMPILES_AGAIN,
+        "Something is compiled in each of these steps: TORCH_LOGS=recompiles says why; mark shapes that vary as dynamic (torch.compile(dynamic=True), torch._dynamo.mark_dynamic), or keep them alike",
+    ),
+    (
+        |case| !COMPILES_AGAIN(case),
+        "Warm up before the steps that matter: code is loaded or compiled when it is first used",
+    ),
+    (
+        |case| case.run.is_xla,
+        "JAX compiles each function once for each shape: keep shapes alike, and keep what is compiled between runs (jax_compilation_cache_dir)",
+    ),
+    (
+        |case| case.is_just_in_time() && !case.run.is_xla,
+        "It is compiled or linked at run time: build for this GPU's architecture in place of PTX, and keep the driver's cache (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE)",
+    ),
+    // What is compiled at run time is in no module that could be loaded at the start.
+    (
+        |case| NVIDIA(case) && !case.is_just_in_time() && !case.run.is_xla && !COMPILES_AGAIN(case),
+        "CUDA_MODULE_LOADING=EAGER loads all code at the start",
+    ),
+    (
+        |case| COMPILED(case) && !COMPILES_AGAIN(case),
+        "Find recompilations with TORCH_LOGS=recompiles, and mark shapes that vary as dynamic",
+    ),
+    (|case| !COMPILES_AGAIN(case), "To check, record later steps: what is loaded once does not come back"),
+    (COMPILES_AGAIN, "To check, record again: no step compiles after the first of each shape"),
+];
+
 /// The same for the rest of the causes of idle time.
 fn more_lines(rule: Rule) -> &'static [Line] {
     match rule {
@@ -332,41 +363,7 @@ fn more_lines(rule: Rule) -> &'static [Line] {
             (OTHER, "Allocate once before the loop, or from a pool that keeps its memory"),
             (ALWAYS, "To check, cudaMalloc and cudaFree no longer occur in steps after warm-up"),
         ],
-        Rule::ModuleLoad => &[
-            (
-                |case| COMPILED(case) && RECURS(case),
-                "Something is compiled in each of these steps: TORCH_LOGS=recompiles says why; mark shapes that vary as dynamic (torch.compile(dynamic=True), torch._dynamo.mark_dynamic), or keep them alike",
-            ),
-            (
-                |case| !(COMPILED(case) && RECURS(case)),
-                "Warm up before the steps that matter: code is loaded or compiled when it is first used",
-            ),
-            (
-                |case| case.run.is_xla,
-                "JAX compiles each function once for each shape: keep shapes alike, and keep what is compiled between runs (jax_compilation_cache_dir)",
-            ),
-            (
-                |case| case.is_just_in_time() && !case.run.is_xla,
-                "It is compiled or linked at run time: build for this GPU's architecture in place of PTX, and keep the driver's cache (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE)",
-            ),
-            // What is compiled at run time is in no module that could be loaded at the start.
-            (
-                |case| NVIDIA(case) && !case.is_just_in_time() && !case.run.is_xla && !(COMPILED(case) && RECURS(case)),
-                "CUDA_MODULE_LOADING=EAGER loads all code at the start",
-            ),
-            (
-                |case| COMPILED(case) && !RECURS(case),
-                "Find recompilations with TORCH_LOGS=recompiles, and mark shapes that vary as dynamic",
-            ),
-            (
-                |case| !(COMPILED(case) && RECURS(case)),
-                "To check, record later steps: what is loaded once does not come back",
-            ),
-            (
-                |case| COMPILED(case) && RECURS(case),
-                "To check, record again: no step compiles after the first of each shape",
-            ),
-        ],
+        Rule::ModuleLoad => MODULE_LOAD,
         Rule::GarbageCollection => &[
             (COLLECTS, "The program calls gc.collect() itself: take it out of the step, or call it every N steps"),
             (

@@ -62,10 +62,10 @@ pub const EAGER: Fits = |case| case.run.is_torch && !case.run.is_compiled && !ca
 /// The device cannot run what torch.compile generates.
 pub const TOO_OLD: Fits = |case| case.run.is_torch && !case.run.is_compiled && case.run.is_too_old;
 pub const COMPILED: Fits = |case| case.run.is_compiled;
-/// It comes back in at least half of the steps.
-const RECURS: Fits = |case| {
+/// torch.compile compiles in at least half of the steps.
+const COMPILES_AGAIN: Fits = |case| {
     let recurring = case.hit.and_then(|hit| hit.recurring.as_ref());
-    recurring.is_some_and(|gaps| 2 * gaps.n_present >= gaps.n_steps)
+    COMPILED(case) && recurring.is_some_and(|gaps| 2 * gaps.n_present >= gaps.n_steps)
 };
 /// A part of the program is compiled, and the time lies in it, or outside of it.
 const IN_COMPILED: Fits = |case| COMPILED(case) && case.is_most(|hit| hit.shares.compiled_ns);
