@@ -175,7 +175,7 @@ fn user_frame<'a>(trace: &'a Trace, open: &[SliceId], thread: TrackId, time: Tim
 ///
 /// Each of them runs in the middle of it. Cost: O(rows of the track · log n).
 ///
-/// * `near`: as for [`open_at`].
+/// * `near`: as for `open_at`.
 pub fn open_during(trace: &Trace, thread: TrackId, time: TimeRange, near: &Near) -> Vec<SliceId> {
     let mut open = open_at(trace, thread, time.start + time.dur() / 2, near);
     let is_most = |slice: &SliceId| {

@@ -175,7 +175,7 @@ impl RankCalls {
 /// Matches the collectives of the ranks among these traces: those of one run that were recorded at the same time. Traces
 /// without a rank, and single ones, have none.
 ///
-/// * By process group and number where both are recorded, else in order within the group; see [`pairs`].
+/// * By process group and number where both are recorded, else in order within the group; see `pairing`.
 /// * Units: nanoseconds.
 /// * Cost: O(n + c log c) for n slices and c collectives; nothing for a single trace.
 pub fn rank_calls(traces: &[&Trace]) -> RankCalls {
