@@ -176,8 +176,10 @@ impl Layout {
     /// the flame graph, of memory alone its curve and why it ran out, or who holds it: few programs leak, and a line says so.
     pub fn suit(&mut self, traces: &[OpenTrace]) {
         let has = |is_so: &dyn Fn(&Trace) -> bool| traces.iter().any(|open| is_so(&open.trace));
-        // A log of a GPU has counters alone; often it is read before the trace beside it.
-        let ran = |trace: &Trace| !trace.slices.is_empty() || !trace.samples.ts.is_empty();
+        // Often a log of a GPU, and a snapshot with its annotations, are read before the trace beside them.
+        let ran = |trace: &Trace| {
+            !trace.info.format.is_memory_only() && (!trace.slices.is_empty() || !trace.samples.ts.is_empty())
+        };
         let suitable = if !has(&|trace| !trace.info.format.is_memory_only()) {
             let ran_out = has(&|trace| trace.memories.iter().any(|history| !history.ooms.is_empty()));
             [memory::OVER_TIME, if ran_out { memory::RESERVED } else { memory::PLACES }]

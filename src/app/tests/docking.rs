@@ -374,12 +374,14 @@ fn a_tab_is_closed_by_its_cross_and_comes_back_by_the_menu() {
 
 #[test]
 fn a_log_that_is_read_before_its_trace_leaves_the_overview_in_front() {
-    let log = || {
-        let mut builder = TraceBuilder::default();
-        builder.info.format = Format::GpuMetrics;
+    let of = |format: Format, slices: &[(&str, SliceKind, &str, i64, i64)]| {
+        let mut builder = TraceBuilder::from_slices(slices);
+        builder.info.format = format;
         builder.finish()
     };
-    let orders: [&[&dyn Fn() -> Trace]; 3] = [&[&log], &[&log, &trace], &[&trace, &log]];
+    let log = || of(Format::GpuMetrics, &[]);
+    let snapshot = || of(Format::Snapshot, &[("main", SliceKind::Annotation, "ProfilerStep#1", 0, 1)]);
+    let orders: [&[&dyn Fn() -> Trace]; 4] = [&[&log], &[&log, &trace], &[&trace, &log], &[&log, &snapshot, &trace]];
     for order in orders {
         let mut layout = Layout::default();
         for n in 1..=order.len() {
