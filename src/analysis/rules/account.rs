@@ -16,6 +16,8 @@ use crate::analysis::gaps::{
 use crate::analysis::steps::{Steps, is_step_name};
 use crate::model::{CopyKind, DurNs, MemoryCopy, SliceId, SliceKind, StringId, TimeRange, Trace};
 
+/// How PyTorch names the range of an optimizer's step.
+const OPTIMIZER_STEP: &str = "Optimizer.step#";
 /// Parts of gaps from this length on are looked at one by one, in nanoseconds.
 const LONG_PART: DurNs = 100_000;
 /// A copy from the device of at most as many bytes brings a value: a loss, a norm, whether to go on.
@@ -231,11 +233,12 @@ impl<'a> Account<'a> {
 
 /// Adds where the work after a gap was launched to the causes that it explains.
 ///
+/// * `has_optimizer`: whether the recording names steps of an optimizer at all: what is open is not searched for them else.
 /// * `own`: the time of the gap by cause.
 fn add_origin<'a>(
     trace: &'a Trace,
     launch: Option<SliceId>,
-    near: &Near,
+    (near, has_optimizer): (&Near, bool),
     own: &[DurNs; Cause::N],
     all: &mut [Account<'a>],
 ) {
@@ -243,7 +246,7 @@ fn add_origin<'a>(
     let launch = launch.filter(|_| explained.iter().any(|&cause| own[cause] > 0));
     let Some(call) = launch else { return };
     let origin = origin_of_call(trace, call, near);
-    let is_optimizer = is_in_optimizer(trace, call, near);
+    let is_optimizer = has_optimizer && is_in_optimizer(trace, call, near);
     for cause in explained {
         if let Some(origin) = origin {
             all[cause].origins.add(origin, own[cause]);
@@ -257,7 +260,7 @@ fn is_in_optimizer(trace: &Trace, call: SliceId, near: &Near) -> bool {
     let slices = &trace.slices;
     let open = open_during(trace, slices.track_of(call), slices.time(call), near);
     let is_range = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Annotation;
-    open.iter().filter(|slice| is_range(slice)).any(|&slice| trace.slice_name(slice).starts_with("Optimizer.step#"))
+    open.iter().filter(|slice| is_range(slice)).any(|&slice| trace.slice_name(slice).starts_with(OPTIMIZER_STEP))
 }
 
 /// The idle time of a device within a window by [`Cause`]; their totals sum to it.
@@ -277,6 +280,7 @@ pub fn accounts<'a>(
     let mut all = vec![Account::default(); Cause::N];
     let mut room = Room::new(trace);
     let near = nearby(trace);
+    let has_optimizer = trace.strings.iter().any(|(_, name)| name.starts_with(OPTIMIZER_STEP));
     for index in ledger.within(window) {
         let gap = ledger.gap(index);
         let is_macro = gap.time.dur() >= ledger.theta_ns;
@@ -326,7 +330,7 @@ pub fn accounts<'a>(
             }
         }
         let launch = if is_macro { trace.launch_of(gap.ended_by) } else { None };
-        add_origin(trace, launch, &near, &own, &mut all);
+        add_origin(trace, launch, (&near, has_optimizer), &own, &mut all);
         if own[Cause::Host as usize] >= LONG_WORK {
             all[Cause::Host as usize].shares.apart_ns += own[Cause::Host as usize];
         }

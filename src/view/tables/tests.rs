@@ -47,7 +47,11 @@ fn trace() -> Trace {
 }
 
 fn harness(trace: Trace, table: &'static TimeTable) -> Harness<'static, Fixture<Pane>> {
-    let fixture = Fixture::new(vec![trace], Pane::new(table));
+    harness_of(vec![trace], table)
+}
+
+fn harness_of(traces: Vec<Trace>, table: &'static TimeTable) -> Harness<'static, Fixture<Pane>> {
+    let fixture = Fixture::new(traces, Pane::new(table));
     let mut harness = Harness::builder()
         .with_size([1900.0, 500.0])
         .with_max_steps(200)
@@ -401,13 +405,7 @@ fn of_several(table: &'static TimeTable) -> Harness<'static, Fixture<Pane>> {
     };
     let mut names = TraceBuilder::from_slices(&[("names", SliceKind::Annotation, "forward", 0, 3_000)]);
     names.info.format = crate::model::Format::Snapshot;
-    let fixture = Fixture::new(vec![names.finish(), rank(0), rank(1)], Pane::new(table));
-    let mut harness = Harness::builder()
-        .with_size([1900.0, 500.0])
-        .with_max_steps(200)
-        .build_ui_state(|ui, fixture| fixture.ui(ui), fixture);
-    settle(&mut harness);
-    harness
+    harness_of(vec![names.finish(), rank(0), rank(1)], table)
 }
 
 #[test]
