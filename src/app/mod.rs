@@ -281,6 +281,8 @@ impl App {
             ThemeChoice::Light => ThemePreference::Light,
         });
         ctx.set_zoom_factor(self.settings.scale);
+        // What this frame has painted already has the old theme.
+        ctx.request_repaint();
     }
 
     /// What lies above everything else.
