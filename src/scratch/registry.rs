@@ -212,8 +212,10 @@ pub fn end_processes(folder: &Path, group: Option<u32>) {
             signal_group(group, Signal::KILL);
         }
         for _ in 0..ROUNDS {
+            // Asked first: what has started by the time of the search is found by it.
+            let is_one_starting = is_one_starting();
             let found = processes_in(folder);
-            if found.is_empty() {
+            if found.is_empty() && !is_one_starting {
                 return;
             }
             for process in found.into_iter().filter_map(pid) {
@@ -242,9 +244,26 @@ pub fn processes_with(folder: &Path, also: Option<&str>) -> Vec<u32> {
         let has = |wanted: &[u8]| environment.split(|&byte| byte == 0).any(|variable| variable == wanted);
         has(&wanted) && also.is_none_or(|also| has(also.as_bytes()))
     };
+    processes().filter(|(_, process)| is_in(process)).map(|(id, _)| id).collect()
+}
+
+/// Whether a program is being started, whose variables cannot be read yet: Linux gives a process the memory of its
+/// new program, and lets its parent go on, before it knows where in it the arguments and the variables are.
+#[cfg(unix)]
+fn is_one_starting() -> bool {
+    let is_empty = |path: PathBuf| std::fs::read(path).is_ok_and(|read| read.is_empty());
+    // Threads of the kernel have no program, and what has ended has none any more.
+    let has_program = |process: &Path| process.join("exe").read_link().is_ok();
+    processes().any(|(_, process)| {
+        is_empty(process.join("environ")) && has_program(&process) && is_empty(process.join("cmdline"))
+    })
+}
+
+/// The processes that Linux knows: their ids and where they are described.
+#[cfg(unix)]
+fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let with_id = entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));
-    with_id.filter(|(_, process)| is_in(process)).map(|(id, _)| id).collect()
+    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
 
 /// Whether a process has the mark of the folder.
@@ -317,4 +336,19 @@ fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_as_soon_as_it_is_started() {
+        let folder = tempfile::tempdir().unwrap();
+        for _ in 0..100 {
+            let mut started = Command::new("sleep").arg("30").env(MARK, folder.path()).spawn().unwrap();
+            end_processes(folder.path(), None);
+            assert!(!started.wait().unwrap().success(), "it slept to its end");
+        }
+    }
 }

@@ -169,7 +169,8 @@ fn what_a_killed_lacuna_left_running_is_ended_at_the_next_start() {
     let root = tempfile::tempdir().unwrap();
     let folder = folder::create(root.path(), "left").unwrap();
     Manifest::default().write(&folder).unwrap();
-    drop(scratch::hold(&folder).unwrap());
+    // Unlocked, not only closed: a program that another test starts has the file open too until it runs.
+    scratch::hold(&folder).unwrap().unlock().unwrap();
     let mut left = std::process::Command::new("sleep").arg("600").env("LACUNA_RUN", &folder).spawn().unwrap();
     end_abandoned(root.path());
     assert!(!left.wait().unwrap().success());
