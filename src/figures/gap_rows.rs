@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::gaps::{class_word, trigger_word};
 use super::{Cell, Column, Rows, Sort};
-use crate::analysis::gaps::{Gap, GapClass, GapPart, IdleByClass, Ledger, Place, place};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, IdleByClass, Ledger, Near, Place, place};
 use crate::model::{DurNs, SliceId, Trace};
 
 /// What a column shows.
@@ -79,7 +79,7 @@ pub struct MainPart<'a> {
 pub fn main_part<'a>(trace: &'a Trace, ledger: &Ledger, index: usize) -> MainPart<'a> {
     let gap = ledger.gap(index);
     let (class, part) = main_class(ledger, index);
-    let place = place(trace, ledger, &gap, &part, &[]);
+    let place = place(trace, ledger, &gap, &part, &Near::none());
     MainPart { gap, class, part, place }
 }
 

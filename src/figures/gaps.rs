@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use super::{Cell, Figure, Object, Part, Table, Word, figures, gap_clusters};
 use crate::analysis::gaps::clusters::Clusters;
-use crate::analysis::gaps::{GapClass, GapTotals, Ledger, LedgerTotals, Near, Trigger, nearby, place};
+use crate::analysis::gaps::{GapClass, GapTotals, Ledger, LedgerTotals, Near, Trigger, frame};
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
@@ -91,7 +91,7 @@ impl<'a> DeviceGaps<'a> {
     ) -> Self {
         let rank = trace.info.rank;
         let longest = longest(ledger, if top == 0 { usize::MAX } else { top });
-        let near = nearby(trace);
+        let near = Near::new(trace);
         let named = longest.iter().map(|&gap| NamedGap::new(trace, ledger, (gap, &near), offset));
         let mut list = gaps().table(named, 0);
         list.n_hidden = ledger.len() - longest.len();
@@ -155,7 +155,7 @@ impl NamedGap {
         let mut known: HashMap<(GapClass, Option<&str>, Option<&str>), usize> = HashMap::new();
         for part in ledger.parts(index) {
             let name = part.slice.map(|slice| trace.slice_name(slice));
-            let frame = place(trace, ledger, &gap, &part, near).frame;
+            let frame = frame(trace, ledger, &gap, &part, near);
             let at = *known.entry((part.class, name, frame)).or_insert(parts.len());
             if at == parts.len() {
                 let [name, frame] = [name, frame].map(|text| text.map(str::to_owned));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lacuna::analysis::busy::devices;
-use lacuna::analysis::gaps::{GapClass, Ledger, ledgers, place};
+use lacuna::analysis::gaps::{GapClass, Ledger, Near, ledgers, place};
 use lacuna::analysis::steps::steps;
 use lacuna::model::{SliceId, TimeRange, Trace};
 use serde_json::Value;
@@ -102,7 +102,7 @@ fn check(trace: &Trace, ledger: &Ledger) -> Sums {
     }
     // Names and frames are looked up on demand: of any part, without a panic.
     for i in (0..ledger.len()).step_by(97) {
-        ledger.parts(i).for_each(|part| _ = place(trace, ledger, &ledger.gap(i), &part, &[]));
+        ledger.parts(i).for_each(|part| _ = place(trace, ledger, &ledger.gap(i), &part, &Near::none()));
     }
     sums
 }

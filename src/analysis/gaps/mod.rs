@@ -28,7 +28,7 @@ pub use self::index::{IdleByClass, LedgerIndex};
 use self::overlay::Overheads;
 pub use self::overlay::inferred_ns;
 use self::place::backward_threads;
-pub use self::place::{BACKWARD_NODE, Near, Place, nearby, open_during, origin_of_call, place, place_of_call};
+pub use self::place::{BACKWARD_NODE, Near, Place, frame, open_during, origin_of_call, place, place_of_call};
 pub use self::roles::{allocates_memory, frees_memory, launches_work, loads_code_or_collects};
 use self::theta::{Usual, usual};
 use self::waits::Waits;

@@ -22,20 +22,36 @@ pub struct Place<'a> {
 /// Where the thread of the part has no frame, the one that launched the work before the gap gives it, else one that
 /// waits in `backward()`: the thread of autograd has no frames.
 ///
-/// * `near`: where searches found something last, [`nearby`] at first; empty for a single search.
-///
 /// Cost: O(rows of the process · log n).
 pub fn place<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, near: &Near) -> Place<'a> {
     let Some(at) = whereabouts(trace, gap, part) else { return Place::default() };
-    let Whereabouts { thread, time, .. } = at;
     let open = at.open(trace, near);
     let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::Operator;
     let operator = at.function(trace, &open).or_else(|| open.iter().rev().copied().find(is_operator));
-    let frame = user_frame(trace, &open, thread, time).or_else(|| {
+    Place { operator, frame: frame_at(trace, ledger, gap, (&at, &open), near) }
+}
+
+/// The user frame alone of [`place`].
+pub fn frame<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, near: &Near) -> Option<&'a str> {
+    let at = whereabouts(trace, gap, part).filter(|_| near.has_frames)?;
+    frame_at(trace, ledger, gap, (&at, &at.open(trace, near)), near)
+}
+
+fn frame_at<'a>(
+    trace: &'a Trace,
+    ledger: &Ledger,
+    gap: &Gap,
+    (at, open): (&Whereabouts, &[SliceId]),
+    near: &Near,
+) -> Option<&'a str> {
+    if !near.has_frames {
+        return None;
+    }
+    let &Whereabouts { thread, time, .. } = at;
+    user_frame(trace, open, thread, time).or_else(|| {
         let mut others = other_threads(trace, ledger, gap, thread, time.start, near);
         others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time, near), thread, time))
-    });
-    Place { operator, frame }
+    })
 }
 
 /// Operator and user frame of a call on its own thread. The operator is the outermost of PyTorch's that are nested right
@@ -45,7 +61,7 @@ pub fn place<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, n
 pub fn place_of_call(trace: &Trace, call: SliceId) -> Place<'_> {
     let slices = &trace.slices;
     let (thread, time) = (slices.track_of(call), slices.time(call));
-    let mut open = open_during(trace, thread, time, &[]);
+    let mut open = open_during(trace, thread, time, &Near::none());
     let at = open.iter().position(|&slice| slice == call);
     open.truncate(at.map_or(0, |at| at + 1));
     let is_operator = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Operator;
@@ -186,28 +202,43 @@ pub fn open_during(trace: &Trace, thread: TrackId, time: TimeRange, near: &Near)
     open
 }
 
-/// For each row of a trace, where something was found in it last; empty if the next search is elsewhere.
-pub type Near = [Cell<u32>];
+/// What searches near to one another know.
+#[derive(Debug)]
+pub struct Near {
+    /// For each row of the trace, where something was found in it last; empty if the next search is elsewhere.
+    rows: Vec<Cell<u32>>,
+    /// Whether the recording has frames of any kind: else none is searched for.
+    pub has_frames: bool,
+}
 
-/// A memory of places for searches near to one another.
-pub fn nearby(trace: &Trace) -> Vec<Cell<u32>> {
-    vec![Cell::default(); trace.slices.rows.len()]
+impl Near {
+    /// Cost: O(slices).
+    pub fn new(trace: &Trace) -> Self {
+        let has_frames = !trace.samples.ts.is_empty() || trace.slices.kind.contains(&SliceKind::PythonFunction);
+        Self { rows: vec![Cell::default(); trace.slices.rows.len()], has_frames }
+    }
+
+    /// For a single search.
+    pub const fn none() -> Self {
+        Self { rows: Vec::new(), has_frames: true }
+    }
 }
 
 /// The slices of a thread that run at a time, the outermost first. Cost: O(rows of the track · log n).
 fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> Vec<SliceId> {
     let slices = &trace.slices;
     let first_row = trace.track_rows[thread.0 as usize].start as usize;
-    let mut open: Vec<SliceId> = Vec::new();
+    let rows = trace.rows(thread);
+    let mut open: Vec<SliceId> = Vec::with_capacity(rows.len());
     // Slices of a nested row run inside those of the row above.
     let mut is_inside = true;
-    for (row, index) in trace.rows(thread).iter().zip(first_row..) {
+    for (row, index) in rows.iter().zip(first_row..) {
         if !row.is_overflow && !is_inside {
             continue;
         }
         let range = row.range();
         let ts = &slices.ts[range.clone()];
-        let after = near.get(index).map_or_else(
+        let after = near.rows.get(index).map_or_else(
             || ts.partition_point(|&ts| ts <= at),
             |near| {
                 let found = partition_near(ts, near.get() as usize, |&ts| ts <= at);

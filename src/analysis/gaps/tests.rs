@@ -483,7 +483,7 @@ fn parts_lead_to_operator_and_frame() {
     let found: Vec<_> = ledger
         .parts(0)
         .map(|part| {
-            let place = place(&trace, &ledger, &gap, &part, &[]);
+            let place = place(&trace, &ledger, &gap, &part, &Near::none());
             (part.class.key(), place.operator.map(|op| trace.slice_name(op)), place.frame)
         })
         .collect();

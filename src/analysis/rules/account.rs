@@ -11,7 +11,7 @@ use super::{Rule, Window};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{
-    Gap, GapClass, GapPart, Ledger, Near, Trigger, frees_memory, inferred_ns, nearby, open_during, origin_of_call,
+    Gap, GapClass, GapPart, Ledger, Near, Trigger, frees_memory, inferred_ns, open_during, origin_of_call,
 };
 use crate::analysis::steps::{Steps, is_step_name};
 use crate::model::{CopyKind, DurNs, MemoryCopy, SliceId, SliceKind, StringId, TimeRange, Trace};
@@ -279,7 +279,7 @@ pub fn accounts<'a>(
     let window = judged.time;
     let mut all = vec![Account::default(); Cause::N];
     let mut room = Room::new(trace);
-    let near = nearby(trace);
+    let near = Near::new(trace);
     let has_optimizer = trace.strings.iter().any(|(_, name)| name.starts_with(OPTIMIZER_STEP));
     for index in ledger.within(window) {
         let gap = ledger.gap(index);
@@ -293,7 +293,9 @@ pub fn accounts<'a>(
             let account = &mut all[cause as usize];
             let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
             let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
-            let around = part.slice.filter(|_| is_macro && (is_host || is_long));
+            // Ranges are looked at in long parts only, functions in all.
+            let is_looked_at = is_host && (near.has_frames || time.dur() >= LONG_PART) || is_long;
+            let around = part.slice.filter(|_| is_macro && is_looked_at);
             let around = around.map(|slice| Around::new(trace, slice, time, &near));
             let is_saved = is_recoverable(part.class, &gap);
             account.recoverable_ns += if is_saved { time.dur() } else { 0 };

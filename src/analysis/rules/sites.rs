@@ -74,7 +74,7 @@ pub struct Around {
 }
 
 impl Around {
-    /// * `near`: see [`crate::analysis::gaps::nearby`].
+    /// * `near`: see [`crate::analysis::gaps::place()`].
     /// * Cost: O(rows of the track · log n).
     pub fn new(trace: &Trace, slice: SliceId, time: TimeRange, near: &Near) -> Self {
         let open = open_during(trace, trace.slices.track_of(slice), time, near);

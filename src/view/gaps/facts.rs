@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, place};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near, frame};
 use crate::analysis::rules::RunFacts;
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TraceRun;
@@ -231,7 +231,7 @@ fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
     lines.sort_by_key(|(line, _)| Reverse(line.ns));
     let gap = ledger.gap(index);
     for (line, longest) in lines.iter_mut().take(MAX_PARTS) {
-        line.frame = place(trace, ledger, &gap, longest, &[]).frame.map(str::to_owned);
+        line.frame = frame(trace, ledger, &gap, longest, &Near::none()).map(str::to_owned);
     }
     lines.into_iter().map(|(line, _)| line).collect()
 }

@@ -1,13 +1,11 @@
 //! Keys of clusters: what gaps have in common, as numbers of normalized names.
 
-use std::cell::Cell;
-
 use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
 use crate::analysis::frame::Frame;
-use crate::analysis::gaps::place::{Whereabouts, nearby, open_during, other_threads, sampled_frame, whereabouts};
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger};
+use crate::analysis::gaps::place::{Whereabouts, open_during, other_threads, sampled_frame, whereabouts};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near};
 use crate::analysis::short_name::short_name;
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 
@@ -62,10 +60,8 @@ pub struct Keys<'a> {
     /// The parent and the name of each operator path; the first is the empty path.
     pub paths: Vec<(u32, NameId)>,
     is_user: HashMap<StringId, bool>,
-    /// Whether the recording has frames of any kind.
-    has_frames: bool,
     /// Gaps ascend: what was open at the last one is near.
-    near: Vec<Cell<u32>>,
+    near: Near,
     numbered: HashSet<String>,
 }
 
@@ -79,8 +75,7 @@ impl<'a> Keys<'a> {
             path_ids: HashMap::new(),
             paths: vec![(0, NameId::default())],
             is_user: HashMap::new(),
-            has_frames: !trace.samples.ts.is_empty() || trace.slices.kind.contains(&SliceKind::PythonFunction),
-            near: nearby(trace),
+            near: Near::new(trace),
             numbered: numbered(trace),
         };
         keys.intern(String::new());
@@ -151,9 +146,9 @@ impl<'a> Keys<'a> {
         let Whereabouts { thread, time, .. } = at;
         let open = at.open(self.trace, &self.near);
         let mut frame = self.frame(&open, thread, time);
-        if frame.is_none() && self.has_frames {
+        if frame.is_none() && self.near.has_frames {
             let others: Vec<TrackId> = other_threads(self.trace, ledger, gap, thread, time.start, &self.near).collect();
-            let open = |near: &[Cell<u32>], thread| open_during(self.trace, thread, time, near);
+            let open = |near: &Near, thread| open_during(self.trace, thread, time, near);
             frame = others.into_iter().find_map(|thread| self.frame(&open(&self.near, thread), thread, time));
         }
         HostPlace { path: self.path(&at, &open), frame: frame.unwrap_or_default() }
@@ -179,7 +174,7 @@ impl<'a> Keys<'a> {
 
     /// The innermost frame of the user's program among `open` slices of a thread, else of a sample during `time`.
     fn frame(&mut self, open: &[SliceId], thread: TrackId, time: TimeRange) -> Option<NameId> {
-        if !self.has_frames {
+        if !self.near.has_frames {
             return None;
         }
         let slices = &self.trace.slices;

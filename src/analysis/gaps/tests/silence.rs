@@ -159,7 +159,7 @@ fn the_place_of_loading_is_what_takes_most_of_it() {
         let ledger = ledger_of(&trace, None);
         let part = ledger.parts(0).find(|part| part.class == GapClass::DataLoading).unwrap();
         assert_eq!(part.slice.map(|slice| trace.slice_name(slice)), Some(loader));
-        let place = place(&trace, &ledger, &ledger.gap(0), &part, &[]);
+        let place = place(&trace, &ledger, &ledger.gap(0), &part, &Near::none());
         let clusters = clusters(&trace, &ledger, None, &|| false);
         let operator = place.operator.map(|slice| trace.slice_name(slice).to_owned()).unwrap_or_default();
         assert_eq!(clusters.op(&clusters.all[0]), operator);
