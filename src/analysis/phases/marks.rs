@@ -81,7 +81,7 @@ impl<'a> Marks<'a> {
                         let around = slices.ancestors(id).take_while(is_copy);
                         std::iter::once(id).chain(around).for_each(|id| mark(id, Phase::Copies));
                         let Some(copy) = trace.launched_by(id).next().map(|copy| slices.time(copy)) else { continue };
-                        copies.extend(slices.ancestors(id).next().map(|around| (around, copy)));
+                        copies.extend(slices.parent(id).map(|around| (around, copy)));
                         let call = slices.time(id);
                         if call.start + LAUNCH < copy.start && copy.start < call.end {
                             let time = TimeRange { end: copy.start, ..call };
@@ -102,16 +102,9 @@ impl<'a> Marks<'a> {
                 }
             }
         }
-        copies.sort_unstable_by_key(|&(around, copy)| (around, copy.start));
-        for wait in waits {
-            let around = slices.ancestors(wait).next();
-            let first = copies.partition_point(|copy| Some(copy.0) < around);
-            let own = copies[first..].iter().take_while(|copy| Some(copy.0) == around);
-            let mut own: Vec<TimeRange> = own.map(|copy| copy.1).collect();
-            unite(&mut own);
-            let waiting = subtract(&[slices.time(wait)], &own).into_iter();
-            marks.extend(waiting.map(|time| Tile { time, phase: Phase::Waiting }));
-        }
+        let waits = waits.into_iter().map(|wait| (slices.parent(wait), slices.time(wait))).collect();
+        let waiting = except_for(waits, copies).into_iter();
+        marks.extend(waiting.map(|time| Tile { time, phase: Phase::Waiting }));
         // The phases break ties of ranges that are alike.
         marks.sort_by_key(|mark| (mark.time.start, std::cmp::Reverse(mark.time.end), mark.phase));
         marks
@@ -142,6 +135,26 @@ impl<'a> Marks<'a> {
         let text = || text().or_else(|| is_none(kind, self.trace.strings.get(name)).then_some(Phase::Other));
         *self.known.get_mut(name.0 as usize)?[source as usize].get_or_insert_with(text)
     }
+}
+
+/// The times of waits without those of the copies that were started by the same slice around them.
+///
+/// * Cost: O(n log n), however many waits and copies one slice has.
+fn except_for(mut waits: Vec<(Option<SliceId>, TimeRange)>, mut copies: Vec<(SliceId, TimeRange)>) -> Vec<TimeRange> {
+    let mut left = Vec::new();
+    waits.sort_unstable_by_key(|&(around, time)| (around, time.start));
+    copies.sort_unstable_by_key(|&(around, time)| (around, time.start));
+    let mut copies = &copies[..];
+    for waits in waits.chunk_by(|a, b| a.0 == b.0) {
+        let around = waits[0].0;
+        copies = &copies[copies.partition_point(|copy| Some(copy.0) < around)..];
+        let own = copies.iter().take_while(|copy| Some(copy.0) == around);
+        let mut own: Vec<TimeRange> = own.map(|copy| copy.1).collect();
+        unite(&mut own);
+        let waits: Vec<TimeRange> = waits.iter().map(|wait| wait.1).collect();
+        left.extend(subtract(&waits, &own));
+    }
+    left
 }
 
 /// Whether a copy call copies between host and device, as far as is known.
