@@ -190,6 +190,8 @@ impl Analyzed {
         let explained = found.explained.iter().map(|&one| places.placed(one.signature, one));
         let gained = found.gains.iter().map(|&one| places.placed(one.signature, one));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
+        let mut oom = memory::oom().table(cards, top);
+        oom.n_hidden += history.ooms.len() - self.cards.len();
         let moments: Vec<u32> = moments.iter().filter_map(|&moment| self.state(moment)).collect();
         let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
         let holder = self.holders().held(history, summary.peak_allocated.state).first().copied();
@@ -206,7 +208,7 @@ impl Analyzed {
             growth: MemoryGrowth::new(self.owner(), found, (*self.found.steps).as_ref()),
             found,
             outside: self.outside,
-            oom: Arc::new(memory::oom().table(cards, top)),
+            oom: Arc::new(oom),
             peak_by_stack: self.live(&peak_by_stack(), summary.peak_allocated.state, top),
             live_at_end: self.live(&live_at_end(), history.last_state(), top),
             by_place: self.by_place(summary.peak_allocated.state, &moments, top),
@@ -299,7 +301,8 @@ impl Analyzed {
 
     fn out_of_memory<'b>(&self, card: &'b OomCard) -> OutOfMemory<'b> {
         let places = self.places();
-        let by_stack = live_at_end().table(card.stacks.iter().map(|&group| places.live(group)), 0);
+        let mut by_stack = live_at_end().table(card.stacks.iter().map(|&group| places.live(group)), 0);
+        by_stack.n_hidden = card.n_stacks - card.stacks.len();
         OutOfMemory { owner: self.owner(), card, offset_ns: self.of.open.offset, by_stack: Arc::new(by_stack) }
     }
 
