@@ -14,7 +14,11 @@ static ALLOCATOR: malloc::Allocator = malloc::Allocator;
 fn main() -> ExitCode {
     malloc::unmap_large_blocks();
     malloc::know_limits();
-    let Cli { command, paths, reading } = Cli::parse();
+    capture::fail_writes_at_the_limit();
+    let Cli { command, paths, reading } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => return cli::print(&answer),
+    };
     // Beside the work, since large files take a moment to remove.
     let removal = std::thread::Builder::new().name("leftovers".to_owned()).spawn(capture::remove_leftovers);
     let code = match command {

@@ -144,13 +144,15 @@ fn trace_groups(trace: &Trace, scope: &Scope<'_>, index: usize, by_shape: bool) 
     if (scope.is_cancelled)() {
         return Groups::new();
     }
-    let mut work = launches::device_time(trace);
-    let mut tracks: Vec<Thread> = Vec::new();
+    let work = launches::device_time(trace);
+    let mut rest = &work[..];
+    let mut tracks: Vec<Thread<'_>> = Vec::new();
     for track in (0..trace.tracks.len() as u32).map(TrackId) {
         let slices = trace.track_slices(track);
         if trace.slices.kind[slices.clone()].contains(&SliceKind::Operator) {
-            let rest = work.split_off(work.partition_point(|entry| entry.0.idx() < slices.end));
-            tracks.push(Thread { track, work: std::mem::replace(&mut work, rest), allocations: Vec::new() });
+            let own;
+            (own, rest) = rest.split_at(rest.partition_point(|entry| entry.0.idx() < slices.end));
+            tracks.push(Thread { track, work: own, allocations: Vec::new() });
         }
     }
     for i in 0..trace.allocations.len() {
@@ -169,17 +171,17 @@ fn trace_groups(trace: &Trace, scope: &Scope<'_>, index: usize, by_shape: bool) 
 }
 
 /// A track with operators.
-struct Thread {
+struct Thread<'a> {
     track: TrackId,
     /// Its operators with the duration of each piece of work they launched, by operator.
-    work: Vec<(SliceId, DurNs)>,
+    work: &'a [(SliceId, DurNs)],
     /// Indices of its allocations, by time.
     allocations: Vec<usize>,
 }
 
 fn thread_groups(
     trace: &Trace,
-    Thread { track, work, allocations }: Thread,
+    Thread { track, work, allocations }: Thread<'_>,
     range: Option<TimeRange>,
     by_shape: bool,
 ) -> Groups {
@@ -187,7 +189,7 @@ fn thread_groups(
     let all = trace.track_slices(track);
     let base = all.start;
     let mut own = vec![OperatorSums::default(); all.len()];
-    for (operator, dur) in work {
+    for &(operator, dur) in work {
         own[operator.idx() - base].add(OperatorSums { device_ns: dur, ..Default::default() });
     }
     add_bytes(trace, track, allocations, |operator, sums| own[operator - base].add(sums));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Analysis, Work};
 use crate::analysis::memory::by_place::{Place, Places, stack_places};
+use crate::analysis::memory::categories::StackRoles;
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::leaks::{self, Leaks, Thresholds, capacity};
 use crate::analysis::memory::oom::{OomCard, cards};
@@ -60,6 +61,20 @@ impl Analysis for StackSignatures {
 
     fn run(&self, of: &Arc<Trace>, _: &Work<'_>) -> Option<Self::Output> {
         Some(Signatures::new(of, self.ignores_lines))
+    }
+}
+
+/// What the frames of each stack of a trace say of what is allocated there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolesOfStacks;
+
+impl Analysis for RolesOfStacks {
+    type Of = Arc<Trace>;
+    type Output = StackRoles;
+    const NAME: &'static str = "Telling what is allocated where";
+
+    fn run(&self, of: &Arc<Trace>, _: &Work<'_>) -> Option<Self::Output> {
+        Some(StackRoles::new(of))
     }
 }
 

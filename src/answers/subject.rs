@@ -54,12 +54,13 @@ impl PartialEq for SubjectKey {
 
 impl Eq for SubjectKey {}
 
-/// By address: equal keys are of one.
+/// By address: equal keys are of one. A trace may have thousands of memories.
 impl Hash for SubjectKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self {
             Self::Shared(shared) => shared.as_ptr().cast::<()>().hash(state),
-            Self::Trace(trace) | Self::Memory(trace, _) => trace.0.as_ptr().hash(state),
+            Self::Trace(trace) => trace.0.as_ptr().hash(state),
+            Self::Memory(trace, index) => (trace.0.as_ptr(), index).hash(state),
             Self::Traces(traces) => traces.iter().for_each(|trace| trace.0.as_ptr().hash(state)),
         }
     }
@@ -110,5 +111,22 @@ impl Subject for [OpenTrace] {
 impl Subject for OpenMemory {
     fn key(&self) -> SubjectKey {
         SubjectKey::Memory(PlacedTrace::new(&self.open), self.memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+
+    use super::*;
+
+    #[test]
+    fn the_memories_of_one_trace_have_places_of_their_own() {
+        let trace = Arc::new(Trace::default());
+        let placed = || PlacedTrace(Arc::downgrade(&trace), 0);
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let hashes: HashSet<u64> = (0..1000).map(|i| hasher.hash_one(SubjectKey::Memory(placed(), i))).collect();
+        assert_eq!(hashes.len(), 1000);
     }
 }

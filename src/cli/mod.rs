@@ -13,7 +13,8 @@ pub mod report;
 mod sample;
 mod workload;
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -98,6 +99,17 @@ pub fn run(command: &Headless) -> ExitCode {
                 Failure::Unreadable => 3,
             })
         }
+    }
+}
+
+/// Prints what the arguments ask for by themselves, such as `--help`, or what is wrong with them.
+pub fn print(answer: &clap::Error) -> ExitCode {
+    match answer.print() {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            output::write_stderr(&output::failure(&error, Path::new("stdout")).to_string());
+            ExitCode::from(2)
+        }
+        _ => ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2)),
     }
 }
 

@@ -117,7 +117,7 @@ fn open(path: &Path) -> std::io::Result<File> {
 }
 
 /// A sentence that says why `path` cannot be written, without the number that the system gives to the reason.
-fn failure(error: &Error, path: &Path) -> Failure {
+pub fn failure(error: &Error, path: &Path) -> Failure {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     Failure::Usage(format!("Cannot write {}: {text}", path.display()))

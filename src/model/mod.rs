@@ -42,6 +42,6 @@ pub use strings::{StringId, StringTable, hash_bytes};
 pub use tables::{AllocationTable, CorrelationIndex, Counter, CounterUnit, FlowTable, InstantTable};
 pub use time::{DurNs, TimeNs, TimeRange};
 pub use tint::Tint;
-pub use trace::{Details, DeviceInfo, EventDetails, SOURCE_ROW_BITS, Trace, TraceInfo};
+pub use trace::{Details, DeviceInfo, EventDetails, MOST_ROWS, SOURCE_ROW_BITS, Trace, TraceInfo};
 pub use track::{ON_CPU, Process, ProcessId, Track, TrackId, TrackKind};
 pub use work::{Collective, CopyKind, GraphNode, Launch, MemoryCopy, SyncKind, Synchronization, element_bytes};

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use super::{
     AllocationTable, CorrelationIndex, Counter, DurNs, FactTables, FlowTable, Format, ImportReport, InstantTable,
     MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceTable, StackTable, StringId, StringTable,
-    SyncKind, Synchronization, TimeRange, Tint, Track, TrackId,
+    SyncKind, Synchronization, TimeRange, Tint, Track, TrackId, TrackKind,
 };
 
 /// One recording of one process of a job. Immutable once read, and shared as `Arc<Trace>`.
@@ -128,6 +128,10 @@ pub trait Details: Debug + Send + Sync {
     fn event(&self, source: u64) -> Result<EventDetails, String>;
 }
 
+/// Rows of a thread, from the top, at which is looked for what the thread did at an instant: that costs as much as slices
+/// are open then. Python itself ends a program that calls deeper than 1,000 functions.
+pub const MOST_ROWS: usize = 1500;
+
 impl Trace {
     pub fn track(&self, id: TrackId) -> &Track {
         &self.tracks[id.0 as usize]
@@ -141,6 +145,13 @@ impl Trace {
     pub fn rows(&self, track: TrackId) -> &[Row] {
         let range = &self.track_rows[track.0 as usize];
         &self.slices.rows[range.start as usize..range.end as usize]
+    }
+
+    /// Slices of threads in rows below the first [`MOST_ROWS`].
+    pub fn n_too_deep(&self) -> u64 {
+        let threads = (0..self.tracks.len()).filter(|&i| self.tracks[i].kind == TrackKind::Thread);
+        let below = threads.flat_map(|i| self.rows(TrackId(i as u32)).iter().skip(MOST_ROWS));
+        below.map(|row| row.range().len() as u64).sum()
     }
 
     /// The tracks of a process, which lie beside each other.

@@ -82,6 +82,10 @@ const NAMED: usize = 5;
 const TOO_MUCH_TOGETHER: &str = "Not read, since the files of this archive decompress to more than 200 times its size \
     together, which no real ones do: unpack it if you trust it";
 
+/// What becomes of slices below [`crate::model::MOST_ROWS`].
+const TOO_DEEP: &str = "Open at once with more than 1,500 others of one thread: shown, but not looked at for why a GPU \
+    waits";
+
 /// Reads a file of any known format. An archive of ranks yields one trace per rank, in order of rank.
 ///
 /// Errors: see [`ReadError`]. Damage inside a readable file is not an error: what was lost is in
@@ -98,6 +102,13 @@ pub fn read_with(path: &Path, options: Options, progress: &Progress) -> Result<V
     progress.set_total(source.bytes);
     let reading = Reading { options, progress, n_members: Cell::new(0) };
     let mut traces = reading.read(&source)?;
+    for trace in &mut traces {
+        let n = trace.n_too_deep();
+        trace.import.note(Severity::Note, TOO_DEEP, n, None);
+        if n > 0 {
+            trace.import.sort();
+        }
+    }
     if source.check_unchanged().is_err() {
         let text = "The file was changed or replaced while it was read: what is shown may be of both. Open it again";
         for trace in &mut traces {

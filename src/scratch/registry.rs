@@ -301,8 +301,6 @@ fn watch_signals() {
         let ignored = ignored_signals();
         let wanted = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
         let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
-        // A file that reaches the limit of its size is an error of the write, and does not end Lacuna.
-        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::<AtomicBool>::default());
         let wait = move || {
             for signal in signals.forever() {
                 if signal == SIGTERM && STOPS.load(Ordering::Relaxed) == 0 {
@@ -323,6 +321,14 @@ fn watch_signals() {
 
 #[cfg(not(unix))]
 fn watch_signals() {}
+
+/// Makes it an error of the write that a file reaches the limit of its size, which else ends Lacuna without a word.
+///
+/// Programs that Lacuna starts end as the system has it: a signal that is handled, and not ignored, is theirs again.
+pub fn fail_writes_at_the_limit() {
+    #[cfg(unix)]
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::<AtomicBool>::default());
+}
 
 /// Whether SIGINT reaches programs that Lacuna starts; started in the background by a shell, it does not.
 #[cfg(unix)]

@@ -85,9 +85,11 @@ impl<'a> MemoryAnswers<'a> {
     /// The leaks with their stacks, together where one frame names their place; the largest first.
     fn leaks_by_place(&self, places: &Places<'_>) -> Vec<Vec<(&'a LeakCandidate, Stack)>> {
         let mut groups: Vec<Vec<(&LeakCandidate, Stack)>> = Vec::new();
+        let mut of_label = HashMap::new();
         for one in &self.leaks.candidates {
             let stack = places.stack(one.signature);
-            match groups.iter_mut().find(|group| group[0].1.label == stack.label) {
+            let at = *of_label.entry(stack.label.clone()).or_insert(groups.len());
+            match groups.get_mut(at) {
                 Some(group) => group.push((one, stack)),
                 None => groups.push(vec![(one, stack)]),
             }
@@ -105,9 +107,15 @@ impl<'a> MemoryAnswers<'a> {
 ///
 /// Of two histories of which one continues the other, what both say is told once, of the longer one, or else the later.
 pub fn joined(mut found: Vec<FoundInMemory<'_>>) -> Vec<FoundInMemory<'_>> {
+    // There may be thousands, of as many devices.
+    let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
+    for (at, one) in found.iter().enumerate() {
+        alike.entry((one.finding.rule, one.place.as_str(), one.of.history().device)).or_default().push(at);
+    }
     let is_retold = |at: usize| {
         let one: &FoundInMemory<'_> = &found[at];
-        found.iter().enumerate().any(|(other_at, other)| {
+        alike[&(one.finding.rule, one.place.as_str(), one.of.history().device)].iter().any(|&other_at| {
+            let other = &found[other_at];
             let is_longer = (one.of.history().events.len(), at) < (other.of.history().events.len(), other_at);
             is_longer && one.says_the_same(other) && is_continued(one.of, other.of)
         })

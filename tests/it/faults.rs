@@ -263,6 +263,7 @@ fn an_export_that_is_killed_leaves_the_old_file_or_the_new() {
 fn writes_settings() {
     let path = PathBuf::from(std::env::var_os("LACUNA_TEST_SETTINGS").unwrap());
     let n = std::env::var("LACUNA_TEST_TIMES").unwrap().parse().unwrap();
+    lacuna::capture::fail_writes_at_the_limit();
     let (mut file, _, _) = SettingsFile::open(path);
     for i in 0..n {
         let recent = (0..8).map(|k| PathBuf::from(format!("/{i}/{k}"))).collect();

@@ -11,10 +11,10 @@ mod nsys;
 mod snapshot;
 mod texts;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
@@ -27,7 +27,7 @@ use rayon::ThreadPool;
 
 use super::cost::{self, Cost};
 use super::mutate::mutate;
-use super::support::{Dice, files, lacuna, name, scratch, unbalanced};
+use super::support::{Dice, files, lacuna, name, unbalanced};
 
 /// A reader with inputs that it can read and words of its format.
 struct Target {
@@ -47,6 +47,8 @@ struct Target {
 
 /// Every so many inputs are read again, twice on one core and once on several.
 const AGAIN: usize = 8;
+/// The same in a long run.
+const AGAIN_LONG: usize = 32;
 /// Of every so many all is reported, together with some that were read before.
 const REPORTED: usize = 16;
 /// The same in a long run.
@@ -107,34 +109,37 @@ fn threads(n: usize) -> ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(n).stack_size(512 << 10).build().unwrap()
 }
 
-/// Reads a file on these threads; the cost is that of one of them.
-fn read_on(pool: &ThreadPool, path: &Path, has_details: bool) -> (Found, Cost) {
-    let (sender, receiver) = sync_channel(1);
-    let path = path.to_owned();
-    let work = move || {
-        cost::measured(|| {
-            let found = reader::read(&path, &Progress::default());
-            if let Ok(traces) = found.as_deref()
-                && has_details
-            {
-                look_at_details(traces);
-            }
-            found
-        })
-    };
-    // The receiver is gone only after it gave up waiting.
-    pool.spawn(move || drop(sender.send(catch_unwind(AssertUnwindSafe(work)))));
-    match receiver.recv_timeout(HUNG) {
-        Ok(Ok(found)) => found,
-        Ok(Err(panic)) => resume_unwind(panic),
-        Err(_) => panic!("no end after {HUNG:?}"),
-    }
+/// Reads a file; the cost is that of this thread.
+fn read(path: &Path, has_details: bool) -> (Found, Cost) {
+    cost::measured(|| {
+        let found = reader::read(path, &Progress::default());
+        if let Ok(traces) = found.as_deref()
+            && has_details
+        {
+            look_at_details(traces);
+        }
+        found
+    })
 }
 
-/// One thread and several.
-struct Pools {
-    one: ThreadPool,
-    several: ThreadPool,
+/// Ends the program if an input takes too long; inputs are counted in `n`. Ends by itself once nobody counts.
+fn watch(name: &'static str, path: &Path, n: &Arc<AtomicU64>) {
+    let (path, n) = (path.to_owned(), Arc::downgrade(n));
+    let watch = move || {
+        let (mut last, mut since) = (0, Instant::now());
+        while let Some(n) = n.upgrade() {
+            let now = n.load(Ordering::Relaxed);
+            drop(n);
+            if now != last {
+                (last, since) = (now, Instant::now());
+            } else if since.elapsed() > HUNG {
+                eprintln!("{name}: input {now} of this run has no end after {HUNG:?}; it is in {}", path.display());
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+    std::thread::Builder::new().name("watch".to_owned()).spawn(watch).unwrap();
 }
 
 /// What a report may be asked for.
@@ -166,29 +171,22 @@ fn check_report(traces: &[Arc<Trace>], question: &[&str]) {
     }
 }
 
-/// The same on threads with small stacks, in bounded time.
-fn report_on(pool: &ThreadPool, traces: &[Arc<Trace>], n: usize) {
-    let (sender, receiver) = sync_channel(1);
-    let traces = traces.to_vec();
-    let work = move || cost::measured(|| check_report(&traces, QUESTIONS[n % QUESTIONS.len()])).1;
-    pool.spawn(move || drop(sender.send(catch_unwind(AssertUnwindSafe(work)))));
-    match receiver.recv_timeout(HUNG) {
-        Ok(Ok(cost)) => assert!(cost.time < TOO_LONG, "the report took {:?}", cost.time),
-        Ok(Err(panic)) => resume_unwind(panic),
-        Err(_) => panic!("no report after {HUNG:?}"),
-    }
+/// The same in bounded time.
+fn check_report_in_time(traces: &[Arc<Trace>], n: usize) {
+    let (_, cost) = cost::measured(|| check_report(traces, QUESTIONS[n % QUESTIONS.len()]));
+    assert!(cost.time < TOO_LONG, "the report took {:?}", cost.time);
 }
 
 /// Checks what must hold for the file at `path`; returns what it cost, and its traces.
-fn check(target: &Target, pools: &Pools, path: &Path, is_again: bool) -> (Cost, Vec<Trace>) {
-    let (found, cost) = read_on(&pools.one, path, true);
+fn check(target: &Target, several: &ThreadPool, path: &Path, is_again: bool) -> (Cost, Vec<Trace>) {
+    let (found, cost) = read(path, true);
     if let Ok(traces) = &found {
         traces.iter().for_each(|trace| assert_eq!(unbalanced(&trace.import), None));
     }
     if is_again {
         let first = answer(&found);
-        assert_eq!(answer(&read_on(&pools.one, path, false).0), first, "another answer the second time");
-        assert_eq!(answer(&read_on(&pools.several, path, false).0), first, "another answer on several cores");
+        assert_eq!(answer(&read(path, false).0), first, "another answer the second time");
+        assert_eq!(answer(&several.install(|| read(path, false)).0), first, "another answer on several cores");
     }
     let bytes = std::fs::metadata(path).unwrap().len() as usize;
     let most = FIXED + target.memory * bytes;
@@ -217,22 +215,42 @@ fn seconds() -> Option<u64> {
 /// Input number `n` of a target.
 fn input(target: &Target, n: u64) -> Vec<u8> {
     let mut dice = Dice(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let mut bytes = target.seeds[dice.below(target.seeds.len())].clone();
+    // The shorter of two: most inputs are small.
+    let seed = |dice: &mut Dice| &target.seeds[dice.below(target.seeds.len())];
+    let (one, other) = (seed(&mut dice), seed(&mut dice));
+    let mut bytes = if other.len() < one.len() { other.clone() } else { one.clone() };
     if n > 1 && target.page > 0 {
         mutate(&mut bytes, target.words, &target.seeds, target.page, &mut dice);
     }
     (target.pack)(bytes, &mut dice)
 }
 
+/// An empty folder, in memory where the system has one there: a disk takes longer than to read a small file.
+fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let root = if memory.is_dir() { memory } else { Path::new(env!("CARGO_TARGET_TMPDIR")) };
+    tempfile::Builder::new().prefix("lacuna-fuzz-").tempdir_in(root).unwrap()
+}
+
+/// Tries inputs on one thread with a small stack.
 fn run(target: &Target) {
+    threads(1).install(|| try_inputs(target));
+}
+
+fn try_inputs(target: &Target) {
     let first = std::env::var("LACUNA_FUZZ_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1_u64);
     let long = seconds();
-    let (reported, by_program) = if long.is_some() { (REPORTED_LONG, BY_PROGRAM_LONG) } else { (REPORTED, BY_PROGRAM) };
-    let folder = scratch(&format!("fuzz-{}", target.name));
-    let failed = folder.with_file_name("fuzz-failed");
-    let path = folder.join(target.file);
+    let (again, reported, by_program) = match long {
+        Some(_) => (AGAIN_LONG, REPORTED_LONG, BY_PROGRAM_LONG),
+        None => (AGAIN, REPORTED, BY_PROGRAM),
+    };
+    let folder = folder();
+    let failed = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz-failed");
+    let path = folder.path().join(target.file);
     let mut dice = Dice(first);
-    let pools = Pools { one: threads(1), several: threads(3) };
+    let several = threads(3);
+    let tried = Arc::new(AtomicU64::new(0));
+    watch(target.name, &path, &tried);
     let began = Instant::now();
     let (mut n, mut n_failed, mut told, mut most) = (0, 0, 0, Cost::default());
     let (mut n_read, mut together) = (0_u64, Vec::new());
@@ -240,7 +258,7 @@ fn run(target: &Target) {
         let number = first.wrapping_add(n as u64);
         std::fs::write(&path, input(target, number)).unwrap();
         let checked = catch_unwind(AssertUnwindSafe(|| {
-            let (cost, traces) = check(target, &pools, &path, n % AGAIN == 0);
+            let (cost, traces) = check(target, &several, &path, n % again == 0);
             most = most.max(cost);
             n_read += u64::from(!traces.is_empty());
             if n % reported < TOGETHER {
@@ -248,13 +266,13 @@ fn run(target: &Target) {
             }
             if n % reported == TOGETHER - 1 {
                 together.truncate(dice.below(2 * TOGETHER));
-                report_on(&pools.one, &std::mem::take(&mut together), n / reported);
+                check_report_in_time(&std::mem::take(&mut together), n / reported);
             }
             if n % by_program == 0 {
                 check_by_program(&path);
             }
         }));
-        let left: Vec<_> = files(&folder).iter().map(|path| name(path)).collect();
+        let left: Vec<_> = files(folder.path()).iter().map(|path| name(path)).collect();
         assert_eq!(left, [target.file], "something was written beside the file");
         if checked.is_err() {
             std::fs::create_dir_all(&failed).unwrap();
@@ -265,6 +283,7 @@ fn run(target: &Target) {
             }
         }
         n += 1;
+        tried.store(n as u64, Ordering::Relaxed);
         let minutes = began.elapsed().as_secs() / 60;
         if minutes > told {
             told = minutes;
@@ -273,7 +292,6 @@ fn run(target: &Target) {
     }
     let took = began.elapsed();
     eprintln!("{}: {n} inputs from seed {first}, {n_read} of them read, in {took:?}; at most {most:?}", target.name);
-    std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(n_failed, 0, "{}: inputs that failed are kept in {}", target.name, failed.display());
 }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lacuna::analysis::memory::categories::{Category, categories};
+use lacuna::analysis::memory::categories::{Category, StackRoles, categories};
 use lacuna::analysis::memory::leaks::{self, Leaks, Thresholds, TotalVerdict, Verdict};
 use lacuna::analysis::memory::reserved::{Cause, growth, shares};
 use lacuna::analysis::memory::signature::{SignatureId, Signatures};
@@ -298,7 +298,7 @@ fn categories_of_a_generated_training_are_those_of_its_blocks() {
     let folder = scratch("memory_categories");
     let (path, _) = sample(&folder, "none", &["--scale", "6", "--layers", "3"]);
     let trace = trace(&path);
-    let found = categories(&trace, &trace.memories[0]);
+    let found = categories(&trace, &trace.memories[0], &StackRoles::new(&trace));
     let of = |category| found.iter().find(|one| one.category == category).unwrap();
     let layer = [4 << 10, 4 << 10, 6 * MIB + (6 << 10), 2 * MIB + (2 << 10), 8 * MIB + (8 << 10), 8 * MIB];
     let parameters = 3 * layer.iter().sum::<u64>() + 16 * MIB;
@@ -328,7 +328,7 @@ fn real_snapshots_add_up() {
             assert_eq!(parts.demand + parts.fragmentation + parts.other, parts.bytes, "{}", path.display());
             assert_eq!(parts.bytes, curve.iter().max().unwrap() - curve[0], "{}", path.display());
             assert!(reserved.iter().all(|growth| growth.scattered + growth.avoidable <= growth.bytes));
-            let held = categories(&trace, history);
+            let held = categories(&trace, history, &StackRoles::new(&trace));
             let sums = held.iter().fold((0, 0), |sums, one| (sums.0 + one.peak, sums.1 + one.end));
             let whole = (figures.peak_allocated.bytes, figures.end_allocated);
             assert!(held.is_empty() || sums == whole, "{}: {held:?}", path.display());

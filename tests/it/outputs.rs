@@ -89,6 +89,48 @@ fn a_limit_on_the_size_of_files_is_one_sentence_and_leaves_nothing() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_limit_on_the_size_of_files_holds_for_stdout_and_stderr() {
+    let folder = scratch("outputs_limit_stdout");
+    let answer = folder.join("answer");
+    // Into a file that may hold nothing.
+    let limited = |line: &[&str], redirect: &str| {
+        let script = format!("answer=$1; shift; ulimit -f 0; exec \"$0\" \"$@\" {redirect} \"$answer\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_lacuna")]).arg(&answer).args(line);
+        command.env("HOME", &folder).env_remove("XDG_DATA_HOME").output().unwrap()
+    };
+    let input = sample();
+    let written: [&[&str]; 8] = [
+        &["report", &input],
+        &["report", "--format", "html", &input],
+        &["report", "--thresholds"],
+        &["check", &input],
+        &["check", "--format", "json", &input],
+        &["capture", "--dry-run", "--", "true"],
+        &["--help"],
+        &["--version"],
+    ];
+    for line in written {
+        let (code, text, n) = end(&limited(line, ">"));
+        assert!(code == Some(2) && n == 1 && text.contains("Cannot write stdout: File too large"), "{line:?}: {text}");
+    }
+    // What is wrong cannot be said, but its code is.
+    let wrong: [(&[&str], i32); 5] = [
+        (&["check", "/absent"], 3),
+        (&["report", "/absent"], 3),
+        (&["render", "/absent", "--view", "timeline", "--out", "/absent/x.png"], 2),
+        (&["monitor", "--library", "/absent", "--duration", "0.1"], 2),
+        (&["--absent"], 2),
+    ];
+    for (line, code) in wrong {
+        assert_eq!(limited(line, "2>").status.code(), Some(code), "{line:?}");
+    }
+    assert_eq!(std::fs::read(&answer).unwrap(), b"");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn a_file_that_cannot_fit_is_refused_before_it_is_read() {
     let folder = scratch("outputs_memory");
     let path = folder.join("large.json");

@@ -10,7 +10,7 @@ use super::roles::{Role, Roles};
 use super::work::LOADING;
 use crate::analysis::phases::{Phase, phase_of_range};
 use crate::analysis::steps::is_step_name;
-use crate::model::{CopyKind, DurNs, SliceId, SliceKind, SliceTable, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{CopyKind, DurNs, MOST_ROWS, SliceId, SliceKind, SliceTable, TimeNs, TimeRange, Trace, TrackId};
 
 /// A call of no class that lasts this long, in nanoseconds, names its part in place of the operator or frame around
 /// it: `cudaGetDeviceProperties`. Ordinary ones take 1-10 us.
@@ -200,7 +200,7 @@ impl<'a> Host<'a> {
 
     fn rows(&mut self, track: TrackId) -> &mut [Cursor] {
         self.threads.entry(track).or_insert_with(|| {
-            let rows = self.trace.rows(track).iter();
+            let rows = self.trace.rows(track).iter().take(MOST_ROWS);
             rows.map(|row| Cursor { first: row.range().start, next: row.range().start, end: row.range().end }).collect()
         })
     }

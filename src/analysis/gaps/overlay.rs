@@ -7,7 +7,7 @@ use super::host::{Activity, Segment, push};
 use super::roles::{Role, Roles, of_overhead, role_of};
 use super::{GapClass, GapPart};
 use crate::model::time::partition_near;
-use crate::model::{DurNs, ON_CPU, ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ON_CPU, ProcessId, SliceId, SliceKind, TimeRange, Trace, Track, TrackId};
 
 /// Disjoint times in ascending order, with the slice that names each.
 pub type Spans = Vec<(TimeRange, Option<SliceId>)>;
@@ -190,11 +190,13 @@ fn off_cpu(trace: &Trace, thread: TrackId, theta: DurNs) -> Spans {
     let slices = &trace.slices;
     let track = trace.track(thread);
     let name = track.name.clone() + ON_CPU;
-    // The tracks of a thread lie beside each other, by name.
-    let after = &trace.tracks[thread.0 as usize..];
-    let own = after.iter().take_while(|other| other.process == track.process && other.name.starts_with(&track.name));
-    let Some(at) = own.enumerate().find(|(_, other)| other.name == name).map(|(at, _)| at) else { return Spans::new() };
-    let on_cpu = TrackId(thread.0 + at as u32);
+    // The tracks of a thread lie beside each other, by name; another one of the same name is of another thread.
+    let is_own = |other: &&Track| {
+        other.process == track.process && other.name.starts_with(&track.name) && other.name != track.name
+    };
+    let mut own = trace.tracks[thread.0 as usize + 1..].iter().take_while(is_own);
+    let Some(at) = own.position(|other| other.name == name) else { return Spans::new() };
+    let on_cpu = TrackId(thread.0 + 1 + at as u32);
     let [on_cpu] = trace.rows(on_cpu) else { return Spans::new() };
     let is_contradicted = |time: TimeRange| {
         let begins_or_ends =

@@ -74,9 +74,10 @@ pub struct CategoryBytes {
 /// The autograd engine's threads have no Python frames: in a recording whose stacks are mostly Python's alone, an event
 /// without frames is part of a backward pass.
 ///
-/// Cost: O(stacks + length of distinct frames + blocks).
-pub fn categories(trace: &Trace, history: &MemoryHistory) -> Vec<CategoryBytes> {
-    let told = Told::new(trace, history);
+/// * `stacks`: of the trace.
+/// * Cost: O(events + blocks).
+pub fn categories(trace: &Trace, history: &MemoryHistory, stacks: &StackRoles) -> Vec<CategoryBytes> {
+    let told = Told::new(trace, history, stacks);
     let of: Vec<Category> = history.allocations.ids().map(|id| told.category(id)).collect();
     if of.iter().all(|&category| category == Category::Unknown) {
         return Vec::new();
@@ -143,20 +144,19 @@ fn roles(text: &str) -> Roles {
     }
 }
 
-/// What is known of a history's stacks.
-struct Told<'a> {
-    trace: &'a Trace,
-    history: &'a MemoryHistory,
-    /// By stack.
+/// What the frames of each stack of a trace say of what is allocated there.
+#[derive(Debug)]
+pub struct StackRoles {
     roles: Vec<Roles>,
     /// The innermost Python frame of each stack.
     innermost: Vec<StringId>,
-    /// What an event without frames says.
-    of_none: Roles,
+    /// Whether any frame is not Python's.
+    has_native: bool,
 }
 
-impl<'a> Told<'a> {
-    fn new(trace: &'a Trace, history: &'a MemoryHistory) -> Self {
+impl StackRoles {
+    /// Cost: O(stacks + length of distinct frames).
+    pub fn new(trace: &Trace) -> Self {
         let stacks = &trace.stacks;
         let mut known: HashMap<StringId, (Roles, bool)> = HashMap::new();
         let mut all = vec![0; stacks.len()];
@@ -173,14 +173,33 @@ impl<'a> Told<'a> {
             all[stack] = all[callers] | own;
             innermost[stack] = if is_python { frame } else { innermost[callers] };
         }
+        Self { roles: all, innermost, has_native }
+    }
+}
+
+/// What is known of a history.
+struct Told<'a> {
+    trace: &'a Trace,
+    history: &'a MemoryHistory,
+    stacks: &'a StackRoles,
+    /// What an event without frames says.
+    of_none: Roles,
+}
+
+impl<'a> Told<'a> {
+    fn new(trace: &'a Trace, history: &'a MemoryHistory, stacks: &'a StackRoles) -> Self {
         let named = history.events.stack.iter().filter(|&&stack| stack != StackId::default()).count();
-        let is_python_alone = !has_native && 2 * named > history.events.len();
-        Self { trace, history, roles: all, innermost, of_none: if is_python_alone { BACKWARD } else { 0 } }
+        let is_python_alone = !stacks.has_native && 2 * named > history.events.len();
+        Self { trace, history, stacks, of_none: if is_python_alone { BACKWARD } else { 0 } }
     }
 
     /// What the stack of an event says.
     fn at(&self, stack: StackId) -> Roles {
-        if stack == StackId::default() { self.of_none } else { self.roles.get(stack.0 as usize).copied().unwrap_or(0) }
+        if stack == StackId::default() {
+            self.of_none
+        } else {
+            self.stacks.roles.get(stack.0 as usize).copied().unwrap_or(0)
+        }
     }
 
     fn category(&self, id: AllocationId) -> Category {
@@ -205,14 +224,14 @@ impl<'a> Told<'a> {
             return Category::Parameter;
         }
         if own & MODULE_CALL != 0 || is_freed_in(BACKWARD) {
-            let place = |stack: StackId| self.innermost.get(stack.0 as usize).copied().unwrap_or_default();
+            let place = |stack: StackId| self.stacks.innermost.get(stack.0 as usize).copied().unwrap_or_default();
             let is_temporary = freed_at.is_some_and(|freed| {
                 !is_freed_in(BACKWARD) && place(freed) == place(stack) && place(freed) != StringId::EMPTY
             });
             return if is_temporary { Category::Other } else { Category::Activation };
         }
         // Without Python frames a copy may be anything, such as a cast of autocast's.
-        let is_known = self.innermost.get(stack.0 as usize).is_some_and(|&frame| frame != StringId::EMPTY);
+        let is_known = self.stacks.innermost.get(stack.0 as usize).is_some_and(|&frame| frame != StringId::EMPTY);
         if own & COPY != 0 && is_known { Category::Other } else { Category::Unknown }
     }
 }

@@ -124,8 +124,10 @@ pub struct OomCard {
     pub non_pytorch: Option<u64>,
     /// Share of the device that the allocator's settings allow this process, 0 to 1; `None` if they set none.
     pub fraction: Option<f64>,
-    /// Allocated memory by signature, descending; at most `top` entries.
+    /// Allocated memory by signature, descending; the first of [`Self::n_stacks`].
     pub stacks: Vec<LiveGroup>,
+    /// How many signatures had memory.
+    pub n_stacks: usize,
     /// Hints derived from these figures alone.
     pub hints: Vec<OomHint>,
 }
@@ -191,9 +193,16 @@ fn fraction(settings: &[(String, String)]) -> Option<f64> {
     settings.iter().find_map(of).filter(|&share| share > 0.0 && share < 1.0)
 }
 
-/// A card for each out-of-memory event, in event order; incomplete once cancelled.
+/// Most failed requests of a history that get a card: of more, the first and the last of them. Programs that try again
+/// with less reach tens.
+pub const MOST_CARDS: usize = 1000;
+/// About how many signatures all cards together list, if they list all.
+const LISTED: usize = 100_000;
+
+/// A card for each out-of-memory event, in event order, at most [`MOST_CARDS`]; incomplete once cancelled.
 ///
-/// * `top`: the number of signatures listed per card; 0 lists all.
+/// * `top`: the number of signatures listed per card; 0 lists all, of many cards as many as a file of that size may
+///   cost.
 /// * Cost: O((n + m) log m) for n events and m blocks, and O(signatures + segments) per card.
 pub fn cards(
     trace: &Trace,
@@ -202,31 +211,57 @@ pub fn cards(
     top: usize,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Vec<OomCard> {
-    if history.ooms.is_empty() {
+    let ooms = &history.ooms;
+    if ooms.is_empty() {
         return Vec::new();
     }
-    let device_total = leaks::device_total(trace, history);
+    let half = ooms.len().min(MOST_CARDS / 2);
+    let last = &ooms[ooms.len().saturating_sub(MOST_CARDS - half).max(half)..];
+    let shown = ooms[..half].iter().chain(last);
+    let top = if top == 0 { LISTED.max(signatures.len()) / shown.clone().count() } else { top };
+    let mut setting = Setting {
+        history,
+        device_total: leaks::device_total(trace, history),
+        fraction: fraction(&history.settings),
+        is_expandable: history.segments.iter().any(|segment| segment.is_expandable),
+        most_reserved: 0,
+    };
     let mut sweep = FreeSpaceSweep::new(history);
-    let mut allocated = AllocatedSweep::new(history, signatures);
-    let running = history.ooms.iter().take_while(|_| !is_cancelled());
-    running
-        .map(|oom| {
-            // The event itself does not change the state.
-            let state = oom.event.min(history.last_state());
-            sweep.advance(state);
-            allocated.advance(state);
-            card(history, &sweep, device_total, oom, allocated.most(trace, top))
-        })
-        .collect()
+    let mut allocated = AllocatedSweep::new(trace, history, signatures);
+    let mut next = 0;
+    let running = shown.take_while(|_| !is_cancelled());
+    let card = |oom: &OutOfMemory| {
+        // The event itself does not change the state.
+        let state = oom.event.min(history.last_state());
+        sweep.advance(state);
+        allocated.advance(state);
+        let until = history.curves.reserved.len().min(oom.event as usize + 1).max(next);
+        let since = history.curves.reserved[next..until].iter().copied().max();
+        setting.most_reserved = setting.most_reserved.max(since.unwrap_or_default());
+        next = until;
+        card(&setting, &sweep, oom, allocated.most(top))
+    };
+    running.map(card).collect()
+}
+
+/// What all failed requests of a history have in common.
+struct Setting<'a> {
+    history: &'a MemoryHistory,
+    device_total: Option<u64>,
+    fraction: Option<f64>,
+    /// Whether any segment was expandable.
+    is_expandable: bool,
+    /// The most that was reserved up to the last of them.
+    most_reserved: u64,
 }
 
 fn card(
-    history: &MemoryHistory,
+    setting: &Setting<'_>,
     sweep: &FreeSpaceSweep<'_>,
-    device_total: Option<u64>,
     oom: &OutOfMemory,
-    stacks: Vec<LiveGroup>,
+    (stacks, n_stacks): (Vec<LiveGroup>, usize),
 ) -> OomCard {
+    let &Setting { history, device_total, fraction, most_reserved, .. } = setting;
     let event = oom.event as usize;
     let at = |curve: &[u64]| curve.get(event).copied().unwrap_or_default();
     let curves = &history.curves;
@@ -246,7 +281,7 @@ fn card(
         device_free: oom.device_free,
         device_total,
         reserved,
-        most_reserved: curves.reserved.iter().take(event + 1).copied().max().unwrap_or_default(),
+        most_reserved,
         allocated,
         awaiting_free: active - allocated,
         inactive,
@@ -258,13 +293,14 @@ fn card(
         non_pytorch: device_total
             .zip(oom.device_free)
             .and_then(|(total, free)| total.checked_sub(free)?.checked_sub(reserved)),
-        fraction: fraction(&history.settings),
+        fraction,
         stacks,
+        n_stacks,
         hints: Vec::new(),
     };
     card.shortfall = card.lacking();
     card.cause = cause::of(&card);
-    card.hints = hints(history, &card, sweep, own);
+    card.hints = hints(setting, &card, sweep, own);
     card
 }
 
@@ -274,7 +310,7 @@ const IN_USE: f64 = 0.9;
 /// Settings that could have let the request in; none for a request larger than the device, and none for demand, which
 /// no packing helps.
 fn hints(
-    history: &MemoryHistory,
+    &Setting { history, is_expandable, .. }: &Setting<'_>,
     card: &OomCard,
     sweep: &FreeSpaceSweep<'_>,
     own: (PoolId, SegmentKind),
@@ -285,7 +321,6 @@ fn hints(
     }
     let is_demand = card.cause == OomCause::Demand;
     let &OomCard { requested, free, largest_free, free_elsewhere, .. } = card;
-    let is_expandable = history.segments.iter().any(|segment| segment.is_expandable);
     let is_scattered = !is_demand && free >= requested && largest_free < requested;
     if is_scattered && !is_expandable {
         found.push(OomHint::Expandable { free, requested, largest_free });

@@ -105,15 +105,23 @@ impl Signatures {
 
     /// The frames of a signature, innermost first; empty for an unknown stack.
     pub fn frames<'a>(&self, trace: &'a Trace, signature: SignatureId) -> Vec<Cow<'a, str>> {
-        let mut frames = Vec::new();
-        let mut at = signature;
-        while let Some(&parent) = self.parent.get(at.0 as usize).filter(|_| at != SignatureId::default()) {
-            let text = trace.strings.get(self.frame[at.0 as usize]);
+        self.names(trace, signature).collect()
+    }
+
+    /// The same, each made when it is asked for.
+    pub fn names<'a>(
+        &self,
+        trace: &'a Trace,
+        signature: SignatureId,
+    ) -> impl Iterator<Item = Cow<'a, str>> + use<'a, '_> {
+        let mut next = Some(signature);
+        std::iter::from_fn(move || {
+            let at = next.filter(|&at| at != SignatureId::default())?;
+            next = self.parent.get(at.0 as usize).copied();
+            let text = trace.strings.get(*self.frame.get(at.0 as usize)?);
             let has_line = self.ignores_lines && without_line(text) != text;
-            frames.push(if has_line { format!("{})", without_line(text)).into() } else { text.into() });
-            at = parent;
-        }
-        frames
+            Some(if has_line { format!("{})", without_line(text)).into() } else { text.into() })
+        })
     }
 
     /// Short label: the innermost of its frames with the highest [`FrameRank`]. `None` without frames.

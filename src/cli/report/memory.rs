@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::analysis::finding::Finding;
 use crate::analysis::memory::by_place::{self, Holder, Place, first};
-use crate::analysis::memory::categories::categories;
+use crate::analysis::memory::categories::{StackRoles, categories};
 use crate::analysis::memory::find::parse_duration;
 use crate::analysis::memory::leaks::device_total;
 use crate::analysis::memory::live::{self, LiveUntil, sort_first};
@@ -14,7 +14,9 @@ use crate::analysis::memory::reserved::{Growth, shares};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::summary;
 use crate::answers::Answers;
-use crate::answers::memory::{FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, StackPlaces, StackSignatures};
+use crate::answers::memory::{
+    FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, RolesOfStacks, StackPlaces, StackSignatures,
+};
 use crate::cli::{Failure, output};
 use crate::figures::memory::{
     self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, Leak, MemoryGrowth, OutOfMemory,
@@ -79,6 +81,7 @@ struct Analyzed {
     of: OpenMemory,
     signatures: Arc<Signatures>,
     places: Arc<Vec<Place>>,
+    roles: Arc<StackRoles>,
     /// With signatures of its own for the places of leaks, gains and what is neither.
     found: Arc<FoundLeaks>,
     cards: Arc<Vec<OomCard>>,
@@ -162,11 +165,12 @@ impl Analyzed {
     fn new(of: OpenMemory, traces: &[OpenTrace], answers: &Answers, top: usize) -> Option<Self> {
         let signatures = answers.get(&of.open.trace, &StackSignatures { ignores_lines: false })?;
         let places = answers.get(&of.open.trace, &StackPlaces { has_all_frames: false })?;
+        let roles = answers.get(&of.open.trace, &RolesOfStacks)?;
         let found = answers.get(&of, &LeakSearch::default())?;
         let cards = answers.get(&of, &OomCards(top))?;
         let growth = answers.get(&of, &GrowthOfReserved)?;
         let outside = of.outside(traces);
-        Some(Self { of, signatures, places, found, cards, growth, outside, file: None })
+        Some(Self { of, signatures, places, roles, found, cards, growth, outside, file: None })
     }
 
     fn owner(&self) -> Owner {
@@ -190,6 +194,8 @@ impl Analyzed {
         let explained = found.explained.iter().map(|&one| places.placed(one.signature, one));
         let gained = found.gains.iter().map(|&one| places.placed(one.signature, one));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
+        let mut oom = memory::oom().table(cards, top);
+        oom.n_hidden += history.ooms.len() - self.cards.len();
         let moments: Vec<u32> = moments.iter().filter_map(|&moment| self.state(moment)).collect();
         let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
         let holder = self.holders().held(history, summary.peak_allocated.state).first().copied();
@@ -201,12 +207,12 @@ impl Analyzed {
             headline: headline(history, &summary, holder, found, steps, &self.cards),
             device_total: device_total(trace, history),
             reserved_growth: shares(history, &self.growth),
-            categories: categories(trace, history),
+            categories: categories(trace, history, &self.roles),
             offset_ns: self.of.open.offset,
             growth: MemoryGrowth::new(self.owner(), found, (*self.found.steps).as_ref()),
             found,
             outside: self.outside,
-            oom: Arc::new(memory::oom().table(cards, top)),
+            oom: Arc::new(oom),
             peak_by_stack: self.live(&peak_by_stack(), summary.peak_allocated.state, top),
             live_at_end: self.live(&live_at_end(), history.last_state(), top),
             by_place: self.by_place(summary.peak_allocated.state, &moments, top),
@@ -299,7 +305,8 @@ impl Analyzed {
 
     fn out_of_memory<'b>(&self, card: &'b OomCard) -> OutOfMemory<'b> {
         let places = self.places();
-        let by_stack = live_at_end().table(card.stacks.iter().map(|&group| places.live(group)), 0);
+        let mut by_stack = live_at_end().table(card.stacks.iter().map(|&group| places.live(group)), 0);
+        by_stack.n_hidden = card.n_stacks - card.stacks.len();
         OutOfMemory { owner: self.owner(), card, offset_ns: self.of.open.offset, by_stack: Arc::new(by_stack) }
     }
 

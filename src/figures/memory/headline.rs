@@ -123,7 +123,7 @@ fn verdict(
     let is_alarm = found.total.is_some_and(|total| total.is_alarm || total.is_reserved_alarm);
     match cards.last() {
         Some(last) => {
-            let times = match cards.len() {
+            let times = match history.ooms.len() {
                 1 => "Out of memory".to_owned(),
                 n => format!("Out of memory {} times, last", format::count(n as u64)),
             };

@@ -271,12 +271,16 @@ impl<'a> Assembly<'a> {
         self.builder.counters.push(Counter { track, unit, ts, value, ..Default::default() });
     }
 
-    /// The builder, with the row counts of every table. Rows of unknown tables are counted as not shown.
-    pub fn finish(mut self, unread: Vec<(String, u64)>) -> TraceBuilder {
+    /// The builder, with the row counts of every table.
+    ///
+    /// * `unread`: tables that are not shown, with the number of their rows and the reason.
+    /// * `most_rows`: no table has more.
+    pub fn finish(mut self, unread: Vec<(String, u64, &str)>, most_rows: u64) -> TraceBuilder {
         let import = &mut self.builder.import;
         for (table, account) in self.catalog.tables.iter().zip(&self.accounts) {
             let TableCounts { n_read, n_shown, n_merged, tally, lost } = account;
-            let n_lost = lost.n_damaged + lost.n_too_large;
+            let n_damaged = lost.n_damaged.min(most_rows);
+            let n_lost = n_damaged + lost.n_too_large;
             let read = n_read + n_lost;
             if read == 0 {
                 continue;
@@ -287,7 +291,7 @@ impl<'a> Assembly<'a> {
                 "{}: rows on damaged pages could not be read ({error}); those before and after are shown",
                 table.name
             );
-            import.note(Severity::High, &text, lost.n_damaged, None);
+            import.note(Severity::High, &text, n_damaged, None);
             let text = format!("{}: row with a cell of more than 16 MiB left out", table.name);
             import.note(Severity::Warn, &text, lost.n_too_large, None);
             let rejected = tally.n_rejected() + n_lost;
@@ -299,8 +303,8 @@ impl<'a> Assembly<'a> {
                 rejected,
             });
         }
-        for (table, n) in unread {
-            let text = format!("{table}: unknown table; its rows are not shown");
+        for (table, n, why) in unread {
+            let text = format!("{table}: {why}; its rows are not shown");
             import.note(Severity::Warn, &text, n, None);
             import.tables.push(TableAccount { table, read: n, rejected: n, ..Default::default() });
         }

@@ -58,6 +58,8 @@ pub struct Catalog {
     pub tables: Vec<Table>,
     /// Names of known tables that are views or virtual tables in this file, which are not read.
     pub not_tables: Vec<String>,
+    /// Tables whose rows have no ids, by which rows are read and found again.
+    pub without_row_ids: Vec<String>,
     /// Tables beyond [`MAX_TABLES`].
     pub n_beyond: usize,
 }
@@ -105,6 +107,10 @@ pub fn read(connection: &Connection) -> rusqlite::Result<Catalog> {
     catalog.n_beyond = names.len().saturating_sub(MAX_TABLES);
     names.truncate(MAX_TABLES);
     for (name, root) in names {
+        if !has_row_ids(connection, &name) {
+            catalog.without_row_ids.push(name);
+            continue;
+        }
         let (columns, row_id) = columns(connection, &name).unwrap_or_default();
         let row_ids = row_ids(connection, &name);
         let role = tables::role(&name, &columns);
@@ -155,6 +161,12 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<String
         _ => RowId::Hidden,
     };
     Ok((names, is_plain.then_some(row_id)))
+}
+
+/// Whether a table has row ids; also if it is too damaged to tell.
+fn has_row_ids(connection: &Connection, table: &str) -> bool {
+    let prepared = connection.prepare(&format!("SELECT rowid FROM {}", quoted(table)));
+    !prepared.is_err_and(|error| error.to_string().contains("no such column"))
 }
 
 fn row_ids(connection: &Connection, table: &str) -> Option<(i64, i64)> {

@@ -64,6 +64,11 @@ fn not_a_trace(text: impl Into<String>) -> ReadError {
 }
 
 impl Database {
+    /// More rows than this no table of the file can have: each takes four bytes or more.
+    pub fn most_rows(&self) -> u64 {
+        self.path.metadata().map_or(0, |data| data.len() / 4)
+    }
+
     /// Checks the file's header, and copies the file where SQLite would have to write beside it.
     ///
     /// Errors: not a complete SQLite 3 database in UTF-8, or it cannot be read or copied.

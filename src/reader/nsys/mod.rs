@@ -99,7 +99,8 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     if progress.is_cancelled() {
         return Err(ReadError::Cancelled);
     }
-    let mut builder = Assembly::join(&connection, &catalog, builder, names, &keys, (chunks, &strings)).finish(unread);
+    let mut builder = Assembly::join(&connection, &catalog, builder, names, &keys, (chunks, &strings))
+        .finish(unread, database.most_rows());
     note_inconsistencies(&mut builder, &catalog, &database, schema);
     let mut trace = builder.finish();
     trace.import.sort();
@@ -213,7 +214,7 @@ impl Scans<'_> {
         let text = "StringIds: text of more than 16 MiB left out";
         builder.import.note(Severity::Warn, text, lost.n_too_large, None);
         let text = "StringIds: texts on damaged pages could not be read; names are shown as their numbers";
-        builder.import.note(Severity::High, text, lost.n_damaged, None);
+        builder.import.note(Severity::High, text, lost.n_damaged.min(self.database.most_rows()), None);
         Ok(Strings::new(chunks.iter().map(|chunk| &chunk.0)))
     }
 
@@ -291,20 +292,23 @@ impl Scans<'_> {
     }
 }
 
-/// Row counts of unknown tables, to be counted as not shown.
+/// Row counts of tables that are not read, to be counted as not shown, with the reason.
 fn unread(
     connection: &Connection,
     catalog: &Catalog,
     interrupt: &Interrupt,
     progress: &Progress,
-) -> Vec<(String, u64)> {
+) -> Vec<(String, u64, &'static str)> {
     let unknown = catalog.tables.iter().filter(|table| matches!(table.role, Role::Unknown) && table.row_ids.is_some());
-    let count = |table: &Table| {
+    let unknown = unknown.map(|table| (&table.name, "unknown table"));
+    let without_row_ids =
+        catalog.without_row_ids.iter().map(|name| (name, "a table WITHOUT ROWID, which no export has"));
+    let count = |name: &str| {
         interrupt.saw_row(progress);
-        let sql = format!("SELECT count(*) FROM {}", catalog::quoted(&table.name));
+        let sql = format!("SELECT count(*) FROM {}", catalog::quoted(name));
         connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).map_or(0, |n| n as u64)
     };
-    unknown.map(|table| (table.name.clone(), count(table))).collect()
+    unknown.chain(without_row_ids).map(|(name, why)| (name.clone(), count(name), why)).collect()
 }
 
 /// Adds notes about the file as a whole.

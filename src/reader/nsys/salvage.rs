@@ -50,12 +50,13 @@ impl Account {
     pub fn n_lost(&self) -> u64 {
         let of_a_page = self.n_rows.checked_div(self.n_leaves).unwrap_or(1).max(1);
         let Some(first) = self.first.filter(|_| !self.has_gaps) else {
-            return self.n_bad + self.n_cut + self.n_lost_pages * of_a_page;
+            return self.n_bad + self.n_cut + self.n_lost_pages.saturating_mul(of_a_page);
         };
         let first = if self.begins_damaged { first.min(1) } else { first };
         let span = self.last_known.max(self.last).abs_diff(first).saturating_add(1);
         let between = span.saturating_sub(self.n_rows + self.n_too_large);
-        between.max(self.n_bad) + self.n_cut + self.n_lost_last * of_a_page
+        let at_the_end = self.n_lost_last.saturating_mul(of_a_page).saturating_add(self.n_cut);
+        between.max(self.n_bad).saturating_add(at_the_end)
     }
 
     fn lose_page(&mut self, bound: i64) {

@@ -107,8 +107,8 @@ impl View for ReservedView {
                                 head.scroll_to_me(Some(egui::Align::TOP));
                             }
                         }
-                        if tables.cards.len() > MAX_CARDS {
-                            let more = format::count((tables.cards.len() - MAX_CARDS) as u64);
+                        if shown.history().ooms.len() > MAX_CARDS {
+                            let more = format::count((shown.history().ooms.len() - MAX_CARDS) as u64);
                             ui.weak(format!("and {more} more times out of memory"));
                         }
                     });

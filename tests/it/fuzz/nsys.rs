@@ -2,8 +2,8 @@
 
 use rusqlite::Connection;
 
-use super::super::support::{Dice, project, scratch};
-use super::{Target, plain, run};
+use super::super::support::{Dice, project};
+use super::{Target, folder, plain, run};
 
 /// Rows of each table that are kept of a sample.
 const ROWS: usize = 12;
@@ -52,22 +52,20 @@ const OTHERS: &str = r#"
 
 /// The database that `fill` makes, with pages of so many bytes.
 fn database(page: u32, fill: impl FnOnce(&Connection)) -> Vec<u8> {
-    let folder = scratch(&format!("fuzz-exports-{page}"));
-    let path = folder.join("t.sqlite");
+    let folder = folder();
+    let path = folder.path().join("t.sqlite");
     let connection = Connection::open(&path).unwrap();
     connection
         .execute_batch(&format!("PRAGMA page_size={page}; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF"))
         .unwrap();
     fill(&connection);
     drop(connection);
-    let bytes = std::fs::read(path).unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
-    bytes
+    std::fs::read(path).unwrap()
 }
 
 /// Small exports, of pages so small that their tables have several levels.
 fn exports() -> Vec<Vec<u8>> {
-    let make = |page: u32| {
+    let make = |(page, n): (u32, i64)| {
         database(page, |connection| {
             let mut sql = format!(
                 "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
@@ -83,7 +81,7 @@ fn exports() -> Vec<Vec<u8>> {
                  BEGIN;",
                 "long".repeat(400)
             );
-            for i in 0..150 {
+            for i in 0..n {
                 let ts = i * 100;
                 sql += &format!(
                     "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({ts}, {ts} + 50, 0, 1, 7, {i}, 16777216, 0, {});
@@ -95,13 +93,23 @@ fn exports() -> Vec<Vec<u8>> {
             connection.execute_batch(&sql).unwrap();
         })
     };
-    [512, 1024].map(make).to_vec()
+    [(512, 40), (512, 150), (1024, 150)].map(make).to_vec()
 }
 
 /// A few rows of every table of the sample, which is complete, and of the tables that it lacks.
 ///
 /// * `is_loose`: without types and constraints of columns.
 fn with_all_tables(is_loose: bool) -> Vec<u8> {
+    with_tables(is_loose, |_| true)
+}
+
+/// The same with one in so many tables of those that are not looked up in; SQLite takes its time for each.
+fn with_some_tables(is_loose: bool, one_in: usize, dice: &mut Dice) -> Vec<u8> {
+    let is_needed = |name: &str| ["StringIds", "TARGET_INFO_GPU", "PROCESSES", "ThreadNames"].contains(&name);
+    with_tables(is_loose, |name| is_needed(name) || dice.below(one_in) == 0)
+}
+
+fn with_tables(is_loose: bool, mut is_kept: impl FnMut(&str) -> bool) -> Vec<u8> {
     let sample = project().join("sample_traces/nsys_5_steps.sqlite");
     database(512, |connection| {
         connection.execute("ATTACH ?1 AS sample", [sample.to_str().unwrap()]).unwrap();
@@ -118,8 +126,14 @@ fn with_all_tables(is_loose: bool) -> Vec<u8> {
             let fill = format!("{sql}; INSERT INTO {name} SELECT * FROM sample.{name} LIMIT {rows};");
             connection.execute_batch(&fill).unwrap();
         }
-        connection.execute_batch(OTHERS).unwrap();
         connection.execute_batch("DETACH sample").unwrap();
+        connection.execute_batch(OTHERS).unwrap();
+        let mut names = connection.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").unwrap();
+        let names: Vec<String> = names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        for name in names.iter().filter(|name| !is_kept(name)) {
+            connection.execute_batch(&format!("DROP TABLE \"{name}\"")).unwrap();
+        }
+        connection.execute_batch("VACUUM").unwrap();
     })
 }
 
@@ -128,7 +142,11 @@ fn fuzz_nsys_exports() {
     run(&Target {
         name: "nsys",
         file: "t.sqlite",
-        seeds: exports().into_iter().chain([with_all_tables(false)]).collect(),
+        seeds: {
+            let mut dice = Dice(5);
+            let some = (0..6).map(|_| with_some_tables(false, 6, &mut dice));
+            exports().into_iter().chain(some).chain([with_all_tables(false)]).collect()
+        },
         words: &[
             b"\x0d\x00\x00",
             b"\x05\x00\x00",
@@ -148,7 +166,11 @@ fn fuzz_nsys_values() {
     run(&Target {
         name: "nsys-values",
         file: "t.sqlite",
-        seeds: vec![with_all_tables(true), with_all_tables(false)],
+        seeds: {
+            let mut dice = Dice(6);
+            let some = (0..16).map(|i| with_some_tables(i % 2 == 0, 8, &mut dice));
+            some.chain([true, false].map(with_all_tables)).collect()
+        },
         words: &[],
         page: 0,
         n: 150,
@@ -179,8 +201,8 @@ const ODD: [&str; 16] = [
 
 /// Changes of values, rows and columns in a database that stays whole.
 fn odd_values(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
-    let folder = scratch("fuzz-odd-values");
-    let path = folder.join("t.sqlite");
+    let folder = folder();
+    let path = folder.path().join("t.sqlite");
     std::fs::write(&path, bytes).unwrap();
     let connection = Connection::open(&path).unwrap();
     connection.execute_batch("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF").unwrap();
@@ -208,7 +230,5 @@ fn odd_values(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
         let _ = connection.execute_batch(&change);
     }
     drop(connection);
-    let changed = std::fs::read(path).unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
-    changed
+    std::fs::read(path).unwrap()
 }

@@ -55,7 +55,7 @@ fn stacks_and_lives_tell_the_category() {
         }
     }
     let trace = script.finish();
-    let found = categories(&trace, history(&trace));
+    let found = categories(&trace, history(&trace), &StackRoles::new(&trace));
     for one in &found {
         let sum = |is_end: bool| -> u64 {
             let own = all.iter().enumerate().filter(|(_, block)| block.0 == one.category);
@@ -74,12 +74,12 @@ fn recorded_categories_come_first_and_none_at_all_are_no_answer() {
     let category = script.builder.strings.intern("OPTIMIZER_STATE");
     script.raw.categories = vec![(event, category)];
     let trace = script.finish();
-    let found = categories(&trace, history(&trace));
+    let found = categories(&trace, history(&trace), &StackRoles::new(&trace));
     assert!(found.iter().all(|one| (one.end > 0) == (one.category == Category::Optimizer)), "{found:?}");
     let mut script = Script::default();
     script.alloc(0, 512, StackId(0));
     let trace = script.finish();
-    assert_eq!(categories(&trace, history(&trace)), []);
+    assert_eq!(categories(&trace, history(&trace), &StackRoles::new(&trace)), []);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn events_without_frames_among_those_of_python_are_the_backward_pass() {
     script.alloc(7 << 20, 512, StackId(0));
     script.free(0, 2048);
     let trace = script.finish();
-    let found = categories(&trace, history(&trace));
+    let found = categories(&trace, history(&trace), &StackRoles::new(&trace));
     let of = |category| found.iter().find(|one| one.category == category).unwrap().end;
     assert_eq!((of(Category::Gradient), of(Category::Activation), of(Category::Unknown)), (512, 5 * 2048, 0));
 }

@@ -1,6 +1,8 @@
 //! Allocated bytes of each signature, updated incrementally from state to state.
 
-use crate::analysis::memory::live::{GroupKey, LiveGroup, sort_first};
+use std::cmp::Reverse;
+
+use crate::analysis::memory::live::{GroupKey, LiveGroup};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::model::{MemoryHistory, Trace};
 
@@ -16,15 +18,21 @@ pub struct AllocatedSweep<'a> {
     n_freed: usize,
     /// Bytes and blocks of each signature.
     sums: Vec<(u64, u64)>,
+    /// The place of each signature among all of them by name, which decides between equal sums.
+    by_name: Vec<u32>,
 }
 
 impl<'a> AllocatedSweep<'a> {
-    pub fn new(history: &'a MemoryHistory, signatures: &'a Signatures) -> Self {
+    pub fn new(trace: &Trace, history: &'a MemoryHistory, signatures: &'a Signatures) -> Self {
         let freed = &history.allocations.freed;
         let mut by_freed: Vec<u32> = (0..freed.len() as u32).collect();
         by_freed.sort_by_key(|&i| freed[i as usize]);
         let sums = vec![(0, 0); signatures.len()];
-        Self { history, signatures, by_freed, n_begun: 0, n_freed: 0, sums }
+        let mut names: Vec<SignatureId> = (0..signatures.len() as u32).map(SignatureId).collect();
+        names.sort_by(|&a, &b| signatures.names(trace, a).cmp(signatures.names(trace, b)));
+        let mut by_name = vec![0; names.len()];
+        names.iter().zip(0..).for_each(|(id, place)| by_name[id.0 as usize] = place);
+        Self { history, signatures, by_freed, n_begun: 0, n_freed: 0, sums, by_name }
     }
 
     /// Advances to `state`, through all states in between.
@@ -43,17 +51,20 @@ impl<'a> AllocatedSweep<'a> {
         }
     }
 
-    /// The `top` signatures with the most bytes, or all for 0. Cost: O(signatures + top · log top).
-    pub fn most(&self, trace: &Trace, top: usize) -> Vec<LiveGroup> {
+    /// The `top` signatures with the most bytes, and how many have any. Cost: O(signatures + top · log top).
+    pub fn most(&self, top: usize) -> (Vec<LiveGroup>, usize) {
         let signatures = (0..self.sums.len() as u32).map(SignatureId);
-        let groups = signatures.zip(&self.sums).filter(|(_, sum)| sum.1 > 0);
-        let mut groups: Vec<LiveGroup> = groups
-            .map(|(signature, &(bytes, count))| LiveGroup { group: GroupKey::Signature(signature), bytes, count })
-            .collect();
-        sort_first(&mut groups, top, |group| group.frames(trace, self.signatures));
-        if top > 0 {
-            groups.truncate(top);
+        let order = |&(signature, &(bytes, _)): &(SignatureId, &(u64, u64))| {
+            (Reverse(bytes), self.by_name[signature.0 as usize])
+        };
+        let mut all: Vec<_> = signatures.zip(&self.sums).filter(|(_, sum)| sum.1 > 0).collect();
+        let n = all.len();
+        if top < n {
+            all.select_nth_unstable_by_key(top, order);
+            all.truncate(top);
         }
-        groups
+        all.sort_unstable_by_key(order);
+        let group = |(signature, &(bytes, count))| LiveGroup { group: GroupKey::Signature(signature), bytes, count };
+        (all.into_iter().map(group).collect(), n)
     }
 }

@@ -121,6 +121,27 @@ fn many_cards_come_from_one_sweep() {
     assert!(cards(&trace, history, &signatures, 2, &|| true).is_empty());
 }
 
+#[test]
+fn of_thousands_of_failures_the_first_and_the_last_have_cards_that_list_what_the_file_may_cost() {
+    let n = 3000_u64;
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 64 * MIB, StackId(0));
+    for i in 0..n {
+        let stack = script.stack(&[&format!("f{i:04} (a.py:1)")]);
+        script.alloc(i * 512, 512, stack);
+        script.oom(90 * MIB + i, None);
+    }
+    let found = all(script, None, 0);
+    assert_eq!(found.len(), MOST_CARDS);
+    let requested = |i: usize| found[i].requested - 90 * MIB;
+    assert_eq!([0, 499, 500, 999].map(requested), [0, 499, 2500, 2999]);
+    // All are of one size: the first by name are listed.
+    let last = &found[999];
+    assert_eq!((last.n_stacks, last.stacks.len(), last.allocated), (3000, LISTED / MOST_CARDS, 512 * n));
+    assert!(last.stacks.is_sorted_by_key(|group| group.group) && last.stacks.iter().all(|group| group.bytes == 512));
+    assert_eq!((found[0].n_stacks, found[0].stacks.len(), last.most_reserved), (1, 1, 64 * MIB));
+}
+
 /// Reserved and active bytes, free ones on the device and its total; a request; whether what is unused is in its pool.
 fn cause_of(
     reserved: u64,
