@@ -15,7 +15,7 @@ use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Selection;
 use crate::settings::ThemeChoice;
-use crate::view::details::stack_text;
+use crate::view::details::{self, stack_text};
 use crate::view::palette::Mode;
 use crate::view::{Content, DockArea, FOLLOW_RANGE, ViewContext, range_summary, view_spec};
 
@@ -92,6 +92,10 @@ impl App {
         let on_screen = self.layout.on_screen();
         for id in place.views.iter().filter(|id| !on_screen.contains(id)) {
             self.layout.activate(id);
+        }
+        // Details of nothing are empty, and take their room from the other views.
+        if place.selection == Selection::None && !place.views.contains(&details::SPEC.id) {
+            self.layout.hide_details();
         }
         let time = self.session.selection.time(self.session.traces());
         if time.is_some_and(|time| time.intersect(place.visible).is_some()) {

@@ -1,8 +1,10 @@
-//! Which of several open files tables and lists are of.
+//! Which of several open files each table and list is of.
 
-use super::OpenTrace;
+use std::collections::HashMap;
 
-/// The files that count in tables.
+use super::{OpenTrace, in_order};
+
+/// The files that count in a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Files {
     /// All, the rows of each by themselves.
@@ -39,17 +41,35 @@ impl Files {
         }
     }
 
-    /// The files that count, by their indices.
+    /// The files that count, by their indices, in order.
     pub fn counted(self, traces: &[OpenTrace]) -> impl Iterator<Item = usize> {
-        (0..traces.len()).filter(move |&trace| self.counts(traces, trace))
+        in_order(traces).into_iter().filter(move |&trace| self.counts(traces, trace))
+    }
+}
+
+/// The choice of each view: that of one leaves the others alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileChoices(HashMap<&'static str, Files>);
+
+impl FileChoices {
+    /// What was chosen in a view, by its id.
+    pub fn of(&self, view: &str) -> Files {
+        self.0.get(view).copied().unwrap_or_default()
+    }
+
+    /// Chooses for a view.
+    pub fn choose(&mut self, view: &'static str, files: Files) {
+        self.0.insert(view, files);
     }
 
     /// Follows the open traces after some were closed.
     ///
     /// * `moved`: the new index of a trace, if it is still open.
     pub fn follow(&mut self, moved: impl Fn(usize) -> Option<usize>) {
-        if let Self::One(trace) = *self {
-            *self = moved(trace).map_or_else(Self::default, Self::One);
+        for files in self.0.values_mut() {
+            if let Files::One(trace) = *files {
+                *files = moved(trace).map_or_else(Files::default, Files::One);
+            }
         }
     }
 }

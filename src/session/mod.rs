@@ -6,6 +6,7 @@ mod history;
 mod mark;
 mod memory_findings;
 mod memory_focus;
+mod names;
 mod navigation;
 mod open;
 mod outside;
@@ -20,14 +21,14 @@ use crate::analysis::rules::Thresholds;
 use crate::live::Monitor;
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
-pub use self::files::Files;
+pub use self::files::{FileChoices, Files};
 pub use self::gap_order::GapOrder;
 pub use self::history::{History, Place};
 pub use self::mark::{KeptMarks, Mark};
 pub use self::memory_findings::{FoundInMemory, MemoryAnswers, joined};
 pub use self::memory_focus::{MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
-pub use self::open::{OpenTrace, OpenTraces, counts_events, is_named, track_title};
+pub use self::open::{OpenTrace, OpenTraces, counts_events, in_order, is_named, track_title};
 pub use self::selection::Selection;
 pub use self::step_focus::StepFocus;
 pub use self::stored::lenient;
@@ -52,8 +53,8 @@ pub struct Session {
     /// In which order keys go from gap to gap.
     pub gap_order: GapOrder,
     pub steps: StepFocus,
-    /// The files that tables show.
-    pub files: Files,
+    /// The files that each table shows.
+    pub files: FileChoices,
     /// Of the rules about time.
     pub thresholds: Thresholds,
     /// The watch over this machine's GPUs, which begins when a view asks for it.
@@ -336,21 +337,24 @@ mod tests {
     }
 
     #[test]
-    fn the_same_rank_of_two_runs_has_two_keys_which_stay() {
-        let rank_0 = |at| {
+    fn the_same_rank_of_two_runs_has_two_names() {
+        let rank_0 = |at, path: &str| {
             let mut trace = trace(at, at + 100, Some(0));
             trace.info.rank = Some(0);
+            trace.info.path = path.into();
             trace
         };
-        let keys = |session: &Session| session.traces().iter().map(|open| open.key.to_string()).collect::<Vec<_>>();
-        let mut session = Session::of(vec![rank_0(0)]);
-        session.add(vec![rank_0(86_400_000_000_000), rank_0(50)]);
-        assert_eq!(keys(&session), ["rank 0", "rank 0 (2)", "rank 0 (3)"]);
+        let names = |session: &Session| session.traces().iter().map(|open| open.name.to_string()).collect::<Vec<_>>();
+        let mut session = Session::of(vec![rank_0(0, "/a/x.json")]);
+        assert_eq!(names(&session), ["rank 0"]);
+        session.add(vec![rank_0(86_400_000_000_000, "/b/x.json"), rank_0(50, "/c/x.json")]);
+        assert_eq!(names(&session), ["rank 0, a", "rank 0, b", "rank 0, c"]);
         assert_eq!(session.traces().iter().map(|open| open.run).collect::<Vec<_>>(), [0, 1, 0]);
         let [a, b, c] = session.traces() else { panic!("three are open") };
         assert!(a.shares_clock(c) && !a.shares_clock(b) && b.shares_clock(b));
-        session.close(|i, _| i == 0);
-        assert_eq!(keys(&session), ["rank 0 (2)", "rank 0 (3)"]);
+        assert_eq!(in_order(session.traces()), [0, 2, 1]);
+        session.close(|i, _| i < 2);
+        assert_eq!(names(&session), ["rank 0"]);
     }
 
     #[test]
@@ -377,12 +381,12 @@ mod tests {
         assert_eq!(session.steps.open(session.traces()).unwrap().0, 1);
         assert_eq!(track_title(session.traces(), 1, "GPU 0"), "GPU 0", "nothing else has devices");
         assert!(track_title(session.traces(), 0, "annotations").starts_with("annotations, "));
-        assert_eq!(session.files.counted(session.traces()).collect::<Vec<_>>(), [1]);
-        session.files = Files::One(0);
+        assert_eq!(Files::Apart.counted(session.traces()).collect::<Vec<_>>(), [1]);
+        session.files.choose("kernels", Files::One(0));
         session.steps.trace = Some(0);
         assert_eq!(session.steps.open(session.traces()).unwrap().0, 0, "a choice stays");
         session.close(|trace, _| trace == 0);
-        assert_eq!((session.files, session.steps.trace), (Files::Apart, None));
+        assert_eq!((session.files.of("kernels"), session.steps.trace), (Files::Apart, None));
         session.add(vec![trace(51_000, 52_000, Some(0))]);
         assert!(track_title(session.traces(), 0, "GPU 0").starts_with("GPU 0, "), "two have devices");
     }

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::names;
 use crate::analysis::clock::{self, ClockSource, Run};
 use crate::figures::text::display_name;
 use crate::model::memory::{MemoryHistory, MemorySource};
@@ -18,9 +19,8 @@ pub struct OpenTrace {
     pub source: ClockSource,
     /// Index into [`OpenTraces::runs`].
     pub run: usize,
-    /// Names the trace in the settings, unlike any other open trace: `rank 3`, or its title; where
-    /// another trace has that name, such as the same rank of another run, `rank 3 (2)`.
-    pub key: Arc<str>,
+    /// Its name among the traces that are open, unlike any other: `rank 3`, or its title; see [`super::names`].
+    pub name: Arc<str>,
     /// Names the recording in what is kept of it: the same wherever its file lies, unlike that of any other recording,
     /// also one that has overwritten the file.
     pub id: Arc<str>,
@@ -33,10 +33,10 @@ impl OpenTrace {
     /// A trace at an offset of its own, outside any session.
     pub fn new(trace: impl Into<Arc<Trace>>, offset: DurNs) -> Self {
         let trace = trace.into();
-        let key = base_key(&trace).into();
+        let name = names::base(&trace).into();
         let id = identity(&trace).into();
         let content = content(&trace);
-        Self { trace, offset, source: ClockSource::Start, run: 0, key, id, content }
+        Self { trace, offset, source: ClockSource::Start, run: 0, name, id, content }
     }
 
     /// Whether it recorded what ran: not only memory, or readings of a device. Such files are beside it.
@@ -117,7 +117,6 @@ impl OpenTraces {
     pub(super) fn add(&mut self, traces: Vec<Trace>) -> DurNs {
         for trace in traces {
             let mut open = OpenTrace::new(trace, 0);
-            open.key = unlike(&open.key, self.traces.iter().map(|other| &other.key));
             open.id = unlike(&open.id, self.traces.iter().map(|other| &other.id));
             self.traces.push(open);
         }
@@ -148,6 +147,7 @@ impl OpenTraces {
             (open.offset, open.source, open.run) = (place.offset, place.source, place.run);
         }
         self.runs = runs;
+        names::name(&mut self.traces);
         let has_program = self.traces.iter().any(OpenTrace::is_program);
         let counted = self.traces.iter().filter(|open| open.is_program() || !has_program);
         let content = counted.map(|open| open.content.shifted(open.offset)).reduce(TimeRange::union);
@@ -156,6 +156,18 @@ impl OpenTraces {
         self.content = never_empty(content.unwrap_or(span));
         self.traces.first().map_or(0, |open| open.offset.saturating_sub(offset_before))
     }
+}
+
+/// The traces in the order in which people look at them, by their indices: what ran first, then readings of devices, then
+/// memory; runs and ranks in order, whichever was read first. Cost: O(n log n).
+pub fn in_order(traces: &[OpenTrace]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..traces.len()).collect();
+    let key = |open: &OpenTrace| {
+        let rank = open.trace.info.rank.unwrap_or(u32::MAX);
+        (open.trace.info.format.is_memory_only(), !open.is_program(), open.run, rank)
+    };
+    order.sort_by_key(|&trace| key(&traces[trace]));
+    order
 }
 
 /// Whether what a trace recorded is told apart by the name of its file: not where what else is open recorded memory or
@@ -169,8 +181,8 @@ pub fn is_named(traces: &[OpenTrace], trace: usize) -> bool {
 pub fn track_title(traces: &[OpenTrace], trace: usize, title: &str) -> String {
     let title = display_name(title.trim());
     match traces.get(trace).filter(|_| is_named(traces, trace)) {
-        Some(open) if title == display_name(&open.key) => title.into_owned(),
-        Some(open) => format!("{title}, {}", display_name(&open.key)),
+        Some(open) if title == display_name(&open.name) => title.into_owned(),
+        Some(open) => format!("{title}, {}", display_name(&open.name)),
         None => title.into_owned(),
     }
 }
@@ -202,14 +214,7 @@ fn content(trace: &Trace) -> TimeRange {
     all.filter(is_within).reduce(TimeRange::union).unwrap_or(trace.span)
 }
 
-fn base_key(trace: &Trace) -> String {
-    match trace.info.rank {
-        Some(rank) => format!("rank {rank}"),
-        None => trace.info.title(),
-    }
-}
-
-/// A name with a number if others have it: `rank 3 (2)`.
+/// An identity with a number if others have it.
 fn unlike<'a>(name: &Arc<str>, others: impl Iterator<Item = &'a Arc<str>>) -> Arc<str> {
     let others: Vec<&Arc<str>> = others.collect();
     let mut unlike = Arc::clone(name);

@@ -1,6 +1,6 @@
 //! Whose steps the views show.
 
-use super::{Mark, OpenTrace};
+use super::{Mark, OpenTrace, in_order};
 use crate::model::TimeNs;
 
 /// The trace whose steps are shown, and whether the user's marks divide it. The chosen step is the selected range.
@@ -12,12 +12,12 @@ pub struct StepFocus {
 }
 
 impl StepFocus {
-    /// The trace; without a choice, or where the chosen one has no slices, the first that has: a snapshot of memory only
-    /// where there is nothing else.
+    /// The trace; without a choice, or where the chosen one has no slices, the first in order that has: a snapshot of
+    /// memory only where there is nothing else.
     pub fn open(self, traces: &[OpenTrace]) -> Option<(usize, &OpenTrace)> {
         let has_slices = |open: &OpenTrace| !open.trace.slices.is_empty();
         let chosen = self.trace.and_then(|trace| Some((trace, traces.get(trace)?)));
-        let all = || traces.iter().enumerate();
+        let all = || in_order(traces).into_iter().map(|trace| (trace, &traces[trace]));
         let chosen = chosen.filter(|(_, open)| has_slices(open));
         chosen
             .or_else(|| all().find(|(_, open)| open.is_program()))

@@ -6,7 +6,7 @@ use crate::answers::time::TraceSteps;
 use crate::command::Command;
 use crate::live::Monitor;
 use crate::model::{SliceId, TimeNs, TimeRange};
-use crate::session::{Files, GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, StepFocus};
+use crate::session::{FileChoices, GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, StepFocus};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub struct ViewContext<'a> {
     pub memory: &'a mut MemoryFocus,
     /// In which order keys go from gap to gap.
     pub gap_order: &'a mut GapOrder,
-    /// The files that tables show.
-    pub files: &'a mut Files,
+    /// The files that each table shows.
+    pub files: &'a mut FileChoices,
     /// Whose steps are shown.
     pub steps: &'a mut StepFocus,
     /// Of the rules.

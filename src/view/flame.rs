@@ -132,12 +132,12 @@ impl View for FlameView {
         let default = if has_samples { Kind::Samples } else { Kind::Time(Weigh::Host) };
         let kind = self.kind.unwrap_or(default);
         let range = ctx.range.filter(|_| !self.is_whole);
-        let wanted = Stacks { kind, frames: self.frames, range, files: *ctx.files, thread: self.thread };
+        let wanted = Stacks { kind, frames: self.frames, range, files: ctx.files.of(SPEC.id), thread: self.thread };
         let answer = self.pane.ask(ctx.traces, &wanted, |_| false, ctx, ui);
         ui.horizontal_wrapped(|ui| {
             self.choices_ui(kind, ui);
             let hint = "Count the time within the selected range";
-            file_switch_ui(Many::Sum, ctx, ui);
+            file_switch_ui(SPEC.id, Many::Sum, ctx, ui);
             range_switch_ui(&mut self.is_whole, hint, ctx, ui);
             ui.separator();
             self.thread_ui(kind, ctx, ui);

@@ -75,7 +75,7 @@ impl RangeSummaryView {
                 }
             }
             let many = if self.list == List::Tracks { Many::List } else { Many::Rows };
-            file_switch_ui(many, ctx, ui);
+            file_switch_ui(SPEC.id, many, ctx, ui);
             ui.label(RichText::new(format!("{} selected", format::duration(range.dur()))).strong())
                 .on_hover_text(format::duration_exact(range.dur()));
             if ui.button("Zoom to range").on_hover_text("Show only this time").clicked() {
@@ -138,7 +138,7 @@ impl View for RangeSummaryView {
             ui.weak("Drag over the timeline, or select a slice and press R");
             return;
         };
-        let answer = self.summary.ask(ctx.answers, ctx.traces, &Summary(range, *ctx.files));
+        let answer = self.summary.ask(ctx.answers, ctx.traces, &Summary(range, ctx.files.of(SPEC.id)));
         self.is_waiting = answer.is_working();
         let table = answer.newest().map(|tables| match self.list {
             List::Tracks => &tables.tracks,

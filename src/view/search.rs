@@ -103,7 +103,7 @@ impl Search {
             Scope::Visible => Some(ctx.navigation.visible()),
             Scope::Range => *ctx.range,
         };
-        self.wanted = Find { text: self.text.trim().to_owned(), range, files: *ctx.files };
+        self.wanted = Find { text: self.text.trim().to_owned(), range, files: ctx.files.of(SPEC.id) };
         let of = Some(ctx.traces.key());
         if self.wanted.text.is_empty() || self.of != of {
             // Slices of other traces must not be shown for even one frame.
@@ -173,7 +173,7 @@ impl Search {
                     self.scope = scope;
                 }
             }
-            file_switch_ui(Many::List, ctx, ui);
+            file_switch_ui(SPEC.id, Many::List, ctx, ui);
             let has_hits = !self.hits.is_empty();
             if ui
                 .add_enabled(has_hits, egui::Button::new("Previous"))

@@ -40,6 +40,30 @@ fn keys_and_buttons_lead_back_to_what_was_selected_and_shown() {
 }
 
 #[test]
+fn details_that_a_selection_brought_go_with_it() {
+    let mut harness = harness(vec![trace()]);
+    let has_details = |harness: &Harness<'_, Option<App>>| app(harness).layout.is_on_screen("details");
+    app_mut(&mut harness).layout.hide_details();
+    settle(&mut harness);
+    select(&mut harness, "aten::add");
+    assert!(has_details(&harness));
+    let go = |harness: &mut Harness<'_, Option<App>>, command| {
+        app_mut(harness).commands.push(command);
+        settle(harness);
+    };
+    go(&mut harness, Command::Back);
+    assert_eq!((selected_name(&harness).as_str(), has_details(&harness)), ("", false));
+    go(&mut harness, Command::Forward);
+    assert_eq!((selected_name(&harness).as_str(), has_details(&harness)), ("aten::add", true));
+    // Who opened them without a selection has them so again.
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    select(&mut harness, "aten::mm");
+    go(&mut harness, Command::Back);
+    assert_eq!((selected_name(&harness).as_str(), has_details(&harness)), ("", true));
+}
+
+#[test]
 fn a_place_brings_its_views_back() {
     let mut harness = harness(vec![trace()]);
     app_mut(&mut harness).commands.push(Command::Show("kernels"));

@@ -107,7 +107,7 @@ impl View for GapsView {
             return;
         }
         if self.fields.device.is_some_and(|(trace, process)| {
-            !ctx.files.has(trace)
+            !ctx.files.of(SPEC.id).has(trace)
                 || ctx.traces.get(trace).is_none_or(|open| process.0 as usize >= open.trace.processes.len())
         }) {
             self.fields.device = None;
@@ -150,7 +150,7 @@ impl GapsView {
             words: self.fields.text.split_whitespace().map(str::to_lowercase).collect(),
             min_ns: parse_duration(&self.fields.min).unwrap_or(0),
             device: self.fields.device,
-            files: *ctx.files,
+            files: ctx.files.of(SPEC.id),
             class: self.fields.class,
             range: ctx.range.filter(|_| !self.fields.is_whole),
         }
@@ -263,7 +263,7 @@ impl GapsView {
             }
             ui.separator();
             let many = if self.way == Way::Causes { Many::Rows } else { Many::Devices };
-            file_switch_ui(many, ctx, ui);
+            file_switch_ui(SPEC.id, many, ctx, ui);
             range_switch_ui(&mut self.fields.is_whole, "List gaps that share time with the selected range", ctx, ui);
             ui.separator();
             if self.way != Way::Causes {
@@ -317,7 +317,7 @@ impl GapsView {
             devices.map(|(process, _)| ((index, process), title(process))).collect::<Vec<_>>()
         };
         // As many as there are processes, of which there are few.
-        let is_listed = |trace: &(usize, &crate::session::OpenTrace)| ctx.files.has(trace.0);
+        let is_listed = |trace: &(usize, &crate::session::OpenTrace)| ctx.files.of(SPEC.id).has(trace.0);
         let devices: Vec<_> = ctx.traces.iter().enumerate().filter(is_listed).flat_map(of_trace).collect();
         if devices.len() < 2 {
             return;

@@ -53,7 +53,7 @@ fn shown(traces: &[OpenTrace], FoundInMemory { of, finding, .. }: FoundInMemory<
     let n = traces.iter().filter(|open| !open.trace.memories.is_empty()).count();
     Found {
         trace: trace.unwrap_or_default(),
-        of: (n > 1).then(|| of.open.key.to_string()),
+        of: (n > 1).then(|| of.open.name.to_string()),
         place: trace.map(|trace| Seen::Memory { trace, memory: of.memory, view }),
         finding,
     }

@@ -58,17 +58,17 @@ impl View for OverviewView {
             return;
         }
         self.is_whole &= ctx.range.is_some();
-        let steps = ctx.steps_of_all();
-        let charts = self.charts.ask(ctx.answers, ctx.traces, &StepCharts { steps: steps.clone(), files: *ctx.files });
+        let (steps, files) = (ctx.steps_of_all(), ctx.files.of(SPEC.id));
+        let charts = self.charts.ask(ctx.answers, ctx.traces, &StepCharts { steps: steps.clone(), files });
         let range = ctx.range.filter(|_| !self.is_whole);
-        let asked = Summary { steps, files: *ctx.files, range, thresholds: *ctx.thresholds };
+        let asked = Summary { steps, files, range, thresholds: *ctx.thresholds };
         let summary = self.summary.ask(ctx.answers, ctx.traces, &asked);
         let memory = self.memory.ask(ctx.answers, ctx.traces, &MemoryFindings);
         self.is_waiting = summary.is_working() || charts.is_working() || memory.is_working();
         let memory: Option<Vec<&Found>> = match &memory {
             Answer::Working(_) => None,
             Answer::Failed(_) => Some(Vec::new()),
-            Answer::Ready(found) => Some(found.iter().filter(|found| ctx.files.has(found.trace)).collect()),
+            Answer::Ready(found) => Some(found.iter().filter(|found| files.has(found.trace)).collect()),
         };
         let memory = memory.as_deref();
         let is_wide = ui.available_width() >= WIDE;
@@ -127,7 +127,7 @@ fn scroll(ui: &mut egui::Ui, id: &str, content: impl FnOnce(&mut egui::Ui)) {
 impl OverviewView {
     fn cards_ui(&mut self, summary: &Answer<Summarized>, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         if Files::Together.counted(ctx.traces).count() > 1 {
-            file_switch_ui(Many::Devices, ctx, ui);
+            file_switch_ui(SPEC.id, Many::Devices, ctx, ui);
         }
         if ctx.range.is_some() {
             let hint = "Count what lies in the selected time range";

@@ -17,7 +17,7 @@ use crate::answers::{Analysis, Work};
 use crate::figures::makeup;
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
-use crate::session::{Files, OpenTrace, Selection, is_named, track_title};
+use crate::session::{Files, OpenTrace, Selection, in_order, is_named, track_title};
 
 /// The most bars of a chart: of more steps, each bar is the mean of several.
 const MAX_BARS: usize = 240;
@@ -133,7 +133,7 @@ impl Analysis for Summary {
             .enumerate()
             .map(|(i, ((open, path), all))| Judged {
                 trace: &open.trace,
-                name: has_file(of, i).then_some(&*open.key),
+                name: has_file(of, i).then_some(&*open.name),
                 path,
                 offset: open.offset,
                 verdicts: &all.verdicts,
@@ -150,14 +150,14 @@ impl Analysis for Summary {
             Found { trace, place: place.map(Seen::Place), of: None, finding }
         });
         let found = found.filter(|found| self.files.has(found.trace)).collect();
-        let listed = || of.iter().zip(&all).enumerate().filter(|(i, _)| self.files.has(*i));
-        let in_short = judged.iter().enumerate().filter(|(i, _)| self.files.has(*i));
-        let in_short =
-            in_short.flat_map(|(_, judged)| makeup::Summary::all(judged)).map(|summary| summary.text()).collect();
-        let cards = listed().flat_map(|(i, (open, all))| self.cards(of, i, open, all)).collect();
-        let checks = listed().flat_map(|(_, (open, all))| Checked::all(&all.verdicts, &open.trace, &thresholds));
+        let order: Vec<usize> = in_order(of).into_iter().filter(|&i| self.files.has(i)).collect();
+        let listed = || order.iter().map(|&i| (i, &of[i], &all[i]));
+        let in_short = order.iter().flat_map(|&i| makeup::Summary::all(&judged[i])).map(|summary| summary.text());
+        let in_short = in_short.collect();
+        let cards = listed().flat_map(|(i, open, all)| self.cards(of, i, open, all)).collect();
+        let checks = listed().flat_map(|(_, open, all)| Checked::all(&all.verdicts, &open.trace, &thresholds));
         let mut clusters: Vec<ClusterLine> =
-            listed().flat_map(|(i, (open, all))| all.cluster_lines(of, i, open)).collect();
+            listed().flat_map(|(i, open, all)| all.cluster_lines(of, i, open)).collect();
         clusters.sort_by_key(|line| std::cmp::Reverse(line.ns_per_step));
         clusters.truncate(MAX_CLUSTERS);
         let checks = checks.map(|check| check.text()).collect();
@@ -170,7 +170,7 @@ impl Analysis for Summary {
 fn has_file(traces: &[OpenTrace], trace: usize) -> bool {
     let open = &traces[trace];
     // Of the same rank of two runs one has a number.
-    let is_told_by_rank = open.trace.info.rank.is_some_and(|rank| *open.key == *format!("rank {rank}"));
+    let is_told_by_rank = open.trace.info.rank.is_some_and(|rank| *open.name == *format!("rank {rank}"));
     is_named(traces, trace) && !is_told_by_rank
 }
 
@@ -372,10 +372,7 @@ impl Analysis for StepCharts {
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Vec<Chart>> {
         let mut charts = Vec::new();
-        // Those of snapshots of memory are last: they repeat names of the trace beside them.
-        let mut order: Vec<usize> = (0..of.len()).filter(|&i| self.files.has(i)).collect();
-        order.sort_by_key(|&i| !of[i].is_program());
-        for i in order {
+        for i in in_order(of).into_iter().filter(|&i| self.files.has(i)) {
             let (open, of_trace) = (&of[i], &self.steps[i]);
             let steps = work.get(&open.trace, of_trace)?;
             let Some(steps) = &*steps else { continue };

@@ -21,6 +21,7 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::figures::steps::{StepsOf, step_list};
 use crate::model::{DurNs, Trace};
+use crate::session::in_order;
 use crate::widget::table::Action;
 
 /// The description of the view.
@@ -139,19 +140,24 @@ impl StepsView {
     /// Which of several traces.
     fn trace_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let Some((shown, _)) = ctx.steps.open(ctx.traces) else { return };
-        if ctx.traces.len() < 2 {
+        let mut order = in_order(ctx.traces);
+        order.retain(|&trace| !ctx.traces[trace].trace.slices.is_empty());
+        if order.len() < 2 {
             return;
         }
         let combo =
             ComboBox::from_id_salt("steps of").selected_text(file_name(ctx.traces, shown)).truncate().width(200.0);
         let combo = combo.show_ui(ui, |ui| {
-            for index in 0..ctx.traces.len() {
+            for index in order {
                 if ui.selectable_label(index == shown, file_name(ctx.traces, index)).clicked() {
                     ctx.steps.trace = Some(index);
                 }
             }
         });
-        combo.response.on_hover_text("The file whose steps are listed").accessible_name("File of the steps");
+        combo
+            .response
+            .on_hover_text("The file whose steps are listed here and shown below the ruler of the timeline")
+            .accessible_name("File of the steps");
     }
 
     /// The cursor follows the chosen step.

@@ -5,7 +5,7 @@ use eframe::egui;
 use super::grid::Answer;
 use super::tree::Tree;
 use crate::figures::{Cell, Column, Order, Rows as _, Sort, text::display_name};
-use crate::session::{Files, OpenTrace};
+use crate::session::{Files, OpenTrace, in_order};
 use crate::view::ViewContext;
 
 /// What a view makes of several files.
@@ -40,6 +40,10 @@ impl Many {
     }
 }
 
+/// Width of the choice, and greatest height of its list, in points.
+const WIDTH: f32 = 190.0;
+const LIST_HEIGHT: f32 = 500.0;
+
 /// The column that names the file of a row.
 const FILE: Column = Column {
     key: "file",
@@ -51,48 +55,54 @@ const FILE: Column = Column {
 
 /// The name of a file among the open ones.
 pub fn file_name(traces: &[OpenTrace], trace: usize) -> String {
-    traces.get(trace).map_or_else(String::new, |open| display_name(&open.key).into_owned())
+    traces.get(trace).map_or_else(String::new, |open| display_name(&open.name).into_owned())
 }
 
-/// The choice of one of several open files, for all tables; it says which are shown.
-pub fn file_switch_ui(many: Many, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+/// The choice of one of several open files; it says which are shown.
+///
+/// * `view`: id of the view whose table it limits.
+pub fn file_switch_ui(view: &'static str, many: Many, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     if ctx.traces.len() < 2 {
         return;
     }
-    let n = match many {
-        Many::List => ctx.traces.len(),
-        Many::Rows | Many::Sum | Many::Devices => ctx.files.counted(ctx.traces).count(),
-    };
+    let order = in_order(ctx.traces);
     // Those of a list all count.
-    let n_all = if many == Many::List { n } else { Files::Together.counted(ctx.traces).count() };
-    let shown = many.shown(*ctx.files);
-    let single = shown.counted(ctx.traces).next().filter(|_| n == 1);
+    let counts = |trace: &usize| many == Many::List || Files::Together.counts(ctx.traces, *trace);
+    let (counted, beside): (Vec<usize>, Vec<usize>) = order.into_iter().partition(counts);
+    let shown = many.shown(ctx.files.of(view));
+    let single = counted.first().copied().filter(|_| counted.len() == 1 && shown.one().is_none());
     let text = match shown.one().or(single) {
         Some(trace) => file_name(ctx.traces, trace),
-        None => many.all_text(shown, n),
+        None => many.all_text(shown, counted.len()),
     };
     let mut chosen = shown;
-    let combo = egui::ComboBox::from_id_salt("file of the tables").selected_text(text).truncate().width(170.0);
-    let response = combo.show_ui(ui, |ui| {
+    let combo = egui::ComboBox::from_id_salt("file of the table").selected_text(text).truncate().width(WIDTH);
+    let response = combo.height(LIST_HEIGHT).show_ui(ui, |ui| {
+        ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
         for files in [Files::Apart, Files::Together] {
-            if many.shown(files) == files && n_all > 1 {
-                ui.selectable_value(&mut chosen, files, many.all_text(files, n_all));
+            if many.shown(files) == files && counted.len() > 1 {
+                ui.selectable_value(&mut chosen, files, many.all_text(files, counted.len()));
             }
         }
-        for trace in 0..ctx.traces.len() {
+        let mut file_ui = |trace: usize, ui: &mut egui::Ui| {
             let is_shown = shown.one().or(single) == Some(trace);
-            if ui.selectable_label(is_shown, file_name(ctx.traces, trace)).clicked() {
+            let name = ui.selectable_label(is_shown, file_name(ctx.traces, trace));
+            if name.on_hover_text(ctx.traces[trace].trace.info.path.display().to_string()).clicked() {
                 chosen = Files::One(trace);
             }
+        };
+        counted.iter().for_each(|&trace| file_ui(trace, ui));
+        if !beside.is_empty() {
+            ui.separator();
+            ui.weak("Beside them").on_hover_text("Files that repeat what is in those above, or hold readings only");
+            beside.iter().for_each(|&trace| file_ui(trace, ui));
         }
     });
-    let hint = "The files that tables and lists show. A memory snapshot beside a trace repeats its names and counts only \
-                where it is chosen";
-    response.response.on_hover_text(hint).accessible_name("File of the tables");
+    let hint = "The files that this table shows; the others keep theirs. A memory snapshot beside a trace repeats its \
+                names and counts only where it is chosen";
+    response.response.on_hover_text(hint).accessible_name("File of the table");
     if chosen != shown {
-        *ctx.files = chosen;
-        // The steps are those of one file anyway.
-        ctx.steps.trace = chosen.one().or(ctx.steps.trace);
+        ctx.files.choose(view, chosen);
     }
 }
 

@@ -130,7 +130,7 @@ impl View for Pane {
             *self = Self { choice: self.choice, is_whole: self.is_whole, of, ..Self::new(self.table) };
         }
         let range = ctx.range.filter(|_| !self.is_whole);
-        let totals = Totals { table: self.table, choice: self.choice, range, files: *ctx.files };
+        let totals = Totals { table: self.table, choice: self.choice, range, files: ctx.files.of(self.table.title) };
         let table = self.totals.ask(ctx.answers, ctx.traces, &totals);
         self.is_waiting = table.is_working();
         if let Some(table) = table.newest() {
@@ -227,7 +227,7 @@ impl Pane {
                 ui.separator();
             }
             let hint = "Count what runs in the selected time range, also what only runs through it";
-            file_switch_ui(Many::Rows, ctx, ui);
+            file_switch_ui(self.table.title, Many::Rows, ctx, ui);
             range_switch_ui(&mut self.is_whole, hint, ctx, ui);
             ui.separator();
             self.grid.filter_ui("Words of a name", ui);

@@ -9,7 +9,7 @@ use super::{
 use crate::analysis::threads::Part;
 use crate::figures::text::display_name;
 use crate::model::{ProcessId, TrackId, TrackKind};
-use crate::session::{OpenTrace, track_title};
+use crate::session::{OpenTrace, in_order, track_title};
 use crate::view::timeline::settings::TimelineSettings;
 
 /// A thread that launches at least one in so many of what the busiest launches is one of those that launch.
@@ -18,10 +18,7 @@ const LAUNCHER: u32 = 20;
 /// All lines, without their places.
 pub fn lines(traces: &[OpenTrace], parts: &[Vec<Part>], settings: &TimelineSettings, filter: &str) -> TrackList {
     let mut list = Builder { settings, parts, filter: filter.trim().to_lowercase(), out: TrackList::default() };
-    let mut order: Vec<(usize, &OpenTrace)> = traces.iter().enumerate().collect();
-    // What ran comes first, then readings of devices, then memory; ranks in order, whichever was read first.
-    let rank = |open: &OpenTrace| open.trace.info.rank.unwrap_or(u32::MAX);
-    order.sort_by_key(|(_, open)| (open.trace.info.format.is_memory_only(), !open.is_program(), open.run, rank(open)));
+    let mut order: Vec<(usize, &OpenTrace)> = in_order(traces).into_iter().map(|i| (i, &traces[i])).collect();
     list.sort("", &mut order, |entry| &entry.1.id);
     for (trace, open) in order {
         list.add_trace(traces, trace, open);
