@@ -14,6 +14,7 @@ use crate::answers::findings::TracePhases;
 use crate::answers::ranks::AllVerdicts;
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
+use crate::figures::in_short::paragraphs;
 use crate::figures::makeup;
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
@@ -152,8 +153,7 @@ impl Analysis for Summary {
         let found = found.filter(|found| self.files.has(found.trace)).collect();
         let listed = || of.iter().zip(&all).enumerate().filter(|(i, _)| self.files.has(*i));
         let in_short = judged.iter().enumerate().filter(|(i, _)| self.files.has(*i));
-        let in_short =
-            in_short.flat_map(|(_, judged)| makeup::Summary::all(judged)).map(|summary| summary.text()).collect();
+        let in_short = paragraphs(&in_short.map(|(_, judged)| *judged).collect::<Vec<_>>());
         let cards = listed().flat_map(|(i, (open, all))| self.cards(of, i, open, all)).collect();
         let checks = listed().flat_map(|(_, (open, all))| Checked::all(&all.verdicts, &open.trace, &thresholds));
         let mut clusters: Vec<ClusterLine> =
