@@ -10,7 +10,7 @@ use crate::analysis::collectives::ranks::{RankOf, RankTotals};
 pub fn collectives() -> Part<CollectiveTotals> {
     const OP: &str = "What it does, by what was recorded with it, else by the name of its kernel";
     const BYTES: &str = "Bytes of each call: the output of a gathering, else the input (convention of nccl-tests)";
-    const TIME: &str = "Sum of the durations of its kernels, which include waiting for other ranks";
+    const TIME: &str = "Sum of the durations of its kernels, of those of the host of their ranges, which include waiting for other ranks";
     const WAIT: &str = "Of the total, how long ranks waited for the last one to come: what a kernel takes longer than the \
                         shortest of the same call, of the ranks that are open; only of calls found on several of them";
     const ALG: &str = "Algorithm bandwidth: bytes by the time of the transfer where calls were found on several ranks, else \
@@ -19,14 +19,16 @@ pub fn collectives() -> Part<CollectiveTotals> {
                        bandwidth × 2(n-1)/n for all-reduce, × (n-1)/n for reduce-scatter, all-gather and all-to-all";
     let figures = figures! { row: CollectiveTotals;
         words "op", "Operation", 130, Cell::name(row.op.label()), OP;
+        words "backend", "On the host", 84, Cell::text(row.backend.unwrap_or_default()),
+            "What runs it in threads of the host, such as Gloo; empty for kernels of a device";
         words "group", "Group", 70, Cell::text(&row.group), "Name of the process group";
         number "n_ranks", "Ranks", 60, Cell::number(row.n_ranks), "Number of ranks in the group";
         words "dtype", "Type", 80, Cell::text(&row.dtype), "Type of an element";
         number "bytes", "Size each", 90, Cell::or_empty(row.bytes, Cell::Bytes), BYTES;
-        number "count", "Count", 60, Cell::Count(row.durations.calls), "How many kernels";
+        number "count", "Count", 60, Cell::Count(row.durations.calls), "How many kernels, or ranges of the host";
         number "total_ns", "Total", 84, Cell::Ns(row.durations.total_ns), TIME;
-        number "exposed_ns", "Exposed", 84, Cell::Ns(row.exposed_ns),
-            "Time with any of them while nothing computes on the same device";
+        number "exposed_ns", "Exposed", 84, Cell::or_empty(row.exposed_ns, Cell::Ns),
+            "Time with any of them while nothing computes on the same device; of those of the host, on any of their trace";
         number "wait_ns", "Waited", 84, Cell::or_empty(row.ranks, |ranks| Cell::Ns(ranks.wait_ns)), WAIT;
         number "max_wait_ns", "Longest wait", 84, Cell::or_empty(row.ranks, |ranks| Cell::Ns(ranks.max_wait_ns)),
             "Longest time from the first rank to the last of one call, of the ranks that are open";
@@ -35,7 +37,7 @@ pub fn collectives() -> Part<CollectiveTotals> {
         number "transfer_ns", "Transfer", 84, Cell::or_empty(row.ranks, |ranks| Cell::Ns(ranks.transfer_ns)),
             "The rest of the time of calls found on several ranks: with ranks that are not open, also waiting for those";
         number "matched", "On several ranks", 110, Cell::or_empty(row.ranks, |ranks| Cell::Count(ranks.matched)),
-            "How many of the kernels are of calls found on several of the ranks that are open";
+            "How many of them are of calls found on several of the ranks that are open";
         words "ranks", "Ranks", 0, Cell::or_empty(row.ranks, |_| Cell::Object(Box::new(ranks(row)))),
             "Waiting of ranks for each other";
         number "overlap", "Overlap", 70, Cell::or_empty(row.overlap, Cell::Share),
@@ -51,11 +53,11 @@ pub fn collectives() -> Part<CollectiveTotals> {
             "The shortest duration: the one that waited least for other ranks";
         number "max_ns", "Max", 84, Cell::Ns(row.durations.max_ns), "The longest duration";
     };
-    const REPORT: &str = "op group n_ranks dtype bytes count total_ns wait_ns late_rank exposed_ns overlap alg_gb_per_s \
+    const REPORT: &str = "op backend group n_ranks dtype bytes count total_ns wait_ns late_rank exposed_ns overlap alg_gb_per_s \
                           bus_gb_per_s mean_ns min_ns max_ns";
-    const JSON: &str = "op group n_ranks dtype bytes count total_ns exposed_ns overlap alg_gb_per_s bus_gb_per_s mean_ns \
+    const JSON: &str = "op backend group n_ranks dtype bytes count total_ns exposed_ns overlap alg_gb_per_s bus_gb_per_s mean_ns \
                         min_ns max_ns ranks";
-    const WINDOW: &str = "op group n_ranks dtype bytes count total_ns wait_ns max_wait_ns late_rank transfer_ns matched \
+    const WINDOW: &str = "op backend group n_ranks dtype bytes count total_ns wait_ns max_wait_ns late_rank transfer_ns matched \
                           exposed_ns overlap total_bytes alg_gb_per_s bus_gb_per_s mean_ns median_ns min_ns max_ns";
     Part::new("collectives", "Collectives", figures).window(WINDOW).report(REPORT).json(JSON)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::verdicts::{Judged, also, clipped, device, percent, scope_of};
 use super::{Cell, Part, figures, format};
 use crate::analysis::gaps::ceiling::Ceiling;
-use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, MatmulTime, Rule, RunFacts, Window};
+use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, MatmulTime, Rule, RunFacts, Vendor, Window};
 use crate::model::{DurNs, Severity};
 
 /// Idle time below this share is not said to be waiting.
@@ -27,6 +27,8 @@ pub struct Summary<'a> {
     best: Option<&'a Hit>,
     /// The warning about kernels that has most time.
     kernels: Option<&'a Hit>,
+    /// What it gains per step at most if other ranks come sooner to collectives, and for which it waits most.
+    late: Option<(DurNs, u32)>,
 }
 
 /// Idle time of a device by its cause.
@@ -54,6 +56,10 @@ impl<'a> Summary<'a> {
                 |hit: &&Hit| matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note;
             let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
             let kernels = own.filter(is_of_kernels).max_by_key(|hit| hit.amount);
+            let mut own = verdicts.checks.iter().filter(|check| check.device == makeup.device);
+            let late_ns = own.find(|check| check.rule == Rule::LateRank).and_then(|check| check.ceiling_ns_per_step);
+            let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
+            let late_rank = own.filter_map(|hit| hit.waiting.late).max_by_key(|late| late.1).map(|late| late.0);
             Some(Self {
                 rank: judged.trace.info.rank,
                 makeup,
@@ -62,6 +68,7 @@ impl<'a> Summary<'a> {
                 run: &verdicts.run,
                 best,
                 kernels,
+                late: late_ns.zip(late_rank),
             })
         };
         verdicts.makeups.iter().filter_map(summary).collect()
@@ -78,7 +85,8 @@ impl<'a> Summary<'a> {
         ns as f64 / self.makeup.window_ns().max(1) as f64
     }
 
-    fn busy(&self) -> f64 {
+    /// Busy share of its judged time.
+    pub fn busy(&self) -> f64 {
         self.share(self.makeup.window_ns() - self.makeup.parts.idle_ns)
     }
 
@@ -93,13 +101,35 @@ impl<'a> Summary<'a> {
         (ns > 0).then(|| (kind, ns as f64 / self.makeup.kernel_ns.max(1) as f64))
     }
 
+    /// The device, with its rank or its file where there are several.
+    pub fn who(&self) -> String {
+        let who = device(self.makeup.device, self.rank);
+        self.name.map_or(who.clone(), |name| format!("{who} in {name}"))
+    }
+
+    /// Judged time by the steps in it; `None` without steps.
+    pub fn step_ns(&self) -> Option<DurNs> {
+        self.window.step_ns()
+    }
+
+    /// Whether the same takes most of the time of both, and the same would help both most.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let key = |of: &Self| {
+            let cause = of.makeup.causes.first().map(|cause| cause.0);
+            (of.makeup.bound(), cause, of.best.map(|hit| hit.rule), of.waits_for(), of.kernels.map(|hit| hit.rule))
+        };
+        key(self) == key(other)
+    }
+
+    /// The rank whose coming sooner gains more than anything else would.
+    fn waits_for(&self) -> Option<u32> {
+        self.late.filter(|late| late.0 > self.best.map_or(0, Hit::weight)).map(|late| late.1)
+    }
+
     /// How busy the device is, with what, and what would help most. May contain text from a file.
     pub fn text(&self) -> String {
-        let Makeup { device: index, parts, .. } = self.makeup;
-        let mut who = device(*index, self.rank);
-        if let Some(name) = self.name {
-            who += &format!(" in {name}");
-        }
+        let parts = &self.makeup.parts;
+        let who = self.who();
         let scope = scope_of(self.window.basis, self.window.steps.len());
         let idle = self.share(parts.idle_ns);
         let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause_label(cause), percent(self.share(ns))));
@@ -108,20 +138,18 @@ impl<'a> Summary<'a> {
             Some((label, share)) => format!(", idle {}, most by \"{label}\" ({share})", percent(idle)),
             None => format!(", idle {}", percent(idle)),
         };
+        let waiting = |ns: DurNs| match ns {
+            0 => String::new(),
+            ns => format!(", of that {} waiting for other ranks", percent(self.share(ns))),
+        };
         let does = match self.makeup.bound() {
-            Bound::Compute => format!("It is compute-bound ({})", percent(self.share(parts.compute_ns))),
+            Bound::Compute => format!("Kernels compute {}", percent(self.share(parts.compute_ns))),
             Bound::Communication => {
-                let waiting = match self.makeup.waiting_ns {
-                    0 => String::new(),
-                    ns => format!(", of that {} waiting for other ranks", percent(self.share(ns))),
-                };
                 let share = percent(self.share(parts.exposed_comm_ns));
-                format!("It is communication-bound ({share} without compute{waiting})")
+                format!("It communicates {share} without computing{}", waiting(self.makeup.waiting_ns))
             }
-            Bound::Copies => {
-                format!("It is bound by copies ({} without compute)", percent(self.share(parts.exposed_copy_ns)))
-            }
-            Bound::Idle => "It waits more than it works".to_owned(),
+            Bound::Copies => format!("It copies {} without computing", percent(self.share(parts.exposed_copy_ns))),
+            Bound::Idle => format!("It waits more than it works{}", waiting(self.makeup.idle_waiting_ns)),
         };
         // Where the device waits, no kernel is what takes the time.
         let works = self.makeup.bound() != Bound::Idle;
@@ -149,6 +177,18 @@ impl<'a> Summary<'a> {
         if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > ceiling) {
             return format!("\"{}\", which take {}", hit.rule.label(), percent(hit.measured));
         }
+        let more = |ns: DurNs, step_ns: DurNs| {
+            // The same time is a larger share of the shorter step that remains.
+            let more = Ceiling { ns_per_step: ns, step_ns }.throughput_percent();
+            let more = format!(" ({} more steps in the same time)", percent(more / 100.0));
+            if ns < step_ns { more } else { String::new() }
+        };
+        if let Some((rank, (ns, _))) = self.waits_for().zip(self.late) {
+            let step_ns = self.window.step_ns().unwrap_or_default();
+            let [gain, step] = [ns, step_ns].map(format::duration);
+            let more = more(ns, step_ns);
+            return format!("that rank {rank} comes sooner to collectives, at most {gain} per step of {step}{more}");
+        }
         if let Some((hit, once)) = self.best.and_then(|hit| Some((hit, hit.once.as_ref()?))) {
             let (label, ns, step) = (hit.rule.label(), format::duration(once.ns), clipped(&once.step));
             let what = named(hit, label);
@@ -160,8 +200,6 @@ impl<'a> Summary<'a> {
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
             let step_ns = self.window.step_ns().unwrap_or_default();
             let [gain, step] = [ns, step_ns].map(format::duration);
-            // The same time is a larger share of the shorter step that remains.
-            let more = Ceiling { ns_per_step: ns, step_ns }.throughput_percent();
             let what = named(hit, hit.rule.label());
             if let Some(cost) = hit.recording {
                 let cost = format::rough_duration(cost.ns, cost.most_ns);
@@ -170,12 +208,7 @@ impl<'a> Summary<'a> {
                      less without a recorder"
                 );
             }
-            let more = if ns < step_ns {
-                format!(" ({} more steps in the same time)", percent(more / 100.0))
-            } else {
-                String::new()
-            };
-            return format!("{what}, at most {gain} per step of {step}{more}");
+            return format!("{what}, at most {gain} per step of {step}{}", more(ns, step_ns));
         }
         match self.makeup.bound() {
             Bound::Compute => self.faster_kernels(),
@@ -196,25 +229,31 @@ impl<'a> Summary<'a> {
         let MatmulTime { fp32_ns, tensor_ns, narrow_ns } = self.makeup.matmul;
         let all = self.makeup.kinds[KernelKind::Matmul as usize];
         let of_all = |ns: DurNs| percent(ns as f64 / all.max(1) as f64);
+        let cores = if self.run.vendor == Vendor::Amd { "matrix cores" } else { "tensor cores" };
         let elementwise = self.makeup.kinds[KernelKind::Elementwise as usize];
         let fused = elementwise as f64 / self.makeup.kernel_ns.max(1) as f64;
         if 2 * fp32_ns > all {
-            format!("matrix products on tensor cores: {} of their time computes in fp32 without them", of_all(fp32_ns))
+            format!(
+                "matrix products on {cores}: {} of their time is in kernels named for fp32 without them",
+                of_all(fp32_ns)
+            )
         } else if 2 * (tensor_ns - narrow_ns) > all {
             let share = of_all(tensor_ns - narrow_ns);
-            format!("matrix products in bf16 or fp16: {share} of their time uses tensor cores with wider types")
+            format!(
+                "matrix products in bf16 or fp16: {share} of their time is in kernels named for {cores} with wider types"
+            )
         } else if 2 * narrow_ns > all && fused >= MANY_ELEMENTWISE {
             let how =
                 if self.run.is_compiled || self.run.is_too_old { "fuse them" } else { "torch.compile fuses them" };
             format!(
-                "less beside the matrix products, which use tensor cores with types of at most 16 bits already ({} of their \
+                "less beside the matrix products, whose kernels are named for types of at most 16 bits already ({} of their \
                  time): elementwise kernels take {} of the kernel time, {how}",
                 of_all(narrow_ns),
                 percent(fused),
             )
         } else if 2 * narrow_ns > all {
             format!(
-                "fewer or better-shaped matrix products: {} of their time uses tensor cores with types of at most 16 bits \
+                "fewer or better-shaped matrix products: {} of their time is in kernels named for types of at most 16 bits \
                  already",
                 of_all(narrow_ns)
             )
@@ -301,7 +340,7 @@ pub fn summary<'a>() -> Part<Summary<'a>> {
             "Its share of the kernel time";
         words "causes", "Causes", 0, nested(row), "Idle time by cause";
     };
-    Part::new("summary", "In short", figures).report("text").json(
+    Part::new("summary", "In short", figures).json(
         "rank device bound busy_share compute_share exposed_comm_share exposed_copy_share kernel kernel_share kind \
          kind_share text causes",
     )

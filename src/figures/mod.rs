@@ -17,6 +17,7 @@ pub mod gap_clusters;
 pub mod gap_lists;
 pub mod gap_rows;
 pub mod gaps;
+pub mod in_short;
 pub mod makeup;
 pub mod memory;
 pub mod ncu;

@@ -90,6 +90,10 @@ pub struct Collective {
     pub out_elements: Option<u64>,
 }
 
+/// Back ends of `torch.distributed` whose collectives threads of the host run, as the names of their ranges begin before a
+/// colon: `gloo:all_reduce`.
+pub const HOST_BACKENDS: [&str; 2] = ["gloo", "mpi"];
+
 impl Collective {
     /// Input bytes of this rank.
     pub fn in_bytes(&self) -> Option<u64> {

@@ -1,5 +1,7 @@
-//! Collectives: how long and how exposed, and with which bandwidth.
+//! Collectives: how long and how exposed, and with which bandwidth. Those that a device runs are kernels, those that threads
+//! of the host run are ranges.
 
+mod host;
 mod kernels;
 mod op;
 pub mod ranks;
@@ -8,6 +10,8 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
+use self::host::backend_in;
+pub use self::host::host_backend;
 pub use self::kernels::{CollectiveKernels, is_collective_name};
 pub use self::op::CollectiveOp;
 use self::ranks::{RankCalls, RankPart, rank_calls};
@@ -19,6 +23,8 @@ use crate::model::{Collective, DurNs, ProcessId, SliceId, SliceKind, StringId, T
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CollectiveTotals {
     pub op: CollectiveOp,
+    /// What runs it in threads of the host, see [`host_backend`]; `None` for kernels.
+    pub backend: Option<&'static str>,
     /// Name of the process group; empty if unknown.
     pub group: String,
     /// Number of ranks in the group.
@@ -27,18 +33,20 @@ pub struct CollectiveTotals {
     pub dtype: String,
     /// Bytes of each call, see [`CollectiveOp::bytes`]; `None` if unknown, or if rows are not by size.
     pub bytes: Option<u64>,
-    /// Durations of the kernels. They include waiting for other ranks.
+    /// Durations of the kernels, or of the ranges. They include waiting for other ranks.
     pub durations: Durations,
     /// How long they waited; `None` if none was matched with those of other ranks.
     pub ranks: Option<RankWaits>,
-    /// Time of them without compute on their devices, in nanoseconds.
-    pub exposed_ns: DurNs,
-    /// The rest of their time, as a share of the time with any of them, 0 to 1; `None` for zero time.
+    /// Time of them without compute on their devices, those of the host on any of their trace, in nanoseconds; `None` where
+    /// no device was recorded.
+    pub exposed_ns: Option<DurNs>,
+    /// The rest of their time, as a share of the time with any of them, 0 to 1; `None` for zero time, and without a device.
     pub overlap: Option<f64>,
     /// Bytes of all calls with a known size; `None` if there are none.
     pub total_bytes: Option<u64>,
     /// Bytes per nanosecond of those, which equals GB/s (10^9 bytes): of those that were matched with other ranks in the
-    /// time of their transfer, else of all in the time of their kernels, which is a lower bound.
+    /// time of their transfer, else of all in the time of their kernels, which is a lower bound. `None` on the host: its
+    /// ranges hold copies and waits for the device as well.
     pub alg_gb_per_s: Option<f64>,
     /// That times [`CollectiveOp::bus_factor`].
     pub bus_gb_per_s: Option<f64>,
@@ -62,6 +70,7 @@ pub struct RankWaits {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key {
     op: CollectiveOp,
+    backend: Option<&'static str>,
     group: String,
     n_ranks: Option<u32>,
     dtype: String,
@@ -71,17 +80,19 @@ struct Key {
 /// What names the operation of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Source {
-    /// A value of [`crate::model::FactTables::collectives`], and the kernel's name.
+    /// A value of [`crate::model::FactTables::collectives`], and the name of the kernel or range.
     Recorded(u32, StringId),
     /// A range or operator on the host around the launch, and the kernel's name.
     Host(StringId, StringId),
-    Kernel(StringId),
+    /// Nothing but the name of the kernel or range.
+    Named(StringId),
 }
 
 /// The collectives in scope by operation and group.
 ///
 /// What a call moved is recorded with its kernel, or with the operator `record_param_comms` around the launch. Else
-/// ranges such as `nccl:all_to_all` and `ncclAllReduce` on the host name the operation, else the kernel does.
+/// ranges such as `nccl:all_to_all` and `ncclAllReduce` on the host name the operation, else the kernel does. Collectives of
+/// the host name theirs themselves.
 ///
 /// * `by_size`: whether calls of different sizes and types are separate rows.
 /// * Sorted by total time, descending, then operation.
@@ -95,7 +106,7 @@ pub fn collectives(scope: &Scope<'_>, by_size: bool) -> Vec<CollectiveTotals> {
     let mut by_source: HashMap<(u32, Source), usize> = HashMap::new();
     for part in scope.parts() {
         for slice in part.slices.map(|slice| SliceId(slice as u32)) {
-            if !collectives[part.index as usize].contains(slice) {
+            if !collectives[part.index as usize].contains(slice) && host_backend(part.trace, slice).is_none() {
                 continue;
             }
             let source = source(part.trace, slice);
@@ -112,15 +123,17 @@ pub fn collectives(scope: &Scope<'_>, by_size: bool) -> Vec<CollectiveTotals> {
     let ranks = if rows.is_empty() { RankCalls::default() } else { rank_calls(scope.traces) };
     let totals = |(key, instances): (Key, Vec<Instance>)| totals(scope, key, instances, &mut collectives, &ranks);
     let mut rows: Vec<CollectiveTotals> = rows.into_iter().map(totals).collect();
-    let place = |row: &CollectiveTotals| (Reverse(row.durations.total_ns), row.op, row.group.clone(), row.bytes);
+    let place =
+        |row: &CollectiveTotals| (Reverse(row.durations.total_ns), row.op, row.backend, row.group.clone(), row.bytes);
     rows.sort_by_cached_key(place);
     rows
 }
 
-fn source(trace: &Trace, kernel: SliceId) -> Source {
-    let name = trace.slices.name[kernel.idx()];
+/// * `collective`: a kernel that communicates, or a range on the host.
+fn source(trace: &Trace, collective: SliceId) -> Source {
+    let name = trace.slices.name[collective.idx()];
     let recorded = |slice: SliceId| Some(trace.facts.collectives.id(slice)).filter(|&id| id != 0);
-    if let Some(id) = recorded(kernel) {
+    if let Some(id) = recorded(collective) {
         return Source::Recorded(id, name);
     }
     let on_host = |slice: SliceId| {
@@ -133,8 +146,8 @@ fn source(trace: &Trace, kernel: SliceId) -> Source {
             && CollectiveOp::of(text) != CollectiveOp::Unknown;
         names_op.then_some(Source::Host(host, name))
     };
-    let call = trace.launch_of(kernel);
-    call.and_then(|call| trace.slices.ancestors(call).find_map(on_host)).unwrap_or(Source::Kernel(name))
+    let call = trace.launch_of(collective);
+    call.and_then(|call| trace.slices.ancestors(call).find_map(on_host)).unwrap_or(Source::Named(name))
 }
 
 /// The bytes that a collective kernel moves, see [`CollectiveOp::bytes`], if recorded. Cost: O(depth of its launch).
@@ -162,16 +175,16 @@ fn parameters(trace: &Trace, source: Source) -> Option<&Collective> {
 
 fn key(trace: &Trace, source: Source, by_size: bool) -> Key {
     let text = |id| trace.strings.get(id);
-    let (named, kernel) = match source {
-        Source::Recorded(_, kernel) => (parameters(trace, source).map_or("", |call| text(call.op)), kernel),
-        Source::Host(host, kernel) => (text(host), kernel),
-        Source::Kernel(kernel) => ("", kernel),
+    let (named, own) = match source {
+        Source::Recorded(_, own) => (parameters(trace, source).map_or("", |call| text(call.op)), text(own)),
+        Source::Host(host, own) => (text(host), text(own)),
+        Source::Named(own) => ("", text(own)),
     };
-    let op = [named, text(kernel)].map(CollectiveOp::of).into_iter().find(|&op| op != CollectiveOp::Unknown);
-    let op = op.unwrap_or_default();
-    let Some(call) = parameters(trace, source) else { return Key { op, ..Key::default() } };
+    let op = [named, own].map(CollectiveOp::of).into_iter().find(|&op| op != CollectiveOp::Unknown);
+    let (op, backend) = (op.unwrap_or_default(), backend_in(own));
+    let Some(call) = parameters(trace, source) else { return Key { op, backend, ..Key::default() } };
     let (dtype, bytes) = if by_size { (text(call.dtype), op.bytes(call)) } else { ("", None) };
-    Key { op, group: text(call.group).to_owned(), n_ranks: call.n_ranks, dtype: dtype.to_owned(), bytes }
+    Key { op, backend, group: text(call.group).to_owned(), n_ranks: call.n_ranks, dtype: dtype.to_owned(), bytes }
 }
 
 fn totals(
@@ -181,11 +194,12 @@ fn totals(
     collectives: &mut [CollectiveKernels<'_>],
     ranks: &RankCalls,
 ) -> CollectiveTotals {
-    let Key { op, group, n_ranks, dtype, bytes } = key;
+    let Key { op, backend, group, n_ranks, dtype, bytes } = key;
     // Bytes with the time in which they were moved: of all, and of those that were matched.
     let (mut all, mut matched) = ((None::<u64>, 0), (None, 0));
     let mut waits = Waits::default();
-    let mut spans: HashMap<(u32, ProcessId), Vec<TimeRange>> = HashMap::new();
+    // By trace and device; those of the host are of all devices of their trace.
+    let mut spans: HashMap<(u32, Option<ProcessId>), Vec<TimeRange>> = HashMap::new();
     for &Instance { trace: index, slice } in &instances {
         let trace = scope.traces[index as usize];
         let time = trace.slices.time(slice);
@@ -200,21 +214,28 @@ fn totals(
         if let Some(part) = part {
             waits.add(ranks, part);
         }
-        let device = trace.track(trace.slices.track_of(slice)).process;
+        let device = backend.is_none().then(|| trace.track(trace.slices.track_of(slice)).process);
         spans.entry((index, device)).or_default().push(time);
     }
-    let (mut any_ns, mut exposed_ns) = (0, 0);
+    let (mut any_ns, mut exposed_ns) = (0, None);
     for ((index, device), mut spans) in spans {
         unite(&mut spans);
-        any_ns += length(&spans);
-        if !(scope.is_cancelled)() {
-            exposed_ns += exposed(scope.traces[index as usize], device, &spans, &mut collectives[index as usize]);
+        let trace = scope.traces[index as usize];
+        let is_device = |process: &ProcessId| trace.process(*process).device.is_some();
+        let devices: Vec<ProcessId> = match device {
+            Some(device) => vec![device],
+            None => (0..trace.processes.len() as u32).map(ProcessId).filter(is_device).collect(),
+        };
+        if !devices.is_empty() && !(scope.is_cancelled)() {
+            any_ns += length(&spans);
+            *exposed_ns.get_or_insert(0) += exposed(trace, &devices, &spans, &mut collectives[index as usize]);
         }
     }
     let speed = |(bytes, ns): (Option<u64>, DurNs)| bytes.filter(|_| ns > 0).map(|bytes| bytes as f64 / ns as f64);
-    let alg_gb_per_s = speed(matched).or(speed(all));
+    let alg_gb_per_s = speed(matched).or(speed(all)).filter(|_| backend.is_none());
     CollectiveTotals {
         op,
+        backend,
         group,
         n_ranks,
         dtype,
@@ -222,7 +243,7 @@ fn totals(
         durations: durations(scope.traces, &instances),
         ranks: waits.total(),
         exposed_ns,
-        overlap: (any_ns > 0).then(|| (any_ns - exposed_ns) as f64 / any_ns as f64),
+        overlap: exposed_ns.filter(|_| any_ns > 0).map(|exposed_ns| (any_ns - exposed_ns) as f64 / any_ns as f64),
         total_bytes: all.0,
         alg_gb_per_s,
         bus_gb_per_s: alg_gb_per_s.zip(op.bus_factor(n_ranks)).map(|(speed, factor)| speed * factor),
@@ -256,11 +277,16 @@ impl Waits {
     }
 }
 
-/// Time within `spans`, which are disjoint, in which the device does not compute.
-fn exposed(trace: &Trace, device: ProcessId, spans: &[TimeRange], collectives: &mut CollectiveKernels<'_>) -> DurNs {
+/// Time within `spans`, which are disjoint, in which none of these devices computes.
+fn exposed(
+    trace: &Trace,
+    devices: &[ProcessId],
+    spans: &[TimeRange],
+    collectives: &mut CollectiveKernels<'_>,
+) -> DurNs {
     let slices = &trace.slices;
     let mut compute: Vec<TimeRange> = Vec::new();
-    for row in trace.rows_of(device) {
+    for row in devices.iter().flat_map(|&device| trace.rows_of(device)) {
         let (ts, end) = (&slices.ts[row.range()], &slices.end[row.range()]);
         let (mut first, mut last) = (0, 0);
         for &span in spans {
@@ -323,7 +349,7 @@ mod tests {
         let rows = collectives(&Scope::whole(&[&trace]), true);
         let figures: Vec<_> = rows
             .iter()
-            .map(|row| (row.op.label(), row.bytes, row.durations.total_ns, row.exposed_ns, row.overlap))
+            .map(|row| (row.op.label(), row.bytes, row.durations.total_ns, row.exposed_ns.unwrap(), row.overlap))
             .collect();
         let expected = [
             ("allreduce", Some(2_000), 100, 100, Some(0.0)),
@@ -343,6 +369,39 @@ mod tests {
         assert_eq!(figures, [(CollectiveOp::ReduceScatter, None, Some(4_000))]);
     }
 
+    #[test]
+    fn collectives_of_the_host_are_rows_of_their_own_without_a_bandwidth() {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("gloo", SliceKind::Annotation, "gloo:all_reduce", 0, 100),
+            ("gloo 2", SliceKind::Annotation, "gloo:all_reduce", 50, 150),
+            ("gloo", SliceKind::Annotation, "gloo:barrier", 200, 300),
+            ("stream 7", K, "gemm", 20, 60),
+            ("stream 20", K, "ncclDevKernel_AllReduce_Sum_f32_RING_LL()", 60, 70),
+        ]);
+        let [op, dtype] = ["all_reduce", "Float"].map(|text| builder.strings.intern(text));
+        let reduce =
+            Collective { op, dtype, element_bytes: Some(4), in_elements: Some(1_000), ..Collective::default() };
+        for i in 0..2 {
+            builder.set_facts(i, SliceFacts { collective: Some(reduce), ..Default::default() });
+        }
+        let trace = builder.finish();
+        let figures: Vec<_> = collectives(&Scope::whole(&[&trace]), true)
+            .iter()
+            .map(|row| (row.op.label(), row.backend, row.bytes, row.durations.total_ns, row.exposed_ns))
+            .collect();
+        let expected = [
+            ("allreduce", Some("gloo"), Some(4_000), 200, Some(110)),
+            ("barrier", Some("gloo"), None, 100, Some(100)),
+            ("allreduce", None, None, 10, Some(10)),
+        ];
+        assert_eq!(figures, expected);
+        let rows = collectives(&Scope::whole(&[&trace]), false);
+        assert_eq!((rows[0].total_bytes, rows[0].alg_gb_per_s, rows[0].bus_gb_per_s), (Some(8_000), None, None));
+        let alone = TraceBuilder::from_slices(&[("gloo", SliceKind::Annotation, "gloo:barrier", 0, 10)]).finish();
+        let rows = collectives(&Scope::whole(&[&alone]), true);
+        assert_eq!((rows[0].exposed_ns, rows[0].overlap), (None, None), "nothing tells what a device did");
+    }
+
     proptest! {
         #[test]
         fn exposed_time_is_that_of_the_devices(
@@ -355,7 +414,7 @@ mod tests {
             let trace = TraceBuilder::from_slices(&slices).finish();
             let busy = devices(&trace);
             let row = collectives(&Scope::whole(&[&trace]), true).pop().unwrap_or_default();
-            prop_assert_eq!(row.exposed_ns, length(&busy[0].exposed_comm));
+            prop_assert_eq!(row.exposed_ns.unwrap_or_default(), length(&busy[0].exposed_comm));
             let sum: i64 = work.iter().filter(|work| work.3 == 1).map(|work| work.1).sum();
             prop_assert_eq!(row.durations.total_ns, sum);
         }

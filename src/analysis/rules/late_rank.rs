@@ -7,10 +7,11 @@ use super::irregular::Part;
 use super::{Check, Hit, Out, Rule, Thresholds, Verdicts, Window, hit};
 use crate::analysis::breakdown::breakdown;
 use crate::analysis::busy::DeviceBusy;
+use crate::analysis::collectives::host_backend;
 use crate::analysis::collectives::ranks::{Match, RankCalls, RankPart};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::model::time::length_within;
-use crate::model::{DurNs, TimeRange, Trace};
+use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
 /// What of some communication is waiting for other ranks, in nanoseconds, without compute meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,19 +52,59 @@ pub struct OfRank<'a> {
 /// The verdicts of several ranks with what their collectives together tell: which ranks are late, and how much of the
 /// communication of the others is waiting for them.
 ///
-/// * Only waits in which the device computes nothing count, within the time that is judged. Collectives of 50 µs at most
-///   are left to the rule about small ones.
+/// * Only waits in which the device computes nothing count, within the time that is judged, and no time twice. Collectives of
+///   50 µs at most are left to the rule about small ones.
+/// * A wait in a collective of the host counts where the device is idle because the host is in calls of collectives.
 /// * A ceiling is what the device would gain if the ranks with findings came with the last of the others. It is taken from
-///   that of exposed communication, so that their sum is no more than the exposed time.
+///   that of exposed communication, and for collectives of the host from that of idle time in calls of collectives, so that
+///   their sum is no more than that time.
 /// * Who is late is judged from the second collective of the same ranks on, see [`Match::is_first`].
 /// * What a rank does longer than the others is compared in the time since all of them were equally far, see
 ///   [`RankPart::since`].
 /// * Cost: O(parts + what the devices did between the collectives).
 pub fn with_ranks(calls: &RankCalls, traces: &[OfRank<'_>], thresholds: &Thresholds) -> Vec<Verdicts> {
-    let mut job = Job { calls, traces, waits: HashMap::new(), late: HashMap::new() };
+    let mut job = Job { calls, traces, exposed: Vec::new(), waits: HashMap::new(), late: HashMap::new() };
+    job.expose();
     job.add_up();
     let all = traces.iter().map(|of| of.verdicts.clone()).collect();
     job.judge(all, thresholds)
+}
+
+/// What runs the collectives in which a device waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Side {
+    /// Its own kernels.
+    Device,
+    /// Threads of the host, while the device is idle.
+    Host,
+}
+
+impl Side {
+    const ALL: [Self; 2] = [Self::Device, Self::Host];
+
+    fn of(trace: &Trace, part: &RankPart) -> Self {
+        if host_backend(trace, part.slice).is_some() { Self::Host } else { Self::Device }
+    }
+
+    /// The rule about the time of which such waits are a part.
+    fn rule(self) -> Rule {
+        match self {
+            Self::Device => Rule::ExposedCommunication,
+            Self::Host => Rule::CollectiveCalls,
+        }
+    }
+}
+
+/// A device by its trace and its index in [`OfRank::busy`], and what runs its collectives.
+type Place = (u32, usize, Side);
+
+/// A wait in which a device computes nothing.
+#[derive(Clone, Copy, Debug)]
+struct Exposed {
+    place: Place,
+    ns: DurNs,
+    /// Of that, what is in no wait of this place that began before.
+    own_ns: DurNs,
 }
 
 /// Waits of a device, by the trace of the rank that came last.
@@ -79,51 +120,78 @@ struct Waits {
 struct Job<'a> {
     calls: &'a RankCalls,
     traces: &'a [OfRank<'a>],
-    /// By trace and index of the device in [`OfRank::busy`].
-    waits: HashMap<(u32, usize), Waits>,
+    /// Of each part of [`RankCalls::parts`].
+    exposed: Vec<Option<Exposed>>,
+    waits: HashMap<Place, Waits>,
     /// Of each trace: the device with which it came last, and how often.
     late: HashMap<u32, (usize, u64)>,
 }
 
 impl<'a> Job<'a> {
-    /// Index of the device of a part, with the window that is judged.
+    /// Index of the device of a part, with the window that is judged: of a collective of the host that with most work.
     fn device(&self, part: &RankPart) -> Option<(usize, &'a Window)> {
         let of = &self.traces[part.trace as usize];
-        let process = of.trace.track(of.trace.slices.track_of(part.slice)).process;
-        let at = of.busy.iter().position(|busy| busy.process == process)?;
-        let device = Some(of.busy[at].device);
-        let windows = &of.verdicts.windows;
-        windows.iter().find(|window| window.device == device).map(|window| (at, window))
+        let window = |at: usize| of.verdicts.windows.iter().find(|window| window.device == Some(of.busy[at].device));
+        let at = match Side::of(of.trace, part) {
+            Side::Device => {
+                let process = of.trace.track(of.trace.slices.track_of(part.slice)).process;
+                of.busy.iter().position(|busy| busy.process == process)?
+            }
+            Side::Host => (0..of.busy.len())
+                .filter(|&at| window(at).is_some())
+                .max_by_key(|&at| (of.busy[at].busy_ns, std::cmp::Reverse(at)))?,
+        };
+        Some((at, window(at)?))
     }
 
-    /// How long the device of a part waits without computing, in the judged time.
-    fn exposed(&self, part: &RankPart) -> Option<((u32, usize), DurNs)> {
-        if part.time.dur() <= SHORT {
-            return None;
+    /// How long each part waits while its device computes nothing, in the judged time.
+    fn expose(&mut self) {
+        let parts = &self.calls.parts;
+        self.exposed = vec![None; parts.len()];
+        let mut order: Vec<usize> = (0..parts.len()).collect();
+        order.sort_by_key(|&i| (parts[i].trace, parts[i].time.start, i));
+        let mut until: HashMap<Place, TimeNs> = HashMap::new();
+        for i in order {
+            let part = &parts[i];
+            let Some((at, window)) = self.device(part).filter(|_| part.time.dur() > SHORT) else { continue };
+            let of = &self.traces[part.trace as usize];
+            let side = Side::of(of.trace, part);
+            let Some(time) = part.wait().intersect(window.time) else { continue };
+            let length = |time: TimeRange| match side {
+                Side::Device => length_within(&of.busy[at].exposed_comm, time),
+                Side::Host => {
+                    let idle = of.ledgers.get(at).map(|ledger| ledger.totals(time));
+                    idle.map_or(0, |idle| idle.by_class[GapClass::Collective as usize].total_ns)
+                }
+            };
+            let place = (part.trace, at, side);
+            let until = until.entry(place).or_insert(time.start);
+            let own = TimeRange { start: time.start.max(*until).min(time.end), end: time.end };
+            *until = time.end.max(*until);
+            let (ns, own_ns) = (length(time), length(own));
+            self.exposed[i] = (ns > 0).then_some(Exposed { place, ns, own_ns });
         }
-        let (at, window) = self.device(part)?;
-        let time = part.wait().intersect(window.time)?;
-        let ns = length_within(&self.traces[part.trace as usize].busy[at].exposed_comm, time);
-        (ns > 0).then_some(((part.trace, at), ns))
+    }
+
+    /// The parts of a match, each with what of it is exposed.
+    fn exposed_of(&self, of: &Match) -> impl Iterator<Item = Option<Exposed>> {
+        self.exposed[self.calls.places_of(of)].iter().copied()
     }
 
     fn add_up(&mut self) {
         for of in &self.calls.matches {
             let late = self.calls.late(of);
-            let mut is_late = false;
-            for part in self.calls.parts_of(of) {
-                if let Some((device, ns)) = self.exposed(part) {
-                    let waits = self.waits.entry(device).or_default();
-                    *waits.by_late.entry(late.trace).or_default() += ns;
-                    if of.is_first {
-                        waits.first_ns += ns;
-                    } else {
-                        *waits.judged.entry(late.trace).or_default() += ns;
-                        is_late = true;
-                    }
+            let found: Vec<Exposed> = self.exposed_of(of).flatten().collect();
+            for &Exposed { place, own_ns, .. } in &found {
+                let waits = self.waits.entry(place).or_default();
+                *waits.by_late.entry(late.trace).or_default() += own_ns;
+                if of.is_first {
+                    waits.first_ns += own_ns;
+                } else {
+                    *waits.judged.entry(late.trace).or_default() += own_ns;
                 }
             }
-            if let Some((at, _)) = self.device(late).filter(|_| is_late) {
+            if let Some((at, _)) = self.device(late).filter(|_| !of.is_first && !found.is_empty()) {
                 self.late.entry(late.trace).or_insert((at, 0)).1 += 1;
             }
         }
@@ -175,8 +243,8 @@ impl<'a> Job<'a> {
             for (at, busy) in self.traces[other.trace as usize].busy.iter().enumerate() {
                 let windows = &self.traces[other.trace as usize].verdicts.windows;
                 let Some(window) = windows.iter().find(|window| window.device == Some(busy.device)) else { continue };
-                let waits = self.waits.get(&(other.trace, at)).and_then(|waits| waits.judged.get(&trace));
-                waits_ns += waits.copied().unwrap_or_default();
+                let waits = Side::ALL.iter().filter_map(|&side| self.waits.get(&(other.trace, at, side)));
+                waits_ns += waits.filter_map(|waits| waits.judged.get(&trace)).sum::<DurNs>();
                 judged_ns += window.time.dur();
                 n += 1;
             }
@@ -191,7 +259,7 @@ impl<'a> Job<'a> {
 
     /// What each device gains if these ranks come with the last of the others; if all are of them, with the first.
     fn add_gains(&mut self, late: &[u32]) {
-        let mut gains: Vec<((u32, usize), DurNs)> = Vec::new();
+        let mut gains: Vec<(Place, DurNs)> = Vec::new();
         for of in &self.calls.matches {
             if of.is_first || !late.contains(&self.calls.late(of).trace) {
                 continue;
@@ -199,12 +267,10 @@ impl<'a> Job<'a> {
             let parts = self.calls.parts_of(of);
             let others = parts.iter().filter(|part| !late.contains(&part.trace)).map(|part| part.wait_ns).min();
             let sooner = others.or_else(|| parts.iter().map(|part| part.wait_ns).max()).unwrap_or_default();
-            gains.extend(
-                parts.iter().filter_map(|part| self.exposed(part)).map(|(device, ns)| (device, ns.min(sooner))),
-            );
+            gains.extend(self.exposed_of(of).flatten().map(|exposed| (exposed.place, exposed.own_ns.min(sooner))));
         }
-        for (device, ns) in gains {
-            self.waits.entry(device).or_default().gain_ns += ns;
+        for (place, ns) in gains {
+            self.waits.entry(place).or_default().gain_ns += ns;
         }
     }
 
@@ -216,29 +282,57 @@ impl<'a> Job<'a> {
         for (at, busy) in of.busy.iter().enumerate() {
             let device = Some(busy.device);
             let Some(window) = of.verdicts.windows.iter().find(|window| window.device == device) else { continue };
-            let nothing = Waits::default();
-            let waits = self.waits.get(&(trace, at)).unwrap_or(&nothing);
             let n_steps = window.steps.len() as DurNs;
-            let gain = (n_steps > 0).then(|| waits.gain_ns / n_steps.max(1)).filter(|&ns| ns > 0);
-            let most = waits.by_late.iter().max_by_key(|&(&late, &ns)| (ns, std::cmp::Reverse(late)));
-            let late = most.and_then(|(&late, &ns)| Some((self.calls.rank_of(late)?.rank, ns)));
-            let less = |ceiling: Option<DurNs>| ceiling.map(|ns| ns - gain.unwrap_or_default()).filter(|&ns| ns > 0);
-            let is_own = |rule: Rule, of: Option<u32>| rule == Rule::ExposedCommunication && of == device;
-            for check in verdicts.checks.iter_mut().filter(|check| is_own(check.rule, check.device)) {
-                check.ceiling_ns_per_step = less(check.ceiling_ns_per_step);
+            let mut gain_ns = 0;
+            for side in Side::ALL {
+                let Some(waits) = self.waits.get(&(trace, at, side)) else { continue };
+                gain_ns += waits.gain_ns;
+                self.add_waits_of(side, waits, (device, window), verdicts);
             }
-            for hit in verdicts.hits.iter_mut().filter(|hit| is_own(hit.rule, hit.device)) {
-                hit.ceiling_ns_per_step = less(hit.ceiling_ns_per_step);
-                let first_ns = waits.first_ns;
-                hit.waiting = Waiting { ns: waits.by_late.values().sum(), first_ns, late, n_ranks };
-                for part in self.calls.of_trace(trace).filter(|part| window.time.contains(part.time.start)) {
-                    hit.transfers.add_matched(of.trace, part.slice, part.time.dur() - part.wait_ns);
+            let gain = (n_steps > 0).then(|| gain_ns / n_steps.max(1)).filter(|&ns| ns > 0);
+            for side in Side::ALL {
+                let parts = || self.calls.of_trace(trace).filter(|part| Side::of(of.trace, part) == side);
+                let is_compared = parts().next().is_some();
+                let is_own = |hit: &&mut Hit| hit.device == device && hit.rule == side.rule() && is_compared;
+                for hit in verdicts.hits.iter_mut().filter(is_own) {
+                    hit.waiting.n_ranks = n_ranks;
+                    let judged = parts().filter(|part| side == Side::Device && window.time.contains(part.time.start));
+                    for part in judged {
+                        hit.transfers.add_matched(of.trace, part.slice, part.time.dur() - part.wait_ns);
+                    }
                 }
             }
-            for makeup in verdicts.makeups.iter_mut().filter(|makeup| makeup.device == device) {
-                makeup.waiting_ns = waits.by_late.values().sum();
-            }
             verdicts.checks.push(Check { rule: Rule::LateRank, device, measured: 0.0, ceiling_ns_per_step: gain });
+        }
+    }
+
+    /// Adds the waits of a device in one sort of collectives to what its verdicts say of their time.
+    fn add_waits_of(
+        &self,
+        side: Side,
+        waits: &Waits,
+        (device, window): (Option<u32>, &Window),
+        verdicts: &mut Verdicts,
+    ) {
+        let n_steps = window.steps.len() as DurNs;
+        let gain = if n_steps > 0 { waits.gain_ns / n_steps } else { 0 };
+        let most = waits.by_late.iter().max_by_key(|&(&late, &ns)| (ns, std::cmp::Reverse(late)));
+        let late = most.and_then(|(&late, &ns)| Some((self.calls.rank_of(late)?.rank, ns)));
+        let less = |ceiling: Option<DurNs>| ceiling.map(|ns| ns - gain).filter(|&ns| ns > 0);
+        let is_own = |rule: Rule, of: Option<u32>| rule == side.rule() && of == device;
+        for check in verdicts.checks.iter_mut().filter(|check| is_own(check.rule, check.device)) {
+            check.ceiling_ns_per_step = less(check.ceiling_ns_per_step);
+        }
+        let ns = waits.by_late.values().sum();
+        for hit in verdicts.hits.iter_mut().filter(|hit| is_own(hit.rule, hit.device)) {
+            hit.ceiling_ns_per_step = less(hit.ceiling_ns_per_step);
+            hit.waiting = Waiting { ns, first_ns: waits.first_ns, late, n_ranks: 0 };
+        }
+        for makeup in verdicts.makeups.iter_mut().filter(|makeup| makeup.device == device) {
+            match side {
+                Side::Device => makeup.waiting_ns = ns,
+                Side::Host => makeup.idle_waiting_ns = ns,
+            }
         }
     }
 
@@ -250,7 +344,7 @@ impl<'a> Job<'a> {
         let is_its = |of: &&Match| !of.is_first && self.calls.late(of).trace == trace;
         for of in self.calls.matches.iter().filter(is_its) {
             let parts = self.calls.parts_of(of);
-            let waits = parts.iter().filter_map(|part| self.exposed(part)).map(|(_, ns)| ns).max().unwrap_or_default();
+            let waits = self.exposed_of(of).flatten().map(|exposed| exposed.ns).max().unwrap_or_default();
             let since = |part: &RankPart| part.since.map(|since| TimeRange { start: since, end: part.time.start });
             let times: Option<Vec<TimeRange>> = parts.iter().map(since).collect();
             let Some(times) = times.filter(|_| waits > 0) else { continue };

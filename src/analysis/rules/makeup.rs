@@ -35,6 +35,8 @@ pub struct Makeup {
     pub parts: Breakdown,
     /// Of the communication without compute, waiting for other ranks; 0 where none were compared.
     pub waiting_ns: DurNs,
+    /// The same, of the idle time: in collectives of the host.
+    pub idle_waiting_ns: DurNs,
     /// Kernels other than of collectives; those that overlap count each.
     pub kernel_ns: DurNs,
     /// The one with most time.
@@ -52,7 +54,17 @@ impl Makeup {
         let mut causes: Vec<(Cause, DurNs)> = Cause::ALL.into_iter().zip(*idle).filter(|cause| cause.1 > 0).collect();
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.1));
         let KernelStats { total_ns: kernel_ns, largest: kernel, kinds, matmul, .. } = kernels;
-        Self { device: window.device, parts, waiting_ns: 0, kernel_ns, kernel, kinds, matmul, causes }
+        Self {
+            device: window.device,
+            parts,
+            waiting_ns: 0,
+            idle_waiting_ns: 0,
+            kernel_ns,
+            kernel,
+            kinds,
+            matmul,
+            causes,
+        }
     }
 
     /// All of the judged time.

@@ -431,4 +431,4 @@ fn memory(trace: &Trace, out: &mut Out<'_>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

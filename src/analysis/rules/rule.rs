@@ -197,7 +197,7 @@ impl Rule {
     }
 
     /// The cause whose idle time it measures.
-    pub(super) fn cause(self) -> Option<Cause> {
+    pub fn cause(self) -> Option<Cause> {
         Some(match self {
             Self::DataLoading => Cause::DataLoading,
             Self::CollectiveCalls => Cause::Collective,

@@ -1,6 +1,6 @@
 mod each_rule;
 mod host;
-mod late_rank;
+pub mod late_rank;
 mod recordings;
 mod shares;
 

@@ -61,10 +61,16 @@ pub struct Window {
 }
 
 impl Window {
-    /// Mean duration of its steps; `None` without steps.
+    /// How long a step takes, as all that is said per step counts it: the judged time by the steps in it, which ends with
+    /// the last work of the device where that is before the last step does. Of a range, which may hold parts of steps, the
+    /// mean of its whole ones. `None` without steps.
     pub fn step_ns(&self) -> Option<DurNs> {
         let n = self.steps.len() as DurNs;
-        (n > 0).then(|| self.steps.iter().map(|step| step.dur()).sum::<DurNs>() / n)
+        let all = match self.basis {
+            Basis::Range => self.steps.iter().map(|step| step.dur()).sum(),
+            _ => self.time.dur(),
+        };
+        (n > 0).then(|| all / n)
     }
 
     /// What was left out as start-up.

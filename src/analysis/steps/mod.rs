@@ -105,6 +105,8 @@ pub struct Steps<B = TimeNs> {
     pub regularity: f64,
     /// The steps that statistics are of; see `used` and `recorded`.
     pub used: Range<usize>,
+    /// How many ranges that would be steps lie in what the program calls its warm-up; they are none of these.
+    pub n_warm_up: usize,
     /// The time of each step; empty without times. A step that the profiler named ends where its range does, a few
     /// microseconds before the next boundary.
     pub times: Vec<TimeRange>,
@@ -156,6 +158,7 @@ impl<B: Copy + Into<i64>> Steps<B> {
             source,
             regularity: alike as f64 / n.max(1) as f64,
             used,
+            n_warm_up: 0,
             times: time_of
                 .map(|time_of| boundaries.windows(2).map(|pair| time(pair, time_of)).collect())
                 .unwrap_or_default(),

@@ -121,6 +121,8 @@ pub struct Division {
     pub names: Option<Vec<String>>,
     /// The recorded time of each step; empty where a step lasts to the next.
     pub times: Vec<TimeRange>,
+    /// How many ranges of the same name lie in what the program calls its warm-up, and are no steps.
+    pub n_warm_up: usize,
 }
 
 impl Division {
@@ -129,7 +131,13 @@ impl Division {
         let mut boundaries = marks.to_vec();
         boundaries.sort_unstable();
         boundaries.dedup();
-        (boundaries.len() > 1).then_some(Self { source: StepSource::Marks, boundaries, names: None, times: Vec::new() })
+        (boundaries.len() > 1).then_some(Self {
+            source: StepSource::Marks,
+            boundaries,
+            names: None,
+            times: Vec::new(),
+            n_warm_up: 0,
+        })
     }
 
     /// Removes the steps that begin before `first`, the first event of a recording that has lost its beginning.
@@ -156,6 +164,7 @@ impl Division {
     /// The steps as time ranges.
     pub(super) fn in_time(self) -> Steps {
         let mut steps = Steps::new(self.source, self.boundaries, self.names, 0, Some(&|ts| ts));
+        steps.n_warm_up = self.n_warm_up;
         if self.times.len() == steps.len() {
             steps.set_times(self.times);
         }
@@ -257,8 +266,13 @@ pub fn divisions(named: &[Named<'_>], work: &Coverage) -> Vec<Division> {
         let rest: Vec<Named<'_>> = named.iter().filter(|named| is_outside(named.time.start)).copied().collect();
         let starts: Vec<TimeNs> = work.starts.iter().copied().filter(|&start| is_outside(start)).collect();
         let has_work = !starts.is_empty() || work.starts.is_empty();
-        let found = if has_work { divisions_of(&rest, &Coverage { starts }) } else { Vec::new() };
+        let mut found = if has_work { divisions_of(&rest, &Coverage { starts }) } else { Vec::new() };
         if !found.is_empty() {
+            for division in &mut found {
+                let (StepSource::Ranges(name) | StepSource::Annotation(name)) = &division.source else { continue };
+                let in_warm_up = named.iter().filter(|named| !is_outside(named.time.start));
+                division.n_warm_up = in_warm_up.filter(|named| without_digits(named.name) == *name).count();
+            }
             return found;
         }
     }
@@ -319,7 +333,7 @@ fn of_ranges(source: StepSource, times: Vec<TimeRange>) -> Option<Division> {
     let last = times.last()?;
     let mut boundaries: Vec<TimeNs> = times.iter().map(|time| time.start).collect();
     boundaries.push(last.end.max(last.start));
-    Some(Division { source, boundaries, names: None, times })
+    Some(Division { source, boundaries, names: None, times, n_warm_up: 0 })
 }
 
 /// By the most frequent name with this prefix; of equally frequent ones, the first.
@@ -341,7 +355,13 @@ fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
         anchors.pop();
     }
     let ends: Vec<TimeNs> = anchors.into_iter().map(|time| time.end).collect();
-    Some(Division { source: StepSource::Annotation(name.to_owned()), boundaries: ends, names: None, times: Vec::new() })
+    Some(Division {
+        source: StepSource::Annotation(name.to_owned()),
+        boundaries: ends,
+        names: None,
+        times: Vec::new(),
+        n_warm_up: 0,
+    })
 }
 
 /// The ranges of one thread whose names differ in digits only.
@@ -493,7 +513,7 @@ fn pass_ranges(named: &[Named<'_>], patterns: &[Pattern<'_>], work: &Coverage) -
     }
     let source = StepSource::Ranges(once.name.clone());
     let boundaries = begins.into_iter().chain([end]).collect();
-    Some(Division { source, boundaries, names: None, times: Vec::new() })
+    Some(Division { source, boundaries, names: None, times: Vec::new(), n_warm_up: 0 })
 }
 
 /// Whether one range with the name of a pass or a step spans all of these, which are sorted.

@@ -420,7 +420,7 @@ fn warm_up_by_name_is_left_out_where_other_steps_follow() {
     };
     let found = of(10);
     assert_eq!((found.source.clone(), found.len()), (StepSource::Ranges("Forward".to_owned()), 10));
-    assert_eq!(found.boundaries[0], 1_001);
+    assert_eq!((found.boundaries[0], found.n_warm_up), (1_001, 5));
     // Too few to be steps: the warm-up has all that there is.
     let found = of(2);
     assert_eq!((found.source.clone(), found.len()), (StepSource::Ranges("Warm-up Step #".to_owned()), 5));

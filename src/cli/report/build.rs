@@ -113,6 +113,7 @@ pub fn report(
         checks: time.checks,
         judged: time.judged,
         summary: time.summary,
+        in_short: time.in_short,
         causes: time.causes,
         memory: memory.devices,
         memory_in_short: memory.in_short,

@@ -82,6 +82,9 @@ pub struct Report {
     pub judged: Table,
     /// What that time went into.
     pub summary: Table,
+    /// The same in sentences, those of devices that are alike together, after one of the job.
+    #[serde(skip)]
+    pub in_short: Table,
     /// Idle time by cause, which JSON has inside the summary.
     #[serde(skip)]
     pub causes: Table,
@@ -118,7 +121,8 @@ impl Report {
             phases,
             checks,
             judged,
-            summary,
+            summary: _,
+            in_short,
             causes,
             files,
             clock,
@@ -157,7 +161,7 @@ impl Report {
         let mut all = vec![
             files,
             problems,
-            Borrowed(summary),
+            Borrowed(in_short),
             Borrowed(memory_in_short),
             Owned(found),
             Borrowed(judged),

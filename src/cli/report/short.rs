@@ -16,8 +16,9 @@ const MOST: usize = 20;
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 27] = [
+const TABLES: [(&str, &str); 28] = [
     ("summary", ""),
+    ("judged", "rank device shown dur_ns share"),
     ("memory_in_short", ""),
     ("findings", "severity text ceiling_ns_per_step advice"),
     ("problems", "severity count reason path"),
@@ -55,6 +56,19 @@ const TABLES: [(&str, &str); 27] = [
     ("files", ""),
 ];
 
+/// What is of all that was recorded, also where findings are of the steps that count.
+const WHOLE: [(&str, &str); 9] = [
+    ("kernels", "Kernels, in the whole recording"),
+    ("operators", "Operators, in the whole recording"),
+    ("copies", "Copies, in the whole recording"),
+    ("collectives", "Collectives, in the whole recording"),
+    ("apis", "API calls, in the whole recording"),
+    ("os_calls", "OS calls, in the whole recording"),
+    ("libraries", "Library calls, in the whole recording"),
+    ("annotations", "Annotations, in the whole recording"),
+    ("devices", "Devices, in the whole recording"),
+];
+
 /// The tables that answer most, and what else there is.
 ///
 /// * `top`: rows of each list.
@@ -75,6 +89,7 @@ pub fn text(all: &[Cow<'_, Table>], top: usize, width: Option<usize>) -> String 
 /// The first rows of a table, with these figures.
 fn cut(table: &Table, figures: &str, most: usize) -> Table {
     let mut table = table.clone();
+    table.title = WHOLE.iter().find(|(key, _)| *key == table.key).map_or(table.title, |whole| whole.1);
     let is_named = |key: &str| figures.is_empty() || figures.split(' ').any(|figure| figure == key);
     let columns = &table.columns;
     table.report.retain(|&place| is_named(columns[place].key));

@@ -16,6 +16,7 @@ use crate::answers::time::TraceSteps;
 use crate::cli::{Failure, input};
 use crate::figures::Table;
 use crate::figures::collectives::{RankRow, ranks_of_jobs};
+use crate::figures::in_short;
 use crate::figures::makeup::{self, Summary};
 use crate::figures::phases::{self, PhaseTotals};
 use crate::figures::verdicts::{self, Checked, Judged, JudgedTime};
@@ -28,6 +29,7 @@ pub struct TimeReport {
     pub checks: Table,
     pub judged: Table,
     pub summary: Table,
+    pub in_short: Table,
     pub causes: Table,
     pub ranks: Table,
     pub findings: Vec<Finding>,
@@ -55,15 +57,17 @@ pub fn report(
             Judged { trace: &open.trace, name, path, offset: open.offset, verdicts }
         })
         .collect();
-    let (mut rows, mut checked, mut windows) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut checked, mut windows, mut all_steps) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for ((open, file), verdicts) in traces.iter().zip(files).zip(&*verdicts) {
         let steps = answers.get(&open.trace, &TraceSteps::default()).ok_or_else(failed)?;
         let phases = answers.get(&open.trace, &TracePhases).ok_or_else(failed)?;
         rows.extend(phase_totals((&open.trace, file), &phases, (*steps).as_ref()));
         checked.extend(Checked::all(verdicts, &open.trace, &thresholds));
-        let source = (*steps).as_ref().map(|steps| steps.source.label()).unwrap_or_default();
+        all_steps.push(steps);
+    }
+    for ((open, verdicts), steps) in traces.iter().zip(&*verdicts).zip(&all_steps) {
         let (rank, offset) = (open.trace.info.rank, open.offset);
-        let judged = |window| JudgedTime { rank, window, source: source.clone(), offset };
+        let judged = |window| JudgedTime { rank, window, steps: (**steps).as_ref(), offset };
         windows.extend(verdicts.windows.iter().map(judged));
     }
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
@@ -75,6 +79,7 @@ pub fn report(
         ranks: ranks(&*answers.get(traces, &CallsOfRanks).ok_or_else(failed)?, files),
         causes: makeup::causes().table(summaries.iter().flat_map(Summary::causes).collect::<Vec<_>>(), 0),
         summary: makeup::summary().table(summaries, 0),
+        in_short: in_short::in_short().table(in_short::paragraphs(&judged), 0),
         findings,
     })
 }

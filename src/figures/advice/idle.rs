@@ -96,10 +96,21 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::LateRank => LATE_RANK,
         Rule::CollectiveCalls => &[
-            (TORCH, "Launch collectives asynchronously (async_op=True) and wait as late as possible"),
-            (OTHER, "Launch collectives asynchronously and wait as late as possible"),
-            (ALWAYS, "Exchange sizes that do not change once, not in every step: the host must wait for them"),
-            (ALWAYS, "To check, compare the ranks: where one comes late to a collective, the others wait for it"),
+            (
+                WAITS,
+                "Look at the ranks first: most of it is waiting for the one that comes last. The table of ranks says which, and its own findings why",
+            ),
+            (
+                |case| TORCH(case) && !WAITS(case),
+                "Launch collectives asynchronously (async_op=True) and wait as late as possible",
+            ),
+            (|case| OTHER(case) && !WAITS(case), "Launch collectives asynchronously and wait as late as possible"),
+            (
+                |case| !WAITS(case),
+                "Exchange sizes that do not change once, not in every step: the host must wait for them",
+            ),
+            (ALONE, "To check, compare the ranks: where one comes late to a collective, the others wait for it"),
+            (|case| !ALONE(case), "To check, the ranks wait less for each other in the table of collectives"),
         ],
         Rule::SmallCollectives => &[
             (
@@ -402,7 +413,10 @@ fn unknown_lines(rule: Rule) -> &'static [Line] {
                 |case| !case.run.is_nsys && NVIDIA(case),
                 "To check, record with nsys and --trace=cuda,nvtx,osrt --cpuctxsw=process-tree",
             ),
-            (AMD, "To check, record with rocprof-sys-sample, which shows what all threads do"),
+            (
+                |case| AMD(case) && !(case.run.is_nsys && case.run.has_switches),
+                "To check, record with rocprof-sys-sample, which shows what all threads do",
+            ),
             (
                 |case| case.run.is_nsys && NVIDIA(case) && !case.run.has_switches,
                 "To check, record with --cpuctxsw=process-tree as well: it shows who ran meanwhile",

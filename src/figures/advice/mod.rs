@@ -210,6 +210,8 @@ pub mod tests {
             let advice = advice(&Case { rule, run: &run, hit: None });
             assert!(!advice.is_empty(), "{rule:?} {run:?}");
             assert!(advice.iter().all(|sentence| !sentence.ends_with('.')), "{rule:?}");
+            let checks = advice.iter().filter(|sentence| sentence.starts_with("To check"));
+            assert!(checks.count() <= 1, "{rule:?}: {advice:?}");
         }
     }
 

@@ -3,6 +3,7 @@
 use super::unit;
 use crate::analysis::finding::Unit;
 use crate::analysis::rules::{Basis, Check, Kind, Levels, Thresholds, Verdicts, Window};
+use crate::analysis::steps::Steps;
 use crate::figures::findings::value;
 use crate::figures::{Cell, Part, figures, format};
 use crate::model::{DurNs, Trace};
@@ -80,8 +81,8 @@ pub fn limit_text(limit: f64, kind: Kind) -> String {
 pub struct JudgedTime<'a> {
     pub rank: Option<u32>,
     pub window: &'a Window,
-    /// What divides the recording into steps; empty without steps.
-    pub source: String,
+    /// What the recording was divided into.
+    pub steps: Option<&'a Steps>,
     /// Of the trace on the session clock.
     pub offset: DurNs,
 }
@@ -98,12 +99,40 @@ impl JudgedTime<'_> {
     fn words(&self) -> String {
         match self.window.basis {
             Basis::Range => "the selected time".to_owned(),
-            Basis::Steps => format!("{} by {}", format::steps(self.n_steps()), self.source),
+            Basis::Steps => self.steps.map_or_else(String::new, |steps| of_steps(self.n_steps(), steps)),
             Basis::AfterStartUp => "after start-up; no steps were found".to_owned(),
             Basis::StartUp => "start-up".to_owned(),
             Basis::All => "everything, start-up included; no steps were found".to_owned(),
         }
     }
+}
+
+/// How many steps were judged, of how many, and why the others were not: `9 of 15 steps by ranges named Forward; left out: 5
+/// in the program's warm-up, the first`.
+fn of_steps(n_judged: usize, steps: &Steps) -> String {
+    let found = steps.len() + steps.n_warm_up;
+    let after = steps.len().saturating_sub(steps.used.end);
+    let count = |n: usize| format::count(n as u64);
+    let mut out: Vec<String> = Vec::new();
+    out.extend((steps.n_warm_up > 0).then(|| format!("{} in the program's warm-up", count(steps.n_warm_up))));
+    out.extend(match steps.used.start {
+        0 => None,
+        1 => Some("the first, which may hold warm-up or be cut off".to_owned()),
+        n => Some(format!("the first {}", count(n))),
+    });
+    out.extend(match after {
+        0 => None,
+        1 => Some("the last, in which the recording ends".to_owned()),
+        n => Some(format!("the last {}, in which the recording ends", count(n))),
+    });
+    // The device may see fewer.
+    let rest = found.saturating_sub(n_judged + steps.n_warm_up + steps.used.start + after);
+    out.extend((rest > 0).then(|| format!("{} of which the device ran too little", count(rest))));
+    let by = steps.source.label();
+    if out.is_empty() {
+        return format!("{} by {by}", format::steps(n_judged));
+    }
+    format!("{} of {} by {by}; left out: {}", count(n_judged), format::steps(found), out.join(", "))
 }
 
 /// Which time of each device the rules judged.
@@ -113,7 +142,7 @@ pub fn judged<'a>() -> Part<JudgedTime<'a>> {
         number "device", "Device", 58, Cell::number(row.window.device), "Index of the device";
         words "basis", "By", 90, Cell::name(row.window.basis.key()),
             "range, steps (those that count), after_start_up, or all";
-        words "shown", "What was judged", 200, Cell::name(&row.words()), "Which time the rules judged";
+        words "shown", "What was judged", 200, Cell::name(&row.words()), "Which time the rules judged, and which steps they left out";
         number "start_ns", "Start", 96, Cell::Ns(row.window.time.start.saturating_add(row.offset)),
             "When it begins, from the start of the session";
         number "dur_ns", "Duration", 90, Cell::Ns(row.window.time.dur()), "How long it is";
@@ -145,4 +174,29 @@ pub fn checks() -> Part<Checked> {
     Part::new("checks", "Checked", figures)
         .report("rank device rule shown limit")
         .json("rank device rule measured threshold default_threshold")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::steps::marked;
+
+    #[test]
+    fn steps_that_are_left_out_are_counted_with_the_reason() {
+        let steps = |n: i64, used, n_warm_up| {
+            let mut steps = marked(&(0..=n).map(|i| i * 1_000).collect::<Vec<_>>()).unwrap();
+            (steps.used, steps.n_warm_up) = (used, n_warm_up);
+            steps
+        };
+        assert_eq!(of_steps(10, &steps(10, 0..10, 0)), "10 steps by marks");
+        let all = "9 of 15 steps by marks; left out: 5 in the program's warm-up, the first, which may hold warm-up or be cut off";
+        assert_eq!(of_steps(9, &steps(10, 1..10, 5)), all);
+        let ends = "3 of 5 steps by marks; left out: the first, which may hold warm-up or be cut off, the last, in which the \
+                    recording ends";
+        assert_eq!(of_steps(3, &steps(5, 1..4, 0)), ends);
+        assert_eq!(
+            of_steps(3, &steps(5, 0..5, 0)),
+            "3 of 5 steps by marks; left out: 2 of which the device ran too little"
+        );
+    }
 }

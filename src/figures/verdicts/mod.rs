@@ -41,11 +41,14 @@ impl Judged<'_> {
 /// The findings of several traces, worst first; with the index of the trace that each is of.
 ///
 /// Hits of one rule on several ranks, or several devices of one trace, are one finding about the worst of them. Its
-/// ceiling is that of the job; see `ceiling`.
+/// ceiling is that of the job; see [`job_gain`]. That a device is idle is none where another says why: it is in short.
 pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, Finding)> {
     let mut hits: Vec<(usize, &Hit)> = Vec::new();
     for (i, judged) in traces.iter().enumerate() {
-        hits.extend(judged.verdicts.hits.iter().map(|hit| (i, hit)));
+        let all = &judged.verdicts.hits;
+        let is_explained = |low: &Hit| all.iter().any(|hit| hit.device == low.device && hit.rule.cause().is_some());
+        let says_more = |hit: &&Hit| hit.rule != Rule::LowUtilization || !is_explained(hit);
+        hits.extend(all.iter().filter(says_more).map(|hit| (i, hit)));
     }
     let worst = |hit: &Hit| if hit.rule.is_low() { -hit.measured } else { hit.measured };
     hits.sort_by(|a, b| (b.1.severity.cmp(&a.1.severity)).then(worst(b.1).total_cmp(&worst(a.1))));
@@ -62,7 +65,7 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
     let worded = |group: &Vec<(usize, &Hit)>| {
         let (i, hit) = group[0];
         let mut finding = finding(hit, &traces[i], thresholds);
-        if let Some(Gain { ns, rank, device }) = ceiling(traces, i, hit) {
+        if let Some(Gain { ns, rank, device }) = job_gain(traces, i, hit) {
             finding.ceiling_ns_per_step = Some(ns);
             if (rank, device) != (traces[i].trace.info.rank, hit.device) {
                 let slowest = self::device(device, rank);
@@ -93,17 +96,17 @@ fn is_other_rank(traces: &[Judged<'_>], a: usize, b: usize) -> bool {
 }
 
 /// What ending a cause gains one device per step at most, with its rank and its index.
-#[derive(Clone, Copy)]
-struct Gain {
-    ns: DurNs,
-    rank: Option<u32>,
-    device: Option<u32>,
+#[derive(Clone, Copy, Debug)]
+pub struct Gain {
+    pub ns: DurNs,
+    pub rank: Option<u32>,
+    pub device: Option<u32>,
 }
 
 /// What ending the cause of a hit gains the job per step at most, with the rank and the device that it is of: what it
 /// gains the slowest rank, since faster ones wait for that. Of devices that are equally slow it is the most that one of
 /// them gains, never their sum.
-fn ceiling(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
+pub fn job_gain(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
     hit.ceiling_ns_per_step?;
     let peers = (0..traces.len()).filter(|&i| i == of || is_other_rank(traces, of, i));
     let mut all: Vec<(DurNs, Gain)> = Vec::new();

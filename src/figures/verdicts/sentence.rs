@@ -51,7 +51,12 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
             format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{waiting}{most}")
         }
         Rule::LateRank => late_rank(hit, &device),
-        Rule::CollectiveCalls => waits("while the host is in calls of collectives"),
+        Rule::CollectiveCalls => {
+            let waiting = waiting(hit);
+            format!(
+                "{device} waits {share} {scope} while the host is in calls of collectives: {amount}{per_step}{waiting}{most}"
+            )
+        }
         Rule::SmallCollectives => small_collectives(hit, &device),
         Rule::LaunchBound => waits("because the host launches no faster than the device runs it"),
         Rule::Synchronization => waits("because the host waited for it and had nothing queued"),
@@ -144,8 +149,13 @@ fn waiting(hit: &Hit) -> String {
         return String::new();
     }
     let share = percent(ns as f64 / hit.amount.max(1) as f64);
-    let most = late.map(|(rank, most)| format!(", {} of it for rank {rank}", format::duration(most)));
-    let most = most.unwrap_or_default();
+    let most = match late {
+        Some((rank, most)) if most == ns => format!(" for rank {rank}"),
+        Some((rank, most)) => {
+            format!(" for others of the {n_ranks} ranks here, {} of it for rank {rank}", format::duration(most))
+        }
+        None => format!(" for others of the {n_ranks} ranks here"),
+    };
     let first = match 10 * first_ns > ns {
         true => format!(
             "; {} is in the first collective, and may tell only that the ranks began to record at different times",
@@ -154,7 +164,7 @@ fn waiting(hit: &Hit) -> String {
         false => String::new(),
     };
     let ns = format::duration(ns);
-    format!("; {share} of that, {ns}, is waiting for others of the {n_ranks} ranks here{most}{first}")
+    format!("; {share} of that, {ns}, is waiting{most}{first}")
 }
 
 /// How often a rank is late, how long the others wait, and what it does longer than they do.

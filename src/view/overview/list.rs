@@ -11,8 +11,8 @@ use crate::view::states::nothing_ui;
 use crate::widget::gap_color::swatch_ui;
 use crate::widget::theme;
 
-/// The most devices whose sentences stand open above the findings; those of more are unfolded.
-const MAX_IN_SHORT: usize = 2;
+/// The most paragraphs that stand open above the findings; of more all but the first, which is of the job, are unfolded.
+const MAX_IN_SHORT: usize = 3;
 /// Longer sentences are shortened, in characters: names in them are short already, and their ends say what to do.
 const MAX_SENTENCE: usize = 1_000;
 
@@ -49,15 +49,18 @@ impl List {
 
 /// What each device spends its time on.
 fn in_short_ui(of: &Summarized, ui: &mut egui::Ui) {
-    let sentences = |ui: &mut egui::Ui| {
-        for text in &of.in_short {
+    let sentences = |of: &[String], ui: &mut egui::Ui| {
+        for text in of {
             ui.label(shortened(text, MAX_SENTENCE)).on_hover_text(IN_SHORT);
         }
     };
-    if of.in_short.len() > MAX_IN_SHORT {
-        egui::CollapsingHeader::new(format!("In short, {} devices", of.in_short.len())).show(ui, sentences);
-    } else {
-        sentences(ui);
+    match &of.in_short[..] {
+        [first, others @ ..] if others.len() >= MAX_IN_SHORT => {
+            sentences(std::slice::from_ref(first), ui);
+            let title = format!("In short, {} more", others.len());
+            egui::CollapsingHeader::new(title).show(ui, |ui| sentences(others, ui));
+        }
+        all => sentences(all, ui),
     }
 }
 

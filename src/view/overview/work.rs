@@ -14,6 +14,7 @@ use crate::answers::findings::TracePhases;
 use crate::answers::ranks::AllVerdicts;
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
+use crate::figures::in_short::paragraphs;
 use crate::figures::makeup;
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
@@ -152,8 +153,7 @@ impl Analysis for Summary {
         let found = found.filter(|found| self.files.has(found.trace)).collect();
         let order: Vec<usize> = in_order(of).into_iter().filter(|&i| self.files.has(i)).collect();
         let listed = || order.iter().map(|&i| (i, &of[i], &all[i]));
-        let in_short = order.iter().flat_map(|&i| makeup::Summary::all(&judged[i])).map(|summary| summary.text());
-        let in_short = in_short.collect();
+        let in_short = paragraphs(&order.iter().map(|&i| judged[i]).collect::<Vec<_>>());
         let cards = listed().flat_map(|(i, open, all)| self.cards(of, i, open, all)).collect();
         let checks = listed().flat_map(|(_, open, all)| Checked::all(&all.verdicts, &open.trace, &thresholds));
         let mut clusters: Vec<ClusterLine> =

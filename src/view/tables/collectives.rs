@@ -49,7 +49,8 @@ fn rows(scope: &Scope<'_>, by_size: bool) -> Answer {
     const NO_SIZES: &str =
         "Recent versions of PyTorch record them; exports of Nsight Systems hold them in payloads that are not read";
     let rows = collectives(scope, by_size);
-    let has_sizes = rows.is_empty() || rows.iter().any(|row| row.total_bytes.is_some());
+    let mut kernels = rows.iter().filter(|row| row.backend.is_none()).peekable();
+    let has_sizes = kernels.peek().is_none() || kernels.any(|row| row.total_bytes.is_some());
     let note = (!has_sizes).then(|| ("Sizes were not recorded, so there is no bandwidth".to_owned(), NO_SIZES));
     let head = compared(scope, &rows).map(|text| (text, RANKS)).into_iter().chain(note).collect();
     Answer { head, ..with_instances(&figures::collectives(), rows, |row| row.instances) }
@@ -58,12 +59,12 @@ fn rows(scope: &Scope<'_>, by_size: bool) -> Answer {
 const RANKS: &str = "Calls are the same if their process group and number are, else if they end together; ranks that are not open may \
                      have come later still. The report counts them by rank";
 
-/// How many of the kernels belong to calls of several ranks; `None` unless several are open.
+/// How many of the collectives belong to calls of several ranks; `None` unless several are open.
 fn compared(scope: &Scope<'_>, rows: &[CollectiveTotals]) -> Option<String> {
     let n_ranks = scope.traces.iter().filter(|trace| trace.info.rank.is_some()).count();
     let all: u64 = rows.iter().map(|row| row.durations.calls).sum();
     let matched: u64 = rows.iter().filter_map(|row| row.ranks).map(|ranks| ranks.matched).sum();
     let [found, of] = [matched, all].map(format::count);
     (n_ranks > 1 && all > 0)
-        .then(|| format!("{n_ranks} ranks are open: {found} of {of} kernels belong to calls of several"))
+        .then(|| format!("{n_ranks} ranks are open: {found} of {of} collectives belong to calls of several"))
 }

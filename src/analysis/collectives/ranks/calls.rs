@@ -2,8 +2,12 @@
 
 use hashbrown::HashMap;
 
-use super::super::{CollectiveKernels, CollectiveOp, parameters, source};
-use crate::model::{SliceId, TimeRange, Trace};
+use super::super::{CollectiveKernels, CollectiveOp, host_backend, parameters, source};
+use crate::model::{DurNs, SliceId, TimeRange, Trace};
+
+/// The kernels of a collective on several ranks end together, in nanoseconds: none can before the last data came.
+/// Recordings of one host show up to 5 µs; between hosts the last message takes some tens.
+pub const TOGETHER: DurNs = 100_000;
 
 /// A collective on one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,13 +18,26 @@ pub struct Call {
     /// See [`Groups`].
     pub group: u32,
     pub op: CollectiveOp,
+    /// Whether threads of the host run it, see [`host_backend`].
+    pub is_on_host: bool,
     /// Bytes, where they are the same on all ranks and recorded.
     pub bytes: Option<u64>,
     /// Number within the group, and which of the kernels with that number it is.
     pub seq: Option<(u64, u32)>,
 }
 
-/// Process groups of several traces by name and ranks. Where neither was recorded all calls are of one, the first.
+impl Call {
+    /// How far apart this and another rank may end in the same collective, in nanoseconds.
+    ///
+    /// On the host threads go on when they are scheduled, and copy the result to the device before their range ends. What
+    /// holds is that none ends before all have begun: the ends are no farther apart than the shortest lasts.
+    pub fn together(&self, other: &Self) -> DurNs {
+        if self.is_on_host { TOGETHER.max(self.time.dur().min(other.time.dur())) } else { TOGETHER }
+    }
+}
+
+/// Process groups of several traces by name and ranks; calls of the host whose group was not recorded are of one by the name
+/// of what runs them. Where none of these was recorded all calls are of one, the first.
 #[derive(Debug)]
 pub struct Groups(HashMap<(String, String), u32>);
 
@@ -58,7 +75,8 @@ impl CollectiveOp {
 /// The collectives of a trace by their ends. Cost: O(n + c log c) for n slices and c collectives.
 pub fn calls(trace: &Trace, groups: &mut Groups) -> Vec<Call> {
     let mut kernels = CollectiveKernels::new(trace);
-    let all = (0..trace.slices.len() as u32).map(SliceId).filter(|&slice| kernels.contains(slice));
+    let all = (0..trace.slices.len() as u32).map(SliceId);
+    let all = all.filter(|&slice| kernels.contains(slice) || host_backend(trace, slice).is_some());
     let mut by_source = HashMap::new();
     let mut calls: Vec<Call> = Vec::new();
     for slice in all {
@@ -72,11 +90,12 @@ pub fn calls(trace: &Trace, groups: &mut Groups) -> Vec<Call> {
             let key = super::super::key(trace, source, true);
             let recorded = parameters(trace, source);
             let ranks = recorded.map_or("", |call| trace.strings.get(call.ranks));
-            let group = groups.id(&key.group, ranks);
-            (group, key.op, key.bytes.filter(|_| key.op.is_even()), recorded.and_then(|call| call.seq))
+            let name = if key.group.is_empty() { key.backend.unwrap_or_default() } else { &key.group };
+            let bytes = key.bytes.filter(|_| key.op.is_even());
+            (groups.id(name, ranks), key.op, key.backend.is_some(), bytes, recorded.and_then(|call| call.seq))
         });
-        let (group, op, bytes, seq) = *known;
-        calls.push(Call { slice, time, group, op, bytes, seq: seq.map(|seq| (seq, 0)) });
+        let (group, op, is_on_host, bytes, seq) = *known;
+        calls.push(Call { slice, time, group, op, is_on_host, bytes, seq: seq.map(|seq| (seq, 0)) });
     }
     calls.sort_by_key(|call| (call.time.end, call.time.start, call.slice));
     let mut seen: HashMap<(u32, u64, CollectiveOp), u32> = HashMap::new();

@@ -1,7 +1,7 @@
 //! Collectives of several ranks of one job, brought together: which ranks waited in each, and for whom (F14).
 //!
-//! **What durations tell.** No rank gets through a collective before the last one has come: the kernels of all ranks end
-//! together, and the one that came last is the shortest. Its duration is the transfer, what the others take longer is
+//! **What durations tell.** No rank gets through a collective before the last one has come: the kernels of all ranks, or the
+//! ranges of their threads where the host runs it, end together, and the one that came last is the shortest. Its duration is the transfer, what the others take longer is
 //! waiting. That needs no common clock. Where a rank is missing, it may have come later still: the transfer is then an
 //! upper bound, and each wait a lower one.
 //!
@@ -15,10 +15,12 @@ mod pairing;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use hashbrown::HashMap;
 
 use self::calls::{Call, Groups, calls};
-use self::pairing::{TOGETHER, pairs};
+use self::pairing::pairs;
 use crate::analysis::clock::{self, Clock, ClockSource};
 use crate::analysis::median;
 use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace};
@@ -138,7 +140,12 @@ impl RankCalls {
 
     /// The parts of a match.
     pub fn parts_of(&self, of: &Match) -> &[RankPart] {
-        &self.parts[of.first as usize..(of.first + of.n) as usize]
+        &self.parts[self.places_of(of)]
+    }
+
+    /// The indices of the parts of a match.
+    pub fn places_of(&self, of: &Match) -> Range<usize> {
+        of.first as usize..(of.first + of.n) as usize
     }
 
     /// The rank that came last.
@@ -382,9 +389,12 @@ impl Job<'_> {
             if !self.ranks[rank].calls[call].op.is_one_way() {
                 return true;
             }
-            let ends = members.iter().map(|&(rank, call)| self.start(rank, self.ranks[rank].calls[call].time.end));
+            let of = |&(rank, call): &(usize, usize)| &self.ranks[rank].calls[call];
+            let ends = members.iter().map(|member| self.start(member.0, of(member).time.end));
             let known = members.iter().all(|&(rank, _)| self.clocks[rank].is_some());
-            known && ends.clone().max().zip(ends.min()).is_some_and(|(max, min)| max - min <= TOGETHER)
+            let apart = ends.clone().max().zip(ends.min()).map_or(0, |(max, min)| max - min);
+            let shortest = members.iter().map(of).min_by_key(|call| call.time.dur());
+            known && shortest.is_some_and(|call| apart <= call.together(call))
         });
         self.found = found;
     }

@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 
-use super::calls::Call;
+use hashbrown::HashMap;
+
+use super::calls::{Call, TOGETHER};
+use crate::analysis::collectives::CollectiveOp;
 use crate::analysis::median;
 use crate::model::DurNs;
 
-/// The kernels of a collective on several ranks end together, in nanoseconds: none can before the last data came.
-/// Recordings of one host show up to 5 µs; between hosts the last message takes some tens.
-pub const TOGETHER: DurNs = 100_000;
 /// The most calls that one recording may have before the first that both have, beside the difference in number.
 const MAX_SHIFT: usize = 16;
 /// How many pairs are tried for each shift.
@@ -30,16 +30,26 @@ const MIN_PAIRED: f64 = 0.8;
 /// * Cost: O(n + m) for n and m calls.
 pub fn pairs(a: &[&Call], b: &[&Call], clock: (DurNs, bool)) -> Vec<(usize, usize)> {
     let Some(offset) = offset(a, b, clock) else { return Vec::new() };
-    let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
-    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        let apart = y.time.end.saturating_add(offset).saturating_sub(x.time.end);
-        if apart.abs() <= TOGETHER && is_alike(x, y) {
-            pairs.push((i, j));
-            (i, j) = (i + 1, j + 1);
-        } else if apart > 0 {
-            i += 1;
-        } else {
-            j += 1;
+    // Threads of the host may be in several at once, which end in another order on each rank.
+    let mut others: HashMap<Alike, (usize, Vec<usize>)> = HashMap::new();
+    for (j, y) in b.iter().enumerate() {
+        others.entry(alike(y)).or_default().1.push(j);
+    }
+    let mut pairs = Vec::new();
+    for (i, x) in a.iter().enumerate() {
+        let Some((next, of)) = others.get_mut(&alike(x)) else { continue };
+        while let Some(&j) = of.get(*next) {
+            let y = b[j];
+            let apart = y.time.end.saturating_add(offset).saturating_sub(x.time.end);
+            let is_same = apart.abs() <= x.together(y);
+            if apart > 0 && !is_same {
+                break;
+            }
+            *next += 1;
+            if is_same {
+                pairs.push((i, j));
+                break;
+            }
         }
     }
     let is_enough = |of: &[&Call], other: &[&Call], offset: DurNs| {
@@ -53,8 +63,11 @@ pub fn pairs(a: &[&Call], b: &[&Call], clock: (DurNs, bool)) -> Vec<(usize, usiz
     if is_enough(a, b, -offset) && is_enough(b, a, offset) { pairs } else { Vec::new() }
 }
 
-fn is_alike(a: &Call, b: &Call) -> bool {
-    a.op == b.op && a.bytes == b.bytes
+/// What the same call has in common on all ranks.
+type Alike = (CollectiveOp, Option<u64>);
+
+fn alike(call: &Call) -> Alike {
+    (call.op, call.bytes)
 }
 
 /// What to add to times of `b` to get those of `a`; `None` if it cannot be told.
@@ -69,18 +82,18 @@ fn offset(a: &[&Call], b: &[&Call], (clock, is_recorded): (DurNs, bool)) -> Opti
         }
         let every = ((n - first) as usize).div_ceil(TRIED);
         let tried = (first..n).step_by(every).map(|i| (a[i as usize], b[(i + shift) as usize]));
-        let mut apart: Vec<DurNs> = tried
-            .filter(|(x, y)| is_alike(x, y))
-            .map(|(x, y)| x.time.end.saturating_sub(y.time.end).saturating_sub(clock))
+        let mut apart: Vec<(DurNs, DurNs)> = tried
+            .filter(|(x, y)| alike(x) == alike(y))
+            .map(|(x, y)| (x.time.end.saturating_sub(y.time.end).saturating_sub(clock), x.together(y)))
             .collect();
         apart.sort_unstable();
-        let Some(&median) = median::of_sorted(&apart) else { continue };
+        let Some(&(median, _)) = median::of_sorted(&apart) else { continue };
         if apart.len() < MIN_PAIRS && !(is_recorded && median.abs() <= CLOSE) {
             continue;
         }
-        let mut residuals: Vec<DurNs> = apart.iter().map(|apart| (apart - median).abs()).collect();
+        let together = apart.iter().filter(|(apart, most)| (apart - median).abs() <= *most).count() * every;
+        let mut residuals: Vec<DurNs> = apart.iter().map(|(apart, _)| (apart - median).abs()).collect();
         residuals.sort_unstable();
-        let together = residuals.partition_point(|&residual| residual <= TOGETHER) * every;
         let usual = median::of_sorted(&residuals).copied().unwrap_or_default();
         let key = (together, Reverse(usual), Reverse(median.abs()));
         if best.is_none_or(|(other, _)| key > other) {

@@ -176,6 +176,51 @@ fn ranks_that_do_not_end_together_are_not_compared() {
     assert!(found.ranks.iter().all(|of| (of.matched, of.unmatched) == (0, 6)));
 }
 
+/// A rank whose threads take part in collectives of the host: start, end, name and elements of each.
+fn rank_on_host(rank: u32, calls: &[(TimeNs, TimeNs, &'static str, u64)]) -> Trace {
+    let threads = ["gloo 1", "gloo 2"];
+    let mut slices = vec![("main", SliceKind::Operator, "op", 0, 200 * MS)];
+    let ranges = calls.iter().enumerate();
+    slices.extend(ranges.map(|(i, &(start, end, name, _))| (threads[i % 2], SliceKind::Annotation, name, start, end)));
+    let mut builder = TraceBuilder::from_slices(&slices);
+    for (i, &(_, _, name, elements)) in calls.iter().enumerate() {
+        let op = builder.strings.intern(name.split(':').next_back().unwrap());
+        let collective =
+            Collective { op, element_bytes: Some(4), in_elements: Some(elements), ..Collective::default() };
+        builder.set_facts(i + 1, SliceFacts { collective: Some(collective), ..SliceFacts::default() });
+    }
+    builder.info.rank = Some(rank);
+    builder.info.utc_offset_ns = Some(DAY);
+    builder.finish()
+}
+
+#[test]
+fn ranges_of_the_host_are_matched_although_their_ends_are_apart_and_cross() {
+    // Two at once in each of four steps, of which the second ends first on one rank; ends are up to 400 µs apart.
+    let steps = [0, 21, 45, 60].map(|at| at * MS);
+    let calls = |late: DurNs, ends: [DurNs; 2]| -> Vec<(TimeNs, TimeNs, &'static str, u64)> {
+        let of = |at: TimeNs| {
+            let first = (at + late, at + 10 * MS + ends[0], "gloo:all_reduce", 1_000);
+            [first, (at + late + 100_000, at + 10 * MS + ends[1], "gloo:all_reduce", 9)]
+        };
+        steps.iter().flat_map(|&at| of(at)).collect()
+    };
+    let found = compared(&[rank_on_host(0, &calls(0, [400_000, 0])), rank_on_host(1, &calls(6 * MS, [0, 300_000]))]);
+    assert!(found.ranks.iter().all(|of| (of.matched, of.unmatched) == (8, 0)), "{:?}", found.ranks);
+    for of in &found.matches {
+        let waits: Vec<_> = found.parts_of(of).iter().map(|part| part.wait_ns).collect();
+        assert!((5 * MS..7 * MS).contains(&waits[0]) && waits[1] == 0, "{waits:?}");
+    }
+    // What begins when the other has ended is not the same call, and ranges are none with kernels.
+    let apart = compared(&[
+        rank_on_host(0, &[(0, MS, "gloo:barrier", 0)]),
+        rank_on_host(1, &[(5 * MS, 6 * MS, "gloo:barrier", 0)]),
+    ]);
+    assert_eq!(apart.matches, []);
+    let mixed = compared(&[rank_on_host(0, &calls(0, [0, 0])), rank(1, 0, &plain([0; 6]))]);
+    assert_eq!(mixed.matches, []);
+}
+
 #[test]
 fn one_trace_and_one_rank_twice_have_nothing_to_compare() {
     let a = || rank(0, 0, &plain([0; 6]));

@@ -10,7 +10,7 @@ const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
 
 /// A rank that computes for `compute`, does nothing for `idle` while the host runs an operator, and then takes part in a
 /// collective that ends after 8 ms of the step of ten.
-fn rank(rank: u32, compute: TimeNs, idle: TimeNs) -> Trace {
+pub fn rank(rank: u32, compute: TimeNs, idle: TimeNs) -> Trace {
     let start = compute + idle;
     let mut step = vec![
         ("stream 7", KERNEL, "gemm", 0, compute, 0),
@@ -26,7 +26,7 @@ fn rank(rank: u32, compute: TimeNs, idle: TimeNs) -> Trace {
     builder.finish()
 }
 
-fn judged_together(traces: &[Trace]) -> Vec<Verdicts> {
+pub fn judged_together(traces: &[Trace]) -> Vec<Verdicts> {
     let models: Vec<&Trace> = traces.iter().collect();
     let steps: Vec<_> = traces.iter().map(|trace| steps(trace, &|| false)).collect();
     let busy: Vec<_> = traces.iter().map(devices).collect();
@@ -69,6 +69,43 @@ fn a_rank_that_computes_longer_is_late_and_the_others_wait() {
         });
         assert_eq!(gains, [2 * MS, exposed - 2 * MS], "no more than the exposed time together");
     }
+}
+
+/// The same without a kernel that communicates: threads of the host take part in two collectives at once, and one of them
+/// launches the work after them.
+fn rank_on_host(rank: u32, compute: TimeNs) -> Trace {
+    let step = [
+        ("stream 7", KERNEL, "gemm", 0, compute, 0),
+        ("gloo 1", NOTE, "gloo:all_reduce", compute, 8 * MS, 0),
+        ("gloo 2", NOTE, "gloo:all_reduce", compute + MS / 2, 8 * MS - LATENCY, 0),
+        ("gloo 1", CALL, "cudaLaunchKernel", 8 * MS - LATENCY, 8 * MS - LATENCY / 2, 1),
+        ("stream 7", KERNEL, "gemm", 8 * MS, STEP, 1),
+    ];
+    let mut builder = linked(&step);
+    builder.info.rank = Some(rank);
+    builder.finish()
+}
+
+#[test]
+fn ranks_wait_for_each_other_in_collectives_of_the_host() {
+    let all = judged_together(&[rank_on_host(0, 4 * MS), rank_on_host(1, 7 * MS)]);
+    let hit = of(&all[1], Rule::LateRank).unwrap();
+    // Two at a time: no time counts twice, and it comes last to both.
+    let late = hit.late.as_ref().unwrap();
+    assert_eq!((late.n_ranks, late.late, late.calls), (2, 2 * 8, 2 * STEPS as u64));
+    assert_eq!(hit.amount / 8, 3 * MS + MS / 2);
+    assert_eq!(late.longer[0].0, Part::Compute);
+    let calls = of(&all[0], Rule::CollectiveCalls).unwrap();
+    assert_eq!(calls.waiting.late.map(|late| late.0), Some(1));
+    assert_eq!((calls.waiting.ns, calls.waiting.n_ranks), (hit.amount, 2));
+    assert_eq!(calls.amount, 8 * (4 * MS - LATENCY), "the idle time is in calls of collectives");
+    assert_eq!(of(&all[0], Rule::ExposedCommunication), None);
+    let gains = [Rule::LateRank, Rule::CollectiveCalls].map(|rule| {
+        let check = all[0].checks.iter().find(|check| check.rule == rule).unwrap();
+        check.ceiling_ns_per_step.unwrap_or_default()
+    });
+    assert_eq!(gains.iter().sum::<TimeNs>(), 4 * MS - LATENCY, "no more than that idle time together");
+    assert_eq!(hit.ceiling_ns_per_step, Some(gains[0]));
 }
 
 #[test]

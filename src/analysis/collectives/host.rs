@@ -1,0 +1,43 @@
+//! Collectives that threads of the host run, such as those of Gloo: ranges, not kernels.
+
+use crate::model::{HOST_BACKENDS, SliceId, SliceKind, Trace};
+
+/// The back end of a range of a thread in which it communicates with other ranks: `gloo` of `gloo:all_reduce`. `None` for
+/// any other slice.
+///
+/// Such a range begins when the thread takes the call, and ends with its result: with tensors on a device, copies to the
+/// host and back lie inside.
+pub fn host_backend(trace: &Trace, slice: SliceId) -> Option<&'static str> {
+    let is_range = trace.slices.kind[slice.idx()] == SliceKind::Annotation;
+    backend_in(trace.slice_name(slice)).filter(|_| is_range)
+}
+
+/// The back end in the name of such a range.
+pub(super) fn backend_in(name: &str) -> Option<&'static str> {
+    let is_of =
+        |backend: &&&str| name.strip_prefix(**backend).is_some_and(|rest| rest.len() > 1 && rest.starts_with(':'));
+    HOST_BACKENDS.iter().find(is_of).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    #[test]
+    fn ranges_of_back_ends_of_the_host_are_collectives() {
+        const RANGE: SliceKind = SliceKind::Annotation;
+        for (kind, name, expected) in [
+            (RANGE, "gloo:all_reduce", Some("gloo")),
+            (RANGE, "mpi:barrier", Some("mpi")),
+            (RANGE, "gloo:", None),
+            (RANGE, "gloomy", None),
+            (RANGE, "nccl:all_reduce", None),
+            (SliceKind::GpuAnnotation, "gloo:all_reduce", None),
+            (SliceKind::Operator, "gloo:all_reduce", None),
+        ] {
+            let trace = TraceBuilder::from_slices(&[("main", kind, name, 0, 1)]).finish();
+            assert_eq!(host_backend(&trace, SliceId(0)), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What was found in a few sentences: of a job of several ranks as a whole, then of its devices where they differ.
+
+use super::makeup::Summary;
+use super::verdicts::{Gain, Judged, device, job_gain, percent};
+use super::{Cell, Part, figures, format};
+use crate::analysis::rules::{Hit, Rule};
+use crate::model::DurNs;
+
+/// From so many devices on, those of which the same is said share a sentence.
+const MANY: usize = 3;
+
+/// One paragraph of the job, if these are several ranks of one, and one of each device or of several that are alike. May
+/// contain text from a file.
+pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
+    let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
+    let alone = |of: &Summary<'_>| of.text();
+    let devices = if summaries.len() < MANY { summaries.iter().map(alone).collect() } else { grouped(&summaries) };
+    job(judged, &summaries).into_iter().chain(devices).collect()
+}
+
+/// Paragraphs in reports.
+pub fn in_short() -> Part<String> {
+    let figures = figures! { row: String;
+        words "text", "In short", 400, Cell::name(row), "How busy devices are, with what, and what would help most";
+    };
+    Part::new("summary", "In short", figures)
+}
+
+/// The sentence of each device, and which others are like it: with the same part of their time as the largest, most idle
+/// time by the same cause, and the same that would help most. Of those alike it is of the one that has the longest steps.
+fn grouped(summaries: &[Summary<'_>]) -> Vec<String> {
+    let mut groups: Vec<Vec<&Summary<'_>>> = Vec::new();
+    for summary in summaries {
+        match groups.iter_mut().find(|group| group[0].is_like(summary)) {
+            Some(group) => group.push(summary),
+            None => groups.push(vec![summary]),
+        }
+    }
+    let text = |group: &Vec<&Summary<'_>>| {
+        let slowest = (0..group.len()).max_by_key(|&i| (group[i].step_ns(), std::cmp::Reverse(i))).unwrap_or_default();
+        let others = group.iter().enumerate().filter(|(i, _)| *i != slowest).map(|(_, summary)| *summary);
+        let others: Vec<&Summary<'_>> = others.collect();
+        if others.is_empty() {
+            return group[slowest].text();
+        }
+        let named: Vec<String> = others.iter().map(|other| other.who()).collect();
+        format!("{}. Likewise {}, busy {}", group[slowest].text(), named.join("; "), shares(&others))
+    };
+    groups.iter().map(text).collect()
+}
+
+/// From the smallest busy share to the largest.
+fn shares(of: &[&Summary<'_>]) -> String {
+    let busy: Vec<f64> = of.iter().map(|summary| summary.busy()).collect();
+    let [min, max] = [busy.iter().copied().fold(1.0, f64::min), busy.iter().copied().fold(0.0, f64::max)].map(percent);
+    if min == max { min } else { format!("{min} to {max}") }
+}
+
+/// How long the steps of a job take, how busy its devices are, what limits it, and which rank is late. `None` unless these
+/// are different ranks.
+fn job(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
+    let mut ranks: Vec<u32> = summaries.iter().filter_map(|summary| summary.rank).collect();
+    ranks.sort_unstable();
+    let is_job = ranks.len() == summaries.len() && ranks.len() > 1 && ranks.windows(2).all(|pair| pair[0] != pair[1]);
+    if !is_job {
+        return None;
+    }
+    let all: Vec<&Summary<'_>> = summaries.iter().collect();
+    let slowest = all.iter().max_by_key(|summary| summary.step_ns());
+    let step = slowest.and_then(|slowest| {
+        let (rank, step_ns) = (slowest.rank?, slowest.step_ns()?);
+        let min = all.iter().filter_map(|summary| summary.step_ns()).min().unwrap_or(step_ns);
+        // Ranks that wait for each other in each step take equally long, but for where their recordings begin and end.
+        let range = if step_ns - min > step_ns / 20 {
+            format!(", {} on the fastest", format::duration(min))
+        } else {
+            String::new()
+        };
+        Some(format!(", a judged step takes {} on the slowest, rank {rank}{range}", format::duration(step_ns)))
+    });
+    let step = step.unwrap_or_default();
+    let late = late_rank(judged).map(|text| format!(". {text}")).unwrap_or_default();
+    Some(format!(
+        "Job of {} ranks: devices busy {}{step}. {}{late}",
+        ranks.len(),
+        shares(&all),
+        limit(judged, summaries)
+    ))
+}
+
+/// The cause that costs the slowest rank most, with the rank that has most of it.
+fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
+    let hits = judged.iter().enumerate().flat_map(|(i, of)| of.verdicts.hits.iter().map(move |hit| (i, hit)));
+    let gains = hits.filter(|(_, hit)| hit.rule != Rule::LateRank);
+    let gains = gains.filter_map(|(i, hit)| Some((job_gain(judged, i, hit)?, i, hit)));
+    // Of equal gains, that of the rank with most of the time.
+    let best = gains.max_by(|a, b| a.0.ns.cmp(&b.0.ns).then(a.2.measured.total_cmp(&b.2.measured)));
+    let Some((Gain { ns, rank, device: index }, i, hit)) = best.filter(|best| best.0.ns > 0) else {
+        let idle = summaries.iter().map(|summary| 1.0 - summary.busy()).fold(0.0, f64::max);
+        return format!("No single cause limits it: its devices are idle {} of their time at most", percent(idle));
+    };
+    let most = device(hit.device, judged[i].trace.info.rank);
+    let step = summaries.iter().find(|of| (of.rank, of.makeup.device) == (rank, index)).and_then(Summary::step_ns);
+    let step = step.map(|step| format!(" of {}", format::duration(step))).unwrap_or_default();
+    let gain = format::duration(ns);
+    let of = device(index, rank);
+    let whose = if of == most { String::new() } else { format!(" on {of}, the slowest") };
+    format!(
+        "What limits it most: \"{}\", most on {most} ({}): at most {gain} per step{step}{whose}",
+        hit.rule.label(),
+        percent(hit.measured)
+    )
+}
+
+/// The rank for which the others wait most, if that is a finding.
+fn late_rank(judged: &[Judged<'_>]) -> Option<String> {
+    let of = |of: &&Judged<'_>| of.verdicts.hits.iter().find(|hit| hit.rule == Rule::LateRank).map(|hit| hit.amount);
+    let judged = judged.iter().filter(|judged| of(judged).is_some()).max_by_key(of)?;
+    let hit: &Hit = judged.verdicts.hits.iter().find(|hit| hit.rule == Rule::LateRank)?;
+    let (rank, late) = (judged.trace.info.rank?, hit.late.as_ref()?);
+    let [n_late, calls] = [late.late, late.calls].map(format::count);
+    let n_steps = hit.n_steps.max(1) as DurNs;
+    let per = if hit.n_steps > 0 { " per step" } else { "" };
+    let wait = format::duration(hit.amount / n_steps);
+    let mean = if late.n_ranks > 2 { " on average" } else { "" };
+    Some(format!("Rank {rank} comes last to {n_late} of {calls} collectives, and others wait {wait}{per} for it{mean}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! Paragraphs of jobs whose limit is known.
+
+use super::*;
+use crate::analysis::rules::tests::late_rank::{judged_together, rank};
+
+const MS: i64 = 1_000_000;
+
+#[test]
+fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_sentence() {
+    // Rank 1 computes longer, and two others wait for it equally long.
+    let traces = [rank(0, 4 * MS, 0), rank(1, 7 * MS, 0), rank(2, 4 * MS, 0)];
+    let verdicts = judged_together(&traces);
+    let judged: Vec<Judged<'_>> = traces
+        .iter()
+        .zip(&verdicts)
+        .map(|(trace, verdicts)| Judged { trace, name: None, path: "", offset: 0, verdicts })
+        .collect();
+    let texts = paragraphs(&judged);
+    assert_eq!(texts.len(), 3, "{texts:#?}");
+    assert!(
+        texts[0].starts_with("Job of 3 ranks: devices busy 100.0 %, a judged step takes 10.000 ms"),
+        "{}",
+        texts[0]
+    );
+    let late = "Rank 1 comes last to 8 of 10 collectives, and others wait 3.000 ms per step for it on average";
+    assert!(texts[0].ends_with(late), "{}", texts[0]);
+    let help = "that rank 1 comes sooner to collectives, at most 3.000 ms per step of 10.000 ms";
+    assert!(texts[1].contains(help), "{}", texts[1]);
+    assert!(texts[1].ends_with(". Likewise Rank 2, GPU 0, busy 100.0 %"), "{}", texts[1]);
+    assert!(texts[2].starts_with("Rank 1, GPU 0: busy 100.0 %"), "{}", texts[2]);
+    // Two devices have a sentence each, and one rank is no job.
+    assert_eq!(paragraphs(&judged[..2]).len(), 3);
+    let alone = paragraphs(&judged[..1]);
+    assert!(alone.len() == 1 && !alone[0].starts_with("Job"), "{alone:#?}");
+    assert!(!paragraphs(&[judged[0], judged[0]])[0].starts_with("Job"), "the same rank twice");
+}
