@@ -60,14 +60,12 @@ pub const BACKWARD_NODE: &str = "autograd::engine::evaluate_function: ";
 /// Where a call was made: the innermost frame of the user's program on its thread, else the node of the backward pass that
 /// runs there, since the thread of autograd has no frames; `None` if neither was recorded.
 ///
-/// * `near`: as for [`place`].
-/// * Cost: O(rows of the track · log n).
-pub fn origin_of_call<'a>(trace: &'a Trace, call: SliceId, near: &Near) -> Option<&'a str> {
+/// * `open`: what runs around the call on its thread, see [`open_during`].
+pub fn origin_of_call<'a>(trace: &'a Trace, call: SliceId, open: &[SliceId]) -> Option<&'a str> {
     let (thread, time) = (trace.slices.track_of(call), trace.slices.time(call));
-    let open = open_during(trace, thread, time, near);
     let names = open.iter().rev().map(|&slice| trace.slice_name(slice));
     let node = || names.clone().find_map(|name| name.strip_prefix(BACKWARD_NODE));
-    user_frame(trace, &open, thread, time).or_else(node)
+    user_frame(trace, open, thread, time).or_else(node)
 }
 
 /// Where to look for the place of a part.

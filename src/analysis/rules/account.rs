@@ -4,125 +4,28 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
+use super::Window;
+use super::cause::{Cause, cause_of, copy_of};
 use super::room::Room;
 use super::run_facts::CompiledCode;
 use super::sites::{Around, Callees, Origins, Sites};
-use super::{Rule, Window};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{
-    Gap, GapClass, GapPart, Ledger, Near, Trigger, frees_memory, inferred_ns, nearby, open_during, origin_of_call,
+    BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, nearby, open_during, origin_of_call,
 };
-use crate::analysis::steps::{Steps, is_step_name};
-use crate::model::{CopyKind, DurNs, MemoryCopy, SliceId, SliceKind, StringId, TimeRange, Trace};
+use crate::analysis::steps::is_step_name;
+use crate::model::{CopyKind, DurNs, SliceId, SliceKind, StringId, TimeRange, Trace};
 
 /// How PyTorch names the range of an optimizer's step.
 const OPTIMIZER_STEP: &str = "Optimizer.step#";
 /// Parts of gaps from this length on are looked at one by one, in nanoseconds.
 const LONG_PART: DurNs = 100_000;
-/// A copy from the device of at most as many bytes brings a value: a loss, a norm, whether to go on.
-const VALUE: u64 = 4096;
 /// The host works for long between two launches from this part of a gap on, in nanoseconds: eager operators that launch
 /// follow each other within tens of microseconds.
 const LONG_WORK: DurNs = 1_000_000;
 /// A name is said to have most of some time beside others if it has at least this part of it: a twentieth.
 pub const LEAST_SHARE: DurNs = 20;
-
-/// Why a device waits. Each part of each gap has one cause, so that no time counts twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Cause {
-    DataLoading,
-    Collective,
-    /// The host waited for the device, or had done so before and had not caught up again.
-    Synchronization,
-    LaunchBound,
-    /// The host ran operators or Python.
-    Host,
-    Copy,
-    Allocator,
-    ModuleLoad,
-    GarbageCollection,
-    /// Between two steps, without a cause of its own.
-    StepBoundary,
-    Dependency,
-    Blocked,
-    /// Work was launched, and nothing recorded explains why it began late.
-    Queued,
-    /// Nothing was recorded of the host, or of the launch.
-    Unexplained,
-    Profiler,
-    /// Launch latency, and between the nodes of a CUDA graph: not to be avoided.
-    Latency,
-}
-
-impl Cause {
-    /// Number of causes.
-    pub const N: usize = 16;
-    pub const ALL: [Self; Self::N] = [
-        Self::DataLoading,
-        Self::Collective,
-        Self::Synchronization,
-        Self::LaunchBound,
-        Self::Host,
-        Self::Copy,
-        Self::Allocator,
-        Self::ModuleLoad,
-        Self::GarbageCollection,
-        Self::StepBoundary,
-        Self::Dependency,
-        Self::Blocked,
-        Self::Queued,
-        Self::Unexplained,
-        Self::Profiler,
-        Self::Latency,
-    ];
-
-    /// The rule that judges its idle time; `None` for latency, which is not to be avoided.
-    pub fn rule(self) -> Option<Rule> {
-        Rule::ALL.into_iter().find(|rule| rule.cause() == Some(self))
-    }
-
-    /// The cause of a part of a gap.
-    ///
-    /// A class that names what the host did counts first: a batch that is late is late whatever emptied the queue.
-    /// Otherwise it is the trigger: after a synchronization the host runs operators, but not because they are slow.
-    /// So is the latency of a launch, which a host that is ahead has while the device works.
-    /// That holds for time without any record, too: whether the recorder saw operators or frames changes nothing of
-    /// the cause. At the boundary of steps the host may still be inside one, as for logging before its end: what it
-    /// runs there is its work in the step.
-    ///
-    /// * `is_between_steps`: whether the host is outside of all steps.
-    pub fn of(class: GapClass, trigger: Option<Trigger>, is_between_steps: bool) -> Self {
-        match class {
-            GapClass::DataLoading => Self::DataLoading,
-            GapClass::Collective => Self::Collective,
-            GapClass::Sync => Self::Synchronization,
-            GapClass::Copy => Self::Copy,
-            GapClass::Allocator => Self::Allocator,
-            GapClass::ModuleLoad => Self::ModuleLoad,
-            GapClass::Gc => Self::GarbageCollection,
-            GapClass::Dependency => Self::Dependency,
-            GapClass::Profiler => Self::Profiler,
-            GapClass::Blocked if trigger != Some(Trigger::Sync) => Self::Blocked,
-            GapClass::LaunchLatency if !matches!(trigger, Some(Trigger::Sync | Trigger::LaunchBound)) => Self::Latency,
-            GapClass::Graph if trigger != Some(Trigger::LaunchBound) => Self::Latency,
-            GapClass::Queued => Self::Queued,
-            GapClass::NoLaunch => Self::Unexplained,
-            _ => match (trigger, class) {
-                (Some(Trigger::Sync), _) => Self::Synchronization,
-                (Some(Trigger::LaunchBound), _) => Self::LaunchBound,
-                (Some(Trigger::Profiler), _) => Self::Profiler,
-                (Some(Trigger::StepBoundary), class) if is_between_steps || class == GapClass::Unknown => {
-                    Self::StepBoundary
-                }
-                (_, GapClass::Unknown) => Self::Unexplained,
-                (_, GapClass::Launch) => Self::LaunchBound,
-                _ => Self::Host,
-            },
-        }
-    }
-}
 
 /// The idle time of one cause within a window.
 #[derive(Clone, Debug, Default)]
@@ -229,38 +132,95 @@ impl<'a> Account<'a> {
         }
         names.into_iter().map(|(_, name)| name.into_owned()).collect()
     }
-}
 
-/// Adds where the work after a gap was launched to the causes that it explains.
-///
-/// * `has_optimizer`: whether the recording names steps of an optimizer at all: what is open is not searched for them else.
-/// * `own`: the time of the gap by cause.
-fn add_origin<'a>(
-    trace: &'a Trace,
-    launch: Option<SliceId>,
-    (near, has_optimizer): (&Near, bool),
-    own: &[DurNs; Cause::N],
-    all: &mut [Account<'a>],
-) {
-    let explained = [Cause::LaunchBound, Cause::Host].map(|cause| cause as usize);
-    let launch = launch.filter(|_| explained.iter().any(|&cause| own[cause] > 0));
-    let Some(call) = launch else { return };
-    let origin = origin_of_call(trace, call, near);
-    let is_optimizer = has_optimizer && is_in_optimizer(trace, call, near);
-    for cause in explained {
-        if let Some(origin) = origin {
-            all[cause].origins.add(origin, own[cause]);
+    /// Adds a part of a gap to the names and places that explain it.
+    fn add_names(&mut self, trace: &'a Trace, gap: &Gap, part: &GapPart, cause: Cause, around: Option<&Around>) {
+        let ns = part.time.dur();
+        // The call that emptied the queue, not what the host did after it.
+        let is_after =
+            cause == Cause::Synchronization || cause == Cause::Allocator && part.class != GapClass::Allocator;
+        let synced = gap.trigger_slice.filter(|_| is_after);
+        let Some(slice) = synced.or(part.slice) else { return };
+        // Where the host lost its lead before, what it did then is no reason.
+        if gap.refill.is_some() && gap.trigger != Some(Trigger::Sync) && part.class >= GapClass::Launch {
+            return;
         }
-        all[cause].shares.optimizer_ns += if is_optimizer { own[cause] } else { 0 };
+        *self.names.entry(trace.slices.name[slice.idx()]).or_default() += ns;
+        match (cause, around) {
+            (Cause::Host, Some(around)) => self.callees.add(trace, around, ns),
+            (Cause::DataLoading, Some(around)) => self.sites.add_loader(trace, slice, around, ns),
+            (Cause::Synchronization | Cause::Copy | Cause::Allocator | Cause::GarbageCollection, _) => {
+                self.sites.add(trace, slice, ns);
+            }
+            _ => {}
+        }
+        let runs = matches!(part.class, GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
+        let is_host = matches!(cause, Cause::Host | Cause::Synchronization) && runs;
+        if let Some(host) = part.slice.filter(|_| is_host && ns >= LONG_PART) {
+            self.long.add(trace, host, ns);
+        }
+        if cause == Cause::Host && ns >= LONG_PART {
+            self.long_parts.push((slice, ns));
+        }
+    }
+
+    /// Adds the time of one gap.
+    ///
+    /// * `step`: the index of the step that it belongs to.
+    fn add(&mut self, gap: &Gap, ns: DurNs, step: Option<usize>) {
+        if ns > 0 {
+            if let Some(step) = step {
+                self.by_step.resize(self.by_step.len().max(step + 1), 0);
+                self.by_step[step] += ns;
+            }
+            self.gaps += 1;
+            self.total_ns += ns;
+            if self.longest.is_none_or(|(_, longest)| ns > longest) {
+                self.longest = Some((gap.time, ns));
+            }
+        }
     }
 }
 
-/// Whether a call is made inside the range that PyTorch puts around the step of an optimizer.
-fn is_in_optimizer(trace: &Trace, call: SliceId, near: &Near) -> bool {
-    let slices = &trace.slices;
-    let open = open_during(trace, slices.track_of(call), slices.time(call), near);
-    let is_range = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Annotation;
-    open.iter().filter(|slice| is_range(slice)).any(|&slice| trace.slice_name(slice).starts_with(OPTIMIZER_STEP))
+/// Where the work after gaps was launched, as far as the recording tells.
+struct Launches<'a> {
+    trace: &'a Trace,
+    /// Whether it names steps of an optimizer.
+    has_optimizer: bool,
+    /// Whether it tells anything: what is open around a launch is not searched for else.
+    is_told: bool,
+}
+
+impl<'a> Launches<'a> {
+    fn new(trace: &'a Trace) -> Self {
+        let is_named = |start: &str| trace.strings.iter().any(|(_, name)| name.starts_with(start));
+        let has_optimizer = is_named(OPTIMIZER_STEP);
+        let has_frames = || !trace.samples.is_empty() || trace.slices.kind.contains(&SliceKind::PythonFunction);
+        Self { trace, has_optimizer, is_told: has_optimizer || has_frames() || is_named(BACKWARD_NODE) }
+    }
+
+    /// Adds where the work after a gap was launched to the causes that it explains. Cost: O(rows of the track · log n).
+    ///
+    /// * `own`: the time of the gap by cause.
+    fn add(&self, gap: &Gap, near: &Near, own: &[DurNs; Cause::N], all: &mut [Account<'a>]) {
+        let trace = self.trace;
+        let explained = [Cause::LaunchBound, Cause::Host].map(|cause| cause as usize);
+        let is_wanted = self.is_told && explained.iter().any(|&cause| own[cause] > 0);
+        let Some(call) = trace.launch_of(gap.ended_by).filter(|_| is_wanted) else { return };
+        let slices = &trace.slices;
+        let open = open_during(trace, slices.track_of(call), slices.time(call), near);
+        let origin = origin_of_call(trace, call, &open);
+        let is_step = |&slice: &SliceId| {
+            slices.kind[slice.idx()] == SliceKind::Annotation && trace.slice_name(slice).starts_with(OPTIMIZER_STEP)
+        };
+        let is_optimizer = self.has_optimizer && open.iter().any(is_step);
+        for cause in explained {
+            if let Some(origin) = origin {
+                all[cause].origins.add(origin, own[cause]);
+            }
+            all[cause].shares.optimizer_ns += if is_optimizer { own[cause] } else { 0 };
+        }
+    }
 }
 
 /// The idle time of a device within a window by [`Cause`]; their totals sum to it.
@@ -280,7 +240,7 @@ pub fn accounts<'a>(
     let mut all = vec![Account::default(); Cause::N];
     let mut room = Room::new(trace);
     let near = nearby(trace);
-    let has_optimizer = trace.strings.iter().any(|(_, name)| name.starts_with(OPTIMIZER_STEP));
+    let launches = Launches::new(trace);
     for index in ledger.within(window) {
         let gap = ledger.gap(index);
         let is_macro = gap.time.dur() >= ledger.theta_ns;
@@ -329,8 +289,9 @@ pub fn accounts<'a>(
                 account.add_names(trace, &gap, &GapPart { time, ..part }, cause, around.as_ref());
             }
         }
-        let launch = if is_macro { trace.launch_of(gap.ended_by) } else { None };
-        add_origin(trace, launch, (&near, has_optimizer), &own, &mut all);
+        if is_macro {
+            launches.add(&gap, &near, &own, &mut all);
+        }
         if own[Cause::Host as usize] >= LONG_WORK {
             all[Cause::Host as usize].shares.apart_ns += own[Cause::Host as usize];
         }
@@ -340,101 +301,4 @@ pub fn accounts<'a>(
         }
     }
     all
-}
-
-/// The cause of a part of a gap.
-///
-/// * A call that frees memory waits for the device before it does: what the host does next is the allocator's, as is the
-///   time of the call. So the caching allocator's attempt to make room is one cause: it fails to allocate, frees what it
-///   keeps, and asks again.
-/// * What the host does after a synchronization is its own where it takes longer than the wait took from it.
-/// * What has no cause but a slow host is of the wait in which the host lost its lead, if that explains the gap; see
-///   [`Gap::refill`].
-/// * To read a value back is to wait for it: the copy is a part of the synchronization. To read data back is to copy.
-/// * `is_between_steps`: see [`Cause::of`].
-pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool) -> Cause {
-    let cause = Cause::of(part.class, gap.trigger, is_between_steps);
-    let frees = || gap.trigger_slice.is_some_and(|call| frees_memory(trace, call));
-    let is_synced = || gap.trigger == Some(Trigger::Sync) || gap.refill == Some(GapClass::Sync);
-    match (cause, gap.refill) {
-        (Cause::Synchronization, _) if part.class != GapClass::Sync && frees() => Cause::Allocator,
-        (Cause::Synchronization, None) if part.class != GapClass::Sync => Cause::of(part.class, None, is_between_steps),
-        (Cause::Copy, _) if is_synced() && reads_value(&copy_of(trace, gap, part)) => Cause::Synchronization,
-        (Cause::Host | Cause::StepBoundary | Cause::LaunchBound, Some(class)) => Cause::of(class, None, false),
-        (Cause::Latency | Cause::Unexplained, Some(class)) if is_recoverable(part.class, gap) => {
-            Cause::of(class, None, false)
-        }
-        _ => cause,
-    }
-}
-
-/// The copy that a part of a gap is about: that which its call or the synchronization started, else the one before or after
-/// the gap.
-fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> MemoryCopy {
-    let copy = |work: SliceId| trace.facts.copies.get(work).copied();
-    let calls = [part.slice, gap.trigger_slice].into_iter().flatten();
-    let launched = calls.flat_map(|call| trace.launched_by(call)).find_map(copy);
-    launched.or_else(|| [gap.after, gap.ended_by].into_iter().find_map(copy)).unwrap_or_default()
-}
-
-/// Whether a copy brings the host a value, not data.
-fn reads_value(copy: &MemoryCopy) -> bool {
-    copy.kind == CopyKind::DtoH && copy.bytes.is_some_and(|bytes| bytes <= VALUE)
-}
-
-/// Whether the host is outside of all steps during most of a part.
-pub fn is_between(steps: &Steps, part: &GapPart) -> bool {
-    let middle = part.time.start + part.time.dur() / 2;
-    let begun = steps.times.partition_point(|step| step.start <= middle);
-    begun.checked_sub(1).is_none_or(|step| steps.times[step].end <= middle)
-}
-
-impl<'a> Account<'a> {
-    /// Adds a part of a gap to the names and places that explain it.
-    fn add_names(&mut self, trace: &'a Trace, gap: &Gap, part: &GapPart, cause: Cause, around: Option<&Around>) {
-        let ns = part.time.dur();
-        // The call that emptied the queue, not what the host did after it.
-        let is_after =
-            cause == Cause::Synchronization || cause == Cause::Allocator && part.class != GapClass::Allocator;
-        let synced = gap.trigger_slice.filter(|_| is_after);
-        let Some(slice) = synced.or(part.slice) else { return };
-        // Where the host lost its lead before, what it did then is no reason.
-        if gap.refill.is_some() && gap.trigger != Some(Trigger::Sync) && part.class >= GapClass::Launch {
-            return;
-        }
-        *self.names.entry(trace.slices.name[slice.idx()]).or_default() += ns;
-        match (cause, around) {
-            (Cause::Host, Some(around)) => self.callees.add(trace, around, ns),
-            (Cause::DataLoading, Some(around)) => self.sites.add_loader(trace, slice, around, ns),
-            (Cause::Synchronization | Cause::Copy | Cause::Allocator | Cause::GarbageCollection, _) => {
-                self.sites.add(trace, slice, ns);
-            }
-            _ => {}
-        }
-        let runs = matches!(part.class, GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
-        let is_host = matches!(cause, Cause::Host | Cause::Synchronization) && runs;
-        if let Some(host) = part.slice.filter(|_| is_host && ns >= LONG_PART) {
-            self.long.add(trace, host, ns);
-        }
-        if cause == Cause::Host && ns >= LONG_PART {
-            self.long_parts.push((slice, ns));
-        }
-    }
-
-    /// Adds the time of one gap.
-    ///
-    /// * `step`: the index of the step that it belongs to.
-    fn add(&mut self, gap: &Gap, ns: DurNs, step: Option<usize>) {
-        if ns > 0 {
-            if let Some(step) = step {
-                self.by_step.resize(self.by_step.len().max(step + 1), 0);
-                self.by_step[step] += ns;
-            }
-            self.gaps += 1;
-            self.total_ns += ns;
-            if self.longest.is_none_or(|(_, longest)| ns > longest) {
-                self.longest = Some((gap.time, ns));
-            }
-        }
-    }
 }

@@ -6,6 +6,7 @@
 //! * A rule without a measurement finds nothing, and says so in [`Verdicts::checks`].
 
 mod account;
+mod cause;
 mod collectives;
 mod copies;
 mod hit;
@@ -26,8 +27,10 @@ mod sites;
 mod thresholds;
 mod window;
 
-use self::account::{Account, accounts, is_between};
-pub use self::account::{Cause, Shares};
+pub use self::account::Shares;
+use self::account::{Account, accounts};
+pub use self::cause::Cause;
+use self::cause::is_between;
 pub use self::collectives::{SmallCollectives, Transfers};
 use self::hit::hit;
 pub use self::hit::{Check, Hit};

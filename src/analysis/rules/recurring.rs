@@ -1,6 +1,6 @@
 //! The gap that comes back with most of a device's time.
 
-use super::account::{Cause, cause_of};
+use super::cause::{Cause, cause_of};
 use super::{Device, Hit, Rule};
 use crate::analysis::gaps::Ledger;
 use crate::analysis::gaps::ceiling::is_recoverable;
