@@ -6,6 +6,8 @@ use hashbrown::HashMap;
 
 use super::Window;
 use super::cause::{Cause, cause_of, copy_of};
+use super::per_step::add;
+use super::recording::Recorder;
 use super::room::Room;
 use super::run_facts::CompiledCode;
 use super::sites::{Around, Callees, Origins, Sites};
@@ -33,10 +35,15 @@ pub struct Account<'a> {
     /// Gaps with a part of it.
     pub gaps: u64,
     pub total_ns: DurNs,
-    /// Of that, what ending the cause would save at most; see [`crate::analysis::gaps::ceiling`].
-    pub recoverable_ns: DurNs,
+    /// Of that, what the recorder took of what ending the cause would save, at least.
+    pub recorder_ns: DurNs,
     /// The time by the step of the window in which the gap ends; shorter where the later steps have none.
     pub by_step: Vec<DurNs>,
+    /// Likewise, what ending the cause would save at most, see [`crate::analysis::gaps::ceiling`], without what the
+    /// recorder took of it at least: a program that is not recorded does not have that.
+    pub gain_by_step: Vec<DurNs>,
+    /// Of that, what is before small collectives.
+    pub small_by_step: Vec<DurNs>,
     /// The gap with most of it.
     pub longest: Option<(TimeRange, DurNs)>,
     /// Time by the name of the host slice that explains it, in gaps that are not micro gaps.
@@ -169,10 +176,7 @@ impl<'a> Account<'a> {
     /// * `step`: the index of the step that it belongs to.
     fn add(&mut self, gap: &Gap, ns: DurNs, step: Option<usize>) {
         if ns > 0 {
-            if let Some(step) = step {
-                self.by_step.resize(self.by_step.len().max(step + 1), 0);
-                self.by_step[step] += ns;
-            }
+            add(&mut self.by_step, step, ns);
             self.gaps += 1;
             self.total_ns += ns;
             if self.longest.is_none_or(|(_, longest)| ns > longest) {
@@ -192,11 +196,10 @@ struct Launches<'a> {
 }
 
 impl<'a> Launches<'a> {
-    fn new(trace: &'a Trace) -> Self {
+    fn new(trace: &'a Trace, has_stacks: bool) -> Self {
         let is_named = |start: &str| trace.strings.iter().any(|(_, name)| name.starts_with(start));
         let has_optimizer = is_named(OPTIMIZER_STEP);
-        let has_frames = || !trace.samples.is_empty() || trace.slices.kind.contains(&SliceKind::PythonFunction);
-        Self { trace, has_optimizer, is_told: has_optimizer || has_frames() || is_named(BACKWARD_NODE) }
+        Self { trace, has_optimizer, is_told: has_stacks || has_optimizer || is_named(BACKWARD_NODE) }
     }
 
     /// Adds where the work after a gap was launched to the causes that it explains. Cost: O(rows of the track · log n).
@@ -223,82 +226,113 @@ impl<'a> Launches<'a> {
     }
 }
 
-/// The idle time of a device within a window by [`Cause`]; their totals sum to it.
-///
-/// * `compiled`: where code of torch.compile runs, if any does.
-/// * `is_small_collective`: whether a piece of device work is one.
-/// * Cost: O(parts within · log s) for s steps, and O(rows of the process · log n) for each synchronization.
-pub fn accounts<'a>(
+/// What the accounts of a device are taken from.
+pub struct Books<'a, 'b> {
     trace: &'a Trace,
-    ledger: &Ledger,
-    judged: &Window,
-    is_between_steps: &dyn Fn(&GapPart) -> bool,
-    mut compiled: Option<CompiledCode<'_>>,
-    is_small_collective: &dyn Fn(SliceId) -> bool,
-) -> Vec<Account<'a>> {
-    let window = judged.time;
-    let mut all = vec![Account::default(); Cause::N];
-    let mut room = Room::new(trace);
-    let near = nearby(trace);
-    let launches = Launches::new(trace);
-    for index in ledger.within(window) {
-        let gap = ledger.gap(index);
-        let is_macro = gap.time.dur() >= ledger.theta_ns;
-        let mut own = [0; Cause::N];
-        for part in ledger.parts(index) {
-            let Some(time) = part.time.intersect(window) else { continue };
-            let is_between = gap.trigger == Some(Trigger::StepBoundary) && is_between_steps(&part);
-            let cause = cause_of(trace, &gap, &part, is_between);
-            own[cause as usize] += time.dur();
-            let account = &mut all[cause as usize];
-            let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
-            let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
-            let around = part.slice.filter(|_| is_macro && (is_host || is_long));
-            let around = around.map(|slice| Around::new(trace, slice, time, &near));
-            let is_saved = is_recoverable(part.class, &gap);
-            account.recoverable_ns += if is_saved { time.dur() } else { 0 };
-            if is_macro {
-                let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
-                let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
-                let mut shares = Shares {
-                    compiled_ns: ns_if(part.slice.is_some_and(runs_compiled)),
-                    inferred_ns: inferred_ns(trace, &GapPart { time, ..part }),
-                    unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
-                    slow_ns: ns_if(cause == Cause::Host && time.dur() >= LONG_PART),
-                    after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),
-                    saves_ns: ns_if(
-                        time.dur() >= LONG_PART && around.as_ref().is_some_and(|around| around.saves(trace)),
-                    ),
-                    ..Shares::default()
-                };
-                if matches!(cause, Cause::Synchronization | Cause::Copy) {
-                    shares.add_copy(copy_of(trace, &gap, &part).kind, time.dur());
-                }
-                let call = part.slice.filter(|_| part.class == GapClass::Allocator).or(gap.trigger_slice);
-                if cause == Cause::Allocator && call.is_some_and(|call| room.is_made_around(call)) {
-                    shares.room_ns = time.dur();
-                }
-                account.shares.add(&shares);
-            }
-            let is_of_collective = is_saved && matches!(cause, Cause::LaunchBound | Cause::Collective);
-            if is_of_collective && is_small_collective(gap.ended_by) {
-                account.shares.collective_ns += time.dur();
-            }
-            // The launch of work that waits in a queue for no known reason is no reason.
-            if is_macro && part.class != GapClass::Queued {
-                account.add_names(trace, &gap, &GapPart { time, ..part }, cause, around.as_ref());
-            }
-        }
-        if is_macro {
-            launches.add(&gap, &near, &own, &mut all);
-        }
-        if own[Cause::Host as usize] >= LONG_WORK {
-            all[Cause::Host as usize].shares.apart_ns += own[Cause::Host as usize];
-        }
-        let step = judged.step_of(gap.time);
-        for (account, ns) in all.iter_mut().zip(own) {
-            account.add(&gap, ns, step);
-        }
+    pub ledger: &'b Ledger,
+    is_between_steps: &'b dyn Fn(&GapPart) -> bool,
+    /// `None` where its cost is not known.
+    recorder: Option<Recorder>,
+    launches: Launches<'a>,
+}
+
+impl<'a, 'b> Books<'a, 'b> {
+    /// * `has_stacks`: whether frames or samples were recorded.
+    pub fn new(
+        (trace, has_stacks): (&'a Trace, bool),
+        ledger: &'b Ledger,
+        is_between_steps: &'b dyn Fn(&GapPart) -> bool,
+        recorder: Option<Recorder>,
+    ) -> Self {
+        Self { trace, ledger, is_between_steps, recorder, launches: Launches::new(trace, has_stacks) }
     }
-    all
+
+    /// The idle time within a window by [`Cause`]; their totals sum to it.
+    ///
+    /// * `compiled`: where code of torch.compile runs, if any does.
+    /// * `is_small_collective`: whether a piece of device work is one.
+    /// * Cost: O(parts within · log s) for s steps, and O(rows of the process · log n) for each synchronization.
+    pub fn accounts(
+        &self,
+        judged: &Window,
+        mut compiled: Option<CompiledCode<'_>>,
+        is_small_collective: &dyn Fn(SliceId) -> bool,
+    ) -> Vec<Account<'a>> {
+        let (trace, ledger, window) = (self.trace, self.ledger, judged.time);
+        let mut all = vec![Account::default(); Cause::N];
+        let mut room = Room::new(trace);
+        let near = nearby(trace);
+        for index in ledger.within(window) {
+            let gap = ledger.gap(index);
+            let is_macro = gap.time.dur() >= ledger.theta_ns;
+            let step = judged.step_of(gap.time);
+            let mut own = [0; Cause::N];
+            for part in ledger.parts(index) {
+                let Some(time) = part.time.intersect(window) else { continue };
+                let is_between = gap.trigger == Some(Trigger::StepBoundary) && (self.is_between_steps)(&part);
+                let cause = cause_of(trace, &gap, &part, is_between);
+                own[cause as usize] += time.dur();
+                let account = &mut all[cause as usize];
+                let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
+                let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
+                let around = part.slice.filter(|_| is_macro && (is_host || is_long));
+                let around = around.map(|slice| Around::new(trace, slice, time, &near));
+                let is_saved = is_recoverable(part.class, &gap);
+                if is_saved {
+                    let recorder_ns = self.recorder_ns(&gap, &GapPart { time, ..part }, &near);
+                    account.recorder_ns += recorder_ns;
+                    add(&mut account.gain_by_step, step, time.dur() - recorder_ns);
+                    if matches!(cause, Cause::LaunchBound | Cause::Collective) && is_small_collective(gap.ended_by) {
+                        account.shares.collective_ns += time.dur();
+                        add(&mut account.small_by_step, step, time.dur() - recorder_ns);
+                    }
+                }
+                if is_macro {
+                    let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
+                    let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
+                    let mut shares = Shares {
+                        compiled_ns: ns_if(part.slice.is_some_and(runs_compiled)),
+                        inferred_ns: inferred_ns(trace, &GapPart { time, ..part }),
+                        unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
+                        slow_ns: ns_if(cause == Cause::Host && time.dur() >= LONG_PART),
+                        after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),
+                        saves_ns: ns_if(
+                            time.dur() >= LONG_PART && around.as_ref().is_some_and(|around| around.saves(trace)),
+                        ),
+                        ..Shares::default()
+                    };
+                    if matches!(cause, Cause::Synchronization | Cause::Copy) {
+                        shares.add_copy(copy_of(trace, &gap, &part).kind, time.dur());
+                    }
+                    let call = part.slice.filter(|_| part.class == GapClass::Allocator).or(gap.trigger_slice);
+                    if cause == Cause::Allocator && call.is_some_and(|call| room.is_made_around(call)) {
+                        shares.room_ns = time.dur();
+                    }
+                    account.shares.add(&shares);
+                }
+                // The launch of work that waits in a queue for no known reason is no reason.
+                if is_macro && part.class != GapClass::Queued {
+                    account.add_names(trace, &gap, &GapPart { time, ..part }, cause, around.as_ref());
+                }
+            }
+            if is_macro {
+                self.launches.add(&gap, &near, &own, &mut all);
+            }
+            if own[Cause::Host as usize] >= LONG_WORK {
+                all[Cause::Host as usize].shares.apart_ns += own[Cause::Host as usize];
+            }
+            for (account, ns) in all.iter_mut().zip(own) {
+                account.add(&gap, ns, step);
+            }
+        }
+        all
+    }
+
+    /// What the recorder took of a part of a gap at least: of the thread of its slice, else of that which launched the work
+    /// after the gap.
+    pub fn recorder_ns(&self, gap: &Gap, part: &GapPart, near: &Near) -> DurNs {
+        let Some(recorder) = self.recorder else { return 0 };
+        let host = part.slice.filter(|_| part.class.is_host()).or_else(|| self.trace.launch_of(gap.ended_by));
+        host.map_or(0, |slice| recorder.least_ns(self.trace, self.trace.slices.track_of(slice), part.time, near))
+    }
 }

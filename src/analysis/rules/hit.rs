@@ -41,6 +41,10 @@ pub struct Hit {
     /// What ending the cause would gain this device at most; `None` without steps, where nearly all of it is in one step of
     /// several, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
+    /// Whether that is of the median step, see [`super::PerStep`].
+    pub is_of_median: bool,
+    /// What the recorder took at least of what ending the cause would gain, per step; not in the ceiling.
+    pub recorder_ns: DurNs,
     /// The step that has nearly all of the time, if one of several has; then nothing is gained per step.
     pub once: Option<Once>,
     /// The gap that comes back with most of it, if one does.
@@ -116,6 +120,8 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         origins: Vec::new(),
         after: None,
         ceiling_ns_per_step: None,
+        is_of_median: false,
+        recorder_ns: 0,
         once: None,
         recurring: None,
         data_time: None,
