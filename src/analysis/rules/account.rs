@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 
 use super::Window;
-use super::cause::{Cause, cause_of, copy_of};
+use super::cause::{Cause, cause_of, copies_data, copy_of};
 use super::per_step::add;
 use super::recording::Recorder;
 use super::room::Room;
@@ -85,6 +85,9 @@ pub struct Shares {
     pub apart_ns: DurNs,
     /// The host wrote a checkpoint; of long parts of gaps.
     pub saves_ns: DurNs,
+    /// Of [`Cause::Unexplained`]: long parts after a copy of data from the device, and before one to it.
+    pub copied_ns: DurNs,
+    pub prepared_ns: DurNs,
     /// Of [`Cause::Synchronization`]: the synchronization was over, and the host ran.
     pub after_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
@@ -103,6 +106,8 @@ impl Shares {
         self.optimizer_ns += other.optimizer_ns;
         self.apart_ns += other.apart_ns;
         self.saves_ns += other.saves_ns;
+        self.copied_ns += other.copied_ns;
+        self.prepared_ns += other.prepared_ns;
         self.after_ns += other.after_ns;
         self.collective_ns += other.collective_ns;
     }
@@ -290,6 +295,7 @@ impl<'a, 'b> Books<'a, 'b> {
                 if is_macro {
                     let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
                     let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
+                    let is_silent = cause == Cause::Unexplained && time.dur() >= LONG_PART;
                     let mut shares = Shares {
                         compiled_ns: ns_if(part.slice.is_some_and(runs_compiled)),
                         inferred_ns: inferred_ns(trace, &GapPart { time, ..part }),
@@ -299,6 +305,8 @@ impl<'a, 'b> Books<'a, 'b> {
                         saves_ns: ns_if(
                             time.dur() >= LONG_PART && around.as_ref().is_some_and(|around| around.saves(trace)),
                         ),
+                        copied_ns: ns_if(is_silent && copies_data(trace, gap.after, CopyKind::DtoH)),
+                        prepared_ns: ns_if(is_silent && copies_data(trace, gap.ended_by, CopyKind::HtoD)),
                         ..Shares::default()
                     };
                     if matches!(cause, Cause::Synchronization | Cause::Copy) {

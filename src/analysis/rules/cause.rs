@@ -145,6 +145,12 @@ fn reads_value(copy: &MemoryCopy) -> bool {
     copy.kind == CopyKind::DtoH && copy.bytes.is_some_and(|bytes| bytes <= VALUE)
 }
 
+/// Whether a piece of device work copies data, not a value.
+pub fn copies_data(trace: &Trace, work: SliceId, kind: CopyKind) -> bool {
+    let copy = trace.facts.copies.get(work);
+    copy.is_some_and(|copy| copy.kind == kind && copy.bytes.is_none_or(|bytes| bytes > VALUE))
+}
+
 /// Whether the host is outside of all steps during most of a part.
 pub fn is_between(steps: &Steps, part: &GapPart) -> bool {
     let middle = part.time.start + part.time.dur() / 2;

@@ -80,6 +80,11 @@ impl Hit {
         2 * self.shares.saves_ns > self.amount
     }
 
+    /// Whether most of the time, of which nothing else is known, follows copies of data from the device.
+    pub fn is_after_copies(&self) -> bool {
+        2 * self.shares.copied_ns > self.amount
+    }
+
     /// By how much it comes before others of its severity: what it gains per step, else its amount.
     pub fn weight(&self) -> i64 {
         // It is no cause, and others say why.

@@ -8,18 +8,20 @@ use crate::model::{DurNs, Severity, SliceKind, TimeNs, TimeRange, Trace, TrackId
 /// Time in nanoseconds that recording one Python frame costs, and one operator with all that is recorded of it: its shapes
 /// and stack, the calls inside, the device work; from and to.
 ///
-/// Fitted on 14 recordings of seven programs on one machine (an H100), with stacks and without, whose device waits for the
-/// host: their median step recorded, less the mean step that the program measured itself without a recorder. That takes
-/// 6.3 to 91.2 ms more a step than alone, which is 15 to 270 % of the step alone.
+/// Fitted on 16 recordings of nine programs on one machine (an H100), whose device waits for the host: their median step
+/// recorded, less the mean step that the program measured itself without a recorder. That takes 1.2 to 90.6 ms more a step
+/// than alone, which is 7 to 290 % of the step alone.
 ///
 /// * A program of Python alone (a collator of 126,000 frames a step) gives 0.5 to 0.7 us a frame.
-/// * What remains are 0.9 to 10.3 us an operator, nested ones counted, in the median 6 us. 12 of the 14 are within the
-///   2 to 8 us here. The programs' own times vary by a fifth from run to run.
+/// * What remains are 2.8 to 11.1 us an operator with stacks (nine recordings) and 0.9 to 7.9 us without (seven), nested
+///   ones counted. The programs' own times vary by a fifth from run to run.
 /// * Calls and kernels by themselves explain no more: they come with operators, about one launch for three.
 /// * Another machine may be faster: nothing costs more at least than in the densest stretch of the recording itself, which
 ///   has 0.3 to 3.5 us a frame in 27 recordings, and 1.1 to 9.4 us an operator.
 const FRAME_NS: [DurNs; 2] = [500, 700];
-const OPERATOR_NS: [DurNs; 2] = [2_000, 8_000];
+const OPERATOR_NS: [DurNs; 2] = [1_000, 8_000];
+/// The same where frames are recorded.
+const OPERATOR_WITH_STACK_NS: [DurNs; 2] = [3_000, 11_000];
 /// So many in a row are a stretch.
 const STRETCH: usize = 100;
 /// About as many are searched for the densest stretch.
@@ -48,9 +50,9 @@ pub struct Recorder {
     time: TimeRange,
     frames: u64,
     operators: u64,
-    /// Of each at least.
-    frame_ns: DurNs,
-    operator_ns: DurNs,
+    /// Of each at least and at most.
+    frame_ns: [DurNs; 2],
+    operator_ns: [DurNs; 2],
 }
 
 impl Recorder {
@@ -58,20 +60,21 @@ impl Recorder {
     fn new(trace: &Trace, time: TimeRange) -> Self {
         let count = |kind: SliceKind| starts(trace, kind, time).count() as u64;
         let (frames, operators) = (count(SliceKind::PythonFunction), count(SliceKind::Operator));
-        let least = |kind: SliceKind, n: u64, ns: DurNs| {
+        let bounded = |kind: SliceKind, n: u64, [ns, most]: [DurNs; 2]| {
             let searched = MOST_SEARCHED.min(n) as f64 / n.max(1) as f64;
             let time = TimeRange { end: time.start + (time.dur() as f64 * searched) as DurNs, ..time };
-            ns.min(densest(trace, kind, time).unwrap_or(ns))
+            [ns.min(densest(trace, kind, time).unwrap_or(ns)), most]
         };
-        let frame_ns = least(SliceKind::PythonFunction, frames, FRAME_NS[0]);
-        let operator_ns = least(SliceKind::Operator, operators, OPERATOR_NS[0]);
+        let frame_ns = bounded(SliceKind::PythonFunction, frames, FRAME_NS);
+        let of_operator = if frames > 0 { OPERATOR_WITH_STACK_NS } else { OPERATOR_NS };
+        let operator_ns = bounded(SliceKind::Operator, operators, of_operator);
         Self { time, frames, operators, frame_ns, operator_ns }
     }
 
     /// All of it, at least and at most.
     fn cost(&self) -> [DurNs; 2] {
-        let of = |frame: DurNs, operator: DurNs| self.frames as DurNs * frame + self.operators as DurNs * operator;
-        [of(self.frame_ns, self.operator_ns), of(FRAME_NS[1], OPERATOR_NS[1])]
+        let [frames, operators] = [self.frames, self.operators].map(|n| n as DurNs);
+        [0, 1].map(|at| frames * self.frame_ns[at] + operators * self.operator_ns[at])
     }
 
     /// What it took at least of some time of a thread: what of frames and operators began there.
@@ -95,8 +98,8 @@ impl Recorder {
             let begun = (first..range.end).take_while(|&i| slices.ts[i] < time.end);
             let end = begun.clone().last().map_or(first, |last| last + 1);
             let cost = |i: usize| match slices.kind[i] {
-                SliceKind::PythonFunction => self.frame_ns,
-                SliceKind::Operator => self.operator_ns,
+                SliceKind::PythonFunction => self.frame_ns[0],
+                SliceKind::Operator => self.operator_ns[0],
                 _ => 0,
             };
             ns += begun.map(cost).sum::<DurNs>();
@@ -196,9 +199,9 @@ mod tests {
 
     #[test]
     fn no_frame_costs_more_than_where_they_are_densest() {
-        assert_eq!(recorder(&frames(1_000, 10_000)).frame_ns, FRAME_NS[0]);
-        assert_eq!(recorder(&frames(1_000, 300)).frame_ns, 297, "the frame around them begins with the first");
-        assert_eq!(recorder(&frames(90, 300)).frame_ns, FRAME_NS[0], "too few");
+        assert_eq!(recorder(&frames(1_000, 10_000)).frame_ns, FRAME_NS);
+        assert_eq!(recorder(&frames(1_000, 300)).frame_ns[0], 297, "the frame around them begins with the first");
+        assert_eq!(recorder(&frames(90, 300)).frame_ns, FRAME_NS, "too few");
     }
 
     #[test]
@@ -208,7 +211,7 @@ mod tests {
         let thread = trace.slices.rows[0].track;
         let least = |start, end| recorder.least_ns(&trace, thread, TimeRange { start, end }, &near);
         // 990 ns after the first of a stretch with the one around it.
-        assert_eq!(recorder.frame_ns, 500);
+        assert_eq!(recorder.frame_ns[0], 500);
         assert_eq!(least(10_000, 20_000), 10 * 500);
         assert_eq!(least(0, 10_000), 11 * 500, "with the frame around them");
         assert_eq!(least(990_500, 2_000_000), 9 * 500);
