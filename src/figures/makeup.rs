@@ -198,17 +198,19 @@ impl<'a> Summary<'a> {
             return format!("{what}, {ns} once, in {step}; a longer recording shows whether it comes back");
         }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
-            let step_ns = self.window.step_ns().unwrap_or_default();
+            let window = self.window;
+            let (per, step_ns) = match hit.is_of_median {
+                true => ("of the median step of", window.median_step_ns()),
+                false => ("per step of", window.step_ns()),
+            };
+            let step_ns = step_ns.unwrap_or_default();
             let [gain, step] = [ns, step_ns].map(format::duration);
             let what = named(hit, hit.rule.label());
             if let Some(cost) = hit.recording {
                 let cost = format::rough_duration(cost.ns, cost.most_ns);
-                return format!(
-                    "{what}, at most {gain} of a recorded step of {step}; the recording takes about {cost} of it, so it is \
-                     less without a recorder"
-                );
+                return format!("{what}, at most {gain} {per} {step}, of which the recorder takes about {cost} in all");
             }
-            return format!("{what}, at most {gain} per step of {step}{}", more(ns, step_ns));
+            return format!("{what}, at most {gain} {per} {step}{}", more(ns, step_ns));
         }
         match self.makeup.bound() {
             Bound::Compute => self.faster_kernels(),
@@ -280,7 +282,13 @@ impl<'a> Summary<'a> {
 
 /// What a finding is about: its rule, or what the host does for most of the time.
 fn named(hit: &Hit, label: &str) -> String {
-    if hit.is_saving() { format!("writing a checkpoint (\"{label}\")") } else { format!("\"{label}\"") }
+    if hit.is_saving() {
+        format!("writing a checkpoint (\"{label}\")")
+    } else if hit.is_after_copies() {
+        format!("what the host does after it copied data from the device (\"{label}\")")
+    } else {
+        format!("\"{label}\"")
+    }
 }
 
 /// A cause in words: that of its rule.

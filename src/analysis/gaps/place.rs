@@ -57,11 +57,13 @@ fn frame_at<'a>(
 /// Operator and user frame of a call on its own thread. The operator is the outermost of PyTorch's that are nested right
 /// around the call: `aten::item` rather than `aten::_local_scalar_dense`, else the innermost.
 ///
+/// * `near`: as for [`place`].
+///
 /// Cost: O(rows of the track · log n).
-pub fn place_of_call(trace: &Trace, call: SliceId) -> Place<'_> {
+pub fn place_of_call<'a>(trace: &'a Trace, call: SliceId, near: &Near) -> Place<'a> {
     let slices = &trace.slices;
     let (thread, time) = (slices.track_of(call), slices.time(call));
-    let mut open = open_during(trace, thread, time, &Near::none());
+    let mut open = open_during(trace, thread, time, near);
     let at = open.iter().position(|&slice| slice == call);
     open.truncate(at.map_or(0, |at| at + 1));
     let is_operator = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Operator;
@@ -76,14 +78,12 @@ pub const BACKWARD_NODE: &str = "autograd::engine::evaluate_function: ";
 /// Where a call was made: the innermost frame of the user's program on its thread, else the node of the backward pass that
 /// runs there, since the thread of autograd has no frames; `None` if neither was recorded.
 ///
-/// * `near`: as for [`place`].
-/// * Cost: O(rows of the track · log n).
-pub fn origin_of_call<'a>(trace: &'a Trace, call: SliceId, near: &Near) -> Option<&'a str> {
+/// * `open`: what runs around the call on its thread, see [`open_during`].
+pub fn origin_of_call<'a>(trace: &'a Trace, call: SliceId, open: &[SliceId]) -> Option<&'a str> {
     let (thread, time) = (trace.slices.track_of(call), trace.slices.time(call));
-    let open = open_during(trace, thread, time, near);
     let names = open.iter().rev().map(|&slice| trace.slice_name(slice));
     let node = || names.clone().find_map(|name| name.strip_prefix(BACKWARD_NODE));
-    user_frame(trace, &open, thread, time).or_else(node)
+    user_frame(trace, open, thread, time).or_else(node)
 }
 
 /// Where to look for the place of a part.
@@ -206,7 +206,7 @@ pub fn open_during(trace: &Trace, thread: TrackId, time: TimeRange, near: &Near)
 #[derive(Debug)]
 pub struct Near {
     /// For each row of the trace, where something was found in it last; empty if the next search is elsewhere.
-    rows: Vec<Cell<u32>>,
+    pub rows: Vec<Cell<u32>>,
     /// Whether the recording has frames of any kind: else none is searched for.
     pub has_frames: bool,
 }

@@ -464,7 +464,7 @@ fn a_synchronization_has_the_operator_and_the_frame_that_called_it() {
     ]);
     let trace = builder(&events).finish();
     let sync = ledger_of(&trace, None).gap(0).trigger_slice.unwrap();
-    let found = place_of_call(&trace, sync);
+    let found = place_of_call(&trace, sync, &Near::none());
     let operator = found.operator.map(|slice| trace.slice_name(slice));
     assert_eq!((operator, found.frame), (Some("aten::item"), Some("train.py(30): main")));
 }

@@ -4,125 +4,30 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
+use super::Window;
+use super::cause::{Cause, cause_of, copies_data, copy_of};
+use super::per_step::add;
+use super::recording::Recorder;
 use super::room::Room;
 use super::run_facts::CompiledCode;
 use super::sites::{Around, Callees, Origins, Sites};
-use super::{Rule, Window};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{
-    Gap, GapClass, GapPart, Ledger, Near, Trigger, frees_memory, inferred_ns, open_during, origin_of_call,
+    BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, open_during, origin_of_call,
 };
-use crate::analysis::steps::{Steps, is_step_name};
-use crate::model::{CopyKind, DurNs, MemoryCopy, SliceId, SliceKind, StringId, TimeRange, Trace};
+use crate::analysis::steps::is_step_name;
+use crate::model::{CopyKind, DurNs, SliceId, SliceKind, StringId, TimeRange, Trace};
 
 /// How PyTorch names the range of an optimizer's step.
 const OPTIMIZER_STEP: &str = "Optimizer.step#";
 /// Parts of gaps from this length on are looked at one by one, in nanoseconds.
 const LONG_PART: DurNs = 100_000;
-/// A copy from the device of at most as many bytes brings a value: a loss, a norm, whether to go on.
-const VALUE: u64 = 4096;
 /// The host works for long between two launches from this part of a gap on, in nanoseconds: eager operators that launch
 /// follow each other within tens of microseconds.
 const LONG_WORK: DurNs = 1_000_000;
 /// A name is said to have most of some time beside others if it has at least this part of it: a twentieth.
 pub const LEAST_SHARE: DurNs = 20;
-
-/// Why a device waits. Each part of each gap has one cause, so that no time counts twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Cause {
-    DataLoading,
-    Collective,
-    /// The host waited for the device, or had done so before and had not caught up again.
-    Synchronization,
-    LaunchBound,
-    /// The host ran operators or Python.
-    Host,
-    Copy,
-    Allocator,
-    ModuleLoad,
-    GarbageCollection,
-    /// Between two steps, without a cause of its own.
-    StepBoundary,
-    Dependency,
-    Blocked,
-    /// Work was launched, and nothing recorded explains why it began late.
-    Queued,
-    /// Nothing was recorded of the host, or of the launch.
-    Unexplained,
-    Profiler,
-    /// Launch latency, and between the nodes of a CUDA graph: not to be avoided.
-    Latency,
-}
-
-impl Cause {
-    /// Number of causes.
-    pub const N: usize = 16;
-    pub const ALL: [Self; Self::N] = [
-        Self::DataLoading,
-        Self::Collective,
-        Self::Synchronization,
-        Self::LaunchBound,
-        Self::Host,
-        Self::Copy,
-        Self::Allocator,
-        Self::ModuleLoad,
-        Self::GarbageCollection,
-        Self::StepBoundary,
-        Self::Dependency,
-        Self::Blocked,
-        Self::Queued,
-        Self::Unexplained,
-        Self::Profiler,
-        Self::Latency,
-    ];
-
-    /// The rule that judges its idle time; `None` for latency, which is not to be avoided.
-    pub fn rule(self) -> Option<Rule> {
-        Rule::ALL.into_iter().find(|rule| rule.cause() == Some(self))
-    }
-
-    /// The cause of a part of a gap.
-    ///
-    /// A class that names what the host did counts first: a batch that is late is late whatever emptied the queue.
-    /// Otherwise it is the trigger: after a synchronization the host runs operators, but not because they are slow.
-    /// So is the latency of a launch, which a host that is ahead has while the device works.
-    /// That holds for time without any record, too: whether the recorder saw operators or frames changes nothing of
-    /// the cause. At the boundary of steps the host may still be inside one, as for logging before its end: what it
-    /// runs there is its work in the step.
-    ///
-    /// * `is_between_steps`: whether the host is outside of all steps.
-    pub fn of(class: GapClass, trigger: Option<Trigger>, is_between_steps: bool) -> Self {
-        match class {
-            GapClass::DataLoading => Self::DataLoading,
-            GapClass::Collective => Self::Collective,
-            GapClass::Sync => Self::Synchronization,
-            GapClass::Copy => Self::Copy,
-            GapClass::Allocator => Self::Allocator,
-            GapClass::ModuleLoad => Self::ModuleLoad,
-            GapClass::Gc => Self::GarbageCollection,
-            GapClass::Dependency => Self::Dependency,
-            GapClass::Profiler => Self::Profiler,
-            GapClass::Blocked if trigger != Some(Trigger::Sync) => Self::Blocked,
-            GapClass::LaunchLatency if !matches!(trigger, Some(Trigger::Sync | Trigger::LaunchBound)) => Self::Latency,
-            GapClass::Graph if trigger != Some(Trigger::LaunchBound) => Self::Latency,
-            GapClass::Queued => Self::Queued,
-            GapClass::NoLaunch => Self::Unexplained,
-            _ => match (trigger, class) {
-                (Some(Trigger::Sync), _) => Self::Synchronization,
-                (Some(Trigger::LaunchBound), _) => Self::LaunchBound,
-                (Some(Trigger::Profiler), _) => Self::Profiler,
-                (Some(Trigger::StepBoundary), class) if is_between_steps || class == GapClass::Unknown => {
-                    Self::StepBoundary
-                }
-                (_, GapClass::Unknown) => Self::Unexplained,
-                (_, GapClass::Launch) => Self::LaunchBound,
-                _ => Self::Host,
-            },
-        }
-    }
-}
 
 /// The idle time of one cause within a window.
 #[derive(Clone, Debug, Default)]
@@ -130,10 +35,15 @@ pub struct Account<'a> {
     /// Gaps with a part of it.
     pub gaps: u64,
     pub total_ns: DurNs,
-    /// Of that, what ending the cause would save at most; see [`crate::analysis::gaps::ceiling`].
-    pub recoverable_ns: DurNs,
+    /// Of that, what the recorder took of what ending the cause would save, at least.
+    pub recorder_ns: DurNs,
     /// The time by the step of the window in which the gap ends; shorter where the later steps have none.
     pub by_step: Vec<DurNs>,
+    /// Likewise, what ending the cause would save at most, see [`crate::analysis::gaps::ceiling`], without what the
+    /// recorder took of it at least: a program that is not recorded does not have that.
+    pub gain_by_step: Vec<DurNs>,
+    /// Of that, what is before small collectives.
+    pub small_by_step: Vec<DurNs>,
     /// The gap with most of it.
     pub longest: Option<(TimeRange, DurNs)>,
     /// Time by the name of the host slice that explains it, in gaps that are not micro gaps.
@@ -175,6 +85,9 @@ pub struct Shares {
     pub apart_ns: DurNs,
     /// The host wrote a checkpoint; of long parts of gaps.
     pub saves_ns: DurNs,
+    /// Of [`Cause::Unexplained`]: long parts after a copy of data from the device, and before one to it.
+    pub copied_ns: DurNs,
+    pub prepared_ns: DurNs,
     /// Of [`Cause::Synchronization`]: the synchronization was over, and the host ran.
     pub after_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
@@ -193,6 +106,8 @@ impl Shares {
         self.optimizer_ns += other.optimizer_ns;
         self.apart_ns += other.apart_ns;
         self.saves_ns += other.saves_ns;
+        self.copied_ns += other.copied_ns;
+        self.prepared_ns += other.prepared_ns;
         self.after_ns += other.after_ns;
         self.collective_ns += other.collective_ns;
     }
@@ -229,171 +144,16 @@ impl<'a> Account<'a> {
         }
         names.into_iter().map(|(_, name)| name.into_owned()).collect()
     }
-}
 
-/// Adds where the work after a gap was launched to the causes that it explains.
-///
-/// * `has_optimizer`: whether the recording names steps of an optimizer at all: what is open is not searched for them else.
-/// * `own`: the time of the gap by cause.
-fn add_origin<'a>(
-    trace: &'a Trace,
-    launch: Option<SliceId>,
-    (near, has_optimizer): (&Near, bool),
-    own: &[DurNs; Cause::N],
-    all: &mut [Account<'a>],
-) {
-    let explained = [Cause::LaunchBound, Cause::Host].map(|cause| cause as usize);
-    let launch = launch.filter(|_| explained.iter().any(|&cause| own[cause] > 0));
-    let Some(call) = launch else { return };
-    let origin = origin_of_call(trace, call, near);
-    let is_optimizer = has_optimizer && is_in_optimizer(trace, call, near);
-    for cause in explained {
-        if let Some(origin) = origin {
-            all[cause].origins.add(origin, own[cause]);
-        }
-        all[cause].shares.optimizer_ns += if is_optimizer { own[cause] } else { 0 };
-    }
-}
-
-/// Whether a call is made inside the range that PyTorch puts around the step of an optimizer.
-fn is_in_optimizer(trace: &Trace, call: SliceId, near: &Near) -> bool {
-    let slices = &trace.slices;
-    let open = open_during(trace, slices.track_of(call), slices.time(call), near);
-    let is_range = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Annotation;
-    open.iter().filter(|slice| is_range(slice)).any(|&slice| trace.slice_name(slice).starts_with(OPTIMIZER_STEP))
-}
-
-/// The idle time of a device within a window by [`Cause`]; their totals sum to it.
-///
-/// * `compiled`: where code of torch.compile runs, if any does.
-/// * `is_small_collective`: whether a piece of device work is one.
-/// * Cost: O(parts within · log s) for s steps, and O(rows of the process · log n) for each synchronization.
-pub fn accounts<'a>(
-    trace: &'a Trace,
-    ledger: &Ledger,
-    judged: &Window,
-    is_between_steps: &dyn Fn(&GapPart) -> bool,
-    mut compiled: Option<CompiledCode<'_>>,
-    is_small_collective: &dyn Fn(SliceId) -> bool,
-) -> Vec<Account<'a>> {
-    let window = judged.time;
-    let mut all = vec![Account::default(); Cause::N];
-    let mut room = Room::new(trace);
-    let near = Near::new(trace);
-    let has_optimizer = trace.strings.iter().any(|(_, name)| name.starts_with(OPTIMIZER_STEP));
-    for index in ledger.within(window) {
-        let gap = ledger.gap(index);
-        let is_macro = gap.time.dur() >= ledger.theta_ns;
-        let mut own = [0; Cause::N];
-        for part in ledger.parts(index) {
-            let Some(time) = part.time.intersect(window) else { continue };
-            let is_between = gap.trigger == Some(Trigger::StepBoundary) && is_between_steps(&part);
-            let cause = cause_of(trace, &gap, &part, is_between);
-            own[cause as usize] += time.dur();
-            let account = &mut all[cause as usize];
-            let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
-            let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
-            // Ranges are looked at in long parts only, functions in all.
-            let is_looked_at = is_host && (near.has_frames || time.dur() >= LONG_PART) || is_long;
-            let around = part.slice.filter(|_| is_macro && is_looked_at);
-            let around = around.map(|slice| Around::new(trace, slice, time, &near));
-            let is_saved = is_recoverable(part.class, &gap);
-            account.recoverable_ns += if is_saved { time.dur() } else { 0 };
-            if is_macro {
-                let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
-                let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
-                let mut shares = Shares {
-                    compiled_ns: ns_if(part.slice.is_some_and(runs_compiled)),
-                    inferred_ns: inferred_ns(trace, &GapPart { time, ..part }),
-                    unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
-                    slow_ns: ns_if(cause == Cause::Host && time.dur() >= LONG_PART),
-                    after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),
-                    saves_ns: ns_if(
-                        time.dur() >= LONG_PART && around.as_ref().is_some_and(|around| around.saves(trace)),
-                    ),
-                    ..Shares::default()
-                };
-                if matches!(cause, Cause::Synchronization | Cause::Copy) {
-                    shares.add_copy(copy_of(trace, &gap, &part).kind, time.dur());
-                }
-                let call = part.slice.filter(|_| part.class == GapClass::Allocator).or(gap.trigger_slice);
-                if cause == Cause::Allocator && call.is_some_and(|call| room.is_made_around(call)) {
-                    shares.room_ns = time.dur();
-                }
-                account.shares.add(&shares);
-            }
-            let is_of_collective = is_saved && matches!(cause, Cause::LaunchBound | Cause::Collective);
-            if is_of_collective && is_small_collective(gap.ended_by) {
-                account.shares.collective_ns += time.dur();
-            }
-            // The launch of work that waits in a queue for no known reason is no reason.
-            if is_macro && part.class != GapClass::Queued {
-                account.add_names(trace, &gap, &GapPart { time, ..part }, cause, around.as_ref());
-            }
-        }
-        let launch = if is_macro { trace.launch_of(gap.ended_by) } else { None };
-        add_origin(trace, launch, (&near, has_optimizer), &own, &mut all);
-        if own[Cause::Host as usize] >= LONG_WORK {
-            all[Cause::Host as usize].shares.apart_ns += own[Cause::Host as usize];
-        }
-        let step = judged.step_of(gap.time);
-        for (account, ns) in all.iter_mut().zip(own) {
-            account.add(&gap, ns, step);
-        }
-    }
-    all
-}
-
-/// The cause of a part of a gap.
-///
-/// * A call that frees memory waits for the device before it does: what the host does next is the allocator's, as is the
-///   time of the call. So the caching allocator's attempt to make room is one cause: it fails to allocate, frees what it
-///   keeps, and asks again.
-/// * What the host does after a synchronization is its own where it takes longer than the wait took from it.
-/// * What has no cause but a slow host is of the wait in which the host lost its lead, if that explains the gap; see
-///   [`Gap::refill`].
-/// * To read a value back is to wait for it: the copy is a part of the synchronization. To read data back is to copy.
-/// * `is_between_steps`: see [`Cause::of`].
-pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool) -> Cause {
-    let cause = Cause::of(part.class, gap.trigger, is_between_steps);
-    let frees = || gap.trigger_slice.is_some_and(|call| frees_memory(trace, call));
-    let is_synced = || gap.trigger == Some(Trigger::Sync) || gap.refill == Some(GapClass::Sync);
-    match (cause, gap.refill) {
-        (Cause::Synchronization, _) if part.class != GapClass::Sync && frees() => Cause::Allocator,
-        (Cause::Synchronization, None) if part.class != GapClass::Sync => Cause::of(part.class, None, is_between_steps),
-        (Cause::Copy, _) if is_synced() && reads_value(&copy_of(trace, gap, part)) => Cause::Synchronization,
-        (Cause::Host | Cause::StepBoundary | Cause::LaunchBound, Some(class)) => Cause::of(class, None, false),
-        (Cause::Latency | Cause::Unexplained, Some(class)) if is_recoverable(part.class, gap) => {
-            Cause::of(class, None, false)
-        }
-        _ => cause,
-    }
-}
-
-/// The copy that a part of a gap is about: that which its call or the synchronization started, else the one before or after
-/// the gap.
-fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> MemoryCopy {
-    let copy = |work: SliceId| trace.facts.copies.get(work).copied();
-    let calls = [part.slice, gap.trigger_slice].into_iter().flatten();
-    let launched = calls.flat_map(|call| trace.launched_by(call)).find_map(copy);
-    launched.or_else(|| [gap.after, gap.ended_by].into_iter().find_map(copy)).unwrap_or_default()
-}
-
-/// Whether a copy brings the host a value, not data.
-fn reads_value(copy: &MemoryCopy) -> bool {
-    copy.kind == CopyKind::DtoH && copy.bytes.is_some_and(|bytes| bytes <= VALUE)
-}
-
-/// Whether the host is outside of all steps during most of a part.
-pub fn is_between(steps: &Steps, part: &GapPart) -> bool {
-    let middle = part.time.start + part.time.dur() / 2;
-    let begun = steps.times.partition_point(|step| step.start <= middle);
-    begun.checked_sub(1).is_none_or(|step| steps.times[step].end <= middle)
-}
-
-impl<'a> Account<'a> {
     /// Adds a part of a gap to the names and places that explain it.
-    fn add_names(&mut self, trace: &'a Trace, gap: &Gap, part: &GapPart, cause: Cause, around: Option<&Around>) {
+    fn add_names(
+        &mut self,
+        (trace, near): (&'a Trace, &Near),
+        gap: &Gap,
+        part: &GapPart,
+        cause: Cause,
+        around: Option<&Around>,
+    ) {
         let ns = part.time.dur();
         // The call that emptied the queue, not what the host did after it.
         let is_after =
@@ -409,14 +169,14 @@ impl<'a> Account<'a> {
             (Cause::Host, Some(around)) => self.callees.add(trace, around, ns),
             (Cause::DataLoading, Some(around)) => self.sites.add_loader(trace, slice, around, ns),
             (Cause::Synchronization | Cause::Copy | Cause::Allocator | Cause::GarbageCollection, _) => {
-                self.sites.add(trace, slice, ns);
+                self.sites.add(trace, slice, ns, near);
             }
             _ => {}
         }
         let runs = matches!(part.class, GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
         let is_host = matches!(cause, Cause::Host | Cause::Synchronization) && runs;
         if let Some(host) = part.slice.filter(|_| is_host && ns >= LONG_PART) {
-            self.long.add(trace, host, ns);
+            self.long.add(trace, host, ns, near);
         }
         if cause == Cause::Host && ns >= LONG_PART {
             self.long_parts.push((slice, ns));
@@ -428,15 +188,169 @@ impl<'a> Account<'a> {
     /// * `step`: the index of the step that it belongs to.
     fn add(&mut self, gap: &Gap, ns: DurNs, step: Option<usize>) {
         if ns > 0 {
-            if let Some(step) = step {
-                self.by_step.resize(self.by_step.len().max(step + 1), 0);
-                self.by_step[step] += ns;
-            }
+            add(&mut self.by_step, step, ns);
             self.gaps += 1;
             self.total_ns += ns;
             if self.longest.is_none_or(|(_, longest)| ns > longest) {
                 self.longest = Some((gap.time, ns));
             }
         }
+    }
+}
+
+/// Where the work after gaps was launched, as far as the recording tells.
+struct Launches<'a> {
+    trace: &'a Trace,
+    /// Whether it names steps of an optimizer.
+    has_optimizer: bool,
+    /// Whether it tells anything: what is open around a launch is not searched for else.
+    is_told: bool,
+}
+
+impl<'a> Launches<'a> {
+    fn new(trace: &'a Trace, has_stacks: bool) -> Self {
+        let is_named = |start: &str| trace.strings.iter().any(|(_, name)| name.starts_with(start));
+        let has_optimizer = is_named(OPTIMIZER_STEP);
+        Self { trace, has_optimizer, is_told: has_stacks || has_optimizer || is_named(BACKWARD_NODE) }
+    }
+
+    /// Adds where the work after a gap was launched to the causes that it explains. Cost: O(rows of the track · log n).
+    ///
+    /// * `own`: the time of the gap by cause.
+    fn add(&self, gap: &Gap, near: &Near, own: &[DurNs; Cause::N], all: &mut [Account<'a>]) {
+        let trace = self.trace;
+        let explained = [Cause::LaunchBound, Cause::Host].map(|cause| cause as usize);
+        let is_wanted = self.is_told && explained.iter().any(|&cause| own[cause] > 0);
+        let Some(call) = trace.launch_of(gap.ended_by).filter(|_| is_wanted) else { return };
+        let slices = &trace.slices;
+        let open = open_during(trace, slices.track_of(call), slices.time(call), near);
+        let origin = origin_of_call(trace, call, &open);
+        let is_step = |&slice: &SliceId| {
+            slices.kind[slice.idx()] == SliceKind::Annotation && trace.slice_name(slice).starts_with(OPTIMIZER_STEP)
+        };
+        let is_optimizer = self.has_optimizer && open.iter().any(is_step);
+        for cause in explained {
+            if let Some(origin) = origin {
+                all[cause].origins.add(origin, own[cause]);
+            }
+            all[cause].shares.optimizer_ns += if is_optimizer { own[cause] } else { 0 };
+        }
+    }
+}
+
+/// What the accounts of a device are taken from.
+pub struct Books<'a, 'b> {
+    trace: &'a Trace,
+    pub ledger: &'b Ledger,
+    is_between_steps: &'b dyn Fn(&GapPart) -> bool,
+    /// `None` where its cost is not known.
+    recorder: Option<Recorder>,
+    launches: Launches<'a>,
+    near: Near,
+}
+
+impl<'a, 'b> Books<'a, 'b> {
+    /// * `has_stacks`: whether frames or samples were recorded.
+    pub fn new(
+        (trace, has_stacks): (&'a Trace, bool),
+        ledger: &'b Ledger,
+        is_between_steps: &'b dyn Fn(&GapPart) -> bool,
+        recorder: Option<Recorder>,
+    ) -> Self {
+        let (launches, near) = (Launches::new(trace, has_stacks), Near::new(trace));
+        Self { trace, ledger, is_between_steps, recorder, launches, near }
+    }
+
+    /// The idle time within a window by [`Cause`]; their totals sum to it.
+    ///
+    /// * `compiled`: where code of torch.compile runs, if any does.
+    /// * `is_small_collective`: whether a piece of device work is one.
+    /// * Cost: O(parts within · log s) for s steps, and O(rows of the process · log n) for each synchronization.
+    pub fn accounts(
+        &self,
+        judged: &Window,
+        mut compiled: Option<CompiledCode<'_>>,
+        is_small_collective: &dyn Fn(SliceId) -> bool,
+    ) -> Vec<Account<'a>> {
+        let (trace, ledger, near, window) = (self.trace, self.ledger, &self.near, judged.time);
+        let mut all = vec![Account::default(); Cause::N];
+        let mut room = Room::new(trace);
+        for index in ledger.within(window) {
+            let gap = ledger.gap(index);
+            let is_macro = gap.time.dur() >= ledger.theta_ns;
+            let step = judged.step_of(gap.time);
+            let mut own = [0; Cause::N];
+            for part in ledger.parts(index) {
+                let Some(time) = part.time.intersect(window) else { continue };
+                let is_between = gap.trigger == Some(Trigger::StepBoundary) && (self.is_between_steps)(&part);
+                let cause = cause_of(trace, &gap, &part, is_between);
+                own[cause as usize] += time.dur();
+                let account = &mut all[cause as usize];
+                let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
+                let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
+                // Ranges are looked at in long parts only, functions in all.
+                let is_looked_at = is_host && (near.has_frames || time.dur() >= LONG_PART) || is_long;
+                let around = part.slice.filter(|_| is_macro && is_looked_at);
+                let around = around.map(|slice| Around::new(trace, slice, time, &self.near));
+                let is_saved = is_recoverable(part.class, &gap);
+                if is_saved {
+                    let recorder_ns = self.recorder_ns(&gap, &GapPart { time, ..part });
+                    account.recorder_ns += recorder_ns;
+                    add(&mut account.gain_by_step, step, time.dur() - recorder_ns);
+                    if matches!(cause, Cause::LaunchBound | Cause::Collective) && is_small_collective(gap.ended_by) {
+                        account.shares.collective_ns += time.dur();
+                        add(&mut account.small_by_step, step, time.dur() - recorder_ns);
+                    }
+                }
+                if is_macro {
+                    let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
+                    let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
+                    let is_silent = cause == Cause::Unexplained && time.dur() >= LONG_PART;
+                    let mut shares = Shares {
+                        compiled_ns: ns_if(part.slice.is_some_and(runs_compiled)),
+                        inferred_ns: inferred_ns(trace, &GapPart { time, ..part }),
+                        unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
+                        slow_ns: ns_if(cause == Cause::Host && time.dur() >= LONG_PART),
+                        after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),
+                        saves_ns: ns_if(
+                            time.dur() >= LONG_PART && around.as_ref().is_some_and(|around| around.saves(trace)),
+                        ),
+                        copied_ns: ns_if(is_silent && copies_data(trace, gap.after, CopyKind::DtoH)),
+                        prepared_ns: ns_if(is_silent && copies_data(trace, gap.ended_by, CopyKind::HtoD)),
+                        ..Shares::default()
+                    };
+                    if matches!(cause, Cause::Synchronization | Cause::Copy) {
+                        shares.add_copy(copy_of(trace, &gap, &part).kind, time.dur());
+                    }
+                    let call = part.slice.filter(|_| part.class == GapClass::Allocator).or(gap.trigger_slice);
+                    if cause == Cause::Allocator && call.is_some_and(|call| room.is_made_around(call)) {
+                        shares.room_ns = time.dur();
+                    }
+                    account.shares.add(&shares);
+                }
+                // The launch of work that waits in a queue for no known reason is no reason.
+                if is_macro && part.class != GapClass::Queued {
+                    account.add_names((trace, near), &gap, &GapPart { time, ..part }, cause, around.as_ref());
+                }
+            }
+            if is_macro {
+                self.launches.add(&gap, near, &own, &mut all);
+            }
+            if own[Cause::Host as usize] >= LONG_WORK {
+                all[Cause::Host as usize].shares.apart_ns += own[Cause::Host as usize];
+            }
+            for (account, ns) in all.iter_mut().zip(own) {
+                account.add(&gap, ns, step);
+            }
+        }
+        all
+    }
+
+    /// What the recorder took of a part of a gap at least: of the thread of its slice, else of that which launched the work
+    /// after the gap.
+    pub fn recorder_ns(&self, gap: &Gap, part: &GapPart) -> DurNs {
+        let Some(recorder) = self.recorder else { return 0 };
+        let host = part.slice.filter(|_| part.class.is_host()).or_else(|| self.trace.launch_of(gap.ended_by));
+        host.map_or(0, |slice| recorder.least_ns(self.trace, self.trace.slices.track_of(slice), part.time, &self.near))
     }
 }

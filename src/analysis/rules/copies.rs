@@ -88,7 +88,7 @@ impl<'a> Device<'a, '_> {
     fn copy_sites(&self, time: TimeRange, is_large: bool) -> Sites<'a> {
         let (trace, slices) = (self.of.trace, &self.of.trace.slices);
         let least = if is_large { self.out.thresholds.pageable_bytes } else { 0 };
-        let mut sites = Sites::default();
+        let (mut sites, near) = (Sites::default(), Near::new(trace));
         for (id, copy) in trace.facts.copies.iter() {
             let is_own = || trace.track(slices.track_of(id)).process == self.busy.process;
             let is_host = matches!(copy.kind, CopyKind::HtoD | CopyKind::DtoH);
@@ -99,7 +99,7 @@ impl<'a> Device<'a, '_> {
                 && is_own()
                 && let Some(call) = trace.launch_of(id)
             {
-                sites.add(trace, call, slices.time(id).dur());
+                sites.add(trace, call, slices.time(id).dur(), &near);
             }
         }
         sites

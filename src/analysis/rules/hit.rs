@@ -41,6 +41,10 @@ pub struct Hit {
     /// What ending the cause would gain this device at most; `None` without steps, where nearly all of it is in one step of
     /// several, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
+    /// Whether that is of the median step, see [`super::PerStep`].
+    pub is_of_median: bool,
+    /// What the recorder took at least of what ending the cause would gain, per step; not in the ceiling.
+    pub recorder_ns: DurNs,
     /// The step that has nearly all of the time, if one of several has; then nothing is gained per step.
     pub once: Option<Once>,
     /// The gap that comes back with most of it, if one does.
@@ -74,6 +78,11 @@ impl Hit {
     /// Whether the host writes a checkpoint for most of the time.
     pub fn is_saving(&self) -> bool {
         2 * self.shares.saves_ns > self.amount
+    }
+
+    /// Whether most of the time, of which nothing else is known, follows copies of data from the device.
+    pub fn is_after_copies(&self) -> bool {
+        2 * self.shares.copied_ns > self.amount
     }
 
     /// By how much it comes before others of its severity: what it gains per step, else its amount.
@@ -116,6 +125,8 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         origins: Vec::new(),
         after: None,
         ceiling_ns_per_step: None,
+        is_of_median: false,
+        recorder_ns: 0,
         once: None,
         recurring: None,
         data_time: None,

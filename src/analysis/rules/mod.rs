@@ -6,6 +6,7 @@
 //! * A rule without a measurement finds nothing, and says so in [`Verdicts::checks`].
 
 mod account;
+mod cause;
 mod collectives;
 mod copies;
 mod hit;
@@ -17,6 +18,7 @@ mod makeup;
 mod missing;
 mod new_shapes;
 mod once;
+mod per_step;
 mod recording;
 mod recurring;
 mod room;
@@ -26,8 +28,10 @@ mod sites;
 mod thresholds;
 mod window;
 
-use self::account::{Account, accounts, is_between};
-pub use self::account::{Cause, Shares};
+pub use self::account::Shares;
+use self::account::{Account, Books};
+pub use self::cause::Cause;
+use self::cause::is_between;
 pub use self::collectives::{SmallCollectives, Transfers};
 use self::hit::hit;
 pub use self::hit::{Check, Hit};
@@ -39,6 +43,7 @@ pub use self::makeup::{Bound, Makeup};
 pub use self::missing::{Missing, NoWork};
 pub use self::new_shapes::NewShapes;
 pub use self::once::{Also, Once};
+use self::per_step::{PerStep, add};
 pub use self::recording::RecordingCost;
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
@@ -194,8 +199,9 @@ impl<'a> Device<'a, '_> {
         let (small, all_small) = SmallCollectives::of(trace, self.busy, window);
         let compiled = self.of.run.is_compiled.then(|| CompiledCode::new(trace));
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
-        let mut accounts =
-            accounts(trace, ledger, self.window, &is_between, compiled, &|work| all_small.contains(&work));
+        let recorder = self.recorder();
+        let books = Books::new((trace, self.of.run.has_stacks), ledger, &is_between, recorder);
+        let mut accounts = books.accounts(self.window, compiled, &|work| all_small.contains(&work));
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });
         self.small_collectives(small, &accounts);
@@ -221,12 +227,12 @@ impl<'a> Device<'a, '_> {
         // After a synchronization the device waits for the host, too.
         let after_ns = accounts[Cause::Synchronization as usize].shares.after_ns;
         let of_host = [Cause::Host, Cause::LaunchBound, Cause::DataLoading].map(|cause| idle[cause as usize]);
-        self.recording(of_host.iter().sum::<DurNs>() + after_ns);
+        self.recording(recorder, of_host.iter().sum::<DurNs>() + after_ns);
         self.irregular_steps(ledger);
         let stats = self.kernels(busy_ns);
         self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &idle));
         if let Some(clusters) = clusters.filter(|_| self.window.basis == Basis::Steps) {
-            self.recurring(clusters, ledger);
+            self.recurring(clusters, &books);
         }
     }
 
@@ -259,6 +265,7 @@ impl<'a> Device<'a, '_> {
         };
         let spans = spans.iter().filter_map(|span| span.intersect(self.window.time));
         let longest = spans.clone().max_by_key(|span| span.dur()).map(|span| (span, span.dur()));
+        let n_steps = self.window.steps.len() as DurNs;
         let mut shares = account.shares;
         if rule == Rule::ExposedCopies {
             self.add_copies(&mut shares);
@@ -269,16 +276,8 @@ impl<'a> Device<'a, '_> {
             .hits
             .iter()
             .find(|hit| (hit.rule, hit.device) == (Rule::SmallCollectives, self.window.device));
-        let is_communication = rule == Rule::ExposedCommunication;
-        let own =
-            |small: &Hit| if is_communication { small.small_collectives.exposed_ns } else { shares.collective_ns };
-        let mut recoverable = account.recoverable_ns + exposed_ns - small.map_or(0, own);
-        if is_communication {
-            recoverable = recoverable.min(self.gain_of_overlap());
-        }
-        let n_steps = self.window.steps.len() as DurNs;
         let once = self.once(rule, account, spans.clone());
-        let per_step = (n_steps > 0 && once.is_none()).then(|| recoverable / n_steps.max(1));
+        let gain = self.gain(rule, account, spans.clone(), small).filter(|_| once.is_none());
         let sites = if rule == Rule::HostBound { &account.long } else { &account.sites };
         let mut sites = sites.top(2, account.total_ns);
         if sites.is_empty() && rule == Rule::HostBound {
@@ -291,21 +290,50 @@ impl<'a> Device<'a, '_> {
             origins: if sites.is_empty() { account.origins.top(3, account.total_ns) } else { Vec::new() },
             sites,
             after: account.long.most(account.total_ns).filter(|_| rule == Rule::Synchronization),
-            ceiling_ns_per_step: per_step.filter(|&ns| ns > 0),
+            ceiling_ns_per_step: gain.and_then(PerStep::some),
+            is_of_median: gain.is_some_and(|gain| gain.is_median),
+            recorder_ns: gain.map_or(0, |_| account.recorder_ns / n_steps.max(1)),
             shares,
             once,
             ..self.hit(rule, account.total_ns + exposed_ns)
         }
     }
 
-    /// What overlapping communication with compute gains the steps together at most: none gets shorter than its
-    /// communication.
-    fn gain_of_overlap(&self) -> DurNs {
+    /// What ending a cause, or overlapping communication, gains a step at most; `None` without steps.
+    ///
+    /// * `spans`: time in which the device does nothing else, by which it is longer.
+    /// * `small`: the hit about small collectives: what that gains is no part of this.
+    fn gain(
+        &self,
+        rule: Rule,
+        account: &Account<'_>,
+        spans: impl Iterator<Item = TimeRange>,
+        small: Option<&Hit>,
+    ) -> Option<PerStep> {
+        let n_steps = Some(self.window.steps.len()).filter(|&n| n > 0)?;
+        let mut by_step = account.gain_by_step.clone();
+        by_step.resize(n_steps, 0);
+        for span in spans {
+            add(&mut by_step, self.window.step_of(span), span.dur());
+        }
+        if small.is_some() {
+            by_step.iter_mut().zip(&account.small_by_step).for_each(|(gain, small)| *gain -= small);
+        }
+        if rule != Rule::ExposedCommunication {
+            return Some(PerStep::of(&by_step));
+        }
+        let small_ns = small.map_or(0, |small| small.small_collectives.exposed_ns);
+        let mean = (by_step.iter().sum::<DurNs>() - small_ns) / n_steps as DurNs;
+        Some(PerStep { ns: mean, is_median: false }.min(PerStep::of(&self.gain_of_overlap())))
+    }
+
+    /// What overlapping communication with compute gains each step at most: none gets shorter than its communication.
+    fn gain_of_overlap(&self) -> Vec<DurNs> {
         let gain = |&step: &TimeRange| {
             let Overlap { comm_ns, overlapped_ns } = overlap(self.busy, step);
             (comm_ns - overlapped_ns).min(step.dur() - comm_ns)
         };
-        self.window.steps.iter().map(gain).sum()
+        self.window.steps.iter().map(gain).collect()
     }
 
     /// Time that the host loads data beside the busy time of the device, in the median step.

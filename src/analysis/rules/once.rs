@@ -1,6 +1,7 @@
 //! Causes that cost time in one step only.
 
-use super::{Account, CallSite, Cause, Device, Rule, Window, accounts};
+use super::account::Books;
+use super::{Account, CallSite, Cause, Device, Rule, Window};
 use crate::analysis::gaps::GapPart;
 use crate::model::{DurNs, TimeRange};
 
@@ -85,13 +86,14 @@ impl Device<'_, '_> {
         };
         let trace = self.of.trace;
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
+        let books = Books::new((trace, self.of.run.has_stacks), ledger, &is_between, None);
         let is_similar = |time: &TimeRange| {
             let idle = ledger.totals(*time).by_class.iter().map(|class| class.total_ns).sum::<DurNs>();
             if SIMILAR * idle < ns {
                 return false;
             }
             let alone = Window { time: *time, steps: vec![*time], ..self.window.clone() };
-            let all = accounts(trace, ledger, &alone, &is_between, None, &|_| false);
+            let all = books.accounts(&alone, None, &|_| false);
             let other = &all[cause as usize];
             SIMILAR * other.total_ns >= ns && self.place(cause, other) == self.place(cause, account)
         };

@@ -1,10 +1,12 @@
 //! The gap that comes back with most of a device's time.
 
-use super::account::{Cause, cause_of};
+use super::account::Books;
+use super::cause::{Cause, cause_of};
+use super::per_step::{PerStep, add};
 use super::{Device, Hit, Rule};
-use crate::analysis::gaps::Ledger;
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
+use crate::analysis::gaps::GapPart;
 use crate::model::{DurNs, TimeRange};
 
 /// A cluster of gaps that comes back in steps.
@@ -28,14 +30,14 @@ pub struct Recurring {
 impl Device<'_, '_> {
     /// Checks the cluster of gaps with most time, if it comes back. If causes with hits have most of its time, it is
     /// evidence of the largest of them, else a hit of its own. The ceiling of such a hit leaves out causes with hits.
-    pub(super) fn recurring(&mut self, clusters: &Clusters, ledger: &Ledger) {
+    pub(super) fn recurring(&mut self, clusters: &Clusters, books: &Books<'_, '_>) {
         // In one step nothing comes back.
         let Some(n_steps) = Some(clusters.n_steps).filter(|&n| n > 1) else { return };
         let several = clusters.recurring().filter(|cluster| cluster.sum.steps_present > 1);
         let Some(cluster) = several.max_by_key(|cluster| cluster.sum.in_steps_ns) else { return };
         let step = self.window.steps.iter().map(|step| step.dur()).sum::<DurNs>() / n_steps as DurNs;
         let ns_per_step = cluster.sum.in_steps_ns / n_steps as DurNs;
-        let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.time(gap as usize));
+        let longest = clusters.gaps(cluster).iter().map(|&gap| books.ledger.time(gap as usize));
         let longest = longest.filter(|time| self.window.time.contains(time.start));
         let recurring = Recurring {
             prev: clusters.name(cluster.prev).to_owned(),
@@ -47,14 +49,14 @@ impl Device<'_, '_> {
             ns_per_step,
             longest: longest.max_by_key(|time| time.dur()).unwrap_or_default(),
         };
-        let (of_cause, rest) = self.causes(clusters, cluster, ledger);
-        let ceiling = rest / n_steps as DurNs;
+        let (of_cause, gain) = self.causes(clusters, cluster, books);
         self.out.check(Hit {
             count: cluster.sum.steps_present as u64,
             n_steps,
             range: Some(recurring.longest),
             names: [&recurring.prev, &recurring.next, &recurring.op, &recurring.frame].map(Clone::clone).into(),
-            ceiling_ns_per_step: (ceiling > 0).then_some(ceiling),
+            ceiling_ns_per_step: gain.some(),
+            is_of_median: gain.is_median,
             recurring: Some(recurring.clone()),
             ..self.hit_in(Rule::RecurringGap, ns_per_step, step)
         });
@@ -66,28 +68,37 @@ impl Device<'_, '_> {
         }
     }
 
-    /// Of the rules with a hit that together have most of the time of a cluster, the one with most of it; and the time
-    /// that can be gained from other causes. Both within the window.
-    fn causes(&mut self, clusters: &Clusters, cluster: &GapCluster, ledger: &Ledger) -> (Option<Rule>, DurNs) {
-        let (mut all, mut recoverable) = ([0; Cause::N], [0; Cause::N]);
+    /// Of the rules with a hit that together have most of the time of a cluster, the one with most of it; and what can be
+    /// gained from other causes. Both within the window.
+    fn causes(&mut self, clusters: &Clusters, cluster: &GapCluster, books: &Books<'_, '_>) -> (Option<Rule>, PerStep) {
+        let mut all = [0; Cause::N];
+        let mut gains: Vec<Vec<DurNs>> = vec![Vec::new(); Cause::N];
         for &index in clusters.gaps(cluster) {
-            let gap = ledger.gap(index as usize);
-            for part in ledger.parts(index as usize) {
+            let gap = books.ledger.gap(index as usize);
+            for part in books.ledger.parts(index as usize) {
                 let Some(time) = part.time.intersect(self.window.time) else { continue };
+                let part = GapPart { time, ..part };
                 let cause = cause_of(self.of.trace, &gap, &part, self.of.is_between_steps(&part)) as usize;
                 all[cause] += time.dur();
-                recoverable[cause] += if is_recoverable(part.class, &gap) { time.dur() } else { 0 };
+                if is_recoverable(part.class, &gap) {
+                    let gain = time.dur() - books.recorder_ns(&gap, &part);
+                    add(&mut gains[cause], self.window.step_of(gap.time), gain);
+                }
             }
         }
         let mut of_hits: Vec<(DurNs, Rule)> = Vec::new();
         for rule in Rule::ALL {
             if let Some(cause) = rule.cause().filter(|_| self.out.hit_of(rule, self.window.device).is_some()) {
-                recoverable[cause as usize] = 0;
+                gains[cause as usize].clear();
                 of_hits.push((all[cause as usize], rule));
             }
         }
         let explained = of_hits.iter().map(|(ns, _)| ns).sum::<DurNs>();
         let most = of_hits.into_iter().max().filter(|_| 2 * explained > all.iter().sum());
-        (most.map(|(_, rule)| rule), recoverable.iter().sum())
+        let mut by_step = vec![0; self.window.steps.len()];
+        for gains in &gains {
+            by_step.iter_mut().zip(gains).for_each(|(sum, gain)| *sum += gain);
+        }
+        (most.map(|(_, rule)| rule), PerStep::of(&by_step))
     }
 }

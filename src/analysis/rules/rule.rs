@@ -1,6 +1,6 @@
 //! The rules: keys, labels, thresholds and units.
 
-use super::account::Cause;
+use super::cause::Cause;
 use super::thresholds::{Levels, Thresholds};
 
 /// A rule that may have findings.

@@ -118,8 +118,8 @@ impl<'a> Origins<'a> {
 
 impl<'a> Sites<'a> {
     /// Adds time of a call, or of the operator or function that made it. Cost: O(rows of the track · log n).
-    pub fn add(&mut self, trace: &'a Trace, call: SliceId, ns: DurNs) {
-        let place = place_of_call(trace, call);
+    pub fn add(&mut self, trace: &'a Trace, call: SliceId, ns: DurNs, near: &Near) {
+        let place = place_of_call(trace, call, near);
         let operator = place.operator.filter(|&operator| operator != call);
         let operator = operator.map_or("", |slice| trace.slice_name(slice));
         let name = trace.slice_name(call);

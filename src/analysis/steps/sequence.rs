@@ -62,9 +62,12 @@ fn of(
     let evidence = Evidence::of(trace, scope);
     let named = annotations(trace, scope);
     found.into_iter().find_map(|Period { length, share, starts }| {
+        let covered = |rounds: &Vec<usize>| (rounds.len() * length) as f64 / symbols.len() as f64;
         let passes = (LAYERS * shortest <= length).then(|| exact(&symbols, length)).flatten();
+        // Where one odd item interrupts them, what the rounds consist of tells.
+        let passes = passes.filter(|rounds| covered(rounds) >= MIN_SHARE);
         let is_exact = passes.is_some();
-        let share = passes.as_ref().map_or(share, |starts| (starts.len() * length) as f64 / symbols.len() as f64);
+        let share = passes.as_ref().map_or(share, covered);
         let starts = passes.unwrap_or_else(|| extended(&symbols, starts, length));
         let rounds = Rounds::of(trace, items, &starts, length);
         let is_fit = rounds.device.len() > MIN_ROUNDS && share >= MIN_SHARE;

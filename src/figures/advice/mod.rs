@@ -112,7 +112,10 @@ const NARROW: Fits = |case| case.hit.is_some_and(|hit| hit.transfers.is_narrow()
 /// and variables are those of the maker of its devices.
 pub fn advice(case: &Case<'_>) -> Vec<String> {
     if case.rule == Rule::Unexplained {
-        return vec![to_record(case)];
+        let saves = "If that is a checkpoint, save less often, or write it beside the training: \
+                     torch.distributed.checkpoint.async_save";
+        let saves = case.hit.filter(|hit| case.run.is_torch && hit.is_after_copies()).map(|_| saves.to_owned());
+        return std::iter::once(to_record(case)).chain(saves).collect();
     }
     let fit = idle::lines(case.rule).iter().filter(|(fits, _)| fits(case));
     let bus = case.hit.and_then(|hit| hit.transfers.bus_gb_per_s()).map(|(speed, is_transfer)| {

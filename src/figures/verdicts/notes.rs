@@ -20,6 +20,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(of_saving(hit))
         .chain(of_optimizer(hit))
         .chain(of_recording(hit))
+        .chain(of_median(hit))
         .chain(of_missing(&hit.missing))
         .collect()
 }
@@ -75,7 +76,20 @@ fn of_shares(hit: &Hit) -> Vec<String> {
         _ => None,
     }
     .into_iter()
+    .chain(of_copied(hit))
     .collect()
+}
+
+/// That the host is busy with what it copied from the device, or is to copy to it, where that takes most of the time.
+fn of_copied(hit: &Hit) -> Option<String> {
+    let ns = format::duration(hit.shares.copied_ns);
+    let note = "of it the host had just copied data from the device and launched nothing: it works on that data, as where \
+                a checkpoint is written";
+    let prepared = Some(hit.shares.prepared_ns).filter(|&ns| 2 * ns > hit.amount).map(|ns| {
+        let ns = format::duration(ns);
+        format!("For {ns} of it a copy to the device is what ends it: the host prepares that data, as where it makes a batch")
+    });
+    hit.is_after_copies().then(|| format!("For {ns} {note}")).or(prepared)
 }
 
 /// That the host writes a checkpoint, where that takes most of the time.
@@ -83,11 +97,28 @@ fn of_saving(hit: &Hit) -> Option<String> {
     hit.is_saving().then(|| format!("For {} of it the host writes a checkpoint", format::duration(hit.shares.saves_ns)))
 }
 
-/// That a part of the step is the recording's, so that what ending the cause gains is of recorded steps alone.
+/// What the recorder took of the time, which is no part of what ending the cause gains, and what of the steps in all.
 fn of_recording(hit: &Hit) -> Option<String> {
-    let cost = hit.recording.filter(|_| hit.rule != Rule::Recording && hit.ceiling_ns_per_step.is_some())?;
-    let cost = format::rough_duration(cost.ns, cost.most_ns);
-    Some(format!("What ending it gains is of recorded steps: the recording takes about {cost} of each"))
+    let is_large = 10 * hit.recorder_ns >= hit.recorder_ns + hit.ceiling_ns_per_step.unwrap_or_default();
+    let own = Some(hit.recorder_ns).filter(|&ns| ns > 0 && is_large).map(format::duration);
+    let in_all = hit.recording.filter(|_| hit.rule != Rule::Recording && hit.ceiling_ns_per_step.is_some());
+    let in_all = in_all.map(|cost| format::rough_duration(cost.ns, cost.most_ns));
+    let left_out = "What ending it gains leaves out what the recorder took of that time, at least";
+    match (own, in_all) {
+        (Some(own), Some(all)) => {
+            Some(format!("{left_out} {own} per step; it takes about {all} of each recorded step"))
+        }
+        (Some(own), None) => Some(format!("{left_out} {own} per step")),
+        (None, all) => {
+            all.map(|all| format!("The recorder takes about {all} of each recorded step, less of this time"))
+        }
+    }
+}
+
+/// That a step with much more of the time does not count in what ending the cause gains.
+fn of_median(hit: &Hit) -> Option<String> {
+    let note = "It is alike in most steps, so what ending it gains is that of the median step";
+    hit.is_of_median.then(|| note.to_owned())
 }
 
 /// How much of the time the steps of optimizers are launched, where that is most of it.

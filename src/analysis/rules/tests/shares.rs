@@ -91,3 +91,30 @@ fn copies_have_a_direction() {
     assert_eq!(found(CopyKind::HtoD), (true, false));
     assert_eq!(found(CopyKind::DtoH), (false, true));
 }
+
+#[test]
+fn silence_is_told_by_the_copies_of_data_around_it() {
+    // Nothing was recorded of the host for 4 ms after a copy of so many bytes, or before one.
+    let found = |kind, bytes: u64, is_after: bool| {
+        let (first, last) = if is_after { (COPY, KERNEL) } else { (KERNEL, COPY) };
+        let mut builder = linked(&[
+            ("main", CALL, "cudaLaunchKernel", 1_000, 2_000, 2),
+            ("stream 7", first, "first", 10_000, 4_000_000, 2),
+            ("main", CALL, "cudaLaunchKernel", 8_000_000, 8_001_000, 1),
+            ("stream 7", last, "last", 8_005_000, STEP, 1),
+            ("main", CALL, "cudaLaunchKernel", 1_000_000, 1_001_000, 50),
+            ("stream 8", KERNEL, "c", 2_000_000, 2_500_000, 50),
+        ]);
+        for i in 0..10 {
+            let copy = Some(MemoryCopy { kind, bytes: Some(bytes), ..MemoryCopy::default() });
+            let at = 7 * i + if is_after { 2 } else { 4 };
+            builder.set_facts(at, SliceFacts { copy, ..Default::default() });
+        }
+        let Shares { copied_ns, prepared_ns, .. } = shares(builder, Rule::Unexplained);
+        (copied_ns, prepared_ns)
+    };
+    assert_eq!(found(CopyKind::DtoH, 1 << 20, true), (8 * 4_000_000, 0));
+    assert_eq!(found(CopyKind::DtoH, 4, true), (0, 0), "a value");
+    assert_eq!(found(CopyKind::HtoD, 1 << 20, true), (0, 0));
+    assert_eq!(found(CopyKind::HtoD, 1 << 20, false), (0, 8 * 4_000_000));
+}

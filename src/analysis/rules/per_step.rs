@@ -1,0 +1,90 @@
+//! What ending a cause gains a step.
+
+use crate::analysis::median;
+use crate::model::DurNs;
+
+/// Among fewer steps nothing shows that one is an exception.
+const MIN_STEPS: usize = 4;
+/// A gain is alike in two steps if they differ by at most this part of it: a quarter.
+const ALIKE: DurNs = 4;
+/// One step is an exception, or of many this part: a tenth.
+const EXCEPTIONS: usize = 10;
+
+/// What ending a cause gains a step at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerStep {
+    pub ns: DurNs,
+    /// Whether it is that of the median step.
+    pub is_median: bool,
+}
+
+impl PerStep {
+    /// The mean of the gains in each step. Where a cause comes back alike it is their median, if that is less: a step in
+    /// which the machine was busy with something else does not raise it. It comes back alike if
+    ///
+    /// * of at least four steps all but one, or all but a tenth, are within a quarter of the median, and
+    /// * the median is at least three quarters of the mean: what has much of its time in few steps, such as a checkpoint,
+    ///   is no outlier.
+    pub fn of(by_step: &[DurNs]) -> Self {
+        let n = by_step.len() as DurNs;
+        let mut sorted = by_step.to_vec();
+        sorted.sort_unstable();
+        let Some(&median) = median::of_sorted(&sorted) else { return Self::default() };
+        let mean = sorted.iter().sum::<DurNs>() / n;
+        let exceptions = sorted.iter().filter(|&&ns| ALIKE * (ns - median).abs() > median).count();
+        let is_alike = by_step.len() >= MIN_STEPS && exceptions <= (by_step.len() / EXCEPTIONS).max(1);
+        let is_median = is_alike && median < mean && ALIKE * median >= (ALIKE - 1) * mean;
+        Self { ns: if is_median { median } else { mean }, is_median }
+    }
+
+    /// The less of two bounds.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        if other.ns < self.ns { other } else { self }
+    }
+
+    /// `None` if nothing is gained.
+    pub fn some(self) -> Option<DurNs> {
+        (self.ns > 0).then_some(self.ns)
+    }
+}
+
+/// Adds time to that of a step; without one it changes nothing.
+pub fn add(by_step: &mut Vec<DurNs>, step: Option<usize>, ns: DurNs) {
+    if let Some(step) = step.filter(|_| ns != 0) {
+        by_step.resize(by_step.len().max(step + 1), 0);
+        by_step[step] += ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(by_step: &[DurNs], ns: DurNs, is_median: bool) {
+        assert_eq!(PerStep::of(by_step), PerStep { ns, is_median }, "{by_step:?}");
+    }
+
+    #[test]
+    fn one_step_of_several_alike_does_not_raise_what_each_gains() {
+        check(&[155, 77, 79, 78], 78, true);
+        check(&[100, 200, 100, 100, 110, 90, 100, 100], 100, true);
+        check(&[100, 100, 100, 99], 99, false);
+        // Half of a step cut off lowers the mean, and the median is no bound below it.
+        check(&[100, 100, 100, 20], 80, false);
+    }
+
+    #[test]
+    fn what_few_steps_have_most_of_is_no_outlier() {
+        check(&[1, 1, 1, 500], 125, false);
+        check(&[10, 10, 10, 24, 10, 10, 10, 24], 13, false);
+        check(&[100, 140, 100], 113, false);
+        check(&[100, 100, 100, 240], 135, false);
+        check(&[0, 0, 0, 400], 100, false);
+        check(&[0, 0, 0, 0], 0, false);
+        check(&[100, 150, 60, 30], 85, false);
+        check(&[90, 30], 60, false);
+        check(&[7], 7, false);
+        check(&[], 0, false);
+    }
+}
