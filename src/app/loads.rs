@@ -21,7 +21,7 @@ const MAX_AT_ONCE: usize = 2;
 pub struct Load {
     pub path: PathBuf,
     started: Instant,
-    job: Job<Result<Found, LoadError>>,
+    pub(super) job: Job<Result<Found, LoadError>>,
 }
 
 impl Load {

@@ -118,7 +118,7 @@ fn a_limit_on_the_size_of_files_holds_for_stdout_and_stderr() {
     let wrong: [(&[&str], i32); 5] = [
         (&["check", "/absent"], 3),
         (&["report", "/absent"], 3),
-        (&["render", "/absent", "--view", "timeline", "--out", "/absent/x.png"], 2),
+        (&["render", "/absent", "--view", "timeline", "--out", "/absent/x.png"], 3),
         (&["monitor", "--library", "/absent", "--duration", "0.1"], 2),
         (&["--absent"], 2),
     ];

@@ -89,6 +89,80 @@ fn display() -> Option<(Child, String)> {
     Some((server, format!(":{}", number.trim())))
 }
 
+/// Ends processes, also of a test that fails.
+struct Ended(Vec<Child>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        for child in self.0.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// As a person closes it: a window manager asks the window to close, in which a file is being unpacked.
+#[test]
+fn a_window_that_is_closed_while_a_file_loads_ends_and_leaves_nothing() {
+    let home = scratch("trust_close");
+    let input = scratch("trust_close_input").join("in.sqlite.gz");
+    // Much is unpacked, into a copy on disk.
+    let mut export = std::fs::read(project().join("sample_traces/nsys_5_steps.sqlite")).unwrap();
+    export.resize(256 << 20, 0);
+    let mut packed = flate2::write::GzEncoder::new(std::fs::File::create(&input).unwrap(), flate2::Compression::none());
+    std::io::Write::write_all(&mut packed, &export).unwrap();
+    packed.finish().unwrap();
+    drop(export);
+    let Some((server, display)) = display() else {
+        eprintln!("skipped: Xvfb is not installed");
+        return;
+    };
+    let mut ended = Ended(vec![server]);
+    let on_display = |program: &str| {
+        let mut command = Command::new(program);
+        command.env("DISPLAY", &display).env("HOME", &home).stdout(Stdio::null()).stderr(Stdio::null());
+        command.env("XDG_CACHE_HOME", &home).env_remove("WAYLAND_DISPLAY").env_remove("DBUS_SESSION_BUS_ADDRESS");
+        command
+    };
+    let xdotool = |words: &[&str]| on_display("xdotool").args(words).status().is_ok_and(|status| status.success());
+    let (Ok(manager), true) = (on_display("openbox").spawn(), xdotool(&["version"])) else {
+        eprintln!("skipped: openbox or xdotool is not installed");
+        return;
+    };
+    ended.0.push(manager);
+    let mut command = on_display(env!("CARGO_BIN_EXE_lacuna"));
+    for variable in ["TMPDIR", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"] {
+        command.env(variable, &home);
+    }
+    ended.0.push(command.arg(&input).env("LIBGL_ALWAYS_SOFTWARE", "1").spawn().unwrap());
+    let user = home.join(format!("lacuna-{}", rustix::process::getuid().as_raw()));
+    let copies = || std::fs::read_dir(user.join("copies")).map_or(0, Iterator::count);
+    let began = Instant::now();
+    let (mut was_loading, mut status) = (false, None);
+    while status.is_none() && began.elapsed() < Duration::from_secs(90) {
+        // One is of the window itself. It may not be there yet, or take no keys yet.
+        was_loading |= copies() >= 2;
+        if was_loading && xdotool(&["search", "--onlyvisible", "--name", "Lacuna", "windowfocus"]) {
+            xdotool(&["key", "--clearmodifiers", "alt+F4"]);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        status = ended.0[2].try_wait().unwrap();
+    }
+    if !was_loading {
+        eprintln!("skipped: there is no OpenGL");
+        return;
+    }
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    assert_eq!(copies(), 0, "a private copy is left");
+    let of_the_copy = format!("TMPDIR={}", home.display());
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let left = processes.filter(|process| {
+        let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == of_the_copy.as_bytes())
+    });
+    assert_eq!(left.count(), 0, "a process is left");
+}
+
 /// The window with a packed export, until its private copy is whole and some time passed.
 #[test]
 fn the_window_writes_in_its_folders_and_talks_to_this_machine_alone() {

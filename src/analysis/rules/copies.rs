@@ -2,6 +2,7 @@
 
 use super::sites::Sites;
 use super::{Basis, Device, Hit, Rule, Shares};
+
 use crate::analysis::gaps::Near;
 use crate::model::{CopyKind, TimeRange};
 

@@ -1,3 +1,4 @@
+mod device;
 mod each_rule;
 mod host;
 pub mod late_rank;

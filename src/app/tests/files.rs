@@ -25,6 +25,26 @@ fn a_file_that_grows_without_measure_is_opened_once_the_person_agrees() {
 }
 
 #[test]
+fn a_window_that_is_closed_reads_no_further() {
+    let path = std::env::temp_dir().join(format!("lacuna-closed-{}.json", std::process::id()));
+    let event = r#"{"ph":"X","ts":1,"dur":2,"name":"a","pid":1,"tid":1},"#;
+    std::fs::write(&path, format!("[{}", event.repeat(1 << 20))).unwrap();
+    let mut harness = harness(vec![trace()]);
+    app_mut(&mut harness).commands.push(Command::OpenPath(path.clone()));
+    wait_for(&mut harness, |harness| !app(harness).loads.running().is_empty());
+    let progress = app(&harness).loads.running()[0].job.progress.progress();
+    assert!(!progress.is_cancelled());
+    drop(harness);
+    assert!(progress.is_cancelled(), "its reader goes on");
+    let began = std::time::Instant::now();
+    while std::sync::Arc::strong_count(&progress) > 1 {
+        assert!(began.elapsed().as_secs() < 60, "its thread goes on");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn one_of_several_traces_closes_by_palette_and_by_its_label() {
     let of_file = |path: &str, rank| {
         let mut trace = trace();

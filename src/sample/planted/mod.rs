@@ -12,6 +12,7 @@ pub(super) mod style;
 #[cfg(test)]
 mod tests;
 pub(super) mod timeline;
+mod waits;
 
 use std::io::Write;
 use std::path::Path;

@@ -1,0 +1,215 @@
+//! The part `memory` of a report: its keys, and what is cut.
+
+use super::*;
+
+/// Six steps of 20 allocations; in each one block more stays. Then memory runs out.
+pub(super) fn leaking() -> Trace {
+    let mut builder = TraceBuilder::default();
+    let mut frames = |names: &[&str]| {
+        names.iter().rev().fold(StackId(0), |callers, name| {
+            let name = builder.strings.intern(name);
+            builder.stacks.intern(callers, name)
+        })
+    };
+    let forward = frames(&["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
+    let append = frames(&["_PyEval_Vector", "append (/me/losses.py:12)"]);
+    let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+    let pool = raw.pool(MemoryPool::default());
+    let mut push = |action, addr, bytes, stack| {
+        let ts = 1_000 + 10 * raw.events.len() as i64;
+        raw.events.push(MemoryEvent { ts, action, addr, bytes, pool, stack });
+    };
+    push(MemoryAction::SegmentAlloc, 0, 64 << 20, StackId(0));
+    for step in 0..6 {
+        for i in 1..20 {
+            push(MemoryAction::Alloc, i * 4096, 4096, forward);
+        }
+        push(MemoryAction::Alloc, (step + 1) << 20, 1 << 20, append);
+        for i in 1..20 {
+            push(MemoryAction::FreeCompleted, i * 4096, 4096, StackId(0));
+        }
+    }
+    push(MemoryAction::OutOfMemory, 0, 80 << 20, StackId(0));
+    for step in 0..6 {
+        let start = 1_010 + 390 * step;
+        let name = builder.strings.intern(&format!("ProfilerStep#{step}"));
+        raw.annotations.push(MemoryAnnotation { name, start, end: start + 390, has_end: true });
+    }
+    let event = raw.events.len() as u32 - 1;
+    raw.ooms.push(OutOfMemory { event, requested: 80 << 20, device_free: Some(10 << 20) });
+    builder.info.devices.push(DeviceInfo { total_memory_bytes: Some(80 << 20), ..Default::default() });
+    builder.info.rank = Some(3);
+    builder.memories.push(raw);
+    builder.finish()
+}
+
+#[test]
+fn memory_has_the_keys_of_the_contract() {
+    let report =
+        |top| build::report(&[leaking().into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&written(&report(1), Format::Json, None, None).unwrap()).unwrap();
+    let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
+    let append = serde_json::json!(["append (/me/losses.py:12)"]);
+    let held = serde_json::json!([{"stack": append, "bytes": 6 << 20, "count": 6}]);
+    let mut memory = json["memory"][0].clone();
+    let efficiency = memory["efficiency"].take().as_f64().unwrap();
+    // 235 states of 10 ns: in each step 380 times a block of 4 KiB, and 39 or 20 times each of the others.
+    let mean = f64::from(6 * 380 * 4096 + 705 * (1 << 20)) / 235.0;
+    assert!((efficiency - mean / f64::from(64 << 20)).abs() < 1e-12, "{efficiency}");
+    memory["oom"].take();
+    let expected = serde_json::json!({
+        "rank": 3, "device": 0, "source": "snapshot", "events": 6 * 39 + 2,
+        // After the last of the blocks of step 5.
+        "peak_allocated_bytes": (6 << 20) + 19 * 4096, "peak_allocated_at": 10 * (5 * 39 + 20),
+        "peak_reserved_bytes": 64 << 20, "end_allocated_bytes": 6 << 20, "end_reserved_bytes": 64 << 20,
+        "start_allocated_bytes": 0, "fragmentation": memory["fragmentation"],
+        // The one segment holds what is kept.
+        "end_pinned_bytes": (64 - 6) << 20, "efficiency": null, "oom": null,
+        "by_place": memory["by_place"], "change_by_place": memory["change_by_place"], "categories": memory["categories"],
+        "end_unused_bytes": (64 - 6) << 20, "end_largest_free_bytes": 57 << 20, "device_total_bytes": 80 << 20,
+        "summary": "Peak 6.07 MiB; end 6.00 MiB; reserved at the end 64.00 MiB, of it unused 58.00 MiB; most at the peak: append \
+                    (losses.py:12) 6.00 MiB; Out of memory: Demand: 80.00 MiB requested, 6.00 MiB in use, of \
+                    74.00 MiB that the process could have. Largest free piece: 10.00 MiB on the device (0 B in reserved \
+                    memory). Missing: 70.00 MiB: 12.00 MiB demand, 58.00 MiB in pieces that cannot serve it. Memory between steps grows by 1.00 MiB a step, at 1 place",
+        // The segment is larger than its first request, and no block needed the rest.
+        "reserved_growth": {
+            "bytes": 64 << 20, "demand_bytes": (6 << 20) + 19 * 4096, "fragmentation_bytes": 0,
+            "other_bytes": (58 << 20) - 19 * 4096,
+        },
+        "peak_by_stack": [{"stack": append, "bytes": 6 << 20, "count": 6}],
+        "live_at_end": held,
+        "leaks": [{
+            "stack": append, "bytes_per_step": 1 << 20, "since": "ProfilerStep#0", "since_step": 0, "growth_bytes": 5 << 20, "survivors": 4,
+            "monotonic": 1.0, "r2": 1.0, "score": 1.0, "severity": "low", "verdict": "leak",
+            "advice": memory["leaks"][0]["advice"],
+        }],
+        "growth": {
+            "verdict": "growth", "step_source": "ProfilerStep annotations", "regularity": 1.0, "steps": 6, "warm_up": 1,
+            "bytes_per_step": 1 << 20, "peak_bytes_per_step": 1 << 20, "reserved_bytes_per_step": 0,
+            "growth_bytes": 5 << 20, "alarm": true, "reserved_alarm": false,
+            // 10 MiB are left on the device, and all that is reserved counts as used.
+            // No `steps_to_oom`: memory has run out already.
+        },
+        "no_leaks": [], "gains": held,
+        "confidence": "medium", "doubts": ["Only 5 steps count"],
+    });
+    assert_eq!(memory, expected);
+    let holder = serde_json::json!({
+        "at": "end", "place": append[0], "whose": "user", "bytes": 6 << 20, "count": 6, "share": 1.0,
+    });
+    assert_eq!(memory["by_place"].as_array().unwrap().last(), Some(&holder));
+    let expected = serde_json::json!([{
+        "place": append[0], "whose": "user", "bytes": 6 << 20, "count": 6, "share": 1.0, "before_bytes": 0,
+        "after_bytes": 6 << 20,
+    }]);
+    assert_eq!(memory["change_by_place"], expected);
+    let report = report(0);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["memory"][0]["peak_by_stack"][1]["stack"], forward);
+    let parts: Vec<&str> = report.tables().iter().map(|table| table.key).collect();
+    for cell in report.memory.rows.iter().flatten() {
+        let Cell::List(list) = cell else { continue };
+        assert!(parts.contains(&list.key), "{} is missing in flat reports", list.key);
+    }
+    let text = written(&report, Format::Text, None, None).unwrap();
+    assert!(text.contains("append (/me/losses.py:12)") && text.contains("forward (/me/model.py:7)"), "{text}");
+    for format in [Format::Csv, Format::Html, Format::Markdown] {
+        assert!(written(&report, format, None, None).unwrap().contains("losses.py:12"));
+    }
+}
+
+#[test]
+fn failed_requests_have_the_keys_of_the_contract() {
+    let report = build::report(&[leaking().into()], 1, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&written(&report, Format::Json, None, None).unwrap()).unwrap();
+    let held = serde_json::json!([{"stack": ["append (/me/losses.py:12)"], "bytes": 6 << 20, "count": 6}]);
+    let expected = serde_json::json!([{
+        "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
+        "short_by_bytes": 70 << 20, "short_by_demand_bytes": 12 << 20, "short_by_fragmentation_bytes": 58 << 20,
+        "cause": "demand",
+        "why": "Demand: 80.00 MiB requested, 6.00 MiB in use, of 74.00 MiB that the process could have. Largest free piece: \
+                10.00 MiB on the device (0 B in reserved memory). Missing: 70.00 MiB: 12.00 MiB demand, 58.00 MiB in \
+                pieces that cannot serve it",
+        "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,
+        "inactive_bytes": 58 << 20,
+        // The segment serves small requests.
+        "free_bytes": 0, "largest_free_bytes": 0, "free_elsewhere_bytes": 58 << 20, "free_private_bytes": 0,
+        "non_pytorch_bytes": 6 << 20, "by_stack": held, "advice": [],
+    }]);
+    assert_eq!(json["memory"][0]["oom"], expected);
+}
+
+#[test]
+fn text_at_a_glance_counts_what_it_leaves_out() {
+    for trace in [leaking(), trace(0)] {
+        let report = build::report(&[trace.into()], 2, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+        let text = written(&report, Format::Text, Some(terminal::WIDTH), Some(short::TOP)).unwrap();
+        assert!(text.lines().all(|line| line.chars().count() <= terminal::WIDTH), "{text}");
+        assert!(!text.contains("continued"), "each table has room: {text}");
+        let flat = text.replace('\n', " ");
+        for table in report.tables_for_people().iter().filter(|table| !table.is_empty()) {
+            let of_all = format!("{}, in the whole recording", table.title);
+            let is_shown = text.lines().any(|line| line == table.title || line == of_all);
+            let rows = table.rows.len() + table.n_hidden;
+            assert_ne!(is_shown, flat.contains(&format!("{} ({rows})", table.title)), "{}: {text}", table.title);
+            let hidden = format!("and {} more; --top 0 lists all", table.n_hidden);
+            assert!(!is_shown || table.n_hidden == 0 || text.contains(&hidden), "{}: {text}", table.title);
+        }
+    }
+}
+
+/// A segment with blocks of 2 MiB at three places, then memory runs out three times.
+pub(super) fn out_of_memory() -> Trace {
+    let mut builder = TraceBuilder::default();
+    let places = ["c (a.py:1)", "a (a.py:1)", "b (a.py:1)"].map(|name| {
+        let name = builder.strings.intern(name);
+        builder.stacks.intern(StackId(0), name)
+    });
+    let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+    let pool = raw.pool(MemoryPool::default());
+    let mut push = |action, addr, bytes, stack| {
+        let ts = raw.events.len() as i64;
+        raw.events.push(MemoryEvent { ts, action, addr, bytes, pool, stack });
+        ts as u32
+    };
+    push(MemoryAction::SegmentAlloc, 0, 4 << 30, StackId(0));
+    for (i, stack) in places.into_iter().enumerate() {
+        push(MemoryAction::Alloc, (1 + i as u64) << 30, 2 << 20, stack);
+    }
+    let mut ooms = Vec::new();
+    for requested in [2 << 30, 3 << 30, 5 << 30] {
+        let event = push(MemoryAction::OutOfMemory, 0, requested, StackId(0));
+        ooms.push(OutOfMemory { event, requested, device_free: None });
+    }
+    raw.ooms = ooms;
+    builder.memories.push(raw);
+    builder.finish()
+}
+
+#[test]
+fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
+    let trace = Arc::new(out_of_memory());
+    let report =
+        |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&written(&report(2), Format::Json, None, None).unwrap()).unwrap();
+    let memory = &json["memory"][0];
+    let stacks = |list: &serde_json::Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|held| held["stack"][0].as_str().unwrap().to_owned()).collect()
+    };
+    for list in [&memory["live_at_end"], &memory["peak_by_stack"], &memory["oom"][1]["by_stack"]] {
+        assert_eq!(stacks(list), ["a (a.py:1)", "b (a.py:1)"]);
+    }
+    assert_eq!(memory["oom"].as_array().unwrap().len(), 2);
+    let advice = memory["oom"][0]["advice"][0].as_str().unwrap();
+    let expected = "expandable_segments:True? 4,090.0 MiB are reserved and unused, no less than the 2,048.0 MiB";
+    assert!(advice.starts_with(expected), "{advice}");
+    let listed = |top, key: &str| {
+        let report = report(top);
+        let table = report.tables().into_iter().find(|table| table.key == key).unwrap();
+        (table.rows.len(), table.n_hidden)
+    };
+    assert_eq!((listed(2, "oom"), listed(0, "oom")), ((2, 1), (3, 0)));
+    assert_eq!(listed(2, "live_at_end"), (2, 1));
+}
