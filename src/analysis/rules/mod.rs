@@ -6,6 +6,7 @@
 //! * A rule without a measurement finds nothing, and says so in [`Verdicts::checks`].
 
 mod account;
+mod cause;
 mod collectives;
 mod copies;
 mod hit;
