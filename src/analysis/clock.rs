@@ -7,7 +7,8 @@ use hashbrown::HashMap;
 
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
-/// The session clock. Its zero is the start of every run.
+/// The session clock. Its zero is the start of every run: of what ran, where that was recorded. Memory and readings of
+/// devices beside it may be before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     /// One per trace, in the given order.
@@ -50,7 +51,7 @@ impl ClockSource {
 /// Traces of one job on a common clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Start of the run in nanoseconds since 1970, if any of its traces has UTC times.
+    /// Start of the run, where session time is zero, in nanoseconds since 1970, if any of its traces has UTC times.
     pub origin_utc_ns: Option<TimeNs>,
     pub n_traces: usize,
 }
@@ -95,9 +96,13 @@ pub fn clock(traces: &[&Trace]) -> Clock {
         runs[run].n_traces += 1;
         placed.push(TraceClock { offset: 0, source: ClockSource::Start, run });
     }
-    for (place, start) in placed.iter().zip(&starts) {
+    let mut has_program = vec![false; runs.len()];
+    placed.iter().zip(traces).for_each(|(place, trace)| has_program[place.run] |= ran(trace));
+    for ((place, start), trace) in placed.iter().zip(&starts).zip(traces) {
         let origin = &mut runs[place.run].origin_utc_ns;
-        *origin = origin.iter().chain(start).min().copied();
+        if ran(trace) || !has_program[place.run] {
+            *origin = origin.iter().chain(start).min().copied();
+        }
     }
     for ((place, start), trace) in placed.iter_mut().zip(&starts).zip(traces) {
         let from_run = start.zip(runs[place.run].origin_utc_ns).map(|(start, origin)| start.saturating_sub(origin));
@@ -107,6 +112,11 @@ pub fn clock(traces: &[&Trace]) -> Clock {
     let spans = traces.iter().zip(&placed).map(|(trace, place)| trace.span.shifted(place.offset));
     let span = spans.reduce(TimeRange::union).unwrap_or_default();
     Clock { placed, runs, span }
+}
+
+/// Whether it recorded what ran: memory and readings of devices begin long before it, or go on long after.
+fn ran(trace: &Trace) -> bool {
+    !trace.info.format.is_memory_only() && !trace.slices.is_empty()
 }
 
 /// The run of each trace: shared by traces with UTC times without a long pause between them, else separate.
@@ -197,7 +207,7 @@ fn utc_start(trace: &Trace) -> Option<TimeNs> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SliceKind, TraceBuilder};
+    use crate::model::{Format, SliceKind, TraceBuilder};
 
     const EPOCH: TimeNs = 1_700_000_000_000_000_000;
     const DAY: DurNs = 86_400_000_000_000;
@@ -231,6 +241,22 @@ mod tests {
         check(&known, &[-1_000, -81_000], &[0, 0], Some(EPOCH + 1_000), 14_000);
         check(&[(EPOCH, EPOCH + 5, None, "a", None)], &[-EPOCH], &[0], Some(EPOCH), 5);
         check(&[], &[], &[], None, 0);
+    }
+
+    #[test]
+    fn a_run_starts_with_what_ran_and_memory_beside_it_may_be_before() {
+        let trace = |start, format| {
+            let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", start, 9_000)]);
+            builder.info.utc_offset_ns = Some(EPOCH);
+            builder.info.format = format;
+            builder.finish()
+        };
+        let (memory, program) = (trace(1_000, Format::Snapshot), trace(8_000, Format::ChromeTrace));
+        let placed = clock(&[&memory, &program]);
+        assert_eq!(placed.placed.iter().map(|place| place.offset).collect::<Vec<_>>(), [-8_000, -8_000]);
+        let span = TimeRange { start: -7_000, end: 1_000 };
+        assert_eq!((placed.span, placed.origin_utc_ns()), (span, Some(EPOCH + 8_000)));
+        assert_eq!(clock(&[&memory]).placed[0].offset, -1_000, "alone it is what there is");
     }
 
     #[test]

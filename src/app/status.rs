@@ -26,6 +26,8 @@ const SHOW_TOLD: Duration = Duration::from_secs(8);
 const FAR: i64 = 10;
 /// Points that the keys at the right of the line at the bottom take.
 const ROOM_FOR_HELP: f32 = 260.0;
+/// What a selected range does.
+const LIMITS: &str = "Overview, tables and gaps count only this time. Escape shows all again";
 /// Points that files being read and messages are wide at most.
 const MAX_TOAST: f32 = 760.0;
 /// A window that is less high has one line at the bottom, in points.
@@ -193,7 +195,7 @@ impl App {
                     self.length_ui(ui, self.session.navigation.visible(), "visible");
                     self.outside_ui(ui);
                     if let Some(range) = self.session.range {
-                        self.length_ui(ui, range, "selected");
+                        self.length_ui(ui, range, "selected").on_hover_text(LIMITS);
                     }
                     if let Some(note) = self.session.open.clock_note() {
                         whole_label(RichText::new(note).weak(), ui);
@@ -252,14 +254,14 @@ impl App {
     }
 
     /// How long a range is, as time or as a number of events.
-    fn length_ui(&self, ui: &mut egui::Ui, range: TimeRange, what: &str) {
+    fn length_ui(&self, ui: &mut egui::Ui, range: TimeRange, what: &str) -> egui::Response {
         let (length, whole) = (range.dur(), self.session.span().dur());
         if counts_events(self.session.traces()) {
             let events = if length == 1 { "event" } else { "events" };
-            whole_label(format!("{} {events} {what}", format::count(length.unsigned_abs())), ui);
+            whole_label(format!("{} {events} {what}", format::count(length.unsigned_abs())), ui)
         } else {
             let exact = format!("{} of {}", format::duration_exact(length), format::duration_exact(whole));
-            whole_label(format!("{} {what}", format::duration(length)), ui).on_hover_text(exact);
+            whole_label(format!("{} {what}", format::duration(length)), ui).on_hover_text(exact)
         }
     }
 

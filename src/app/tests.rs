@@ -224,6 +224,13 @@ fn menus_run_commands() {
     harness.get_by_label_contains("Side panel").click();
     settle(&mut harness);
     assert!(!app(&harness).layout.is_area_shown(DockArea::Side));
+    // One of the last entries is within reach where the window has the room.
+    harness.get_by_label("View").click();
+    settle(&mut harness);
+    let before = harness.ctx.zoom_factor();
+    harness.get_by_label_contains("Larger text").click();
+    settle(&mut harness);
+    assert!(harness.ctx.zoom_factor() > before);
 }
 
 #[test]

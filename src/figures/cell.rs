@@ -1,12 +1,13 @@
 //! One value of a table, and its form in each output.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
 use super::table::{Object, Table};
-use super::text::{display_name, short_frame};
+use super::text::{display_name, short_frame, telling};
 use super::{format, text};
 use crate::analysis::stacks::NO_STACK;
 use crate::model::time::{DurNs, TimeNs};
@@ -138,6 +139,16 @@ impl Cell {
             Self::Word(word) => Some(word.label),
             Self::Flag(is, words) => Some(words[usize::from(*is)]),
             _ => self.as_name(),
+        }
+    }
+
+    /// The name it holds, as far as names sort by it: as tables show it.
+    pub fn telling(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Text(text) => Some(telling(text)),
+            Self::Stack(stack) => Some(Cow::Owned(short_frame(stack.name()))),
+            Self::Frames(_) => Some(Cow::Owned(self.shown())),
+            _ => None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::gaps::{class_word, trigger_word};
+use super::text::telling;
 use super::{Cell, Column, Rows, Sort};
 use crate::analysis::gaps::{Gap, GapClass, GapPart, IdleByClass, Ledger, Near, Place, place};
 use crate::model::{DurNs, SliceId, Trace};
@@ -52,8 +53,6 @@ pub struct GapRows {
     pub devices: Vec<GapDevice>,
     /// By device, then time.
     pub gaps: Vec<GapRow>,
-    /// The sum of their durations.
-    pub total_ns: DurNs,
     columns: Vec<Column>,
     kinds: Vec<Kind>,
 }
@@ -97,8 +96,6 @@ fn main_class(ledger: &Ledger, index: usize) -> ((GapClass, DurNs), GapPart) {
 impl GapRows {
     /// Cost: O(gaps).
     pub fn new(devices: Vec<GapDevice>, gaps: Vec<GapRow>) -> Self {
-        let dur = |row: &GapRow| devices[row.device as usize].ledger().gap(row.gap as usize).time.dur();
-        let total_ns = gaps.iter().map(dur).sum();
         let column = |title, key, width, is_text, help| Column { key, title, width, is_text, help };
         let mut columns = vec![
             (Kind::Duration, column("Duration", "dur_ns", 90, false, "How long nothing runs on the device")),
@@ -121,7 +118,7 @@ impl GapRows {
             _ => true,
         });
         let (kinds, columns) = columns.into_iter().unzip();
-        Self { devices, gaps, total_ns, columns, kinds }
+        Self { devices, gaps, columns, kinds }
     }
 
     /// The row of a gap. Cost: O(log n).
@@ -195,15 +192,15 @@ impl GapRows {
             }),
             Kind::After | Kind::EndedBy => self.by_key(is_descending, goes_on, |device, gap| {
                 let gap = device.ledger().gap(gap);
-                Some(device.trace.slice_name(if kind == Kind::After { gap.after } else { gap.ended_by }))
+                Some(telling(device.trace.slice_name(if kind == Kind::After { gap.after } else { gap.ended_by })))
             }),
             Kind::Name | Kind::Operator | Kind::Frame => self.by_key(is_descending, goes_on, |device, gap| {
                 let main = main_part(&device.trace, device.ledger(), gap);
-                let name = |slice: SliceId| device.trace.slice_name(slice);
+                let name = |slice: SliceId| telling(device.trace.slice_name(slice));
                 match kind {
                     Kind::Name => main.part.slice.map(name),
                     Kind::Operator => main.place.operator.map(name),
-                    _ => main.place.frame,
+                    _ => main.place.frame.map(telling),
                 }
             }),
         }

@@ -132,7 +132,7 @@ impl<'a> Summary<'a> {
         let who = self.who();
         let scope = scope_of(self.window.basis, self.window.steps.len());
         let idle = self.share(parts.idle_ns);
-        let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause_label(cause), percent(self.share(ns))));
+        let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause.label(), percent(self.share(ns))));
         let waits = match cause {
             _ if idle < WAITS => ", nothing waits".to_owned(),
             Some((label, share)) => format!(", idle {}, most by \"{label}\" ({share})", percent(idle)),
@@ -218,9 +218,7 @@ impl<'a> Summary<'a> {
             Bound::Copies => "copies beside kernels, or fewer of them".to_owned(),
             Bound::Idle => {
                 let cause = self.makeup.causes.first();
-                cause.map_or_else(String::new, |&(cause, _)| {
-                    format!("ending the idle time by \"{}\"", cause_label(cause))
-                })
+                cause.map_or_else(String::new, |&(cause, _)| format!("ending the idle time by \"{}\"", cause.label()))
             }
         }
     }
@@ -289,11 +287,6 @@ fn named(hit: &Hit, label: &str) -> String {
     } else {
         format!("\"{label}\"")
     }
-}
-
-/// A cause in words: that of its rule.
-pub fn cause_label(cause: Cause) -> &'static str {
-    cause.rule().map_or("Launch latency", |rule| rule.label())
 }
 
 fn cause_key(cause: Cause) -> &'static str {

@@ -34,6 +34,6 @@ pub mod verdicts;
 pub mod work;
 
 pub use cell::{Cell, MAX_FRAMES, Stack, Word};
-pub use rows::{Data, Order, Rows, Sort, csv, sort_by_key, tsv};
+pub use rows::{Data, Order, Rows, Sort, csv, sort_by_cell, sort_by_key, tsv};
 pub(crate) use table::figures;
 pub use table::{Column, Figure, Object, Part, Table};

@@ -172,9 +172,19 @@ impl Rows for Data {
         let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
         let mut order: Vec<u32> = (0..self.rows.len() as u32).filter(|&row| self.fits(row, &words)).collect();
         if let Some(Sort { column, is_descending }) = sort.filter(|sort| sort.column < self.columns.len()) {
-            order.sort_by(|&a, &b| self.cell(a, column).compare(self.cell(b, column), is_descending));
+            sort_by_cell(&mut order, is_descending, |row| self.cell(row, column));
         }
         order
+    }
+}
+
+/// Sorts rows by their cells in one column: names as they are shown, all else by value; empty ones come last either way,
+/// and those that sort the same keep their order. Cost: O(n log n).
+pub fn sort_by_cell<'a>(order: &mut [u32], is_descending: bool, cell: impl Fn(u32) -> &'a Cell) {
+    if order.iter().all(|&row| matches!(cell(row), Cell::Empty | Cell::Text(_) | Cell::Stack(_) | Cell::Frames(_))) {
+        sort_by_key(order, is_descending, |row| cell(row).telling());
+    } else {
+        order.sort_by(|&a, &b| cell(a).compare(cell(b), is_descending));
     }
 }
 
@@ -230,6 +240,20 @@ mod tests {
             columns,
             rows: vec![row("Gemm fp16", 5, None), row("=softmax", 9, Some(-7)), row("gemm fp32", 1, Some(2))],
         }
+    }
+
+    #[test]
+    fn names_sort_as_they_are_shown() {
+        let names = ["void ns::gamma<int>(int)", "beta", "", "void ns::alpha<ns::Add<float> >(int)", "ns::delta<3>"];
+        let cell = |name: &&str| Cell::text(name);
+        let cells: Vec<Cell> = names.iter().map(cell).collect();
+        let mut order = [0, 1, 2, 3, 4];
+        sort_by_cell(&mut order, false, |row| &cells[row as usize]);
+        assert_eq!(order, [3, 1, 4, 0, 2]);
+        let shown = order.map(|row| cells[row as usize].telling().unwrap_or_default().into_owned());
+        assert_eq!(shown, ["alpha<Add<float> >", "beta", "delta<3>", "gamma<int>", ""]);
+        sort_by_cell(&mut order, true, |row| &cells[row as usize]);
+        assert_eq!(order, [0, 4, 1, 3, 2]);
     }
 
     #[test]

@@ -37,6 +37,21 @@ pub fn display_name_within(name: &str, max: usize) -> String {
     }
 }
 
+/// A name with what tells most first: of a signature the function and its template arguments, without what it returns,
+/// its parameters and scopes. Other names stay as they are. Names in tables begin so, and sort so. Cost: O(length).
+pub fn telling(name: &str) -> Cow<'_, str> {
+    if !name.contains('<') && !name.starts_with("void ") {
+        return Cow::Borrowed(name);
+    }
+    match name_and_template(name) {
+        Some((function, template)) if !template.is_empty() || name.starts_with("void ") => {
+            let function = function.rsplit("::").next().unwrap_or(&function);
+            Cow::Owned(format!("{function}{}", without_scopes(template)))
+        }
+        _ => Cow::Borrowed(name),
+    }
+}
+
 /// A name in at most `max` characters. Names that differ only in their middle, end or template arguments keep
 /// enough of these to look different: `vectorized_ele…rnel<4, FillFunctor<float>>`. Lists of words lose their end.
 ///

@@ -77,7 +77,7 @@ impl Process {
     /// Display name: `python 1234 (CPU)`.
     pub fn title(&self) -> String {
         let name = match (self.name.as_str(), self.pid.as_str()) {
-            ("", "") => "Process without id".to_owned(),
+            ("", "") => "Events of no process".to_owned(),
             // Kineto uses this id for its own overhead.
             ("", "-1") => "Profiler overhead".to_owned(),
             ("", pid) if pid.bytes().all(|b| b.is_ascii_digit()) => format!("Process {pid}"),

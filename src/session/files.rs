@@ -1,6 +1,6 @@
 //! Which of several open files each table and list is of.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::{OpenTrace, in_order};
 
@@ -49,7 +49,7 @@ impl Files {
 
 /// The choice of each view: that of one leaves the others alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileChoices(HashMap<&'static str, Files>);
+pub struct FileChoices(BTreeMap<&'static str, Files>);
 
 impl FileChoices {
     /// What was chosen in a view, by its id.

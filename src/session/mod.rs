@@ -377,7 +377,8 @@ mod tests {
         assert_eq!(session.content(), TimeRange { start: 0, end: 60_000 });
         assert_eq!(session.steps.open(session.traces()).unwrap().0, 0, "alone it is all there is");
         session.add(vec![profile]);
-        assert_eq!(session.navigation.visible(), TimeRange { start: 50_000, end: 52_000 });
+        assert_eq!(session.navigation.visible(), TimeRange { start: 0, end: 2_000 }, "it counts from what ran");
+        assert_eq!(session.span().start, -50_000);
         assert_eq!(session.steps.open(session.traces()).unwrap().0, 1);
         assert_eq!(track_title(session.traces(), 1, "GPU 0"), "GPU 0", "nothing else has devices");
         assert!(track_title(session.traces(), 0, "annotations").starts_with("annotations, "));

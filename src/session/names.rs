@@ -51,7 +51,7 @@ pub fn name(traces: &mut [OpenTrace]) {
             ways.find(are_apart).or_else(|| names(0, true)).unwrap_or_default()
         };
         for (i, name) in group.into_iter().zip(names) {
-            let name = unlike(name, &taken);
+            let name = unlike(&name, &taken);
             traces[i].name = Arc::from(&*name);
             taken.insert(name);
         }
@@ -74,8 +74,8 @@ fn named(trace: &Trace, folder: Option<&OsStr>, has_file: bool) -> String {
 }
 
 /// The name, with a number if it is taken.
-fn unlike(name: String, taken: &HashSet<String>) -> String {
-    let mut unlike = name.clone();
+fn unlike(name: &str, taken: &HashSet<String>) -> String {
+    let mut unlike = name.to_owned();
     let mut n = 1;
     while taken.contains(&unlike) {
         n += 1;

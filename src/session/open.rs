@@ -44,6 +44,11 @@ impl OpenTrace {
         !self.trace.info.format.is_memory_only() && !self.trace.slices.is_empty()
     }
 
+    /// Whether it recorded any event that lasts, or any sample.
+    pub fn has_events(&self) -> bool {
+        !self.trace.slices.is_empty() || !self.trace.samples.ts.is_empty()
+    }
+
     /// Whether times of the two can be compared: both are of one run and know their UTC time, or they
     /// are the same trace.
     pub fn shares_clock(&self, other: &Self) -> bool {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::tables::Table;
-use crate::figures::{Cell, Column, Rows, Sort};
+use crate::figures::{Cell, Column, Rows, Sort, sort_by_cell};
 use crate::model::SliceId;
 use crate::session::{OpenTrace, track_title};
 
@@ -73,7 +73,7 @@ impl Rows for FoundSlices {
         let mut order: Vec<u32> = (0..self.slices.len() as u32).collect();
         if let Some(Sort { column, is_descending }) = sort.filter(|&sort| Some(sort) != self.own_sort()) {
             let cells: Vec<Cell> = (0..self.slices.len()).map(|row| self.cell(row, column)).collect();
-            order.sort_by(|&a, &b| cells[a as usize].compare(&cells[b as usize], is_descending));
+            sort_by_cell(&mut order, is_descending, |row| &cells[row as usize]);
         }
         order
     }

@@ -76,6 +76,9 @@ pub fn apply(ctx: &Context) {
             style.spacing.item_spacing = Vec2::new(8.0, 5.0);
             style.spacing.button_padding = Vec2::new(7.0, 3.0);
             style.spacing.menu_margin = Margin::same(6);
+            // Menus and lists are as high as their entries, as long as the window is.
+            style.spacing.default_area_size.y = 2000.0;
+            style.spacing.combo_height = 600.0;
             style.spacing.window_margin = Margin::same(12);
             style.animation_time = 0.08;
             style.text_styles.insert(TextStyle::Small, FontId::proportional(11.0));

@@ -93,24 +93,24 @@ impl GapClass {
         }
     }
 
-    /// For people.
+    /// For people, and for findings and tables as well: see [`Cause::label`](crate::analysis::rules::Cause::label).
     pub fn label(self) -> &'static str {
         match self {
             Self::Sync => "Synchronization",
             Self::DataLoading => "Data loading",
-            Self::Copy => "Copy",
-            Self::Allocator => "Allocator",
-            Self::ModuleLoad => "Compile or load code",
+            Self::Copy => "Copy calls",
+            Self::Allocator => "Device allocations",
+            Self::ModuleLoad => "Compiling and loading code",
             Self::Gc => "Garbage collection",
-            Self::Collective => "Collective call",
+            Self::Collective => "Calls of collectives",
             Self::Launch => "Launch calls",
-            Self::CpuOp => "Operator on the CPU",
+            Self::CpuOp => "CPU operators",
             Self::Python => "Python",
             Self::Blocked => "Blocked in the OS",
-            Self::Unknown => "Unknown",
+            Self::Unknown => "Unexplained",
             Self::LaunchLatency => "Launch latency",
-            Self::Dependency => "Waiting for another stream",
-            Self::Queued => "Queued, unexplained",
+            Self::Dependency => "Waiting for other streams",
+            Self::Queued => "Waiting in queues",
             Self::Graph => "CUDA graph",
             Self::NoLaunch => "Launch not recorded",
             Self::Profiler => "Profiler overhead",

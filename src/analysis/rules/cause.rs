@@ -1,5 +1,7 @@
 //! Why a device waits: the causes, and which one a part of a gap has.
 
+mod names;
+
 use super::Rule;
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{Gap, GapClass, GapPart, Trigger, frees_memory};

@@ -2,7 +2,6 @@
 
 use super::sites::Sites;
 use super::{Basis, Device, Hit, Rule, Shares};
-
 use crate::analysis::gaps::Near;
 use crate::model::{CopyKind, TimeRange};
 

@@ -115,27 +115,27 @@ impl Rule {
         }
     }
 
-    /// What it checks, for people.
+    /// What it checks, for people. A cause of idle time is called as in the timeline.
     pub fn label(self) -> &'static str {
         match self {
             Self::LowUtilization => "GPU utilization",
-            Self::DataLoading => "Data loading",
+            Self::DataLoading => Cause::DataLoading.label(),
             Self::ExposedCommunication => "Exposed communication",
             Self::LateRank => "Late rank",
-            Self::CollectiveCalls => "Calls of collectives",
+            Self::CollectiveCalls => Cause::Collective.label(),
             Self::SmallCollectives => "Small collectives",
-            Self::LaunchBound => "Launch-bound",
-            Self::Synchronization => "Synchronizations",
-            Self::HostBound => "Work on the CPU",
+            Self::LaunchBound => Cause::LaunchBound.label(),
+            Self::Synchronization => Cause::Synchronization.label(),
+            Self::HostBound => Cause::Host.label(),
             Self::ExposedCopies => "Exposed copies",
             Self::PageableCopies => "Pageable copies",
-            Self::Allocator => "Device allocations",
-            Self::ModuleLoad => "Compiling and loading code",
-            Self::GarbageCollection => "Garbage collection",
-            Self::StepBoundary => "Gaps between steps",
-            Self::Dependency => "Waiting for other streams",
-            Self::Queued => "Waiting in queues",
-            Self::Blocked => "Blocked in the OS",
+            Self::Allocator => Cause::Allocator.label(),
+            Self::ModuleLoad => Cause::ModuleLoad.label(),
+            Self::GarbageCollection => Cause::GarbageCollection.label(),
+            Self::StepBoundary => Cause::StepBoundary.label(),
+            Self::Dependency => Cause::Dependency.label(),
+            Self::Queued => Cause::Queued.label(),
+            Self::Blocked => Cause::Blocked.label(),
             Self::DataTime => "Data time against GPU time",
             Self::TinyKernels => "Tiny kernels",
             Self::SlowKernels => "Slow kernels",
@@ -146,8 +146,8 @@ impl Rule {
             Self::IrregularSteps => "Irregular steps",
             Self::Recording => "Cost of recording",
             Self::MemoryNearlyFull => "Memory headroom",
-            Self::Unexplained => "Unexplained idle time",
-            Self::Profiler => "Profiler overhead",
+            Self::Unexplained => Cause::Unexplained.label(),
+            Self::Profiler => Cause::Profiler.label(),
             Self::IncompleteRecording => "Recorded share",
             Self::NoDeviceWork => "GPU work recorded",
         }

@@ -112,7 +112,8 @@ fn a_device_that_is_busy_has_no_findings_and_memory_files_no_overview() {
 fn causes_of_idle_time_on_a_card_are_those_of_the_findings() {
     let mut harness = harness(vec![memory::sample("nsys_5_steps.sqlite")]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("Idle by cause: Data loading ").is_some());
-    harness.get_by_label_contains("Gaps between steps 0.0 % (3.021 µs)");
+    harness.get_by_label_contains("Step boundary 0.0 % (3.021 µs)");
+    harness.get_by_label("In the 4 of 5 steps that count");
     // The end of a long sentence is its point.
     harness.get_by_label_contains("What would help most: \"Data loading\", 14.145 ms once, in step 3; a longer");
 }

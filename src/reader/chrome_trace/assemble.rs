@@ -45,7 +45,7 @@ impl Thread {
     pub fn track(&self, kind: TrackKind, process: ProcessId) -> Track {
         let tid = self.tid.clone();
         let name = self.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| match kind {
-            _ if tid.is_empty() => "Thread without id".to_owned(),
+            _ if tid.is_empty() => "Events of no thread".to_owned(),
             TrackKind::Stream if tid.starts_with("stream") => tid.clone(),
             TrackKind::Stream => format!("stream {tid}"),
             _ if tid.bytes().all(|b| b.is_ascii_digit()) => format!("Thread {tid}"),

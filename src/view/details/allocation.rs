@@ -2,7 +2,8 @@
 
 use eframe::egui;
 
-use super::{MAX_LINES, cut, exact_ui, more_ui, name_ui, row_ui, section_ui, stack_text};
+use super::event::{MAX_LINES, more_ui, section_ui};
+use super::{cut, exact_ui, name_ui, row_ui, stack_text};
 use crate::analysis::memory::around::running_at;
 use crate::answers::{Analysis, Work};
 use crate::command::Command;

@@ -1,12 +1,16 @@
 //! Details of the selection: times, links, arguments and call stack.
 
 mod allocation;
+mod event;
 mod facts;
+mod links;
 
 use eframe::egui::{self, RichText};
 
 use self::allocation::allocation_ui;
-use self::facts::{Facts, Links, MAX_LINKS};
+use self::event::{event_ui, tidy};
+use self::facts::Facts;
+use self::links::{links_ui, memory_ui};
 use super::gaps::GapPage;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::annotations::{Projection, projection};
@@ -15,19 +19,17 @@ use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::{
     escape, format, ncu,
-    text::{display_name, short_python, shortened},
+    text::{display_name, shortened},
 };
 use crate::model::memory::AllocationId;
-use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, Trace, TrackId};
 use crate::session::{OpenTrace, Selection};
-use crate::view::states::{failed_ui, nothing_ui, working_ui};
+use crate::view::states::nothing_ui;
 
 /// The longest text shown, in characters; copies are complete.
 const MAX_CHARS: usize = 4096;
 /// The longest name shown in full, in characters: the facts below it stay in sight.
 const MAX_NAME: usize = 120;
-/// Arguments and stack frames shown; copies are complete.
-const MAX_LINES: usize = 500;
 
 /// Looks up facts about an event that take time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -266,36 +268,6 @@ impl Analysis for LookUp {
     }
 }
 
-/// An event without the numbers that stand for "none", and with the sides of a grid in one.
-fn tidy(mut event: EventDetails) -> EventDetails {
-    /// The largest number of 32 bits, and of 64.
-    const NONE: [&str; 2] = ["4294967295", "18446744073709551615"];
-    event.args.retain(|(_, value)| !NONE.contains(&&**value));
-    for key in ["grid", "block", "cluster"] {
-        let sides =
-            ["X", "Y", "Z"].map(|side| event.args.iter().position(|(other, _)| *other == format!("{key}{side}")));
-        let [Some(x), Some(y), Some(z)] = sides else { continue };
-        let value = [x, y, z].map(|i| event.args[i].1.clone()).join(" × ");
-        event.args[x] = (key.to_owned(), value);
-        event.args.retain(|(other, _)| *other != format!("{key}Y") && *other != format!("{key}Z"));
-    }
-    event
-}
-
-/// Arguments and call stack; never those of another event.
-fn event_ui(found: &Answer<Found>, ui: &mut egui::Ui) {
-    ui.add_space(6.0);
-    match found {
-        Answer::Working(_) => working_ui("Reading arguments…", ui),
-        Answer::Failed(why) => failed_ui(why, ui),
-        Answer::Ready(found) => match &found.event {
-            None => {}
-            Some(Err(message)) => failed_ui(message, ui),
-            Some(Ok(event)) => event_details_ui(event, ui),
-        },
-    }
-}
-
 /// The name, wrapped, with a button to copy it.
 fn name_ui(name: &str, ui: &mut egui::Ui) {
     let cut = cut(name);
@@ -356,125 +328,9 @@ fn place_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, track: TrackId) {
     row_ui(ui, "File", &display_name(&open.trace.info.title()));
 }
 
-fn links_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, trace: usize, facts: &Facts, ui: &mut egui::Ui) {
-    let one = |slice: Option<SliceId>| Links { slices: slice.into_iter().collect(), has_more: false };
-    let (launch, record) = (one(facts.launch), one(facts.event_record));
-    let around = if facts.launch.is_some() { "Inside, innermost first" } else { "Parents, innermost first" };
-    let groups = [
-        ("Launched by", &launch),
-        (around, &facts.around),
-        ("Python stack, innermost first", &facts.python),
-        ("Launches", &facts.launched),
-        ("Event recorded by", &record),
-        ("Flows from", &facts.flows_in),
-        ("Flows to", &facts.flows_out),
-    ];
-    for (title, links) in groups.into_iter().filter(|group| !group.1.slices.is_empty()) {
-        ui.add_space(4.0);
-        ui.weak(title);
-        for &slice in &links.slices {
-            let name = display_name(open.trace.slice_name(slice));
-            let track = open.trace.track(open.trace.slices.track_of(slice));
-            let duration = format::duration(open.trace.slices.time(slice).dur());
-            let link = ui.add(egui::Button::new(format!("{}, {duration}", short_python(&name))).truncate());
-            if link.on_hover_text(format!("{name}\nSelect this slice on {}", display_name(&track.name))).clicked() {
-                *ctx.selection = Selection::Slice { trace, slice };
-                ctx.commands.push(Command::Reveal);
-            }
-        }
-        if links.has_more {
-            ui.weak(format!("Only the first {MAX_LINKS} are listed"));
-        }
-    }
-}
-
-/// The change of memory during a slice.
-fn memory_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, time: TimeRange, ui: &mut egui::Ui) {
-    let session = time.shifted(open.offset);
-    let mut lines = Vec::new();
-    for other in ctx.traces.iter().filter(|other| other.shares_clock(open)) {
-        let range = session.shifted(other.offset.saturating_neg());
-        for history in other.trace.memories.iter().filter(|history| history.has_time) {
-            // Events at the very start are included.
-            let (from, to) = (history.state_at(range.start.saturating_sub(1)), history.state_at(range.end));
-            if from < to {
-                let active = |state: u32| history.curves.active[state as usize] as f64;
-                let change = active(to) - active(from);
-                let sign = if change < 0.0 { "-" } else { "+" };
-                let events = format::count(u64::from(to - from));
-                let change = format::bytes(change.abs());
-                lines.push(format!(
-                    "{}, {}: {sign}{change} in {events} events",
-                    history.title(),
-                    history.source.label()
-                ));
-            }
-        }
-    }
-    if lines.is_empty() {
-        return;
-    }
-    ui.add_space(4.0);
-    ui.weak("Memory during the slice");
-    for line in lines {
-        ui.label(line);
-    }
-    if ui.button("List allocations").on_hover_text("List the allocations made during the slice").clicked() {
-        ctx.commands.push(Command::ListAllocations(session));
-    }
-}
-
-fn event_details_ui(event: &EventDetails, ui: &mut egui::Ui) {
-    if !event.category.is_empty() {
-        ui.horizontal_wrapped(|ui| {
-            ui.weak("Category");
-            ui.label(cut(&event.category));
-        });
-    }
-    if !event.args.is_empty() {
-        section_ui(ui, "Arguments", "Copy arguments", || arguments_text(&event.args));
-        egui::Grid::new("arguments").num_columns(2).striped(true).spacing([12.0, 4.0]).show(ui, |ui| {
-            for (key, value) in event.args.iter().take(MAX_LINES) {
-                row_ui(ui, &display_name(key), &cut(value));
-            }
-        });
-        more_ui(ui, event.args.len());
-    }
-    if !event.stack.is_empty() {
-        section_ui(ui, "Call stack, innermost first", "Copy stack", || {
-            escape::lines(event.stack.iter().map(|frame| &**frame))
-        });
-        for frame in event.stack.iter().take(MAX_LINES) {
-            ui.add(egui::Label::new(RichText::new(cut(frame)).monospace()).wrap());
-        }
-        more_ui(ui, event.stack.len());
-    }
-}
-
-fn section_ui(ui: &mut egui::Ui, title: &str, copy: &str, text: impl FnOnce() -> String) {
-    ui.add_space(6.0);
-    ui.horizontal(|ui| {
-        ui.strong(title);
-        if ui.small_button(copy).clicked() {
-            ui.ctx().copy_text(text());
-        }
-    });
-}
-
-/// Arguments as a table of two columns for a spreadsheet.
-fn arguments_text(args: &[(String, String)]) -> String {
-    args.iter().map(|(key, value)| format!("{}\t{}\n", escape::tsv_cell(key), escape::tsv_cell(value))).collect()
-}
-
 /// A call stack of a trace as text, innermost first, one frame per line.
 pub fn stack_text(trace: &Trace, stack: StackId) -> String {
     escape::lines(trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)))
-}
-
-fn more_ui(ui: &mut egui::Ui, n: usize) {
-    if n > MAX_LINES {
-        ui.weak(format!("{} more in the copied text", format::count((n - MAX_LINES) as u64)));
-    }
 }
 
 #[cfg(test)]
@@ -487,20 +343,5 @@ mod tests {
         assert_eq!(cut(&long).chars().count(), MAX_CHARS + 1);
         assert!(cut(&long).ends_with('…'));
         assert_eq!(cut("short"), "short");
-    }
-
-    #[test]
-    fn numbers_that_stand_for_none_are_left_out() {
-        let args = [("gridX", "4"), ("gridY", "2"), ("gridZ", "1"), ("greenContextId", "4294967295"), ("blockX", "8")];
-        let args = args.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
-        let tidied = tidy(EventDetails { args, ..Default::default() }).args;
-        assert_eq!(tidied, [("grid".to_owned(), "4 × 2 × 1".to_owned()), ("blockX".to_owned(), "8".to_owned())]);
-    }
-
-    #[test]
-    fn copied_text_has_no_control_characters_or_formulas() {
-        let args = [("a\u{1b}[2J".to_owned(), "=1+1".to_owned()), ("b".to_owned(), "x\ty".to_owned())];
-        assert_eq!(arguments_text(&args), "a\\u{1b}[2J\t'=1+1\nb\tx y\n");
-        assert_eq!(escape::lines(["main", "f\ng\u{202e}"].into_iter()), "main\nf\\ng\\u{202e}");
     }
 }

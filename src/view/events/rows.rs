@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::figures::text::telling;
 use crate::figures::{Cell, Column, Rows, Sort, sort_by_key};
 use crate::model::{DurNs, SliceId, TimeRange, Trace, TrackId};
 use crate::session::Selection;
@@ -171,7 +172,7 @@ impl Rows for EventRows {
         match column {
             0 => sort_by_key(&mut order, is_descending, |line| event(line).map(|event| self.time(event).start)),
             1 => sort_by_key(&mut order, is_descending, |line| event(line).and_then(|event| self.duration(event))),
-            2 => sort_by_key(&mut order, is_descending, |line| event(line).map(|event| self.name(event))),
+            2 => sort_by_key(&mut order, is_descending, |line| event(line).map(|event| telling(self.name(event)))),
             3 => sort_by_key(&mut order, is_descending, |line| event(line).map(|event| self.kind(event))),
             _ => sort_by_key(&mut order, is_descending, |line| match event(line)? {
                 Event::Slice(_, level) => Some(level),

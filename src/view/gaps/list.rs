@@ -57,6 +57,8 @@ pub struct Listed(pub GapFilter);
 #[derive(Debug)]
 pub struct Listing {
     pub rows: Arc<GapRows>,
+    /// Time of the listed gaps, within the range.
+    pub listed_ns: DurNs,
     pub whole: Whole,
 }
 
@@ -92,6 +94,7 @@ impl Analysis for Listed {
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Listing> {
         let devices = devices(of, &self.0, work)?;
         let mut whole = Whole::default();
+        let mut listed_ns = 0;
         let mut gaps: Vec<GapRow> = Vec::new();
         for (device, number) in devices.iter().zip(0..) {
             let range = in_trace(self.0.range, device.offset_ns);
@@ -113,10 +116,11 @@ impl Analysis for Listed {
                 let is_of_class = |class| ledger.parts(gap).any(|part| part.class == class && part.time.dur() > 0);
                 if is_long && self.0.class.is_none_or(is_of_class) && words.fit(device, gap) {
                     gaps.push(GapRow { device: number, gap: gap as u32 });
+                    listed_ns += ledger.gap(gap).time.intersect(range).map_or(0, TimeRange::dur);
                 }
             }
         }
-        Some(Listing { rows: Arc::new(GapRows::new(devices, gaps)), whole })
+        Some(Listing { rows: Arc::new(GapRows::new(devices, gaps)), listed_ns, whole })
     }
 }
 

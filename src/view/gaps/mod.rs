@@ -296,7 +296,7 @@ impl GapsView {
         let min = TextEdit::singleline(&mut self.fields.min).hint_text("10 µs").desired_width(54.0);
         ui.add(min).labelled_by(label.id).on_hover_text("The shortest gaps to list, such as 10 µs; empty for all");
         let text = self.fields.class.map_or("Any cause", GapClass::label);
-        let combo = ComboBox::from_id_salt("cause of gaps").selected_text(text).width(120.0).height(500.0);
+        let combo = ComboBox::from_id_salt("cause of gaps").selected_text(text).width(120.0);
         let combo = combo.show_ui(ui, |ui| {
             ui.selectable_value(&mut self.fields.class, None, "Any cause");
             for class in GapClass::ALL {
@@ -345,8 +345,11 @@ fn totals_ui(listing: &Listing, ui: &mut egui::Ui) {
     let share = |part: i64, of: i64| format!("{:.1} %", part as f64 / of.max(1) as f64 * 100.0);
     ui.horizontal_wrapped(|ui| {
         let n = format::count(rows.gaps.len() as u64);
-        ui.label(format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(rows.total_ns)))
-            .on_hover_text("Gaps that reach into the selected range count with all their time");
+        ui.label(format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(listing.listed_ns)))
+            .on_hover_text(
+                "Of a gap that reaches over an end of the selected range only the time within counts here. The list has all \
+                 of its duration",
+            );
         ui.weak(format!(
             "idle {} of {}, {}",
             format::duration(whole.idle_ns),

@@ -6,7 +6,7 @@ use eframe::egui::{Grid, Ui};
 
 use crate::analysis::gaps::{GapClass, IdleByClass, Ledger};
 use crate::figures::gap_rows::main_part;
-use crate::figures::{format, text::display_name_within};
+use crate::figures::{format, text::shortened};
 use crate::model::{DurNs, SliceId, Trace};
 use crate::widget::gap_color::swatch_ui;
 
@@ -51,7 +51,7 @@ pub fn gap_summary_ui(ui: &mut Ui, trace: &Trace, ledger: &Ledger, index: usize)
     if let Some(trigger) = main.gap.trigger {
         ui.label(trigger.label());
     }
-    let cut = |text: &str| display_name_within(text, MAX_NAME);
+    let cut = |text: &str| shortened(text, MAX_NAME);
     let name = |slice: SliceId| cut(trace.slice_name(slice));
     if let Some(operator) = main.place.operator {
         ui.label(format!("In {}", name(operator)));

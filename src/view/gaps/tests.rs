@@ -91,10 +91,10 @@ fn gaps_are_listed_from_the_longest_and_filtered() {
     settle(&mut harness);
     harness.get_by_label("3 of 3 gaps, 405.000 µs");
 
-    // A gap that runs into the range is listed whole, and its time in the range counts as idle.
+    // A gap that runs into the range is listed whole, and only its time in the range counts, as idle time too.
     harness.state_mut().session.range = Some(TimeRange { start: 650_000, end: 750_000 });
     settle(&mut harness);
-    harness.get_by_label("1 of 1 gaps, 100.000 µs");
+    harness.get_by_label("1 of 1 gaps, 50.000 µs");
     harness.get_by_label("idle 50.000 µs of 100.000 µs, 50.0 %");
     click(&mut harness, "Whole trace");
     harness.get_by_label("3 of 3 gaps, 405.000 µs");
@@ -127,7 +127,7 @@ fn causes_and_clusters_lead_to_their_gaps() {
     let mut harness = harness(GapsView::default());
     click(&mut harness, "Causes");
     harness.get_by_label("Of idle time");
-    let operators = "Operator on the CPU";
+    let operators = "CPU operators";
     click(&mut harness, operators);
     assert_eq!(harness.state().session.selection, gap(195_000, 495_000), "it has the longest part");
     harness.key_press(Key::Enter);

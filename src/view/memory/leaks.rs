@@ -377,8 +377,13 @@ fn growth_ui(candidate: &LeakCandidate, warm_up: usize, ui: &mut egui::Ui) {
     let stairs: Vec<[f64; 2]> = points.iter().zip(held).flat_map(|(&point, held)| [point, held]).collect();
     let stairs: Vec<[f64; 2]> = stairs.into_iter().chain(points.last().copied()).collect();
     let tokens = theme::tokens(ui.visuals().dark_mode);
+    ui.strong("Live memory of this stack at the end of each step");
+    if warm_up > 0 {
+        ui.weak("The upright line is the end of the warm-up");
+    }
     let plot = Plot::new("growth")
-        .height(120.0)
+        .height(140.0)
+        .x_axis_label("Step")
         .allow_drag(false)
         .allow_zoom(false)
         .allow_scroll(false)

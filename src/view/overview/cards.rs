@@ -27,9 +27,16 @@ const PARTS: &str = "Share of the judged time of this device: the steps that cou
 /// * `is_range`: whether they are of the selected range.
 pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
     let Some(summary) = answer_ui(summary, "Adding up the devices…", ui) else { return };
-    if !is_range && summary.cards.iter().any(|card| card.basis == Basis::Steps) {
+    let mut of_steps = summary.cards.iter().filter(|card| !is_range && card.basis == Basis::Steps);
+    if let Some(first) = of_steps.next() {
+        let [n, all] = first.n_steps;
+        let text = match of_steps.all(|card| card.n_steps == first.n_steps) {
+            true if n == all => format!("In {}", format::steps(n)),
+            true => format!("In the {n} of {} that count", format::steps(all)),
+            false => "In the steps that count".to_owned(),
+        };
         let hint = "Without the first step, which includes warm-up, and the one in which the profiler stops";
-        ui.weak("In the steps that count").on_hover_text(hint);
+        ui.weak(text).on_hover_text(hint);
     } else if !is_range && summary.cards.iter().any(|card| card.basis == Basis::AfterStartUp) {
         let hint = "No steps were found: from when the last of the kernels that repeat runs for the first time";
         ui.weak("After the start-up").on_hover_text(hint);

@@ -8,7 +8,7 @@ use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Basis, Cause, Rule, Thresholds, Verdicts, Window};
+use crate::analysis::rules::{Basis, Rule, Thresholds, Verdicts, Window};
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TracePhases;
 use crate::answers::ranks::AllVerdicts;
@@ -57,6 +57,8 @@ pub struct Card {
     pub window: DurNs,
     /// Which time of the device it is.
     pub basis: Basis,
+    /// Of how many steps it is, and how many were recorded.
+    pub n_steps: [usize; 2],
     pub parts: Breakdown,
     /// Idle time by cause, the largest first: its label, the class whose color it has, and its time. As the findings
     /// have it; of a device that was not judged by what the host did.
@@ -109,6 +111,7 @@ struct OfTrace {
     ledgers: Arc<Vec<Ledger>>,
     clusters: Arc<Vec<Clusters>>,
     verdicts: Arc<Verdicts>,
+    n_steps: usize,
 }
 
 impl Analysis for Summary {
@@ -122,7 +125,9 @@ impl Analysis for Summary {
         let mut all: Vec<OfTrace> = Vec::new();
         for ((open, steps), verdicts) in of.iter().zip(&self.steps).zip(&*verdicts) {
             let steps = steps.clone();
+            let n_steps = (*work.get(&open.trace, &steps)?).as_ref().map_or(0, Steps::len);
             all.push(OfTrace {
+                n_steps,
                 busy: work.get(&open.trace, &BusyDevices)?,
                 ledgers: work.get(&open.trace, &Ledgers { steps: steps.clone() })?,
                 clusters: work.get(&open.trace, &GapClusters { steps })?,
@@ -188,7 +193,7 @@ impl Summary {
             let mut causes: Vec<(&str, GapClass, DurNs)> = match makeup {
                 Some(makeup) => {
                     let causes = makeup.causes.iter();
-                    causes.map(|&(cause, ns)| (makeup::cause_label(cause), class_of(cause), ns)).collect()
+                    causes.map(|&(cause, ns)| (cause.label(), cause.class(), ns)).collect()
                 }
                 None => {
                     let totals = GapClass::ALL.into_iter().zip(ledger.totals(window).by_class);
@@ -203,33 +208,12 @@ impl Summary {
                 name: info.map_or_else(String::new, |info| info.name.clone()),
                 window: window.dur(),
                 basis: judged.map_or(Basis::All, |judged| judged.basis),
+                n_steps: [judged.map_or(0, |judged| judged.steps.len()), all.n_steps],
                 parts: breakdown(busy, window),
                 causes,
             })
         };
         all.busy.iter().zip(&*all.ledgers).filter_map(card).collect()
-    }
-}
-
-/// The class of most gaps of a cause, which gives it its color.
-fn class_of(cause: Cause) -> GapClass {
-    match cause {
-        Cause::DataLoading => GapClass::DataLoading,
-        Cause::Collective => GapClass::Collective,
-        Cause::Synchronization => GapClass::Sync,
-        Cause::LaunchBound => GapClass::Launch,
-        Cause::Host => GapClass::CpuOp,
-        Cause::Copy => GapClass::Copy,
-        Cause::Allocator => GapClass::Allocator,
-        Cause::ModuleLoad => GapClass::ModuleLoad,
-        Cause::GarbageCollection => GapClass::Gc,
-        Cause::StepBoundary => GapClass::Python,
-        Cause::Dependency => GapClass::Dependency,
-        Cause::Blocked => GapClass::Blocked,
-        Cause::Queued => GapClass::Queued,
-        Cause::Unexplained => GapClass::Unknown,
-        Cause::Profiler => GapClass::Profiler,
-        Cause::Latency => GapClass::LaunchLatency,
     }
 }
 

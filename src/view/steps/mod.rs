@@ -141,7 +141,7 @@ impl StepsView {
     fn trace_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let Some((shown, _)) = ctx.steps.open(ctx.traces) else { return };
         let mut order = in_order(ctx.traces);
-        order.retain(|&trace| !ctx.traces[trace].trace.slices.is_empty());
+        order.retain(|&trace| ctx.traces[trace].has_events());
         if order.len() < 2 {
             return;
         }
@@ -189,21 +189,24 @@ fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
         let interval = steps.ci95_ns().map(|ns| format!(" ± {}", format::duration(ns))).unwrap_or_default();
         let help = match steps.is_of_completions() {
             true => {
-                "Mean duration of the used steps, from completion to completion on the slowest device, since the host \
+                "Mean duration of the steps that count, from completion to completion on the slowest device, since the host \
                  runs ahead of it; with its 95 % t-interval"
             }
-            false => "Mean duration of the used steps, with its 95 % t-interval",
+            false => "Mean duration of the steps that count, with its 95 % t-interval",
         };
         let by = if steps.is_of_completions() { " on the device" } else { "" };
         all.push((format!("Mean {mean}{interval}{by}"), help));
-        all.push((format!("Median {}", format::duration(durations.median_ns)), "Median duration of the used steps"));
+        all.push((
+            format!("Median {}", format::duration(durations.median_ns)),
+            "Median duration of the steps that count",
+        ));
         let [min, max] = [durations.min_ns, durations.max_ns].map(format::duration);
-        all.push((format!("Range {min} to {max}"), "The shortest and the longest of the used steps"));
-        let std = durations.std_ns.map(|ns| (format!("Std. dev. {}", format::duration(ns)), "Of the used steps"));
+        all.push((format!("Range {min} to {max}"), "The shortest and the longest of the steps that count"));
+        let std = durations.std_ns.map(|ns| (format!("Std. dev. {}", format::duration(ns)), "Of the steps that count"));
         all.extend(std);
     }
     if steps.used.len() < n {
-        let text = format!("{} used", format::count(steps.used.len() as u64));
+        let text = format!("{} of them count", format::count(steps.used.len() as u64));
         all.push((
             text,
             "Statistics leave out the first step, which includes warm-up, the profiler's last, in which it stops, and a last \

@@ -58,7 +58,7 @@ fn a_step_is_chosen_by_click_and_by_key_and_becomes_the_range() {
     let mut harness = harness();
     harness.get_by_label("8 steps by ProfilerStep annotations");
     harness.get_by_label("1 outlier");
-    harness.get_by_label("6 used");
+    harness.get_by_label("6 of them count");
     harness.get_by_label("Median 100 ns");
     harness.get_by_label("ProfilerStep#3").click();
     settle(&mut harness);

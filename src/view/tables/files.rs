@@ -40,9 +40,8 @@ impl Many {
     }
 }
 
-/// Width of the choice, and greatest height of its list, in points.
+/// Width of the choice, in points.
 const WIDTH: f32 = 190.0;
-const LIST_HEIGHT: f32 = 500.0;
 
 /// The column that names the file of a row.
 const FILE: Column = Column {
@@ -68,7 +67,12 @@ pub fn file_switch_ui(view: &'static str, many: Many, ctx: &mut ViewContext<'_>,
     let order = in_order(ctx.traces);
     // Those of a list all count.
     let counts = |trace: &usize| many == Many::List || Files::Together.counts(ctx.traces, *trace);
-    let (counted, beside): (Vec<usize>, Vec<usize>) = order.into_iter().partition(counts);
+    // Of readings alone a table of what ran has no rows.
+    let has_rows = |trace: &usize| many == Many::List || ctx.traces[*trace].has_events();
+    let (counted, beside): (Vec<usize>, Vec<usize>) = order.into_iter().filter(has_rows).partition(counts);
+    if counted.len() + beside.len() < 2 {
+        return;
+    }
     let shown = many.shown(ctx.files.of(view));
     let single = counted.first().copied().filter(|_| counted.len() == 1 && shown.one().is_none());
     let text = match shown.one().or(single) {
@@ -77,7 +81,7 @@ pub fn file_switch_ui(view: &'static str, many: Many, ctx: &mut ViewContext<'_>,
     };
     let mut chosen = shown;
     let combo = egui::ComboBox::from_id_salt("file of the table").selected_text(text).truncate().width(WIDTH);
-    let response = combo.height(LIST_HEIGHT).show_ui(ui, |ui| {
+    let response = combo.show_ui(ui, |ui| {
         ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
         for files in [Files::Apart, Files::Together] {
             if many.shown(files) == files && counted.len() > 1 {
@@ -94,7 +98,7 @@ pub fn file_switch_ui(view: &'static str, many: Many, ctx: &mut ViewContext<'_>,
         counted.iter().for_each(|&trace| file_ui(trace, ui));
         if !beside.is_empty() {
             ui.separator();
-            ui.weak("Beside them").on_hover_text("Files that repeat what is in those above, or hold readings only");
+            ui.weak("Beside them").on_hover_text("Memory snapshots, which repeat names of the traces above");
             beside.iter().for_each(|&trace| file_ui(trace, ui));
         }
     });

@@ -135,7 +135,7 @@ impl Timeline {
         let Some(response) = response else { return };
         let pointer = response.hover_pos().filter(|_| !self.drag.is_active());
         let measured = self.pointer_time.filter(|_| !counts_events(ctx.traces));
-        measured.inspect(|&at| paint_time(ui, parts, &scale, at, ctx.span.start));
+        measured.inspect(|&at| paint_time(ui, parts, &scale, at));
         let under = pointer.map_or(Hit::Nothing, |pointer| self.hit(ctx, areas, &scale, pointer));
         let geometry = Geometry { traces: ctx.traces, list: &self.tracks, scale, pinned, scrolled };
         let zoom = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos());
@@ -228,9 +228,9 @@ impl Timeline {
 }
 
 /// Writes the time at the pointer into the ruler.
-fn paint_time(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs, origin: TimeNs) {
+fn paint_time(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs) {
     let step = (scale.ns_per_point() as i64).max(1);
-    let text = format::moment(at.saturating_sub(origin), step);
+    let text = format::moment(at, step);
     let painter = ui.painter_at(parts.ruler);
     let galley = painter.layout_no_wrap(text, FontId::proportional(11.0), ui.visuals().strong_text_color());
     let (width, x) = (galley.size().x + 8.0, scale.x(at));

@@ -9,7 +9,7 @@ use super::queues::Queues;
 use super::strips::Strips;
 use crate::figures::{
     format,
-    text::{display_name, display_name_within},
+    text::{display_name, shortened},
 };
 use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId, TrackKind};
 use crate::view::ViewContext;
@@ -66,12 +66,12 @@ fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, 
             let open = ctx.traces.get(trace)?;
             let start = ctx.session_time(trace, open.trace.slices.ts[slice.idx()]);
             let name = display_name(open.trace.slice_name(slice)).into_owned();
-            Some((name, slice_lines(&open.trace, slice, start.saturating_sub(ctx.span.start))))
+            Some((name, slice_lines(&open.trace, slice, start)))
         }
         Hit::Instant { trace, instant } => {
             let open = ctx.traces.get(trace)?;
             let name = *open.trace.instants.name.get(instant)?;
-            let ts = ctx.session_time(trace, *open.trace.instants.ts.get(instant)?).saturating_sub(ctx.span.start);
+            let ts = ctx.session_time(trace, *open.trace.instants.ts.get(instant)?);
             let at = format!("Instant at {}", format::duration_in_full(ts));
             Some((display_name(open.trace.strings.get(name)).into_owned(), vec![at]))
         }
@@ -119,7 +119,7 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
             (false, "to") => "Flow to",
             (false, _) => "Flow from",
         };
-        let name = display_name_within(trace.slice_name(other), MAX_NAME);
+        let name = shortened(trace.slice_name(other), MAX_NAME);
         let start = trace.slices.ts[to.idx()];
         let distance = if is_launch {
             // As in the details and the report: from the end of the call.

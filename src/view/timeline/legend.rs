@@ -16,6 +16,9 @@ use crate::widget::gap_color::gap_color;
 /// Height of the legend, in points.
 pub const HEIGHT: f32 = 18.0;
 const SWATCH: f32 = 8.0;
+/// Between causes.
+const SPACE: f32 = 12.0;
+const TITLE: &str = "Idle in view:";
 
 /// Paints the causes of idle time within the view of the devices whose strips are on screen, in the order in which the
 /// strips stack them. On hover their times.
@@ -39,6 +42,7 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
     });
     let painter = ui.painter_at(rect);
     let (font, color) = (FontId::proportional(11.5), ui.visuals().weak_text_color());
+    let width = |text: &str| painter.layout_no_wrap(text.to_owned(), font.clone(), color).size().x;
     painter.hline(rect.x_range(), rect.top(), ui.visuals().widgets.noninteractive.bg_stroke);
     let mut left = rect.left() + 4.0;
     let mut put = |text: String, class: Option<GapClass>| {
@@ -52,7 +56,7 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
             painter.rect_filled(swatch, 2.0, gap_color(class, ctx.is_dark));
         }
         painter.galley(pos2(left + width - galley.size().x, rect.center().y - galley.size().y / 2.0), galley, color);
-        left += width + 12.0;
+        left += width + SPACE;
         true
     };
     if total == 0 {
@@ -64,17 +68,28 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
         put(text.to_owned(), None);
         return;
     }
-    put("Idle in view:".to_owned(), None);
-    let large = causes.iter().filter(|cause| share(cause.1, total) >= 0.5);
-    let n_shown = large.clone().take_while(|&&(class, _)| put(class.label().to_owned(), Some(class))).count();
-    if n_shown < causes.len() {
-        put(format!("{} more", causes.len() - n_shown), None);
-    }
+    put(TITLE.to_owned(), None);
+    let stacked: Vec<GapClass> = causes.iter().map(|cause| cause.0).collect();
     causes.sort_by_key(|cause| Reverse(cause.1));
+    // Of those that have no room the ones with least time are left out.
+    let room = rect.width() - width(TITLE) - width("18 more") - 3.0 * SPACE;
+    let mut used = 0.0;
+    let fits = |cause: &&(GapClass, DurNs)| {
+        used += width(cause.0.label()) + SWATCH + 4.0 + SPACE;
+        used <= room
+    };
+    let shown: Vec<GapClass> = causes.iter().take_while(fits).map(|cause| cause.0).collect();
+    for class in stacked.into_iter().filter(|class| shown.contains(class)) {
+        put(class.label().to_owned(), Some(class));
+    }
+    if shown.len() < causes.len() {
+        put(format!("{} more", causes.len() - shown.len()), None);
+    }
     response.on_hover_ui(|ui| {
         ui.strong(format!("Idle in view: {}", format::duration(total)));
         causes_ui(ui, &causes, total);
-        ui.weak("Of the time on screen, by what the host did meanwhile");
+        ui.weak("Of the time on screen, by what the host did meanwhile. The overview and findings have the same names, by what \
+                 would have to change to end the time, of the steps that count");
     });
 }
 

@@ -7,7 +7,7 @@ use super::hit::Hit;
 use super::hover::nothing_on;
 use super::labels::{LabelAction, apply};
 use crate::command::Command;
-use crate::figures::{escape, format, text::display_name_within};
+use crate::figures::{escape, format, text::shortened};
 use crate::model::{TimeRange, TrackId};
 use crate::session::Selection;
 use crate::view::ViewContext;
@@ -22,7 +22,7 @@ impl Timeline {
             Hit::Slice { trace, slice } => {
                 let Some(open) = ctx.traces.get(trace) else { return };
                 let name = open.trace.slice_name(slice);
-                ui.weak(display_name_within(name, MAX_NAME));
+                ui.weak(shortened(name, MAX_NAME));
                 if ui.button("Copy name").clicked() {
                     ui.ctx().copy_text(escape::visible(name).into_owned());
                 }

@@ -407,9 +407,9 @@ impl View for Timeline {
         let areas = self.areas(parts.canvas);
         let scale =
             Scale::new(ctx.navigation.visible(), parts.canvas.left(), parts.canvas.width(), ui.pixels_per_point());
-        let origin = ctx.span.start;
+        // Session time is zero where the run starts: what was recorded before is negative.
         let is_counted = counts_events(ctx.traces);
-        let ruler = if is_counted { RulerLabels::events(origin, 1, i64::MAX) } else { RulerLabels::time(origin) };
+        let ruler = if is_counted { RulerLabels::events(0, 1, i64::MAX) } else { RulerLabels::time(0) };
         ruler.paint(ui.painter(), parts.ruler, parts.canvas, &scale, ui.visuals());
         if let Some((found, offset)) = &steps
             && let Some(found) = found.as_ref()

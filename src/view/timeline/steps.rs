@@ -160,5 +160,6 @@ fn tooltip_ui(steps: &Steps, step: usize, ui: &mut Ui) {
     if steps.is_of_completions() {
         ui.label(BEHIND);
     }
+    ui.weak("Click to limit overview, tables and gaps to it");
     ui.weak(format!("By {}", steps.source.label()));
 }

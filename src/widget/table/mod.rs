@@ -1,12 +1,17 @@
 //! A table with sortable columns and a cursor that paints only visible rows.
 
+mod cells;
+mod header;
 pub mod small;
+#[cfg(test)]
+mod tests;
 
-use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense, TextWrapMode, WidgetInfo};
+use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, Sense, WidgetInfo};
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 
-use crate::figures::text::{MAX_CHARS, display_name, shortened};
-use crate::figures::{Cell, Column, Order, Rows, Sort, escape, format};
+use self::cells::{aligned, branch_ui, cell_ui};
+pub use self::header::{header_ui, sort_mark_ui};
+use crate::figures::{Cell, Column, Order, Rows, Sort, format};
 
 const ROW_HEIGHT: f32 = 20.0;
 /// The widest column of text gives way to others down to this width, or this part of the room: names are what rows are
@@ -17,8 +22,6 @@ const LEAST_NAME_SHARE: f32 = 0.25;
 const PAGE: usize = 500_000;
 /// To the right of numbers.
 const MARGIN: f32 = 4.0;
-/// The longest text on hover, in characters.
-const MAX_HOVER: usize = 2000;
 
 /// What the user did in a table in one frame. Rows are indices into [`Rows`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,61 +262,6 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
     Some(Action::Select(row((to.max(0) as usize).min(last))?))
 }
 
-/// The heads of columns, each of which sorts. How to sort, if one was clicked, and the widths of the columns.
-///
-/// * `sort`: by which column the rows are sorted, which a triangle shows.
-/// * `needed`: the width of the widest head of each column so far, in points.
-pub fn header_ui(
-    columns: &[Column],
-    sort: Option<Sort>,
-    mut row: TableRow<'_, '_>,
-    needed: &mut [f32],
-) -> (Option<Sort>, Vec<f32>) {
-    let mut clicked = None;
-    let mut widths = Vec::with_capacity(columns.len());
-    for (i, column) in columns.iter().enumerate() {
-        let mut is_clicked = false;
-        let (_, whole) = row.col(|ui| {
-            // Of the cell, not of what is in it.
-            widths.push(ui.max_rect().width());
-            let known = sort.filter(|sort| sort.column == i).map(|sort| sort.is_descending);
-            let text = RichText::new(column.title).strong();
-            aligned(column, ui, |ui| {
-                let head = egui::Button::new(text).frame(false);
-                let head = ui.add(if column.is_text { head.truncate() } else { head.wrap_mode(TextWrapMode::Extend) });
-                if let Some(needed) = needed.get_mut(i).filter(|_| !column.is_text) {
-                    *needed = needed.max((head.rect.width() + MARGIN + ui.spacing().item_spacing.x).ceil());
-                }
-                if let Some(is_descending) = known {
-                    sort_mark_ui(&head, column.title, is_descending, ui);
-                }
-                is_clicked = head.on_hover_text(format!("{}\nClick to sort", column.help)).clicked();
-            });
-        });
-        if is_clicked || whole.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
-            // Numbers start with the largest, names with the first.
-            let known = sort.filter(|sort| sort.column == i);
-            let is_descending = known.map_or(!column.is_text, |sort| !sort.is_descending);
-            clicked = Some(Sort { column: i, is_descending });
-        }
-    }
-    (clicked, widths)
-}
-
-/// A triangle beside the header of the sorted column; it points down for descending order.
-/// Painted, because not every font has one.
-pub fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mut egui::Ui) {
-    let way = if is_descending { "descending" } else { "ascending" };
-    head.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{title}, {way}")));
-    let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), Sense::hover());
-    let tip = if is_descending { 3.0 } else { -3.0 };
-    let center = rect.center();
-    let points = [egui::vec2(-4.0, -tip), egui::vec2(4.0, -tip), egui::vec2(0.0, tip)];
-    let color = ui.visuals().strong_text_color();
-    let points = points.map(|point| center + point).to_vec();
-    ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
-}
-
 /// * `first`: the first row of the page.
 /// * `needed`: the width of the widest number of each column so far, in points.
 fn row_ui(
@@ -382,218 +330,4 @@ fn outline_ui(row: &egui::Response) {
     let style = row.ctx.global_style();
     let painter = row.ctx.layer_painter(row.layer_id).with_clip_rect(row.interact_rect);
     painter.rect_stroke(row.interact_rect, 0.0, (1.0, style.visuals.hyperlink_color), egui::StrokeKind::Inside);
-}
-
-/// The indentation of a row of a tree with the triangle that folds it; says whether that was clicked.
-fn branch_ui(branch: Branch, cell: &Cell, ui: &mut egui::Ui) -> bool {
-    /// Of a level, and of the triangle.
-    const INDENT: f32 = 12.0;
-    ui.spacing_mut().item_spacing.x = 0.0;
-    // A very deep row keeps some of its name in sight.
-    ui.add_space((branch.depth as f32 * INDENT).min(ui.available_width() * 0.7));
-    let sense = if branch.is_folded.is_some() { Sense::click() } else { Sense::hover() };
-    let (rect, response) = ui.allocate_exact_size(egui::vec2(INDENT + 2.0, ROW_HEIGHT - 4.0), sense);
-    let Some(is_folded) = branch.is_folded else { return false };
-    let label = format!("{} {}", if is_folded { "Unfold" } else { "Fold" }, cell.shown().trim_start());
-    response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, &label));
-    let points = match is_folded {
-        true => [egui::vec2(-2.5, -4.0), egui::vec2(3.0, 0.0), egui::vec2(-2.5, 4.0)],
-        false => [egui::vec2(-4.0, -2.5), egui::vec2(4.0, -2.5), egui::vec2(0.0, 3.0)],
-    };
-    let center = egui::pos2(rect.left() + INDENT / 2.0, rect.center().y);
-    let visuals = ui.visuals();
-    let color = if response.hovered() { visuals.strong_text_color() } else { visuals.weak_text_color() };
-    let points = points.map(|point| center + point).to_vec();
-    ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
-    response.clicked()
-}
-
-/// Numbers are right-aligned, so that their digits line up.
-fn aligned(column: &Column, ui: &mut egui::Ui, add: impl FnOnce(&mut egui::Ui)) {
-    if column.is_text {
-        add(ui);
-    } else {
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            ui.add_space(MARGIN);
-            add(ui);
-        });
-    }
-}
-
-/// Returns the width that the whole cell takes, in points.
-///
-/// * `is_number`: it is not cut where it does not fit.
-/// * `in_full`: returns the untruncated cell, for the hover text.
-fn cell_ui(cell: &Cell, is_number: bool, in_full: impl FnOnce() -> Cell, ui: &mut egui::Ui) -> f32 {
-    if *cell == Cell::Empty {
-        return 0.0;
-    }
-    let text = match cell {
-        Cell::Text(name) => fitting(name, ui),
-        _ => cell.shown(),
-    };
-    // Its own hover text would say the same again.
-    let label = egui::Label::new(text).selectable(false).show_tooltip_when_elided(false);
-    let label = ui.add(if is_number { label.extend() } else { label.truncate() });
-    let width = label.rect.width() + MARGIN + ui.spacing().item_spacing.x;
-    if !label.hovered() {
-        return width;
-    }
-    let cell = in_full();
-    let visible = |text: &str| escape::visible(&text.chars().take(MAX_HOVER).collect::<String>()).into_owned();
-    let full = match &cell {
-        Cell::Frames(frames) => Some(visible(frames).replace("; ", "\n")),
-        Cell::Stack(stack) => Some(visible(&stack.frames.join("; ")).replace("; ", "\n")),
-        _ => cell.words().map(visible).or_else(|| cell.in_full()),
-    };
-    if let Some(full) = full.filter(|full| !full.is_empty()) {
-        label.on_hover_text(full);
-    }
-    width
-}
-
-/// A name that fits the room. Names of functions are shortened such that different ones look different; others are
-/// left to be cut.
-fn fitting(name: &str, ui: &egui::Ui) -> String {
-    let whole = display_name(name).into_owned();
-    if !name.contains("::") && !name.contains('<') && name.contains(' ') {
-        return whole;
-    }
-    let font = egui::TextStyle::Body.resolve(ui.style());
-    let width =
-        |text: &str| ui.painter().layout_no_wrap(text.to_owned(), font.clone(), egui::Color32::PLACEHOLDER).size().x;
-    let (room, whole_width) = (ui.available_width(), width(&whole));
-    if whole_width <= room {
-        return if whole.len() < name.len() { shortened(name, MAX_CHARS) } else { whole };
-    }
-    let mut n = (room / whole_width * whole.chars().count() as f32) as usize;
-    let mut short = shortened(name, n);
-    // Few steps: letters differ little in width.
-    while width(&short) > room && n > 4 {
-        n -= (n / 12).max(1);
-        short = shortened(name, n);
-    }
-    short
-}
-
-#[cfg(test)]
-mod tests {
-    use egui_kittest::Harness;
-    use egui_kittest::kittest::{NodeT as _, Queryable as _};
-
-    use super::*;
-    use crate::figures::Data;
-
-    #[test]
-    fn a_narrower_table_keeps_its_right_columns_in_sight() {
-        let column = |width, is_text| Column { title: "", key: "", help: "", width, is_text };
-        let columns = [column(300, true), column(80, false), column(100, true)];
-        let mut widths = Widths { needed: vec![0.0, 90.0, 0.0], ..Widths::default() };
-        assert!(!widths.fit(&columns, 1_000.0, 10.0), "what an earlier run has kept comes first");
-        assert_eq!(widths.shown, [780.0, 80.0, 100.0]);
-        assert!(widths.fit(&columns, 700.0, 10.0));
-        assert_eq!(widths.shown, [480.0, 80.0, 100.0]);
-        // The person makes one wider: it stays so, until there is other room.
-        widths.shown[2] = 200.0;
-        assert!(!widths.fit(&columns, 700.0, 10.0));
-        assert!(widths.fit(&columns, 600.0, 10.0));
-        assert_eq!(widths.shown, [280.0, 80.0, 200.0]);
-        assert!(widths.fit(&columns, 300.0, 10.0));
-        assert_eq!(widths.shown, [LEAST_NAME, 80.0, 200.0]);
-    }
-
-    #[test]
-    fn only_rows_on_screen_are_painted() {
-        const ROWS: u32 = 100_000;
-        let column = |key, is_text| Column { title: key, key, help: "", width: 90, is_text };
-        let mut columns = vec![column("name", true)];
-        columns.extend((0..12).map(|_| column("total_ns", false)));
-        let row = |i: u32| {
-            let mut cells = vec![Cell::text(&format!("kernel {i}"))];
-            cells.extend((0..12).map(|n| Cell::Ns(i64::from(i) * 1_000 + n)));
-            cells
-        };
-        let data = Data { columns, rows: (0..ROWS).map(row).collect() };
-        let order = Order::new(data.order(Some(Sort { column: 1, is_descending: true }), ""), ROWS as usize);
-        let frame = move |ui: &mut egui::Ui, selected: &mut Option<usize>| {
-            let (selected, is_moved) = (*selected, selected.is_some());
-            let look = Look {
-                name: "Kernels",
-                order: &order,
-                sort: None,
-                selected,
-                is_moved,
-                is_new: false,
-                open: None,
-                extra: None,
-                branch: None,
-            };
-            table_ui(&data, look, ui);
-        };
-        let mut harness = Harness::builder().with_size([1280.0, 400.0]).build_ui_state(frame, None);
-        harness.run();
-        harness.get_by_label("kernel 99999");
-        assert!(harness.query_by_label("kernel 99000").is_none());
-        *harness.state_mut() = Some(50_000);
-        harness.run_steps(20);
-        harness.get_by_label("kernel 50000");
-        let n_labels =
-            harness.root().children_recursive().filter(|node| node.accesskit_node().label().is_some()).count();
-        assert!(n_labels < 20 * 14, "{n_labels} labels");
-    }
-
-    /// As many rows as two pages have, without any of them in memory.
-    struct Many;
-
-    impl Rows for Many {
-        fn columns(&self) -> &[Column] {
-            &[Column { title: "Name", key: "name", help: "", width: 200, is_text: true }]
-        }
-
-        fn n_rows(&self) -> usize {
-            PAGE + 1_000
-        }
-
-        fn row(&self, row: usize) -> std::borrow::Cow<'_, [Cell]> {
-            vec![Cell::text(&format!("row {row}"))].into()
-        }
-
-        fn order(&self, _: Option<Sort>, _: &str) -> Vec<u32> {
-            (0..self.n_rows() as u32).collect()
-        }
-    }
-
-    #[test]
-    fn a_page_that_is_turned_while_the_cursor_moves_starts_at_its_top() {
-        let order = Order::new(Many.order(None, ""), Many.n_rows());
-        // The cursor, which moves until something is clicked.
-        let frame = move |ui: &mut egui::Ui, cursor: &mut (Option<usize>, bool)| {
-            let look = Look {
-                name: "Many",
-                order: &order,
-                sort: None,
-                selected: cursor.0,
-                is_moved: cursor.1,
-                is_new: false,
-                open: None,
-                extra: None,
-                branch: None,
-            };
-            table_ui(&Many, look, ui);
-            cursor.1 &= !ui.input(|input| input.pointer.primary_released());
-        };
-        let mut harness = Harness::builder().with_size([600.0, 400.0]).build_ui_state(frame, (Some(PAGE - 5), true));
-        harness.run_steps(3);
-        harness.get_by_label(&format!("row {}", PAGE - 5));
-        harness.get_by_label("Next page").click();
-        harness.run_steps(5);
-        assert!(!harness.state().1, "it was clicked while the cursor moved");
-        harness.get_by_label("Rows 500,001 to 501,000");
-        harness.get_by_label(&format!("row {PAGE}"));
-        // A cursor that moves to the other page turns it back.
-        *harness.state_mut() = (Some(7), true);
-        harness.run_steps(3);
-        harness.get_by_label("Rows 1 to 500,000");
-        harness.get_by_label("row 7");
-    }
 }

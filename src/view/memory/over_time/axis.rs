@@ -76,12 +76,10 @@ impl Axis<'_> {
         }
     }
 
-    /// How the ruler counts.
-    ///
-    /// * `start`: the start of session time.
-    pub fn ruler(&self, start: TimeNs) -> RulerLabels {
+    /// How the ruler counts: session time, or events.
+    pub fn ruler(&self) -> RulerLabels {
         match self.kind {
-            AxisKind::Time => RulerLabels::time(start),
+            AxisKind::Time => RulerLabels::time(0),
             // Event i leads to state i + 1, and happens where that begins.
             AxisKind::Events => RulerLabels::events(UNITS, UNITS, i64::from(self.history.last_state())),
         }

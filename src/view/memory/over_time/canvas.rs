@@ -72,7 +72,7 @@ impl MemoryOverTime {
         let canvas = parts.canvas;
         let (strong, accent) = (ui.visuals().strong_text_color(), theme::tokens(ctx.is_dark).accent);
         let with_ruler = ui.painter_at(parts.ruler.union(canvas).expand2(vec2(0.0, 1.0)));
-        chart.axis.ruler(ctx.span.start).paint(&with_ruler, parts.ruler, canvas, &frame.scale, ui.visuals());
+        chart.axis.ruler().paint(&with_ruler, parts.ruler, canvas, &frame.scale, ui.visuals());
         frame.heights.paint(ui.painter(), ui.visuals(), TICK_DISTANCE);
         let painter = ui.painter_at(canvas);
         let fit = frame.picture.as_ref().map(|(key, picture)| (Fit::new(key, &frame.scale, &frame.heights), picture));

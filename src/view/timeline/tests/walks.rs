@@ -1,0 +1,123 @@
+//! Ways from slice to slice and from gap to gap, to the folded and to the launch.
+
+use super::*;
+
+#[test]
+fn commands_walk_from_slice_to_slice() {
+    let mut fixture = Fixture::new(vec![small()], Timeline::default());
+    fixture.session.selection = Selection::Slice { trace: 0, slice: SliceId(2) };
+    fixture.run(&Command::FollowFlowBack);
+    assert_eq!(fixture.selected_name(), "cudaLaunchKernel");
+    fixture.run(&Command::ParentSlice);
+    assert_eq!(fixture.selected_name(), "aten::mm");
+    fixture.run(&Command::ChildSlice);
+    fixture.run(&Command::FollowFlow);
+    assert_eq!(fixture.selected_name(), "gemm");
+    while !matches!(fixture.session.selection, Selection::Gap { .. }) {
+        fixture.run(&Command::NextGap);
+        std::thread::yield_now();
+    }
+    let gap = TimeRange { start: 700_000, end: 800_000 };
+    assert_eq!(fixture.session.selection, Selection::Gap { trace: 0, process: ProcessId(1), time: gap });
+    fixture.run(&Command::PreviousSlice);
+    assert_eq!(fixture.selected_name(), "gemm");
+    fixture.run(&Command::NextGap);
+    fixture.run(&Command::NextSlice);
+    assert_eq!(fixture.selected_name(), "relu");
+    fixture.run(&Command::RangeFromSelection);
+    assert_eq!(fixture.session.range, Some(TimeRange { start: 800_000, end: 1_000_000 }));
+    fixture.run(&Command::MarkRange);
+    fixture.run(&Command::MarkMoment);
+    assert_eq!(fixture.session.marks.len(), 2);
+    fixture.run(&Command::FocusSelection);
+    assert_eq!((fixture.session.navigation.visible().start + fixture.session.navigation.visible().end) / 2, 900_000);
+    fixture.run(&Command::FocusSelection);
+    assert_eq!(fixture.session.navigation.visible(), TimeRange { start: 780_000, end: 1_020_000 });
+    fixture.run(&Command::Deselect);
+    assert_eq!((fixture.session.selection, fixture.session.range.is_some()), (Selection::None, true));
+    fixture.run(&Command::Deselect);
+    assert_eq!(fixture.session.range, None);
+    assert!(!fixture.with(|timeline, ctx| timeline.run(&Command::Quit, ctx)));
+}
+
+#[test]
+fn arrows_lead_from_a_gap_to_what_ended_it_and_to_its_launch() {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", SliceKind::Runtime, "cudaLaunchKernel", 0, 10_000),
+        ("main", SliceKind::Runtime, "cudaGraphLaunch", 700_000, 720_000),
+        ("stream 7", SliceKind::Kernel, "gemm", 100_000, 500_000),
+        ("stream 7", SliceKind::Kernel, "relu", 800_000, 900_000),
+    ]);
+    builder.slices[0].correlation = vec![1, 2, 1, 2];
+    let mut fixture = Fixture::new(vec![builder.finish()], Timeline::default());
+    let select = |fixture: &mut Fixture<Timeline>| {
+        fixture.session.selection = Selection::None;
+        let started = std::time::Instant::now();
+        while !matches!(fixture.session.selection, Selection::Gap { .. }) {
+            assert!(started.elapsed().as_secs() < 60, "no gap is found");
+            fixture.run(&Command::NextGap);
+            std::thread::yield_now();
+        }
+    };
+    select(&mut fixture);
+    fixture.run(&Command::FollowFlow);
+    assert_eq!(fixture.selected_name(), "relu");
+    select(&mut fixture);
+    fixture.run(&Command::FollowFlowBack);
+    assert_eq!(fixture.selected_name(), "cudaGraphLaunch");
+}
+
+#[test]
+fn the_strip_of_a_device_tells_and_selects_its_gaps() {
+    let mut harness = harness(vec![small()]);
+    let is_known = |harness: &Harness<'_, Fixture<Timeline>>| harness.query_by_label_contains("Busy 83.3 %").is_some();
+    for _ in 0..1_000 {
+        harness.step();
+        if is_known(&harness) {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert!(is_known(&harness), "100 µs of 600 µs");
+    for is_collapsed in [false, true] {
+        if is_collapsed {
+            harness.state_mut().run(&Command::CollapseAll);
+            harness.run();
+        }
+        let canvas = harness.get_by_label("Timeline canvas").rect();
+        let fixture = harness.state();
+        let line = fixture.view.tracks.scrolled.iter().find(|line| line.title == "GPU 0").unwrap();
+        let view = fixture.session.navigation.visible();
+        let share = (750_000 - view.start) as f32 / view.dur() as f32;
+        let at = Pos2::new(canvas.left() + share * canvas.width(), canvas.top() + line.y as f32 + 26.0);
+        harness.event(Event::PointerMoved(at));
+        harness.run_steps(3);
+        harness.get_by_label_contains("Idle for 100.000 µs");
+        harness.get_by_label("After gemm");
+        harness.get_by_label("Before relu");
+        click(&mut harness, at);
+        click(&mut harness, at);
+        let gap = TimeRange { start: 700_000, end: 800_000 };
+        let session = &harness.state().session;
+        assert_eq!(session.selection, Selection::Gap { trace: 0, process: ProcessId(1), time: gap });
+        assert!(session.navigation.visible().dur() < 150_000, "a double click zooms to it");
+        harness.state_mut().session.selection = Selection::None;
+        harness.state_mut().run(&Command::ZoomToFit);
+        // Or the next click would be the third in a row.
+        harness.run_steps(60);
+    }
+}
+
+#[test]
+fn a_slice_in_a_collapsed_group_is_revealed() {
+    let mut harness = harness(vec![small()]);
+    harness.state_mut().run(&Command::CollapseAll);
+    harness.run();
+    assert!(harness.query_by_label("Pin stream 7").is_none());
+    harness.state_mut().session.navigation.go(TimeRange { start: 0, end: 1000 });
+    harness.state_mut().with(|timeline, ctx| timeline.reveal(ctx, 0, SliceId(3)));
+    harness.run();
+    harness.get_by_label("Pin stream 7");
+    assert!(harness.state().session.navigation.visible().contains(900_000));
+    assert_eq!(harness.state().selected_name(), "relu");
+}

@@ -1,0 +1,103 @@
+//! What is in the cells of a table.
+
+use eframe::egui::{self, Align, Layout, Sense, WidgetInfo};
+
+use super::{Branch, MARGIN, ROW_HEIGHT};
+use crate::figures::text::{MAX_CHARS, display_name, shortened, telling};
+use crate::figures::{Cell, Column, escape};
+
+/// The longest text on hover, in characters.
+const MAX_HOVER: usize = 2000;
+
+/// The indentation of a row of a tree with the triangle that folds it; says whether that was clicked.
+pub fn branch_ui(branch: Branch, cell: &Cell, ui: &mut egui::Ui) -> bool {
+    /// Of a level, and of the triangle.
+    const INDENT: f32 = 12.0;
+    ui.spacing_mut().item_spacing.x = 0.0;
+    // A very deep row keeps some of its name in sight.
+    ui.add_space((branch.depth as f32 * INDENT).min(ui.available_width() * 0.7));
+    let sense = if branch.is_folded.is_some() { Sense::click() } else { Sense::hover() };
+    let (rect, response) = ui.allocate_exact_size(egui::vec2(INDENT + 2.0, ROW_HEIGHT - 4.0), sense);
+    let Some(is_folded) = branch.is_folded else { return false };
+    let label = format!("{} {}", if is_folded { "Unfold" } else { "Fold" }, cell.shown().trim_start());
+    response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, &label));
+    let points = match is_folded {
+        true => [egui::vec2(-2.5, -4.0), egui::vec2(3.0, 0.0), egui::vec2(-2.5, 4.0)],
+        false => [egui::vec2(-4.0, -2.5), egui::vec2(4.0, -2.5), egui::vec2(0.0, 3.0)],
+    };
+    let center = egui::pos2(rect.left() + INDENT / 2.0, rect.center().y);
+    let visuals = ui.visuals();
+    let color = if response.hovered() { visuals.strong_text_color() } else { visuals.weak_text_color() };
+    let points = points.map(|point| center + point).to_vec();
+    ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
+    response.clicked()
+}
+
+/// Numbers are right-aligned, so that their digits line up.
+pub fn aligned(column: &Column, ui: &mut egui::Ui, add: impl FnOnce(&mut egui::Ui)) {
+    if column.is_text {
+        add(ui);
+    } else {
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            ui.add_space(MARGIN);
+            add(ui);
+        });
+    }
+}
+
+/// Returns the width that the whole cell takes, in points.
+///
+/// * `is_number`: it is not cut where it does not fit.
+/// * `in_full`: returns the untruncated cell, for the hover text.
+pub fn cell_ui(cell: &Cell, is_number: bool, in_full: impl FnOnce() -> Cell, ui: &mut egui::Ui) -> f32 {
+    if *cell == Cell::Empty {
+        return 0.0;
+    }
+    let text = match cell {
+        Cell::Text(name) => fitting(name, ui),
+        _ => cell.shown(),
+    };
+    // Its own hover text would say the same again.
+    let label = egui::Label::new(text).selectable(false).show_tooltip_when_elided(false);
+    let label = ui.add(if is_number { label.extend() } else { label.truncate() });
+    let width = label.rect.width() + MARGIN + ui.spacing().item_spacing.x;
+    if !label.hovered() {
+        return width;
+    }
+    let cell = in_full();
+    let visible = |text: &str| escape::visible(&text.chars().take(MAX_HOVER).collect::<String>()).into_owned();
+    let full = match &cell {
+        Cell::Frames(frames) => Some(visible(frames).replace("; ", "\n")),
+        Cell::Stack(stack) => Some(visible(&stack.frames.join("; ")).replace("; ", "\n")),
+        _ => cell.words().map(visible).or_else(|| cell.in_full()),
+    };
+    if let Some(full) = full.filter(|full| !full.is_empty()) {
+        label.on_hover_text(full);
+    }
+    width
+}
+
+/// A name that fits the room, and begins with what it sorts by. Names of functions are shortened such that different ones
+/// look different; others are left to be cut.
+fn fitting(name: &str, ui: &egui::Ui) -> String {
+    let name = &*telling(name);
+    let whole = display_name(name).into_owned();
+    if !name.contains("::") && !name.contains('<') && name.contains(' ') {
+        return whole;
+    }
+    let font = egui::TextStyle::Body.resolve(ui.style());
+    let width =
+        |text: &str| ui.painter().layout_no_wrap(text.to_owned(), font.clone(), egui::Color32::PLACEHOLDER).size().x;
+    let (room, whole_width) = (ui.available_width(), width(&whole));
+    if whole_width <= room {
+        return if whole.len() < name.len() { shortened(name, MAX_CHARS) } else { whole };
+    }
+    let mut n = (room / whole_width * whole.chars().count() as f32) as usize;
+    let mut short = shortened(name, n);
+    // Few steps: letters differ little in width.
+    while width(&short) > room && n > 4 {
+        n -= (n / 12).max(1);
+        short = shortened(name, n);
+    }
+    short
+}

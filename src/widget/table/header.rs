@@ -1,0 +1,63 @@
+//! The heads of columns, which sort.
+
+use eframe::egui::{self, RichText, Sense, TextWrapMode, WidgetInfo};
+use egui_extras::TableRow;
+
+use super::MARGIN;
+use super::cells::aligned;
+use crate::figures::{Column, Sort};
+
+/// The heads of columns, each of which sorts. How to sort, if one was clicked, and the widths of the columns.
+///
+/// * `sort`: by which column the rows are sorted, which a triangle shows.
+/// * `needed`: the width of the widest head of each column so far, in points.
+pub fn header_ui(
+    columns: &[Column],
+    sort: Option<Sort>,
+    mut row: TableRow<'_, '_>,
+    needed: &mut [f32],
+) -> (Option<Sort>, Vec<f32>) {
+    let mut clicked = None;
+    let mut widths = Vec::with_capacity(columns.len());
+    for (i, column) in columns.iter().enumerate() {
+        let mut is_clicked = false;
+        let (_, whole) = row.col(|ui| {
+            // Of the cell, not of what is in it.
+            widths.push(ui.max_rect().width());
+            let known = sort.filter(|sort| sort.column == i).map(|sort| sort.is_descending);
+            let text = RichText::new(column.title).strong();
+            aligned(column, ui, |ui| {
+                let head = egui::Button::new(text).frame(false);
+                let head = ui.add(if column.is_text { head.truncate() } else { head.wrap_mode(TextWrapMode::Extend) });
+                if let Some(needed) = needed.get_mut(i).filter(|_| !column.is_text) {
+                    *needed = needed.max((head.rect.width() + MARGIN + ui.spacing().item_spacing.x).ceil());
+                }
+                if let Some(is_descending) = known {
+                    sort_mark_ui(&head, column.title, is_descending, ui);
+                }
+                is_clicked = head.on_hover_text(format!("{}\nClick to sort", column.help)).clicked();
+            });
+        });
+        if is_clicked || whole.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
+            // Numbers start with the largest, names with the first.
+            let known = sort.filter(|sort| sort.column == i);
+            let is_descending = known.map_or(!column.is_text, |sort| !sort.is_descending);
+            clicked = Some(Sort { column: i, is_descending });
+        }
+    }
+    (clicked, widths)
+}
+
+/// A triangle beside the header of the sorted column; it points down for descending order.
+/// Painted, because not every font has one.
+pub fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mut egui::Ui) {
+    let way = if is_descending { "descending" } else { "ascending" };
+    head.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{title}, {way}")));
+    let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), Sense::hover());
+    let tip = if is_descending { 3.0 } else { -3.0 };
+    let center = rect.center();
+    let points = [egui::vec2(-4.0, -tip), egui::vec2(4.0, -tip), egui::vec2(0.0, tip)];
+    let color = ui.visuals().strong_text_color();
+    let points = points.map(|point| center + point).to_vec();
+    ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
+}

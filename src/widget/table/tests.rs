@@ -1,0 +1,119 @@
+//! Tables with many rows, and the widths of their columns.
+
+use egui_kittest::Harness;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+
+use super::*;
+use crate::figures::Data;
+
+#[test]
+fn a_narrower_table_keeps_its_right_columns_in_sight() {
+    let column = |width, is_text| Column { title: "", key: "", help: "", width, is_text };
+    let columns = [column(300, true), column(80, false), column(100, true)];
+    let mut widths = Widths { needed: vec![0.0, 90.0, 0.0], ..Widths::default() };
+    assert!(!widths.fit(&columns, 1_000.0, 10.0), "what an earlier run has kept comes first");
+    assert_eq!(widths.shown, [780.0, 80.0, 100.0]);
+    assert!(widths.fit(&columns, 700.0, 10.0));
+    assert_eq!(widths.shown, [480.0, 80.0, 100.0]);
+    // The person makes one wider: it stays so, until there is other room.
+    widths.shown[2] = 200.0;
+    assert!(!widths.fit(&columns, 700.0, 10.0));
+    assert!(widths.fit(&columns, 600.0, 10.0));
+    assert_eq!(widths.shown, [280.0, 80.0, 200.0]);
+    assert!(widths.fit(&columns, 300.0, 10.0));
+    assert_eq!(widths.shown, [LEAST_NAME, 80.0, 200.0]);
+}
+
+#[test]
+fn only_rows_on_screen_are_painted() {
+    const ROWS: u32 = 100_000;
+    let column = |key, is_text| Column { title: key, key, help: "", width: 90, is_text };
+    let mut columns = vec![column("name", true)];
+    columns.extend((0..12).map(|_| column("total_ns", false)));
+    let row = |i: u32| {
+        let mut cells = vec![Cell::text(&format!("kernel {i}"))];
+        cells.extend((0..12).map(|n| Cell::Ns(i64::from(i) * 1_000 + n)));
+        cells
+    };
+    let data = Data { columns, rows: (0..ROWS).map(row).collect() };
+    let order = Order::new(data.order(Some(Sort { column: 1, is_descending: true }), ""), ROWS as usize);
+    let frame = move |ui: &mut egui::Ui, selected: &mut Option<usize>| {
+        let (selected, is_moved) = (*selected, selected.is_some());
+        let look = Look {
+            name: "Kernels",
+            order: &order,
+            sort: None,
+            selected,
+            is_moved,
+            is_new: false,
+            open: None,
+            extra: None,
+            branch: None,
+        };
+        table_ui(&data, look, ui);
+    };
+    let mut harness = Harness::builder().with_size([1280.0, 400.0]).build_ui_state(frame, None);
+    harness.run();
+    harness.get_by_label("kernel 99999");
+    assert!(harness.query_by_label("kernel 99000").is_none());
+    *harness.state_mut() = Some(50_000);
+    harness.run_steps(20);
+    harness.get_by_label("kernel 50000");
+    let n_labels = harness.root().children_recursive().filter(|node| node.accesskit_node().label().is_some()).count();
+    assert!(n_labels < 20 * 14, "{n_labels} labels");
+}
+
+/// As many rows as two pages have, without any of them in memory.
+struct Many;
+
+impl Rows for Many {
+    fn columns(&self) -> &[Column] {
+        &[Column { title: "Name", key: "name", help: "", width: 200, is_text: true }]
+    }
+
+    fn n_rows(&self) -> usize {
+        PAGE + 1_000
+    }
+
+    fn row(&self, row: usize) -> std::borrow::Cow<'_, [Cell]> {
+        vec![Cell::text(&format!("row {row}"))].into()
+    }
+
+    fn order(&self, _: Option<Sort>, _: &str) -> Vec<u32> {
+        (0..self.n_rows() as u32).collect()
+    }
+}
+
+#[test]
+fn a_page_that_is_turned_while_the_cursor_moves_starts_at_its_top() {
+    let order = Order::new(Many.order(None, ""), Many.n_rows());
+    // The cursor, which moves until something is clicked.
+    let frame = move |ui: &mut egui::Ui, cursor: &mut (Option<usize>, bool)| {
+        let look = Look {
+            name: "Many",
+            order: &order,
+            sort: None,
+            selected: cursor.0,
+            is_moved: cursor.1,
+            is_new: false,
+            open: None,
+            extra: None,
+            branch: None,
+        };
+        table_ui(&Many, look, ui);
+        cursor.1 &= !ui.input(|input| input.pointer.primary_released());
+    };
+    let mut harness = Harness::builder().with_size([600.0, 400.0]).build_ui_state(frame, (Some(PAGE - 5), true));
+    harness.run_steps(3);
+    harness.get_by_label(&format!("row {}", PAGE - 5));
+    harness.get_by_label("Next page").click();
+    harness.run_steps(5);
+    assert!(!harness.state().1, "it was clicked while the cursor moved");
+    harness.get_by_label("Rows 500,001 to 501,000");
+    harness.get_by_label(&format!("row {PAGE}"));
+    // A cursor that moves to the other page turns it back.
+    *harness.state_mut() = (Some(7), true);
+    harness.run_steps(3);
+    harness.get_by_label("Rows 1 to 500,000");
+    harness.get_by_label("row 7");
+}
