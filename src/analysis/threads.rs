@@ -37,6 +37,18 @@ pub struct Part {
     pub of: Option<TrackId>,
 }
 
+impl Part {
+    /// What a thread does, in words; `None` if nothing tells.
+    pub fn words(&self) -> Option<&'static str> {
+        match (self.role, self.n_launches) {
+            (Role::Steps, _) => Some("steps"),
+            (Role::Autograd, _) => Some("backward pass"),
+            (Role::Other, 0) => None,
+            (Role::Other, _) => Some("launches GPU work"),
+        }
+    }
+}
+
 /// The parts of all tracks.
 ///
 /// Where all threads are idle, none is said to be.
@@ -163,6 +175,8 @@ mod tests {
             (n_launches, is_idle, of.map(|of| trace.track(of).name.clone()))
         };
         assert_eq!(part("main"), (1, false, None));
+        let words = |name: &str| parts[trace.tracks.iter().position(|track| track.name == name).unwrap()].words();
+        assert_eq!([words("main"), words("worker")], [Some("launches GPU work"), None]);
         assert_eq!(part("main: on CPU"), (0, false, Some("main".to_owned())));
         assert_eq!(part("worker"), (0, false, None), "it opened a file");
         assert_eq!(part("loader"), (0, true, None));
@@ -184,6 +198,8 @@ mod tests {
         let parts = parts(&trace);
         let role = |name: &str| parts[trace.tracks.iter().position(|track| track.name == name).unwrap()].role;
         assert_eq!(["backward", "loader", "main"].map(role), [Role::Autograd, Role::Other, Role::Steps]);
+        let words = |name: &str| parts[trace.tracks.iter().position(|track| track.name == name).unwrap()].words();
+        assert_eq!(["backward", "loader", "main"].map(words), [Some("backward pass"), None, Some("steps")]);
     }
 
     #[test]

@@ -149,7 +149,15 @@ impl<'a> Summary<'a> {
                 format!("It communicates {share} without computing{}", waiting(self.makeup.waiting_ns))
             }
             Bound::Copies => format!("It copies {} without computing", percent(self.share(parts.exposed_copy_ns))),
-            Bound::Idle => format!("It waits more than it works{}", waiting(self.makeup.idle_waiting_ns)),
+            Bound::Idle => {
+                let waiting = match self.makeup.idle_waiting_ns {
+                    0 => String::new(),
+                    ns => {
+                        format!(", {} of the time for other ranks in collectives of the host", percent(self.share(ns)))
+                    }
+                };
+                format!("It waits more than it works{waiting}")
+            }
         };
         // Where the device waits, no kernel is what takes the time.
         let works = self.makeup.bound() != Bound::Idle;

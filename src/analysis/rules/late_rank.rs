@@ -31,7 +31,8 @@ pub struct Waiting {
 pub struct LateRank {
     /// Ranks that were compared, this one included.
     pub n_ranks: usize,
-    /// In how many collectives it came last, and how many it shares with others.
+    /// In how many collectives of the judged time it came last while others waited, and how many of those it shares with
+    /// others.
     pub late: u64,
     pub calls: u64,
     /// What it spent more time on than the mean of the others before those, since all of them were equally far; the most
@@ -252,7 +253,11 @@ impl<'a> Job<'a> {
         let of = &self.traces[trace as usize];
         let device = of.busy.get(at)?.device;
         let window = of.verdicts.windows.iter().find(|window| window.device == Some(device))?;
-        let kind = LateRank { n_ranks: self.calls.n_ranks(rank.job), late, calls: rank.matched, longer: Vec::new() };
+        let is_judged =
+            |part: &RankPart| self.device(part).is_some_and(|(_, window)| part.time.intersect(window.time).is_some());
+        let own = self.calls.of_trace(trace).map(|part| &self.calls.matches[part.of as usize]);
+        let calls = own.filter(|of| self.calls.parts_of(of).iter().any(is_judged)).count() as u64;
+        let kind = LateRank { n_ranks: self.calls.n_ranks(rank.job), late, calls, longer: Vec::new() };
         let found = hit(Rule::LateRank, Some(device), waits_ns / n.max(1), judged_ns / n.max(1));
         Some((trace, Hit { count: late, n_steps: window.steps.len(), basis: window.basis, late: Some(kind), ..found }))
     }

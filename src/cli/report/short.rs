@@ -18,7 +18,7 @@ const MOST: usize = 20;
 /// figures for which one line of a terminal has room; all where none are named.
 const TABLES: [(&str, &str); 28] = [
     ("summary", ""),
-    ("judged", "rank device shown dur_ns share"),
+    ("judged", "rank device text dur_ns share"),
     ("memory_in_short", ""),
     ("findings", "severity text ceiling_ns_per_step advice"),
     ("problems", "severity count reason path"),
@@ -43,7 +43,10 @@ const TABLES: [(&str, &str); 28] = [
     ("operators", "calls device_total_ns device_self_ns host_total_ns host_self_ns name shape"),
     ("copies", "count total_ns mean_ns max_ns bytes gb_per_s kind pageable"),
     ("ranks", ""),
-    ("collectives", ""),
+    (
+        "collectives",
+        "op backend group n_ranks dtype bytes count total_ns wait_ns late_rank exposed_ns overlap alg_gb_per_s bus_gb_per_s min_ns max_ns",
+    ),
     ("apis", "calls total_ns mean_ns max_ns name"),
     ("os_calls", "calls total_ns mean_ns max_ns name"),
     ("libraries", "calls total_ns mean_ns max_ns bytes library name"),

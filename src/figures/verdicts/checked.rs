@@ -142,7 +142,7 @@ pub fn judged<'a>() -> Part<JudgedTime<'a>> {
         number "device", "Device", 58, Cell::number(row.window.device), "Index of the device";
         words "basis", "By", 90, Cell::name(row.window.basis.key()),
             "range, steps (those that count), after_start_up, or all";
-        words "shown", "What was judged", 200, Cell::name(&row.words()), "Which time the rules judged, and which steps they left out";
+        words "text", "What was judged", 200, Cell::name(&row.words()), "Which time the rules judged, and which steps they left out";
         number "start_ns", "Start", 96, Cell::Ns(row.window.time.start.saturating_add(row.offset)),
             "When it begins, from the start of the session";
         number "dur_ns", "Duration", 90, Cell::Ns(row.window.time.dur()), "How long it is";
@@ -154,7 +154,7 @@ pub fn judged<'a>() -> Part<JudgedTime<'a>> {
             "Left out before it: until the last of the kernels that repeat runs for the first time";
     };
     Part::new("judged", "Judged time", figures)
-        .report("rank device shown start_ns dur_ns share steps start_up_ns")
+        .report("rank device text start_ns dur_ns share steps start_up_ns")
         .json("rank device basis start_ns dur_ns share steps start_up_ns")
 }
 

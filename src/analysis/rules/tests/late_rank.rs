@@ -1,6 +1,6 @@
 //! Ranks that come late to collectives.
 
-use super::each_rule::{CALL, LATENCY, STEPS, linked};
+use super::each_rule::{CALL, LATENCY, linked};
 use super::*;
 use crate::analysis::collectives::ranks::rank_calls;
 use crate::analysis::gaps::GapClass;
@@ -47,7 +47,7 @@ fn a_rank_that_computes_longer_is_late_and_the_others_wait() {
     // Eight steps count; the others wait 3 and 2 ms.
     assert_eq!((hit.amount, hit.of, hit.severity), (8 * 5 * MS / 2, 8 * STEP, Severity::High));
     let late = hit.late.as_ref().unwrap();
-    assert_eq!((late.n_ranks, late.late, late.calls), (3, 8, STEPS as u64));
+    assert_eq!((late.n_ranks, late.late, late.calls), (3, 8, 8));
     // Before the first one there is nothing to compare with but the start of the recording.
     let longer: TimeNs = late.longer.iter().map(|part| part.1).sum();
     assert_eq!(late.longer[0], (Part::Compute, 8 * 5 * MS / 2));
@@ -92,7 +92,7 @@ fn ranks_wait_for_each_other_in_collectives_of_the_host() {
     let hit = of(&all[1], Rule::LateRank).unwrap();
     // Two at a time: no time counts twice, and it comes last to both.
     let late = hit.late.as_ref().unwrap();
-    assert_eq!((late.n_ranks, late.late, late.calls), (2, 2 * 8, 2 * STEPS as u64));
+    assert_eq!((late.n_ranks, late.late, late.calls), (2, 2 * 8, 2 * 8));
     assert_eq!(hit.amount / 8, 3 * MS + MS / 2);
     assert_eq!(late.longer[0].0, Part::Compute);
     let calls = of(&all[0], Rule::CollectiveCalls).unwrap();

@@ -278,7 +278,11 @@ impl Builder<'_> {
         let is_match = is_match || rest.iter().any(|part| self.matches(&title(part.0)));
         let (head_key, has_parts) = (head.1.clone(), !rest.is_empty());
         let of_head = (group.key.as_str(), indent, has_parts);
-        let is_shown = self.add_track(open, head, group, (folded_in, is_match, head_title.clone()), of_head);
+        // A number does not say what a thread is for.
+        let is_numbered = head_title.to_ascii_lowercase().starts_with("thread ");
+        let words = self.part(group.trace, head.0).words().filter(|_| is_numbered);
+        let shown_title = words.map_or_else(|| head_title.clone(), |words| format!("{head_title}, {words}"));
+        let is_shown = self.add_track(open, head, group, (folded_in, is_match, shown_title), of_head);
         let folded_in = match folded_in {
             None if is_shown && self.is_collapsed(&head_key) => Some(head_key.as_str()),
             other => other,
