@@ -15,7 +15,6 @@ use crate::answers::ranks::AllVerdicts;
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::in_short::paragraphs;
-use crate::figures::makeup;
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
 use crate::session::{Files, OpenTrace, Selection, in_order, is_named, track_title};
