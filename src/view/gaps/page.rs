@@ -8,7 +8,10 @@ use super::waterfall::waterfall_ui;
 use crate::answers::Query;
 use crate::command::Command;
 use crate::figures::gap_advice::trigger_text;
-use crate::figures::{format, text::display_name};
+use crate::figures::{
+    format,
+    text::{display_name, shortened},
+};
 use crate::model::{DurNs, ProcessId, SliceId, TimeRange};
 use crate::session::{OpenTrace, Selection};
 use crate::view::ViewContext;
@@ -112,6 +115,9 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, facts: &GapFacts, ui: &m
     }
 }
 
+/// The longest name of a link, in characters: what tells names apart stays in sight.
+const MAX_LINK: usize = 36;
+
 /// The causes as a table; returns a slice that was clicked.
 fn parts_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> {
     let mut clicked = None;
@@ -154,7 +160,7 @@ fn part_ui(open: &OpenTrace, part: &PartLine, share: f64, ui: &mut Ui) -> Option
         }
     });
     if let Some(slice) = *slice {
-        let name = display_name(open.trace.slice_name(slice));
+        let name = shortened(open.trace.slice_name(slice), MAX_LINK);
         if ui.add(Button::new(name).truncate()).on_hover_text("Select the longest of these").clicked() {
             clicked = Some(slice);
         }
@@ -172,8 +178,11 @@ fn links_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> 
     let mut link = |ui: &mut Ui, title: &str, slice: SliceId| {
         ui.weak(title);
         let track = trace.track(trace.slices.track_of(slice));
-        let text =
-            format!("{}, {}", display_name(trace.slice_name(slice)), format::duration(trace.slices.time(slice).dur()));
+        let text = format!(
+            "{}, {}",
+            shortened(trace.slice_name(slice), MAX_LINK),
+            format::duration(trace.slices.time(slice).dur())
+        );
         let link = ui.add(Button::new(text).truncate());
         if link.on_hover_text(format!("Select this slice on {}", display_name(&track.name))).clicked() {
             clicked = Some(slice);
