@@ -73,7 +73,7 @@ pub struct Hit {
 impl Hit {
     /// Whether the host writes a checkpoint for most of the time.
     pub fn is_saving(&self) -> bool {
-        2 * self.shares.saves_ns > self.amount
+        self.shares.saves_ns > self.amount - self.shares.saves_ns
     }
 
     /// By how much it comes before others of its severity: what it gains per step, else its amount.

@@ -68,7 +68,7 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
             )
         }
         Rule::Allocator => waits("while device memory is allocated or freed"),
-        Rule::ModuleLoad if 2 * hit.shares.inferred_ns > hit.amount => {
+        Rule::ModuleLoad if hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns => {
             waits("while code is compiled or loaded, probably")
         }
         Rule::ModuleLoad => waits("while code is compiled or loaded"),
@@ -76,7 +76,7 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
         Rule::StepBoundary => waits("where one step ends and the next begins"),
         Rule::Dependency => waits("with work of one stream waiting for another"),
         Rule::Queued => waits("for work that was launched, and nothing recorded says what held it up"),
-        Rule::Blocked if 2 * hit.shares.inferred_ns > hit.amount => {
+        Rule::Blocked if hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns => {
             waits("while the host is off the CPU, probably blocked in the operating system")
         }
         Rule::Blocked => waits("while the host is blocked in the operating system"),
@@ -146,7 +146,7 @@ fn waiting(hit: &Hit) -> String {
     let share = percent(ns as f64 / hit.amount.max(1) as f64);
     let most = late.map(|(rank, most)| format!(", {} of it for rank {rank}", format::duration(most)));
     let most = most.unwrap_or_default();
-    let first = match 10 * first_ns > ns {
+    let first = match first_ns > ns / 10 {
         true => format!(
             "; {} is in the first collective, and may tell only that the ranks began to record at different times",
             format::duration(first_ns)
