@@ -250,7 +250,7 @@ impl<'a> Summary<'a> {
             format!(
                 "matrix products in bf16 or fp16: {share} of their time is in kernels named for {cores} with wider types"
             )
-        } else if 2 * narrow_ns > all && fused >= MANY_ELEMENTWISE {
+        } else if narrow_ns > all - narrow_ns && fused >= MANY_ELEMENTWISE {
             let how =
                 if self.run.is_compiled || self.run.is_too_old { "fuse them" } else { "torch.compile fuses them" };
             format!(
@@ -259,7 +259,7 @@ impl<'a> Summary<'a> {
                 of_all(narrow_ns),
                 percent(fused),
             )
-        } else if 2 * narrow_ns > all {
+        } else if narrow_ns > all - narrow_ns {
             format!(
                 "fewer or better-shaped matrix products: {} of their time is in kernels named for types of at most 16 bits \
                  already",

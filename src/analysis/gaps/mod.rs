@@ -348,7 +348,9 @@ impl Sweep<'_> {
     /// begins gaps, too.
     fn run(mut self, is_cancelled: &dyn Fn() -> bool) -> Ledger {
         let slices = &self.trace.slices;
-        let mut on_stream: Vec<Option<SliceId>> = vec![None; self.trace.tracks.len()];
+        let streams = self.trace.tracks_of(self.ledger.process);
+        let first = streams.clone().next().unwrap_or_default();
+        let mut on_stream: Vec<Option<SliceId>> = vec![None; streams.count()];
         // The work that ends last of all so far, with its launch.
         let mut last: Option<(SliceId, Option<SliceId>)> = None;
         let (mut last_graph, mut late_run, mut ahead_at) = (None, 0_u32, TimeNs::MIN);
@@ -361,7 +363,7 @@ impl Sweep<'_> {
             }
             let time = slices.time(work);
             let call = self.trace.launch_of(work);
-            let before_on_stream = on_stream[stream.0 as usize].replace(work);
+            let before_on_stream = on_stream[(stream.0 - first.0) as usize].replace(work);
             if last.is_none() {
                 stretch.start = time.start;
             }

@@ -196,7 +196,7 @@ pub fn open_during(trace: &Trace, thread: TrackId, time: TimeRange, near: &Near)
     let mut open = open_at(trace, thread, time.start + time.dur() / 2, near);
     let is_most = |slice: &SliceId| {
         let within = trace.slices.time(*slice).intersect(time);
-        time.dur() == 0 || within.is_some_and(|within| 2 * within.dur() >= time.dur())
+        time.dur() == 0 || within.is_some_and(|within| within.dur() >= time.dur() - within.dur())
     };
     open.retain(is_most);
     open

@@ -38,16 +38,17 @@ pub struct Usual {
     pub delay: DurNs,
 }
 
-/// How long times are, in nanoseconds: one count for each length, the last of all longer ones.
+/// How long times are, in nanoseconds: one count for each length up to the longest, that of [`MOST`] of all longer ones.
+#[derive(Default)]
 struct Lengths(Vec<u64>);
 
 impl Lengths {
-    fn new() -> Self {
-        Self(vec![0; MOST as usize + 1])
-    }
-
     fn add(&mut self, length: DurNs) {
-        self.0[length.clamp(0, MOST) as usize] += 1;
+        let length = length.clamp(0, MOST) as usize;
+        if self.0.len() <= length {
+            self.0.resize(length + 1, 0);
+        }
+        self.0[length] += 1;
     }
 
     /// A percentile (nearest rank) of at least [`LEAST`]; [`MOST`] without lengths.
@@ -67,13 +68,15 @@ impl Lengths {
 /// Cost: O(n log k) for n slices in k rows of the device.
 pub fn usual(trace: &Trace, process: ProcessId, waits: &Waits) -> Usual {
     let slices = &trace.slices;
-    let [mut follows, mut launches, mut delays] = [(); 3].map(|()| Lengths::new());
+    let [mut follows, mut launches, mut delays] = <[Lengths; 3]>::default();
     // The last end on each stream with the call that launched the last work, and the last end on all.
-    let mut ends: Vec<Option<(TimeNs, Option<SliceId>)>> = vec![None; trace.tracks.len()];
+    let streams = trace.tracks_of(process);
+    let first = streams.clone().next().unwrap_or_default();
+    let mut ends: Vec<Option<(TimeNs, Option<SliceId>)>> = vec![None; streams.count()];
     let mut reach = TimeNs::MAX;
     let near = Cell::default();
     for (work, stream) in in_order(trace, process) {
-        let last = &mut ends[stream.0 as usize];
+        let last = &mut ends[(stream.0 - first.0) as usize];
         let (start, end) = (slices.ts[work.idx()], slices.end[work.idx()]);
         let own = trace.launch_of(work);
         if let Some(id) = own {

@@ -92,7 +92,7 @@ impl Transfers {
 
     /// Whether most of their time is of elements of at most 16 bits, such as `BFloat16`.
     pub fn is_narrow(&self) -> bool {
-        2 * self.narrow_ns > self.typed_ns
+        self.narrow_ns > self.typed_ns - self.narrow_ns
     }
 
     /// Adds a collective that other ranks have as well.

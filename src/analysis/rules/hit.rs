@@ -77,7 +77,7 @@ pub struct Hit {
 impl Hit {
     /// Whether the host writes a checkpoint for most of the time.
     pub fn is_saving(&self) -> bool {
-        2 * self.shares.saves_ns > self.amount
+        self.shares.saves_ns > self.amount - self.shares.saves_ns
     }
 
     /// Whether most of the time, of which nothing else is known, follows copies of data from the device.

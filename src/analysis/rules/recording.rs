@@ -170,7 +170,9 @@ impl Device<'_, '_> {
         let per_step = |ns: DurNs| ns / n_steps;
         let per_step = Some(RecordingCost { ns: per_step(all.ns), most_ns: all.most_ns.map(per_step), ..all });
         for rule in [Rule::HostBound, Rule::LaunchBound, Rule::DataLoading, Rule::Synchronization] {
-            let is_of_host = |hit: &&mut Hit| rule != Rule::Synchronization || 2 * hit.shares.after_ns > hit.amount;
+            let is_of_host = |hit: &&mut Hit| {
+                rule != Rule::Synchronization || hit.shares.after_ns > hit.amount - hit.shares.after_ns
+            };
             if let Some(hit) = self.out.hit_of(rule, device).filter(is_of_host) {
                 hit.recording = per_step;
             }

@@ -45,7 +45,7 @@ impl<'a> Callees<'a> {
 
     /// The innermost function with at least half of `total`.
     pub fn most(&self, total: DurNs) -> Option<CallSite> {
-        let half = self.0.iter().filter(|(_, (ns, _))| 2 * ns >= total);
+        let half = self.0.iter().filter(|(_, (ns, _))| *ns >= total - ns);
         let (&site, _) = half.max_by_key(|&(site, &(ns, depth))| (depth, ns, site))?;
         let [call, frame] = site.map(|name| without_address(name).into_owned());
         Some(CallSite { call, operator: String::new(), frame })

@@ -102,7 +102,7 @@ const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case);
 /// Ranks were not compared.
 const ALONE: Fits = |case| case.hit.is_none_or(|hit| hit.waiting.n_ranks == 0);
 /// Most of the communication is waiting for other ranks.
-const WAITS: Fits = |case| case.hit.is_some_and(|hit| 2 * hit.waiting.ns > hit.amount);
+const WAITS: Fits = |case| case.hit.is_some_and(|hit| hit.waiting.ns > hit.amount - hit.waiting.ns);
 /// What makes a rank late is mostly longer compute, or mostly not; either where nothing tells.
 const LATE_BY_COMPUTE: Fits = |case| case.late_by_compute() != Some(false);
 const LATE_OTHERWISE: Fits = |case| case.late_by_compute() != Some(true);

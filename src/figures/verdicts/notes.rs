@@ -124,7 +124,7 @@ fn of_median(hit: &Hit) -> Option<String> {
 /// How much of the time the steps of optimizers are launched, where that is most of it.
 fn of_optimizer(hit: &Hit) -> Option<String> {
     let ns = hit.shares.optimizer_ns;
-    let is_most = matches!(hit.rule, Rule::LaunchBound | Rule::HostBound) && 2 * ns > hit.amount;
+    let is_most = matches!(hit.rule, Rule::LaunchBound | Rule::HostBound) && ns > hit.amount - ns;
     is_most.then(|| format!("For {} of it the optimizer's step is launched", format::duration(ns)))
 }
 

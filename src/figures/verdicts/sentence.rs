@@ -73,7 +73,7 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
             )
         }
         Rule::Allocator => waits("while device memory is allocated or freed"),
-        Rule::ModuleLoad if 2 * hit.shares.inferred_ns > hit.amount => {
+        Rule::ModuleLoad if hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns => {
             waits("while code is compiled or loaded, probably")
         }
         Rule::ModuleLoad => waits("while code is compiled or loaded"),
@@ -81,7 +81,7 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
         Rule::StepBoundary => waits("where one step ends and the next begins"),
         Rule::Dependency => waits("with work of one stream waiting for another"),
         Rule::Queued => waits("for work that was launched, and nothing recorded says what held it up"),
-        Rule::Blocked if 2 * hit.shares.inferred_ns > hit.amount => {
+        Rule::Blocked if hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns => {
             waits("while the host is off the CPU, probably blocked in the operating system")
         }
         Rule::Blocked => waits("while the host is blocked in the operating system"),
@@ -156,7 +156,7 @@ fn waiting(hit: &Hit) -> String {
         }
         None => format!(" for others of the {n_ranks} ranks here"),
     };
-    let first = match 10 * first_ns > ns {
+    let first = match first_ns > ns / 10 {
         true => format!(
             "; {} is in the first collective, and may tell only that the ranks began to record at different times",
             format::duration(first_ns)

@@ -121,7 +121,7 @@ impl<'a> Keys<'a> {
         let longest = ledger.parts(index).filter(|part| family(part.class) == family(class));
         let longest = longest.max_by_key(|part| part.time.dur());
         let at = longest.and_then(|longest| whereabouts(self.trace, &gap, &longest));
-        let is_of_many = longest.is_some_and(|longest| 2 * longest.time.dur() < gap.time.dur());
+        let is_of_many = longest.is_some_and(|longest| longest.time.dur() < gap.time.dur() - longest.time.dur());
         let call = Some(gap.ended_by).filter(|_| is_of_many && family(class) == GapClass::CpuOp);
         let launch = call.and_then(|work| self.trace.launch_of(work)).map(|call| {
             let slices = &self.trace.slices;
@@ -222,7 +222,7 @@ fn most_of(trace: &Trace, ledger: &Ledger, index: usize) -> Option<GapPart> {
         }
     }
     let (ns, longest) = sums.into_values().max_by_key(|&(ns, longest)| (ns, longest.time.start))?;
-    (2 * ns >= ledger.time(index).dur()).then_some(longest)
+    (ns >= ledger.time(index).dur() - ns).then_some(longest)
 }
 
 /// The name with each number replaced by `#`.
