@@ -269,3 +269,22 @@ pub(super) fn sampled_frame(trace: &Trace, thread: TrackId, time: TimeRange) -> 
     let frames = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
     frames.into_iter().find(|frame| Frame::of(frame).is_user())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    #[test]
+    fn what_is_open_for_most_of_a_time_is_found_for_times_that_no_clock_has() {
+        let end = 3 * (i64::MAX / 4);
+        let slices = [
+            ("main", SliceKind::Operator, "half", 0, end / 2 + 1),
+            ("main", SliceKind::Operator, "inside", end / 4, end / 2 + 1),
+        ];
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let open = open_during(&trace, TrackId(0), TimeRange { start: 0, end }, &nearby(&trace));
+        let names: Vec<_> = open.iter().map(|&slice| trace.slice_name(slice)).collect();
+        assert_eq!(names, ["half"]);
+    }
+}
