@@ -3,7 +3,7 @@
 //! A [`Source`] is a description, not a stream: it can be reopened to decode one event on demand. Files are
 //! read into owned memory, never mapped: if a mapped file is truncated by its writer, the process crashes.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -156,7 +156,11 @@ impl Source {
 
     /// Errors: a sentence that the file is gone or has changed since it was first opened.
     pub fn check_unchanged(&self) -> Result<(), String> {
-        let metadata = std::fs::metadata(&self.path).map_err(|error| format!("The file is gone ({error})"))?;
+        self.check(std::fs::metadata(&self.path))
+    }
+
+    fn check(&self, found: std::io::Result<Metadata>) -> Result<(), String> {
+        let metadata = found.map_err(|error| format!("The file is gone ({error})"))?;
         match Stamp::of(&metadata) == self.stamp {
             true => Ok(()),
             false => Err("The file has changed since it was read: open it again to see details".to_owned()),
@@ -167,11 +171,18 @@ impl Source {
     ///
     /// Errors: the file cannot be opened.
     pub fn open(&self, options: Options) -> Result<Text, ReadError> {
+        match &self.held {
+            Some((n_layers, text)) => {
+                let held = Box::new(Cursor::new(Held(Arc::clone(text))));
+                self.text_of(held, &self.layers[*n_layers..], options)
+            }
+            None => self.text_of(Box::new(File::open(&self.path)?), &self.layers, options),
+        }
+    }
+
+    /// The text of a file that is open, or of what is inside the first of its layers.
+    fn text_of(&self, mut file: Box<dyn ReadSeek>, mut layers: &[Layer], options: Options) -> Result<Text, ReadError> {
         let (notes, file_bytes) = (Notes::default(), Arc::new(AtomicU64::new(0)));
-        let (mut file, mut layers): (Box<dyn ReadSeek>, _) = match &self.held {
-            Some((n_layers, text)) => (Box::new(Cursor::new(Held(Arc::clone(text)))), &self.layers[*n_layers..]),
-            None => (Box::new(File::open(&self.path)?), self.layers.as_slice()),
-        };
         let mut reader: Box<dyn Read + Send> = match layers {
             [Layer::Part { offset, len }, rest @ ..] => {
                 layers = rest;
@@ -198,16 +209,26 @@ impl Source {
     /// Opens the text at a byte offset: by seeking where the file is plain, else by reading up to
     /// there.
     ///
-    /// Errors: the file is gone, shorter, or cannot be read.
+    /// Errors: the file is gone, has changed since it was first opened, or cannot be read.
     pub fn open_at(&self, offset: u64) -> Result<Box<dyn Read + Send>, ReadError> {
+        let open_file = || {
+            let file = File::open(&self.path)?;
+            // What is open is asked, not what has its name by then.
+            self.check(file.metadata()).map_err(ReadError::NotATrace)?;
+            Ok::<_, ReadError>(file)
+        };
         match self.layers.as_slice() {
             [] => {
-                let mut file = File::open(&self.path)?;
+                let mut file = open_file()?;
                 file.seek(SeekFrom::Start(offset))?;
                 Ok(Box::new(file))
             }
-            _ => {
-                let mut text = self.open(Options { allow_any_ratio: true })?;
+            layers => {
+                let options = Options { allow_any_ratio: true };
+                let mut text = match self.held {
+                    Some(_) => self.open(options)?,
+                    None => self.text_of(Box::new(open_file()?), layers, options)?,
+                };
                 let skipped = std::io::copy(&mut text.reader.by_ref().take(offset), &mut std::io::sink())?;
                 if skipped < offset {
                     return Err(ReadError::NotATrace("The file is shorter than when it was read".to_owned()));

@@ -4,9 +4,9 @@ use super::account::Books;
 use super::cause::{Cause, cause_of};
 use super::per_step::{PerStep, add};
 use super::{Device, Hit, Rule};
+use crate::analysis::gaps::GapPart;
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
-use crate::analysis::gaps::GapPart;
 use crate::model::{DurNs, TimeRange};
 
 /// A cluster of gaps that comes back in steps.
