@@ -160,7 +160,7 @@ fn details_of_a_file_that_changes_all_the_time_are_right_or_a_sentence() {
         std::thread::scope(|scope| {
             let (path, aside) = (&path, &aside);
             // Dropped at the end, also by a panic.
-            let (_goes_on, is_over) = std::sync::mpsc::channel::<()>();
+            let (_goes_on, is_over) = std::sync::mpsc::sync_channel::<()>(0);
             let other = &other;
             scope.spawn(move || {
                 while is_over.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {

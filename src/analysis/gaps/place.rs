@@ -283,7 +283,7 @@ mod tests {
             ("main", SliceKind::Operator, "inside", end / 4, end / 2 + 1),
         ];
         let trace = TraceBuilder::from_slices(&slices).finish();
-        let open = open_during(&trace, TrackId(0), TimeRange { start: 0, end }, &nearby(&trace));
+        let open = open_during(&trace, TrackId(0), TimeRange { start: 0, end }, &Near::new(&trace));
         let names: Vec<_> = open.iter().map(|&slice| trace.slice_name(slice)).collect();
         assert_eq!(names, ["half"]);
     }
