@@ -81,7 +81,7 @@ fn settle(harness: &mut Harness<'_, Option<App>>) {
 fn wait_for(harness: &mut Harness<'_, Option<App>>, is_so: impl Fn(&Harness<'_, Option<App>>) -> bool) {
     let started = std::time::Instant::now();
     while !is_so(harness) {
-        assert!(started.elapsed() < std::time::Duration::from_secs(60), "still waiting");
+        assert!(started.elapsed() < std::time::Duration::from_secs(300), "still waiting");
         settle(harness);
     }
 }
