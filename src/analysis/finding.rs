@@ -24,6 +24,9 @@ pub struct Finding {
     /// What ending the cause would gain per step at most, in nanoseconds: one device, the slowest of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling_ns_per_step: Option<DurNs>,
+    /// What the recorder took per step of what ending the cause would gain, at least; not in the ceiling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorder_ns_per_step: Option<DurNs>,
     /// Advice, one sentence each.
     pub advice: Vec<String>,
 }

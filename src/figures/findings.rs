@@ -26,6 +26,7 @@ pub fn import_problem(problem: &Problem, path: &str) -> Finding {
         unit: Unit::Count,
         evidence: Evidence { file: Some(path.to_owned()), ..Evidence::default() },
         ceiling_ns_per_step: None,
+        recorder_ns_per_step: None,
         advice: Vec::new(),
     }
 }
@@ -59,6 +60,7 @@ pub fn leak(leaks: &[(&LeakCandidate, Stack)], since: Option<String>) -> Option<
         unit: Unit::BytesPerStep,
         evidence: Evidence { names: vec![place.name().to_owned()], ..Evidence::default() },
         ceiling_ns_per_step: None,
+        recorder_ns_per_step: None,
         advice: leak_advice(&candidates, &place.frames),
     })
 }
@@ -164,6 +166,7 @@ fn alarm(rule: &'static str, text: String, advice: Vec<String>) -> Finding {
         unit: Unit::BytesPerStep,
         evidence: Evidence::default(),
         ceiling_ns_per_step: None,
+        recorder_ns_per_step: None,
         advice,
     }
 }
@@ -196,6 +199,7 @@ pub fn out_of_memory(card: &OomCard, place: &str, times: usize, at: Option<[Time
         unit: Unit::Bytes,
         evidence: Evidence { range_ns: at, ..Evidence::default() },
         ceiling_ns_per_step: None,
+        recorder_ns_per_step: None,
         advice,
     }
 }

@@ -138,15 +138,18 @@ impl<'a> Summary<'a> {
             Some((label, share)) => format!(", idle {}, most by \"{label}\" ({share})", percent(idle)),
             None => format!(", idle {}", percent(idle)),
         };
-        let waiting = |ns: DurNs| match ns {
+        let waiting = |ns: DurNs, of: DurNs| match ns {
             0 => String::new(),
-            ns => format!(", of that {} waiting for other ranks", percent(self.share(ns))),
+            ns => format!(", {} of that waiting for other ranks", percent(ns as f64 / of.max(1) as f64)),
         };
         let does = match self.makeup.bound() {
             Bound::Compute => format!("Kernels compute {}", percent(self.share(parts.compute_ns))),
             Bound::Communication => {
                 let share = percent(self.share(parts.exposed_comm_ns));
-                format!("It communicates {share} without computing{}", waiting(self.makeup.waiting_ns))
+                format!(
+                    "It communicates {share} without computing{}",
+                    waiting(self.makeup.waiting_ns, parts.exposed_comm_ns)
+                )
             }
             Bound::Copies => format!("It copies {} without computing", percent(self.share(parts.exposed_copy_ns))),
             Bound::Idle => {
@@ -207,8 +210,8 @@ impl<'a> Summary<'a> {
         }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
             let window = self.window;
-            let (per, step_ns) = match hit.is_of_median {
-                true => ("of the median step of", window.median_step_ns()),
+            let (per, step_ns) = match hit.is_of_usual {
+                true => ("of a usual step of", window.median_step_ns()),
                 false => ("per step of", window.step_ns()),
             };
             let step_ns = step_ns.unwrap_or_default();
@@ -216,7 +219,7 @@ impl<'a> Summary<'a> {
             let what = named(hit, hit.rule.label());
             if let Some(cost) = hit.recording {
                 let cost = format::rough_duration(cost.ns, cost.most_ns);
-                return format!("{what}, at most {gain} {per} {step}, of which the recorder takes about {cost} in all");
+                return format!("{what}, at most {gain} {per} {step}; about {cost} of that step is the recorder's own");
             }
             return format!("{what}, at most {gain} {per} {step}{}", more(ns, step_ns));
         }
@@ -292,6 +295,8 @@ fn named(hit: &Hit, label: &str) -> String {
         format!("writing a checkpoint (\"{label}\")")
     } else if hit.is_after_copies() {
         format!("what the host does after it copied data from the device (\"{label}\")")
+    } else if hit.is_before_copies() {
+        format!("what the host does before it copies data to the device (\"{label}\")")
     } else {
         format!("\"{label}\"")
     }

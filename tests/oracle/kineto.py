@@ -13,6 +13,7 @@ code with Lacuna.
 import gzip
 import io
 import json
+import math
 import re
 import sys
 import tarfile
@@ -28,6 +29,8 @@ KINDS = {
 SIZES = {
     "Bool": 1, "Byte": 1, "Char": 1, "Half": 2, "BFloat16": 2, "Short": 2, "Int": 4, "Float": 4, "Long": 8, "Double": 8,
 }
+# Names of the same in C++.
+TYPES = {"float": "Float", "double": "Double", "int": "Int", "long int": "Long", "bool": "Bool", "c10::BFloat16": "BFloat16"}
 
 
 def ns(value):
@@ -112,6 +115,13 @@ def collectives(trace):
                 for elements in said(event, "In msg nelems", "Out msg nelems")
             ]
             rows.append([event["cat"], op, name or number, n_ranks, seq, dtype, *sizes])
+        elif event.get("cat") == "user_annotation" and str(event.get("name", "")).startswith(("gloo:", "mpi:")):
+            # A range in which a thread of the host communicates says what it is given: one type, and shapes.
+            types = {TYPES.get(name, name) for name in event["args"].get("Input type", [])}
+            dtype = types.pop() if len(types) == 1 else ""
+            elements = sum(math.prod(shape) for shape in event["args"].get("Input Dims", []))
+            size = str(elements * SIZES[dtype]) if dtype in SIZES else ""
+            rows.append(["other", event["name"].split(":", 1)[1], "", "", "", dtype, size, ""])
     return count(rows)
 
 

@@ -292,8 +292,11 @@ impl<'a, 'b> Books<'a, 'b> {
                 let is_looked_at = is_host && (near.has_frames || time.dur() >= LONG_PART) || is_long;
                 let around = part.slice.filter(|_| is_macro && is_looked_at);
                 let around = around.map(|slice| Around::new(trace, slice, time, &self.near));
-                let is_saved = is_recoverable(part.class, &gap);
-                if is_saved {
+                // The host works on data that it copied, or is to copy, as far as that is all that is known.
+                let is_silent = is_macro && cause == Cause::Unexplained && time.dur() >= LONG_PART;
+                let copied = is_silent && copies_data(trace, gap.after, CopyKind::DtoH);
+                let prepared = is_silent && copies_data(trace, gap.ended_by, CopyKind::HtoD);
+                if is_recoverable(part.class, &gap) || copied || prepared {
                     let recorder_ns = self.recorder_ns(&gap, &GapPart { time, ..part });
                     account.recorder_ns += recorder_ns;
                     add(&mut account.gain_by_step, step, time.dur() - recorder_ns);
@@ -305,7 +308,6 @@ impl<'a, 'b> Books<'a, 'b> {
                 if is_macro {
                     let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
                     let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
-                    let is_silent = cause == Cause::Unexplained && time.dur() >= LONG_PART;
                     let mut shares = Shares {
                         compiled_ns: ns_if(part.slice.is_some_and(runs_compiled)),
                         inferred_ns: inferred_ns(trace, &GapPart { time, ..part }),
@@ -315,8 +317,8 @@ impl<'a, 'b> Books<'a, 'b> {
                         saves_ns: ns_if(
                             time.dur() >= LONG_PART && around.as_ref().is_some_and(|around| around.saves(trace)),
                         ),
-                        copied_ns: ns_if(is_silent && copies_data(trace, gap.after, CopyKind::DtoH)),
-                        prepared_ns: ns_if(is_silent && copies_data(trace, gap.ended_by, CopyKind::HtoD)),
+                        copied_ns: ns_if(copied),
+                        prepared_ns: ns_if(prepared),
                         ..Shares::default()
                     };
                     if matches!(cause, Cause::Synchronization | Cause::Copy) {

@@ -41,8 +41,8 @@ pub struct Hit {
     /// What ending the cause would gain this device at most; `None` without steps, where nearly all of it is in one step of
     /// several, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
-    /// Whether that is of the median step, see [`super::PerStep`].
-    pub is_of_median: bool,
+    /// Whether that is of usual steps, without exceptions, see [`super::PerStep`].
+    pub is_of_usual: bool,
     /// What the recorder took at least of what ending the cause would gain, per step; not in the ceiling.
     pub recorder_ns: DurNs,
     /// The step that has nearly all of the time, if one of several has; then nothing is gained per step.
@@ -85,6 +85,11 @@ impl Hit {
         2 * self.shares.copied_ns > self.amount
     }
 
+    /// Whether most of the time, of which nothing else is known, ends with copies of data to the device.
+    pub fn is_before_copies(&self) -> bool {
+        2 * self.shares.prepared_ns > self.amount
+    }
+
     /// By how much it comes before others of its severity: what it gains per step, else its amount.
     pub fn weight(&self) -> i64 {
         // It is no cause, and others say why.
@@ -125,7 +130,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         origins: Vec::new(),
         after: None,
         ceiling_ns_per_step: None,
-        is_of_median: false,
+        is_of_usual: false,
         recorder_ns: 0,
         once: None,
         recurring: None,

@@ -256,7 +256,8 @@ impl<'a> Job<'a> {
         let is_judged =
             |part: &RankPart| self.device(part).is_some_and(|(_, window)| part.time.intersect(window.time).is_some());
         let own = self.calls.of_trace(trace).map(|part| &self.calls.matches[part.of as usize]);
-        let calls = own.filter(|of| self.calls.parts_of(of).iter().any(is_judged)).count() as u64;
+        let is_compared = |of: &&Match| !of.is_first && self.calls.parts_of(of).iter().any(is_judged);
+        let calls = own.filter(is_compared).count() as u64;
         let kind = LateRank { n_ranks: self.calls.n_ranks(rank.job), late, calls, longer: Vec::new() };
         let found = hit(Rule::LateRank, Some(device), waits_ns / n.max(1), judged_ns / n.max(1));
         Some((trace, Hit { count: late, n_steps: window.steps.len(), basis: window.basis, late: Some(kind), ..found }))
@@ -320,7 +321,9 @@ impl<'a> Job<'a> {
         verdicts: &mut Verdicts,
     ) {
         let n_steps = window.steps.len() as DurNs;
-        let gain = if n_steps > 0 { waits.gain_ns / n_steps } else { 0 };
+        // Waits in the first collective may be of recordings that began at different times: nothing is gained from them.
+        let other_ns = waits.gain_ns + waits.first_ns;
+        let gain = if n_steps > 0 { other_ns / n_steps } else { 0 };
         let most = waits.by_late.iter().max_by_key(|&(&late, &ns)| (ns, std::cmp::Reverse(late)));
         let late = most.and_then(|(&late, &ns)| Some((self.calls.rank_of(late)?.rank, ns)));
         let less = |ceiling: Option<DurNs>| ceiling.map(|ns| ns - gain).filter(|&ns| ns > 0);

@@ -291,7 +291,7 @@ impl<'a> Device<'a, '_> {
             sites,
             after: account.long.most(account.total_ns).filter(|_| rule == Rule::Synchronization),
             ceiling_ns_per_step: gain.and_then(PerStep::some),
-            is_of_median: gain.is_some_and(|gain| gain.is_median),
+            is_of_usual: gain.is_some_and(|gain| gain.is_of_usual),
             recorder_ns: gain.map_or(0, |_| account.recorder_ns / n_steps.max(1)),
             shares,
             once,
@@ -324,7 +324,7 @@ impl<'a> Device<'a, '_> {
         }
         let small_ns = small.map_or(0, |small| small.small_collectives.exposed_ns);
         let mean = (by_step.iter().sum::<DurNs>() - small_ns) / n_steps as DurNs;
-        Some(PerStep { ns: mean, is_median: false }.min(PerStep::of(&self.gain_of_overlap())))
+        Some(PerStep { ns: mean, is_of_usual: false }.min(PerStep::of(&self.gain_of_overlap())))
     }
 
     /// What overlapping communication with compute gains each step at most: none gets shorter than its communication.

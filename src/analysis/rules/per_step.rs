@@ -14,13 +14,13 @@ const EXCEPTIONS: usize = 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerStep {
     pub ns: DurNs,
-    /// Whether it is that of the median step.
-    pub is_median: bool,
+    /// Whether it is that of usual steps, without exceptions.
+    pub is_of_usual: bool,
 }
 
 impl PerStep {
-    /// The mean of the gains in each step. Where a cause comes back alike it is their median, if that is less: a step in
-    /// which the machine was busy with something else does not raise it. It comes back alike if
+    /// The mean of the gains in each step. Where a cause comes back alike it is the mean without the exceptions, if that is
+    /// less: a step in which the machine was busy with something else does not raise it. It comes back alike if
     ///
     /// * of at least four steps all but one, or all but a tenth, are within a quarter of the median, and
     /// * the median is at least three quarters of the mean: what has much of its time in few steps, such as a checkpoint,
@@ -31,10 +31,12 @@ impl PerStep {
         sorted.sort_unstable();
         let Some(&median) = median::of_sorted(&sorted) else { return Self::default() };
         let mean = sorted.iter().sum::<DurNs>() / n;
-        let exceptions = sorted.iter().filter(|&&ns| ALIKE * (ns - median).abs() > median).count();
-        let is_alike = by_step.len() >= MIN_STEPS && exceptions <= (by_step.len() / EXCEPTIONS).max(1);
-        let is_median = is_alike && median < mean && ALIKE * median >= (ALIKE - 1) * mean;
-        Self { ns: if is_median { median } else { mean }, is_median }
+        let is_usual = |ns: &&DurNs| (**ns - median).abs() <= median / ALIKE;
+        let n_usual = sorted.iter().filter(is_usual).count();
+        let is_alike = sorted.len() >= MIN_STEPS && sorted.len() - n_usual <= (sorted.len() / EXCEPTIONS).max(1);
+        let usual = sorted.iter().filter(is_usual).sum::<DurNs>() / n_usual.max(1) as DurNs;
+        let is_of_usual = is_alike && usual < mean && median.saturating_mul(ALIKE) >= mean.saturating_mul(ALIKE - 1);
+        Self { ns: if is_of_usual { usual } else { mean }, is_of_usual }
     }
 
     /// The less of two bounds.
@@ -61,8 +63,8 @@ pub fn add(by_step: &mut Vec<DurNs>, step: Option<usize>, ns: DurNs) {
 mod tests {
     use super::*;
 
-    fn check(by_step: &[DurNs], ns: DurNs, is_median: bool) {
-        assert_eq!(PerStep::of(by_step), PerStep { ns, is_median }, "{by_step:?}");
+    fn check(by_step: &[DurNs], ns: DurNs, is_of_usual: bool) {
+        assert_eq!(PerStep::of(by_step), PerStep { ns, is_of_usual }, "{by_step:?}");
     }
 
     #[test]

@@ -163,12 +163,11 @@ impl Device<'_, '_> {
             hit.severity = Severity::Note;
         }
         let n_steps = self.window.host_steps.len() as DurNs;
-        let all = within(time.dur());
-        if n_steps == 0 || LARGE_PART * all.ns < time.dur() {
+        if n_steps == 0 || LARGE_PART * found.ns < time.dur() {
             return;
         }
         let per_step = |ns: DurNs| ns / n_steps;
-        let per_step = Some(RecordingCost { ns: per_step(all.ns), most_ns: all.most_ns.map(per_step), ..all });
+        let per_step = Some(RecordingCost { ns: per_step(found.ns), most_ns: found.most_ns.map(per_step), ..found });
         for rule in [Rule::HostBound, Rule::LaunchBound, Rule::DataLoading, Rule::Synchronization] {
             let is_of_host = |hit: &&mut Hit| {
                 rule != Rule::Synchronization || hit.shares.after_ns > hit.amount - hit.shares.after_ns

@@ -115,7 +115,10 @@ pub fn advice(case: &Case<'_>) -> Vec<String> {
         let saves = "If that is a checkpoint, save less often, or write it beside the training: \
                      torch.distributed.checkpoint.async_save";
         let saves = case.hit.filter(|hit| case.run.is_torch && hit.is_after_copies()).map(|_| saves.to_owned());
-        return std::iter::once(to_record(case)).chain(saves).collect();
+        let loads = "If that is a batch, make the next one while the device works on this: in worker processes of the \
+                     loader, or in a thread that runs ahead";
+        let loads = case.hit.filter(|hit| saves.is_none() && hit.is_before_copies()).map(|_| loads.to_owned());
+        return std::iter::once(to_record(case)).chain(saves).chain(loads).collect();
     }
     let fit = idle::lines(case.rule).iter().filter(|(fits, _)| fits(case));
     let bus = case.hit.and_then(|hit| hit.transfers.bus_gb_per_s()).map(|(speed, is_transfer)| {

@@ -155,6 +155,7 @@ fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
             notes: notes(hit),
         },
         ceiling_ns_per_step: hit.ceiling_ns_per_step,
+        recorder_ns_per_step: Some(hit.recorder_ns).filter(|&ns| ns > 0),
         advice: advice(&Case { rule: hit.rule, run: &of.verdicts.run, hit: Some(hit) }),
     }
 }

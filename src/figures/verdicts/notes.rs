@@ -20,7 +20,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(of_saving(hit))
         .chain(of_optimizer(hit))
         .chain(of_recording(hit))
-        .chain(of_median(hit))
+        .chain(of_usual(hit))
         .chain(of_missing(&hit.missing))
         .collect()
 }
@@ -85,8 +85,8 @@ fn of_copied(hit: &Hit) -> Option<String> {
     let ns = format::duration(hit.shares.copied_ns);
     let note = "of it the host had just copied data from the device and launched nothing: it works on that data, as where \
                 a checkpoint is written";
-    let prepared = Some(hit.shares.prepared_ns).filter(|&ns| 2 * ns > hit.amount).map(|ns| {
-        let ns = format::duration(ns);
+    let prepared = hit.is_before_copies().then(|| {
+        let ns = format::duration(hit.shares.prepared_ns);
         format!("For {ns} of it a copy to the device is what ends it: the host prepares that data, as where it makes a batch")
     });
     hit.is_after_copies().then(|| format!("For {ns} {note}")).or(prepared)
@@ -110,15 +110,15 @@ fn of_recording(hit: &Hit) -> Option<String> {
         }
         (Some(own), None) => Some(format!("{left_out} {own} per step")),
         (None, all) => {
-            all.map(|all| format!("The recorder takes about {all} of each recorded step, less of this time"))
+            all.map(|all| format!("The recorder takes about {all} of each recorded step, and a part of that here"))
         }
     }
 }
 
-/// That a step with much more of the time does not count in what ending the cause gains.
-fn of_median(hit: &Hit) -> Option<String> {
-    let note = "It is alike in most steps, so what ending it gains is that of the median step";
-    hit.is_of_median.then(|| note.to_owned())
+/// That steps with much more of the time do not count in what ending the cause gains.
+fn of_usual(hit: &Hit) -> Option<String> {
+    let note = "It is alike in most steps; what ending it gains leaves out the few that differ";
+    hit.is_of_usual.then(|| note.to_owned())
 }
 
 /// How much of the time the steps of optimizers are launched, where that is most of it.

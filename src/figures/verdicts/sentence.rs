@@ -235,10 +235,11 @@ fn irregular(of: &Irregular) -> String {
     let part = part_of(of.part);
     let [short, long] = [of.step_ns.min(of.median_ns), of.step_ns.max(of.median_ns)];
     let ratio = value(long as f64 / short.max(1) as f64, Unit::Ratio);
-    format!(
-        "{step} takes {step_ns} and the median step {median} ({ratio}){others}; most of the difference is {part}: \
-         {part_ns} and {usual}"
-    )
+    let than = match of.step_ns < of.median_ns {
+        true => format!("; the median step takes {ratio} as long, {median}"),
+        false => format!(", {ratio} the median step of {median}"),
+    };
+    format!("{step} takes {step_ns}{than}{others}; most of the difference is {part}: {part_ns} and {usual}")
 }
 
 /// How many frames and operators, and what they cost.

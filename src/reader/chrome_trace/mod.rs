@@ -108,12 +108,12 @@ fn finish(trace: &mut Trace, source: &Source, profile: Profile) {
     }
     if trace.tracks.len() > MANY_TRACKS {
         let text = format!("More than {MANY_TRACKS} tracks: they are shown folded");
-        trace.import.note(Severity::Note, &text, trace.tracks.len() as u64, None);
+        trace.import.note(Severity::Warn, &text, trace.tracks.len() as u64, None);
     }
     let deepest = trace.slices.rows.iter().map(|row| row.depth).max().unwrap_or(0);
     if deepest >= MANY_ROWS {
         let text = format!("Slices nested more than {MANY_ROWS} deep: shown on as many rows");
-        trace.import.note(Severity::Note, &text, u64::from(deepest) + 1, None);
+        trace.import.note(Severity::Warn, &text, u64::from(deepest) + 1, None);
     }
     trace.import.sort();
     trace.details = Some(Arc::new(ChromeDetails::new(source.release(), profile)));

@@ -212,7 +212,7 @@ fn a_step_that_takes_longer_does_not_raise_what_each_gains() {
         let verdicts = judged(&builder.finish(), None);
         let hit = of(&verdicts, Rule::HostBound).unwrap();
         assert_eq!(hit.amount, 7 * MS + long);
-        (hit.ceiling_ns_per_step.unwrap(), hit.is_of_median)
+        (hit.ceiling_ns_per_step.unwrap(), hit.is_of_usual)
     };
     assert_eq!(found(3 * MS), (MS, true));
     // A cause that has most of its time in one step is no noise around the others.
