@@ -10,6 +10,8 @@ use crate::model::{DurNs, Severity};
 
 /// Idle time below this share is not said to be waiting.
 const WAITS: f64 = 0.03;
+/// A gain is little as less than one part of so many of a step.
+const LITTLE: DurNs = 20;
 
 /// From this share of the kernel time on, fusing elementwise kernels is worth naming.
 const MANY_ELEMENTWISE: f64 = 0.1;
@@ -181,8 +183,21 @@ impl<'a> Summary<'a> {
     }
 
     /// What gains most: the finding with the highest ceiling, or a warning about kernels with more time than that, else
-    /// less of what takes most of the time.
+    /// less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: no ceiling can be told
+    /// for them, but all others together are small.
     fn help(&self) -> String {
+        let gain = self.best.map_or(0, Hit::weight);
+        let is_little = gain > 0 && self.window.step_ns().is_some_and(|step_ns| gain < step_ns / LITTLE);
+        match self.faster_kernels() {
+            faster if is_little && self.makeup.bound() == Bound::Compute && !faster.is_empty() => {
+                format!("{faster}; beside that {}", self.least_idle())
+            }
+            _ => self.least_idle(),
+        }
+    }
+
+    /// What helps most against what is not computing.
+    fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
         let ceiling = self.best.map_or(0, Hit::weight);
         if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > ceiling) {

@@ -103,8 +103,7 @@ type Place = (u32, usize, Side);
 #[derive(Clone, Copy, Debug)]
 struct Exposed {
     place: Place,
-    ns: DurNs,
-    /// Of that, what is in no wait of this place that began before.
+    /// How long, without what is in a wait of this place that began before.
     own_ns: DurNs,
 }
 
@@ -170,7 +169,7 @@ impl<'a> Job<'a> {
             let own = TimeRange { start: time.start.max(*until).min(time.end), end: time.end };
             *until = time.end.max(*until);
             let (ns, own_ns) = (length(time), length(own));
-            self.exposed[i] = (ns > 0).then_some(Exposed { place, ns, own_ns });
+            self.exposed[i] = (ns > 0).then_some(Exposed { place, own_ns });
         }
     }
 
@@ -352,7 +351,8 @@ impl<'a> Job<'a> {
         let is_its = |of: &&Match| !of.is_first && self.calls.late(of).trace == trace;
         for of in self.calls.matches.iter().filter(is_its) {
             let parts = self.calls.parts_of(of);
-            let waits = self.exposed_of(of).flatten().map(|exposed| exposed.ns).max().unwrap_or_default();
+            // Of collectives that run at once the first is the one that is waited for.
+            let waits = self.exposed_of(of).flatten().map(|exposed| exposed.own_ns).max().unwrap_or_default();
             let since = |part: &RankPart| part.since.map(|since| TimeRange { start: since, end: part.time.start });
             let times: Option<Vec<TimeRange>> = parts.iter().map(since).collect();
             let Some(times) = times.filter(|_| waits > 0) else { continue };
