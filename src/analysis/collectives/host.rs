@@ -8,8 +8,11 @@ use crate::model::{HOST_BACKENDS, SliceId, SliceKind, Trace};
 /// Such a range begins when the thread takes the call, and ends with its result: with tensors on a device, copies to the
 /// host and back lie inside.
 pub fn host_backend(trace: &Trace, slice: SliceId) -> Option<&'static str> {
-    let is_range = trace.slices.kind[slice.idx()] == SliceKind::Annotation;
-    backend_in(trace.slice_name(slice)).filter(|_| is_range)
+    // Asked of each slice: nearly all are of other kinds.
+    if trace.slices.kind[slice.idx()] != SliceKind::Annotation {
+        return None;
+    }
+    backend_in(trace.slice_name(slice))
 }
 
 /// The back end in the name of such a range.
