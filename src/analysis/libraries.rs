@@ -67,7 +67,7 @@ pub fn libraries(scope: &Scope<'_>) -> Vec<LibraryCalls> {
             };
             let Some(library) = library else { continue };
             let group = groups.entry((library, name().to_owned())).or_default();
-            group.durs.push(slices.end[i] - slices.ts[i]);
+            group.durs.push(slices.time(SliceId(i as u32)).dur());
             if let Some(bytes) = trace.facts.copies.get(SliceId(i as u32)).and_then(|copy| copy.bytes) {
                 group.bytes = Some(group.bytes.unwrap_or(0).saturating_add(bytes));
             }

@@ -138,6 +138,13 @@ mod tests {
     use super::*;
     use crate::model::{SliceKind, StackId, TraceBuilder};
 
+    #[test]
+    fn steps_that_all_begin_before_the_first_event_are_none() {
+        let mut division = Division::of_marks(&[1, 2, 3]).unwrap();
+        trim(&mut division, &[10, 11]);
+        assert!(division.boundaries.is_empty());
+    }
+
     fn find(trace: &Trace) -> Option<Steps> {
         steps(trace, history(trace), &|| false).ok()
     }

@@ -153,7 +153,8 @@ impl Division {
 
     /// Removes the steps that begin after `last`, the last event of a recording.
     pub fn end_at(&mut self, last: TimeNs) {
-        let n_steps = self.boundaries.partition_point(|&start| start <= last).min(self.boundaries.len() - 1);
+        let n_steps =
+            self.boundaries.partition_point(|&start| start <= last).min(self.boundaries.len().saturating_sub(1));
         self.boundaries.truncate(n_steps + 1);
         if let Some(names) = &mut self.names {
             names.truncate(n_steps);
