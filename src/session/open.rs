@@ -19,7 +19,7 @@ pub struct OpenTrace {
     pub source: ClockSource,
     /// Index into [`OpenTraces::runs`].
     pub run: usize,
-    /// Its name among the traces that are open, unlike any other: `rank 3`, or its title; see [`super::names`].
+    /// Its name among the traces that are open, unlike any other: `rank 3`, or its title; see `session::names`.
     pub name: Arc<str>,
     /// Names the recording in what is kept of it: the same wherever its file lies, unlike that of any other recording,
     /// also one that has overwritten the file.

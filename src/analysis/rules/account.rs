@@ -183,6 +183,19 @@ impl<'a> Account<'a> {
         }
     }
 
+    /// Adds what ending the cause would save.
+    ///
+    /// * `recorder_ns`: what of it the recorder took.
+    /// * `is_small`: whether it is before a small collective.
+    fn add_gain(&mut self, step: Option<usize>, ns: DurNs, recorder_ns: DurNs, is_small: bool) {
+        self.recorder_ns += recorder_ns;
+        add(&mut self.gain_by_step, step, ns - recorder_ns);
+        if is_small {
+            self.shares.collective_ns += ns;
+            add(&mut self.small_by_step, step, ns - recorder_ns);
+        }
+    }
+
     /// Adds the time of one gap.
     ///
     /// * `step`: the index of the step that it belongs to.
@@ -297,13 +310,9 @@ impl<'a, 'b> Books<'a, 'b> {
                 let copied = is_silent && copies_data(trace, gap.after, CopyKind::DtoH);
                 let prepared = is_silent && copies_data(trace, gap.ended_by, CopyKind::HtoD);
                 if is_recoverable(part.class, &gap) || copied || prepared {
+                    let is_launch = matches!(cause, Cause::LaunchBound | Cause::Collective);
                     let recorder_ns = self.recorder_ns(&gap, &GapPart { time, ..part });
-                    account.recorder_ns += recorder_ns;
-                    add(&mut account.gain_by_step, step, time.dur() - recorder_ns);
-                    if matches!(cause, Cause::LaunchBound | Cause::Collective) && is_small_collective(gap.ended_by) {
-                        account.shares.collective_ns += time.dur();
-                        add(&mut account.small_by_step, step, time.dur() - recorder_ns);
-                    }
+                    account.add_gain(step, time.dur(), recorder_ns, is_launch && is_small_collective(gap.ended_by));
                 }
                 if is_macro {
                     let ns_if = |holds: bool| if holds { time.dur() } else { 0 };

@@ -41,7 +41,7 @@ pub struct Hit {
     /// What ending the cause would gain this device at most; `None` without steps, where nearly all of it is in one step of
     /// several, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
-    /// Whether that is of usual steps, without exceptions, see [`super::PerStep`].
+    /// Whether that is of usual steps, without exceptions, see `per_step`.
     pub is_of_usual: bool,
     /// What the recorder took at least of what ending the cause would gain, per step; not in the ceiling.
     pub recorder_ns: DurNs,
