@@ -203,6 +203,13 @@ impl Layout {
         self.tile(id).is_some_and(|tile| self.tree.is_visible(tile))
     }
 
+    /// Whether a view's tab can be seen, in front or not: neither it nor a group around it is hidden.
+    pub fn is_in_sight(&self, id: &str) -> bool {
+        let above = |tile: &TileId| self.tree.tiles.parent_of(*tile);
+        let tile = self.tile(id);
+        tile.is_some() && std::iter::successors(tile, above).all(|tile| self.tree.is_visible(tile))
+    }
+
     /// Whether a view's tab is in front.
     #[cfg(test)]
     pub fn is_on_screen(&self, id: &str) -> bool {

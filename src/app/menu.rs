@@ -145,7 +145,7 @@ impl App {
     /// For a command that is a switch, whether it is on.
     fn is_on(&self, command: &Command) -> Option<bool> {
         match command {
-            Command::Show(id) => Some(!self.session.traces().is_empty() && self.layout.is_open(id)),
+            Command::Show(id) => Some(!self.session.traces().is_empty() && self.layout.is_in_sight(id)),
             Command::ToggleSidePanel => Some(self.layout.is_area_shown(DockArea::Side)),
             Command::ToggleBottomPanel => Some(self.layout.is_area_shown(DockArea::Bottom)),
             Command::ToggleWheelZooms => Some(self.settings.wheel_zooms),

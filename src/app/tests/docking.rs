@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::{Format, TrackId};
+use crate::session::OpenTrace;
 use crate::settings::OldLayout;
 use crate::view::{VIEWS, all_commands};
 
@@ -90,6 +91,21 @@ fn a_panel_is_what_lies_beside_or_below_the_middle() {
     assert_eq!(shown(&layout), [true, true]);
     assert_ne!(layout.tree.tiles.parent_of(tile(&layout, "details")), Some(bottom));
     assert_eq!(layout.tree.tiles.parent_of(kernels), Some(bottom));
+}
+
+#[test]
+fn a_view_is_in_sight_where_its_tab_can_be_seen() {
+    let mut layout = Layout::default();
+    assert!(layout.is_in_sight("details") && layout.is_in_sight("memory"), "also behind another tab");
+    layout.toggle(DockArea::Side);
+    assert!(!layout.is_in_sight("details"), "its panel is hidden");
+    layout.show("details");
+    assert!(layout.is_in_sight("details"));
+    let trace = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", 0, 9)]).finish();
+    layout.follow(&[OpenTrace::new(trace, 0)]);
+    assert!(layout.is_in_sight("timeline") && !layout.is_in_sight("memory"), "it has nothing to show");
+    layout.close("timeline");
+    assert!(!layout.is_in_sight("timeline"));
 }
 
 #[test]

@@ -150,6 +150,27 @@ fn the_filter_is_a_text_field_and_typing_does_not_move_the_view() {
 }
 
 #[test]
+fn a_filter_keeps_the_keys_when_nothing_fits_it_any_more() {
+    let mut harness = harness(vec![small()]);
+    let before = harness.state().session.navigation.visible();
+    harness.get_by_label("Filter tracks").focus();
+    harness.run();
+    // As a keyboard does it: to what has the focus, each key in a frame of its own.
+    for letter in "stream wq".chars() {
+        let key = Key::from_name(&letter.to_string());
+        key.into_iter().for_each(|key| harness.key_down(key));
+        harness.event(Event::Text(letter.to_string()));
+        harness.run();
+        key.into_iter().for_each(|key| harness.key_up(key));
+        harness.run();
+    }
+    harness.get_by_label_contains("No track has “stream wq” in its name");
+    assert_eq!(harness.get_by_label("Filter tracks").value().as_deref(), Some("stream wq"));
+    assert!(harness.get_by_label("Filter tracks").is_focused());
+    assert_eq!(harness.state().session.navigation.visible(), before, "w and q are text");
+}
+
+#[test]
 fn a_filter_that_fits_nothing_says_so_and_hidden_tracks_come_back() {
     let mut harness = harness(vec![small()]);
     harness.get_by_label("Filter tracks").focus();

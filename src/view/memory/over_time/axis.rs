@@ -60,10 +60,12 @@ impl Axis<'_> {
         }
     }
 
-    /// From the first to the last position that can be reached: a shared time axis is that of all traces.
+    /// From the first to the last position of all: a shared time axis has what the others show, and all of the history.
+    ///
+    /// * `session`: of the other traces.
     pub fn reach(&self, session: TimeRange) -> TimeRange {
         match self.kind {
-            AxisKind::Time if !self.is_alone => session,
+            AxisKind::Time if !self.is_alone => session.union(self.span()),
             _ => self.span(),
         }
     }

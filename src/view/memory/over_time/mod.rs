@@ -41,7 +41,7 @@ use crate::answers::memory::InShort;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
 use crate::command::{Command, ctrl};
 use crate::model::TimeRange;
-use crate::model::memory::AllocationId;
+use crate::model::memory::{AllocationId, OutOfMemory};
 use crate::session::{OpenTrace, ShownMemory};
 use crate::view::axis::{Drag, Minimap, Motion, Scale, fitted};
 use crate::view::states::answer_ui;
@@ -159,7 +159,8 @@ impl MemoryOverTime {
 
     /// Forgets what belongs to another history.
     fn follow(&mut self, ctx: &mut ViewContext<'_>, shown: &ShownMemory) {
-        self.is_alone = !self.wants_others.unwrap_or_else(|| meets_others(ctx.traces, shown));
+        let is_shared = || meets_others(ctx.traces, shown) && is_told_in(ctx, shown);
+        self.is_alone = !self.wants_others.unwrap_or_else(is_shared);
         let key = Some(shown.of.key());
         if self.history != key {
             self.history = key;
@@ -293,6 +294,22 @@ fn meets_others(traces: &[OpenTrace], shown: &ShownMemory) -> bool {
         let other = open.trace.span.shifted(open.offset);
         !is_other_run && other.start <= span.end && span.start <= other.end
     })
+}
+
+/// Whether something happens to the memory in what the other traces show first, and no failure lies outside of it: a
+/// short trace beside a long history would otherwise open that where there is nothing to see.
+fn is_told_in(ctx: &ViewContext<'_>, shown: &ShownMemory) -> bool {
+    let (history, content) = (shown.history(), ctx.content);
+    if !ctx.traces.iter().enumerate().any(|(i, open)| i != shown.index && open.is_program()) {
+        return true;
+    }
+    let is_inside = |oom: Option<&OutOfMemory>| {
+        let at = oom.map(|oom| shown.session_time(oom.event.saturating_add(1)));
+        at.is_none_or(|at| content.start <= at && at <= content.end)
+    };
+    let has_events = shown.state_at(content.start.saturating_sub(1)) < shown.state_at(content.end);
+    // They are sorted: those between lie between.
+    has_events && is_inside(history.ooms.first()) && is_inside(history.ooms.last())
 }
 
 /// What is shown in this frame, and where.
