@@ -161,8 +161,7 @@ impl App {
 
     /// Says that memory ran out, and leads to the reasons.
     fn out_of_memory_ui(&mut self, ui: &mut egui::Ui) {
-        let histories = self.session.traces().iter().flat_map(|open| &open.trace.memories);
-        let n: usize = histories.map(|history| history.ooms.len()).sum();
+        let n = self.session.open.n_failures();
         if n == 0 {
             return;
         }

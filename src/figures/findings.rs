@@ -6,7 +6,7 @@ use super::verdicts::level;
 use super::{Cell, Part, Stack, Word, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::memory::leaks::{LeakCandidate, Leaks, Room, Thresholds, Total, TotalVerdict};
-use crate::analysis::memory::oom::{OomCard, OomHint};
+use crate::analysis::memory::oom::{OomCard, OomCause, OomHint};
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::steps::Steps;
 use crate::model::{Problem, Severity, TimeNs};
@@ -172,20 +172,33 @@ fn alarm(rule: &'static str, text: String, advice: Vec<String>) -> Finding {
 }
 
 /// A request that the device could not serve, as often as it was made. Measured are the bytes requested, the threshold
-/// are those that the device had left, 0 if unknown.
+/// are those that the device had left for the process at least, within the limit that refused it; 0 if unknown.
 ///
 /// * `card`: of the last time.
 /// * `place`: where the request was made; empty if unknown.
+/// * `grows`: which place holds more each step, as a sentence.
 /// * `at`: when first and last, on the session clock.
-pub fn out_of_memory(card: &OomCard, place: &str, times: usize, at: Option<[TimeNs; 2]>) -> Finding {
+pub fn out_of_memory(
+    card: &OomCard,
+    place: &str,
+    times: usize,
+    grows: Option<String>,
+    at: Option<[TimeNs; 2]>,
+) -> Finding {
     let fact = |what: &OomHint| what.fact(format::mebibytes);
     let by = if place.is_empty() { String::new() } else { format!(" by {place}") };
     let requested = format!("{} requested{by}", format::bytes(card.requested as f64));
-    let mut advice: Vec<String> = card.hints.iter().map(fact).collect();
+    let is_limit = card.cause == OomCause::Limit && card.was_refused();
+    let raise = is_limit.then(|| {
+        "Raise or remove the limit: set_per_process_memory_fraction, or that of the container or the MIG instance"
+            .to_owned()
+    });
+    let mut advice: Vec<String> = raise.into_iter().chain(card.hints.iter().map(fact)).collect();
     if card.exceeded().is_some() {
         advice
             .push("Ask for less at once: no setting makes room for a request larger than all of the memory".to_owned());
     }
+    advice.extend(grows.map(|grows| format!("Or look at what grows: {grows}")));
     Finding {
         rule: "out_of_memory",
         severity: Severity::High,
@@ -194,7 +207,7 @@ pub fn out_of_memory(card: &OomCard, place: &str, times: usize, at: Option<[Time
             n => format!("Out of memory {} times: {requested}. Last: {}", format::count(n as u64), why(card)),
         },
         measured: card.requested as f64,
-        threshold: card.device_free.unwrap_or_default() as f64,
+        threshold: card.left() as f64,
         default_threshold: None,
         unit: Unit::Bytes,
         evidence: Evidence { range_ns: at, ..Evidence::default() },

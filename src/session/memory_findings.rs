@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::OpenMemory;
+use super::{OpenMemory, failures};
 use crate::analysis::finding::Finding;
 use crate::analysis::frame::Frame;
 use crate::analysis::memory::leaks::{LeakCandidate, Leaks};
@@ -10,8 +10,9 @@ use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::steps::Steps;
-use crate::figures::memory::{Owner, Places, outside_growth, step_name};
+use crate::figures::memory::{Owner, Places, growing_place, outside_growth, step_name};
 use crate::figures::{Stack, findings};
+use crate::model::TimeNs;
 use crate::model::memory::MemorySource;
 
 /// The answers about one memory on which findings rest.
@@ -58,6 +59,7 @@ impl<'a> MemoryAnswers<'a> {
         }
         found.extend(self.outside.and_then(outside_growth).map(of_all));
         let at = |card: &OomCard| card.at.map(|at| at.saturating_add(of.open.offset));
+        let grows = self.steps.filter(|steps| steps.is_reliable()).and_then(|_| growing_place(self.leaks));
         // A request that fails again and again, for one cause, is one finding.
         let stack = |card: &OomCard| of.history().events.stack.get(card.event as usize).copied();
         let mut known = HashMap::new();
@@ -76,6 +78,7 @@ impl<'a> MemoryAnswers<'a> {
                 last,
                 &place.unwrap_or_default(),
                 same.len(),
+                grows.clone(),
                 at(first).zip(at(last)).map(|(first, last)| [first, last]),
             ))
         }));
@@ -117,7 +120,9 @@ pub fn joined(mut found: Vec<FoundInMemory<'_>>) -> Vec<FoundInMemory<'_>> {
         alike[&(one.finding.rule, one.place.as_str(), one.of.history().device)].iter().any(|&other_at| {
             let other = &found[other_at];
             let is_longer = (one.of.history().events.len(), at) < (other.of.history().events.len(), other_at);
-            is_longer && one.says_the_same(other) && is_continued(one.of, other.of)
+            is_longer
+                && one.says_the_same(other)
+                && (is_continued(one.of, other.of) || one.is_of_the_same_failures(other))
         })
     };
     let mut is_new = (0..found.len()).map(|at| !is_retold(at)).collect::<Vec<_>>().into_iter();
@@ -158,6 +163,17 @@ impl FoundInMemory<'_> {
         self.finding.rule == other.finding.rule && self.place == other.place && size(self) == size(other)
     }
 
+    /// Whether both are of requests that failed in one process at the same times. The later of two histories may have
+    /// forgotten how the earlier one began.
+    fn is_of_the_same_failures(&self, other: &Self) -> bool {
+        let [a, b] = [self, other].map(|one| one.finding.evidence.range_ns);
+        let is_one_time = |a: [TimeNs; 2], b: [TimeNs; 2]| a.iter().zip(b).all(|(&a, b)| failures::is_one_time(a, b));
+        self.finding.rule == "out_of_memory"
+            && is_of_one_process(self.of, other.of)
+            && self.of.open.shares_clock(&other.of.open)
+            && a.zip(b).is_some_and(|(a, b)| is_one_time(a, b))
+    }
+
     /// File and name of the function at its place.
     fn function(&self) -> (String, String) {
         let frame = Frame::of(&self.place);
@@ -169,15 +185,21 @@ impl FoundInMemory<'_> {
 /// differ by what the clock's calibration does.
 fn is_continued(shorter: &OpenMemory, longer: &OpenMemory) -> bool {
     let [a, b] = [shorter, longer].map(OpenMemory::history);
-    let rank = |of: &OpenMemory| of.trace().info.rank;
     let n = a.events.len();
     n > 0
-        && [a, b].iter().all(|one| one.source == MemorySource::Snapshot)
-        && (a.device, a.pid, rank(shorter)) == (b.device, b.pid, rank(longer))
-        && !std::ptr::eq(a, b)
+        && is_of_one_process(shorter, longer)
         && b.events.addr.get(..n) == Some(&a.events.addr[..])
         && b.events.bytes.get(..n) == Some(&a.events.bytes[..])
         && b.events.action.get(..n) == Some(&a.events.action[..])
+}
+
+/// Whether two histories are snapshots of one device and process.
+fn is_of_one_process(one: &OpenMemory, other: &OpenMemory) -> bool {
+    let [a, b] = [one, other].map(OpenMemory::history);
+    let rank = |of: &OpenMemory| of.trace().info.rank;
+    [a, b].iter().all(|one| one.source == MemorySource::Snapshot)
+        && (a.device, a.pid, rank(one)) == (b.device, b.pid, rank(other))
+        && !std::ptr::eq(a, b)
 }
 
 /// Whether two findings are of one device and process at one time.

@@ -1,5 +1,6 @@
 //! The open traces, their clock, and all choices about them: selection, ranges, marks, shown memory.
 
+mod failures;
 mod files;
 mod gap_order;
 mod history;

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::names;
+use super::{failures, names};
 use crate::analysis::clock::{self, ClockSource, Run};
 use crate::figures::text::display_name;
 use crate::model::memory::{MemoryHistory, MemorySource};
@@ -64,12 +64,13 @@ pub struct OpenTraces {
     runs: Vec<Run>,
     span: TimeRange,
     content: TimeRange,
+    pub(super) n_failures: usize,
 }
 
 impl Default for OpenTraces {
     fn default() -> Self {
         let empty = TimeRange { start: 0, end: 1 };
-        Self { traces: Vec::new(), runs: Vec::new(), span: empty, content: empty }
+        Self { traces: Vec::new(), runs: Vec::new(), span: empty, content: empty, n_failures: 0 }
     }
 }
 
@@ -153,6 +154,7 @@ impl OpenTraces {
         }
         self.runs = runs;
         names::name(&mut self.traces);
+        self.n_failures = failures::count(&self.traces);
         let has_program = self.traces.iter().any(OpenTrace::is_program);
         let counted = self.traces.iter().filter(|open| open.is_program() || !has_program);
         let content = counted.map(|open| open.content.shifted(open.offset)).reduce(TimeRange::union);

@@ -60,7 +60,7 @@ static STANDARD_MODULES: Names = LazyLock::new(|| {
         _threading_local _weakrefset abc argparse ast atexit base64 bdb bisect bz2 cloudpickle codecs colorsys \
         configparser contextlib contextvars copy copyreg csv dataclasses datetime decimal decorator difflib dis enum \
         fileinput fnmatch fractions functools functorch genericpath getopt getpass gettext glob graphlib gzip \
-        hashlib heapq hmac inspect io ipaddress keyword lacuna_capture linecache locale lzma mimetypes ntpath numbers opcode \
+        hashlib heapq hmac inspect io ipaddress keyword linecache locale lzma mimetypes ntpath numbers opcode \
         operator optparse os pathlib pickle pkgutil platform posixpath pprint queue random re reprlib runpy \
         selectors shelve shlex shutil six socket sre_compile sre_parse ssl stat statistics string struct subprocess \
         tarfile tempfile textwrap threading traceback tracemalloc typing typing_extensions uuid warnings weakref \
@@ -79,7 +79,11 @@ pub fn contains(file: &str) -> bool {
     }
     let parts: Vec<&str> = file.split(['/', '\\']).collect();
     let is_relative = !matches!(parts[0], "" | "." | ".." | "~") && !parts[0].ends_with(':');
-    is_installed(&parts) || is_generated(&parts) || is_torch(&parts) || is_relative && is_top_level(&parts)
+    is_installed(&parts)
+        || is_generated(&parts)
+        || is_recorder(&parts)
+        || is_torch(&parts)
+        || is_relative && is_top_level(&parts)
 }
 
 /// Whether a path leads through a folder of packages, or that of an interpreter.
@@ -104,6 +108,11 @@ fn is_generated(parts: &[&str]) -> bool {
     parts.iter().any(|part| {
         part.starts_with("torchinductor_") || matches!(*part, ".triton" | "torch_compile_cache" | "torch_extensions")
     })
+}
+
+/// Whether it is the recorder that Lacuna puts into a captured program, in the folder of the run.
+fn is_recorder(parts: &[&str]) -> bool {
+    parts.last() == Some(&"lacuna_capture.py")
 }
 
 /// Whether it is `PyTorch` itself.
@@ -179,6 +188,7 @@ mod tests {
         numpy.py
         transformers_utils.py
         collections_helper.py
+        /home/me/my_lacuna_capture.py
     ";
     const LIBRARY: &str = r"
         /usr/lib/python3.11/runpy.py
@@ -247,6 +257,8 @@ mod tests {
         /tmp/torchinductor_root/ob/cobhwrc24pdgh.py
         /home/u/.triton/cache/x/launcher.py
         /root/.cache/vllm/torch_compile_cache/x/y.py
+        /home/me/runs/1/python/lacuna_capture.py
+        lacuna_capture.py
     ";
 
     #[test]

@@ -114,6 +114,7 @@ mod tests {
             &["train.py(3): main", "torch/nn/functional.py(9): linear", "aten::linear", "aten::empty"],
             &["aten::linear", "aten::addmm", "aten::empty_strided"],
             &["autograd::engine::evaluate_function: AddmmBackward0", "AddmmBackward0", "aten::mm"],
+            &["<module> (oom.py:8)", "step (/runs/1/python/lacuna_capture.py:188)", MALLOC],
             &[MALLOC, "torch::unwind::unwind()"],
             &[],
         ]);
@@ -130,6 +131,7 @@ mod tests {
                 "train.py(3): main",
                 "aten::addmm",
                 "AddmmBackward0",
+                "<module> (oom.py:8)",
                 MALLOC,
                 ""
             ]

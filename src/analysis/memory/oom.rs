@@ -64,7 +64,7 @@ impl OomHint {
                 bytes(*in_pool)
             ),
             Self::InUse { share } => format!(
-                "The program itself has {:.1} % of what is reserved: no setting of the allocator helps",
+                "The program itself has {:.1} % of what is reserved: no setting that packs it better helps",
                 100.0 * share
             ),
         }
@@ -94,8 +94,9 @@ pub struct OomCard {
     /// `None` if the history has no times.
     pub at: Option<TimeNs>,
     pub requested: u64,
-    /// What was lacking, with its parts.
-    pub shortfall: Shortfall,
+    /// What was lacking, with its parts; `None` where the limit that refused the request is not recorded: see
+    /// [`OomCard::lacking_at_most`].
+    pub shortfall: Option<Shortfall>,
     pub cause: OomCause,
     pub device_free: Option<u64>,
     /// Total memory of the device, if known.
@@ -133,12 +134,36 @@ pub struct OomCard {
 }
 
 impl OomCard {
-    fn lacking(&self) -> Shortfall {
+    fn lacking(&self) -> Option<Shortfall> {
+        if self.lacking_at_most().is_some() {
+            return None;
+        }
         let obtainable = self.obtainable();
         let largest = self.largest_free.max(obtainable.saturating_add(self.extendable));
         let bytes = self.requested.saturating_sub(largest);
         let demand = self.requested.saturating_sub(self.inactive).saturating_sub(obtainable).min(bytes);
-        Shortfall { bytes, demand, fragmentation: bytes - demand }
+        Some(Shortfall { bytes, demand, fragmentation: bytes - demand })
+    }
+
+    /// The most that a request lacked, in bytes, where a limit refused it that is not recorded; `None` where one stretch
+    /// was large enough, and where [`Self::shortfall`] tells. The least is nothing but the last byte: any limit below what
+    /// was refused refuses it.
+    pub fn lacking_at_most(&self) -> Option<u64> {
+        if !self.was_refused() || self.allowed().is_some() || self.largest_free >= self.requested {
+            return None;
+        }
+        let [reached, refused] = self.limit();
+        let of_limit = (refused - reached).saturating_sub(self.extendable);
+        Some(of_limit.min(self.requested - self.largest_free))
+    }
+
+    /// What the device would have given this process at least, in bytes: as [`Self::obtainable`]; where a limit refused it
+    /// that is not recorded, what the most that was reserved up to then proves.
+    pub fn left(&self) -> u64 {
+        match self.was_refused() && self.allowed().is_none() {
+            true => (self.limit()[0] - self.reserved).min(self.device_free.unwrap_or_default()),
+            false => self.obtainable(),
+        }
     }
 
     /// Whether the device had a segment for the request left, or the settings do not allow it.
@@ -276,7 +301,7 @@ fn card(
         event: oom.event,
         at: time.filter(|_| history.has_time),
         requested: oom.requested,
-        shortfall: Shortfall::default(),
+        shortfall: None,
         cause: OomCause::Demand,
         device_free: oom.device_free,
         device_total,

@@ -177,7 +177,57 @@ pub fn growing_place(found: &Leaks) -> Option<String> {
     Some(format!("{} holds {} more each step: {how}", place_name(one), format::bytes(one.bytes_per_step)))
 }
 
+/// What stands in place of leaks where no place leaks: memory that grows all the same, and where that is listed.
+pub fn no_candidate(found: &Leaks) -> String {
+    let Some((one, held)) = found.growing.first().zip(growing_place(found)) else {
+        return "No leak candidate: no stack gains memory step after step that stays".to_owned();
+    };
+    let how = match one.blocks {
+        [1, 1] => "one block is replaced by a larger one each step",
+        [first, last] if last <= first => "blocks are replaced by larger ones each step",
+        _ => "blocks are freed and more are allocated each step",
+    };
+    let place = match found.gains.iter().any(|gain| gain.signature == one.signature) {
+        true => ". It is listed under \"Grown\"",
+        false => "",
+    };
+    format!("No leak candidate, as no block stays, but {how}. {held}{place}")
+}
+
 /// The name of a step.
 pub fn step_name(steps: &Steps, step: usize) -> String {
     steps.names.get(step).cloned().unwrap_or_else(|| format!("step {step}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::memory::fixture::{Script, history};
+    use crate::analysis::memory::leaks::{Gain, leaks};
+    use crate::analysis::memory::signature::Signatures;
+
+    #[test]
+    fn without_a_leak_the_place_that_grows_is_named() {
+        let trace = Script::default().finish();
+        let signatures = Signatures::new(&trace, false);
+        let none = || leaks(&trace, history(&trace), &signatures, None, None, &Thresholds::default(), &|| false).1;
+        let of = |blocks| {
+            let place = "main (/me/oom.py:7)".to_owned();
+            let signature = SignatureId(3);
+            let growing = vec![GrowingPlace { signature, place, bytes_per_step: 16_777_216.0, blocks }];
+            let gains = vec![Gain { signature, bytes: 1 << 30, count: 0 }];
+            Leaks { growing, gains, ..none() }
+        };
+        assert_eq!(
+            no_candidate(&of([1, 1])),
+            "No leak candidate, as no block stays, but one block is replaced by a larger one each step. main (oom.py:7) \
+             holds 16.00 MiB more each step: one block that grows, so the input or the shape grows. It is listed under \
+             \"Grown\""
+        );
+        assert!(no_candidate(&of([1, 9])).contains("more are allocated each step. main (oom.py:7)"));
+        let unlisted = Leaks { gains: Vec::new(), ..of([4, 4]) };
+        assert!(no_candidate(&unlisted).ends_with("4 blocks that grow, so the input or the shape grows"));
+        let level = Leaks { growing: Vec::new(), ..unlisted };
+        assert_eq!(no_candidate(&level), "No leak candidate: no stack gains memory step after step that stays");
+    }
 }

@@ -15,7 +15,7 @@ mod summary;
 pub use allocations::AllocationRows;
 pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place};
 pub use categories::{Held, categories, categories_object};
-pub use growth::{MemoryGrowth, growing_place, growth, growth_sentence, step_name};
+pub use growth::{MemoryGrowth, growing_place, growth, growth_sentence, no_candidate, step_name};
 pub use headline::{Headline, InShort, headline, in_short, private_pools};
 pub use leak_advice::leak_advice;
 pub use oom::{OutOfMemory, oom, why};

@@ -40,15 +40,15 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
     const FREE: &str = "Free where the request is served from: of what is inactive the part in segments of its \
                         stream, private pool and size class";
     const SHORT: &str = "The request less the largest piece that could have served it: a free stretch of its pool, or what \
-                         the device had left and did not refuse";
+                         the device had left and did not refuse. Empty where the limit that refused it is not recorded";
     let figures = figures! { row: OutOfMemory<'a>;
         with owner();
         number "at_ns", "At", 100, Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns))), "When";
         number "requested_bytes", "Requested", 90, Cell::Bytes(row.card.requested), "What the program asked for";
-        number "short_by_bytes", "Short by", 90, Cell::Bytes(row.card.shortfall.bytes), SHORT;
-        number "short_by_demand_bytes", "= Demand", 90, Cell::Bytes(row.card.shortfall.demand),
+        number "short_by_bytes", "Short by", 90, lacking(row.card, |short| short.bytes), SHORT;
+        number "short_by_demand_bytes", "= Demand", 90, lacking(row.card, |short| short.demand),
             "Lacking even if all that is unused, of any pool, and what the device had left and did not refuse were in one piece";
-        number "short_by_fragmentation_bytes", "+ Fragmentation", 110, Cell::Bytes(row.card.shortfall.fragmentation),
+        number "short_by_fragmentation_bytes", "+ Fragmentation", 110, lacking(row.card, |short| short.fragmentation),
             "In unused pieces that are too small, of another pool, or apart from what the device had left";
         words "cause", "Cause", 110, Cell::name(row.card.cause.key()), "Demand, fragmentation, or a limit";
         words "why", "Why", 300, Cell::name(&why(row.card)), "The figures that decide the cause";
@@ -104,7 +104,7 @@ pub fn why(card: &OomCard) -> String {
             ),
             None => demand(card, &size),
         },
-        OomCause::Fragmentation if card.shortfall.bytes == 0 => in_one_stretch(card, &size),
+        OomCause::Fragmentation if card.shortfall.is_some_and(|short| short.bytes == 0) => in_one_stretch(card, &size),
         OomCause::Fragmentation if card.was_refused() => format!(
             "Fragmentation: {} requested, {} reserved and unused. The device refused more of the {} that it had free{}",
             size(requested),
@@ -134,14 +134,15 @@ pub fn why(card: &OomCard) -> String {
             format!(
                 "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the system \
                  lies between {}, which were reserved, and {}, which were not granted. Of the {} reserved then {} are free \
-                 for the request, {} in one stretch",
+                 for the request, {} in one stretch{}",
                 size(device_free),
                 size(requested),
                 size(reached),
                 size(refused),
                 size(card.reserved),
                 size(free),
-                size(card.largest_free)
+                size(card.largest_free),
+                up_to(card, &size)
             )
         }
         OomCause::Limit => format!(
@@ -188,7 +189,10 @@ fn demand(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
 
 /// What could have served the request at most, and what was missing, as further sentences. Empty if nothing was.
 fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
-    if card.shortfall.bytes == 0 {
+    let Some(shortfall) = card.shortfall else {
+        return format!(". Largest free piece: {} in reserved memory{}", size(card.largest_free), up_to(card, size));
+    };
+    if shortfall.bytes == 0 {
         return String::new();
     }
     let obtainable = card.obtainable();
@@ -203,7 +207,7 @@ fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
         Some(_) if card.extendable > 0 => format!("{} on the device with {in_pool} that it extends", size(on_device)),
         Some(_) => format!("{} on the device ({largest} in reserved memory)", size(on_device)),
     };
-    let parts = match card.shortfall {
+    let parts = match shortfall {
         Shortfall { demand: 0, .. } | Shortfall { fragmentation: 0, .. } => String::new(),
         Shortfall { demand, fragmentation, .. } => {
             format!(": {} demand, {} in pieces that cannot serve it", size(demand), size(fragmentation))
@@ -213,5 +217,20 @@ fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
         0 => String::new(),
         bytes => format!(". {} are free in private pools, for their CUDA graphs only", size(bytes)),
     };
-    format!(". Largest free piece: {piece}. Missing: {}{parts}{private}", size(card.shortfall.bytes))
+    format!(". Largest free piece: {piece}. Missing: {}{parts}{private}", size(shortfall.bytes))
+}
+
+/// What was missing at most, where a limit refused the request that is not recorded, as a further sentence.
+fn up_to(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
+    card.lacking_at_most().map_or_else(String::new, |bytes| {
+        format!(
+            ". Missing: at most {}; the limit is not recorded, so neither the exact sum nor its parts are known",
+            size(bytes)
+        )
+    })
+}
+
+/// A part of what was missing; empty where only a range is known.
+fn lacking(card: &OomCard, part: impl Fn(Shortfall) -> u64) -> Cell {
+    Cell::or_empty(card.shortfall.map(part), Cell::Bytes)
 }

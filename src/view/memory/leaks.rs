@@ -117,14 +117,16 @@ impl View for LeaksView {
         let table = &tables.lists[self.list as usize].0;
         self.is_waiting |= self.grid.update(table, ctx.answers);
         if table.data.rows.is_empty() {
-            ui.label(match self.list {
+            let no_candidate = memory::no_candidate(&tables.found.leaks);
+            let text = match self.list {
                 List::Candidates if !has_steps => {
                     "Without steps no leak can be told from work in progress. What has more at the end is under \"Grown\""
                 }
-                List::Candidates => "No leak candidate: no stack gains memory step after step that stays",
+                List::Candidates => &no_candidate,
                 List::Explained => "No other place grew, or has memory since before the steps that count",
                 List::Gains => "No stack has more memory at the end than at the start",
-            });
+            };
+            ui.add(egui::Label::new(text).wrap());
             return;
         }
         // The previous rows stay until these are sorted.

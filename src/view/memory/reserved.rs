@@ -255,7 +255,7 @@ fn card_ui(
 ) -> egui::Response {
     let tokens = theme::tokens(ctx.is_dark);
     let bytes = |bytes: u64| format::bytes(bytes as f64);
-    let finding = findings::out_of_memory(card, "", 1, None);
+    let finding = findings::out_of_memory(card, "", 1, None, None);
     let text = format!("Out of memory: {} requested", bytes(card.requested));
     let head = ui.label(RichText::new(text).strong().color(tokens.severity[finding.severity as usize]));
     ui.add(egui::Label::new(why(card)).wrap());

@@ -200,10 +200,14 @@ fn the_cause_of_a_failure_is_demand_fragmentation_or_a_limit() {
     ];
     for (reserved, active, free, total, requested, own, cause, short_by) in cases {
         let card = cause_of(reserved, active, free, total, requested, own);
-        let Shortfall { bytes, demand, fragmentation } = card.shortfall;
         let largest = card.largest_free.max(card.obtainable());
-        assert_eq!((bytes, bytes), (demand + fragmentation, requested.saturating_sub(largest)), "{requested}");
-        assert_eq!((card.cause, demand), (cause, short_by), "{requested} of {reserved}, {active}, {free:?}");
+        let demand = card.shortfall.map(|Shortfall { bytes, demand, fragmentation }| {
+            assert_eq!((bytes, bytes), (demand + fragmentation, requested.saturating_sub(largest)), "{requested}");
+            demand
+        });
+        // The limit that refused it is not recorded.
+        let known = card.lacking_at_most().is_none().then_some(short_by);
+        assert_eq!((card.cause, demand), (cause, known), "{requested} of {reserved}, {active}, {free:?}");
         let says_full = card.hints.iter().any(|hint| matches!(hint, OomHint::InUse { .. }));
         let has_setting = card.hints.iter().any(|hint| !hint.setting().is_empty());
         assert!(!says_full || cause != Fragmentation, "{:?}", card.hints);
@@ -219,7 +223,10 @@ fn a_request_larger_than_the_device_gets_no_advice() {
     script.event(SegmentFree, 100 * MIB, 2 * MIB, StackId(0));
     script.oom(90 * MIB, Some(30 * MIB));
     let card = card_of(script, Some(80 * MIB));
-    assert_eq!((card.cause, card.exceeded(), card.shortfall.demand), (OomCause::Demand, Some(80 * MIB), 58 * MIB));
+    assert_eq!(
+        (card.cause, card.exceeded(), card.shortfall.unwrap().demand),
+        (OomCause::Demand, Some(80 * MIB), 58 * MIB)
+    );
     assert!(card.hints.is_empty(), "{:?}", card.hints);
 }
 
@@ -241,6 +248,9 @@ fn a_limit_of_the_settings_explains_a_failure() {
         for device_free in [30 * MIB, 300 * MIB] {
             let card = card(&[settings], device_free);
             assert_eq!((card.cause, card.allowed()), (OomCause::Limit, Some(400 * MIB)), "{device_free}");
+            // 20 of the 90 MiB are within the limit.
+            let lacking = Shortfall { bytes: 70 * MIB, demand: 70 * MIB, fragmentation: 0 };
+            assert_eq!((card.shortfall, card.lacking_at_most(), card.left()), (Some(lacking), None, 20 * MIB));
         }
     }
     let free = card(&[("per_process_memory_fraction", "1.0")], 30 * MIB);
@@ -258,8 +268,10 @@ fn only_one_piece_serves_a_request() {
         script.oom(90 * MIB, Some(30 * MIB));
         card_of(script, None)
     };
-    let parts =
-        |card: &OomCard| [card.shortfall.bytes, card.shortfall.demand, card.shortfall.fragmentation].map(|n| n / MIB);
+    let parts = |card: &OomCard| {
+        let Shortfall { bytes, demand, fragmentation } = card.shortfall.unwrap();
+        [bytes, demand, fragmentation].map(|n| n / MIB)
+    };
     // 38 MiB alone; with the 30 MiB that the device has left they are one piece if they can be extended.
     assert_eq!(parts(&with(false)), [52, 2, 50]);
     assert_eq!((parts(&with(true)), with(true).extendable), ([22, 2, 20], 38 * MIB));
@@ -276,11 +288,14 @@ fn a_limit_lies_between_what_was_reserved_and_what_was_refused() {
         script.alloc(0, 600 * MIB, stack);
         script.oom(requested, Some(8 << 30));
         script.event(SegmentAlloc, 1 << 41, 900 * MIB, StackId(0));
-        card_of(script, None).limit().map(|bytes| bytes / MIB)
+        let card = card_of(script, None);
+        assert_eq!(card.shortfall, None, "nobody knows the sum");
+        let [reached, refused] = card.limit();
+        [reached, refused, card.lacking_at_most().unwrap(), card.left()].map(|bytes| bytes / MIB)
     };
-    assert_eq!(of(90 * MIB, 100 * MIB), [690, 700]);
+    assert_eq!(of(90 * MIB, 100 * MIB), [690, 700, 10, 90]);
     // A small request asks for a whole segment.
-    assert_eq!(of(2 * MIB, 3 * MIB), [602, 620]);
+    assert_eq!(of(2 * MIB, 3 * MIB), [602, 620, 3, 2]);
     // The limit came later than the most that was reserved.
-    assert_eq!(of(400 * MIB, 100 * MIB), [600, 700]);
+    assert_eq!(of(400 * MIB, 100 * MIB), [600, 700, 100, 0]);
 }
