@@ -25,7 +25,7 @@ mod window;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use eframe::egui::{self, Context, PointerButton, ThemePreference};
+use eframe::egui::{self, Context, Event, PointerButton, ThemePreference};
 
 use self::dialog::OpenDialog;
 use self::fonts::SystemFonts;
@@ -87,6 +87,8 @@ pub struct App {
     layout: Layout,
     /// The tabs that suit what was read first, while other files that were opened with it are still read.
     suited: Option<Vec<&'static str>>,
+    /// Whether the person pressed something in the last frame.
+    was_touched: bool,
     /// The view of this machine that is shown while no trace is open, in place of the welcome.
     alone: Option<&'static str>,
     palette: Palette,
@@ -126,6 +128,7 @@ impl App {
             views: Views::new(&settings.views),
             layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),
             suited: None,
+            was_touched: false,
             alone: None,
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
@@ -232,7 +235,18 @@ impl App {
         tabs
     }
 
+    /// Takes the tabs in front as they are now for those that suit what was read, unless the person did something in the
+    /// last frame: a tab with nothing to show gives way to another one by itself.
+    fn follow_suited(&mut self, ctx: &Context) {
+        if self.suited.is_some() && !self.was_touched {
+            self.suited = Some(self.tabs());
+        }
+        let is_deed = |event: &Event| matches!(event, Event::PointerButton { .. } | Event::Key { .. });
+        self.was_touched = ctx.input(|input| input.events.iter().any(is_deed));
+    }
+
     fn take_loaded(&mut self, ctx: &Context) {
+        self.follow_suited(ctx);
         let mut done = self.loads.poll(ctx).into_iter();
         while let Some(loaded) = done.next() {
             match loaded.outcome {

@@ -134,3 +134,18 @@ fn a_dropped_folder_opens_its_traces_and_says_what_was_not_read() {
     wait_for(&mut harness, |harness| harness.query_by_label_contains("No file directly in this folder").is_some());
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_log_that_is_read_frames_before_its_trace_leaves_the_overview_in_front() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.json");
+    let kernel =
+        r#"{"ph":"X","cat":"kernel","ts":1,"dur":2,"name":"a","pid":0,"tid":7,"args":{"device":0,"stream":7}},"#;
+    std::fs::write(&path, format!("[{}", kernel.repeat(1 << 17))).unwrap();
+    let log = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces/gpu_metrics.jsonl");
+    let mut harness = harness(vec![]);
+    app_mut(&mut harness).commands.extend([Command::OpenPath(log), Command::OpenPath(path)]);
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 2);
+    settle(&mut harness);
+    assert!(app(&harness).layout.is_on_screen("overview"), "{:?}", app(&harness).layout.on_screen());
+}
