@@ -114,9 +114,9 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
 
 /// The rank for which the others wait most, if that is a finding.
 fn late_rank(judged: &[Judged<'_>]) -> Option<String> {
-    let of = |of: &&Judged<'_>| of.verdicts.hits.iter().find(|hit| hit.rule == Rule::LateRank).map(|hit| hit.amount);
-    let judged = judged.iter().filter(|judged| of(judged).is_some()).max_by_key(of)?;
-    let hit: &Hit = judged.verdicts.hits.iter().find(|hit| hit.rule == Rule::LateRank)?;
+    let hits = judged.iter().flat_map(|of| of.verdicts.hits.iter().map(move |hit| (of, hit)));
+    let (judged, hit): (_, &Hit) =
+        hits.filter(|(_, hit)| hit.rule == Rule::LateRank).max_by_key(|(_, hit)| hit.amount)?;
     let (rank, late) = (judged.trace.info.rank?, hit.late.as_ref()?);
     let [n_late, calls] = [late.late, late.calls].map(format::count);
     let n_steps = hit.n_steps.max(1) as DurNs;

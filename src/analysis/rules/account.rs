@@ -39,8 +39,9 @@ pub struct Account<'a> {
     pub recorder_ns: DurNs,
     /// The time by the step of the window in which the gap ends; shorter where the later steps have none.
     pub by_step: Vec<DurNs>,
-    /// Likewise, what ending the cause would save at most, see [`crate::analysis::gaps::ceiling`], without what the
-    /// recorder took of it at least: a program that is not recorded does not have that.
+    /// Likewise, what ending the cause would save at most, see [`crate::analysis::gaps::ceiling`], and what the host does
+    /// with data that it copied or is to copy; without what the recorder took of it at least: a program that is not
+    /// recorded does not have that.
     pub gain_by_step: Vec<DurNs>,
     /// Of that, what is before small collectives.
     pub small_by_step: Vec<DurNs>,
@@ -221,10 +222,10 @@ struct Launches<'a> {
 }
 
 impl<'a> Launches<'a> {
-    fn new(trace: &'a Trace, has_stacks: bool) -> Self {
+    fn new(trace: &'a Trace, has_frames: bool) -> Self {
         let is_named = |start: &str| trace.strings.iter().any(|(_, name)| name.starts_with(start));
         let has_optimizer = is_named(OPTIMIZER_STEP);
-        Self { trace, has_optimizer, is_told: has_stacks || has_optimizer || is_named(BACKWARD_NODE) }
+        Self { trace, has_optimizer, is_told: has_frames || has_optimizer || is_named(BACKWARD_NODE) }
     }
 
     /// Adds where the work after a gap was launched to the causes that it explains. Cost: O(rows of the track · log n).
@@ -263,14 +264,14 @@ pub struct Books<'a, 'b> {
 }
 
 impl<'a, 'b> Books<'a, 'b> {
-    /// * `has_stacks`: whether frames or samples were recorded.
     pub fn new(
-        (trace, has_stacks): (&'a Trace, bool),
+        trace: &'a Trace,
         ledger: &'b Ledger,
         is_between_steps: &'b dyn Fn(&GapPart) -> bool,
         recorder: Option<Recorder>,
     ) -> Self {
-        let (launches, near) = (Launches::new(trace, has_stacks), Near::new(trace));
+        let near = Near::new(trace);
+        let launches = Launches::new(trace, near.has_frames);
         Self { trace, ledger, is_between_steps, recorder, launches, near }
     }
 

@@ -82,12 +82,12 @@ impl Hit {
 
     /// Whether most of the time, of which nothing else is known, follows copies of data from the device.
     pub fn is_after_copies(&self) -> bool {
-        2 * self.shares.copied_ns > self.amount
+        self.shares.copied_ns > self.amount - self.shares.copied_ns
     }
 
     /// Whether most of the time, of which nothing else is known, ends with copies of data to the device.
     pub fn is_before_copies(&self) -> bool {
-        2 * self.shares.prepared_ns > self.amount
+        self.shares.prepared_ns > self.amount - self.shares.prepared_ns
     }
 
     /// By how much it comes before others of its severity: what it gains per step, else its amount.

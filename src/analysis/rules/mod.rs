@@ -200,7 +200,7 @@ impl<'a> Device<'a, '_> {
         let compiled = self.of.run.is_compiled.then(|| CompiledCode::new(trace));
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
         let recorder = self.recorder();
-        let books = Books::new((trace, self.of.run.has_stacks), ledger, &is_between, recorder);
+        let books = Books::new(trace, ledger, &is_between, recorder);
         let mut accounts = books.accounts(self.window, compiled, &|work| all_small.contains(&work));
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });

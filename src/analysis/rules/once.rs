@@ -86,7 +86,7 @@ impl Device<'_, '_> {
         };
         let trace = self.of.trace;
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
-        let books = Books::new((trace, self.of.run.has_stacks), ledger, &is_between, None);
+        let books = Books::new(trace, ledger, &is_between, None);
         let is_similar = |time: &TimeRange| {
             let idle = ledger.totals(*time).by_class.iter().map(|class| class.total_ns).sum::<DurNs>();
             if SIMILAR * idle < ns {

@@ -5,10 +5,11 @@
 //! looked up in the text of their args. Each distinct text is parsed once per block.
 
 use crate::model::{
-    Collective, CopyKind, GraphNode, HOST_BACKENDS, Launch, MemoryCopy, SliceFacts, SliceKind, StringId, SyncKind,
-    Synchronization, TraceBuilder, element_bytes,
+    Collective, CopyKind, GraphNode, Launch, MemoryCopy, SliceFacts, SliceKind, StringId, SyncKind, Synchronization,
+    TraceBuilder, element_bytes,
 };
 
+use super::host_collectives;
 use super::interner::Interner;
 use super::lenient::value_after;
 use super::scan::Event;
@@ -112,7 +113,7 @@ impl WorkTexts {
                 }
             }
             SliceKind::Kernel | SliceKind::Memcpy | SliceKind::Memset | SliceKind::Sync => self.other(kind, event),
-            SliceKind::Annotation if host_collective(event.name).is_some() => self.other(kind, event),
+            SliceKind::Annotation if host_collectives::operation(event.name).is_some() => self.other(kind, event),
             _ if work.collective.is_empty() => 0,
             _ => self.other(kind, event),
         }
@@ -208,7 +209,10 @@ fn facts_of(raw: &[u8], intern: &mut dyn FnMut(&str) -> StringId) -> SliceFacts 
         }
         SliceKind::Operator => facts.shapes = intern(&shapes_of(next())),
         SliceKind::Sync => facts.sync = Some(sync_of([(); SYNC_KEYS.len()].map(|()| next()))),
-        SliceKind::Annotation => facts.collective = collective_on_host(next(), next(), next(), intern),
+        SliceKind::Annotation => {
+            let (name, shapes) = (next(), shapes_of(next()));
+            facts.collective = host_collectives::collective_of_range(name, &shapes, next(), intern);
+        }
         _ => {}
     }
     let node = GraphNode { graph: number_in(next()).unwrap_or(0), exec: 0, node: number_in(next()).unwrap_or(0) };
@@ -237,66 +241,6 @@ fn collective_of(
         in_elements: number_in(in_elements),
         out_elements: number_in(out_elements),
     }
-}
-
-/// The operation in the name of a range in which a thread of the process communicates: `gloo:all_reduce`.
-///
-/// Those of NCCL are of the call that launches a kernel.
-fn host_collective(name: &[u8]) -> Option<&[u8]> {
-    HOST_BACKENDS.iter().find_map(|backend| {
-        let op = name.strip_prefix(backend.as_bytes())?.strip_prefix(b":")?;
-        (!op.is_empty()).then_some(op)
-    })
-}
-
-/// What such a range says of its input: a list of shapes, and a list of types.
-fn collective_on_host(
-    name: &[u8],
-    shapes: &[u8],
-    dtypes: &[u8],
-    intern: &mut dyn FnMut(&str) -> StringId,
-) -> Option<Collective> {
-    let op = host_collective(name)?;
-    let types = String::from_utf8_lossy(dtypes);
-    let mut types =
-        types.split(',').map(|text| text.trim_matches(|c: char| c.is_ascii_whitespace() || "[]\"".contains(c)));
-    // Tensors of several types have no size that can be told by their elements.
-    let first = types.next().map(scalar_type).filter(|first| types.all(|other| scalar_type(other) == *first));
-    let dtype = first.unwrap_or_default();
-    Some(Collective {
-        op: intern(&unescape(op)),
-        element_bytes: element_bytes(dtype),
-        dtype: intern(dtype),
-        in_elements: elements_in(shapes),
-        ..Collective::default()
-    })
-}
-
-/// A C++ type of an element, as the profiler writes it, by the names of `c10/core/ScalarType.h`; others as they are.
-fn scalar_type(name: &str) -> &str {
-    match name {
-        "unsigned char" => "Byte",
-        "signed char" | "char" => "Char",
-        "bool" => "Bool",
-        "short" | "short int" => "Short",
-        "int" => "Int",
-        "long" | "long int" | "long long" => "Long",
-        "float" => "Float",
-        "double" => "Double",
-        name => name.strip_prefix("c10::").unwrap_or(name),
-    }
-}
-
-/// How many elements tensors of these shapes have together: 14 for `[[2, 3], [8]]`; `None` for anything else than a list of
-/// lists of numbers, also for lists of tensors.
-fn elements_in(shapes: &[u8]) -> Option<u64> {
-    let shapes = shapes_of(shapes);
-    let inside = shapes.strip_prefix("[[")?.strip_suffix("]]")?;
-    let of = |shape: &str| {
-        let sides = shape.split(", ").filter(|side| !side.is_empty());
-        sides.map(|side| side.parse::<u64>().ok()).try_fold(1_u64, |all, side| all.checked_mul(side?))
-    };
-    inside.split("], [").map(of).try_fold(0_u64, |sum, elements| sum.checked_add(elements?))
 }
 
 fn sync_of([kind, stream, event, event_stream, event_record]: [&[u8]; SYNC_KEYS.len()]) -> Synchronization {
@@ -488,45 +432,6 @@ mod tests {
         };
         assert_eq!(facts.syncs.get(find("Event Sync")), Some(&wait));
         assert_eq!([facts.syncs.len(), facts.collectives.len(), facts.launches.len()], [1, 2, 2]);
-    }
-
-    #[test]
-    fn a_range_of_a_collective_on_the_host_tells_its_size() {
-        let text = br#"[
-            {"ph":"X","cat":"user_annotation","name":"gloo:all_reduce","pid":1,"tid":2,"ts":1,"dur":9,"args":{
-                "Input type":["float"],"Input Dims":[[1024, 3]]}},
-            {"ph":"X","cat":"user_annotation","name":"mpi:all_gather","pid":1,"tid":2,"ts":11,"dur":9,"args":{
-                "Input type":["c10::BFloat16","c10::BFloat16"],"Input Dims":[[2,3],[8]]}},
-            {"ph":"X","cat":"user_annotation","name":"gloo:barrier","pid":1,"tid":2,"ts":21,"dur":9},
-            {"ph":"X","cat":"user_annotation","name":"nccl:all_reduce","pid":1,"tid":2,"ts":31,"dur":9,"args":{
-                "Input type":["float"],"Input Dims":[[4]]}},
-            {"ph":"X","cat":"gpu_user_annotation","name":"gloo:all_reduce","pid":0,"tid":7,"ts":5,"dur":2}
-        ]"#;
-        let mut assembly = Assembly::default();
-        let _ = pipeline::read(&text[..], &Progress::default(), &mut assembly);
-        let trace = assembly.finish(&Default::default()).finish();
-        let found: Vec<_> = trace.facts.collectives.iter().collect();
-        let text = |id| trace.strings.get(id);
-        let mut of: Vec<_> = found.iter().map(|(_, call)| (text(call.op), text(call.dtype), call.in_bytes())).collect();
-        of.sort_unstable();
-        let expected =
-            [("all_gather", "BFloat16", Some(28)), ("all_reduce", "Float", Some(12_288)), ("barrier", "", None)];
-        assert_eq!(of, expected);
-    }
-
-    #[test]
-    fn elements_are_counted_or_unknown() {
-        for (shapes, expected) in [
-            ("[[2, 3], [8]]", Some(14)),
-            ("[[]]", Some(1)),
-            ("[[0]]", Some(0)),
-            ("[[[2, 3]], []]", None),
-            ("[[4294967296, 4294967296]]", None),
-            ("[[-1]]", None),
-            ("", None),
-        ] {
-            assert_eq!(elements_in(shapes.as_bytes()), expected, "{shapes}");
-        }
     }
 
     #[test]

@@ -108,20 +108,18 @@ fn what_follows_a_synchronization_is_named_and_slowed_by_the_recording() {
     assert_eq!(hit.amount, ns);
 }
 
-/// Ten steps in which the host runs `aten::conv2d` for 100 us, or in some of them for as long as is given, with shapes;
-/// (idle time in slow calls with new shapes, their number, operator, shapes).
-fn new_shapes(slow: &[(i64, TimeNs)], shapes: impl Fn(i64) -> &'static str) -> (i64, u64, String, String) {
+/// Ten steps of seven slices, in each of which the host runs an operator for some time while one stream waits.
+fn one_operator_a_step(operator: &str, dur: impl Fn(i64) -> TimeNs) -> TraceBuilder {
     let mut events = Vec::new();
     let mut correlation = Vec::new();
     let names: Vec<String> = (0..STEPS).map(|i| format!("ProfilerStep#{i}")).collect();
     for (i, name) in (0..).zip(&names) {
         let at = STEP * i;
-        let dur = slow.iter().find(|slow| slow.0 == i).map_or(100_000, |slow| slow.1);
-        let end = at + START + dur;
+        let end = at + START + dur(i);
         events.extend([
             ("main", NOTE, name.as_str(), at, at + STEP),
             ("stream 7", KERNEL, "a", at, at + START),
-            ("main", OP, "aten::conv2d", at + START, end),
+            ("main", OP, operator, at + START, end),
             ("main", CALL, "cudaLaunchKernel", end, end + 1_000),
             ("stream 7", KERNEL, "b", end + LATENCY, at + STEP),
             ("main", CALL, "cudaLaunchKernel", at + MS, at + MS + 1_000),
@@ -132,6 +130,14 @@ fn new_shapes(slow: &[(i64, TimeNs)], shapes: impl Fn(i64) -> &'static str) -> (
     }
     let mut builder = TraceBuilder::from_slices(&events);
     builder.slices[0].correlation = correlation;
+    builder
+}
+
+/// Ten steps in which the host runs `aten::conv2d` for 100 us, or in some of them for as long as is given, with shapes;
+/// (idle time in slow calls with new shapes, their number, operator, shapes).
+fn new_shapes(slow: &[(i64, TimeNs)], shapes: impl Fn(i64) -> &'static str) -> (i64, u64, String, String) {
+    let dur = |i: i64| slow.iter().find(|slow| slow.0 == i).map_or(100_000, |slow| slow.1);
+    let mut builder = one_operator_a_step("aten::conv2d", dur);
     for i in 0..STEPS {
         let text = builder.strings.intern(shapes(i));
         builder.set_facts(7 * i as usize + 2, SliceFacts { shapes: text, ..Default::default() });
@@ -189,26 +195,7 @@ fn what_the_recorder_took_is_no_part_of_what_ending_a_cause_gains() {
 fn a_step_that_takes_longer_does_not_raise_what_each_gains() {
     // The host works for 1 ms in each step, and in one of those that count for longer.
     let found = |long: TimeNs| {
-        let mut events = Vec::new();
-        let mut correlation = Vec::new();
-        let names: Vec<String> = (0..STEPS).map(|i| format!("ProfilerStep#{i}")).collect();
-        for (i, name) in (0..).zip(&names) {
-            let at = STEP * i;
-            let end = at + START + if i == 4 { long } else { MS };
-            events.extend([
-                ("main", NOTE, name.as_str(), at, at + STEP),
-                ("stream 7", KERNEL, "a", at, at + START),
-                ("main", OP, "aten::add", at + START, end),
-                ("main", CALL, "cudaLaunchKernel", end, end + 1_000),
-                ("stream 7", KERNEL, "b", end + LATENCY, at + STEP),
-                ("main", CALL, "cudaLaunchKernel", at + MS, at + MS + 1_000),
-                ("stream 8", KERNEL, "c", at + 2 * MS, at + 2 * MS + 500_000),
-            ]);
-            let id = 10 * i as u32;
-            correlation.extend([0, 0, 0, id + 1, id + 1, id + 2, id + 2]);
-        }
-        let mut builder = TraceBuilder::from_slices(&events);
-        builder.slices[0].correlation = correlation;
+        let builder = one_operator_a_step("aten::add", |i| if i == 4 { long } else { MS });
         let verdicts = judged(&builder.finish(), None);
         let hit = of(&verdicts, Rule::HostBound).unwrap();
         assert_eq!(hit.amount, 7 * MS + long);
