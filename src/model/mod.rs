@@ -45,5 +45,5 @@ pub use tint::Tint;
 pub use trace::{Details, DeviceInfo, EventDetails, MOST_ROWS, SOURCE_ROW_BITS, Trace, TraceInfo};
 pub use track::{ON_CPU, Process, ProcessId, Track, TrackId, TrackKind};
 pub use work::{
-    Collective, CopyKind, GraphNode, HOST_BACKENDS, Launch, MemoryCopy, SyncKind, Synchronization, element_bytes,
+    Collective, CopyKind, GraphNode, Launch, MemoryCopy, SyncKind, Synchronization, element_bytes, host_collective,
 };

@@ -90,9 +90,17 @@ pub struct Collective {
     pub out_elements: Option<u64>,
 }
 
-/// Back ends of `torch.distributed` whose collectives threads of the host run, as the names of their ranges begin before a
-/// colon: `gloo:all_reduce`.
-pub const HOST_BACKENDS: [&str; 2] = ["gloo", "mpi"];
+/// Back ends of `torch.distributed` whose collectives threads of the host run.
+const HOST_BACKENDS: [&str; 2] = ["gloo", "mpi"];
+
+/// Back end and operation in the name of a range in which a thread of the process communicates: `gloo:all_reduce`. Those of
+/// NCCL are of the call that launches a kernel.
+pub fn host_collective(name: &[u8]) -> Option<(&'static str, &[u8])> {
+    HOST_BACKENDS.iter().find_map(|backend| {
+        let op = name.strip_prefix(backend.as_bytes())?.strip_prefix(b":")?;
+        (!op.is_empty()).then_some((*backend, op))
+    })
+}
 
 impl Collective {
     /// Input bytes of this rank.

@@ -1,6 +1,6 @@
 //! Collectives that threads of the host run, such as those of Gloo: ranges, not kernels.
 
-use crate::model::{HOST_BACKENDS, SliceId, SliceKind, Trace};
+use crate::model::{SliceId, SliceKind, Trace, host_collective};
 
 /// The back end of a range of a thread in which it communicates with other ranks: `gloo` of `gloo:all_reduce`. `None` for
 /// any other slice.
@@ -12,14 +12,7 @@ pub fn host_backend(trace: &Trace, slice: SliceId) -> Option<&'static str> {
     if trace.slices.kind[slice.idx()] != SliceKind::Annotation {
         return None;
     }
-    backend_in(trace.slice_name(slice))
-}
-
-/// The back end in the name of such a range.
-pub(super) fn backend_in(name: &str) -> Option<&'static str> {
-    let is_of =
-        |backend: &&&str| name.strip_prefix(**backend).is_some_and(|rest| rest.len() > 1 && rest.starts_with(':'));
-    HOST_BACKENDS.iter().find(is_of).copied()
+    host_collective(trace.slice_name(slice).as_bytes()).map(|(backend, _)| backend)
 }
 
 #[cfg(test)]

@@ -10,14 +10,13 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use self::host::backend_in;
 pub use self::host::host_backend;
 pub use self::kernels::{CollectiveKernels, is_collective_name};
 pub use self::op::CollectiveOp;
 use self::ranks::{RankCalls, RankPart, rank_calls};
 use super::totals::{Durations, Instance, Scope, durations};
 use crate::model::time::{length, partition_near, unite};
-use crate::model::{Collective, DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace};
+use crate::model::{Collective, DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace, host_collective};
 
 /// The collectives of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -181,7 +180,7 @@ fn key(trace: &Trace, source: Source, by_size: bool) -> Key {
         Source::Named(own) => ("", text(own)),
     };
     let op = [named, own].map(CollectiveOp::of).into_iter().find(|&op| op != CollectiveOp::Unknown);
-    let (op, backend) = (op.unwrap_or_default(), backend_in(own));
+    let (op, backend) = (op.unwrap_or_default(), host_collective(own.as_bytes()).map(|it| it.0));
     let Some(call) = parameters(trace, source) else { return Key { op, backend, ..Key::default() } };
     let (dtype, bytes) = if by_size { (text(call.dtype), op.bytes(call)) } else { ("", None) };
     Key { op, backend, group: text(call.group).to_owned(), n_ranks: call.n_ranks, dtype: dtype.to_owned(), bytes }

@@ -1,27 +1,17 @@
 //! Collectives that threads of the host run, such as those of Gloo: what their ranges say.
 
-use crate::model::{Collective, HOST_BACKENDS, StringId, element_bytes};
+use crate::model::{Collective, StringId, element_bytes, host_collective};
 
 use super::text::unescape;
 
-/// The operation in the name of a range in which a thread of the process communicates: `gloo:all_reduce`.
-///
-/// Those of NCCL are of the call that launches a kernel.
-pub fn operation(name: &[u8]) -> Option<&[u8]> {
-    HOST_BACKENDS.iter().find_map(|backend| {
-        let op = name.strip_prefix(backend.as_bytes())?.strip_prefix(b":")?;
-        (!op.is_empty()).then_some(op)
-    })
-}
-
-/// What such a range says of its input: a list of shapes, and a list of types.
+/// What the range of a collective says of its input: a list of shapes, and a list of types.
 pub fn collective_of_range(
     name: &[u8],
     shapes: &str,
     dtypes: &[u8],
     intern: &mut dyn FnMut(&str) -> StringId,
 ) -> Option<Collective> {
-    let op = operation(name)?;
+    let (_, op) = host_collective(name)?;
     let types = String::from_utf8_lossy(dtypes);
     let mut types =
         types.split(',').map(|text| text.trim_matches(|c: char| c.is_ascii_whitespace() || "[]\"".contains(c)));

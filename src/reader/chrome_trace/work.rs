@@ -6,7 +6,7 @@
 
 use crate::model::{
     Collective, CopyKind, GraphNode, Launch, MemoryCopy, SliceFacts, SliceKind, StringId, SyncKind, Synchronization,
-    TraceBuilder, element_bytes,
+    TraceBuilder, element_bytes, host_collective,
 };
 
 use super::host_collectives;
@@ -113,7 +113,7 @@ impl WorkTexts {
                 }
             }
             SliceKind::Kernel | SliceKind::Memcpy | SliceKind::Memset | SliceKind::Sync => self.other(kind, event),
-            SliceKind::Annotation if host_collectives::operation(event.name).is_some() => self.other(kind, event),
+            SliceKind::Annotation if host_collective(event.name).is_some() => self.other(kind, event),
             _ if work.collective.is_empty() => 0,
             _ => self.other(kind, event),
         }
