@@ -170,7 +170,9 @@ pub(super) fn launched(trace: &Trace, thread: TrackId) -> Vec<Launched> {
     let of_call = |call: SliceId| trace.launches(call).map(move |work| (slices.ts[call.idx()], work));
     let mut work: Vec<Launched> = calls.flat_map(of_call).collect();
     // Calls of one row are in order: this sort merges rows.
-    work.sort_by_key(|work| work.0);
+    if !work.is_sorted_by_key(|work| work.0) {
+        work.sort_by_key(|work| work.0);
+    }
     work
 }
 

@@ -2,9 +2,12 @@
 
 mod libraries;
 mod loaders;
+mod names;
 mod savers;
 
 use std::borrow::Cow;
+
+pub use self::names::FrameNames;
 
 /// Frames that say nothing of the program: how the recorder looked at the stack, and how the
 /// interpreter runs and calls. The beginnings of their names, after any namespace; much as `MemoryViz`

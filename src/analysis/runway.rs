@@ -65,7 +65,7 @@ pub fn runway(trace: &Trace, ledger: &Ledger, is_cancelled: &dyn Fn() -> bool) -
     }
     let first = streams.first()?.track;
     let runway = sums(first, CounterUnit::Nanoseconds, pending);
-    let gaps = (0..ledger.len()).map(|gap| ledger.gap(gap).time).filter(|gap| gap.dur() >= ledger.theta_ns);
+    let gaps = (0..ledger.len()).map(|gap| ledger.time(gap)).filter(|gap| gap.dur() >= ledger.theta_ns);
     let is_low = |start: &TimeNs| value_before(&runway, *start) < LOW_RUNWAY_NS as f64;
     let low = gaps.map(|gap| gap.start).filter(is_low).collect();
     Some(Runway { process: ledger.process, runway, streams, low })

@@ -88,7 +88,7 @@ fn main_class(ledger: &Ledger, index: usize) -> ((GapClass, DurNs), GapPart) {
     ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
     let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
     let of_class = ledger.parts(index).filter(|part| part.class == class);
-    let none = GapPart { time: ledger.gap(index).time, class, slice: None };
+    let none = GapPart { time: ledger.time(index), class, slice: None };
     let part = of_class.min_by_key(|part| (Reverse(part.time.dur()), part.time.start)).unwrap_or(none);
     ((class, by_class[class as usize]), part)
 }

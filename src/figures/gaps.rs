@@ -141,8 +141,9 @@ fn longest(ledger: &Ledger, n: usize) -> Vec<usize> {
         let key = (-ledger.time(gap).dur(), gap);
         if found.len() < n {
             found.push(key);
-        } else if let Some(mut last) = found.peek_mut().filter(|last| key < **last) {
-            *last = key;
+        } else if found.peek().is_some_and(|last| key < *last) {
+            found.pop();
+            found.push(key);
         }
     }
     found.into_sorted_vec().into_iter().map(|(_, gap)| gap).collect()

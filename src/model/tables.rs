@@ -164,7 +164,8 @@ pub struct CorrelationIndex {
     /// Slices with an id, sorted by id, API calls first, then slice: a graph launch has thousands of kernels,
     /// each of which looks up its call.
     order: Vec<SliceId>,
-    /// Where the slices of each `1 << shift` ids begin in `order`: at most one entry for a slice.
+    /// Where the slices of each `1 << shift` ids begin in `order`: at most two entries for a slice, so that ids of which half are
+    /// absent, as where calls without work are not recorded, are still found without a search.
     starts: Vec<u32>,
     shift: u32,
 }
@@ -176,7 +177,7 @@ impl CorrelationIndex {
     pub fn build(correlation: &[u32], is_call: impl Fn(usize) -> bool + Sync) -> Self {
         let n = correlation.iter().filter(|&&id| id != 0).count();
         let highest = correlation.iter().copied().max().unwrap_or(0) as usize;
-        let shift = (0..32).find(|shift| highest >> shift <= n).unwrap_or(32);
+        let shift = (0..32).find(|shift| highest >> shift <= 2 * n).unwrap_or(32);
         let n_starts = highest.checked_shr(shift).unwrap_or(0) + 2;
         if highest > 4 * n + 1024 {
             let mut order: Vec<SliceId> =
@@ -220,14 +221,17 @@ impl CorrelationIndex {
     /// All slices with this id, API calls first; none for 0. `correlation` is the column it was built from.
     ///
     /// Cost: O(1) for dense ids, else O(log n).
+    #[inline]
     pub fn slices(&self, correlation: &[u32], id: u32) -> &[SliceId] {
         let at = bucket(id, self.shift);
         // No slice has the id 0: its group holds those of other ids.
         let (Some(&start), Some(&end)) = (self.starts.get(at), self.starts.get(at + 1)) else { return &[] };
         let near = &self.order[start as usize..end as usize];
-        if self.shift == 0 {
-            return near;
-        }
+        if self.shift == 0 { near } else { Self::of_id(near, correlation, id) }
+    }
+
+    /// Those with this id among slices in the order of their ids.
+    fn of_id<'a>(near: &'a [SliceId], correlation: &[u32], id: u32) -> &'a [SliceId] {
         let first = near.partition_point(|slice| correlation[slice.idx()] < id);
         let count = near[first..].partition_point(|slice| correlation[slice.idx()] == id);
         &near[first..first + count]

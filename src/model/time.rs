@@ -98,6 +98,7 @@ pub fn subtract(spans: &[TimeRange], others: &[TimeRange]) -> Vec<TimeRange> {
 }
 
 /// [`slice::partition_point`] found from an index near to it: O(log d) where that is d away.
+#[inline]
 pub fn partition_near<T>(items: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
     let near = near.min(items.len());
     let (mut low, mut high, mut step) = (near, near, 1);

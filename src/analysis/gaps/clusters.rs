@@ -165,14 +165,15 @@ pub fn clusters(trace: &Trace, ledger: &Ledger, steps: Option<&Steps>, is_cancel
         if gap % 4096 == 0 && is_cancelled() {
             break;
         }
-        if ledger.gap(gap).time.dur() < ledger.theta_ns {
+        let dur = ledger.time(gap).dur();
+        if dur < ledger.theta_ns {
             micro.add(gap);
         } else {
             let next = ids.len() as u32;
             let (key, place) = keys.of(ledger, gap);
             let cluster = *ids.entry(key).or_insert(next);
             cluster_of.push((gap as u32, cluster));
-            *places.entry((cluster, place)).or_default() += ledger.gap(gap).time.dur();
+            *places.entry((cluster, place)).or_default() += dur;
         }
     }
     let distinct = united(ids, &places, &mut cluster_of);

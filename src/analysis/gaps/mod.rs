@@ -185,6 +185,7 @@ impl Ledger {
     }
 
     /// When a gap begins and ends.
+    #[inline]
     pub fn time(&self, index: usize) -> TimeRange {
         let StoredGap { start, dur, .. } = self.gaps[index];
         let long = || self.long[self.long.partition_point(|long| (long.0 as usize) < index)].1;
@@ -197,17 +198,23 @@ impl Ledger {
     }
 
     /// The parts of a gap from the one with the index `first` on.
+    #[inline]
     fn parts_from(&self, index: usize, first: usize) -> impl ExactSizeIterator<Item = GapPart> {
         let time = self.time(index);
         let StoredGap { slice, class, has_several, .. } = self.gaps[index];
-        let parts = if has_several { &self.several[slice.idx()..] } else { &[] };
-        let n = partition_near(parts, 1, |part| part.gap as usize == index);
-        let parts = &parts[..n];
+        let parts = if has_several { self.several_of(index, slice.idx()) } else { &[] };
+        let n = parts.len();
         (first..n.max(1)).map(move |i| {
             let Some(part) = parts.get(i) else { return GapPart { time, class, slice: some(slice) } };
             let end = parts.get(i + 1).map_or(time.end, |next| next.start);
             GapPart { time: TimeRange { start: part.start, end }, class: part.class, slice: some(part.slice) }
         })
+    }
+
+    /// The parts of a gap that has several.
+    fn several_of(&self, index: usize, first: usize) -> &[StoredPart] {
+        let parts = &self.several[first..];
+        &parts[..partition_near(parts, 1, |part| part.gap as usize == index)]
     }
 
     /// Appends a gap with its parts, of which there is at least one, as class and slice.
@@ -266,9 +273,9 @@ impl Ledger {
     pub fn totals(&self, range: TimeRange) -> LedgerTotals {
         let mut out = LedgerTotals::default();
         for index in self.within(range) {
-            let gap = self.gap(index);
-            let Some(time) = gap.time.intersect(range) else { continue };
-            let by_size = if gap.time.dur() < self.theta_ns { &mut out.micro } else { &mut out.macro_ };
+            let gap = self.time(index);
+            let Some(time) = gap.intersect(range) else { continue };
+            let by_size = if gap.dur() < self.theta_ns { &mut out.micro } else { &mut out.macro_ };
             for totals in [by_size, &mut out.all] {
                 totals.count += 1;
                 totals.total_ns += time.dur();

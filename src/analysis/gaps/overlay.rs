@@ -12,11 +12,14 @@ use crate::model::{DurNs, ON_CPU, ProcessId, SliceId, SliceKind, TimeRange, Trac
 /// Disjoint times in ascending order, with the slice that names each.
 pub type Spans = Vec<(TimeRange, Option<SliceId>)>;
 
-/// Replaces the parts of segments within `range` that overlap `spans` and fit `is_covered`.
+/// Replaces the parts of segments within `range` that overlap `spans` and fit `is_covered`, which is asked of what the spans
+/// before left of a segment.
 ///
 /// A span without a slice leaves the segment its own.
 ///
 /// * `near`: where it found the last range, and then this one: ranges that ascend are found at once.
+/// * `out`: segments in order of time.
+/// * Cost: O(segments + spans within).
 pub fn overlay(
     spans: &[(TimeRange, Option<SliceId>)],
     near: &Cell<usize>,
@@ -27,26 +30,31 @@ pub fn overlay(
 ) {
     let first = partition_near(spans, near.get(), |(time, _)| time.end <= range.start);
     near.set(first);
-    let spans = spans[first..].iter().take_while(|(time, _)| time.start < range.end);
-    for &(span, slice) in spans {
-        let mut cut = Vec::with_capacity(out.len() + 2);
-        for segment in out.drain(..) {
-            let Some(hit) = segment.time.intersect(span).filter(|_| is_covered(&segment)) else {
-                cut.push(segment);
-                continue;
-            };
-            let [before, after] = [
-                TimeRange { start: segment.time.start, end: hit.start },
-                TimeRange { start: hit.end, end: segment.time.end },
-            ];
-            let within = Segment { time: hit, class, activity, slice: slice.or(segment.slice), ..segment };
-            let pieces = [Segment { time: before, ..segment }, within, Segment { time: after, ..segment }];
-            for piece in pieces.into_iter().filter(|piece| piece.time.dur() > 0) {
-                push(&mut cut, piece);
-            }
-        }
-        *out = cut;
+    let mut spans = spans[first..].iter().take_while(|(time, _)| time.start < range.end).peekable();
+    if spans.peek().is_none() {
+        return;
     }
+    let mut cut = Vec::with_capacity(out.len() + 2);
+    for mut rest in out.drain(..) {
+        while spans.next_if(|(span, _)| span.end <= rest.time.start).is_some() {}
+        while let Some(&&(span, slice)) = spans.peek()
+            && let Some(hit) = rest.time.intersect(span).filter(|_| is_covered(&rest))
+        {
+            if rest.time.start < hit.start {
+                push(&mut cut, Segment { time: TimeRange { end: hit.start, ..rest.time }, ..rest });
+            }
+            push(&mut cut, Segment { time: hit, class, activity, slice: slice.or(rest.slice), ..rest });
+            rest.time.start = hit.end;
+            if rest.time.start == rest.time.end {
+                break;
+            }
+            spans.next();
+        }
+        if rest.time.start < rest.time.end {
+            push(&mut cut, rest);
+        }
+    }
+    *out = cut;
 }
 
 /// Profiler overhead of a trace, and rows that say when device code was loaded.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::{Gap, GapClass, GapPart, Ledger};
-use crate::analysis::frame::Frame;
+use crate::analysis::frame::{Frame, FrameNames};
 use crate::model::time::partition_near;
 use crate::model::{SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
@@ -48,9 +48,9 @@ fn frame_at<'a>(
         return None;
     }
     let &Whereabouts { thread, time, .. } = at;
-    user_frame(trace, open, thread, time).or_else(|| {
+    user_frame(trace, open, (thread, time), near).or_else(|| {
         let mut others = other_threads(trace, ledger, gap, thread, time.start, near);
-        others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time, near), thread, time))
+        others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time, near), (thread, time), near))
     })
 }
 
@@ -69,7 +69,7 @@ pub fn place_of_call<'a>(trace: &'a Trace, call: SliceId, near: &Near) -> Place<
     let is_operator = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Operator;
     let around = open.iter().rev().copied().skip_while(|slice| !is_operator(slice)).take_while(is_operator);
     let nested = around.clone().take_while(|&slice| trace.slice_name(slice).starts_with("aten::"));
-    Place { operator: nested.last().or(around.clone().next()), frame: user_frame(trace, &open, thread, time) }
+    Place { operator: nested.last().or(around.clone().next()), frame: user_frame(trace, &open, (thread, time), near) }
 }
 
 /// What PyTorch writes before the name of a node of the backward pass.
@@ -79,11 +79,11 @@ pub const BACKWARD_NODE: &str = "autograd::engine::evaluate_function: ";
 /// runs there, since the thread of autograd has no frames; `None` if neither was recorded.
 ///
 /// * `open`: what runs around the call on its thread, see [`open_during`].
-pub fn origin_of_call<'a>(trace: &'a Trace, call: SliceId, open: &[SliceId]) -> Option<&'a str> {
+pub fn origin_of_call<'a>(trace: &'a Trace, call: SliceId, open: &[SliceId], near: &Near) -> Option<&'a str> {
     let (thread, time) = (trace.slices.track_of(call), trace.slices.time(call));
     let names = open.iter().rev().map(|&slice| trace.slice_name(slice));
     let node = || names.clone().find_map(|name| name.strip_prefix(BACKWARD_NODE));
-    user_frame(trace, open, thread, time).or_else(node)
+    user_frame(trace, open, (thread, time), near).or_else(node)
 }
 
 /// Where to look for the place of a part.
@@ -181,10 +181,17 @@ fn is_backward(function: &str) -> bool {
 }
 
 /// The innermost frame of the user's program among `open` slices of a thread, else of a sample during `time`.
-fn user_frame<'a>(trace: &'a Trace, open: &[SliceId], thread: TrackId, time: TimeRange) -> Option<&'a str> {
-    let functions = open.iter().rev().filter(|slice| trace.slices.kind[slice.idx()] == SliceKind::PythonFunction);
-    let is_user = |name: &&str| Frame::of_python_function(name).is_user();
-    functions.map(|&slice| trace.slice_name(slice)).find(is_user).or_else(|| sampled_frame(trace, thread, time))
+fn user_frame<'a>(
+    trace: &'a Trace,
+    open: &[SliceId],
+    (thread, time): (TrackId, TimeRange),
+    near: &Near,
+) -> Option<&'a str> {
+    if !near.has_frames {
+        return None;
+    }
+    let function = open.iter().rev().find(|&&slice| near.names.is_user(trace, slice));
+    function.map(|&slice| trace.slice_name(slice)).or_else(|| sampled_frame(trace, thread, time))
 }
 
 /// The slices of a thread that run during at least half of `time`, the outermost first.
@@ -209,18 +216,19 @@ pub struct Near {
     pub rows: Vec<Cell<u32>>,
     /// Whether the recording has frames of any kind: else none is searched for.
     pub has_frames: bool,
+    pub names: FrameNames,
 }
 
 impl Near {
     /// Cost: O(slices).
     pub fn new(trace: &Trace) -> Self {
         let has_frames = !trace.samples.ts.is_empty() || trace.slices.kind.contains(&SliceKind::PythonFunction);
-        Self { rows: vec![Cell::default(); trace.slices.rows.len()], has_frames }
+        Self { rows: vec![Cell::default(); trace.slices.rows.len()], has_frames, names: FrameNames::new(trace) }
     }
 
     /// For a single search.
     pub const fn none() -> Self {
-        Self { rows: Vec::new(), has_frames: true }
+        Self { rows: Vec::new(), has_frames: true, names: FrameNames::none() }
     }
 }
 
@@ -253,8 +261,9 @@ fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> Vec<Slice
         }
         is_inside = is_open || row.is_overflow && is_inside;
     }
-    // Already so but for the rows of slices that overlap others.
-    open.sort_by_key(|&slice| (slices.ts[slice.idx()], slice));
+    if rows.iter().any(|row| row.is_overflow) {
+        open.sort_by_key(|&slice| (slices.ts[slice.idx()], slice));
+    }
     open
 }
 

@@ -10,7 +10,7 @@ use self::frames::of_python;
 use self::ranges::{is_collective, of_range};
 use crate::analysis::frame::Frame;
 use crate::analysis::words::{self, Topic};
-use crate::model::{SliceId, SliceKind, Trace};
+use crate::model::{SliceId, SliceKind, StringId, Trace};
 
 /// What a host slice says about the device's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,11 +96,13 @@ const USER: u8 = 0x80;
 
 impl Roles {
     /// The role of a host slice. Amortized cost: O(1).
+    #[inline]
     pub fn of(&mut self, trace: &Trace, slice: SliceId) -> Role {
         self.with_frame(trace, slice).0
     }
 
     /// The role of a host slice, and whether it is a Python frame of the user's program.
+    #[inline]
     pub fn with_frame(&mut self, trace: &Trace, slice: SliceId) -> (Role, bool) {
         let code = self.code(trace, slice);
         (Role::ALL[usize::from(code & !USER) - 1], code & USER != 0)
@@ -109,17 +111,21 @@ impl Roles {
     #[inline]
     fn code(&mut self, trace: &Trace, slice: SliceId) -> u8 {
         let (kind, name) = (trace.slices.kind[slice.idx()], trace.slices.name[slice.idx()]);
+        match self.known[kind as usize].get(name.0 as usize) {
+            Some(&code) if code != 0 => code,
+            _ => self.judge(trace, kind, name),
+        }
+    }
+
+    #[cold]
+    fn judge(&mut self, trace: &Trace, kind: SliceKind, name: StringId) -> u8 {
         let known = &mut self.known[kind as usize];
-        if known.is_empty() {
-            *known = vec![0; trace.strings.len()];
-        }
-        let code = &mut known[name.0 as usize];
-        if *code == 0 {
-            let name = trace.strings.get(name);
-            let is_user = kind == SliceKind::PythonFunction && Frame::of_python_function(name).is_user();
-            *code = role_of(kind, name) as u8 | if is_user { USER } else { 0 };
-        }
-        *code
+        known.resize(trace.strings.len(), 0);
+        let text = trace.strings.get(name);
+        let is_user = kind == SliceKind::PythonFunction && Frame::of_python_function(text).is_user();
+        let code = role_of(kind, text) as u8 | if is_user { USER } else { 0 };
+        known[name.0 as usize] = code;
+        code
     }
 }
 

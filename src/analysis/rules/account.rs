@@ -238,7 +238,7 @@ impl<'a> Launches<'a> {
         let Some(call) = trace.launch_of(gap.ended_by).filter(|_| is_wanted) else { return };
         let slices = &trace.slices;
         let open = open_during(trace, slices.track_of(call), slices.time(call), near);
-        let origin = origin_of_call(trace, call, &open);
+        let origin = origin_of_call(trace, call, &open, near);
         let is_step = |&slice: &SliceId| {
             slices.kind[slice.idx()] == SliceKind::Annotation && trace.slice_name(slice).starts_with(OPTIMIZER_STEP)
         };
@@ -325,7 +325,7 @@ impl<'a, 'b> Books<'a, 'b> {
                         slow_ns: ns_if(cause == Cause::Host && time.dur() >= LONG_PART),
                         after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),
                         saves_ns: ns_if(
-                            time.dur() >= LONG_PART && around.as_ref().is_some_and(|around| around.saves(trace)),
+                            time.dur() >= LONG_PART && around.as_ref().is_some_and(|around| around.saves(trace, near)),
                         ),
                         copied_ns: ns_if(copied),
                         prepared_ns: ns_if(prepared),

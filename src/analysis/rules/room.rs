@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use crate::analysis::gaps::{allocates_memory, frees_memory, launches_work};
-use crate::model::{SliceId, SliceKind, StringId, TimeNs, Trace, TrackId};
+use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId};
 
 /// Without operators, so many calls in a row that free are the allocator's: it gives back all that it keeps.
 const BURST: usize = 3;
@@ -28,11 +28,21 @@ enum Effect {
 }
 
 /// The effect of calls by the number of their name, each judged once: there are millions of calls, and few names.
-type Effects = HashMap<StringId, Effect>;
+#[derive(Debug)]
+struct Effects(Vec<Option<Effect>>);
+
+impl Effects {
+    fn of(&mut self, trace: &Trace, slice: SliceId) -> Effect {
+        if !trace.slices.kind[slice.idx()].is_call() {
+            return Effect::Other;
+        }
+        *self.0[trace.slices.name[slice.idx()].0 as usize].get_or_insert_with(|| effect_of(trace, slice))
+    }
+}
 
 impl<'a> Room<'a> {
     pub fn new(trace: &'a Trace) -> Self {
-        Self { trace, known: HashMap::new(), stretches: HashMap::new(), effects: Effects::new() }
+        Self { trace, known: HashMap::new(), stretches: HashMap::new(), effects: Effects(vec![None; trace.strings.len()]) }
     }
 
     /// Whether a call lies in such an operator, the innermost around it, or in such a stretch. Amortized cost: O(depth), and
@@ -50,7 +60,7 @@ impl<'a> Room<'a> {
                 .is_some_and(|&(start, _)| start <= ts);
         };
         *self.known.entry(operator).or_insert_with(|| {
-            let inside = slices.inside(operator).map(|i| SliceId(i as u32)).collect();
+            let inside = slices.inside(operator).map(|i| SliceId(i as u32));
             !requests(trace, inside, 1, effects).is_empty()
         })
     }
@@ -58,7 +68,7 @@ impl<'a> Room<'a> {
 
 /// From the request that failed to the one that succeeded, for each time that a thread made room.
 fn stretches(trace: &Trace, thread: TrackId, effects: &mut Effects) -> Vec<(TimeNs, TimeNs)> {
-    let slices = trace.track_slices(thread).map(|i| SliceId(i as u32)).collect();
+    let slices = trace.track_slices(thread).map(|i| SliceId(i as u32));
     let found = requests(trace, slices, BURST, effects);
     found.into_iter().map(|[first, last]| (trace.slices.ts[first.idx()], trace.slices.end[last.idx()])).collect()
 }
@@ -67,15 +77,17 @@ fn stretches(trace: &Trace, thread: TrackId, effects: &mut Effects) -> Vec<(Time
 /// meanwhile. Without a caching allocator an operator frees what it needed for a kernel, which it launches first.
 ///
 /// * `least`: how many calls in a row free.
-fn requests(trace: &Trace, slices: Vec<SliceId>, least: usize, effects: &mut Effects) -> Vec<[SliceId; 2]> {
-    let mut effect = |call: SliceId| {
-        if !trace.slices.kind[call.idx()].is_call() {
-            return Effect::Other;
-        }
-        *effects.entry(trace.slices.name[call.idx()]).or_insert_with(|| effect_of(trace, call))
-    };
-    let mut calls: Vec<(SliceId, Effect)> = slices.into_iter().map(|slice| (slice, effect(slice))).collect();
-    calls.retain(|&(_, effect)| effect != Effect::Other);
+fn requests(
+    trace: &Trace,
+    slices: impl Iterator<Item = SliceId>,
+    least: usize,
+    effects: &mut Effects,
+) -> Vec<[SliceId; 2]> {
+    let with_effect = slices.map(|slice| (slice, effects.of(trace, slice)));
+    let mut calls: Vec<(SliceId, Effect)> = with_effect.filter(|&(_, effect)| effect != Effect::Other).collect();
+    if !calls.iter().any(|&(_, effect)| effect == Effect::Frees) {
+        return Vec::new();
+    }
     calls.sort_by_key(|(call, _)| trace.slices.ts[call.idx()]);
     let mut out = Vec::new();
     // The last call that allocated since a launch, and how many freed since.

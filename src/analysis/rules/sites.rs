@@ -78,11 +78,7 @@ impl Around {
     /// * Cost: O(rows of the track · log n).
     pub fn new(trace: &Trace, slice: SliceId, time: TimeRange, near: &Near) -> Self {
         let open = open_during(trace, trace.slices.track_of(slice), time, near);
-        let is_user = |&slice: &SliceId| {
-            trace.slices.kind[slice.idx()] == SliceKind::PythonFunction
-                && Frame::of_python_function(trace.slice_name(slice)).is_user()
-        };
-        let after_user = open.iter().rposition(is_user).map_or(0, |at| at + 1);
+        let after_user = open.iter().rposition(|&slice| near.names.is_user(trace, slice)).map_or(0, |at| at + 1);
         Self { open, after_user }
     }
 
@@ -92,12 +88,8 @@ impl Around {
     }
 
     /// Whether a function or range writes a checkpoint.
-    pub fn saves(&self, trace: &Trace) -> bool {
-        let is_named = |slice: &&SliceId| {
-            matches!(trace.slices.kind[slice.idx()], SliceKind::PythonFunction | SliceKind::Annotation)
-        };
-        let mut named = self.open.iter().filter(is_named);
-        named.any(|&slice| Frame::of_python_function(trace.slice_name(slice)).saves_checkpoint())
+    pub fn saves(&self, trace: &Trace, near: &Near) -> bool {
+        self.open.iter().any(|&slice| near.names.saves_checkpoint(trace, slice))
     }
 }
 

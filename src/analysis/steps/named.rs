@@ -230,10 +230,10 @@ fn is_pytorch_name(name: &str) -> bool {
 /// Whether a name is that of one pass through a model, or of one step: what repeats inside is no step. A measurement,
 /// such as `Benchmark Forward Only`, encloses many.
 fn is_of_one_pass(name: &str) -> bool {
-    if words(name).any(|word| MEASURED_WORDS.contains(&&*word)) {
+    if has_word(name, &MEASURED_WORDS) {
         return false;
     }
-    name.starts_with(PROFILER_STEP) || has_step_word(name) || words(name).any(|word| PASS_WORDS.contains(&&*word))
+    name.starts_with(PROFILER_STEP) || has_step_word(name) || has_word(name, &PASS_WORDS)
 }
 
 /// Whether a name may mark steps by itself, as `ProfilerStep#3`, `Optimizer.step#SGD.step` and `iteration 7` do.
@@ -241,12 +241,14 @@ pub fn is_step_name(name: &str) -> bool {
     is_pytorch_name(name) || has_step_word(name)
 }
 
-fn words(name: &str) -> impl Iterator<Item = String> {
-    name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty()).map(str::to_ascii_lowercase)
+/// Whether one of the words of a name is among `words`, in capital letters or small ones.
+fn has_word(name: &str, words: &[&str]) -> bool {
+    let is_one = |word: &str| words.iter().any(|known| known.eq_ignore_ascii_case(word));
+    name.split(|c: char| !c.is_ascii_alphabetic()).any(is_one)
 }
 
 fn has_step_word(name: &str) -> bool {
-    words(name).any(|word| STEP_WORDS.contains(&&*word)) && !words(name).any(|word| OTHER_WORDS.contains(&&*word))
+    has_word(name, &STEP_WORDS) && !has_word(name, &OTHER_WORDS)
 }
 
 /// The divisions into steps by names, in order of preference; see [`super::steps`]. Cost: O(n log n) for n ranges.
@@ -282,7 +284,7 @@ pub fn divisions(named: &[Named<'_>], work: &Coverage) -> Vec<Division> {
 
 /// Whether a name is that of a warm-up: `Warm-up Step 3`, `warmup_iter`.
 fn is_warm_up(name: &str) -> bool {
-    words(name).any(|word| WARM_UP_WORDS.contains(&&*word))
+    has_word(name, &WARM_UP_WORDS)
 }
 
 fn divisions_of(named: &[Named<'_>], work: &Coverage) -> Vec<Division> {
@@ -460,7 +462,7 @@ fn step_ranges(patterns: &[Pattern<'_>], work: &Coverage) -> Option<Division> {
 ///
 /// Parts of a model and what lies in one range of a single pass repeat as layers, not as steps.
 fn part_ranges(named: &[Named<'_>], patterns: &[Pattern<'_>], work: &Coverage) -> Option<Division> {
-    let is_part = |pattern: &Pattern<'_>| words(&pattern.name).any(|word| PART_WORDS.contains(&&*word));
+    let is_part = |pattern: &Pattern<'_>| has_word(&pattern.name, &PART_WORDS);
     let mut fit: Vec<&Pattern<'_>> = patterns
         .iter()
         .filter(|pattern| pattern.ranges.len() >= MIN_RANGES[2] && !is_part(pattern))
@@ -487,7 +489,7 @@ fn part_ranges(named: &[Named<'_>], patterns: &[Pattern<'_>], work: &Coverage) -
 /// as `layer` twelve times, cover the work with them: passes begin with the first of all.
 fn pass_ranges(named: &[Named<'_>], patterns: &[Pattern<'_>], work: &Coverage) -> Option<Division> {
     let is_once = |pattern: &&Pattern<'_>| {
-        pattern.ranges.len() >= MIN_RANGES[2] && words(&pattern.name).any(|word| ONCE_WORDS.contains(&&*word))
+        pattern.ranges.len() >= MIN_RANGES[2] && has_word(&pattern.name, &ONCE_WORDS)
     };
     let once = patterns.iter().filter(is_once).min_by_key(|pattern| pattern.ranges.len())?;
     let n = once.ranges.len();

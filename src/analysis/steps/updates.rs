@@ -1,7 +1,7 @@
 //! Steps of several micro batches: gradients are accumulated over equally many of them before each update.
 
 use super::{Scope, StepSource, Steps};
-use crate::model::{Row, SliceId, SliceKind, TimeNs, Trace};
+use crate::model::{SliceId, SliceKind, TimeNs, Trace};
 
 /// Parts of the names of kernels and operators that update parameters.
 const UPDATES: [&str; 8] = ["multi_tensor_apply", "adam", "sgd", "optimizer", "lamb", "adagrad", "rmsprop", "lion_"];
@@ -64,7 +64,7 @@ fn updates(trace: &Trace, scope: &Scope, is_of_device: bool) -> Vec<TimeNs> {
         known.get_mut(name.0 as usize).is_some_and(|known| *known.get_or_insert_with(|| is(trace.strings.get(name))))
     };
     let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
-    let time = |i: usize| match slices.kind[i] {
+    let mut time = |i: usize| match slices.kind[i] {
         SliceKind::Kernel if judge(&mut parts, i, is_update) => {
             let launch = trace.launch_of(SliceId(i as u32)).filter(|_| !is_of_device);
             Some(slices.ts[launch.map_or(i, SliceId::idx)])
@@ -73,7 +73,9 @@ fn updates(trace: &Trace, scope: &Scope, is_of_device: bool) -> Vec<TimeNs> {
         SliceKind::Annotation if !is_of_device && judge(&mut ranges, i, is_update_range) => Some(slices.ts[i]),
         _ => None,
     };
-    rows.flat_map(Row::range).filter_map(time).collect()
+    let mut out = Vec::new();
+    rows.for_each(|row| out.extend(row.range().filter_map(&mut time)));
+    out
 }
 
 fn is_update(name: &str) -> bool {

@@ -132,10 +132,10 @@ impl Analysis for GapOf {
             Some(StepOf { name: steps.names.get(at)?.clone(), time, is_counted: steps.used.contains(&at) })
         };
         let clusters = work.get(trace, &GapClusters { steps: self.steps.clone() })?;
-        let own = step_of(ledger.gap(index).time);
+        let own = step_of(ledger.time(index));
         let recurrence = clusters.get(number).and_then(|clusters| {
             let cluster = &clusters.all[clusters.of(index)?];
-            let time = |gap: u32| ledger.gap(gap as usize).time;
+            let time = |gap: u32| ledger.time(gap as usize);
             let mut others: Vec<u32> =
                 clusters.gaps(cluster).iter().copied().filter(|&gap| gap as usize != index).collect();
             others.sort_by_key(|&gap| (Reverse(time(gap).dur()), gap));
@@ -242,7 +242,7 @@ fn segments(ledger: &Ledger, index: usize) -> Vec<GapPart> {
     if parts.len() <= MAX_SEGMENTS {
         return parts.collect();
     }
-    let gap = ledger.gap(index).time;
+    let gap = ledger.time(index);
     let mut out: Vec<(GapPart, [DurNs; GapClass::N])> = Vec::new();
     let width = (gap.dur() / MAX_SEGMENTS as DurNs).max(1);
     for part in parts {

@@ -112,11 +112,11 @@ impl Analysis for Listed {
                 if gap % 1024 == 0 && work.is_cancelled() {
                     return None;
                 }
-                let is_long = ledger.gap(gap).time.dur() >= self.0.min_ns;
+                let is_long = ledger.time(gap).dur() >= self.0.min_ns;
                 let is_of_class = |class| ledger.parts(gap).any(|part| part.class == class && part.time.dur() > 0);
                 if is_long && self.0.class.is_none_or(is_of_class) && words.fit(device, gap) {
                     gaps.push(GapRow { device: number, gap: gap as u32 });
-                    listed_ns += ledger.gap(gap).time.intersect(range).map_or(0, TimeRange::dur);
+                    listed_ns += ledger.time(gap).intersect(range).map_or(0, TimeRange::dur);
                 }
             }
         }
@@ -275,13 +275,13 @@ impl Analysis for ByCluster {
                 let gaps: Vec<u32> = match self.0.range {
                     // A range includes gaps that run into it.
                     Some(_) => {
-                        let time = |gap: u32| ledger.gap(gap as usize).time;
+                        let time = |gap: u32| ledger.time(gap as usize);
                         let gaps = clusters.gaps(cluster).iter().copied();
                         gaps.filter(|&gap| time(gap).intersect(range).is_some()).collect()
                     }
                     None => clusters.gaps(cluster).to_vec(),
                 };
-                let dur = |gap: u32| ledger.gap(gap as usize).time.dur();
+                let dur = |gap: u32| ledger.time(gap as usize).dur();
                 let Some(&longest) = gaps.iter().min_by_key(|&&gap| (Reverse(dur(gap)), gap)) else { continue };
                 let is_of_class = self.0.class.is_none_or(|class| class == cluster.class);
                 let row = ClusterRow {

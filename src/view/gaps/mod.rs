@@ -189,7 +189,7 @@ impl GapsView {
         let Some(&GapRow { device, gap }) = rows.gaps.get(row) else { return };
         let device = &rows.devices[device as usize];
         let (ledger, trace) = (device.ledger(), device.index);
-        *ctx.selection = Selection::Gap { trace, process: ledger.process, time: ledger.gap(gap as usize).time };
+        *ctx.selection = Selection::Gap { trace, process: ledger.process, time: ledger.time(gap as usize) };
         self.followed.0 = *ctx.selection;
         ctx.commands.push(Command::Reveal);
     }

@@ -220,7 +220,7 @@ impl OfTrace {
     fn cluster_lines(&self, traces: &[OpenTrace], trace: usize, open: &OpenTrace) -> Vec<ClusterLine> {
         let line = |clusters: &Clusters, ledger: &Ledger, cluster: &GapCluster| {
             let ns_per_step = cluster.sum.ns_per_step(clusters.n_steps)?;
-            let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.gap(gap as usize).time);
+            let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.time(gap as usize));
             let time = longest.max_by_key(|time| time.dur()).map(|time| time.shifted(open.offset));
             Some(ClusterLine {
                 title: track_title(traces, trace, &open.trace.process(clusters.process).title()),
@@ -247,7 +247,7 @@ impl Place {
         let own = time.shifted(open.offset.saturating_neg());
         let ledgers = || on.0.ledgers.iter().filter(|ledger| on.1.is_none_or(|device| device == ledger.device));
         let gap = ledgers().find_map(|ledger| {
-            let gap = ledger.gap(ledger.within(own).next()?).time;
+            let gap = ledger.time(ledger.within(own).next()?);
             (gap.start <= own.start && own.end <= gap.end).then_some((ledger.process, gap))
         });
         if let Some((process, gap)) = gap {

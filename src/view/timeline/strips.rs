@@ -82,7 +82,7 @@ impl Strips {
     pub fn selection(&self, trace: usize, process: ProcessId, gap: usize) -> Selection {
         let ledgers = self.ready(trace);
         let ledger = ledgers.as_ref().and_then(|ledgers| ledgers.of(process)).filter(|(ledger, _)| gap < ledger.len());
-        ledger.map_or(Selection::None, |(ledger, _)| Selection::Gap { trace, process, time: ledger.gap(gap).time })
+        ledger.map_or(Selection::None, |(ledger, _)| Selection::Gap { trace, process, time: ledger.time(gap) })
     }
 
     /// Lays out the strip of a heading over `view`, in the time of its trace.
@@ -116,9 +116,9 @@ impl Strips {
         let indexed = self.ready(line.trace)?;
         let near = TimeRange { start: at.saturating_sub(slack), end: at.saturating_add(slack.max(1)) };
         let of_device = |(ledger, index): (&Ledger, &LedgerIndex)| {
-            let here = idle_at(ledger, at).filter(|&gap| ledger.gap(gap).time.dur() >= slack);
+            let here = idle_at(ledger, at).filter(|&gap| ledger.time(gap).dur() >= slack);
             let gap = here.or_else(|| index.longest(ledger, ledger.within(near)))?;
-            Some((ledger.gap(gap).time.dur(), ledger.process, gap))
+            Some((ledger.time(gap).dur(), ledger.process, gap))
         };
         let longest = devices(&indexed, line.kind).filter_map(of_device).max_by_key(|found| found.0)?;
         Some((longest.1, longest.2))

@@ -101,11 +101,8 @@ impl Causes<'_> {
         let before = scene.after_call.map(|call| slices.track_of(call));
         let own = slices.track_of(call);
         for thread in [Some(own), before.filter(|&before| before != own)].into_iter().flatten() {
-            if !self.syncs.contains_key(&thread) {
-                let found = syncs(self.trace, thread, &mut self.host);
-                self.syncs.insert(thread, (found, 0));
-            }
-            let Some((syncs, near)) = self.syncs.get_mut(&thread) else { continue };
+            let new = || (syncs(self.trace, thread, &mut self.host), 0);
+            let (syncs, near) = self.syncs.entry(thread).or_insert_with(new);
             let began = partition_near(syncs, *near, |sync| slices.ts[sync.idx()] < scene.gap.start);
             *near = began;
             let Some(&sync) = began.checked_sub(1).and_then(|at| syncs.get(at)) else { continue };

@@ -3,7 +3,6 @@
 use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
-use crate::analysis::frame::Frame;
 use crate::analysis::gaps::place::{Whereabouts, open_during, other_threads, sampled_frame, whereabouts};
 use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near};
 use crate::analysis::short_name::short_name;
@@ -59,7 +58,6 @@ pub struct Keys<'a> {
     path_ids: HashMap<(u32, NameId), u32>,
     /// The parent and the name of each operator path; the first is the empty path.
     pub paths: Vec<(u32, NameId)>,
-    is_user: HashMap<StringId, bool>,
     /// Gaps ascend: what was open at the last one is near.
     near: Near,
     numbered: HashSet<String>,
@@ -74,7 +72,6 @@ impl<'a> Keys<'a> {
             texts: Vec::new(),
             path_ids: HashMap::new(),
             paths: vec![(0, NameId::default())],
-            is_user: HashMap::new(),
             near: Near::new(trace),
             numbered: numbered(trace),
         };
@@ -178,11 +175,8 @@ impl<'a> Keys<'a> {
             return None;
         }
         let slices = &self.trace.slices;
-        for slice in open.iter().rev() {
-            let string = slices.name[slice.idx()];
-            if slices.kind[slice.idx()] == SliceKind::PythonFunction && self.is_user(string) {
-                return Some(self.name(string, Form::Frame));
-            }
+        if let Some(slice) = open.iter().rev().find(|&&slice| self.near.names.is_user(self.trace, slice)) {
+            return Some(self.name(slices.name[slice.idx()], Form::Frame));
         }
         Some(self.intern(sampled_frame(self.trace, thread, time)?.to_owned()))
     }
@@ -199,12 +193,6 @@ impl<'a> Keys<'a> {
             self.paths.push((path, name));
         }
         id
-    }
-
-    fn is_user(&mut self, string: StringId) -> bool {
-        let trace = self.trace;
-        let is_user = || Frame::of_python_function(trace.strings.get(string)).is_user();
-        *self.is_user.entry(string).or_insert_with(is_user)
     }
 }
 
