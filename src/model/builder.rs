@@ -459,7 +459,7 @@ fn make_rows(
         });
         row.pyramid = Some(Pyramid::build(slices, bounds));
     });
-    slices.rows = rows;
+    slices.set_rows(rows);
     track_rows
 }
 

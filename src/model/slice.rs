@@ -11,6 +11,7 @@ use super::{SliceKind, StringId, TimeNs, TimeRange, TrackId};
 pub struct SliceId(pub u32);
 
 impl SliceId {
+    #[inline]
     pub fn idx(self) -> usize {
         self.0 as usize
     }
@@ -38,6 +39,8 @@ pub struct SliceTable {
     pub source: Vec<u64>,
     /// The rows in column order: each starts where the previous one ends.
     pub rows: Vec<Row>,
+    /// The row of each so many slices: where the rows of the others are looked for. Empty before [`Self::set_rows`].
+    row_of_block: Vec<u32>,
     /// Slices that the recording never closed, ascending; their `end` is the trace's end.
     pub unfinished: Vec<SliceId>,
 }
@@ -73,6 +76,7 @@ impl SliceTable {
     }
 
     /// Start and end of a slice.
+    #[inline]
     pub fn time(&self, id: SliceId) -> TimeRange {
         TimeRange { start: self.ts[id.idx()], end: self.end[id.idx()] }
     }
@@ -82,12 +86,31 @@ impl SliceTable {
         self.external.get(id.idx()).copied().unwrap_or(0)
     }
 
-    /// The row that holds `id`.
+    /// Slices for each entry of `row_of_block`.
+    const BLOCK: usize = 1 << 10;
+
+    /// Sets the rows of the slices, of which the other columns are filled.
+    pub(super) fn set_rows(&mut self, rows: Vec<Row>) {
+        let mut row = 0;
+        let row_of = |id: usize| {
+            row += rows[row..].partition_point(|row| row.range().end <= id);
+            row as u32
+        };
+        self.row_of_block = (0..self.len()).step_by(Self::BLOCK).map(row_of).collect();
+        self.rows = rows;
+    }
+
+    /// The row that holds `id`. Cost: O(1) but for blocks of many short rows.
+    #[inline]
     pub fn row_of(&self, id: SliceId) -> usize {
-        self.rows.partition_point(|row| row.slices.end <= id.0)
+        let first_of = |block: usize| self.row_of_block.get(block).map(|&row| row as usize);
+        let block = id.idx() / Self::BLOCK;
+        let (first, last) = (first_of(block).unwrap_or(0), first_of(block + 1).unwrap_or(self.rows.len()));
+        first + self.rows[first..last].partition_point(|row| row.slices.end <= id.0)
     }
 
     /// The track that holds `id`.
+    #[inline]
     pub fn track_of(&self, id: SliceId) -> TrackId {
         self.rows[self.row_of(id)].track
     }

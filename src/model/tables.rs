@@ -164,8 +164,7 @@ pub struct CorrelationIndex {
     /// Slices with an id, sorted by id, API calls first, then slice: a graph launch has thousands of kernels,
     /// each of which looks up its call.
     order: Vec<SliceId>,
-    /// Where the slices of each `1 << shift` ids begin in `order`: at most two entries for a slice, so that ids of which half are
-    /// absent, as where calls without work are not recorded, are still found without a search.
+    /// Where the slices of each `1 << shift` ids begin in `order`: at most one entry for a slice.
     starts: Vec<u32>,
     shift: u32,
 }
@@ -173,41 +172,32 @@ pub struct CorrelationIndex {
 impl CorrelationIndex {
     /// * `correlation`: the ids of all slices, 0 for none.
     /// * `is_call`: whether a slice is an API call, by index.
-    /// * Cost: O(n) for dense ids, as in real traces; else O(n log n).
-    pub fn build(correlation: &[u32], is_call: impl Fn(usize) -> bool + Sync) -> Self {
+    /// * Cost: O(n) for ids that count up, with gaps or without, as in real traces; else O(n log n).
+    pub fn build(correlation: &[u32], is_call: impl Fn(usize) -> bool) -> Self {
         let n = correlation.iter().filter(|&&id| id != 0).count();
-        let highest = correlation.iter().copied().max().unwrap_or(0) as usize;
-        let shift = (0..32).find(|shift| highest >> shift <= 2 * n).unwrap_or(32);
-        let n_starts = highest.checked_shr(shift).unwrap_or(0) + 2;
-        if highest > 4 * n + 1024 {
-            let mut order: Vec<SliceId> =
-                (0..correlation.len() as u32).map(SliceId).filter(|slice| correlation[slice.idx()] != 0).collect();
-            order.par_sort_by_key(|slice| (correlation[slice.idx()], !is_call(slice.idx())));
-            let mut starts = vec![order.len() as u32; n_starts];
-            for (i, slice) in order.iter().enumerate().rev() {
-                starts[bucket(correlation[slice.idx()], shift)] = i as u32;
-            }
-            // Groups of ids without slices begin where the next one does.
-            for i in (0..n_starts - 1).rev() {
-                starts[i] = starts[i].min(starts[i + 1]);
-            }
-            return Self { order, starts, shift };
+        let highest = correlation.iter().copied().max().unwrap_or(0);
+        let shift = (0..32).find(|shift| (highest >> shift) as usize <= n).unwrap_or(32);
+        // Where each group begins; those with an id only.
+        let mut starts = vec![0_u32; bucket(highest, shift) + 2];
+        correlation.iter().filter(|&&id| id != 0).for_each(|&id| starts[bucket(id, shift) + 1] += 1);
+        for group in 1..starts.len() {
+            starts[group] += starts[group - 1];
         }
-        // Number of slices with a smaller id: the offset of those with an id.
-        let mut next = vec![0_u32; highest + 2];
-        correlation.iter().filter(|&&id| id != 0).for_each(|&id| next[id as usize + 1] += 1);
-        for id in 1..next.len() {
-            next[id] += next[id - 1];
-        }
-        let first_ids = (0..n_starts).map(|i| (i << shift).min(highest + 1));
-        let starts = first_ids.map(|id| next[id]).collect();
         let mut order = vec![SliceId(0); n];
         for calls in [true, false] {
             let with_id = correlation.iter().enumerate().filter(|entry| *entry.1 != 0);
             for (slice, &id) in with_id.filter(|&(slice, _)| is_call(slice) == calls) {
-                let place = &mut next[id as usize];
+                let place = &mut starts[bucket(id, shift)];
                 order[*place as usize] = SliceId(slice as u32);
                 *place += 1;
+            }
+        }
+        // Each is now where the next group begins.
+        starts.rotate_right(1);
+        starts[0] = 0;
+        if shift > 0 {
+            for group in starts.windows(2) {
+                order[group[0] as usize..group[1] as usize].sort_by_key(|slice| correlation[slice.idx()]);
             }
         }
         Self { order, starts, shift }
@@ -232,6 +222,14 @@ impl CorrelationIndex {
 
     /// Those with this id among slices in the order of their ids.
     fn of_id<'a>(near: &'a [SliceId], correlation: &[u32], id: u32) -> &'a [SliceId] {
+        // Most groups are a call and its work.
+        const FEW: usize = 8;
+        if near.len() <= FEW {
+            let is_of_id = |slice: &SliceId| correlation[slice.idx()] == id;
+            let Some(first) = near.iter().position(is_of_id) else { return &[] };
+            let rest = &near[first..];
+            return &rest[..rest.iter().position(|slice| !is_of_id(slice)).unwrap_or(rest.len())];
+        }
         let first = near.partition_point(|slice| correlation[slice.idx()] < id);
         let count = near[first..].partition_point(|slice| correlation[slice.idx()] == id);
         &near[first..first + count]

@@ -294,11 +294,14 @@ impl<'a, 'b> Books<'a, 'b> {
             let is_macro = gap.time.dur() >= ledger.theta_ns;
             let step = judged.step_of(gap.time);
             let mut own = [0; Cause::N];
+            // A bit for each cause that has any: most gaps have one.
+            let mut present = 0_u32;
             for part in ledger.parts(index) {
                 let Some(time) = part.time.intersect(window) else { continue };
                 let is_between = gap.trigger == Some(Trigger::StepBoundary) && (self.is_between_steps)(&part);
                 let cause = cause_of(trace, &gap, &part, is_between);
                 own[cause as usize] += time.dur();
+                present |= 1 << cause as u32;
                 let account = &mut all[cause as usize];
                 let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
                 let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
@@ -351,8 +354,10 @@ impl<'a, 'b> Books<'a, 'b> {
             if own[Cause::Host as usize] >= LONG_WORK {
                 all[Cause::Host as usize].shares.apart_ns += own[Cause::Host as usize];
             }
-            for (account, ns) in all.iter_mut().zip(own) {
-                account.add(&gap, ns, step);
+            while present != 0 {
+                let cause = present.trailing_zeros() as usize;
+                all[cause].add(&gap, own[cause], step);
+                present &= present - 1;
             }
         }
         all

@@ -1,5 +1,7 @@
 //! Steps by the names that the program or its framework gave to ranges.
 
+use std::cell::Cell;
+
 use hashbrown::HashMap;
 
 use super::{Scope, StepSource, Steps};
@@ -262,8 +264,11 @@ pub fn divisions(named: &[Named<'_>], work: &Coverage) -> Vec<Division> {
         named.iter().filter(|named| is_warm_up(named.name)).map(|named| named.time).collect();
     if !warm_up.is_empty() {
         unite(&mut warm_up);
+        // Both names and work ascend.
+        let near = Cell::new(0);
         let is_outside = |ts: TimeNs| {
-            let begun = warm_up.partition_point(|time| time.start <= ts);
+            let begun = partition_near(&warm_up, near.get(), |time| time.start <= ts);
+            near.set(begun);
             begun.checked_sub(1).is_none_or(|at| warm_up[at].end <= ts)
         };
         let rest: Vec<Named<'_>> = named.iter().filter(|named| is_outside(named.time.start)).copied().collect();

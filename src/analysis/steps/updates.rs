@@ -1,6 +1,7 @@
 //! Steps of several micro batches: gradients are accumulated over equally many of them before each update.
 
 use super::{Scope, StepSource, Steps};
+use crate::model::time::partition_near;
 use crate::model::{SliceId, SliceKind, TimeNs, Trace};
 
 /// Parts of the names of kernels and operators that update parameters.
@@ -24,8 +25,9 @@ pub(super) fn joined(trace: &Trace, scope: &Scope, steps: Steps) -> Steps {
         return steps;
     }
     let mut updated: Vec<usize> = Vec::new();
+    let mut begun = 0;
     for at in updates(trace, scope, steps.source.is_of_device()) {
-        let begun = steps.boundaries.partition_point(|&start| start <= at);
+        begun = partition_near(&steps.boundaries, begun, |&start| start <= at);
         // The last range may end before the update that follows it.
         updated.extend(begun.checked_sub(1).map(|step| step.min(steps.len() - 1)));
     }
