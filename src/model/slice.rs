@@ -40,7 +40,7 @@ pub struct SliceTable {
     /// The rows in column order: each starts where the previous one ends.
     pub rows: Vec<Row>,
     /// The row of each so many slices: where the rows of the others are looked for. Empty before [`Self::set_rows`].
-    row_of_block: Vec<u32>,
+    pub(super) row_of_block: Vec<u32>,
     /// Slices that the recording never closed, ascending; their `end` is the trace's end.
     pub unfinished: Vec<SliceId>,
 }
