@@ -166,9 +166,10 @@ pub(super) type Launched = (TimeNs, SliceId);
 /// The device work that a thread launched, by the start of the call. Each device slice occurs once.
 pub(super) fn launched(trace: &Trace, thread: TrackId) -> Vec<Launched> {
     let slices = &trace.slices;
-    let calls = trace.track_slices(thread).filter(|&i| slices.kind[i].is_call()).map(|i| SliceId(i as u32));
-    let of_call = |call: SliceId| trace.launches(call).map(move |work| (slices.ts[call.idx()], work));
-    let mut work: Vec<Launched> = calls.flat_map(of_call).collect();
+    let mut work: Vec<Launched> = Vec::new();
+    for call in trace.track_slices(thread).filter(|&i| slices.kind[i].is_call()) {
+        work.extend(trace.launches(SliceId(call as u32)).map(|work| (slices.ts[call], work)));
+    }
     // Calls of one row are in order: this sort merges rows.
     if !work.is_sorted_by_key(|work| work.0) {
         work.sort_by_key(|work| work.0);

@@ -167,9 +167,13 @@ pub struct CorrelationIndex {
     /// Where the slices of each `1 << shift` ids begin in `order`: at most one entry for a slice.
     starts: Vec<u32>,
     shift: u32,
+    /// Of each slice the first other one with its id, if that is a call; else [`Self::NONE`]. Empty without ids.
+    launch: Vec<SliceId>,
 }
 
 impl CorrelationIndex {
+    const NONE: SliceId = SliceId(u32::MAX);
+
     /// * `correlation`: the ids of all slices, 0 for none.
     /// * `is_call`: whether a slice is an API call, by index.
     /// * Cost: O(n) for ids that count up, with gaps or without, as in real traces; else O(n log n).
@@ -200,7 +204,32 @@ impl CorrelationIndex {
                 order[group[0] as usize..group[1] as usize].sort_by_key(|slice| correlation[slice.idx()]);
             }
         }
-        Self { order, starts, shift }
+        let mut index = Self { order, starts, shift, launch: Vec::new() };
+        index.launch = index.launches(correlation, is_call);
+        index
+    }
+
+    fn launches(&self, correlation: &[u32], is_call: impl Fn(usize) -> bool) -> Vec<SliceId> {
+        if self.order.is_empty() {
+            return Vec::new();
+        }
+        let mut launch = vec![Self::NONE; correlation.len()];
+        for group in self.order.chunk_by(|a, b| correlation[a.idx()] == correlation[b.idx()]) {
+            let [first, rest @ ..] = group else { continue };
+            if is_call(first.idx()) {
+                rest.iter().for_each(|slice| launch[slice.idx()] = *first);
+            }
+            if let Some(second) = rest.first().filter(|second| is_call(second.idx())) {
+                launch[first.idx()] = *second;
+            }
+        }
+        launch
+    }
+
+    /// The API call that launched this device work; of a call, another one with its id.
+    #[inline]
+    pub fn launch_of(&self, slice: SliceId) -> Option<SliceId> {
+        self.launch.get(slice.idx()).copied().filter(|&call| call != Self::NONE)
     }
 
     /// All slices with an id, grouped by id.
@@ -271,6 +300,11 @@ mod tests {
                 let mut expected: Vec<usize> = (0..column.len()).filter(|&i| id != 0 && column[i] == id).collect();
                 expected.sort_by_key(|&i| !is_call(i));
                 let found: Vec<usize> = index.slices(&column, id).iter().map(|slice| slice.idx()).collect();
+                for &slice in &expected {
+                    let call = expected.iter().copied().find(|&other| other != slice).filter(|&other| is_call(other));
+                    let found = index.launch_of(SliceId(slice as u32)).map(SliceId::idx);
+                    prop_assert_eq!(found, call, "the call of {}", slice);
+                }
                 prop_assert_eq!(found, expected, "id {}", id);
             }
         }

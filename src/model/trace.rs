@@ -221,8 +221,9 @@ impl Trace {
     }
 
     /// The API call that launched this device work, by correlation id.
+    #[inline]
     pub fn launch_of(&self, id: SliceId) -> Option<SliceId> {
-        self.correlated(id).next().filter(|other| self.slices.kind[other.idx()].is_call())
+        self.correlations.launch_of(id)
     }
 
     /// The device work that this API call launched; a CUDA graph launches many.

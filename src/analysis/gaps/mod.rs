@@ -280,6 +280,13 @@ impl Ledger {
                 totals.count += 1;
                 totals.total_ns += time.dur();
             }
+            let StoredGap { class, has_several, .. } = self.gaps[index];
+            if !has_several {
+                let totals = &mut out.by_class[class as usize];
+                totals.count += 1;
+                totals.total_ns += time.dur();
+                continue;
+            }
             let mut seen = 0_u32;
             for part in self.parts(index) {
                 let Some(time) = part.time.intersect(range) else { continue };

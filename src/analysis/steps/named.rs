@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use super::{Scope, StepSource, Steps};
 use crate::analysis::median;
 use crate::model::time::{length, partition_near, unite};
-use crate::model::{Row, SliceKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Anchors needed for two whole steps, the minimum for a comparison.
 pub const MIN_ANCHORS: usize = 3;
@@ -70,15 +70,15 @@ impl Coverage {
     /// k rows.
     pub fn of(trace: &Trace, scope: &Scope) -> Self {
         let slices = &trace.slices;
-        let of_kind = |is_wanted: &dyn Fn(SliceKind) -> bool| -> Vec<TimeNs> {
+        let of_kind = |is_wanted: fn(SliceKind) -> bool| -> Vec<TimeNs> {
             let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
-            let mut starts: Vec<TimeNs> =
-                rows.flat_map(Row::range).filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i]).collect();
+            let mut starts: Vec<TimeNs> = Vec::new();
+            rows.for_each(|row| starts.extend(row.range().filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i])));
             starts.sort();
             starts
         };
-        let calls = of_kind(&SliceKind::is_call);
-        Self { starts: if calls.is_empty() { of_kind(&|kind| kind == SliceKind::Operator) } else { calls } }
+        let calls = of_kind(SliceKind::is_call);
+        Self { starts: if calls.is_empty() { of_kind(|kind| kind == SliceKind::Operator) } else { calls } }
     }
 
     /// Work that started at these times, ascending.

@@ -305,8 +305,26 @@ fn find_events(text: &[u8]) -> Option<usize> {
 
 /// Whether the object at `at` is an event, as in files of one event a line.
 fn is_bare_event(text: &[u8], at: usize) -> bool {
-    let event = Scanner::<Portable>::new(text, at).event();
-    event.is_ok_and(|event| event.phase != 0)
+    // Of an object that holds the events, all of them would be read to find its end.
+    let holds_events = holds_events(Scanner::new(text, at)).unwrap_or(false);
+    let event = || Scanner::<Portable>::new(text, at).event();
+    !holds_events && event().is_ok_and(|event| event.phase != 0)
+}
+
+/// Whether the object that begins here has a list of events before it has a phase.
+fn holds_events(mut scanner: Scanner<'_, Portable>) -> Result<bool, Fail> {
+    scanner.expect(b'{')?;
+    scanner.skip_space();
+    loop {
+        match scanner.key()? {
+            b"traceEvents" if scanner.byte() == b'[' => return Ok(true),
+            b"ph" => return Ok(false),
+            _ => scanner.skip_value()?,
+        }
+        if !scanner.goes_on()? {
+            return Ok(false);
+        }
+    }
 }
 
 /// Removes recorded environments from a value: they contain passwords and tokens.

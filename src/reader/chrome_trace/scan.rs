@@ -144,7 +144,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
 
     /// The key of a member; moves to its value.
     #[inline(always)]
-    fn key(&mut self) -> Result<&'a [u8], Fail> {
+    pub fn key(&mut self) -> Result<&'a [u8], Fail> {
         let key = self.string()?;
         if self.chunk(self.at) == Some(b": ") {
             self.at += 2;
