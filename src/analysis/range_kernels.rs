@@ -224,6 +224,9 @@ impl OpenRanges {
     ///
     /// Cost: of nested ranges, what is in those that close.
     fn settle(&mut self, ts: TimeNs, sums: &mut [Sums]) {
+        if self.first_end() > ts {
+            return;
+        }
         let lowest = self.open.partition_point(|range| range.first_end > ts);
         for i in (lowest..self.open.len()).rev() {
             let mut own: Sums = self.open[i].kernels.drain().collect();

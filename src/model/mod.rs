@@ -16,6 +16,7 @@ pub mod memory;
 mod nesting;
 mod pyramid;
 mod raw_slices;
+mod rows;
 mod slice;
 mod stack;
 mod strings;

@@ -42,7 +42,12 @@ impl Effects {
 
 impl<'a> Room<'a> {
     pub fn new(trace: &'a Trace) -> Self {
-        Self { trace, known: HashMap::new(), stretches: HashMap::new(), effects: Effects(vec![None; trace.strings.len()]) }
+        Self {
+            trace,
+            known: HashMap::new(),
+            stretches: HashMap::new(),
+            effects: Effects(vec![None; trace.strings.len()]),
+        }
     }
 
     /// Whether a call lies in such an operator, the innermost around it, or in such a stretch. Amortized cost: O(depth), and

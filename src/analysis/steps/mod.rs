@@ -1,6 +1,7 @@
 //! Steps of a training or an inference loop (F7), for time ranges and for memory histories alike.
 
 mod choice;
+mod coverage;
 mod device;
 mod named;
 mod parts;
@@ -15,9 +16,10 @@ mod updates;
 use std::ops::Range;
 
 pub use self::choice::choose;
+pub use self::coverage::Coverage;
 pub use self::device::{Boundaries, DeviceSteps};
 use self::named::PROFILER_STEP;
-pub use self::named::{Coverage, Division, MIN_ANCHORS, Named, annotations, device_divisions, divisions, is_step_name};
+pub use self::named::{Division, MIN_ANCHORS, Named, annotations, device_divisions, divisions, is_step_name};
 pub use self::parts::{DevicePart, StepParts, step_parts};
 pub use self::period::{Period, common, periods, regularity};
 pub use self::scope::Scope;
