@@ -23,22 +23,6 @@ pub fn unmap_large_blocks() {
     }
 }
 
-/// Makes freed blocks stay with the program, for the next ones of about their size. Call it when everything has been read:
-/// analyses take and free lists of a few megabytes, one after another, and each fresh page costs more than filling it.
-pub fn keep_large_blocks() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        #![expect(unsafe_code, reason = "as above")]
-        // The most that glibc takes.
-        const LARGE: i32 = 32 << 20;
-        // SAFETY: as above.
-        unsafe {
-            libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
-            libc::mallopt(libc::M_TRIM_THRESHOLD, 2 * LARGE);
-        }
-    }
-}
-
 /// Blocks from this size on are held against the limit of memory.
 const LARGE_BLOCK: usize = 256 << 10;
 /// How many bytes of them may pass until the memory in use is measured again.

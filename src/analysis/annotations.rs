@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use hashbrown::HashMap;
 use rayon::prelude::*;
 
 pub use super::recent_spans::Projection;
@@ -147,13 +148,13 @@ fn projected(
     for &range in ranges {
         by_track.entry(trace.slices.track_of(range.0)).or_default().push(range);
     }
-    let of_thread = |(track, ranges): (&TrackId, &Vec<(SliceId, u32)>)| {
+    let work = launched(trace, |thread| by_track.contains_key(&thread));
+    let of_thread = |(track, work): &(TrackId, Vec<Launched>)| {
         let mut sums = vec![Projected::default(); n_groups];
-        let work = launched(trace, *track);
-        project(trace, &work, ranges, &mut |group, projection| sums[group as usize].add(&projection.into()));
+        project(trace, work, &by_track[track], &mut |group, projection| sums[group as usize].add(&projection.into()));
         sums
     };
-    let found: Vec<_> = by_track.par_iter().filter(|_| !is_cancelled()).map(of_thread).collect();
+    let found: Vec<_> = work.par_iter().filter(|_| !is_cancelled()).map(of_thread).collect();
     for of_thread in found {
         sums.iter_mut().zip(&of_thread).for_each(|(sum, other)| sum.add(other));
     }
@@ -163,17 +164,32 @@ fn projected(
 /// A piece of device work, after the start of the call that launched it.
 pub(super) type Launched = (TimeNs, SliceId);
 
-/// The device work that a thread launched, by the start of the call. Each device slice occurs once.
-pub(super) fn launched(trace: &Trace, thread: TrackId) -> Vec<Launched> {
+/// The device work that each of some threads launched, by the start of the call. Each device slice occurs once.
+///
+/// * Cost: O(n) for n slices, and O(m log k) for m pieces of work in k rows.
+pub(super) fn launched(trace: &Trace, is_wanted: impl Fn(TrackId) -> bool) -> Vec<(TrackId, Vec<Launched>)> {
     let slices = &trace.slices;
-    let mut work: Vec<Launched> = Vec::new();
-    for call in trace.track_slices(thread).filter(|&i| slices.kind[i].is_call()) {
-        work.extend(trace.launches(SliceId(call as u32)).map(|work| (slices.ts[call], work)));
+    let mut work: Vec<(TrackId, Vec<Launched>)> = Vec::new();
+    let mut threads: HashMap<TrackId, Option<usize>> = HashMap::new();
+    // Most work was launched by the thread that launched the work before.
+    let mut last = (None, None);
+    for i in (0..slices.len()).filter(|&i| slices.kind[i].is_device_work()) {
+        let Some(call) = trace.launch_of(SliceId(i as u32)) else { continue };
+        let thread = slices.track_of(call);
+        if last.0 != Some(thread) {
+            let new = || {
+                let at = is_wanted(thread).then_some(work.len())?;
+                work.push((thread, Vec::new()));
+                Some(at)
+            };
+            last = (Some(thread), *threads.entry(thread).or_insert_with(new));
+        }
+        if let Some(at) = last.1 {
+            work[at].1.push((slices.ts[call.idx()], SliceId(i as u32)));
+        }
     }
-    // Calls of one row are in order: this sort merges rows.
-    if !work.is_sorted_by_key(|work| work.0) {
-        work.sort_by_key(|work| work.0);
-    }
+    // Work of one row was launched in order, most often: this sort merges rows.
+    work.par_iter_mut().for_each(|(_, work)| work.sort_by_key(|work| work.0));
     work
 }
 

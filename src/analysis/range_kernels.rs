@@ -139,15 +139,16 @@ fn threads(scope: &Scope<'_>, index: usize, trace: &Trace) -> Vec<Thread> {
             ranges.entry(part.track).or_default().extend(wanted);
         }
     }
-    let thread = |(track, mut ranges): (TrackId, Vec<SliceId>)| {
+    let work = launched(trace, |thread| ranges.contains_key(&thread));
+    let thread = |(track, mut work): (TrackId, Vec<Launched>)| {
+        let mut ranges = ranges[&track].clone();
         // Slices are sorted by depth.
         ranges.sort_by_key(|range| (trace.slices.ts[range.idx()], *range));
-        let mut work = launched(trace, track);
         let is_kernel = |kind| matches!(kind, SliceKind::Kernel | SliceKind::CudaGraph);
         work.retain(|(_, work)| is_kernel(trace.slices.kind[work.idx()]));
         Thread { ranges, work }
     };
-    ranges.into_par_iter().map(thread).collect()
+    work.into_par_iter().map(thread).collect()
 }
 
 /// The rows of a trace, in no order.

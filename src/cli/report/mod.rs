@@ -19,7 +19,6 @@ use super::{Failure, Outcome, input, output};
 use crate::analysis::kernels::KernelsBy;
 use crate::analysis::rules::Thresholds;
 use crate::figures::{Table, escape, format};
-use crate::malloc;
 use crate::model::{Severity, Trace};
 
 pub use build::files;
@@ -132,7 +131,6 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         output::check_target(out, &args.paths)?;
     }
     let input = input::read(&args.paths, &args.reading)?;
-    malloc::keep_large_blocks();
     for trace in &input.traces {
         print_problems(trace);
     }
