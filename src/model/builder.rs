@@ -239,7 +239,7 @@ impl TraceBuilder {
         self.instants.ts.iter().for_each(|&ts| see(ts, ts));
         self.samples.ts.iter().for_each(|&ts| see(ts, ts));
         self.counters.iter().flat_map(|counter| &counter.ts).for_each(|&ts| see(ts, ts));
-        match later {
+        let span = match later {
             Some(later) if n_at_zero > 0 && later.start > DAYS_LATER => {
                 let reason =
                     "Time stamp 0 while all else happened at least 11 days later: kept, outside the first view";
@@ -247,7 +247,11 @@ impl TraceBuilder {
                 later
             }
             _ => all.unwrap_or_default(),
-        }
+        };
+        // An event that changes no amount, such as a failed request, is on no counter.
+        let is_own = |memory: &&RawMemory| matches!(memory.source, MemorySource::Snapshot | MemorySource::Timeline);
+        let last = self.memories.iter().filter(is_own).filter_map(|memory| memory.events.ts.iter().copied().max()).max();
+        TimeRange { end: last.map_or(span.end, |last| last.max(span.end)), ..span }
     }
 
     /// Sets the end of unclosed slices; returns their sources, sorted.

@@ -155,7 +155,7 @@ impl Search {
         ui.horizontal_wrapped(|ui| {
             let label = ui.label("Find");
             let edit =
-                egui::TextEdit::singleline(&mut self.text).hint_text("Part of a slice name").desired_width(260.0);
+                egui::TextEdit::singleline(&mut self.text).id_salt("search").hint_text("Part of a slice name").desired_width(260.0);
             let edit = ui.add(edit).labelled_by(label.id);
             if std::mem::take(&mut self.wants_focus) {
                 edit.request_focus();

@@ -36,7 +36,11 @@ pub fn run(command: &Command, navigation: &mut Navigation, target: ZoomTarget) -
         Command::ZoomOut => zoomed(view, at, 2.0, span),
         Command::PanLeft => panned(view, -quarter, span),
         Command::PanRight => panned(view, quarter, span),
-        Command::ZoomToFit => fitted(content, margin, span),
+        // A second time it shows what lies outside of the content.
+        Command::ZoomToFit => match fitted(content, margin, span) {
+            fit if fit == view => fitted(span, margin, span),
+            fit => fit,
+        },
         Command::ZoomToRange => match range {
             Some(range) => fitted(range, MARGIN, span),
             None => return true,

@@ -36,7 +36,7 @@ pub fn choose(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, step: usi
     let view = ctx.navigation.visible();
     let before =
         chosen(steps, offset, *ctx.range).and_then(|step| steps.extents().get(step)).map(|time| time.shifted(offset));
-    ctx.choose_step(time);
+    ctx.choose_step(time, steps.names.get(step).map_or("", String::as_str));
     let is_inside = |outer: TimeRange, inner: TimeRange| outer.start <= inner.start && inner.end <= outer.end;
     match before {
         Some(before) if is_inside(before, view) => {

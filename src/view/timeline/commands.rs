@@ -97,7 +97,7 @@ impl Timeline {
     fn unfold(&mut self, open: &OpenTrace, index: usize, track: TrackId) {
         self.unfold_process(open, open.trace.track(track).process);
         let part = self.parts.get(index).and_then(|parts| parts.get(track.0 as usize)).copied().unwrap_or_default();
-        if let Some(key) = self.tracks.fold_of(index, part.of.unwrap_or(track)).map(str::to_owned) {
+        if let Some(key) = self.tracks.fold_of(index, track).map(str::to_owned) {
             self.is_stale |= self.settings.hidden.remove(&key);
             self.is_stale |= self.settings.expanded.insert(key);
         }
@@ -116,6 +116,9 @@ impl Timeline {
     }
 
     fn unfold_key(&mut self, key: &str) {
+        if self.tracks.folded_first.contains(key) {
+            self.is_stale |= self.settings.expanded.insert(key.to_owned());
+        }
         self.is_stale |= self.settings.collapsed.remove(key) | self.settings.hidden.remove(key);
     }
 

@@ -257,6 +257,7 @@ fn a_step_unlike_the_others_is_judged_by_its_ratio() {
         part: Part::Idle(GapClass::NoLaunch),
         part_ns: 10_000_000,
         median_part_ns: 5_000_000,
+        trend: None,
     };
     assert_eq!(irregular, expected);
     assert_eq!(found(5, 29_999_999).unwrap().0, Severity::Note);
