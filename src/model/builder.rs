@@ -79,7 +79,7 @@ impl TraceBuilder {
         self.arrange_tracks();
         self.sort_samples();
         let mut parts = std::mem::take(&mut self.slices);
-        let span = self.span(&mut parts);
+        let span = self.span(&parts, &memories);
         let unfinished = self.close_unfinished(&mut parts, span);
 
         let ts = join(&mut parts, |part| &mut part.ts);
@@ -218,7 +218,7 @@ impl TraceBuilder {
 
     /// From the first start to the last end. Events at time 0 are excluded if all others are days later, since
     /// recorders write 0 for lost timestamps.
-    fn span(&mut self, parts: &mut [RawSlices]) -> TimeRange {
+    fn span(&mut self, parts: &[RawSlices], memories: &[MemoryHistory]) -> TimeRange {
         const DAYS_LATER: TimeNs = 1_000_000_000_000_000;
         let mut all: Option<TimeRange> = None;
         let mut later: Option<TimeRange> = None;
@@ -249,8 +249,9 @@ impl TraceBuilder {
             _ => all.unwrap_or_default(),
         };
         // An event that changes no amount, such as a failed request, is on no counter.
-        let is_own = |memory: &&RawMemory| matches!(memory.source, MemorySource::Snapshot | MemorySource::Timeline);
-        let last = self.memories.iter().filter(is_own).filter_map(|memory| memory.events.ts.iter().copied().max()).max();
+        let is_own =
+            |history: &&MemoryHistory| matches!(history.source, MemorySource::Snapshot | MemorySource::Timeline);
+        let last = memories.iter().filter(is_own).map(|history| history.span.end).max();
         TimeRange { end: last.map_or(span.end, |last| last.max(span.end)), ..span }
     }
 

@@ -45,7 +45,9 @@ impl<'a> Events<'a> {
         let slices = &trace.slices;
         let is_within = |row: &&Row| {
             let range = row.range();
-            !range.is_empty() && slices.ts[range.start] >= trace.span.start && slices.end[range.end - 1] <= trace.span.end
+            !range.is_empty()
+                && slices.ts[range.start] >= trace.span.start
+                && slices.end[range.end - 1] <= trace.span.end
         };
         let rows: Vec<&Row> = slices.rows.iter().filter(is_within).collect();
         let tracks = trace.samples.track.chunk_by(|a, b| a == b);
@@ -54,17 +56,17 @@ impl<'a> Events<'a> {
             at += of_track.len();
             &trace.samples.ts[at - of_track.len()..at]
         });
-        let is_within = |ts: &&[TimeNs]| {
-            ts.first() >= Some(&trace.span.start) && ts.last() <= Some(&trace.span.end)
-        };
+        let is_within = |ts: &&[TimeNs]| ts.first() >= Some(&trace.span.start) && ts.last() <= Some(&trace.span.end);
         let samples: Vec<&[TimeNs]> = samples.filter(is_within).collect();
-        let n = rows.iter().map(|row| row.range().len()).sum::<usize>() + samples.iter().map(|ts| ts.len()).sum::<usize>();
+        let n =
+            rows.iter().map(|row| row.range().len()).sum::<usize>() + samples.iter().map(|ts| ts.len()).sum::<usize>();
         Self { trace, rows, samples, n: n as u64 }
     }
 
     fn span(&self) -> Option<TimeRange> {
         let slices = &self.trace.slices;
-        let of_row = |row: &&Row| TimeRange { start: slices.ts[row.range().start], end: slices.end[row.range().end - 1] };
+        let of_row =
+            |row: &&Row| TimeRange { start: slices.ts[row.range().start], end: slices.end[row.range().end - 1] };
         let of_samples = |ts: &&[TimeNs]| Some(TimeRange { start: *ts.first()?, end: *ts.last()? });
         self.rows.iter().map(of_row).chain(self.samples.iter().filter_map(of_samples)).reduce(TimeRange::union)
     }

@@ -31,7 +31,7 @@ use crate::figures::gaps::{self, DeviceGaps};
 use crate::figures::steps::{self, StepsOf};
 use crate::figures::text::display_name;
 use crate::figures::work::Work;
-use crate::figures::{self, Table, findings, work};
+use crate::figures::{self, Table, findings, in_short, work};
 use crate::model::{Format, Severity, TimeRange, Trace};
 use crate::session::OpenTrace;
 
@@ -82,6 +82,9 @@ pub fn report(
     let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
     let mut found = memory.findings;
     found.extend(time.findings);
+    // Where nothing is told of time, the memory in short comes first anyway.
+    let failed = in_short::failure(&found).filter(|_| !time.in_short.is_empty());
+    let in_short: Vec<String> = failed.into_iter().chain(time.in_short).collect();
     let (findings, n_more_findings) = ranked(found, &models, top);
     Ok(Report {
         schema: SCHEMA,
@@ -113,7 +116,7 @@ pub fn report(
         checks: time.checks,
         judged: time.judged,
         summary: time.summary,
-        in_short: time.in_short,
+        in_short: in_short::in_short().table(in_short, 0),
         causes: time.causes,
         memory: memory.devices,
         memory_in_short: memory.in_short,

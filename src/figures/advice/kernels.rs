@@ -89,11 +89,19 @@ fn step_lines(rule: Rule) -> &'static [Line] {
                 "Compare the step with one of the median: select each in the table of steps, and see the part that differs",
             ),
             (
-                |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_some_and(|of| of.trend.is_none() && of.step_ns < of.median_ns),
+                |case| {
+                    case.hit
+                        .and_then(|hit| hit.irregular.as_ref())
+                        .is_some_and(|of| of.trend.is_none() && of.step_ns < of.median_ns)
+                },
                 "A step that is shorter than the others shows what they could be: see what they do that it does not",
             ),
             (
-                |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_none_or(|of| of.trend.is_none() && of.step_ns > of.median_ns),
+                |case| {
+                    case.hit
+                        .and_then(|hit| hit.irregular.as_ref())
+                        .is_none_or(|of| of.trend.is_none() && of.step_ns > of.median_ns)
+                },
                 "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
             ),
             (HAS_NO_TREND, "To check, the outliers in the table of steps are gone"),

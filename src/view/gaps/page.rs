@@ -79,12 +79,7 @@ impl GapPage {
     }
 }
 
-fn head_ui(
-    ctx: &mut ViewContext<'_>,
-    open: &OpenTrace,
-    (facts, late): (&GapFacts, Option<LateRank>),
-    ui: &mut Ui,
-) {
+fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFacts, Option<LateRank>), ui: &mut Ui) {
     let dur = facts.gap.time.dur();
     ui.horizontal(|ui| {
         if ui.small_button("Copy text").on_hover_text("Copy all that this page says").clicked() {

@@ -1,7 +1,7 @@
 //! The timeline's commands: zoom and pan, navigation between slices, gaps and flows, and marks.
 
 use super::Timeline;
-use super::track_list::{LineKind, fold_keys, process_key, track_key};
+use super::track_list::{Fold, LineKind, fold_keys, process_key, track_key};
 use crate::analysis::gaps::Gap;
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
@@ -112,6 +112,7 @@ impl Timeline {
     /// Shows a process with its tracks.
     pub(super) fn unfold_process(&mut self, open: &OpenTrace, process: ProcessId) {
         self.unfold_key(&open.id);
+        self.unfold_key(&Fold::Processes.key(&open.id));
         self.unfold_key(&process_key(open, process));
     }
 

@@ -121,10 +121,20 @@ impl Builder<'_> {
         }
         let is_beside =
             data.info.format.is_memory_only() && traces.iter().any(|other| other.run == open.run && other.is_program());
-        for (process, process_key, tracks) in processes {
+        let (n_folded, fold_key) = (self.n_folded_processes(trace, open, &processes), Fold::Processes.key(key));
+        let first_folded = processes.len() - n_folded;
+        for (place, (process, process_key, tracks)) in processes.into_iter().enumerate() {
             let title = display_name(&data.process(process).title()).into_owned();
             let qualified_title = track_title(traces, trace, &title);
+            let is_expanded = place < first_folded || self.settings.expanded.contains(&fold_key);
+            if place == first_folded && !is_collapsed {
+                self.out.folded_first.insert(fold_key.clone());
+                let keys = (fold_key.clone(), key.to_owned());
+                let kind = LineKind::Fold(process, Fold::Processes);
+                self.push_group(trace, kind, keys, Fold::Processes.title(n_folded, 0), (1, !is_expanded, false));
+            }
             let folded_in = is_collapsed.then(|| key.to_owned());
+            let folded_in = folded_in.or_else(|| (!is_expanded).then(|| fold_key.clone()));
             let group = Group {
                 trace,
                 parent: key,
@@ -174,6 +184,22 @@ impl Builder<'_> {
         processes
     }
 
+    /// How many of the last processes are folded: those that launch nothing, where several programs share the picture.
+    fn n_folded_processes(
+        &self,
+        trace: usize,
+        open: &OpenTrace,
+        processes: &[(ProcessId, String, Vec<TrackId>)],
+    ) -> usize {
+        let works = |(process, _, tracks): &(ProcessId, String, Vec<TrackId>)| {
+            open.trace.process(*process).device.is_some()
+                || tracks.iter().any(|&track| self.part(trace, track).n_launches > 0)
+        };
+        let n = processes.iter().rev().take_while(|process| !works(process)).count();
+        let has_host = processes.iter().any(|process| works(process) && open.trace.process(process.0).device.is_none());
+        if self.is_shared && has_host && n > 1 && self.filter.is_empty() { n } else { 0 }
+    }
+
     fn add_process(&mut self, open: &OpenTrace, process: ProcessId, tracks: &[TrackId], group: &Group<'_>) {
         if self.is_hidden(&group.key) {
             return;
@@ -189,7 +215,11 @@ impl Builder<'_> {
         let at = self.out.scrolled.len();
         let (folds, shown) = self.units(open, tracks, group);
         let title = match is_folded {
-            true => format!("{}, {}", group.title, threads(shown.len() + folds.iter().map(|fold| fold.1.len()).sum::<usize>())),
+            true => format!(
+                "{}, {}",
+                group.title,
+                threads(shown.len() + folds.iter().map(|fold| fold.1.len()).sum::<usize>())
+            ),
             false => group.title.clone(),
         };
         if group.folded_in.is_none() && group.has_heading {
@@ -296,7 +326,9 @@ impl Builder<'_> {
                 Some(fold) => folded(fold, unit),
                 None => {
                     if is_shared && kind(&unit) == TrackKind::Stream {
-                        unit.rest.drain(..).for_each(|part| folded(Fold::Streams, Unit { head: part, rest: Vec::new() }));
+                        unit.rest
+                            .drain(..)
+                            .for_each(|part| folded(Fold::Streams, Unit { head: part, rest: Vec::new() }));
                     }
                     shown.push(unit);
                 }

@@ -16,6 +16,8 @@ pub enum Fold {
     Idle,
     /// Streams that hardly work, and where several programs share the picture the annotations of the others.
     Streams,
+    /// Where several programs share the picture, the processes of a trace that launch nothing, beside one that does.
+    Processes,
     /// The counters after the most important ones.
     Counters,
     /// The names that a snapshot of memory repeats of the trace beside it.
@@ -23,20 +25,21 @@ pub enum Fold {
 }
 
 impl Fold {
-    pub const ALL: [Self; 4] = [Self::Idle, Self::Streams, Self::Counters, Self::Names];
+    pub const ALL: [Self; 5] = [Self::Idle, Self::Streams, Self::Processes, Self::Counters, Self::Names];
 
     /// Its settings key in a process.
     pub fn key(self, process_key: &str) -> String {
         let name = match self {
             Self::Idle => "idle threads",
             Self::Streams => "more streams",
+            Self::Processes => "more processes",
             Self::Counters => "more counters",
             Self::Names => "names",
         };
         format!("{process_key}/{name}")
     }
 
-    /// * `n`: how many threads, streams or counters are folded.
+    /// * `n`: how many threads, streams, processes or counters are folded.
     /// * `n_annotations`: how many tracks of annotations of streams that are not.
     pub fn title(self, n: usize, n_annotations: usize) -> String {
         let count = |n: usize, one: &str, many: &str| match n {
@@ -53,6 +56,7 @@ impl Fold {
                 });
                 streams.into_iter().chain(annotations).collect::<Vec<_>>().join(", ")
             }
+            Self::Processes => count(n, "more process", "more processes"),
             Self::Counters => count(n, "more counter", "more counters"),
             Self::Names => "annotations, as in the trace".to_owned(),
         }
@@ -62,7 +66,8 @@ impl Fold {
 /// The settings keys of all that can be folded at first in a trace: also processes, where there are several programs.
 pub fn fold_keys(open: &OpenTrace) -> impl Iterator<Item = String> {
     let processes = (0..open.trace.processes.len() as u32).map(|process| process_key(open, ProcessId(process)));
-    processes.flat_map(|key| Fold::ALL.map(|fold| fold.key(&key)).into_iter().chain([key]))
+    let of_trace = Fold::Processes.key(&open.id);
+    processes.flat_map(|key| Fold::ALL.map(|fold| fold.key(&key)).into_iter().chain([key])).chain([of_trace])
 }
 
 /// How many of the counters of a process are shown, of those in order of importance.
@@ -70,7 +75,7 @@ pub fn fold_keys(open: &OpenTrace) -> impl Iterator<Item = String> {
 /// * `is_shared`: several programs share the picture.
 pub fn n_shown_counters(n: usize, is_shared: bool) -> usize {
     match n {
-        _ if is_shared => 0,
+        _ if is_shared && n > 1 => 0,
         n if n < N_COUNTERS + LEAST_FOLDED => n,
         _ => N_COUNTERS,
     }
