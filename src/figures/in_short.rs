@@ -20,11 +20,12 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     job(judged, &summaries).into_iter().chain(devices).collect()
 }
 
-/// That memory ran out, as the first paragraph: what is told of time is of a program that failed.
-pub fn failure(findings: &[Finding]) -> Option<String> {
-    let failed = findings.iter().find(|finding| finding.rule == OUT_OF_MEMORY)?;
-    let place = failed.evidence.file.as_ref().map(|file| format!(" ({file})")).unwrap_or_default();
-    Some(format!("{}{place}. What is told of time is of before", failed.text))
+/// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed.
+/// Where nothing is, the memory in short comes first anyway.
+pub fn with_failure(paragraphs: Vec<String>, findings: &[Finding]) -> Vec<String> {
+    let failed = findings.iter().find(|finding| finding.rule == OUT_OF_MEMORY).filter(|_| !paragraphs.is_empty());
+    let text = failed.map(|failed| format!("{}. What follows is of the time before it", failed.text));
+    text.into_iter().chain(paragraphs).collect()
 }
 
 /// Paragraphs in reports.

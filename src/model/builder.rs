@@ -233,7 +233,7 @@ impl TraceBuilder {
                 grow(&mut later);
             }
         };
-        for part in parts.iter() {
+        for part in parts {
             part.ts.iter().zip(&part.end).for_each(|(&ts, &end)| see(ts, end));
         }
         self.instants.ts.iter().for_each(|&ts| see(ts, ts));

@@ -82,9 +82,6 @@ pub fn report(
     let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
     let mut found = memory.findings;
     found.extend(time.findings);
-    // Where nothing is told of time, the memory in short comes first anyway.
-    let failed = in_short::failure(&found).filter(|_| !time.in_short.is_empty());
-    let in_short: Vec<String> = failed.into_iter().chain(time.in_short).collect();
     let (findings, n_more_findings) = ranked(found, &models, top);
     Ok(Report {
         schema: SCHEMA,
@@ -116,7 +113,7 @@ pub fn report(
         checks: time.checks,
         judged: time.judged,
         summary: time.summary,
-        in_short: in_short::in_short().table(in_short, 0),
+        in_short: in_short::in_short().table(in_short::with_failure(time.in_short, &findings), 0),
         causes: time.causes,
         memory: memory.devices,
         memory_in_short: memory.in_short,

@@ -46,14 +46,16 @@ fn that_memory_ran_out_comes_before_what_is_told_of_time() {
         threshold: 0.0,
         default_threshold: None,
         unit: crate::analysis::finding::Unit::Bytes,
-        evidence: crate::analysis::finding::Evidence { file: Some("rank0.pickle".to_owned()), ..Default::default() },
+        evidence: crate::analysis::finding::Evidence::default(),
         ceiling_ns_per_step: None,
         recorder_ns_per_step: None,
         advice: Vec::new(),
     };
     let slow = finding("fp32_matmul", "33 matrix products in fp32");
-    assert_eq!(failure(std::slice::from_ref(&slow)), None);
-    let failed = failure(&[slow, finding(OUT_OF_MEMORY, "Out of memory: 816.00 MiB requested. Limit")]).unwrap();
-    let expected = "Out of memory: 816.00 MiB requested. Limit (rank0.pickle). What is told of time is of before";
-    assert_eq!(failed, expected);
+    let told = || vec!["GPU 0: busy".to_owned()];
+    assert_eq!(with_failure(told(), std::slice::from_ref(&slow)), told());
+    let findings = [slow, finding(OUT_OF_MEMORY, "Out of memory: 816.00 MiB requested. Limit")];
+    let first = "Out of memory: 816.00 MiB requested. Limit. What follows is of the time before it";
+    assert_eq!(with_failure(told(), &findings), [first, "GPU 0: busy"]);
+    assert!(with_failure(Vec::new(), &findings).is_empty());
 }

@@ -254,7 +254,7 @@ fn trend(trend: &Trend, of: &Irregular) -> String {
     let [first_ns, last_ns, each, part_first, part_last] =
         [*first_ns, *last_ns, ns_per_step.abs(), of.median_part_ns, of.part_ns].map(format::duration);
     format!(
-        "steps take {way}: {first_ns} in {first}, {last_ns} in {last}, {each} {sign} with each of {}; most of the difference \
+        "steps take {way}: {first_ns} in {first}, {last_ns} in {last}, {each} {sign} with each over {}; most of the difference \
          is {}: {part_first} and {part_last}",
         format::steps(*n_steps),
         part_of(of.part)

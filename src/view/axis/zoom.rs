@@ -146,6 +146,17 @@ mod tests {
     }
 
     #[test]
+    fn zooming_to_fit_a_second_time_shows_what_lies_outside() {
+        let content = TimeRange { start: SPAN.end - 100, end: SPAN.end };
+        let mut navigation = Navigation::default();
+        let target = ZoomTarget { at: 0, span: SPAN, content, margin: 0.0, range: None };
+        for expected in [content, SPAN, content] {
+            assert!(run(&Command::ZoomToFit, &mut navigation, target));
+            assert_eq!(navigation.visible(), expected);
+        }
+    }
+
+    #[test]
     fn a_moment_can_be_fitted() {
         let at = TimeRange { start: SPAN.start + 5, end: SPAN.start + 5 };
         let view = fitted(at, 0.1, SPAN);

@@ -81,7 +81,8 @@ pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, has_co
     }
     // The same number as in bands and charts.
     let number = |step: usize| format!("Step {}", short_name(&steps.names[step], step));
-    let text = chosen.map_or_else(|| format::steps(n), number);
+    let place = if steps.is_of_completions() { ", on the device" } else { "" };
+    let text = chosen.map_or_else(|| format!("{}{place}", format::steps(n)), number);
     let open = ui.add(Button::new(text).small().frame_when_inactive(false).truncate());
     let mut hint: Vec<String> = Vec::new();
     if let Some(step) = chosen {
