@@ -192,7 +192,7 @@ fn of_several_ranks_the_first_picture_shows_what_their_devices_did() {
     let shown = titles(&list.scrolled);
     let of_first = ["python, 1 thread", "GPU 0", "stream 7", "stream 8", "allocated", "3 more streams, annotations"];
     assert_eq!(shown[1..7], of_first);
-    assert_eq!(shown[8..], ["python, 1 thread", "GPU 0", "stream 7", "stream 8", "annotations", "allocated"]);
+    assert_eq!(shown[8..], ["python, 1 thread", "GPU 0", "stream 7", "stream 8", "allocated", "annotations"]);
     // All that is folded is found, and one click away.
     for track in 0..traces[0].trace.tracks.len() {
         assert!(list.line_of(0, TrackId(track as u32)).is_some(), "{track}");
