@@ -1,5 +1,5 @@
-//! The part that each track plays: which threads launch device work, which only wait, and which tracks are of one
-//! thread or stream.
+//! The part that each track plays: which threads launch device work, which only wait, which streams hardly work, and
+//! which tracks are of one thread or stream.
 
 use hashbrown::HashMap;
 
@@ -11,6 +11,10 @@ const MAX_WORK: usize = 8192;
 const MAX_OUTERMOST: usize = 64;
 /// A thread of which only its time on CPUs is known hardly runs below this share of the trace.
 const HARDLY: f64 = 0.01;
+/// Slices of a row of a stream whose durations are looked at.
+const MAX_DURATIONS: usize = 512;
+/// A stream hardly works if the busiest of its device works more than so many times as long.
+const QUIETER: f64 = 10.0;
 /// Parts of the names of calls and functions that wait, in lower case.
 const WAITS: [&str; 9] = ["wait", "poll", "select", "sleep", "futex", "join", "acquire", "park", "idle"];
 
@@ -31,7 +35,8 @@ pub struct Part {
     /// How many of the sampled kernels and copies it launched.
     pub n_launches: u32,
     pub role: Role,
-    /// It only waits, or hardly runs, and so do the other tracks of its thread.
+    /// A thread that only waits, or hardly runs, and so do its other tracks; a stream that hardly works beside another of
+    /// its device.
     pub is_idle: bool,
     /// The track whose thread or stream it is of as well, such as that of samples.
     pub of: Option<TrackId>,
@@ -73,7 +78,32 @@ pub fn parts(trace: &Trace) -> Vec<Part> {
             part.is_idle = !is_active[part.of.unwrap_or(id).0 as usize];
         }
     }
+    find_quiet_streams(trace, &mut parts);
     parts
+}
+
+fn find_quiet_streams(trace: &Trace, parts: &mut [Part]) {
+    let streams = (0..).map(TrackId).zip(&trace.tracks).filter(|(_, track)| track.kind == TrackKind::Stream);
+    let worked: Vec<_> = streams.map(|(id, track)| (id, track.process, work_ns(trace, id))).collect();
+    let mut most: HashMap<_, f64> = HashMap::new();
+    for &(_, process, ns) in &worked {
+        let most = most.entry(process).or_default();
+        *most = most.max(ns);
+    }
+    for (id, process, ns) in worked {
+        parts[id.0 as usize].is_idle = ns * QUIETER < most.get(&process).copied().unwrap_or_default();
+    }
+}
+
+/// About how long the device work of a track takes, in nanoseconds: from a sample of it.
+fn work_ns(trace: &Trace, id: TrackId) -> f64 {
+    let slices = &trace.slices;
+    let of_row = |row: &crate::model::Row| {
+        let step = row.range().len().div_ceil(MAX_DURATIONS).max(1);
+        let sampled = row.range().step_by(step).filter(|&i| slices.kind[i].is_device_work());
+        sampled.map(|i| slices.time(SliceId(i as u32)).dur() as f64).sum::<f64>() * step as f64
+    };
+    trace.rows(id).iter().map(of_row).sum()
 }
 
 fn count_launches(trace: &Trace, parts: &mut [Part]) {
@@ -200,6 +230,25 @@ mod tests {
         assert_eq!(["backward", "loader", "main"].map(role), [Role::Autograd, Role::Other, Role::Steps]);
         let words = |name: &str| parts[trace.tracks.iter().position(|track| track.name == name).unwrap()].words();
         assert_eq!(["backward", "loader", "main"].map(words), [Some("backward pass"), None, Some("steps")]);
+    }
+
+    #[test]
+    fn streams_that_hardly_work_are_told_from_the_busiest_of_their_device() {
+        let kernel = SliceKind::Kernel;
+        let trace = TraceBuilder::from_slices(&[
+            ("stream 7", kernel, "gemm", 0, 500),
+            ("stream 7", kernel, "gemm", 500, 1_000),
+            ("stream 20", kernel, "all_reduce", 0, 100),
+            ("stream 24", SliceKind::Memcpy, "copy", 0, 99),
+            ("stream 7: annotations", SliceKind::GpuAnnotation, "step", 0, 1_000),
+        ])
+        .finish();
+        let parts = parts(&trace);
+        let is_idle = |name: &str| parts[trace.tracks.iter().position(|track| track.name == name).unwrap()].is_idle;
+        assert_eq!(["stream 7", "stream 20", "stream 24"].map(is_idle), [false, false, true]);
+        let host = [("main", SliceKind::Operator, "op", 0, 10), ("stream 7", SliceKind::GpuAnnotation, "step", 0, 10)];
+        let trace = TraceBuilder::from_slices(&host).finish();
+        assert!(super::parts(&trace).iter().all(|part| !part.is_idle), "where nothing works none hardly does");
     }
 
     #[test]

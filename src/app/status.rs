@@ -264,7 +264,7 @@ impl App {
         }
     }
 
-    /// Says that instants or counters lie far outside of all slices, and shows them on a click.
+    /// Says that lone events or counters lie far outside of what the first picture shows, and shows them on a click.
     fn outside_ui(&mut self, ui: &mut egui::Ui) {
         let (all, content) = (self.session.span(), self.session.content());
         let (before, after) = (content.start - all.start, all.end - content.end);
@@ -275,11 +275,17 @@ impl App {
             return;
         }
         let (verb, side) = if before >= after { ("begins", "before") } else { ("ends", "after") };
-        let button = ui.button(format!("Recording {verb} {} {side} this", format::duration(far)));
+        let n = self.session.open.n_outside();
+        let lone = match n {
+            0 => String::new(),
+            1 => ", 1 event outside".to_owned(),
+            n => format!(", {} events outside", format::count(n)),
+        };
+        let button = ui.button(format!("Recording {verb} {} {side} this{lone}", format::duration(far)));
         let [before, after] = [before, after].map(format::duration);
         let help = format!(
-            "Counters, single events or memory were recorded {before} before the first and {after} after the last of what ran. \
-             Show all of it"
+            "Lone events, counters or memory were recorded {before} before the first and {after} after the last of what ran. \
+             Show all of it (also by zooming to fit twice)"
         );
         if button.on_hover_text(help).clicked() {
             self.session.navigation.go(all);

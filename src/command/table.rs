@@ -120,7 +120,13 @@ pub const COMMANDS: &[CommandSpec] = &[
     ),
     spec(Menu::View, Command::ScaleDown, "Smaller text", "Make everything in the window smaller", &[ctrl(Key::Minus)]),
     spec(Menu::View, Command::ScaleReset, "Normal text size", "Show everything at its normal size", &[ctrl(Key::Num0)]),
-    spec(Menu::Navigate, Command::ZoomToFit, "Zoom to fit", "Show all slices from start to end", &[key(Key::Num0)]),
+    spec(
+        Menu::Navigate,
+        Command::ZoomToFit,
+        "Zoom to fit",
+        "Show all that ran from start to end; a second time also lone events far from it",
+        &[key(Key::Num0)],
+    ),
     spec(
         Menu::Navigate,
         Command::FocusSelection,

@@ -13,6 +13,8 @@ use crate::model::{Problem, Severity, TimeNs};
 
 /// The rule of problems met while reading.
 pub const IMPORT_PROBLEM: &str = "import_problem";
+/// The rule of requests that the device could not serve.
+pub const OUT_OF_MEMORY: &str = "out_of_memory";
 
 /// A problem met while reading a file. Measured is how often it was met.
 pub fn import_problem(problem: &Problem, path: &str) -> Finding {
@@ -200,7 +202,7 @@ pub fn out_of_memory(
     }
     advice.extend(grows.map(|grows| format!("Or look at what grows: {grows}")));
     Finding {
-        rule: "out_of_memory",
+        rule: OUT_OF_MEMORY,
         severity: Severity::High,
         text: match times {
             1 => format!("Out of memory: {requested}. {}", why(card)),

@@ -1,8 +1,10 @@
 //! What was found in a few sentences: of a job of several ranks as a whole, then of its devices where they differ.
 
+use super::findings::OUT_OF_MEMORY;
 use super::makeup::Summary;
 use super::verdicts::{Gain, Judged, device, job_gain, percent};
 use super::{Cell, Part, figures, format};
+use crate::analysis::finding::Finding;
 use crate::analysis::rules::{Hit, Rule};
 use crate::model::DurNs;
 
@@ -16,6 +18,14 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     let alone = |of: &Summary<'_>| of.text();
     let devices = if summaries.len() < MANY { summaries.iter().map(alone).collect() } else { grouped(&summaries) };
     job(judged, &summaries).into_iter().chain(devices).collect()
+}
+
+/// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed.
+/// Where nothing is, the memory in short comes first anyway.
+pub fn with_failure(paragraphs: Vec<String>, findings: &[Finding]) -> Vec<String> {
+    let failed = findings.iter().find(|finding| finding.rule == OUT_OF_MEMORY).filter(|_| !paragraphs.is_empty());
+    let text = failed.map(|failed| format!("{}. What follows is of the time before it", failed.text));
+    text.into_iter().chain(paragraphs).collect()
 }
 
 /// Paragraphs in reports.
@@ -80,8 +90,10 @@ fn job(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
     });
     let step = step.unwrap_or_default();
     let late = late_rank(judged).map(|text| format!(". {text}")).unwrap_or_default();
+    let scopes = all.iter().map(|summary| summary.scope());
+    let scope = scopes.reduce(|a, b| if a == b { a } else { "of the judged time".to_owned() }).unwrap_or_default();
     Some(format!(
-        "Job of {} ranks: devices busy {}{step}. {}{late}",
+        "Job of {} ranks: devices busy {} {scope}{step}. {}{late}",
         ranks.len(),
         shares(&all),
         limit(judged, summaries)

@@ -87,6 +87,11 @@ impl<'a> Summary<'a> {
         ns as f64 / self.makeup.window_ns().max(1) as f64
     }
 
+    /// Of which time its shares are: `of the time in 3 steps`.
+    pub fn scope(&self) -> String {
+        scope_of(self.window.basis, self.window.steps.len())
+    }
+
     /// Busy share of its judged time.
     pub fn busy(&self) -> f64 {
         self.share(self.makeup.window_ns() - self.makeup.parts.idle_ns)
@@ -132,7 +137,7 @@ impl<'a> Summary<'a> {
     pub fn text(&self) -> String {
         let parts = &self.makeup.parts;
         let who = self.who();
-        let scope = scope_of(self.window.basis, self.window.steps.len());
+        let scope = self.scope();
         let idle = self.share(parts.idle_ns);
         let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause.label(), percent(self.share(ns))));
         let waits = match cause {

@@ -289,7 +289,13 @@ pub fn lengths(steps: &Steps, step: usize) -> Vec<(String, &'static str)> {
         let of = [length(steps.extents(), " on the device"), length(&steps.times, " on the host")];
         return of.into_iter().zip(OF_COMPLETIONS).filter_map(|(length, help)| Some((length?, help))).collect();
     }
-    length(&steps.times, "").map(|length| (length, OF_RANGE)).into_iter().collect()
+    // In the views of memory a step has its time on the host.
+    let place = match &steps.source {
+        source if source.is_of_host() => " on the host",
+        source if source.is_of_device() => " on the device",
+        _ => "",
+    };
+    length(&steps.times, place).map(|length| (length, OF_RANGE)).into_iter().collect()
 }
 
 /// The number that a step's name ends in, else its place, from 1.

@@ -77,7 +77,7 @@ impl TraceBuilder {
         self.arrange_tracks();
         self.sort_samples();
         let mut parts = std::mem::take(&mut self.slices);
-        let span = self.span(&mut parts);
+        let span = self.span(&parts, &memories);
         let unfinished = self.close_unfinished(&mut parts, span);
 
         let ts = join(&mut parts, |part| &mut part.ts);
@@ -216,7 +216,7 @@ impl TraceBuilder {
 
     /// From the first start to the last end. Events at time 0 are excluded if all others are days later, since
     /// recorders write 0 for lost timestamps.
-    fn span(&mut self, parts: &mut [RawSlices]) -> TimeRange {
+    fn span(&mut self, parts: &[RawSlices], memories: &[MemoryHistory]) -> TimeRange {
         const DAYS_LATER: TimeNs = 1_000_000_000_000_000;
         let mut all: Option<TimeRange> = None;
         let mut later: Option<TimeRange> = None;
@@ -231,13 +231,13 @@ impl TraceBuilder {
                 grow(&mut later);
             }
         };
-        for part in parts.iter() {
+        for part in parts {
             part.ts.iter().zip(&part.end).for_each(|(&ts, &end)| see(ts, end));
         }
         self.instants.ts.iter().for_each(|&ts| see(ts, ts));
         self.samples.ts.iter().for_each(|&ts| see(ts, ts));
         self.counters.iter().flat_map(|counter| &counter.ts).for_each(|&ts| see(ts, ts));
-        match later {
+        let span = match later {
             Some(later) if n_at_zero > 0 && later.start > DAYS_LATER => {
                 let reason =
                     "Time stamp 0 while all else happened at least 11 days later: kept, outside the first view";
@@ -245,7 +245,12 @@ impl TraceBuilder {
                 later
             }
             _ => all.unwrap_or_default(),
-        }
+        };
+        // An event that changes no amount, such as a failed request, is on no counter.
+        let is_own =
+            |history: &&MemoryHistory| matches!(history.source, MemorySource::Snapshot | MemorySource::Timeline);
+        let last = memories.iter().filter(is_own).map(|history| history.span.end).max();
+        TimeRange { end: last.map_or(span.end, |last| last.max(span.end)), ..span }
     }
 
     /// Sets the end of unclosed slices; returns their sources, sorted.

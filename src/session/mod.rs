@@ -1,5 +1,6 @@
 //! The open traces, their clock, and all choices about them: selection, ranges, marks, shown memory.
 
+mod content;
 mod failures;
 mod files;
 mod gap_order;
@@ -44,6 +45,8 @@ pub struct Session {
     pub selection: Selection,
     /// The selected time range, in session time.
     pub range: Option<TimeRange>,
+    /// The step that was chosen last, by its time and name: what the selected range is called.
+    pub chosen_step: Option<(TimeRange, Arc<str>)>,
     /// Sorted by time; no range is there twice.
     pub marks: Vec<Mark>,
     /// Marks of traces that are not open.
@@ -178,6 +181,9 @@ impl Session {
             self.navigation.shift(moved_by);
             self.history.shift(moved_by);
             self.range = self.range.map(|range| range.shifted(moved_by));
+            if let Some((time, _)) = &mut self.chosen_step {
+                *time = time.shifted(moved_by);
+            }
             for mark in &mut self.marks {
                 mark.range = mark.range.shifted(moved_by);
             }

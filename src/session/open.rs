@@ -3,11 +3,11 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::content::{content, n_outside};
 use super::{failures, names};
 use crate::analysis::clock::{self, ClockSource, Run};
 use crate::figures::text::display_name;
-use crate::model::memory::{MemoryHistory, MemorySource};
-use crate::model::{DurNs, Row, TimeRange, Trace};
+use crate::model::{DurNs, TimeRange, Trace};
 
 /// An open trace and its place on the session clock.
 #[derive(Clone, Debug)]
@@ -24,8 +24,7 @@ pub struct OpenTrace {
     /// Names the recording in what is kept of it: the same wherever its file lies, unlike that of any other recording,
     /// also one that has overwritten the file.
     pub id: Arc<str>,
-    /// From the first start to the last end of its slices and samples, in its own time; of a trace without them, its
-    /// span.
+    /// What the first picture shows of it, in its own time.
     pub content: TimeRange,
 }
 
@@ -64,13 +63,14 @@ pub struct OpenTraces {
     runs: Vec<Run>,
     span: TimeRange,
     content: TimeRange,
+    n_outside: u64,
     pub(super) n_failures: usize,
 }
 
 impl Default for OpenTraces {
     fn default() -> Self {
         let empty = TimeRange { start: 0, end: 1 };
-        Self { traces: Vec::new(), runs: Vec::new(), span: empty, content: empty, n_failures: 0 }
+        Self { traces: Vec::new(), runs: Vec::new(), span: empty, content: empty, n_outside: 0, n_failures: 0 }
     }
 }
 
@@ -89,10 +89,15 @@ impl OpenTraces {
     }
 
     /// What the first picture and "zoom to fit" show, in session time: the slices, samples and histories of memory
-    /// of all traces, but of snapshots of memory only where nothing else is open. Lone instants and counters may lie
-    /// outside, and memory before and after a trace, within [`Self::span`]. Never empty.
+    /// of all traces, but of snapshots of memory only where nothing else is open. Lone events, instants and counters may
+    /// lie outside, and memory before and after a trace, within [`Self::span`]. Never empty.
     pub fn content(&self) -> TimeRange {
         self.content
+    }
+
+    /// Slices and samples that lie outside of [`Self::content`].
+    pub fn n_outside(&self) -> u64 {
+        self.n_outside
     }
 
     /// The runs that are open. Each starts at zero.
@@ -161,6 +166,8 @@ impl OpenTraces {
         let never_empty = |range: TimeRange| TimeRange { end: range.end.max(range.start.saturating_add(1)), ..range };
         self.span = never_empty(span);
         self.content = never_empty(content.unwrap_or(span));
+        let of_trace = |open: &OpenTrace| n_outside(&open.trace, self.content.shifted(-open.offset));
+        self.n_outside = self.traces.iter().map(of_trace).sum();
         self.traces.first().map_or(0, |open| open.offset.saturating_sub(offset_before))
     }
 }
@@ -200,25 +207,6 @@ pub fn counts_events(traces: &[OpenTrace]) -> bool {
         let memories = &open.trace.memories;
         !memories.is_empty() && memories.iter().all(|history| !history.has_time) && open.trace.slices.is_empty()
     })
-}
-
-/// From the first start to the last end of the slices, samples and memory histories of a trace, in its own time; of a
-/// trace without them, of all that it holds. Cost: O(rows + samples).
-fn content(trace: &Trace) -> TimeRange {
-    let slices = &trace.slices;
-    // No two slices of a row overlap.
-    let of_row = |row: &Row| {
-        let range = row.range();
-        Some(TimeRange { start: *slices.ts.get(range.start)?, end: *slices.end.get(range.end.checked_sub(1)?)? })
-    };
-    let samples = trace.samples.ts.iter().map(|&ts| TimeRange { start: ts, end: ts });
-    // What a profiler recorded of memory lies beside its slices; a history of memory is a recording by itself.
-    let is_own = |history: &&MemoryHistory| matches!(history.source, MemorySource::Snapshot | MemorySource::Timeline);
-    let histories = trace.memories.iter().filter(is_own).filter(|history| history.has_time).map(|history| history.span);
-    let all = slices.rows.iter().filter_map(of_row).chain(samples).chain(histories);
-    // Time stamps that were lost lie outside of the span.
-    let is_within = |range: &TimeRange| range.union(trace.span) == trace.span;
-    all.filter(is_within).reduce(TimeRange::union).unwrap_or(trace.span)
 }
 
 /// An identity with a number if others have it.

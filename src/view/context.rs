@@ -22,6 +22,8 @@ pub struct ViewContext<'a> {
     pub selection: &'a mut Selection,
     /// The selected time range, in session time.
     pub range: &'a mut Option<TimeRange>,
+    /// The step that was chosen last, by its time and name.
+    pub chosen_step: &'a mut Option<(TimeRange, Arc<str>)>,
     /// Sorted by time, without duplicate ranges.
     pub marks: &'a mut Vec<Mark>,
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
@@ -59,6 +61,7 @@ impl<'a> ViewContext<'a> {
             navigation,
             selection,
             range,
+            chosen_step,
             marks,
             hits,
             memory,
@@ -76,6 +79,7 @@ impl<'a> ViewContext<'a> {
             navigation,
             selection,
             range,
+            chosen_step,
             marks,
             hits,
             memory,
@@ -136,8 +140,9 @@ impl<'a> ViewContext<'a> {
     }
 
     /// Makes a step the selected range. A selected gap is of another moment, and is selected no more.
-    pub fn choose_step(&mut self, time: TimeRange) {
+    pub fn choose_step(&mut self, time: TimeRange, name: &str) {
         *self.range = Some(time);
+        *self.chosen_step = Some((time, name.into()));
         if matches!(self.selection, Selection::Gap { .. }) {
             *self.selection = Selection::None;
         }
@@ -146,6 +151,15 @@ impl<'a> ViewContext<'a> {
     /// A moment of one trace as session time.
     pub fn session_time(&self, trace: usize, ts: TimeNs) -> TimeNs {
         ts.saturating_add(self.traces[trace].offset)
+    }
+
+    /// What the selected range is called: the step that was chosen, else that it was selected. May contain text from a
+    /// file.
+    pub fn range_title(&self) -> &str {
+        match &*self.chosen_step {
+            Some((time, name)) if Some(*time) == *self.range => name,
+            _ => "Selected range",
+        }
     }
 
     /// Start and end of the selection, in session time.

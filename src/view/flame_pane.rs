@@ -231,7 +231,7 @@ impl<W: Weights> FlamePane<W> {
         }
         ui.separator();
         // Without a label beside it, which could be left alone at the end of a line.
-        let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Find frames…");
+        let edit = egui::TextEdit::singleline(&mut self.grid.filter).id_salt("find frames").hint_text("Find frames…");
         let edit = ui.add(edit.desired_width(150.0));
         let find = || egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Find");
         edit.widget_info(find);

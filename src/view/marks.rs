@@ -159,7 +159,10 @@ fn row_ui(mark: &mut Mark, since: Option<DurNs>, row: &mut egui_extras::TableRow
         ui.label(dur).on_hover_text(format::duration_exact(mark.range.dur()));
     });
     row.col(|ui| {
-        let edit = egui::TextEdit::singleline(&mut mark.note).hint_text("Note").desired_width(f32::INFINITY);
+        let edit = egui::TextEdit::singleline(&mut mark.note)
+            .id_salt((mark.range.start, mark.range.end))
+            .hint_text("Note")
+            .desired_width(f32::INFINITY);
         ui.add(edit).accessible_name(format!("Note of the mark at {start}"));
     });
     let mut action = None;

@@ -154,8 +154,10 @@ impl Search {
     fn field_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             let label = ui.label("Find");
-            let edit =
-                egui::TextEdit::singleline(&mut self.text).hint_text("Part of a slice name").desired_width(260.0);
+            let edit = egui::TextEdit::singleline(&mut self.text)
+                .id_salt("search")
+                .hint_text("Part of a slice name")
+                .desired_width(260.0);
             let edit = ui.add(edit).labelled_by(label.id);
             if std::mem::take(&mut self.wants_focus) {
                 edit.request_focus();

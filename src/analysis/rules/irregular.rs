@@ -1,4 +1,4 @@
-//! Steps that last much longer or shorter than the others.
+//! Steps that last much longer or shorter than the others, and steps that take longer and longer.
 
 use super::{Basis, Device, Hit, Rule};
 use crate::analysis::breakdown::{Breakdown, breakdown};
@@ -21,6 +21,27 @@ pub enum Part {
     NotBegun,
 }
 
+/// Least part of the difference between the first and the last step that the trend tells.
+const LEAST_TOLD: f64 = 0.5;
+/// Fewer steps are in order by chance.
+const MIN_TREND: usize = 4;
+/// More steps than these are looked at in so many of them.
+const MAX_TREND: usize = 200;
+/// Least difference between the pairs of steps of which the later takes longer and the others, as a part of all pairs.
+const LEAST_TREND: f64 = 0.8;
+
+/// Steps that take longer and longer, or less and less, rather than one that differs from the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trend {
+    pub n_steps: usize,
+    /// By how much more each takes than the one before: the median of all pairs, in nanoseconds.
+    pub ns_per_step: DurNs,
+    pub first: String,
+    pub first_ns: DurNs,
+    pub last: String,
+    pub last_ns: DurNs,
+}
+
 /// Steps that differ from the others, by the one that does so most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Irregular {
@@ -28,10 +49,33 @@ pub struct Irregular {
     pub steps: Vec<String>,
     pub step_ns: DurNs,
     pub median_ns: DurNs,
-    /// The part that differs most, with its time in that step and in the median step.
+    /// The part that differs most, with its time in that step and in the median step; where there is a trend, in the last
+    /// step and in the first.
     pub part: Part,
     pub part_ns: DurNs,
     pub median_part_ns: DurNs,
+    pub trend: Option<Trend>,
+}
+
+/// By how much steps grow, if they do so over all of them: Kendall's measure of order, and the median slope of all pairs
+/// (Theil and Sen), which one odd step does not change. 0 without a trend, or where it makes less than `least` of the
+/// difference between the first and the last.
+///
+/// * `steps`: place and duration of each, in order.
+fn slope(steps: &[(usize, DurNs)], least: f64) -> f64 {
+    let every = steps.len().div_ceil(MAX_TREND).max(1);
+    let looked_at: Vec<(usize, DurNs)> = steps.iter().copied().step_by(every).collect();
+    let [Some(first), Some(last)] = [looked_at.first(), looked_at.last()] else { return 0.0 };
+    if looked_at.len() < MIN_TREND {
+        return 0.0;
+    }
+    let pairs = looked_at.iter().enumerate().flat_map(|(i, a)| looked_at[i + 1..].iter().map(move |b| (a, b)));
+    let mut slopes: Vec<f64> = pairs.map(|(a, b)| (b.1 - a.1) as f64 / (b.0 - a.0) as f64).collect();
+    slopes.sort_by(f64::total_cmp);
+    let signs: f64 = slopes.iter().map(|slope| if *slope == 0.0 { 0.0 } else { slope.signum() }).sum();
+    let Some(&slope) = median::of_sorted(&slopes) else { return 0.0 };
+    let told = slope * (last.0 - first.0) as f64 / (last.1 - first.1) as f64;
+    if signs.abs() >= LEAST_TREND * slopes.len() as f64 && (least..=1.0 / least).contains(&told) { slope } else { 0.0 }
 }
 
 impl Device<'_, '_> {
@@ -74,10 +118,25 @@ impl Device<'_, '_> {
             .collect();
         judged.sort_by(|a, b| b.1.total_cmp(&a.1));
         let Some(&(worst, measured)) = judged.first() else { return };
+        let mut in_order: Vec<(usize, DurNs)> = judged.iter().map(|&(k, _)| (k, all[k].dur())).collect();
+        in_order.sort_unstable();
+        let slope = slope(&in_order, LEAST_TOLD);
+        let trend = in_order.first().zip(in_order.last()).filter(|_| slope != 0.0).map(|(first, last)| Trend {
+            n_steps: in_order.len(),
+            ns_per_step: slope.round() as DurNs,
+            first: self.step_name(all[first.0].start),
+            first_ns: first.1,
+            last: self.step_name(all[last.0].start),
+            last_ns: last.1,
+        });
+        let compared = match in_order.first().zip(in_order.last()).filter(|_| trend.is_some()) {
+            Some((first, last)) => [all[last.0], all[first.0]],
+            None => [all[worst], median],
+        };
         let first = self.out.thresholds.irregular_steps.first();
         let name = |step: &(usize, f64)| self.step_name(all[step.0].start);
         let beyond = judged.iter().take_while(|step| step.1 >= first).map(name).collect();
-        let [own, usual] = [all[worst], median].map(|step| parts(breakdown(self.busy, step), ledger, step));
+        let [own, usual] = compared.map(|step| parts(breakdown(self.busy, step), ledger, step));
         let differences = own.into_iter().zip(usual).map(|((part, own), (_, usual))| (part, own, usual));
         let Some((part, part_ns, median_part_ns)) = differences.max_by_key(|(_, own, usual)| own.abs_diff(*usual))
         else {
@@ -90,6 +149,7 @@ impl Device<'_, '_> {
             part,
             part_ns,
             median_part_ns,
+            trend,
         };
         let names = irregular.steps.iter().take(3).cloned().collect();
         let count = irregular.steps.len() as u64;

@@ -35,7 +35,7 @@ use self::cause::is_between;
 pub use self::collectives::{SmallCollectives, Transfers};
 use self::hit::hit;
 pub use self::hit::{Check, Hit};
-pub use self::irregular::{Irregular, Part};
+pub use self::irregular::{Irregular, Part, Trend};
 pub use self::kernel_kind::KernelKind;
 pub use self::kernels::{Dominant, Group, KernelStats, MatmulTime, is_fp32_matmul};
 pub use self::late_rank::{LateRank, OfRank, Waiting, with_ranks};

@@ -29,7 +29,7 @@ fn the_overview_is_what_a_person_sees_first_of_a_profile() {
     assert!(app(&harness).layout.is_on_screen("overview"));
     assert!(app(&harness).layout.is_on_screen("timeline") && app(&harness).layout.is_on_screen("details"));
     harness.get_by_label_contains("60.0 % busy");
-    harness.get_by_label("Idle by cause: Data loading 100.0 % (320.000 ms), Launch latency 0.0 % (80.000 µs)");
+    harness.get_by_label("Idle by cause: Data loading 40.0 % (320.000 ms), Launch latency 0.0 % (80.000 µs)");
     let top = |text: &str| harness.get_by_label_contains(text).rect().top();
     assert!(top("What would help most: ") < top("waits 40"), "what dominates comes first");
 }

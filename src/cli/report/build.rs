@@ -31,7 +31,7 @@ use crate::figures::gaps::{self, DeviceGaps};
 use crate::figures::steps::{self, StepsOf};
 use crate::figures::text::display_name;
 use crate::figures::work::Work;
-use crate::figures::{self, Table, findings, work};
+use crate::figures::{self, Table, findings, in_short, work};
 use crate::model::{Format, Severity, TimeRange, Trace};
 use crate::session::OpenTrace;
 
@@ -113,7 +113,7 @@ pub fn report(
         checks: time.checks,
         judged: time.judged,
         summary: time.summary,
-        in_short: time.in_short,
+        in_short: in_short::in_short().table(in_short::with_failure(time.in_short, &findings), 0),
         causes: time.causes,
         memory: memory.devices,
         memory_in_short: memory.in_short,

@@ -29,7 +29,8 @@ pub struct TimeReport {
     pub checks: Table,
     pub judged: Table,
     pub summary: Table,
-    pub in_short: Table,
+    /// Paragraphs.
+    pub in_short: Vec<String>,
     pub causes: Table,
     pub ranks: Table,
     pub findings: Vec<Finding>,
@@ -79,7 +80,7 @@ pub fn report(
         ranks: ranks(&*answers.get(traces, &CallsOfRanks).ok_or_else(failed)?, files),
         causes: makeup::causes().table(summaries.iter().flat_map(Summary::causes).collect::<Vec<_>>(), 0),
         summary: makeup::summary().table(summaries, 0),
-        in_short: in_short::in_short().table(in_short::paragraphs(&judged), 0),
+        in_short: in_short::paragraphs(&judged),
         findings,
     })
 }

@@ -1,7 +1,11 @@
 //! Advice about kernels, steps, memory and the recording.
 
-use super::{ALWAYS, BESIDE_COMPILED, COMPILED, Case, EAGER, IN_COMPILED, Line, OTHER, TOO_OLD, TORCH, TRAINS};
+use super::{ALWAYS, BESIDE_COMPILED, COMPILED, Case, EAGER, Fits, IN_COMPILED, Line, OTHER, TOO_OLD, TORCH, TRAINS};
 use crate::analysis::rules::{KernelKind, Rule, is_fp32_matmul};
+
+/// Whether steps take longer and longer, or less and less.
+const HAS_TREND: Fits = |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_some_and(|of| of.trend.is_some());
+const HAS_NO_TREND: Fits = |case| !HAS_TREND(case);
 
 /// About kernels.
 pub fn lines(rule: Rule) -> &'static [Line] {
@@ -75,18 +79,32 @@ fn step_lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::IrregularSteps => &[
             (
-                ALWAYS,
+                HAS_TREND,
+                "Compare the first step with the last, and see what grows: inputs that get longer or larger, a list or a \
+                 graph that is kept, a cache or a file that is searched",
+            ),
+            (HAS_TREND, "To check, record steps that lie further apart: without what grows they take equally long"),
+            (
+                HAS_NO_TREND,
                 "Compare the step with one of the median: select each in the table of steps, and see the part that differs",
             ),
             (
-                |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_some_and(|of| of.step_ns < of.median_ns),
+                |case| {
+                    case.hit
+                        .and_then(|hit| hit.irregular.as_ref())
+                        .is_some_and(|of| of.trend.is_none() && of.step_ns < of.median_ns)
+                },
                 "A step that is shorter than the others shows what they could be: see what they do that it does not",
             ),
             (
-                |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_none_or(|of| of.step_ns > of.median_ns),
+                |case| {
+                    case.hit
+                        .and_then(|hit| hit.irregular.as_ref())
+                        .is_none_or(|of| of.trend.is_none() && of.step_ns > of.median_ns)
+                },
                 "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
             ),
-            (ALWAYS, "To check, the outliers in the table of steps are gone"),
+            (HAS_NO_TREND, "To check, the outliers in the table of steps are gone"),
         ],
         Rule::Recording => &[
             (ALWAYS, "Do not trust how long the host takes: it is faster without a recorder"),

@@ -18,7 +18,8 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
     let texts = paragraphs(&judged);
     assert_eq!(texts.len(), 3, "{texts:#?}");
     assert!(
-        texts[0].starts_with("Job of 3 ranks: devices busy 100.0 %, a judged step takes 10.000 ms"),
+        texts[0]
+            .starts_with("Job of 3 ranks: devices busy 100.0 % of the time in 8 steps, a judged step takes 10.000 ms"),
         "{}",
         texts[0]
     );
@@ -33,4 +34,28 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
     let alone = paragraphs(&judged[..1]);
     assert!(alone.len() == 1 && !alone[0].starts_with("Job"), "{alone:#?}");
     assert!(!paragraphs(&[judged[0], judged[0]])[0].starts_with("Job"), "the same rank twice");
+}
+
+#[test]
+fn that_memory_ran_out_comes_before_what_is_told_of_time() {
+    let finding = |rule: &'static str, text: &str| Finding {
+        rule,
+        severity: crate::model::Severity::High,
+        text: text.to_owned(),
+        measured: 0.0,
+        threshold: 0.0,
+        default_threshold: None,
+        unit: crate::analysis::finding::Unit::Bytes,
+        evidence: crate::analysis::finding::Evidence::default(),
+        ceiling_ns_per_step: None,
+        recorder_ns_per_step: None,
+        advice: Vec::new(),
+    };
+    let slow = finding("fp32_matmul", "33 matrix products in fp32");
+    let told = || vec!["GPU 0: busy".to_owned()];
+    assert_eq!(with_failure(told(), std::slice::from_ref(&slow)), told());
+    let findings = [slow, finding(OUT_OF_MEMORY, "Out of memory: 816.00 MiB requested. Limit")];
+    let first = "Out of memory: 816.00 MiB requested. Limit. What follows is of the time before it";
+    assert_eq!(with_failure(told(), &findings), [first, "GPU 0: busy"]);
+    assert!(with_failure(Vec::new(), &findings).is_empty());
 }

@@ -14,6 +14,11 @@ pub struct HolderRow<'a> {
     pub holder: Holder,
 }
 
+/// Why blocks have no call stack.
+pub const NO_STACK_HELP: &str = "(no call stack): the recorder wrote none for these blocks. It writes Python frames: threads \
+                                 without any, such as that of the backward pass, have none, unless recorded with \
+                                 stacks=\"all\"";
+
 /// Where in the recording memory is listed by place.
 pub const AT_PEAK: &Word = &Word { rank: 0, key: "peak", label: "At the peak" };
 pub const AT_MOMENT: &Word = &Word { rank: 1, key: "moment", label: "At the moment" };

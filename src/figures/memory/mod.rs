@@ -13,7 +13,7 @@ mod reserved;
 mod summary;
 
 pub use allocations::AllocationRows;
-pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place};
+pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, NO_STACK_HELP, by_place, change_by_place};
 pub use categories::{Held, categories, categories_object};
 pub use growth::{MemoryGrowth, growing_place, growth, growth_sentence, no_candidate, step_name};
 pub use headline::{Headline, InShort, headline, in_short, private_pools};

@@ -5,7 +5,7 @@ use super::{Judged, percent};
 use crate::analysis::finding::Unit;
 use crate::analysis::rules::{
     Also, Basis, CallSite, Hit, Irregular, LateRank, NoWork, Once, Part as StepPart, RecordingCost, Recurring, Rule,
-    SmallCollectives, Thresholds, Waiting,
+    SmallCollectives, Thresholds, Trend, Waiting,
 };
 use crate::figures::findings::value;
 use crate::figures::format;
@@ -227,6 +227,9 @@ fn part_of(part: StepPart) -> String {
 
 /// Which steps, how long the one is that differs most, and in what.
 fn irregular(of: &Irregular) -> String {
+    if let Some(trend) = &of.trend {
+        return self::trend(trend, of);
+    }
     let n = of.steps.len();
     let step = of.steps.first().map(|name| clipped(name)).unwrap_or_default();
     let others = if n > 1 { format!(" ({} more differ as well)", format::count(n as u64 - 1)) } else { String::new() };
@@ -240,6 +243,22 @@ fn irregular(of: &Irregular) -> String {
         false => format!(", {ratio} the median step of {median}"),
     };
     format!("{step} takes {step_ns}{than}{others}; most of the difference is {part}: {part_ns} and {usual}")
+}
+
+/// From where to where steps grow or shrink, by how much each, and in what.
+fn trend(trend: &Trend, of: &Irregular) -> String {
+    let Trend { n_steps, ns_per_step, first, first_ns, last, last_ns } = trend;
+    let way = if *ns_per_step > 0 { "longer and longer" } else { "less and less" };
+    let sign = if *ns_per_step > 0 { "more" } else { "less" };
+    let [first, last] = [first, last].map(|name| clipped(name));
+    let [first_ns, last_ns, each, part_first, part_last] =
+        [*first_ns, *last_ns, ns_per_step.abs(), of.median_part_ns, of.part_ns].map(format::duration);
+    format!(
+        "steps take {way}: {first_ns} in {first}, {last_ns} in {last}, {each} {sign} with each over {}; most of the difference \
+         is {}: {part_first} and {part_last}",
+        format::steps(*n_steps),
+        part_of(of.part)
+    )
 }
 
 /// How many frames and operators, and what they cost.

@@ -289,3 +289,12 @@ fn requests_of_npus_are_padded() {
     };
     assert_eq!((of(512), of(1024)), (vec![0, 1024, 0, 512], vec![0, 1536, 0, 1024]));
 }
+
+#[test]
+fn a_trace_lasts_as_long_as_its_last_event() {
+    let mut script = crate::analysis::memory::fixture::Script::default();
+    script.alloc(0x1000, 512, StackId::default());
+    script.oom(1 << 30, Some(0));
+    let trace = script.finish();
+    assert_eq!((trace.memories[0].span.end, trace.span.end), (10, 10), "a failed request is on no counter");
+}

@@ -36,7 +36,11 @@ pub fn run(command: &Command, navigation: &mut Navigation, target: ZoomTarget) -
         Command::ZoomOut => zoomed(view, at, 2.0, span),
         Command::PanLeft => panned(view, -quarter, span),
         Command::PanRight => panned(view, quarter, span),
-        Command::ZoomToFit => fitted(content, margin, span),
+        // A second time it shows what lies outside of the content.
+        Command::ZoomToFit => match fitted(content, margin, span) {
+            fit if fit == view => fitted(span, margin, span),
+            fit => fit,
+        },
         Command::ZoomToRange => match range {
             Some(range) => fitted(range, MARGIN, span),
             None => return true,
@@ -139,6 +143,17 @@ mod tests {
         assert_eq!(far.dur(), SPAN.dur());
         let _ = panned(SPAN, i64::MAX, SPAN);
         let _ = zoomed(TimeRange { start: 0, end: 1 }, i64::MIN, 3.0, TimeRange::default());
+    }
+
+    #[test]
+    fn zooming_to_fit_a_second_time_shows_what_lies_outside() {
+        let content = TimeRange { start: SPAN.end - 100, end: SPAN.end };
+        let mut navigation = Navigation::default();
+        let target = ZoomTarget { at: 0, span: SPAN, content, margin: 0.0, range: None };
+        for expected in [content, SPAN, content] {
+            assert!(run(&Command::ZoomToFit, &mut navigation, target));
+            assert_eq!(navigation.visible(), expected);
+        }
     }
 
     #[test]

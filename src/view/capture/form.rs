@@ -205,12 +205,18 @@ impl Form {
     fn place_ui(&mut self, ui: &mut Ui) {
         egui::Grid::new("capture place").num_columns(2).spacing([12.0, 5.0]).show(ui, |ui| {
             let label = ui.label("Working folder");
-            let edit = TextEdit::singleline(&mut self.folder).hint_text("Where Lacuna runs").desired_width(440.0);
+            let edit = TextEdit::singleline(&mut self.folder)
+                .id_salt("folder")
+                .hint_text("Where Lacuna runs")
+                .desired_width(440.0);
             ui.add(edit).labelled_by(label.id);
             ui.end_row();
             let label = ui.label("Environment");
             ui.horizontal(|ui| {
-                let edit = TextEdit::singleline(&mut self.env).hint_text("NAME=value NAME=value").desired_width(440.0);
+                let edit = TextEdit::singleline(&mut self.env)
+                    .id_salt("environment")
+                    .hint_text("NAME=value NAME=value")
+                    .desired_width(440.0);
                 ui.add(edit).labelled_by(label.id);
                 ui.menu_button("Add…", |ui| {
                     for (name, value, help) in VARIABLES {
@@ -328,7 +334,8 @@ impl Forms {
                 }
             }
             removed.map(|i| self.presets.remove(i));
-            let edit = TextEdit::singleline(&mut self.new_name).hint_text("Name").desired_width(100.0);
+            let edit =
+                TextEdit::singleline(&mut self.new_name).id_salt("new name").hint_text("Name").desired_width(100.0);
             ui.add(edit).accessible_name("Name of the preset");
             let can_save = !self.new_name.trim().is_empty();
             let save = ui.add_enabled(can_save, egui::Button::new("Save as preset"));

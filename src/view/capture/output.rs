@@ -51,7 +51,8 @@ impl OutputSearch {
         });
         ui.horizontal_wrapped(|ui| {
             ui.strong("Output");
-            let edit = TextEdit::singleline(&mut self.query).hint_text("Search").desired_width(180.0);
+            let edit =
+                TextEdit::singleline(&mut self.query).id_salt("search output").hint_text("Search").desired_width(180.0);
             ui.add(edit).accessible_name("Search the output");
             let kept = n_lines - n_dropped;
             let plural = if n_lines == 1 { "" } else { "s" };

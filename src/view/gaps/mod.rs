@@ -1,6 +1,7 @@
 //! Idle time of devices: lists of gaps, causes and clusters, and the page of one gap.
 
 mod facts;
+mod late;
 mod list;
 mod page;
 mod summary;
@@ -290,10 +291,12 @@ impl GapsView {
 
     fn filter_ui(&mut self, ui: &mut egui::Ui) {
         let hint = "Name, operator, frame, cause…";
-        let field = TextEdit::singleline(&mut self.fields.text).hint_text(hint).desired_width(170.0);
+        let field =
+            TextEdit::singleline(&mut self.fields.text).id_salt("filter gaps").hint_text(hint).desired_width(170.0);
         ui.add(field).accessible_name("Filter gaps");
         let label = ui.label("From");
-        let min = TextEdit::singleline(&mut self.fields.min).hint_text("10 µs").desired_width(54.0);
+        let min =
+            TextEdit::singleline(&mut self.fields.min).id_salt("shortest gap").hint_text("10 µs").desired_width(54.0);
         ui.add(min).labelled_by(label.id).on_hover_text("The shortest gaps to list, such as 10 µs; empty for all");
         let text = self.fields.class.map_or("Any cause", GapClass::label);
         let combo = ComboBox::from_id_salt("cause of gaps").selected_text(text).width(120.0);

@@ -3,6 +3,7 @@
 use eframe::egui::{Button, CollapsingHeader, Grid, Label, RichText, Ui};
 
 use super::facts::{GapFacts, GapOf, PartLine, SameGap};
+use super::late::{LateRank, LateRankOf};
 use super::summary::LEAST_SHARE;
 use super::waterfall::waterfall_ui;
 use crate::answers::Query;
@@ -24,6 +25,7 @@ use crate::widget::slice_color::SliceColors;
 #[derive(Debug, Default)]
 pub struct GapPage {
     facts: Query<GapOf>,
+    late: Query<LateRankOf>,
     colors: Option<SliceColors>,
 }
 
@@ -52,11 +54,17 @@ impl GapPage {
         };
         let colors = self.colors.take().filter(|colors| colors.is_for(ctx.is_dark));
         let colors = colors.unwrap_or_else(|| SliceColors::new(ctx.is_dark));
-        head_ui(ctx, open, facts, ui);
+        let late = self.late.ask(ctx.answers, ctx.traces, &LateRankOf { trace, time: facts.gap.time });
+        let is_waiting = late.is_working();
+        let late = late.ready().and_then(|late| **late);
+        head_ui(ctx, open, (facts, late), ui);
         ui.add_space(4.0);
         let clicked = waterfall_ui(&open.trace, facts, &colors, ui);
         self.colors = Some(colors);
         let of_parts = parts_ui(open, facts, ui);
+        if let Some(late) = late {
+            late_ui(ctx, late, ui);
+        }
         let linked = links_ui(open, facts, ui);
         if let Some(slice) = clicked.or(of_parts).or(linked) {
             *ctx.selection = Selection::Slice { trace, slice };
@@ -67,15 +75,16 @@ impl GapPage {
             ctx.commands.push(Command::Reveal);
         }
         advice_ui(facts, ui);
-        false
+        is_waiting
     }
 }
 
-fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) {
+fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFacts, Option<LateRank>), ui: &mut Ui) {
     let dur = facts.gap.time.dur();
     ui.horizontal(|ui| {
         if ui.small_button("Copy text").on_hover_text("Copy all that this page says").clicked() {
-            ui.ctx().copy_text(facts.text(&open.trace, open.offset));
+            let late = late.map(|late| format!("{}\n", late_text(late))).unwrap_or_default();
+            ui.ctx().copy_text(facts.text(&open.trace, open.offset) + &late);
         }
         if ui.small_button("Zoom to gap").on_hover_text("Show it in the timeline with what runs around it").clicked() {
             ctx.commands.push(Command::Show(crate::view::timeline::SPEC.id));
@@ -160,8 +169,9 @@ fn part_ui(open: &OpenTrace, part: &PartLine, share: f64, ui: &mut Ui) -> Option
         }
     });
     if let Some(slice) = *slice {
-        let name = shortened(open.trace.slice_name(slice), MAX_LINK);
-        if ui.add(Button::new(name).truncate()).on_hover_text("Select the longest of these").clicked() {
+        let name = open.trace.slice_name(slice);
+        let button = ui.add(Button::new(shortened(name, MAX_LINK)).truncate());
+        if button.on_hover_text(format!("{}\nSelect the longest of these", display_name(name))).clicked() {
             clicked = Some(slice);
         }
     }
@@ -171,6 +181,25 @@ fn part_ui(open: &OpenTrace, part: &PartLine, share: f64, ui: &mut Ui) -> Option
     clicked
 }
 
+fn late_text(late: LateRank) -> String {
+    format!("Waits {} for rank {}, which comes last to the collective", format::duration(late.wait_ns), late.rank)
+}
+
+/// The rank that comes late; a click shows its call and selects it.
+fn late_ui(ctx: &mut ViewContext<'_>, late: LateRank, ui: &mut Ui) {
+    let Some(open) = ctx.traces.get(late.trace) else { return };
+    ui.add_space(4.0);
+    ui.add(Label::new(late_text(late)).wrap());
+    let name = open.trace.slice_name(late.call);
+    let button = ui.add(Button::new(format!("Show rank {}: {}", late.rank, shortened(name, MAX_LINK))).truncate());
+    let hint = format!("{}\nShow what rank {} did until then, and select its call", display_name(name), late.rank);
+    if button.on_hover_text(hint).clicked() {
+        *ctx.selection = Selection::Slice { trace: late.trace, slice: late.call };
+        ctx.commands.push(Command::Show(crate::view::timeline::SPEC.id));
+        ctx.commands.push(Command::Reveal);
+    }
+}
+
 /// What ran before and after, the launch with its operators, and what the host was in; returns a slice that was clicked.
 fn links_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> {
     let mut clicked = None;
@@ -178,13 +207,12 @@ fn links_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> 
     let mut link = |ui: &mut Ui, title: &str, slice: SliceId| {
         ui.weak(title);
         let track = trace.track(trace.slices.track_of(slice));
-        let text = format!(
-            "{}, {}",
-            shortened(trace.slice_name(slice), MAX_LINK),
-            format::duration(trace.slices.time(slice).dur())
-        );
+        let name = trace.slice_name(slice);
+        let text = format!("{}, {}", shortened(name, MAX_LINK), format::duration(trace.slices.time(slice).dur()));
         let link = ui.add(Button::new(text).truncate());
-        if link.on_hover_text(format!("Select this slice on {}", display_name(&track.name))).clicked() {
+        // What is cut in the middle is whole here.
+        let hint = format!("{}\nSelect this slice on {}", display_name(name), display_name(&track.name));
+        if link.on_hover_text(hint).clicked() {
             clicked = Some(slice);
         }
     };

@@ -273,3 +273,37 @@ fn what_comes_back_is_said_of_the_steps_that_count_and_of_those_listed() {
     all.n_more = 3;
     assert_eq!(all.list_title(), "The longest gap of each of 4 of 7 other steps, in order of time:");
 }
+
+/// A rank whose device works until 10 µs and after 100 µs; its host is in a collective from `start` to 90 µs.
+fn rank(rank: u32, start: i64) -> Trace {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", CALL, "cudaLaunchKernel", 0, 1_000),
+        ("main", SliceKind::Annotation, "gloo:all_reduce", start, 90_000),
+        ("main", CALL, "cudaLaunchKernel", 95_000, 96_000),
+        ("stream 7", KERNEL, "gemm", 5_000, 10_000),
+        ("stream 7", KERNEL, "gemm", 100_000, 110_000),
+    ]);
+    builder.slices[0].correlation = vec![1, 0, 2, 1, 2];
+    builder.info.rank = Some(rank);
+    builder.info.utc_offset_ns = Some(0);
+    builder.finish()
+}
+
+#[test]
+fn a_gap_that_waits_for_a_late_rank_leads_to_it() {
+    let builder = Harness::builder().with_size([400.0, 1_500.0]).with_max_steps(200);
+    let traces = vec![rank(0, 12_000), rank(1, 80_000)];
+    let mut harness = builder.build_ui_state(|ui, fixture| fixture.ui(ui), Fixture::new(traces, Details::default()));
+    let gap = |trace| Selection::Gap { trace, process: ProcessId(1), time: TimeRange { start: 10_000, end: 100_000 } };
+    harness.state_mut().session.selection = gap(0);
+    settle(&mut harness);
+    harness.get_by_label("Waits 68.000 µs for rank 1, which comes last to the collective");
+    click(&mut harness, "Show rank 1: gloo:all_reduce");
+    let Selection::Slice { trace: 1, slice } = harness.state().session.selection else { panic!("not on rank 1") };
+    assert_eq!(harness.state().session.traces()[1].trace.slices.time(slice), TimeRange { start: 80_000, end: 90_000 });
+    assert!(harness.state().commands.contains(&Command::Reveal));
+    // The late one waits for nobody.
+    harness.state_mut().session.selection = gap(1);
+    settle(&mut harness);
+    assert_eq!(harness.query_all_by_label_contains("for rank").count(), 0);
+}

@@ -282,7 +282,7 @@ impl AllocationsView {
 /// A labelled text field, red if its text is invalid. Returns whether the text changed.
 fn field_ui(ui: &mut egui::Ui, label: &str, text: &mut String, hint: &str, width: f32, is_bad: bool) -> bool {
     let name = ui.label(label);
-    let mut edit = TextEdit::singleline(text).hint_text(hint).desired_width(width);
+    let mut edit = TextEdit::singleline(text).id_salt(label).hint_text(hint).desired_width(width);
     if is_bad {
         edit = edit.text_color(theme::tokens(ui.visuals().dark_mode).severity[2]);
     }

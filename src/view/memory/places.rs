@@ -11,7 +11,7 @@ use crate::analysis::memory::live::{LiveUntil, live};
 use crate::answers::memory::StackPlaces;
 use crate::answers::{Analysis, Query, Work};
 use crate::figures::format;
-use crate::figures::memory::{HolderRow, Owner, by_place, change_by_place};
+use crate::figures::memory::{HolderRow, NO_STACK_HELP, Owner, by_place, change_by_place};
 use crate::model::memory::{AllocationId, highest};
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
@@ -53,6 +53,8 @@ struct Listed {
     blocks: Vec<Arc<Vec<AllocationId>>>,
     /// Bytes that are allocated; of a change what was gained and lost.
     sums: String,
+    /// Whether some have no call stack.
+    has_unknown: bool,
 }
 
 /// The description of the view.
@@ -163,6 +165,10 @@ impl PlacesView {
     ) {
         if let Some(listed) = listed {
             ui.strong(&listed.sums);
+            if listed.has_unknown {
+                let text = "some have no call stack";
+                ui.weak(text).on_hover_text(NO_STACK_HELP);
+            }
             base_ui((listed.state, wanted.base), shown, ctx, ui);
         }
         ui.separator();
@@ -196,7 +202,8 @@ impl Analysis for ListPlaces {
         let rows = holders.iter().map(|&holder| HolderRow { owner: Owner::default(), places, at: None, holder });
         let data = if self.base.is_some() { change_by_place().data(rows) } else { by_place().data(rows) };
         let sums = sums_text(&holders, self.base.is_some());
-        Some(Listed { state, table: Arc::new(Table { data, ..Table::default() }), blocks, sums })
+        let has_unknown = holders.iter().any(|holder| holder.place == Place::NoStack);
+        Some(Listed { state, table: Arc::new(Table { data, ..Table::default() }), blocks, sums, has_unknown })
     }
 }
 

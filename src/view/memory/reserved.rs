@@ -11,12 +11,13 @@ use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::reserved::{Cause, Growth, PinnedRange, shares};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::summary;
+use crate::analysis::stacks::NO_STACK;
 use crate::answers::memory::{CARD_STACKS, GrowthOfReserved, GrowthPins, OomCards, StackLabels, StackSignatures};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
 use crate::figures::memory::{
-    OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth, shares_sentence, why,
+    NO_STACK_HELP, OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth, shares_sentence, why,
 };
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Data, findings};
@@ -259,6 +260,16 @@ fn card_ui(
     let text = format!("Out of memory: {} requested", bytes(card.requested));
     let head = ui.label(RichText::new(text).strong().color(tokens.severity[finding.severity as usize]));
     ui.add(egui::Label::new(why(card)).wrap());
+    ui.weak("Who had it");
+    for group in &card.stacks {
+        let GroupKey::Signature(signature) = group.group else { continue };
+        let label = tables.signatures.label(shown.trace(), signature);
+        let label = label.as_deref().unwrap_or(NO_STACK);
+        let place = display_name(&short_frame(label)).into_owned();
+        let text = format!("{} in {}: {place}", bytes(group.bytes), format::count(group.count));
+        let hint = if label == NO_STACK { NO_STACK_HELP.into() } else { display_name(label) };
+        ui.add(egui::Label::new(text).truncate()).on_hover_text(hint);
+    }
     let state = card.event.saturating_add(1).min(shown.history().last_state());
     ui.weak(state_text(shown, state));
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
@@ -279,15 +290,6 @@ fn card_ui(
     if ui.button("Show the state then").clicked() {
         ctx.memory.moment = Some(card.event.min(shown.history().last_state()));
         ctx.commands.push(Command::Show(super::STATE.id));
-    }
-    ui.weak("Who had it");
-    for group in &card.stacks {
-        let GroupKey::Signature(signature) = group.group else { continue };
-        let label = tables.signatures.label(shown.trace(), signature);
-        let label = label.as_deref().unwrap_or("(no call stack)");
-        let place = display_name(&short_frame(label)).into_owned();
-        let text = format!("{} in {}: {place}", bytes(group.bytes), format::count(group.count));
-        ui.add(egui::Label::new(text).truncate()).on_hover_text(display_name(label));
     }
     ui.separator();
     head

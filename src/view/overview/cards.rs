@@ -16,8 +16,8 @@ use crate::widget::series_color::series_color;
 const LABELED_CAUSES: usize = 4;
 
 /// What the causes of a card are, and where those of other kind are.
-const CAUSES: &str = "Share of the idle time of the judged time, by what would have to change to end it. Findings give the \
-                      same as a share of all judged time. The view Gaps and the strips of the timeline count all idle \
+const CAUSES: &str = "Share of the judged time, as in findings, by what would have to change to end it; together they are its \
+                      idle time. The view Gaps and the strips of the timeline count all idle \
                       time of the recording, by what the host did meanwhile: their figures differ";
 
 /// What the parts of the time of a device are.
@@ -67,13 +67,14 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
     let times = [parts.compute_ns, parts.exposed_comm_ns, parts.exposed_copy_ns, parts.idle_ns];
     let parts: Vec<Part> =
         DEVICE.iter().zip(times).map(|(series, ns)| Part::new(series.0, ns, series_color(series.1, is_dark))).collect();
-    bar_ui(("Time", PARTS), &parts, card.window, DEVICE.len(), ui);
+    bar_ui(("Time", PARTS), &parts, [card.window; 2], DEVICE.len(), ui);
     if !card.causes.is_empty() {
         let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
-        ui.weak(format!("Idle by cause, of {} idle", format::duration(idle))).on_hover_text(CAUSES);
+        let title = format!("Idle {}, by cause: {}", share(idle, card.window), format::duration(idle));
+        ui.weak(title).on_hover_text(CAUSES);
         let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
         let parts = card.causes.iter().map(part);
-        bar_ui(("Idle by cause", CAUSES), &parts.collect::<Vec<_>>(), idle, LABELED_CAUSES, ui);
+        bar_ui(("Idle by cause", CAUSES), &parts.collect::<Vec<_>>(), [idle, card.window], LABELED_CAUSES, ui);
     }
 }
 
@@ -92,9 +93,10 @@ impl Part {
 /// A bar of parts that sum to `whole`, and labels of the first parts that have any time.
 ///
 /// * `name`: with what the parts are, for the hover.
-fn bar_ui((name, help): (&str, &str), parts: &[Part], whole: DurNs, n_labels: usize, ui: &mut egui::Ui) {
+/// * `of`: of what shares are told.
+fn bar_ui((name, help): (&str, &str), parts: &[Part], [whole, of]: [DurNs; 2], n_labels: usize, ui: &mut egui::Ui) {
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 10.0), Sense::hover());
-    let text = |part: &Part| format!("{} {} ({})", part.label, share(part.ns, whole), format::duration(part.ns));
+    let text = |part: &Part| format!("{} {} ({})", part.label, share(part.ns, of), format::duration(part.ns));
     let all = || parts.iter().filter(|part| part.ns > 0).map(text).collect::<Vec<_>>();
     response
         .widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, format!("{name}: {}", all().join(", "))));
@@ -108,7 +110,7 @@ fn bar_ui((name, help): (&str, &str), parts: &[Part], whole: DurNs, n_labels: us
     response.on_hover_text(format!("{}\n{help}", all().join("\n")));
     ui.horizontal_wrapped(|ui| {
         for part in parts.iter().filter(|part| part.ns > 0).take(n_labels) {
-            let text = format!("{} {}", part.label, share(part.ns, whole));
+            let text = format!("{} {}", part.label, share(part.ns, of));
             swatch_ui(&text, part.color, ui).on_hover_text(format!("{}\n{help}", format::duration(part.ns)));
         }
     });

@@ -48,7 +48,7 @@ pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewConte
     legend_ui(chart, ui);
     let height = (height - (ui.cursor().top() - top)).max(60.0);
     let step = plot_ui(chart, height, ctx, ui).and_then(|at| chart.bars.get(at));
-    step.into_iter().for_each(|step| ctx.choose_step(step.time));
+    step.into_iter().for_each(|step| ctx.choose_step(step.time, &step.name));
     step.is_some()
 }
 

@@ -3,7 +3,7 @@
 use eframe::egui::{self, RichText};
 
 use super::work::{Found, Place, Seen, Summarized};
-use crate::figures::findings::{no_findings, severity, value};
+use crate::figures::findings::{OUT_OF_MEMORY, no_findings, severity, value};
 use crate::figures::format;
 use crate::figures::text::{display_name, shortened};
 use crate::figures::verdicts::level;
@@ -65,12 +65,20 @@ fn in_short_ui(of: &Summarized, ui: &mut egui::Ui) {
 }
 
 fn findings_ui(of: &Summarized, memory: Option<&[&Found]>, ui: &mut egui::Ui) -> Option<Seen> {
-    in_short_ui(of, ui);
     let mut shown = None;
     let mut all: Vec<&Found> = of.findings.iter().chain(memory.unwrap_or_default().iter().copied()).collect();
-    all.sort_by_key(|found| std::cmp::Reverse(found.finding.severity));
+    // What ended the program comes before what is told of its time.
+    let failed = |found: &&Found| found.finding.rule == OUT_OF_MEMORY;
+    all.sort_by_key(|found| std::cmp::Reverse((failed(found), found.finding.severity)));
+    let n_failed = all.iter().filter(|found| failed(found)).count();
     for (i, found) in all.iter().enumerate() {
+        if i == n_failed {
+            in_short_ui(of, ui);
+        }
         ui.push_id(i, |ui| shown = finding_ui(found, ui).or(shown));
+    }
+    if n_failed == all.len() {
+        in_short_ui(of, ui);
     }
     if memory.is_none() {
         ui.weak("Looking for findings about memory…");

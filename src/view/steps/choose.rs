@@ -36,7 +36,7 @@ pub fn choose(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, step: usi
     let view = ctx.navigation.visible();
     let before =
         chosen(steps, offset, *ctx.range).and_then(|step| steps.extents().get(step)).map(|time| time.shifted(offset));
-    ctx.choose_step(time);
+    ctx.choose_step(time, steps.names.get(step).map_or("", String::as_str));
     let is_inside = |outer: TimeRange, inner: TimeRange| outer.start <= inner.start && inner.end <= outer.end;
     match before {
         Some(before) if is_inside(before, view) => {
@@ -81,7 +81,8 @@ pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, has_co
     }
     // The same number as in bands and charts.
     let number = |step: usize| format!("Step {}", short_name(&steps.names[step], step));
-    let text = chosen.map_or_else(|| format::steps(n), number);
+    let place = if steps.is_of_completions() { ", on the device" } else { "" };
+    let text = chosen.map_or_else(|| format!("{}{place}", format::steps(n)), number);
     let open = ui.add(Button::new(text).small().frame_when_inactive(false).truncate());
     let mut hint: Vec<String> = Vec::new();
     if let Some(step) = chosen {

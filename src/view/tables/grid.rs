@@ -322,7 +322,7 @@ impl<T: Table> Grid<T> {
     /// The field of the filter.
     pub fn filter_ui(&mut self, hint: &str, ui: &mut egui::Ui) {
         let label = ui.label("Filter");
-        let edit = egui::TextEdit::singleline(&mut self.filter).hint_text(hint).desired_width(150.0);
+        let edit = egui::TextEdit::singleline(&mut self.filter).id_salt("filter").hint_text(hint).desired_width(150.0);
         ui.add(edit).labelled_by(label.id);
     }
 

@@ -12,7 +12,7 @@ use super::side::Side;
 use crate::analysis::totals::{Instance, Scope};
 use crate::answers::{self, Analysis, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
-use crate::figures::format;
+use crate::figures::{format, text::display_name};
 use crate::model::{TimeRange, Trace};
 use crate::session::{Files, OpenTrace, Selection};
 use crate::view::states::failed_ui;
@@ -309,7 +309,7 @@ pub fn range_switch_ui(is_whole: &mut bool, hint: &str, ctx: &ViewContext<'_>, u
     if ui.selectable_label(*is_whole, whole(ctx)).on_hover_text("Count everything").clicked() {
         *is_whole = true;
     }
-    let label = format!("Selected range, {}", format::duration(range.dur()));
+    let label = format!("{}, {}", display_name(ctx.range_title()), format::duration(range.dur()));
     if ui.selectable_label(!*is_whole, label).on_hover_text(hint).clicked() {
         *is_whole = false;
     }

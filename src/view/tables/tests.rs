@@ -461,3 +461,35 @@ fn a_snapshot_counts_where_it_is_chosen() {
     settle(&mut harness);
     assert_eq!(harness.query_all_by_label("forward").count(), 1, "alone it counts");
 }
+
+#[test]
+fn what_is_typed_stays_while_what_is_beside_it_comes_and_goes() {
+    let mut harness = harness(trace(), &kernels::TABLE);
+    harness.get_by_label("Filter").click();
+    settle(&mut harness);
+    harness.event(Event::Text("ge".to_owned()));
+    settle(&mut harness);
+    // A range adds a button before the field.
+    harness.state_mut().session.range = Some(TimeRange { start: 0, end: 20_000 });
+    settle(&mut harness);
+    harness.event(Event::Text("mm".to_owned()));
+    settle(&mut harness);
+    assert_eq!(harness.get_by_label("Filter").value().as_deref(), Some("gemm"));
+    harness.state_mut().session.range = None;
+    settle(&mut harness);
+    harness.event(Event::Text("x".to_owned()));
+    settle(&mut harness);
+    assert_eq!(harness.get_by_label("Filter").value().as_deref(), Some("gemmx"));
+}
+
+#[test]
+fn a_chosen_step_is_named_where_figures_are_limited_to_it() {
+    let mut harness = harness(trace(), &kernels::TABLE);
+    let step = TimeRange { start: 400, end: 2_000 };
+    harness.state_mut().with(|_, ctx| ctx.choose_step(step, "ProfilerStep#9"));
+    settle(&mut harness);
+    harness.get_by_label("ProfilerStep#9, 1.600 µs");
+    harness.state_mut().session.range = Some(TimeRange { end: 2_001, ..step });
+    settle(&mut harness);
+    harness.get_by_label("Selected range, 1.601 µs");
+}

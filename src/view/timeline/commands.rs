@@ -1,7 +1,7 @@
 //! The timeline's commands: zoom and pan, navigation between slices, gaps and flows, and marks.
 
 use super::Timeline;
-use super::track_list::{LineKind, fold_keys, process_key, track_key};
+use super::track_list::{Fold, LineKind, fold_keys, process_key, track_key};
 use crate::analysis::gaps::Gap;
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
@@ -97,7 +97,7 @@ impl Timeline {
     fn unfold(&mut self, open: &OpenTrace, index: usize, track: TrackId) {
         self.unfold_process(open, open.trace.track(track).process);
         let part = self.parts.get(index).and_then(|parts| parts.get(track.0 as usize)).copied().unwrap_or_default();
-        if let Some(key) = self.tracks.fold_of(index, part.of.unwrap_or(track)).map(str::to_owned) {
+        if let Some(key) = self.tracks.fold_of(index, track).map(str::to_owned) {
             self.is_stale |= self.settings.hidden.remove(&key);
             self.is_stale |= self.settings.expanded.insert(key);
         }
@@ -112,10 +112,14 @@ impl Timeline {
     /// Shows a process with its tracks.
     pub(super) fn unfold_process(&mut self, open: &OpenTrace, process: ProcessId) {
         self.unfold_key(&open.id);
+        self.unfold_key(&Fold::Processes.key(&open.id));
         self.unfold_key(&process_key(open, process));
     }
 
     fn unfold_key(&mut self, key: &str) {
+        if self.tracks.folded_first.contains(key) {
+            self.is_stale |= self.settings.expanded.insert(key.to_owned());
+        }
         self.is_stale |= self.settings.collapsed.remove(key) | self.settings.hidden.remove(key);
     }
 

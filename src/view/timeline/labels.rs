@@ -329,6 +329,13 @@ pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, act
     };
     match action {
         LabelAction::ToggleCollapsed if matches!(line.kind, LineKind::Fold(..)) => toggle(&mut settings.expanded),
+        LabelAction::ToggleCollapsed if list.folded_first.contains(&line.key) => {
+            settings.collapsed.remove(&line.key);
+            match line.is_collapsed {
+                true => _ = settings.expanded.insert(line.key.clone()),
+                false => _ = settings.expanded.remove(&line.key),
+            }
+        }
         LabelAction::ToggleCollapsed => toggle(&mut settings.collapsed),
         LabelAction::TogglePinned => match settings.pinned.iter().position(|key| *key == line.key) {
             Some(at) => drop(settings.pinned.remove(at)),

@@ -45,7 +45,10 @@ pub fn ui(profile: &mut nsys::Profile, path: &mut String, others: &mut String, u
         ui.radio_value(&mut profile.range, nsys::Range::CudaProfilerApi, "cudaProfilerStart to Stop")
             .on_hover_text("What the program says, as torch.cuda.profiler.start does");
         ui.radio_value(&mut profile.range, nsys::Range::Nvtx, "NVTX range").on_hover_text("The first such range");
-        let edit = TextEdit::singleline(&mut profile.nvtx_range).hint_text("name, name@domain").desired_width(140.0);
+        let edit = TextEdit::singleline(&mut profile.nvtx_range)
+            .id_salt("nvtx range")
+            .hint_text("name, name@domain")
+            .desired_width(140.0);
         ui.add_enabled(profile.range == nsys::Range::Nvtx, edit).accessible_name("Name of the NVTX range");
     });
     ui.add_enabled_ui(profile.range == nsys::Range::Program, |ui| {
@@ -67,11 +70,12 @@ pub fn ui(profile: &mut nsys::Profile, path: &mut String, others: &mut String, u
     });
     egui::Grid::new("capture nsys").num_columns(2).spacing([12.0, 5.0]).show(ui, |ui| {
         let label = ui.label("More options");
-        let edit = TextEdit::singleline(others).hint_text("--cudabacktrace=all").desired_width(440.0);
+        let edit =
+            TextEdit::singleline(others).id_salt("other options").hint_text("--cudabacktrace=all").desired_width(440.0);
         ui.add(edit).labelled_by(label.id);
         ui.end_row();
         let label = ui.label("nsys");
-        let edit = TextEdit::singleline(path).hint_text("The first one found").desired_width(440.0);
+        let edit = TextEdit::singleline(path).id_salt("nsys").hint_text("The first one found").desired_width(440.0);
         ui.add(edit).labelled_by(label.id);
         ui.end_row();
     });

@@ -52,7 +52,7 @@ pub fn profiler_ui(options: &mut pytorch::Options, ranks: &mut String, ui: &mut 
 fn ranks_ui(ranks: &mut String, ui: &mut Ui) {
     ui.horizontal(|ui| {
         let label = ui.label("Ranks");
-        ui.add(TextEdit::singleline(ranks).hint_text("0").desired_width(120.0))
+        ui.add(TextEdit::singleline(ranks).id_salt("ranks").hint_text("0").desired_width(120.0))
             .labelled_by(label.id)
             .on_hover_text("Which workers of a distributed training are recorded: 0,4-7 or all");
     });

@@ -54,7 +54,7 @@ pub fn lanes(
         }
         if is_hovered {
             let length = chart.axis.length_text(bar.range);
-            hint(ui, chart, "band", bar_rect, &format!("{words}\n{length}"));
+            hint(ui, chart, "band", bar_rect, &format!("{words}\n{length}, on the host"));
         }
     }
     kept.end(&painter);

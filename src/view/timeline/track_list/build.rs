@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::fold::{Fold, importance, n_shown_counters};
+use super::fold::{Fold, folds_streams, importance, n_shown_counters};
 use super::{
     COUNTER_HEIGHT, GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, TrackList, process_key, track_key,
 };
@@ -17,7 +17,9 @@ const LAUNCHER: u32 = 20;
 
 /// All lines, without their places.
 pub fn lines(traces: &[OpenTrace], parts: &[Vec<Part>], settings: &TimelineSettings, filter: &str) -> TrackList {
-    let mut list = Builder { settings, parts, filter: filter.trim().to_lowercase(), out: TrackList::default() };
+    let is_shared = n_programs(traces, parts) > 1;
+    let filter = filter.trim().to_lowercase();
+    let mut list = Builder { settings, parts, is_shared, filter, out: TrackList::default() };
     let mut order: Vec<(usize, &OpenTrace)> = in_order(traces).into_iter().map(|i| (i, &traces[i])).collect();
     list.sort("", &mut order, |entry| &entry.1.id);
     for (trace, open) in order {
@@ -28,9 +30,25 @@ pub fn lines(traces: &[OpenTrace], parts: &[Vec<Part>], settings: &TimelineSetti
     list.out
 }
 
+/// How many programs share the picture: the ranks of a job, or what is compared. Of each trace the processes that launch
+/// work of devices count, of one where nothing is known of that it counts itself.
+fn n_programs(traces: &[OpenTrace], parts: &[Vec<Part>]) -> usize {
+    let of_trace = |(trace, open): (usize, &OpenTrace)| {
+        let parts = parts.get(trace).into_iter().flatten().zip(&open.trace.tracks);
+        let mut launching: Vec<ProcessId> =
+            parts.filter(|(part, _)| part.n_launches > 0).map(|(_, track)| track.process).collect();
+        launching.sort_unstable();
+        launching.dedup();
+        launching.len().max(1)
+    };
+    traces.iter().enumerate().filter(|(_, open)| open.is_program()).map(of_trace).sum()
+}
+
 struct Builder<'a> {
     settings: &'a TimelineSettings,
     parts: &'a [Vec<Part>],
+    /// Several programs share the picture: of each is shown at first what its devices did.
+    is_shared: bool,
     /// In lower case.
     filter: String,
     out: TrackList,
@@ -103,10 +121,20 @@ impl Builder<'_> {
         }
         let is_beside =
             data.info.format.is_memory_only() && traces.iter().any(|other| other.run == open.run && other.is_program());
-        for (process, process_key, tracks) in processes {
+        let (n_folded, fold_key) = (self.n_folded_processes(trace, open, &processes), Fold::Processes.key(key));
+        let first_folded = processes.len() - n_folded;
+        for (place, (process, process_key, tracks)) in processes.into_iter().enumerate() {
             let title = display_name(&data.process(process).title()).into_owned();
             let qualified_title = track_title(traces, trace, &title);
+            let is_expanded = place < first_folded || self.settings.expanded.contains(&fold_key);
+            if place == first_folded && !is_collapsed {
+                self.out.folded_first.insert(fold_key.clone());
+                let keys = (fold_key.clone(), key.to_owned());
+                let kind = LineKind::Fold(process, Fold::Processes);
+                self.push_group(trace, kind, keys, Fold::Processes.title(n_folded, 0), (1, !is_expanded, false));
+            }
             let folded_in = is_collapsed.then(|| key.to_owned());
+            let folded_in = folded_in.or_else(|| (!is_expanded).then(|| fold_key.clone()));
             let group = Group {
                 trace,
                 parent: key,
@@ -156,14 +184,44 @@ impl Builder<'_> {
         processes
     }
 
+    /// How many of the last processes are folded: those that launch nothing, where several programs share the picture.
+    fn n_folded_processes(
+        &self,
+        trace: usize,
+        open: &OpenTrace,
+        processes: &[(ProcessId, String, Vec<TrackId>)],
+    ) -> usize {
+        let works = |(process, _, tracks): &(ProcessId, String, Vec<TrackId>)| {
+            open.trace.process(*process).device.is_some()
+                || tracks.iter().any(|&track| self.part(trace, track).n_launches > 0)
+        };
+        let n = processes.iter().rev().take_while(|process| !works(process)).count();
+        let has_host = processes.iter().any(|process| works(process) && open.trace.process(process.0).device.is_none());
+        if self.is_shared && has_host && n > 1 && self.filter.is_empty() { n } else { 0 }
+    }
+
     fn add_process(&mut self, open: &OpenTrace, process: ProcessId, tracks: &[TrackId], group: &Group<'_>) {
         if self.is_hidden(&group.key) {
             return;
         }
         let is_match = group.is_match || (!self.filter.is_empty() && self.matches(&group.title));
-        let is_collapsed = group.has_heading && self.is_collapsed(&group.key);
+        let is_host = open.is_program() && open.trace.process(process).device.is_none();
+        let is_folded_first = self.is_shared && is_host && group.has_heading && self.filter.is_empty();
+        if is_folded_first {
+            self.out.folded_first.insert(group.key.clone());
+        }
+        let is_folded = is_folded_first && !self.settings.expanded.contains(&group.key);
+        let is_collapsed = group.has_heading && (is_folded || self.is_collapsed(&group.key));
         let at = self.out.scrolled.len();
         let (folds, shown) = self.units(open, tracks, group);
+        let title = match is_folded {
+            true => format!(
+                "{}, {}",
+                group.title,
+                threads(shown.len() + folds.iter().map(|fold| fold.1.len()).sum::<usize>())
+            ),
+            false => group.title.clone(),
+        };
         if group.folded_in.is_none() && group.has_heading {
             let keys = (group.key.clone(), group.parent.to_owned());
             let is_stream = |unit: &Unit| open.trace.track(unit.head.0).kind == TrackKind::Stream;
@@ -172,7 +230,7 @@ impl Builder<'_> {
                 group.trace,
                 LineKind::Process(process),
                 keys,
-                group.title.clone(),
+                title,
                 (group.indent, is_collapsed, has_strip),
             );
         }
@@ -186,7 +244,8 @@ impl Builder<'_> {
             if folded_in.is_none() && !self.is_hidden(&key) {
                 let keys = (key.clone(), group.key.clone());
                 let kind = LineKind::Fold(process, fold);
-                let title = fold.title(units.len());
+                let n_parts = units.iter().filter(|unit| self.part(group.trace, unit.head.0).of.is_some()).count();
+                let title = fold.title(units.len() - n_parts, n_parts);
                 self.push_group(group.trace, kind, keys, title, (group.indent + 1, !is_expanded, false));
             }
             let tracks = units.iter().flat_map(|unit| unit.rest.iter().chain([&unit.head]));
@@ -238,25 +297,41 @@ impl Builder<'_> {
         if !self.filter.is_empty() {
             return (Vec::new(), units);
         }
+        let kind = |unit: &Unit| open.trace.track(unit.head.0).kind;
         let is_idle = |unit: &Unit| self.part(group.trace, unit.head.0).is_idle;
-        let n_idle = units.iter().filter(|unit| is_idle(unit)).count();
-        let is_counter = |unit: &Unit| open.trace.track(unit.head.0).kind == TrackKind::Counter;
-        let mut n_left = n_shown_counters(units.iter().filter(|unit| is_counter(unit)).count());
+        let n_idle = |is: TrackKind| units.iter().filter(|unit| kind(unit) == is && is_idle(unit)).count();
+        let (folds_threads, folds_streams) = (n_idle(TrackKind::Thread) > 1, folds_streams(n_idle(TrackKind::Stream)));
+        let is_shared = self.is_shared && open.is_program();
+        let n_counters = units.iter().filter(|unit| kind(unit) == TrackKind::Counter).count();
+        let mut n_left = n_shown_counters(n_counters, is_shared);
         let mut folds: Vec<(Fold, Vec<Unit>)> = Fold::ALL.map(|fold| (fold, Vec::new())).into();
         let mut shown = Vec::new();
-        for unit in units {
-            let fold = if is_counter(&unit) {
-                let is_left = n_left > 0;
-                n_left = n_left.saturating_sub(1);
-                (!is_left).then_some(Fold::Counters)
-            } else if group.is_beside {
-                Some(Fold::Names)
-            } else {
-                (n_idle > 1 && is_idle(&unit)).then_some(Fold::Idle)
+        for mut unit in units {
+            let fold = match kind(&unit) {
+                TrackKind::Counter => {
+                    let is_left = n_left > 0;
+                    n_left = n_left.saturating_sub(1);
+                    (!is_left).then_some(Fold::Counters)
+                }
+                _ if group.is_beside => Some(Fold::Names),
+                TrackKind::Stream => (folds_streams && is_idle(&unit)).then_some(Fold::Streams),
+                _ => (folds_threads && is_idle(&unit)).then_some(Fold::Idle),
             };
-            match fold.and_then(|fold| folds.iter_mut().find(|(known, _)| *known == fold)) {
-                Some((_, folded)) => folded.push(unit),
-                None => shown.push(unit),
+            let mut folded = |fold: Fold, unit: Unit| {
+                if let Some((_, units)) = folds.iter_mut().find(|(known, _)| *known == fold) {
+                    units.push(unit);
+                }
+            };
+            match fold {
+                Some(fold) => folded(fold, unit),
+                None => {
+                    if is_shared && kind(&unit) == TrackKind::Stream {
+                        unit.rest
+                            .drain(..)
+                            .for_each(|part| folded(Fold::Streams, Unit { head: part, rest: Vec::new() }));
+                    }
+                    shown.push(unit);
+                }
             }
         }
         folds.retain(|(_, units)| !units.is_empty());
@@ -372,6 +447,10 @@ struct Group<'a> {
     has_heading: bool,
     /// Whether it is of a snapshot of memory beside the trace of its run.
     is_beside: bool,
+}
+
+fn threads(n: usize) -> String {
+    if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") }
 }
 
 /// The title of a track below the heading of its device, which it need not name again.

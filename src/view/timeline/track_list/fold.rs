@@ -14,6 +14,10 @@ const LEAST_FOLDED: usize = 3;
 pub enum Fold {
     /// Threads that only wait.
     Idle,
+    /// Streams that hardly work, and where several programs share the picture the annotations of the others.
+    Streams,
+    /// Where several programs share the picture, the processes of a trace that launch nothing, beside one that does.
+    Processes,
     /// The counters after the most important ones.
     Counters,
     /// The names that a snapshot of memory repeats of the trace beside it.
@@ -21,37 +25,65 @@ pub enum Fold {
 }
 
 impl Fold {
-    pub const ALL: [Self; 3] = [Self::Idle, Self::Counters, Self::Names];
+    pub const ALL: [Self; 5] = [Self::Idle, Self::Streams, Self::Processes, Self::Counters, Self::Names];
 
     /// Its settings key in a process.
     pub fn key(self, process_key: &str) -> String {
         let name = match self {
             Self::Idle => "idle threads",
+            Self::Streams => "more streams",
+            Self::Processes => "more processes",
             Self::Counters => "more counters",
             Self::Names => "names",
         };
         format!("{process_key}/{name}")
     }
 
-    /// * `n`: how many tracks are folded.
-    pub fn title(self, n: usize) -> String {
+    /// * `n`: how many threads, streams, processes or counters are folded.
+    /// * `n_annotations`: how many tracks of annotations of streams that are not.
+    pub fn title(self, n: usize, n_annotations: usize) -> String {
+        let count = |n: usize, one: &str, many: &str| match n {
+            1 => format!("1 {one}"),
+            n => format!("{n} {many}"),
+        };
         match self {
-            Self::Idle => format!("{n} idle threads"),
-            Self::Counters => format!("{n} more counters"),
+            Self::Idle => count(n, "idle thread", "idle threads"),
+            Self::Streams => {
+                let streams = (n > 0).then(|| count(n, "more stream", "more streams"));
+                let annotations = (n_annotations > 0).then(|| match n_annotations {
+                    1 => "annotations".to_owned(),
+                    n => format!("annotations of {n}"),
+                });
+                streams.into_iter().chain(annotations).collect::<Vec<_>>().join(", ")
+            }
+            Self::Processes => count(n, "more process", "more processes"),
+            Self::Counters => count(n, "more counter", "more counters"),
             Self::Names => "annotations, as in the trace".to_owned(),
         }
     }
 }
 
-/// The settings keys of all that can be folded at first in a trace.
+/// The settings keys of all that can be folded at first in a trace: also processes, where there are several programs.
 pub fn fold_keys(open: &OpenTrace) -> impl Iterator<Item = String> {
-    let processes = (0..open.trace.processes.len() as u32).map(ProcessId);
-    processes.flat_map(|process| Fold::ALL.map(|fold| fold.key(&process_key(open, process))))
+    let processes = (0..open.trace.processes.len() as u32).map(|process| process_key(open, ProcessId(process)));
+    let of_trace = Fold::Processes.key(&open.id);
+    processes.flat_map(|key| Fold::ALL.map(|fold| fold.key(&key)).into_iter().chain([key])).chain([of_trace])
 }
 
 /// How many of the counters of a process are shown, of those in order of importance.
-pub fn n_shown_counters(n: usize) -> usize {
-    if n < N_COUNTERS + LEAST_FOLDED { n } else { N_COUNTERS }
+///
+/// * `is_shared`: several programs share the picture.
+pub fn n_shown_counters(n: usize, is_shared: bool) -> usize {
+    match n {
+        _ if is_shared && n > 1 => 0,
+        n if n < N_COUNTERS + LEAST_FOLDED => n,
+        _ => N_COUNTERS,
+    }
+}
+
+/// Whether streams of a device that hardly work are folded.
+pub fn folds_streams(n: usize) -> bool {
+    n >= LEAST_FOLDED
 }
 
 /// The place of a counter among those of its process: how busy the device is, what fills its memory, what moves, what it

@@ -5,7 +5,7 @@ mod fold;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub use self::fold::{Fold, fold_keys};
 
@@ -121,6 +121,8 @@ pub struct TrackList {
     pub scrolled: Vec<Line>,
     /// Keys of the lines that the user has hidden.
     pub hidden: Vec<String>,
+    /// Keys of the processes that are collapsed at first, unfolded or not.
+    pub folded_first: HashSet<String>,
     /// The line of each track, or of the collapsed group around it.
     line_of: HashMap<(usize, TrackId), LineIndex>,
     /// Tracks without a line, with the key of the collapsed line around each.

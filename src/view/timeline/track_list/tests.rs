@@ -143,3 +143,106 @@ fn a_snapshot_stands_below_the_trace_of_its_run_with_its_names_folded() {
     // What is folded is found.
     assert!(list.fold_of(0, TrackId(0)).is_some() && list.line_of(0, TrackId(0)).is_some());
 }
+
+/// Two streams that work, `n_quiet` that hardly do, annotations of the first, a counter, and a thread.
+fn rank(n_quiet: usize) -> OpenTrace {
+    let quiet: Vec<String> = (0..n_quiet).map(|i| format!("stream {}", 20 + i)).collect();
+    let mut slices = vec![
+        ("main", SliceKind::Operator, "op", 0, 100),
+        ("stream 7", SliceKind::Kernel, "gemm", 0, 1_000),
+        ("stream 8", SliceKind::Kernel, "gemm", 0, 500),
+        ("stream 7: annotations", SliceKind::GpuAnnotation, "step", 0, 1_000),
+    ];
+    slices.extend(quiet.iter().map(|name| (name.as_str(), SliceKind::Memcpy, "copy", 0, 10)));
+    let mut builder = TraceBuilder::from_slices(&slices);
+    let (kind, process) = (TrackKind::Counter, builder.tracks[1].process);
+    builder.counters.push(Counter {
+        track: TrackId(builder.tracks.len() as u32),
+        ts: vec![1],
+        value: vec![1.0],
+        ..Counter::default()
+    });
+    builder.tracks.push(Track { kind, name: "allocated".to_owned(), process, ..Track::default() });
+    for track in &mut builder.tracks {
+        track.tid = track.name.split(':').next().unwrap_or_default().to_owned();
+    }
+    OpenTrace::new(builder.finish(), 0)
+}
+
+fn list_of(traces: &[OpenTrace], settings: &TimelineSettings, filter: &str) -> TrackList {
+    let parts: Vec<Vec<Part>> = traces.iter().map(|open| crate::analysis::threads::parts(&open.trace)).collect();
+    TrackList::build(traces, &parts, settings, filter)
+}
+
+#[test]
+fn streams_that_hardly_work_are_folded_where_they_are_many() {
+    let settings = TimelineSettings::default();
+    let few = list_of(&[rank(2)], &settings, "");
+    assert!(titles(&few.scrolled).contains(&"stream 21"));
+    let many = list_of(&[rank(3)], &settings, "");
+    let shown = ["python", "main", "GPU 0", "stream 7", "annotations", "stream 8", "allocated", "3 more streams"];
+    assert_eq!(titles(&many.scrolled), shown);
+}
+
+#[test]
+fn of_several_ranks_the_first_picture_shows_what_their_devices_did() {
+    let traces = [rank(3), rank(0)];
+    let mut settings = TimelineSettings::default();
+    let list = list_of(&traces, &settings, "");
+    let shown = titles(&list.scrolled);
+    let of_first = ["python, 1 thread", "GPU 0", "stream 7", "stream 8", "allocated", "3 more streams, annotations"];
+    assert_eq!(shown[1..7], of_first);
+    assert_eq!(shown[8..], ["python, 1 thread", "GPU 0", "stream 7", "stream 8", "allocated", "annotations"]);
+    // All that is folded is found, and one click away.
+    for track in 0..traces[0].trace.tracks.len() {
+        assert!(list.line_of(0, TrackId(track as u32)).is_some(), "{track}");
+    }
+    let process = list.scrolled[1].clone();
+    assert!(process.is_collapsed);
+    crate::view::timeline::labels::apply(
+        &mut settings,
+        &list,
+        &process,
+        crate::view::timeline::labels::LabelAction::ToggleCollapsed,
+    );
+    let open = list_of(&traces, &settings, "");
+    assert_eq!(titles(&open.scrolled)[1..4], ["python", "main", "GPU 0"]);
+    crate::view::timeline::labels::apply(
+        &mut settings,
+        &open,
+        &open.scrolled[1],
+        crate::view::timeline::labels::LabelAction::ToggleCollapsed,
+    );
+    assert_eq!(list_of(&traces, &settings, ""), list, "a second click folds it again");
+    assert!(titles(&list_of(&traces, &settings, "annot").scrolled).contains(&"annotations"));
+}
+
+#[test]
+fn of_several_ranks_processes_that_launch_nothing_share_a_line() {
+    let rank = || {
+        let op = SliceKind::Operator;
+        let slices = [("main", op, "op", 0, 100), ("spans", op, "step", 0, 100), ("traces", op, "x", 0, 9)];
+        let call = ("main", SliceKind::Runtime, "cudaLaunchKernel", 10, 20);
+        let kernel = ("stream 7", SliceKind::Kernel, "gemm", 20, 90);
+        let mut builder = TraceBuilder::from_slices(&[slices[0], slices[1], slices[2], call, kernel]);
+        builder.slices[0].correlation = vec![0, 0, 0, 5, 5];
+        for name in ["spans", "traces"] {
+            let process = crate::model::ProcessId(builder.processes.len() as u32);
+            builder.processes.push(crate::model::Process { name: name.to_owned(), ..Default::default() });
+            builder.tracks.iter_mut().filter(|track| track.name == name).for_each(|track| track.process = process);
+        }
+        OpenTrace::new(builder.finish(), 0)
+    };
+    let settings = TimelineSettings::default();
+    assert_eq!(titles(&list_of(&[rank()], &settings, "").scrolled).len(), 8, "one rank shows all");
+    let traces = [rank(), rank()];
+    let list = list_of(&traces, &settings, "");
+    assert_eq!(titles(&list.scrolled)[1..5], ["python, 1 thread", "GPU 0", "stream 7", "2 more processes"]);
+    for track in 0..traces[0].trace.tracks.len() {
+        assert!(list.line_of(0, TrackId(track as u32)).is_some(), "{track}");
+    }
+    let mut unfolded = settings;
+    unfolded.expanded.insert(list.scrolled[4].key.clone());
+    let list = list_of(&traces, &unfolded, "");
+    assert_eq!(titles(&list.scrolled)[4..7], ["2 more processes", "spans, 1 thread", "traces, 1 thread"]);
+}

@@ -1,0 +1,194 @@
+//! Which part of a trace the first picture shows: where its work is, not the hours beside one early event.
+
+use crate::model::memory::{MemoryHistory, MemorySource};
+use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace};
+
+/// Events are lone if all others are at least so many times as many.
+const LONE: u64 = 100;
+/// How often the time that is left may be cut in halves: what a millionth of it shows is no part of the picture.
+const MOST_HALVES: u32 = 20;
+/// Slices of a row whose durations are looked at.
+const MAX_DURATIONS: usize = 64;
+
+/// What the first picture shows of a trace, in its own time: from the first start to the last end of slices, samples and
+/// histories of memory, without lone events far from all others; of a trace without any, its span.
+/// Cost: O(rows · log slices).
+pub fn content(trace: &Trace) -> TimeRange {
+    let events = Events::of(trace);
+    // What a profiler recorded of memory lies beside its slices; a history of memory is a recording by itself.
+    let is_own = |history: &&MemoryHistory| matches!(history.source, MemorySource::Snapshot | MemorySource::Timeline);
+    let histories = trace.memories.iter().filter(is_own).filter(|history| history.has_time).map(|history| history.span);
+    let histories = histories.filter(|range| range.union(trace.span) == trace.span);
+    let main = events.span().map(|all| events.main(all));
+    main.into_iter().chain(histories).reduce(TimeRange::union).unwrap_or(trace.span)
+}
+
+/// Slices and samples of a trace that lie outside of a range of its time. Cost: O(rows · log slices).
+pub fn n_outside(trace: &Trace, range: TimeRange) -> u64 {
+    let events = Events::of(trace);
+    // What has no length may lie on the border.
+    events.before(range.start.saturating_sub(1)).1 + events.after(range.end.saturating_add(1)).1
+}
+
+/// The events of a trace that last, and its samples.
+struct Events<'a> {
+    trace: &'a Trace,
+    rows: Vec<&'a Row>,
+    /// Times of samples, each in order.
+    samples: Vec<&'a [TimeNs]>,
+    n: u64,
+}
+
+impl<'a> Events<'a> {
+    /// Time stamps that were lost lie outside of the span; a row with such is left out.
+    fn of(trace: &'a Trace) -> Self {
+        let slices = &trace.slices;
+        let is_within = |row: &&Row| {
+            let range = row.range();
+            !range.is_empty()
+                && slices.ts[range.start] >= trace.span.start
+                && slices.end[range.end - 1] <= trace.span.end
+        };
+        let rows: Vec<&Row> = slices.rows.iter().filter(is_within).collect();
+        let tracks = trace.samples.track.chunk_by(|a, b| a == b);
+        let mut at = 0;
+        let samples = tracks.map(|of_track| {
+            at += of_track.len();
+            &trace.samples.ts[at - of_track.len()..at]
+        });
+        let is_within = |ts: &&[TimeNs]| ts.first() >= Some(&trace.span.start) && ts.last() <= Some(&trace.span.end);
+        let samples: Vec<&[TimeNs]> = samples.filter(is_within).collect();
+        let n =
+            rows.iter().map(|row| row.range().len()).sum::<usize>() + samples.iter().map(|ts| ts.len()).sum::<usize>();
+        Self { trace, rows, samples, n: n as u64 }
+    }
+
+    fn span(&self) -> Option<TimeRange> {
+        let slices = &self.trace.slices;
+        let of_row =
+            |row: &&Row| TimeRange { start: slices.ts[row.range().start], end: slices.end[row.range().end - 1] };
+        let of_samples = |ts: &&[TimeNs]| Some(TimeRange { start: *ts.first()?, end: *ts.last()? });
+        self.rows.iter().map(of_row).chain(self.samples.iter().filter_map(of_samples)).reduce(TimeRange::union)
+    }
+
+    /// The last end of what ends at `time` or before, and how much that is.
+    fn before(&self, time: TimeNs) -> (Option<TimeNs>, u64) {
+        let ends = self.rows.iter().map(|row| &self.trace.slices.end[row.range()]);
+        let ends = ends.map(|ends| &ends[..ends.partition_point(|&end| end <= time)]);
+        let samples = self.samples.iter().map(|ts| &ts[..ts.partition_point(|&ts| ts < time)]);
+        ends.chain(samples).fold((None, 0), |(last, n), part| (last.max(part.last().copied()), n + part.len() as u64))
+    }
+
+    /// The first start of what starts at `time` or after, and how much that is.
+    fn after(&self, time: TimeNs) -> (Option<TimeNs>, u64) {
+        let starts = self.rows.iter().map(|row| &self.trace.slices.ts[row.range()]);
+        let starts = starts.map(|starts| &starts[starts.partition_point(|&start| start < time)..]);
+        let samples = self.samples.iter().map(|ts| &ts[ts.partition_point(|&ts| ts <= time)..]);
+        let mut out: (Option<TimeNs>, u64) = (None, 0);
+        for part in starts.chain(samples) {
+            let first = part.first().copied();
+            out = (out.0.into_iter().chain(first).min(), out.1 + part.len() as u64);
+        }
+        out
+    }
+
+    /// The stretch around a moment in which nothing runs; `None` if something does.
+    fn empty_around(&self, time: TimeNs) -> Option<TimeRange> {
+        let (end, n_before) = self.before(time);
+        let (start, n_after) = self.after(time);
+        (n_before + n_after == self.n).then_some(TimeRange { start: end?, end: start? })
+    }
+
+    /// Whether what lies beside `rest` is lone: few events, which take less time than is left.
+    fn is_lone(&self, n: u64, part: TimeRange, rest: TimeRange) -> bool {
+        if n * LONE >= self.n {
+            return false;
+        }
+        let slices = &self.trace.slices;
+        let worked = |row: &&Row| {
+            let range = row.range();
+            let first = range.start + slices.ts[range.clone()].partition_point(|&start| start < part.start);
+            let last = range.start + slices.end[range].partition_point(|&end| end <= part.end);
+            let step = last.saturating_sub(first).div_ceil(MAX_DURATIONS).max(1);
+            (first..last).step_by(step).map(|i| slices.time(SliceId(i as u32)).dur() as f64).sum::<f64>() * step as f64
+        };
+        self.rows.iter().map(worked).fold(0.0, f64::max) < rest.dur() as f64
+    }
+
+    /// `all` without lone events before and after stretches in which nothing runs and that are longer than all that is
+    /// left.
+    ///
+    /// A stretch that is longer than what follows it holds a moment that is half, a quarter, an eighth … of the time
+    /// before the end.
+    fn main(&self, mut all: TimeRange) -> TimeRange {
+        loop {
+            let moments = (1..=MOST_HALVES).map(|halves| all.dur() >> halves);
+            let leading = moments.clone().filter_map(|ns| {
+                let empty = self.empty_around(all.end - ns)?;
+                let (part, rest) = (TimeRange { end: empty.start, ..all }, TimeRange { start: empty.end, ..all });
+                (empty.dur() > rest.dur() && self.is_lone(self.before(part.end).1, part, rest)).then_some(rest)
+            });
+            let trailing = moments.filter_map(|ns| {
+                let empty = self.empty_around(all.start + ns)?;
+                let (part, rest) = (TimeRange { start: empty.end, ..all }, TimeRange { end: empty.start, ..all });
+                (empty.dur() > rest.dur() && self.is_lone(self.after(part.start).1, part, rest)).then_some(rest)
+            });
+            let Some(rest) = leading.chain(trailing).filter(|rest| rest.dur() > 0).min_by_key(|rest| rest.dur()) else {
+                return all;
+            };
+            all = rest;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    /// Lone slices, and `n` of 10 ns every 20 ns from `start` on.
+    fn of(lone: &[(TimeNs, TimeNs)], (start, n): (TimeNs, i64)) -> (TimeRange, u64) {
+        let op = SliceKind::Operator;
+        let mut slices: Vec<_> = lone.iter().map(|&(start, end)| ("other", op, "lone", start, end)).collect();
+        slices.extend((0..n).map(|i| ("main", op, "op", start + 20 * i, start + 20 * i + 10)));
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let range = content(&trace);
+        (range, n_outside(&trace, range))
+    }
+
+    #[test]
+    fn lone_events_far_from_the_work_are_outside() {
+        let check = |lone: &[(TimeNs, TimeNs)], work, range: (TimeNs, TimeNs), n_outside| {
+            let range = TimeRange { start: range.0, end: range.1 };
+            assert_eq!(of(lone, work), (range, n_outside), "{lone:?}");
+        };
+        let work = (100_000, 1_000);
+        check(&[], work, (100_000, 119_990), 0);
+        check(&[(0, 10)], work, (100_000, 119_990), 1);
+        check(&[(0, 10), (7_000, 7_010), (50_000, 50_100)], work, (100_000, 119_990), 3);
+        check(&[(900_000, 900_001)], work, (100_000, 119_990), 1);
+        check(&[(0, 10), (900_000, 900_001)], work, (100_000, 119_990), 2);
+        // Too near, and too long to be lone.
+        check(&[(90_000, 90_010)], work, (90_000, 119_990), 0);
+        check(&[(0, 50_000)], work, (0, 119_990), 0);
+        // Not few beside the others.
+        check(&[(0, 10)], (100_000, 20), (0, 100_390), 0);
+    }
+
+    #[test]
+    fn what_runs_all_the_time_and_samples_keep_the_whole() {
+        let long = of(&[(0, 10), (5, 119_000)], (100_000, 1_000));
+        assert_eq!(long.0.start, 0);
+        let op = SliceKind::Operator;
+        let mut slices = vec![("other", op, "lone", 0, 10)];
+        slices.extend((0..1_000).map(|i| ("main", op, "op", 100_000 + 20 * i, 100_010 + 20 * i)));
+        let mut builder = TraceBuilder::from_slices(&slices);
+        let track = crate::model::TrackId(0);
+        for ts in (0..100_000).step_by(1_000) {
+            builder.samples.ts.push(ts);
+            builder.samples.track.push(track);
+            builder.samples.stack.push(crate::model::StackId(0));
+        }
+        assert_eq!(content(&builder.finish()).start, 0);
+    }
+}
