@@ -69,9 +69,12 @@ impl Coverage {
     pub fn of(trace: &Trace, scope: &Scope) -> Self {
         let slices = &trace.slices;
         let of_kind = |is_wanted: &dyn Fn(SliceKind) -> bool| -> Vec<TimeNs> {
-            let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
-            let mut starts: Vec<TimeNs> =
-                rows.flat_map(Row::range).filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i]).collect();
+            let mut starts: Vec<TimeNs> = scope
+                .rows(trace)
+                .flat_map(Row::range)
+                .filter(|&i| is_wanted(slices.kind[i]))
+                .map(|i| slices.ts[i])
+                .collect();
             starts.sort();
             starts
         };
@@ -184,7 +187,7 @@ pub fn annotations<'a>(trace: &'a Trace, scope: &Scope) -> Vec<Named<'a>> {
         _ => false,
     };
     let mut found = Vec::new();
-    for row in slices.rows.iter().filter(|row| scope.has_track(trace, row.track)) {
+    for row in scope.rows(trace) {
         let named = |i: usize| Named {
             name: trace.strings.get(slices.name[i]),
             time: TimeRange { start: slices.ts[i], end: slices.end[i] },
@@ -209,8 +212,8 @@ pub fn device_divisions(trace: &Trace, scope: &Scope) -> Vec<Division> {
         let steps = named.iter().filter(|named| is_step_name(named.name)).count();
         (steps, named.iter().map(|named| named.time.dur()).sum::<i64>())
     };
-    let tracks = (0..trace.tracks.len() as u32).map(TrackId).filter(|&track| scope.has_track(trace, track));
-    let mut named = tracks.map(named).filter(|named| !named.is_empty()).max_by_key(weight).unwrap_or_default();
+    let mut named =
+        scope.tracks(trace).map(named).filter(|named| !named.is_empty()).max_by_key(weight).unwrap_or_default();
     named.sort_by_key(|named| (named.time.start, std::cmp::Reverse(named.time.end)));
     let on_device = |division: Division| {
         let name = match division.source {
