@@ -109,7 +109,7 @@ fn operators_by_external(slices: &SliceTable) -> HashMap<u32, SliceId> {
 /// operator; work of no operator is absent.
 pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
     let slices = &trace.slices;
-    if !slices.kind.contains(&SliceKind::Operator) {
+    if !slices.has_kind(SliceKind::Operator) {
         return Vec::new();
     }
     let mut found: Vec<(SliceId, DurNs)> = Vec::new();

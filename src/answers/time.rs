@@ -135,7 +135,6 @@ impl Analysis for GapClusters {
         let steps = work.get(of, &self.steps)?;
         let ledgers = work.get(of, &Ledgers { steps: self.steps.clone() })?;
         let is_cancelled = || work.is_cancelled();
-        let clusters = |ledger| clusters(of, ledger, (*steps).as_ref(), &is_cancelled);
-        Some(ledgers.iter().map(clusters).collect())
+        Some(clusters(of, &ledgers, (*steps).as_ref(), &is_cancelled))
     }
 }

@@ -1,6 +1,7 @@
 //! The slices of a trace, one column per field, in rows without overlap.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::pyramid::Pyramid;
 use super::{SliceKind, StringId, TimeNs, TimeRange, TrackId};
@@ -43,6 +44,8 @@ pub struct SliceTable {
     pub(super) row_of_block: Vec<u32>,
     /// Slices that the recording never closed, ascending; their `end` is the trace's end.
     pub unfinished: Vec<SliceId>,
+    /// The kinds that occur, a bit each, once asked for.
+    pub(super) kinds: OnceLock<u64>,
 }
 
 /// One non-overlapping level of a track.
@@ -73,6 +76,12 @@ impl SliceTable {
 
     pub fn is_empty(&self) -> bool {
         self.ts.is_empty()
+    }
+
+    /// Whether any slice is of this kind. Cost: O(slices) the first time.
+    pub fn has_kind(&self, kind: SliceKind) -> bool {
+        let kinds = self.kinds.get_or_init(|| self.kind.iter().fold(0, |kinds, &kind| kinds | 1 << kind as u64));
+        kinds >> kind as u64 & 1 == 1
     }
 
     /// Start and end of a slice.

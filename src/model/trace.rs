@@ -68,6 +68,7 @@ pub struct TraceInfo {
     pub world_size: Option<u32>,
     /// Offset from trace time to nanoseconds since 1970, if recorded.
     pub utc_offset_ns: Option<DurNs>,
+    /// By id, ascending.
     pub devices: Vec<DeviceInfo>,
     /// Of a database: its tables, whose index stands in the sources of events above [`SOURCE_ROW_BITS`].
     pub source_tables: Vec<String>,
@@ -76,6 +77,11 @@ pub struct TraceInfo {
 }
 
 impl TraceInfo {
+    /// What is known of a device.
+    pub fn device(&self, id: u32) -> Option<&DeviceInfo> {
+        DeviceInfo::with_id(&self.devices, id)
+    }
+
     /// A short name for headings: the file's name without its folders.
     pub fn title(&self) -> String {
         let file = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -103,6 +109,11 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
+    /// The first with this id among devices that ascend by it.
+    pub fn with_id(devices: &[Self], id: u32) -> Option<&Self> {
+        devices.get(devices.partition_point(|device| device.id < id)).filter(|device| device.id == id)
+    }
+
     /// Whether it is one of AMD's, by its name.
     pub fn is_amd(&self) -> bool {
         ["AMD", "Radeon", "Instinct", "gfx"].iter().any(|maker| self.name.contains(maker))

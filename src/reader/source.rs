@@ -159,6 +159,11 @@ impl Source {
         self.check(std::fs::metadata(&self.path))
     }
 
+    /// Errors: a sentence that an open file is not the one that was first opened, or has changed.
+    pub fn check_opened(&self, file: &File) -> Result<(), String> {
+        self.check(file.metadata())
+    }
+
     fn check(&self, found: std::io::Result<Metadata>) -> Result<(), String> {
         let metadata = found.map_err(|error| format!("The file is gone ({error})"))?;
         match Stamp::of(&metadata) == self.stamp {
@@ -214,7 +219,7 @@ impl Source {
         let open_file = || {
             let file = File::open(&self.path)?;
             // What is open is asked, not what has its name by then.
-            self.check(file.metadata()).map_err(ReadError::NotATrace)?;
+            self.check_opened(&file).map_err(ReadError::NotATrace)?;
             Ok::<_, ReadError>(file)
         };
         match self.layers.as_slice() {

@@ -292,13 +292,18 @@ pub fn remove(folder: &Path) {
 }
 
 /// Lets the signals that end Lacuna first end what it runs. Those that it was told to ignore, as `nohup` does,
-/// stay ignored.
+/// stay ignored, except that an interrupt ends what Lacuna starts: a shell has it ignored in all that it runs in the
+/// background, programs inherit that, and it is how they are asked to end.
 #[cfg(unix)]
 fn watch_signals() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let ignored = ignored_signals();
+        if ignored >> (SIGINT - 1) & 1 == 1 {
+            // What is handled, though nothing comes of it, is the default in programs.
+            let _ = signal_hook::flag::register(SIGINT, std::sync::Arc::<AtomicBool>::default());
+        }
         let wanted = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
         let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
         let wait = move || {
@@ -328,12 +333,6 @@ fn watch_signals() {}
 pub fn fail_writes_at_the_limit() {
     #[cfg(unix)]
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::<AtomicBool>::default());
-}
-
-/// Whether SIGINT reaches programs that Lacuna starts; started in the background by a shell, it does not.
-#[cfg(unix)]
-pub fn ignores_sigint() -> bool {
-    ignored_signals() >> (signal_hook::consts::SIGINT - 1) & 1 == 1
 }
 
 /// Bit `n - 1` stands for signal `n`, as Linux tells; elsewhere none.

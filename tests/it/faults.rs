@@ -12,7 +12,7 @@ use lacuna::reader;
 use lacuna::settings::{Settings, SettingsFile};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::support::{Dice, files, name, project, scratch};
+use super::support::{Dice, files, interrupts_end_programs, name, project, scratch};
 
 /// How long a program may take to come to where a test wants it.
 const SOON: Duration = Duration::from_secs(60);
@@ -62,6 +62,7 @@ fn growing_copy(folder: &Path) -> PathBuf {
 
 #[test]
 fn private_copies_are_private_and_go_away_at_every_end() {
+    interrupts_end_programs();
     let folder = scratch("faults-copies");
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let (mut child, copy) = unpacking(&folder);

@@ -1,6 +1,7 @@
-//! What inputs cost whose parts are many rather than large: memory grows as they do.
+//! What inputs cost whose parts are many rather than large: time and memory grow as they do.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Parser as _;
@@ -13,10 +14,10 @@ use lacuna::reader;
 use super::cost;
 use super::support::{scratch, unbalanced};
 
-/// Reads a file and reports all of it on one thread; returns the length of the answer and the most memory, in bytes.
-fn cost_of(name: &str, text: &str) -> (usize, usize, Vec<Arc<Trace>>) {
-    let path = scratch("growth").join(name);
-    std::fs::write(&path, text).unwrap();
+/// Reads a file and reports all of it on one thread; returns the length of the answer, the cost and the traces.
+fn cost_of(name: &str, input: impl FnOnce(&Path)) -> (usize, cost::Cost, Vec<Arc<Trace>>) {
+    let path = scratch(&format!("growth-{name}")).join(name);
+    input(&path);
     let words = ["lacuna", "report", "x", "--format", "json", "--top", "0"];
     let Some(Headless::Report(args)) = Cli::parse_from(words).command else { panic!("not a report") };
     let work = || {
@@ -26,14 +27,69 @@ fn cost_of(name: &str, text: &str) -> (usize, usize, Vec<Arc<Trace>>) {
     };
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let ((n, traces), cost) = one.install(|| cost::measured(work));
-    (n, cost.peak, traces)
+    (n, cost, traces)
+}
+
+fn write(text: String) -> impl FnOnce(&Path) {
+    move |path| std::fs::write(path, text).unwrap()
 }
 
 /// Four times the input cost less than eight times as much: what is in the square of it costs sixteen times.
-fn assert_grows_as(name: &str, n: usize, input: impl Fn(usize) -> String) {
-    let [small, large] = [n, 4 * n].map(|n| cost_of(name, &input(n)));
+fn assert_grows_as<I: FnOnce(&Path)>(name: &str, n: usize, input: impl Fn(usize) -> I) {
+    let [small, large] = [n, 4 * n].map(|n| cost_of(name, input(n)));
     assert!(large.0 < 8 * small.0, "{name}: answers of {} and {} bytes", small.0, large.0);
-    assert!(large.1 < 8 * small.1, "{name}: {} and {} bytes of memory", small.1, large.1);
+    assert!(large.1.peak < 8 * small.1.peak, "{name}: {:?} and {:?}", small.1, large.1);
+    assert!(large.1.time <= 8 * small.1.time, "{name}: {:?} and {:?}", small.1, large.1);
+}
+
+/// Each device has a kernel that its host launched, and another: as many hosts as devices, or few.
+fn devices_of_chrome(n: usize, n_hosts: usize) -> String {
+    let mut text = String::from("[");
+    for i in 0..n {
+        let (host, at) = (1_000_000 + i % n_hosts, 10 * i);
+        let comma = if i == 0 { "" } else { "," };
+        let _ = write!(
+            text,
+            r#"{comma}{{"ph":"M","name":"process_labels","pid":{i},"tid":0,"args":{{"labels":"GPU {i}"}}}},
+            {{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":{host},"tid":1,"ts":{at},"dur":2,"args":{{"correlation":{i}1}}}},
+            {{"ph":"X","cat":"kernel","name":"k","pid":{i},"tid":7,"ts":{at}.5,"dur":3,"args":{{"correlation":{i}1,"stream":7,"device":{i}}}}},
+            {{"ph":"X","cat":"kernel","name":"k","pid":{i},"tid":7,"ts":{at}.7,"dur":3,"args":{{"stream":7,"device":{i}}}}}"#
+        );
+    }
+    text + "]"
+}
+
+#[test]
+fn devices_cost_what_they_do() {
+    assert_grows_as("devices.json", 500, |n| write(devices_of_chrome(n, 4)));
+    assert_grows_as("devices_of_many.json", 500, |n| write(devices_of_chrome(n, n)));
+    let export = |n: usize| {
+        move |path: &Path| {
+            let connection = rusqlite::Connection::open(path).unwrap();
+            // The ids of a process and its thread, as Nsight Systems packs them.
+            let (process, thread) = (1_u64 << 48 | 10 << 24, 1_u64 << 48 | 10 << 24 | 10);
+            let sql = format!(
+                "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN;
+                 CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+                 INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'cudaLaunchKernel_v7000');
+                 CREATE TABLE TARGET_INFO_GPU (id, name, totalMemory);
+                 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId,
+                    globalPid, demangledName, shortName);
+                 CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, eventClass, globalTid, correlationId, nameId);
+                 WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {n} - 1)
+                 INSERT INTO TARGET_INFO_GPU SELECT i, 'GPU', 1 << 30 FROM n;
+                 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME SELECT id * 10, id * 10 + 2, 0, {thread}, id + 1, 2
+                    FROM TARGET_INFO_GPU;
+                 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT id * 10 + 5, id * 10 + 9, id, 1, 7, id + 1, {process}, 1, 1
+                    FROM TARGET_INFO_GPU;
+                 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT start + 50, end + 50, deviceId, 1, 7, 0, {process}, 1, 1
+                    FROM CUPTI_ACTIVITY_KIND_KERNEL;
+                 COMMIT;"
+            );
+            connection.execute_batch(&sql).unwrap();
+        }
+    };
+    assert_grows_as("devices.sqlite", 500, export);
 }
 
 #[test]
@@ -52,7 +108,7 @@ fn threads_cost_what_they_do() {
         }
         text + "]"
     };
-    assert_grows_as("threads.json", 2000, trace);
+    assert_grows_as("threads.json", 2000, |n| write(trace(n)));
 }
 
 #[test]
@@ -68,7 +124,7 @@ fn failures_each_with_a_stack_of_its_own_cost_what_they_do() {
         }
         format!(r#"{{"segments":[],"device_traces":[[{}]]}}"#, events.join(","))
     };
-    assert_grows_as("failures.json", 1000, snapshot);
+    assert_grows_as("failures.json", 1000, |n| write(snapshot(n)));
 }
 
 #[test]
@@ -82,7 +138,7 @@ fn slices_deeper_than_a_thread_calls_are_shown_and_counted_as_not_looked_at() {
             )
         })
         .collect();
-    let (_, _, traces) = cost_of("deep.json", &format!("[{}]", events.join(",")));
+    let (_, _, traces) = cost_of("deep.json", write(format!("[{}]", events.join(","))));
     let import = &traces[0].import;
     assert_eq!((unbalanced(import), import.shown), (None, 4000));
     let deep: Vec<_> = import.problems.iter().filter(|it| it.reason.contains("not looked at")).collect();

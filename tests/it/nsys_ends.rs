@@ -94,6 +94,7 @@ fn send(child: &Child, signal: Signal) {
 
 #[test]
 fn a_signal_ends_nsys_and_removes_its_files() {
+    super::support::interrupts_end_programs();
     let signals = [(Signal::INT, 2), (Signal::TERM, 15), (Signal::HUP, 1)];
     for (i, stage) in ["version", "export", "file"].into_iter().enumerate() {
         let (signal, number) = signals[i];

@@ -1,8 +1,13 @@
 //! Exports with tables that no export has, which SQLite allows: each is read, or its rows are counted as not shown.
 
 use std::path::Path;
+use std::process::Command;
 
+use lacuna::job::Progress;
+use lacuna::model::SliceId;
+use lacuna::reader;
 use rusqlite::Connection;
+use rusqlite::types::Value as SqlValue;
 use serde_json::Value;
 
 use super::support::{lacuna, project, scratch};
@@ -78,24 +83,177 @@ fn tables_without_row_ids_are_counted_row_by_row() {
     assert!(n(&file, "shown") > 900, "{file}");
 }
 
+/// What `check` and `report` say of a file, and the details of each of its events.
+fn answers(path: &Path) -> (String, String, Vec<String>) {
+    let (folder, name) = (path.parent().unwrap(), path.file_name().unwrap());
+    let said = |command: &str| {
+        let mut lacuna = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+        let output = lacuna.args([command, "--format", "json"]).arg(name).current_dir(folder).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        // The pages of a file are its own.
+        let is_size = |line: &&str| !line.contains("\"bytes\":") && !line.contains("\"file_bytes\":");
+        text.lines().filter(is_size).collect::<Vec<_>>().join("\n")
+    };
+    let traces = reader::read(path, &Progress::default()).unwrap();
+    let details = traces[0].details.as_ref().unwrap();
+    let of_each = traces[0].slices.source.iter().map(|&source| format!("{:?}", details.event(source)));
+    (said("check"), said("report"), of_each.collect())
+}
+
+/// Files with the same data give the same answers, one by one.
+fn assert_same_answers(name: &str, plain: impl Fn(&Path), odd: impl Fn(&Path)) {
+    let folder = scratch(&format!("odd-tables-{name}"));
+    let [expected, found] = [&plain as &dyn Fn(&Path), &odd].map(|write| {
+        let path = folder.join("t.sqlite");
+        let _ = std::fs::remove_file(&path);
+        write(&path);
+        answers(&path)
+    });
+    assert!(expected.2.len() > 500 && expected.2.iter().any(|details| details.contains("gemm")), "{:?}", expected.2);
+    assert_eq!(found.0, expected.0, "{name}: check");
+    assert_eq!(found.1, expected.1, "{name}: report");
+    assert_eq!(found.2, expected.2, "{name}: details");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
-fn generated_columns_cost_the_rows_that_need_them() {
-    for kind in ["VIRTUAL", "STORED"] {
-        let mut n_rows = 0;
-        let file = check_changed(kind, |connection| {
-            let (names, n) = columns(connection, KERNELS);
-            n_rows = n;
-            let plain: Vec<&str> = names.iter().map(String::as_str).filter(|name| *name != "end").collect();
-            let plain = plain.join(", ");
+fn generated_columns_are_read() {
+    // A table, one of its columns, what that is computed from, and how.
+    let generated = [
+        (KERNELS, "end", "end - start", "start + part"),
+        ("CUPTI_ACTIVITY_KIND_MEMCPY", "streamId", "-streamId", "abs(part)"),
+        ("StringIds", "value", "substr(value, 1, 3) || ' ' || substr(value, 4)", "replace(part, ' ', '')"),
+        ("NVTX_EVENTS", "end", "CAST(end AS TEXT)", "CAST(part AS INTEGER)"),
+    ];
+    let write = |path: &Path, kind: Option<&str>| {
+        std::fs::copy(project().join("sample_traces/nsys_5_steps.sqlite"), path).unwrap();
+        let connection = Connection::open(path).unwrap();
+        connection.execute_batch("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN").unwrap();
+        // No text is the same with and without blanks.
+        connection.execute_batch("UPDATE StringIds SET value = replace(value, ' ', '')").unwrap();
+        for (table, column, split, joined) in generated {
+            let (names, _) = columns(&connection, table);
+            let declared = |name: &String| match (name == column, name.as_str(), kind) {
+                (true, _, Some(kind)) => format!("{name} GENERATED ALWAYS AS ({joined}) {kind}"),
+                (_, "id", _) => "id INTEGER PRIMARY KEY".to_owned(),
+                _ => name.clone(),
+            };
+            let list: Vec<String> = names.iter().map(declared).collect();
+            let stored: Vec<&str> =
+                names.iter().map(String::as_str).filter(|name| kind.is_none() || *name != column).collect();
+            let (list, stored) = (list.join(", "), stored.join(", "));
             let sql = format!(
-                "CREATE TABLE new ({plain}, length INTEGER, end INTEGER GENERATED ALWAYS AS (start + length) {kind});
-                 INSERT INTO new ({plain}, length) SELECT {plain}, end - start FROM {KERNELS};
-                 DROP TABLE {KERNELS}; ALTER TABLE new RENAME TO {KERNELS};"
+                "CREATE TABLE new ({list}, part); INSERT INTO new ({stored}, part) SELECT {stored}, {split} FROM {table};
+                 DROP TABLE {table}; ALTER TABLE new RENAME TO {table};"
             );
             connection.execute_batch(&sql).unwrap();
-        });
-        assert_eq!(problem(&file, "Row without an end time"), n_rows, "{file}");
+        }
+        connection.execute_batch("COMMIT").unwrap();
+    };
+    for kind in ["VIRTUAL", "STORED"] {
+        assert_same_answers(kind, |path| write(path, None), |path| write(path, Some(kind)));
     }
+}
+
+/// A column that takes for ever to compute is given up, and its rows are counted as lost.
+#[test]
+fn columns_that_take_too_long_cost_their_rows() {
+    let mut n_rows = 0;
+    let began = std::time::Instant::now();
+    let file = check_changed("long", |connection| {
+        let (names, n) = columns(connection, KERNELS);
+        n_rows = n;
+        let plain: Vec<&str> = names.iter().map(String::as_str).filter(|name| *name != "end").collect();
+        let plain = plain.join(", ");
+        // In the square of the length of its texts, which is the most that is allowed.
+        let slow = ["instr(hex(zeroblob(130000)), hex(zeroblob(65000)) || '1')"; 40].join(" + ");
+        let sql = format!(
+            "CREATE TABLE new ({plain}, end INTEGER GENERATED ALWAYS AS (start + {slow}) VIRTUAL);
+             INSERT INTO new ({plain}) SELECT {plain} FROM {KERNELS};
+             DROP TABLE {KERNELS}; ALTER TABLE new RENAME TO {KERNELS};"
+        );
+        connection.execute_batch(&sql).unwrap();
+    });
+    assert_eq!(problem(&file, "interrupted"), n_rows, "{file}");
+    assert!(began.elapsed().as_secs() < 120, "{:?}", began.elapsed());
+}
+
+/// Writes the sample anew, with its texts in another encoding.
+fn write_encoded(path: &Path, encoding: &str) {
+    let sample = Connection::open(project().join("sample_traces/nsys_5_steps.sqlite")).unwrap();
+    let new = Connection::open(path).unwrap();
+    let sql = format!("PRAGMA encoding='{encoding}'; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN");
+    new.execute_batch(&sql).unwrap();
+    let mut tables = sample.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'table'").unwrap();
+    let tables = tables.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();
+    for (table, sql) in tables.map(Result::unwrap).filter(|(table, _)| !table.starts_with("sqlite_")) {
+        new.execute_batch(&sql).unwrap();
+        let mut all = sample.prepare(&format!("SELECT * FROM {table}")).unwrap();
+        let n_columns = all.column_count();
+        let mut rows = all.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let cells = (0..n_columns).map(|i| match row.get::<_, SqlValue>(i).unwrap() {
+                // Letters of one, two and four bytes in UTF-16's own count.
+                SqlValue::Text(text) if table == "StringIds" => SqlValue::Text(format!("{text} äΩ🔥")),
+                cell => cell,
+            });
+            let cells: Vec<SqlValue> = cells.collect();
+            let marks = vec!["?"; n_columns].join(", ");
+            let insert = format!("INSERT INTO {table} VALUES ({marks})");
+            new.execute(&insert, rusqlite::params_from_iter(cells)).unwrap();
+        }
+    }
+    new.execute_batch("COMMIT").unwrap();
+    let found: String = new.query_row("PRAGMA encoding", [], |row| row.get(0)).unwrap();
+    assert_eq!(found, encoding);
+}
+
+#[test]
+fn texts_in_utf16_are_read() {
+    for encoding in ["UTF-16le", "UTF-16be"] {
+        assert_same_answers(encoding, |path| write_encoded(path, "UTF-8"), |path| write_encoded(path, encoding));
+    }
+}
+
+#[test]
+fn what_is_left_of_damaged_texts_in_utf16_is_read() {
+    let folder = scratch("odd-tables-utf16-damaged");
+    let names = |path: &Path| {
+        let traces = reader::read(path, &Progress::default()).unwrap();
+        let trace = &traces[0];
+        let names = (0..trace.slices.len() as u32).map(|slice| trace.slice_name(SliceId(slice)).to_owned());
+        let n_lost = trace.import.problems.iter().filter(|it| it.reason.contains("damaged pages")).count();
+        (names.collect::<std::collections::BTreeSet<String>>(), n_lost)
+    };
+    let path = folder.join("t.sqlite");
+    write_encoded(&path, "UTF-16be");
+    let whole = names(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let root: usize = {
+        let connection = Connection::open(&path).unwrap();
+        let sql = "SELECT rootpage FROM sqlite_master WHERE name = 'StringIds'";
+        connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap() as usize
+    };
+    // The root leads to leaves; the row id behind the length of the first row of one of them is lost.
+    let page_size = usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
+    let at = |page: usize, offset: usize| (page - 1) * page_size + offset;
+    let mut leaf = root;
+    if bytes[at(root, 0)] == 5 {
+        let cell = usize::from(u16::from_be_bytes([bytes[at(root, 12)], bytes[at(root, 13)]]));
+        let number = &bytes[at(root, cell)..][..4];
+        leaf = u32::from_be_bytes([number[0], number[1], number[2], number[3]]) as usize;
+    }
+    assert_eq!(bytes[at(leaf, 0)], 13);
+    let cell = usize::from(u16::from_be_bytes([bytes[at(leaf, 10)], bytes[at(leaf, 11)]]));
+    bytes[at(leaf, cell) + 1] = 0x7f;
+    std::fs::write(&path, bytes).unwrap();
+    let damaged = names(&path);
+    assert_eq!((whole.1, damaged.1), (0, 1));
+    let is_known = |name: &&String| whole.0.contains(*name) || name.starts_with('#');
+    assert!(damaged.0.iter().filter(|name| name.ends_with("äΩ🔥")).count() > 5, "{:?}", damaged.0);
+    assert_eq!(damaged.0.iter().find(|name| !is_known(name)), None);
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -150,6 +150,7 @@ fn a_file_that_cannot_fit_is_refused_before_it_is_read() {
 #[cfg(unix)]
 #[test]
 fn an_output_that_is_interrupted_leaves_nothing() {
+    super::support::interrupts_end_programs();
     use rustix::process::{Pid, Signal, kill_process};
     for (kind, signal) in [("kineto", Signal::INT), ("nsys", Signal::TERM), ("kineto", Signal::HUP)] {
         let folder = scratch(&format!("outputs_{kind}"));

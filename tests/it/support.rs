@@ -54,6 +54,14 @@ pub fn scratch(name: &str) -> PathBuf {
     folder
 }
 
+/// Has an interrupt end the programs that a test starts, also where a shell runs the tests in the background and has
+/// it ignored. What is handled becomes the default in programs.
+#[cfg(unix)]
+pub fn interrupts_end_programs() {
+    let signal = signal_hook::consts::SIGINT;
+    signal_hook::flag::register_conditional_shutdown(signal, 130, std::sync::Arc::new(true.into())).unwrap();
+}
+
 /// Whether this machine has Python; says so if not.
 pub fn has_python() -> bool {
     let found = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());

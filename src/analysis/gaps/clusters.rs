@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use self::key::{HostPlace, Key, Keys, family};
+use self::key::{HostPlace, Key, Keys, Numbered, family};
 use super::ceiling::is_recoverable;
 use super::{Gap, GapClass, Ledger, Trigger};
 use crate::analysis::steps::Steps;
@@ -143,7 +143,7 @@ pub fn counted_boundaries(steps: &Steps) -> &[TimeNs] {
     steps.boundaries.get(steps.used.start..=steps.used.end).unwrap_or_default()
 }
 
-/// Groups the macro gaps of a device by the work before and after, the dominant class, and the place of the host.
+/// Groups the macro gaps of each device by the work before and after, the dominant class, and the place of the host.
 ///
 /// * The class with the longest part counts. Launch calls, operators, Python and time without a record are one
 ///   class here, since their shares vary from one gap to the next while the cause, a slow host, is the same; the
@@ -154,9 +154,24 @@ pub fn counted_boundaries(steps: &Steps) -> &[TimeNs] {
 ///   each, such as `iteration 17`, have the same name.
 /// * `steps`: without them there are no figures per step.
 /// * Cost: O(n log n) for n macro gaps, O(n) for micro gaps and annotations. Incomplete if cancelled.
-pub fn clusters(trace: &Trace, ledger: &Ledger, steps: Option<&Steps>, is_cancelled: &dyn Fn() -> bool) -> Clusters {
+pub fn clusters(
+    trace: &Trace,
+    ledgers: &[Ledger],
+    steps: Option<&Steps>,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Vec<Clusters> {
+    let numbered = Numbered::of(trace);
+    ledgers.iter().map(|ledger| of_device((trace, &numbered), ledger, steps, is_cancelled)).collect()
+}
+
+fn of_device(
+    (trace, numbered): (&Trace, &Numbered),
+    ledger: &Ledger,
+    steps: Option<&Steps>,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Clusters {
     let boundaries = steps.map_or(&[][..], |steps| steps.counted_on(ledger.process).device);
-    let mut keys = Keys::new(trace);
+    let mut keys = Keys::new(trace, numbered);
     let mut ids: HashMap<Key, u32> = HashMap::new();
     let mut cluster_of: Vec<(u32, u32)> = Vec::new();
     let mut places: HashMap<(u32, HostPlace), DurNs> = HashMap::new();

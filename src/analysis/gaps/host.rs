@@ -104,8 +104,8 @@ impl Cursor {
 impl<'a> Host<'a> {
     pub fn new(trace: &'a Trace, loading: &'a HashSet<SliceId>, theta: DurNs) -> Self {
         let (roles, threads, judged, found, open) = Default::default();
-        let is_context = |kind: &SliceKind| matches!(kind, SliceKind::Operator | SliceKind::PythonFunction);
-        let has_context = trace.slices.kind.iter().any(is_context);
+        let has_context =
+            [SliceKind::Operator, SliceKind::PythonFunction].iter().any(|&kind| trace.slices.has_kind(kind));
         Self { trace, loading, roles, threads, has_context, judged, theta, found, open }
     }
 

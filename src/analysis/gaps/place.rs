@@ -1,6 +1,8 @@
 //! Where in the program a gap came from: operator and frame (F3).
 
-use std::cell::Cell;
+use std::cell::RefCell;
+
+use hashbrown::HashMap;
 
 use super::{Gap, GapClass, GapPart, Ledger};
 use crate::analysis::frame::{Frame, FrameNames};
@@ -212,23 +214,34 @@ pub fn open_during(trace: &Trace, thread: TrackId, time: TimeRange, near: &Near)
 /// What searches near to one another know.
 #[derive(Debug)]
 pub struct Near {
-    /// For each row of the trace, where something was found in it last; empty if the next search is elsewhere.
-    pub rows: Vec<Cell<u32>>,
+    /// Where something was found in a row last, of the rows that were searched; `None` if the next search is elsewhere.
+    rows: Option<RefCell<HashMap<u32, u32>>>,
     /// Whether the recording has frames of any kind: else none is searched for.
     pub has_frames: bool,
     pub names: FrameNames,
 }
 
 impl Near {
-    /// Cost: O(slices).
     pub fn new(trace: &Trace) -> Self {
-        let has_frames = !trace.samples.ts.is_empty() || trace.slices.kind.contains(&SliceKind::PythonFunction);
-        Self { rows: vec![Cell::default(); trace.slices.rows.len()], has_frames, names: FrameNames::new(trace) }
+        let has_frames = !trace.samples.ts.is_empty() || trace.slices.has_kind(SliceKind::PythonFunction);
+        Self { rows: Some(RefCell::default()), has_frames, names: FrameNames::default() }
     }
 
     /// For a single search.
     pub const fn none() -> Self {
-        Self { rows: Vec::new(), has_frames: true, names: FrameNames::none() }
+        Self { rows: None, has_frames: true, names: FrameNames::none() }
+    }
+
+    /// The number of values of a row that are before something, which is near to what was found in the row last.
+    ///
+    /// * `row`: its index in the trace.
+    pub fn partition<T>(&self, row: usize, values: &[T], is_before: impl Fn(&T) -> bool) -> usize {
+        let Some(rows) = &self.rows else { return values.partition_point(is_before) };
+        let mut rows = rows.borrow_mut();
+        let near = rows.entry(row as u32).or_default();
+        let found = partition_near(values, *near as usize, is_before);
+        *near = found as u32;
+        found
     }
 }
 
@@ -246,15 +259,7 @@ fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> Vec<Slice
         }
         let range = row.range();
         let ts = &slices.ts[range.clone()];
-        let after = near.rows.get(index).map_or_else(
-            || ts.partition_point(|&ts| ts <= at),
-            |near| {
-                let found = partition_near(ts, near.get() as usize, |&ts| ts <= at);
-                near.set(found as u32);
-                found
-            },
-        );
-        let after = range.start + after;
+        let after = range.start + near.partition(index, ts, |&ts| ts <= at);
         let is_open = after > range.start && slices.end[after - 1] > at;
         if is_open {
             open.push(SliceId(after as u32 - 1));

@@ -431,7 +431,7 @@ impl Longest for Option<(TimeRange, DurNs)> {
 /// Data loading of a recording without devices: the host is what works.
 fn without_device(of: &Measured<'_>, out: &mut Out<'_>) {
     let Some(window) = of.host_window() else { return };
-    let has_operators = of.trace.slices.kind.contains(&SliceKind::Operator);
+    let has_operators = of.trace.slices.has_kind(SliceKind::Operator);
     if of.phases.is_empty() || !has_operators || window.time.dur() == 0 {
         return;
     }

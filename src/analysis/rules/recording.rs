@@ -2,7 +2,6 @@
 
 use super::{Device, Hit, Rule};
 use crate::analysis::gaps::Near;
-use crate::model::time::partition_near;
 use crate::model::{DurNs, Severity, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Time in nanoseconds that recording one Python frame costs, and one operator with all that is recorded of it: its shapes
@@ -87,14 +86,12 @@ impl Recorder {
         let mut ns = 0;
         // Slices of a nested row run inside those of the row above.
         let mut is_inside = true;
-        for (row, near) in trace.rows(thread).iter().zip(&near.rows[first_row..]) {
+        for (row, index) in trace.rows(thread).iter().zip(first_row..) {
             if !row.is_overflow && !is_inside {
                 continue;
             }
             let range = row.range();
-            let first =
-                range.start + partition_near(&slices.ts[range.clone()], near.get() as usize, |&ts| ts < time.start);
-            near.set((first - range.start) as u32);
+            let first = range.start + near.partition(index, &slices.ts[range.clone()], |&ts| ts < time.start);
             let begun = (first..range.end).take_while(|&i| slices.ts[i] < time.end);
             let end = begun.clone().last().map_or(first, |last| last + 1);
             let cost = |i: usize| match slices.kind[i] {

@@ -1,6 +1,6 @@
 //! What a recording shows of the program and its machine, so that advice fits.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use crate::model::{Format, ON_CPU, SliceId, SliceKind, StringId, Trace};
 
@@ -152,8 +152,8 @@ impl RunFacts {
         run.is_compiled = has_inductor && CompiledCode::new(trace).share() >= COMPILED_SHARE;
         run.is_torch |= has_inductor;
         run.vendor = if is_amd { Vendor::Amd } else { Vendor::Nvidia };
-        let used = |id: u32| trace.processes.iter().any(|process| process.device == Some(id));
-        let devices = trace.info.devices.iter().filter(|device| !is_amd && used(device.id));
+        let used: HashSet<u32> = trace.processes.iter().filter_map(|process| process.device).collect();
+        let devices = trace.info.devices.iter().filter(|device| !is_amd && used.contains(&device.id));
         let versions: Vec<u32> = devices.filter_map(|device| device.compute_major).collect();
         run.is_too_old = versions.iter().any(|&major| major < 7);
         run.has_tf32 = versions.iter().any(|&major| major >= 8);

@@ -25,8 +25,7 @@ fn judged(trace: &Trace, range: Option<TimeRange>) -> Verdicts {
     let steps = steps(trace, &|| false);
     let busy = devices(trace);
     let ledgers: Vec<Ledger> = busy.iter().map(|busy| ledger(trace, busy, steps.as_ref(), &|| false)).collect();
-    let clusters: Vec<Clusters> =
-        ledgers.iter().map(|ledger| clusters(trace, ledger, steps.as_ref(), &|| false)).collect();
+    let clusters = clusters(trace, &ledgers, steps.as_ref(), &|| false);
     let phases = phases(trace, &|| false);
     let steps = steps.as_ref();
     let measured = Measured {

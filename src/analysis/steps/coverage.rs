@@ -17,9 +17,8 @@ impl Coverage {
     pub fn of(trace: &Trace, scope: &Scope) -> Self {
         let slices = &trace.slices;
         let of_kind = |is_wanted: fn(SliceKind) -> bool| -> Vec<TimeNs> {
-            let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
             let mut starts: Vec<TimeNs> = Vec::new();
-            rows.for_each(|row| {
+            scope.rows(trace).for_each(|row| {
                 starts.extend(row.range().filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i]))
             });
             starts.sort();

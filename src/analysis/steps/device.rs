@@ -57,15 +57,20 @@ impl Steps {
     ///
     /// * `process`: of the device.
     pub fn on(&self, process: ProcessId) -> Boundaries<'_> {
-        match self.devices.iter().find(|found| found.process == process) {
+        match self.device(process) {
             Some(found) => Boundaries { host: &found.host, device: &found.device },
             None => Boundaries { host: &self.boundaries, device: &self.boundaries },
         }
     }
 
+    fn device(&self, process: ProcessId) -> Option<&DeviceSteps> {
+        let at = self.devices.binary_search_by_key(&process, |device| device.process);
+        at.ok().map(|at| &self.devices[at])
+    }
+
     /// [`Self::on`] for the steps that statistics are of.
     pub fn counted_on(&self, process: ProcessId) -> Boundaries<'_> {
-        let used = self.devices.iter().find(|found| found.process == process).map_or(&self.used, |found| &found.used);
+        let used = self.device(process).map_or(&self.used, |found| &found.used);
         let Boundaries { host, device } = self.on(process);
         let counted = |of| <[TimeNs]>::get(of, used.start..=used.end).unwrap_or_default();
         Boundaries { host: counted(host), device: counted(device) }

@@ -15,6 +15,8 @@ mod updates;
 
 use std::ops::Range;
 
+use hashbrown::HashMap;
+
 pub use self::choice::choose;
 pub use self::coverage::Coverage;
 pub use self::device::{Boundaries, DeviceSteps};
@@ -386,8 +388,15 @@ pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
     let all: Vec<Option<Steps>> = scopes.iter().map(|scope| steps_in(trace, scope, is_cancelled)).collect();
     let main = all.iter().flatten().next()?;
     let devices = (0..trace.processes.len() as u32).map(ProcessId).filter(|&id| trace.process(id).device.is_some());
+    let mut scope_of: HashMap<ProcessId, usize> = HashMap::new();
+    for (at, scope) in scopes.iter().enumerate() {
+        for &process in scope.processes() {
+            scope_of.entry(process).or_insert(at);
+        }
+    }
     let of_device = |device: ProcessId| {
-        let own = scopes.iter().position(|scope| scope.has(device));
+        // One scope is of all.
+        let own = if scopes.len() == 1 { Some(0) } else { scope_of.get(&device).copied() };
         DeviceSteps::new(trace, device, own.map_or(Some(main), |own| all[own].as_ref()))
     };
     let devices = devices.map(of_device).collect();

@@ -131,7 +131,7 @@ pub fn annotations<'a>(trace: &'a Trace, scope: &Scope) -> Vec<Named<'a>> {
         _ => false,
     };
     let mut found = Vec::new();
-    for row in slices.rows.iter().filter(|row| scope.has_track(trace, row.track)) {
+    for row in scope.rows(trace) {
         let named = |i: usize| Named {
             name: trace.strings.get(slices.name[i]),
             time: TimeRange { start: slices.ts[i], end: slices.end[i] },
@@ -156,8 +156,8 @@ pub fn device_divisions(trace: &Trace, scope: &Scope) -> Vec<Division> {
         let steps = named.iter().filter(|named| is_step_name(named.name)).count();
         (steps, named.iter().map(|named| named.time.dur()).sum::<i64>())
     };
-    let tracks = (0..trace.tracks.len() as u32).map(TrackId).filter(|&track| scope.has_track(trace, track));
-    let mut named = tracks.map(named).filter(|named| !named.is_empty()).max_by_key(weight).unwrap_or_default();
+    let mut named =
+        scope.tracks(trace).map(named).filter(|named| !named.is_empty()).max_by_key(weight).unwrap_or_default();
     named.sort_by_key(|named| (named.time.start, std::cmp::Reverse(named.time.end)));
     let on_device = |division: Division| {
         let name = match division.source {

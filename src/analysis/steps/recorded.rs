@@ -41,7 +41,7 @@ impl Ends {
 pub(super) fn n_recorded(trace: &Trace, scope: &Scope, boundaries: &[TimeNs]) -> usize {
     let n = boundaries.len().saturating_sub(1);
     let mut ends = Ends::default();
-    for row in trace.slices.rows.iter().filter(|row| scope.has_track(trace, row.track)) {
+    for row in scope.rows(trace) {
         ends.add(trace, row);
     }
     let Some(recorded) = ends.recorded else { return n };

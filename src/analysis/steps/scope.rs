@@ -2,23 +2,41 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::model::{ProcessId, SliceId, Trace, TrackId};
+use crate::model::{ProcessId, Row, SliceId, Trace, TrackId};
 
 /// Some processes of a trace; by default all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
+    /// Ascending.
     only: Option<Vec<ProcessId>>,
 }
 
 impl Scope {
     /// Whether a process is one of them.
     pub fn has(&self, process: ProcessId) -> bool {
-        self.only.as_ref().is_none_or(|only| only.contains(&process))
+        self.only.as_ref().is_none_or(|only| only.binary_search(&process).is_ok())
+    }
+
+    /// The processes, ascending; none if it is all.
+    pub(super) fn processes(&self) -> &[ProcessId] {
+        self.only.as_deref().unwrap_or_default()
     }
 
     /// Whether a track is of one of them.
     pub(super) fn has_track(&self, trace: &Trace, track: TrackId) -> bool {
         self.has(trace.track(track).process)
+    }
+
+    /// Their tracks, in the order of the trace, at no cost for those of others.
+    pub(super) fn tracks(&self, trace: &Trace) -> impl Iterator<Item = TrackId> {
+        let all = if self.only.is_none() { 0..trace.tracks.len() as u32 } else { 0..0 };
+        all.map(TrackId).chain(self.processes().iter().flat_map(|&process| trace.tracks_of(process)))
+    }
+
+    /// The rows of their tracks.
+    pub(super) fn rows<'a>(&'a self, trace: &'a Trace) -> impl Iterator<Item = &'a Row> + Clone {
+        let all = if self.only.is_none() { &trace.slices.rows[..] } else { &[] };
+        all.iter().chain(self.processes().iter().flat_map(|&process| trace.rows_of(process)))
     }
 }
 
@@ -62,6 +80,8 @@ pub(super) fn launchers(trace: &Trace) -> Vec<Scope> {
     found.sort_by_key(|&(count, host, _)| (std::cmp::Reverse(count), host));
     let scope = |(_, host, mut only): (u64, ProcessId, Vec<ProcessId>)| {
         only.push(host);
+        only.sort_unstable();
+        only.dedup();
         Scope { only: Some(only) }
     };
     found.into_iter().map(scope).collect()

@@ -149,8 +149,7 @@ impl Evidence {
             _ => false,
         };
         let (mut device, mut host) = (Vec::new(), Vec::new());
-        let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
-        for i in rows.flat_map(Row::range).filter(|&i| is_evidence(i)) {
+        for i in scope.rows(trace).flat_map(Row::range).filter(|&i| is_evidence(i)) {
             let of = if slices.kind[i].is_device_work() { &mut device } else { &mut host };
             of.push(slices.ts[i]);
         }
@@ -215,8 +214,7 @@ fn device_operations(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
     let work = |track: TrackId| {
         trace.track_slices(track).filter(|&i| trace.slices.kind[i].is_device_work()).map(|i| SliceId(i as u32))
     };
-    let tracks = tracks(trace, scope);
-    let busiest = tracks.max_by_key(|&track| (work(track).count(), std::cmp::Reverse(track)));
+    let busiest = scope.tracks(trace).max_by_key(|&track| (work(track).count(), std::cmp::Reverse(track)));
     sorted(trace, busiest.map(|track| work(track).collect()).unwrap_or_default())
 }
 
@@ -244,12 +242,7 @@ fn operators(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
         });
         found.map(|(i, _)| SliceId(i as u32)).collect()
     };
-    let tracks = tracks(trace, scope);
-    sorted(trace, tracks.map(outermost).max_by_key(Vec::len).unwrap_or_default())
-}
-
-fn tracks(trace: &Trace, scope: &Scope) -> impl Iterator<Item = TrackId> {
-    (0..trace.tracks.len() as u32).map(TrackId).filter(|&track| scope.has_track(trace, track))
+    sorted(trace, scope.tracks(trace).map(outermost).max_by_key(Vec::len).unwrap_or_default())
 }
 
 fn sorted(trace: &Trace, mut items: Vec<SliceId>) -> Vec<SliceId> {

@@ -65,7 +65,7 @@ fn updates(trace: &Trace, scope: &Scope, is_of_device: bool) -> Vec<TimeNs> {
         let name = slices.name[i];
         known.get_mut(name.0 as usize).is_some_and(|known| *known.get_or_insert_with(|| is(trace.strings.get(name))))
     };
-    let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
+    let rows = scope.rows(trace);
     let mut time = |i: usize| match slices.kind[i] {
         SliceKind::Kernel if judge(&mut parts, i, is_update) => {
             let launch = trace.launch_of(SliceId(i as u32)).filter(|_| !is_of_device);

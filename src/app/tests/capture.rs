@@ -3,7 +3,6 @@
 use eframe::egui::accesskit::Role;
 
 use super::*;
-use crate::capture::launch::interrupts_end_programs;
 
 /// A window without traces that shows the launcher, with this command typed.
 fn launcher(command: &str) -> Harness<'static, Option<App>> {
@@ -40,7 +39,6 @@ fn a_program_runs_is_searched_and_listed() {
 
 #[test]
 fn a_program_is_stopped_and_what_is_missing_is_said() {
-    interrupts_end_programs();
     let mut harness = launcher("sleep 600");
     harness.get_by_label("Start").click();
     wait_for(&mut harness, has("Running for"));

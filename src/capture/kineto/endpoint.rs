@@ -179,22 +179,23 @@ impl Endpoint {
             |client: &Client| matches!(client.stage, Stage::Recording { .. }) && !state.is_below_another(client);
         let cut = state.clients.iter().filter(|(_, client)| is_cut(client));
         let n_problems = notes.len();
+        let has_results = state.clients.values().any(|client| !client.results.is_empty());
         notes.extend(cut.map(|(pid, client)| {
             format!("Process {pid} (rank {}) ended before its trace was whole", client.rank.unwrap_or(0))
         }));
-        // torch 2.15 ends so in a destructor that runs after Python's own end.
-        if notes.len() > n_problems && matches!(exit, Exit::Signal(SIGABRT | SIGSEGV)) {
+        // torch 2.15 ends so in a destructor that runs after Python's own end, 2.2 also when it has recorded before.
+        if (notes.len() > n_problems || has_results) && matches!(exit, Exit::Signal(SIGABRT | SIGSEGV)) {
             notes.push(
-                "Versions of torch crash at the end of a process that they are recording: the program itself may have ended well"
+                "Versions of torch crash at the end of a process that they record or have recorded: the program itself \
+                 may have ended well"
                     .to_owned(),
             );
         }
-        let has_results = state.clients.values().any(|client| !client.results.is_empty());
         notes.extend(match () {
             () if has_results || !notes.is_empty() => None,
             () if state.clients.is_empty() => Some(
-                "Nothing was recorded: no process of this run asked what to record, which torch 2.0 and later do within \
-                 seconds after their import; record with the PyTorch profiler instead",
+                "Nothing was recorded: no process of this run asked what to record, which torch from 2.2 on does within \
+                 seconds after its import, and 2.0 not without a GPU; record with the PyTorch profiler instead",
             ),
             () if !state.clients.values().any(|client| self.shared.is_wanted(client)) => {
                 Some("Nothing was recorded: no process had one of the chosen ranks")

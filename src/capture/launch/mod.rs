@@ -357,12 +357,3 @@ pub fn end_abandoned(root: &Path) {
         }
     }
 }
-
-/// Programs inherit that interrupts are ignored, as they are for what a shell runs in the background. What is handled
-/// becomes the default in them.
-#[cfg(all(test, unix))]
-pub fn interrupts_end_programs() {
-    use signal_hook::consts::SIGINT;
-    let always = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, 128 + SIGINT, always);
-}

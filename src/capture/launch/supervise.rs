@@ -111,10 +111,10 @@ fn warnings(request: &Request, on_demand: Option<&kineto::Endpoint>, folder: &Pa
     request.warning(folder).into_iter().chain(of_endpoint).collect()
 }
 
-/// Whether the first signal of the end is SIGTERM: that is what Lacuna got, or SIGINT does not reach the program.
+/// Whether the first signal of the end is SIGTERM: that is what Lacuna got.
 fn begins_with_sigterm() -> bool {
     #[cfg(unix)]
-    return registry::is_terminated() || registry::ignores_sigint();
+    return registry::is_terminated();
     #[cfg(not(unix))]
     false
 }

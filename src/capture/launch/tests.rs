@@ -103,7 +103,6 @@ fn what_is_missing_is_said_and_leaves_nothing() {
 
 #[test]
 fn a_stop_goes_as_far_as_it_must_and_leaves_no_process() {
-    interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
     // Each leaves a child in its group and one that left the group.
     let body = "setsid sleep 600 & sleep 600 & echo ready; while :; do sleep 0.05; done";
@@ -180,7 +179,6 @@ fn what_a_killed_lacuna_left_running_is_ended_at_the_next_start() {
 
 #[test]
 fn a_run_ends_at_its_limit_of_time() {
-    interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
     let mut request = shell(root.path(), "sleep 600");
     request.time_limit = Some(Duration::from_millis(200));

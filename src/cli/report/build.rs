@@ -282,7 +282,7 @@ fn steps_of<'a>((open, file): (&OpenTrace, &'a Option<Arc<str>>), found: &'a Par
 }
 
 fn device<'a>(trace: &'a Trace, busy: &'a DeviceBusy) -> Device<'a> {
-    let info = trace.info.devices.iter().find(|info| info.id == busy.device);
+    let info = trace.info.device(busy.device);
     Device { rank: trace.info.rank, name: info.map_or("", |info| &info.name), busy }
 }
 

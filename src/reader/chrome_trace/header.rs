@@ -26,6 +26,7 @@ pub fn apply(summary: &TextSummary, source: &Source, builder: &mut TraceBuilder)
     info.world_size = number("world_size");
     info.utc_offset_ns = values.get("baseTimeNanoseconds").and_then(as_i64);
     info.devices = devices(values.get("deviceProperties"));
+    info.devices.sort_by_key(|device| device.id);
     info.facts = values.iter().filter_map(|(key, value)| fact(key, value)).collect();
     name_devices(builder);
 }

@@ -13,6 +13,7 @@ use crate::model::{
 use super::catalog::Catalog;
 use super::chunk::{Chunk, Frame, MemoryUsage, NameKey, SampleEvent, SchedEvent, TrackKey, system_ids};
 use super::counters;
+use super::database::Database;
 use super::ids::{GlobalIds, Texts, correlation_bases, facts_of};
 use super::memory::histories;
 use super::project::project;
@@ -274,12 +275,11 @@ impl<'a> Assembly<'a> {
     /// The builder, with the row counts of every table.
     ///
     /// * `unread`: tables that are not shown, with the number of their rows and the reason.
-    /// * `most_rows`: no table has more.
-    pub fn finish(mut self, unread: Vec<(String, u64, &str)>, most_rows: u64) -> TraceBuilder {
+    pub fn finish(mut self, unread: Vec<(String, u64, &str)>, database: &Database) -> TraceBuilder {
         let import = &mut self.builder.import;
         for (table, account) in self.catalog.tables.iter().zip(&self.accounts) {
             let TableCounts { n_read, n_shown, n_merged, tally, lost } = account;
-            let n_damaged = lost.n_damaged.min(most_rows);
+            let n_damaged = lost.n_damaged.min(database.most_rows());
             let n_lost = n_damaged + lost.n_too_large;
             let read = n_read + n_lost;
             if read == 0 {
@@ -292,7 +292,7 @@ impl<'a> Assembly<'a> {
                 table.name
             );
             import.note(Severity::High, &text, n_damaged, None);
-            let text = format!("{}: row with a cell of more than 16 MiB left out", table.name);
+            let text = format!("{}: row with a cell of more than {} left out", table.name, database.longest_cell());
             import.note(Severity::Warn, &text, lost.n_too_large, None);
             let rejected = tally.n_rejected() + n_lost;
             import.tables.push(TableAccount {

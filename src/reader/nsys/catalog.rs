@@ -13,8 +13,10 @@ const MAX_TABLES: usize = 1000;
 pub struct Table {
     pub name: String,
     pub role: Role,
-    /// Its columns, in the order of the file, without generated ones.
+    /// Its columns, in the order of the file.
     pub columns: Vec<String>,
+    /// Some of them are expressions.
+    pub is_computed: bool,
     /// Smallest and largest row id; `None` if it has no rows.
     pub row_ids: Option<(i64, i64)>,
     /// Record layout, if its pages can be read without SQLite.
@@ -111,11 +113,11 @@ pub fn read(connection: &Connection) -> rusqlite::Result<Catalog> {
             catalog.without_row_ids.push(name);
             continue;
         }
-        let (columns, row_id) = columns(connection, &name).unwrap_or_default();
+        let (columns, row_id, is_computed) = columns(connection, &name).unwrap_or_default();
         let row_ids = row_ids(connection, &name);
         let role = tables::role(&name, &columns);
         let layout = row_id.map(|row_id| Layout { root, row_id: row_id.column() });
-        catalog.tables.push(Table { name, role, columns, row_ids, layout });
+        catalog.tables.push(Table { name, role, columns, is_computed, row_ids, layout });
     }
     Ok(catalog)
 }
@@ -136,13 +138,13 @@ impl RowId {
     }
 }
 
-/// The selectable columns and the alias of the row id; `None` for tables that only SQLite should read, those
-/// with generated columns.
-fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<String>, Option<RowId>)> {
+/// The columns, the alias of the row id, and whether columns are expressions; no alias for tables that only SQLite
+/// should read, such as these.
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<String>, Option<RowId>, bool)> {
     let mut statement = connection.prepare(&format!("PRAGMA table_xinfo({})", quoted(table)))?;
     let mut rows = statement.query([])?;
     let mut names = Vec::new();
-    let (mut keys, mut is_plain) = (Vec::new(), true);
+    let (mut keys, mut is_plain, mut is_computed) = (Vec::new(), true, false);
     while let Some(row) = rows.next()? {
         let (ValueRef::Text(name), ValueRef::Text(kind)) = (row.get_ref(1)?, row.get_ref(2)?) else {
             is_plain = false;
@@ -151,16 +153,15 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<String
         if matches!(row.get_ref(5)?, ValueRef::Integer(1..)) {
             keys.push((names.len(), kind.eq_ignore_ascii_case(b"INTEGER")));
         }
-        match row.get_ref(6)? {
-            ValueRef::Integer(0) => names.push(String::from_utf8_lossy(name).into_owned()),
-            _ => is_plain = false,
-        }
+        // 2 and 3 are generated, when read and when written.
+        is_computed |= matches!(row.get_ref(6)?, ValueRef::Integer(2 | 3));
+        names.push(String::from_utf8_lossy(name).into_owned());
     }
     let row_id = match keys[..] {
         [(column, true)] => RowId::Column(column),
         _ => RowId::Hidden,
     };
-    Ok((names, is_plain.then_some(row_id)))
+    Ok((names, (is_plain && !is_computed).then_some(row_id), is_computed))
 }
 
 /// Whether a table has row ids; also if it is too damaged to tell.

@@ -1,6 +1,7 @@
 //! The cells of one row, read again on demand.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -17,6 +18,9 @@ use super::strings::{call_name, module_name};
 /// Most frames read of a call stack.
 const MAX_FRAMES: usize = 1000;
 
+/// For the columns of a row that are computed.
+const MOST_TIME: Duration = Duration::from_secs(10);
+
 /// Rereads single rows of one export.
 #[derive(Debug)]
 pub struct NsysDetails {
@@ -25,6 +29,7 @@ pub struct NsysDetails {
     /// Names of the catalog's tables.
     tables: Vec<String>,
     connection: Mutex<Option<Connection>>,
+    interrupt: Interrupt,
 }
 
 /// Columns with ids of `StringIds`.
@@ -48,7 +53,8 @@ const ENUMS: [(&str, &str); 11] = [
 
 impl NsysDetails {
     pub fn new(source: Source, database: Database, tables: Vec<String>) -> Self {
-        Self { source, database, tables, connection: Mutex::default() }
+        let interrupt = Interrupt::of_reading(0);
+        Self { source, database, tables, connection: Mutex::default(), interrupt }
     }
 }
 
@@ -61,13 +67,14 @@ impl Details for NsysDetails {
         let connection = match &mut *guard {
             Some(connection) => connection,
             none => {
-                let opened = self.database.connect(&Interrupt::default()).map_err(|error| error.to_string())?;
+                let opened = self.database.connect(&self.interrupt).map_err(|error| error.to_string())?;
                 none.insert(opened)
             }
         };
+        self.interrupt.restart(MOST_TIME);
         let details = row(connection, table, row_id).map_err(|error| format!("The row cannot be read ({error})"));
-        // It may have changed meanwhile, and what is open be another file.
-        self.source.check_unchanged().inspect_err(|_| *guard = None)?;
+        // Another file may have its name by now, but what was read is open. It may have changed meanwhile.
+        self.database.check(&self.source)?;
         details
     }
 }

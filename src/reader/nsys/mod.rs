@@ -20,6 +20,7 @@ mod host;
 mod ids;
 mod info;
 mod memory;
+mod opened;
 mod pages;
 mod project;
 mod salvage;
@@ -67,10 +68,14 @@ const MAX_CHECKED_LEAVES: usize = 256;
 ///
 /// Errors: not an export of Nsight Systems, cancelled, or the file cannot be read.
 fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
-    let database = Database::new(source, options, progress)?;
-    let interrupt = Interrupt::default();
-    let connection = database.connect(&interrupt).map_err(refused)?;
+    let mut database = Database::new(source, options, progress)?;
+    let interrupt = Interrupt::of_reading(source.bytes);
+    let mut connection = database.connect(&interrupt).map_err(refused)?;
     let catalog = catalog::read(&connection).map_err(refused)?;
+    if catalog.tables.iter().any(|table| table.is_computed) {
+        database.is_computed = true;
+        connection = database.connect(&interrupt).map_err(refused)?;
+    }
     check(&catalog, &database)?;
 
     let mut builder = TraceBuilder::default();
@@ -78,7 +83,8 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     super::note_source(info, source, source.bytes);
     let schema = info::apply(&connection, &catalog, info);
 
-    let plan = database.pages().map(|mut pages| Plan::new(&mut pages, &catalog)).unwrap_or_default();
+    let is_utf16 = database.utf16.is_some();
+    let plan = database.pages().map(|mut pages| Plan::new(&mut pages, &catalog, is_utf16)).unwrap_or_default();
     let reading = Scans {
         database: &database,
         catalog: &catalog,
@@ -99,8 +105,8 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     if progress.is_cancelled() {
         return Err(ReadError::Cancelled);
     }
-    let mut builder = Assembly::join(&connection, &catalog, builder, names, &keys, (chunks, &strings))
-        .finish(unread, database.most_rows());
+    let mut builder =
+        Assembly::join(&connection, &catalog, builder, names, &keys, (chunks, &strings)).finish(unread, &database);
     note_inconsistencies(&mut builder, &catalog, &database, schema);
     let mut trace = builder.finish();
     trace.import.sort();
@@ -135,14 +141,14 @@ fn check(catalog: &Catalog, database: &Database) -> Result<(), ReadError> {
 /// Where the rows of each table are.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// By table of the catalog: its leaf pages; `None` where they are not in order.
+    /// By table of the catalog: its leaf pages; `None` where they are not in order, or not to be read as they are.
     leaves: Vec<Option<Vec<Leaf>>>,
     owners: Owners,
 }
 
 impl Plan {
     /// Finds the pages of all tables.
-    fn new(pages: &mut pages::Reader, catalog: &Catalog) -> Self {
+    fn new(pages: &mut pages::Reader, catalog: &Catalog, is_utf16: bool) -> Self {
         let mut owners = Owners::default();
         let mut leaves_of = |(index, table): (usize, &Table)| {
             let layout = table.layout?;
@@ -151,6 +157,9 @@ impl Plan {
         let mut leaves: Vec<_> = catalog.tables.iter().enumerate().map(&mut leaves_of).collect();
         for &contested in &owners.contested {
             leaves[contested] = None;
+        }
+        if is_utf16 {
+            leaves.fill(None);
         }
         Self { leaves, owners }
     }
@@ -211,8 +220,8 @@ impl Scans<'_> {
             tally.merge(&chunk.tally);
         }
         tally.report_table(&table.name, &mut builder.import);
-        let text = "StringIds: text of more than 16 MiB left out";
-        builder.import.note(Severity::Warn, text, lost.n_too_large, None);
+        let text = format!("StringIds: text of more than {} left out", self.database.longest_cell());
+        builder.import.note(Severity::Warn, &text, lost.n_too_large, None);
         let text = "StringIds: texts on damaged pages could not be read; names are shown as their numbers";
         builder.import.note(Severity::High, text, lost.n_damaged.min(self.database.most_rows()), None);
         Ok(Strings::new(chunks.iter().map(|chunk| &chunk.0)))

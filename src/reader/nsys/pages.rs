@@ -7,10 +7,10 @@
 //! Format: <https://www.sqlite.org/fileformat2.html#b_tree_pages>
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::Path;
 
 use rusqlite::types::ValueRef;
+
+use super::opened::read_exact_at;
 
 /// A structure that only SQLite should read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +76,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens a database file whose header was checked.
+    /// Reads a database file whose header was checked.
     ///
     /// Errors: it cannot be read.
-    pub fn open(path: &Path) -> std::io::Result<Self> {
-        let mut file = File::open(path)?;
+    pub fn open(mut file: File) -> std::io::Result<Self> {
         let mut head = [0_u8; 100];
-        file.read_exact(&mut head)?;
+        read_exact_at(&mut file, &mut head, 0)?;
         let page_size = match u16::from_be_bytes([head[16], head[17]]) {
             1 => 65_536,
             size => usize::from(size),
@@ -105,8 +104,7 @@ impl Reader {
         let n = self.n_ahead.min(self.n_pages - index);
         self.window.resize(n as usize * self.page_size, 0);
         self.first = index;
-        let start = self.file.seek(SeekFrom::Start(index * self.page_size as u64));
-        if start.and_then(|_| self.file.read_exact(&mut self.window)).is_err() {
+        if read_exact_at(&mut self.file, &mut self.window, index * self.page_size as u64).is_err() {
             self.window.clear();
             return Err(Unexpected);
         }
@@ -327,8 +325,7 @@ fn overflowing(
     let mut page = vec![0; page_size];
     while record.len() < len {
         let index = u64::from(next).checked_sub(1).filter(|&index| index < n_pages).ok_or(Unexpected)?;
-        let start = file.seek(SeekFrom::Start(index * page_size as u64));
-        start.and_then(|_| file.read_exact(&mut page)).map_err(|_| Unexpected)?;
+        read_exact_at(file, &mut page, index * page_size as u64).map_err(|_| Unexpected)?;
         next = u32_at(&page, 0)?;
         let n = (len - record.len()).min(page_size - 4);
         record.extend_from_slice(&page[4..4 + n]);

@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn pages_and_sqlite_give_the_same_rows() {
-        let (interrupt, progress) = (Interrupt::default(), Progress::default());
+        let (interrupt, progress) = (Interrupt::of_reading(0), Progress::default());
         let mut n_rows = 0;
         for path in exports() {
             let source = Source::file(&path).unwrap();
@@ -247,7 +247,7 @@ mod tests {
             let connection = database.connect(&interrupt).unwrap();
             let catalog = catalog::read(&connection).unwrap();
             let mut pages = database.pages().unwrap();
-            let plan = Plan::new(&mut pages, &catalog);
+            let plan = Plan::new(&mut pages, &catalog, false);
             for (index, table) in catalog.tables.iter().enumerate() {
                 let Role::Events(spec) = table.role else { continue };
                 let Some(rows) = table.row_ids else { continue };

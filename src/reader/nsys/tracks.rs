@@ -121,7 +121,7 @@ impl Names {
     fn process(&self, owner: ProcessKey, devices: &[DeviceInfo]) -> Process {
         match owner {
             ProcessKey::Device { machine, gpu } => {
-                let by_id = || devices.iter().find(|device| device.id == gpu).map(|device| device.name.clone());
+                let by_id = || DeviceInfo::with_id(devices, gpu).map(|device| device.name.clone());
                 let name = self.devices.get(&(machine, gpu)).cloned().or_else(by_id).unwrap_or_default();
                 let host = if self.machines.len() > 1 { format!(" of machine {machine}") } else { String::new() };
                 let labels = format!("GPU {gpu}{host} {name}").trim_end().to_owned();

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, ErrorCode};
 
 use crate::job::Progress;
 
 use super::catalog::{Table, quoted};
 use super::chunk::Chunk;
-use super::database::{Database, Interrupt};
+use super::database::{Database, Interrupt, Unit};
 use super::pages::{Columns, Owners};
 use super::salvage::{Damaged, Visited, salvage};
 use super::scan::{self, LostRows, RowRange, Task, source};
@@ -73,6 +74,9 @@ impl Rereading<'_> {
                 let damaged = Damaged { index, root, n_columns, owners: self.owners };
                 let account = salvage(&mut pages, damaged, &columns, &mut self.visited, |row_id, cells| {
                     chunk.n_read += 1;
+                    let decoded = self.database.utf16.map(|unit| decoded(cells, unit)).unwrap_or_default();
+                    let decoded: Vec<ValueRef<'_>> = decoded.iter().map(ValueRef::from).collect();
+                    let cells = if decoded.is_empty() { cells } else { &decoded };
                     (task.spec.read)(&mut chunk, cells, source(task.index, row_id));
                 });
                 let (n_damaged, n_too_large) = (account.n_lost(), account.n_too_large);
@@ -107,6 +111,21 @@ impl Rereading<'_> {
         let connect = || self.database.connect(self.interrupt);
         Ok(ranges.par_iter().with_max_len(1).map_init(connect, read).collect())
     }
+}
+
+/// Cells whose texts are in UTF-16, as SQLite would give them.
+fn decoded(cells: &[ValueRef<'_>], unit: Unit) -> Vec<Value> {
+    let value = |cell: &ValueRef<'_>| match *cell {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+        ValueRef::Text(bytes) => {
+            let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|&pair| unit(pair)).collect();
+            Value::Text(String::from_utf16_lossy(&units))
+        }
+    };
+    cells.iter().map(value).collect()
 }
 
 /// The row ids of a table that is whole, in parts.

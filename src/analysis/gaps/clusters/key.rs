@@ -60,11 +60,11 @@ pub struct Keys<'a> {
     pub paths: Vec<(u32, NameId)>,
     /// Gaps ascend: what was open at the last one is near.
     near: Near,
-    numbered: HashSet<String>,
+    numbered: &'a Numbered,
 }
 
 impl<'a> Keys<'a> {
-    pub fn new(trace: &'a Trace) -> Self {
+    pub fn new(trace: &'a Trace, numbered: &'a Numbered) -> Self {
         let mut keys = Self {
             trace,
             known: HashMap::new(),
@@ -73,7 +73,7 @@ impl<'a> Keys<'a> {
             path_ids: HashMap::new(),
             paths: vec![(0, NameId::default())],
             near: Near::new(trace),
-            numbered: numbered(trace),
+            numbered,
         };
         keys.intern(String::new());
         keys
@@ -97,7 +97,7 @@ impl<'a> Keys<'a> {
             Form::Work => short_name(text),
             Form::Graph => format!("CUDA graph {text}"),
             Form::Range => {
-                Some(without_numbers(text)).filter(|name| self.numbered.contains(name)).unwrap_or(text.to_owned())
+                Some(without_numbers(text)).filter(|name| self.numbered.0.contains(name)).unwrap_or(text.to_owned())
             }
             Form::Frame => text.to_owned(),
         };
@@ -227,22 +227,29 @@ fn without_numbers(name: &str) -> String {
 }
 
 /// Names of operators and ranges without their numbers, where the numbers count instances: there are several such
-/// names, and each occurs once. Cost: O(slices + strings).
-fn numbered(trace: &Trace) -> HashSet<String> {
-    let slices = &trace.slices;
-    let mut counts = vec![0_u32; trace.strings.len()];
-    for (kind, name) in slices.kind.iter().zip(&slices.name) {
-        if matches!(kind, SliceKind::Operator | SliceKind::Annotation) {
-            counts[name.0 as usize] += 1;
+/// names, and each occurs once.
+#[derive(Debug)]
+pub struct Numbered(HashSet<String>);
+
+impl Numbered {
+    /// Cost: O(slices + strings).
+    pub fn of(trace: &Trace) -> Self {
+        let slices = &trace.slices;
+        let mut counts = vec![0_u32; trace.strings.len()];
+        for (kind, name) in slices.kind.iter().zip(&slices.name) {
+            if matches!(kind, SliceKind::Operator | SliceKind::Annotation) {
+                counts[name.0 as usize] += 1;
+            }
         }
-    }
-    let mut names: HashMap<String, (usize, bool)> = HashMap::new();
-    for ((_, text), &count) in trace.strings.iter().zip(&counts).filter(|(_, count)| **count > 0) {
-        if text.bytes().any(|byte| byte.is_ascii_digit()) {
-            let (n, is_once) = names.entry(without_numbers(text)).or_insert((0, true));
-            *n += 1;
-            *is_once &= count == 1;
+        let mut names: HashMap<String, (usize, bool)> = HashMap::new();
+        for ((_, text), &count) in trace.strings.iter().zip(&counts).filter(|(_, count)| **count > 0) {
+            if text.bytes().any(|byte| byte.is_ascii_digit()) {
+                let (n, is_once) = names.entry(without_numbers(text)).or_insert((0, true));
+                *n += 1;
+                *is_once &= count == 1;
+            }
         }
+        let counts = |(_, (n, is_once)): &(String, (usize, bool))| *n >= MIN_NUMBERED && *is_once;
+        Self(names.into_iter().filter(counts).map(|(name, _)| name).collect())
     }
-    names.into_iter().filter(|(_, (n, is_once))| *n >= MIN_NUMBERED && *is_once).map(|(name, _)| name).collect()
 }

@@ -53,7 +53,7 @@ fn the_same_gap_of_each_step_is_one_cluster() {
         load(3),
     ]);
     let steps = steps(vec![0, 45, 215, 400]);
-    let found = clusters(&trace, &ledger, Some(&steps), &|| false);
+    let found = clusters(&trace, std::slice::from_ref(&ledger), Some(&steps), &|| false).remove(0);
     let shown = |cluster: &GapCluster| {
         let names = [found.name(cluster.prev), found.name(cluster.next)];
         (names.join(" "), cluster.class, found.gaps(cluster).to_vec(), cluster.sum.steps_present)
@@ -73,7 +73,7 @@ fn the_same_gap_of_each_step_is_one_cluster() {
 #[test]
 fn without_steps_there_are_no_figures_per_step() {
     let (trace, ledger) = planted(&[("a", 0, [GapClass::Sync; 2]), ("a", 9, [GapClass::Sync; 2])]);
-    let found = clusters(&trace, &ledger, None, &|| false);
+    let found = clusters(&trace, std::slice::from_ref(&ledger), None, &|| false).remove(0);
     assert_eq!((found.n_steps, found.all.len(), found.all[0].sum.ns_per_step(0)), (0, 1, None));
     assert_eq!(found.all[0].sum.in_steps_ns, 0);
 }
@@ -95,7 +95,7 @@ fn ranges_that_count_their_instances_are_one_name() {
     let device = crate::analysis::busy::devices(&trace).remove(0);
     let mut ledger = crate::analysis::gaps::ledgers(&trace, &[device], None, &|| false).remove(0);
     ledger.theta_ns = THETA;
-    let found = clusters(&trace, &ledger, None, &|| false);
+    let found = clusters(&trace, std::slice::from_ref(&ledger), None, &|| false).remove(0);
     let mut paths: Vec<_> =
         found.all.iter().map(|cluster| (found.path(cluster).join("/"), cluster.sum.count)).collect();
     paths.sort();
@@ -122,7 +122,7 @@ fn calls_of_one_function_are_where_the_host_was_if_they_have_most_of_the_time() 
         let device = crate::analysis::busy::devices(&trace).remove(0);
         let mut ledger = crate::analysis::gaps::ledgers(&trace, &[device], None, &|| false).remove(0);
         ledger.theta_ns = THETA;
-        let found = clusters(&trace, &ledger, None, &|| false);
+        let found = clusters(&trace, std::slice::from_ref(&ledger), None, &|| false).remove(0);
         found.name(found.all[0].frame).to_owned()
     };
     assert_eq!([90, 30].map(frame), ["metrics.py(12): topk", "metrics.py(31): compute"]);
@@ -146,7 +146,7 @@ proptest! {
             gap.trigger = Trigger::ALL.get(trigger).copied();
         }
         let steps = steps(cuts.into_iter().collect());
-        let found = clusters(&trace, &ledger, Some(&steps), &|| false);
+        let found = clusters(&trace, std::slice::from_ref(&ledger), Some(&steps), &|| false).remove(0);
         // Each macro gap is in one cluster, and gaps of one cluster have the same key.
         let norm = |id: SliceId| trace.slice_name(id).split('<').next().unwrap().to_owned();
         let key = |gap: usize| {

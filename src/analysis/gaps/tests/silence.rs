@@ -160,7 +160,7 @@ fn the_place_of_loading_is_what_takes_most_of_it() {
         let part = ledger.parts(0).find(|part| part.class == GapClass::DataLoading).unwrap();
         assert_eq!(part.slice.map(|slice| trace.slice_name(slice)), Some(loader));
         let place = place(&trace, &ledger, &ledger.gap(0), &part, &Near::none());
-        let clusters = clusters(&trace, &ledger, None, &|| false);
+        let clusters = clusters(&trace, std::slice::from_ref(&ledger), None, &|| false).remove(0);
         let operator = place.operator.map(|slice| trace.slice_name(slice).to_owned()).unwrap_or_default();
         assert_eq!(clusters.op(&clusters.all[0]), operator);
         assert_eq!(Some(clusters.name(clusters.all[0].frame)), place.frame);
@@ -186,6 +186,6 @@ fn the_operator_of_many_small_parts_is_where_the_host_was_not_what_follows() {
     events.extend_from_slice(&ops);
     let trace = builder(&with_gap(&events)).finish();
     let ledger = ledger_of(&trace, None);
-    let found = clusters(&trace, &ledger, None, &|| false);
+    let found = clusters(&trace, std::slice::from_ref(&ledger), None, &|| false).remove(0);
     assert_eq!(found.op(&found.all[0]), "prepare");
 }

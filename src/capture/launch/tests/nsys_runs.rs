@@ -43,7 +43,6 @@ fn by_nsys(root: &Path, script: &str, fake: &str, change: impl Fn(&mut nsys::Pro
 
 #[test]
 fn nsys_writes_its_report_however_the_program_ends() {
-    interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
     for (script, stops, exit) in [
         ("echo ready \"$TMPDIR\"; exit 5", 0, Exit::Code(5)),
@@ -64,7 +63,6 @@ fn nsys_writes_its_report_however_the_program_ends() {
 
 #[test]
 fn nsys_is_switched_while_the_program_runs() {
-    interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
     let run = start(&by_nsys(root.path(), "echo ready; sleep 600", "", |profile| profile.by_hand = true));
     let is = |switch: Switch| run.status().switch == Some(switch);
@@ -87,7 +85,6 @@ fn nsys_is_switched_while_the_program_runs() {
 
 #[test]
 fn a_failing_nsys_says_why_and_leaves_no_process() {
-    interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
     for (fake, stops, expected) in [
         ("refuses", 0, &["nsys can sample the metrics of no GPU here: record without them"][..]),

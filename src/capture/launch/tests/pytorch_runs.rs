@@ -42,7 +42,6 @@ fn steps(result: &Recorded) -> Vec<u64> {
 
 #[test]
 fn traces_stay_however_a_program_ends() {
-    interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
     // What happens after step 5, how it ends, and which steps are in the trace of steps 2 to 6.
     for (event, exit, expected) in [
@@ -135,7 +134,6 @@ run = lambda more: subprocess.Popen([sys.executable, '-c', code + more])
 
 #[test]
 fn the_chosen_ranks_of_launchers_are_recorded_however_they_end() {
-    interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
     let launchers = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stub/launchers");
     let script = "import torch, time
