@@ -232,9 +232,18 @@ impl<'a> Summary<'a> {
             let step_ns = step_ns.unwrap_or_default();
             let [gain, step] = [ns, step_ns].map(format::duration);
             let what = named(hit, hit.rule.label());
+            // The gain is without the recorder, and so is what it is of.
             if let Some(cost) = hit.recording {
+                let rest = format::duration(step_ns - cost.ns);
                 let cost = format::rough_duration(cost.ns, cost.most_ns);
-                return format!("{what}, at most {gain} {per} {step}; about {cost} of that step is the recorder's own");
+                return format!(
+                    "{what}, at most {gain} {per} at most {rest} without the recorder, which takes about {cost} of the \
+                     recorded {step}"
+                );
+            }
+            if let Some(alone) = hit.alone_ns_per_step {
+                let alone = format::duration(alone);
+                return format!("{what}, at most {gain} {per} {step} if it ends on all ranks, {alone} on this alone");
             }
             return format!("{what}, at most {gain} {per} {step}{}", more(ns, step_ns));
         }

@@ -7,12 +7,12 @@ use hashbrown::HashMap;
 use super::Window;
 use super::cause::{Cause, cause_of, copies_data, copy_of};
 use super::per_step::add;
-use super::recording::Recorder;
 use super::room::Room;
 use super::run_facts::CompiledCode;
 use super::sites::{Around, Callees, Origins, Sites};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
+use crate::analysis::gaps::recorder::Unrecorded;
 use crate::analysis::gaps::{
     BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, open_during, origin_of_call,
 };
@@ -257,22 +257,19 @@ pub struct Books<'a, 'b> {
     trace: &'a Trace,
     pub ledger: &'b Ledger,
     is_between_steps: &'b dyn Fn(&GapPart) -> bool,
-    /// `None` where its cost is not known.
-    recorder: Option<Recorder>,
+    pub unrecorded: &'b Unrecorded<'b>,
     launches: Launches<'a>,
-    near: Near,
+    near: &'b Near,
 }
 
 impl<'a, 'b> Books<'a, 'b> {
     pub fn new(
         trace: &'a Trace,
-        ledger: &'b Ledger,
+        unrecorded: &'b Unrecorded<'b>,
         is_between_steps: &'b dyn Fn(&GapPart) -> bool,
-        recorder: Option<Recorder>,
     ) -> Self {
-        let near = Near::new(trace);
-        let launches = Launches::new(trace, near.has_frames);
-        Self { trace, ledger, is_between_steps, recorder, launches, near }
+        let (ledger, near) = (unrecorded.ledger, &unrecorded.near);
+        Self { trace, ledger, is_between_steps, unrecorded, launches: Launches::new(trace, near.has_frames), near }
     }
 
     /// The idle time within a window by [`Cause`]; their totals sum to it.
@@ -286,7 +283,7 @@ impl<'a, 'b> Books<'a, 'b> {
         mut compiled: Option<CompiledCode<'_>>,
         is_small_collective: &dyn Fn(SliceId) -> bool,
     ) -> Vec<Account<'a>> {
-        let (trace, ledger, near, window) = (self.trace, self.ledger, &self.near, judged.time);
+        let (trace, ledger, near, window) = (self.trace, self.ledger, self.near, judged.time);
         let mut all = vec![Account::default(); Cause::N];
         let mut room = Room::new(trace);
         for index in ledger.within(window) {
@@ -294,6 +291,7 @@ impl<'a, 'b> Books<'a, 'b> {
             let is_macro = gap.time.dur() >= ledger.theta_ns;
             let step = judged.step_of(gap.time);
             let mut own = [0; Cause::N];
+            let mut recorded = self.unrecorded.gap(index);
             for part in ledger.parts(index) {
                 let Some(time) = part.time.intersect(window) else { continue };
                 let is_between = gap.trigger == Some(Trigger::StepBoundary) && (self.is_between_steps)(&part);
@@ -305,14 +303,14 @@ impl<'a, 'b> Books<'a, 'b> {
                 // Ranges are looked at in long parts only, functions in all.
                 let is_looked_at = is_host && (near.has_frames || time.dur() >= LONG_PART) || is_long;
                 let around = part.slice.filter(|_| is_macro && is_looked_at);
-                let around = around.map(|slice| Around::new(trace, slice, time, &self.near));
+                let around = around.map(|slice| Around::new(trace, slice, time, near));
                 // The host works on data that it copied, or is to copy, as far as that is all that is known.
                 let is_silent = is_macro && cause == Cause::Unexplained && time.dur() >= LONG_PART;
                 let copied = is_silent && copies_data(trace, gap.after, CopyKind::DtoH);
                 let prepared = is_silent && copies_data(trace, gap.ended_by, CopyKind::HtoD);
                 if is_recoverable(part.class, &gap) || copied || prepared {
                     let is_launch = matches!(cause, Cause::LaunchBound | Cause::Collective);
-                    let recorder_ns = self.recorder_ns(&gap, &GapPart { time, ..part });
+                    let recorder_ns = recorded.of_part(&GapPart { time, ..part });
                     account.add_gain(step, time.dur(), recorder_ns, is_launch && is_small_collective(gap.ended_by));
                 }
                 if is_macro {
@@ -356,13 +354,5 @@ impl<'a, 'b> Books<'a, 'b> {
             }
         }
         all
-    }
-
-    /// What the recorder took of a part of a gap at least: of the thread of its slice, else of that which launched the work
-    /// after the gap.
-    pub fn recorder_ns(&self, gap: &Gap, part: &GapPart) -> DurNs {
-        let Some(recorder) = self.recorder else { return 0 };
-        let host = part.slice.filter(|_| part.class.is_host()).or_else(|| self.trace.launch_of(gap.ended_by));
-        host.map_or(0, |slice| recorder.least_ns(self.trace, self.trace.slices.track_of(slice), part.time, &self.near))
     }
 }

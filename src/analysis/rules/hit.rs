@@ -41,6 +41,8 @@ pub struct Hit {
     /// What ending the cause would gain this device at most; `None` without steps, where nearly all of it is in one step of
     /// several, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
+    /// Of a rank of a job: what the job gains at most if the cause ends on this rank alone, where that is less.
+    pub alone_ns_per_step: Option<DurNs>,
     /// Whether that is of usual steps, without exceptions, see `per_step`.
     pub is_of_usual: bool,
     /// What the recorder took at least of what ending the cause would gain, per step; not in the ceiling.
@@ -130,6 +132,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         origins: Vec::new(),
         after: None,
         ceiling_ns_per_step: None,
+        alone_ns_per_step: None,
         is_of_usual: false,
         recorder_ns: 0,
         once: None,

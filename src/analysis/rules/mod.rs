@@ -55,6 +55,7 @@ pub use self::window::{Basis, Window};
 use super::breakdown::{Breakdown, Overlap, breakdown, overlap};
 use super::busy::DeviceBusy;
 use super::gaps::clusters::Clusters;
+use super::gaps::recorder::Unrecorded;
 use super::gaps::{GapPart, Ledger};
 use super::median;
 use super::memory::leaks::capacity;
@@ -200,7 +201,8 @@ impl<'a> Device<'a, '_> {
         let compiled = self.of.run.is_compiled.then(|| CompiledCode::new(trace));
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
         let recorder = self.recorder();
-        let books = Books::new(trace, ledger, &is_between, recorder);
+        let unrecorded = Unrecorded::new(trace, ledger, recorder);
+        let books = Books::new(trace, &unrecorded, &is_between);
         let mut accounts = books.accounts(self.window, compiled, &|work| all_small.contains(&work));
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });

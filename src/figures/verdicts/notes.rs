@@ -20,6 +20,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(of_saving(hit))
         .chain(of_optimizer(hit))
         .chain(of_recording(hit))
+        .chain(of_alone(hit))
         .chain(of_usual(hit))
         .chain(of_missing(&hit.missing))
         .collect()
@@ -113,6 +114,14 @@ fn of_recording(hit: &Hit) -> Option<String> {
             all.map(|all| format!("The recorder takes about {all} of each recorded step, and a part of that here"))
         }
     }
+}
+
+/// What ending it on the one rank gains, where that is less than on all.
+fn of_alone(hit: &Hit) -> Option<String> {
+    let ns = format::duration(hit.alone_ns_per_step?);
+    Some(format!(
+        "Ending it on this rank alone gains the job at most {ns} per step: no longer do the others wait for it"
+    ))
 }
 
 /// That steps with much more of the time do not count in what ending the cause gains.
