@@ -97,7 +97,7 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "ceiling_ns_per_step", "Ceiling", 84, Cell::or_empty(row.ceiling(), |gain| Cell::Ns(gain.ns_per_step)),
             "Recoverable time per step: without launch latency (unless launches only just keep up), queues, graphs, the \
              profiler, and time of which nothing was recorded, which ending their causes would not save";
-        words "class", "Cause", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
+        words "class", "Meanwhile", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
         words "trigger", "Trigger", 120, Cell::or_empty(row.cluster.trigger, trigger_word),
             "The event that made most of their time possible";
         words "until", "Before", 160, Cell::text(&cut(last_part(row.name(|cluster| cluster.next)), MAX_WORK)),

@@ -1,8 +1,8 @@
 //! What a rule measured.
 
 use super::{
-    Basis, CallSite, Irregular, LateRank, Missing, NewShapes, NoWork, Once, RecordingCost, Recurring, Rule, Shares,
-    SmallCollectives, Transfers, Waiting,
+    Basis, CallSite, Irregular, Joined, LateRank, Missing, NewShapes, NoWork, Once, RecordingCost, Recurring, Rule,
+    Shares, SmallCollectives, Transfers, Waiting,
 };
 use crate::model::{DurNs, Severity, TimeRange};
 
@@ -72,6 +72,8 @@ pub struct Hit {
     pub no_work: NoWork,
     /// Of a hit about steps that differ.
     pub irregular: Option<Irregular>,
+    /// What is of the same cause, and no hit of its own.
+    pub joined: Joined,
     /// Of a hit about the cost of recording: that in all; of others about the host, where it is a large part: per step.
     pub recording: Option<RecordingCost>,
 }
@@ -149,6 +151,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         missing: Missing::default(),
         no_work: NoWork::default(),
         irregular: None,
+        joined: Joined::default(),
         recording: None,
     }
 }

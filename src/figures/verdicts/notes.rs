@@ -2,7 +2,7 @@
 
 use super::percent;
 use super::sentence::{between, clipped, host, place};
-use crate::analysis::rules::{Hit, Missing, NewShapes, Rule};
+use crate::analysis::rules::{Hit, Joined, Missing, NewShapes, Rule};
 use crate::figures::format;
 use crate::model::DurNs;
 
@@ -18,6 +18,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(bound_of_overlap(hit))
         .chain(of_shares(hit))
         .chain(of_saving(hit))
+        .chain(of_joined(hit))
         .chain(of_optimizer(hit))
         .chain(of_recording(hit))
         .chain(of_alone(hit))
@@ -128,6 +129,23 @@ fn of_alone(hit: &Hit) -> Option<String> {
 fn of_usual(hit: &Hit) -> Option<String> {
     let note = "It is alike in most steps; what ending it gains leaves out the few that differ";
     hit.is_of_usual.then(|| note.to_owned())
+}
+
+/// What else is of the same cause.
+fn of_joined(hit: &Hit) -> Option<String> {
+    let Joined { rules, irregular } = &hit.joined;
+    let named = |(rule, ns): &(Rule, DurNs)| format!("{} in \"{}\"", format::duration(*ns), rule.label());
+    let others: Vec<String> = rules.iter().map(named).collect();
+    let others = match others.is_empty() {
+        true => None,
+        false => Some(format!("Of the same cause, and no findings of their own: {}", others.join(", "))),
+    };
+    let step = irregular.as_ref().map(|of| {
+        let [step, median] = [of.step_ns, of.median_ns].map(format::duration);
+        let name = of.steps.first().map(|name| clipped(name)).unwrap_or_default();
+        format!("It makes {name} the longest, {step}: the median step takes {median}")
+    });
+    others.into_iter().chain(step).reduce(|all, one| format!("{all}. {one}"))
 }
 
 /// How much of the time the steps of optimizers are launched, where that is most of it.
