@@ -72,6 +72,8 @@ pub struct Recurrence {
     /// What ending the causes would save of it at most, without what the recorder took of it at least; see
     /// [`super::ceiling`].
     pub recoverable_in_steps_ns: DurNs,
+    /// What the recorder took of what ending them would save, at least.
+    pub recorder_in_steps_ns: DurNs,
     /// Steps in which at least one of them starts.
     pub steps_present: usize,
 }
@@ -87,6 +89,11 @@ impl Recurrence {
     /// What ending the causes would save per step at most, on this device; `None` without steps.
     pub fn ceiling_ns_per_step(&self, n_steps: usize) -> Option<DurNs> {
         per_step(self.recoverable_in_steps_ns, n_steps)
+    }
+
+    /// What the recorder took of that per step at least; `None` without steps, or if nothing.
+    pub fn recorder_ns_per_step(&self, n_steps: usize) -> Option<DurNs> {
+        per_step(self.recorder_in_steps_ns, n_steps).filter(|&ns| ns > 0)
     }
 }
 
@@ -361,7 +368,9 @@ impl<'a> Sums<'a> {
             return;
         }
         sum.in_steps_ns += gap.time.dur();
-        sum.recoverable_in_steps_ns += self.unrecorded.gain(index);
+        let [gain, recorder] = self.unrecorded.gain(index);
+        sum.recoverable_in_steps_ns += gain;
+        sum.recorder_in_steps_ns += recorder;
         sum.steps_present += usize::from(self.last_step != self.n_passed);
         self.last_step = self.n_passed;
         self.n_in_steps += 1;

@@ -160,12 +160,14 @@ impl<'a> Unrecorded<'a> {
         UnrecordedGap { of: self, index, gap: self.ledger.gap(index), left_ns: 0, has_earlier: false }
     }
 
-    /// What ending the causes of some gap would save at most; see [`super::ceiling`].
-    pub fn gain(&self, index: usize) -> DurNs {
+    /// What ending the causes of some gap would save at most, see [`super::ceiling`], and what the recorder took of that.
+    pub fn gain(&self, index: usize) -> [DurNs; 2] {
         let mut taken = self.gap(index);
         let parts = self.ledger.parts(index).filter(|part| is_recoverable(part.class, &taken.gap));
         let parts: Vec<GapPart> = parts.collect();
-        parts.iter().map(|part| part.time.dur() - taken.of_part(part)).sum()
+        let recoverable = parts.iter().map(|part| part.time.dur()).sum::<DurNs>();
+        let taken = parts.iter().map(|part| taken.of_part(part)).sum::<DurNs>();
+        [recoverable - taken, taken]
     }
 
     /// What it took of the host before a gap, from the launch that ended the gap before: while that launch took effect, and
