@@ -91,6 +91,8 @@ pub struct Shares {
     pub prepared_ns: DurNs,
     /// Of [`Cause::Synchronization`]: the synchronization was over, and the host ran.
     pub after_ns: DurNs,
+    /// The wait was over, and the host had not the lead again that it lost in it; see [`Gap::refill`].
+    pub lead_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
     pub collective_ns: DurNs,
 }
@@ -110,6 +112,7 @@ impl Shares {
         self.copied_ns += other.copied_ns;
         self.prepared_ns += other.prepared_ns;
         self.after_ns += other.after_ns;
+        self.lead_ns += other.lead_ns;
         self.collective_ns += other.collective_ns;
     }
 
@@ -298,6 +301,9 @@ impl<'a, 'b> Books<'a, 'b> {
                 let cause = cause_of(trace, &gap, &part, is_between);
                 own[cause as usize] += time.dur();
                 let account = &mut all[cause as usize];
+                if gap.refill.is_some() && Cause::of(part.class, gap.trigger, is_between) != cause {
+                    account.shares.lead_ns += time.dur();
+                }
                 let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
                 let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
                 // Ranges are looked at in long parts only, functions in all.

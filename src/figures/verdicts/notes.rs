@@ -6,6 +6,9 @@ use crate::analysis::rules::{Hit, Joined, Missing, NewShapes, Rule};
 use crate::figures::format;
 use crate::model::DurNs;
 
+/// What is at least this part of the time of a hit is named: a twentieth.
+const LEAST_PART: DurNs = 20;
+
 /// What else shows the cause of a hit.
 pub(super) fn notes(hit: &Hit) -> Vec<String> {
     let data = hit.data_time.map(|times| format!("In {}", data_time(times)));
@@ -19,6 +22,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(of_shares(hit))
         .chain(of_saving(hit))
         .chain(of_joined(hit))
+        .chain(of_lead(hit))
         .chain(of_optimizer(hit))
         .chain(of_recording(hit))
         .chain(of_alone(hit))
@@ -129,6 +133,16 @@ fn of_alone(hit: &Hit) -> Option<String> {
 fn of_usual(hit: &Hit) -> Option<String> {
     let note = "It is alike in most steps; what ending it gains leaves out the few that differ";
     hit.is_of_usual.then(|| note.to_owned())
+}
+
+/// How much of the time of data is after it was loaded, where that is enough to count.
+fn of_lead(hit: &Hit) -> Option<String> {
+    let is_large =
+        hit.rule == Rule::DataLoading && hit.shares.lead_ns * LEAST_PART >= hit.amount && hit.shares.lead_ns > 0;
+    is_large.then(|| {
+        let ns = format::duration(hit.shares.lead_ns);
+        format!("For {ns} of it the data was there: the host had not yet got ahead of the device again, as it would have been without that wait")
+    })
 }
 
 /// What else is of the same cause.
