@@ -301,9 +301,8 @@ impl<'a, 'b> Books<'a, 'b> {
                 let cause = cause_of(trace, &gap, &part, is_between);
                 own[cause as usize] += time.dur();
                 let account = &mut all[cause as usize];
-                if gap.refill.is_some() && Cause::of(part.class, gap.trigger, is_between) != cause {
-                    account.shares.lead_ns += time.dur();
-                }
+                let is_later = gap.refill.is_some() && Cause::of(part.class, gap.trigger, is_between) != cause;
+                account.shares.lead_ns += if is_later { time.dur() } else { 0 };
                 let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
                 let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
                 // Ranges are looked at in long parts only, functions in all.
