@@ -1,12 +1,12 @@
 //! Converts results of analyses to findings, with text and figures.
 
-use super::memory::{growing_place, growth_sentence, leak_advice, why};
+use super::memory::{growing_place, growth_sentence, leak_advice, raise, why};
 use super::text::{short_frame, shortened};
 use super::verdicts::level;
 use super::{Cell, Part, Stack, Word, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::memory::leaks::{LeakCandidate, Leaks, Room, Thresholds, Total, TotalVerdict};
-use crate::analysis::memory::oom::{OomCard, OomCause, OomHint};
+use crate::analysis::memory::oom::{OomCard, OomHint};
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::steps::Steps;
 use crate::model::{Problem, Severity, TimeNs};
@@ -190,12 +190,7 @@ pub fn out_of_memory(
     let fact = |what: &OomHint| what.fact(format::mebibytes);
     let by = if place.is_empty() { String::new() } else { format!(" by {place}") };
     let requested = format!("{} requested{by}", format::bytes(card.requested as f64));
-    let is_limit = card.cause == OomCause::Limit && card.was_refused();
-    let raise = is_limit.then(|| {
-        "Raise or remove the limit: set_per_process_memory_fraction, or that of the container or the MIG instance"
-            .to_owned()
-    });
-    let mut advice: Vec<String> = raise.into_iter().chain(card.hints.iter().map(fact)).collect();
+    let mut advice: Vec<String> = raise(card).into_iter().chain(card.hints.iter().map(fact)).collect();
     if card.exceeded().is_some() {
         advice
             .push("Ask for less at once: no setting makes room for a request larger than all of the memory".to_owned());

@@ -45,6 +45,10 @@ impl NamedCluster<'_> {
         Some(Ceiling { ns_per_step, step_ns: self.step_ns? })
     }
 
+    fn recorder(&self) -> Option<DurNs> {
+        self.cluster.sum.recorder_ns_per_step(self.clusters.n_steps)
+    }
+
     fn steps_present(&self) -> Option<u64> {
         (self.clusters.n_steps > 0).then_some(self.cluster.sum.steps_present as u64)
     }
@@ -97,7 +101,9 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "ceiling_ns_per_step", "Ceiling", 84, Cell::or_empty(row.ceiling(), |gain| Cell::Ns(gain.ns_per_step)),
             "Recoverable time per step: without launch latency (unless launches only just keep up), queues, graphs, the \
              profiler, and time of which nothing was recorded, which ending their causes would not save";
-        words "class", "Cause", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
+        number "recorder_ns_per_step", "Recorder", 84, Cell::or_empty(row.recorder(), Cell::Ns),
+            "What the recorder took of that time at least, which is not in the ceiling: without it the program does not wait for it";
+        words "class", "Meanwhile", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
         words "trigger", "Trigger", 120, Cell::or_empty(row.cluster.trigger, trigger_word),
             "The event that made most of their time possible";
         words "until", "Before", 160, Cell::text(&cut(last_part(row.name(|cluster| cluster.next)), MAX_WORK)),
@@ -113,5 +119,5 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
     };
     Part::new("clusters", "Gaps that come back", figures)
         .report("rank device count steps ns_per_step at_most class until place")
-        .json("prev next class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present ceiling_ns_per_step")
+        .json("prev next class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present ceiling_ns_per_step recorder_ns_per_step")
 }

@@ -1,6 +1,6 @@
 //! Figures of idle time by cause and of gaps that come back, as the window lists them.
 
-use super::gaps::class_word;
+use super::gaps::{MEANWHILE, class_word};
 use super::{Cell, Part, figures};
 use crate::analysis::gaps::GapClass;
 use crate::model::DurNs;
@@ -28,7 +28,7 @@ impl CauseRow {
 /// Idle time by cause.
 pub fn causes() -> Part<CauseRow> {
     let figures = figures! { row: CauseRow;
-        words "class", "Cause", 220, class_word(row.class), "What the device waited for";
+        words "class", "Meanwhile", 220, class_word(row.class), MEANWHILE;
         number "count", "Gaps", 90, Cell::Count(row.count), "Gaps with a part of this cause";
         number "total_ns", "Total", 100, Cell::Ns(row.total_ns), "Sum of these parts";
         number "share", "Of idle time", 100, Cell::Share(row.total_ns as f64 / row.idle_ns.max(1) as f64),

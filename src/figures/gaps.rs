@@ -11,6 +11,10 @@ use crate::analysis::gaps::{GapClass, GapTotals, Ledger, LedgerTotals, Near, Tri
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
+/// What a class says, beside the cause that a rule judges.
+pub const MEANWHILE: &str = "What the host did meanwhile, or what held up the work that it had launched. What would have to \
+                             change is the cause: see the idle time by cause";
+
 /// The most parts of a gap that keep their names in the report; the rest is summed by class.
 const MAX_PARTS: usize = 50;
 
@@ -260,12 +264,12 @@ pub fn classes() -> Part<ClassGaps> {
     let figures = figures! { row: ClassGaps;
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::Count(u64::from(row.device)), "Index of the device";
-        words "class", "Cause", 160, class_word(row.class), "What the device waited for";
+        words "class", "Meanwhile", 160, class_word(row.class), MEANWHILE;
         number "count", "Gaps", 70, Cell::Count(row.totals.count), "Gaps with a part of this cause";
         number "total_ns", "Total", 84, Cell::Ns(row.totals.total_ns), "Sum of these parts";
         number "share", "Share", 62, Cell::Share(row.share), "Part of the device's idle time";
     };
-    Part::new("gap_classes", "Gaps by cause", figures).report("rank device count total_ns share class")
+    Part::new("gap_classes", "Gaps by what went on meanwhile", figures).report("rank device count total_ns share class")
 }
 
 /// Single gaps.
@@ -295,7 +299,7 @@ pub fn gaps() -> Part<NamedGap> {
 
 fn parts() -> Part<NamedPart> {
     let figures: Vec<Figure<NamedPart>> = figures! { row: NamedPart;
-        words "class", "Cause", 120, class_word(row.class), "What the device waited for";
+        words "class", "Meanwhile", 120, class_word(row.class), MEANWHILE;
         number "dur_ns", "Duration", 84, Cell::Ns(row.dur_ns), "How long";
         words "name", "During", 200, Cell::text(row.name.as_deref().unwrap_or_default()), "The slice that explains it";
         words "frame", "Frame", 200, Cell::text(row.frame.as_deref().unwrap_or_default()),

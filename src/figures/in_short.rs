@@ -117,8 +117,10 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     let gain = format::duration(ns);
     let of = device(index, rank);
     let whose = if of == most { String::new() } else { format!(" on {of}, the slowest") };
+    let alone = hit.alone_ns_per_step.map(|ns| format!(", on all ranks; on that alone {}", format::duration(ns)));
+    let alone = alone.unwrap_or_default();
     format!(
-        "What limits it most: \"{}\", most on {most} ({}): at most {gain} per step{step}{whose}",
+        "What limits it most: \"{}\", most on {most} ({}): at most {gain} per step{step}{whose}{alone}",
         hit.rule.label(),
         percent(hit.measured)
     )

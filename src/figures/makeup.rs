@@ -27,6 +27,8 @@ pub struct Summary<'a> {
     run: &'a RunFacts,
     /// The finding about the device whose ceiling is highest; one that cost time once counts by its share of each step.
     best: Option<&'a Hit>,
+    /// The finding about the cause with most idle time.
+    most: Option<&'a Hit>,
     /// The warning about kernels that has most time.
     kernels: Option<&'a Hit>,
     /// What it gains per step at most if other ranks come sooner to collectives, and for which it waits most.
@@ -54,6 +56,9 @@ impl<'a> Summary<'a> {
             let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
             let gains = |hit: &&Hit| hit.ceiling_ns_per_step.is_some() || hit.once.is_some();
             let best = own.filter(gains).max_by_key(|hit| hit.weight());
+            let cause = makeup.causes.first().map(|cause| cause.0);
+            let of_cause = |hit: &&Hit| hit.device == makeup.device && hit.rule.cause() == cause && cause.is_some();
+            let most = verdicts.hits.iter().find(of_cause);
             let is_of_kernels =
                 |hit: &&Hit| matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note;
             let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
@@ -69,6 +74,7 @@ impl<'a> Summary<'a> {
                 window,
                 run: &verdicts.run,
                 best,
+                most,
                 kernels,
                 late: late_ns.zip(late_rank),
             })
@@ -142,7 +148,9 @@ impl<'a> Summary<'a> {
         let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause.label(), percent(self.share(ns))));
         let waits = match cause {
             _ if idle < WAITS => ", nothing waits".to_owned(),
-            Some((label, share)) => format!(", idle {}, most by \"{label}\" ({share})", percent(idle)),
+            Some((label, share)) => {
+                format!(", idle {}, most by \"{label}\" ({share}{})", percent(idle), self.of_recorder())
+            }
             None => format!(", idle {}", percent(idle)),
         };
         let waiting = |ns: DurNs, of: DurNs| match ns {
@@ -185,6 +193,19 @@ impl<'a> Summary<'a> {
             kind.unwrap_or_default(),
             self.help(),
         )
+    }
+
+    /// That the recorder took so much of the idle time with the cause of most that ending another gains more.
+    fn of_recorder(&self) -> String {
+        let Some((hit, best)) = self.most.zip(self.best).filter(|(hit, best)| hit.rule != best.rule) else {
+            return String::new();
+        };
+        let gain = hit.ceiling_ns_per_step.unwrap_or_default();
+        if gain < best.weight() && gain + hit.recorder_ns >= best.weight() {
+            let [own, left] = [hit.recorder_ns, gain].map(format::duration);
+            return format!(", of which the recorder takes at least {own} per step and leaves {left}");
+        }
+        String::new()
     }
 
     /// What gains most: the finding with the highest ceiling, or a warning about kernels with more time than that, else
@@ -237,9 +258,18 @@ impl<'a> Summary<'a> {
             let step_ns = step_ns.unwrap_or_default();
             let [gain, step] = [ns, step_ns].map(format::duration);
             let what = named(hit, hit.rule.label());
+            // The gain is without the recorder, and so is what it is of.
             if let Some(cost) = hit.recording {
+                let rest = format::duration(step_ns - cost.ns);
                 let cost = format::rough_duration(cost.ns, cost.most_ns);
-                return format!("{what}, at most {gain} {per} {step}; about {cost} of that step is the recorder's own");
+                return format!(
+                    "{what}, at most {gain} {per} at most {rest} without the recorder, which takes about {cost} of the \
+                     recorded {step}"
+                );
+            }
+            if let Some(alone) = hit.alone_ns_per_step {
+                let alone = format::duration(alone);
+                return format!("{what}, at most {gain} {per} {step} if it ends on all ranks, {alone} on this alone");
             }
             return format!("{what}, at most {gain} {per} {step}{}", more(ns, step_ns));
         }

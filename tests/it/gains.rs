@@ -68,6 +68,12 @@ fn a_checkpoint_is_named_and_is_no_synchronization() {
     let cause = findings(&report).iter().find(|finding| finding["rule"] == "synchronization");
     let measured = cause.and_then(|finding| finding["measured"].as_f64()).unwrap_or_default();
     assert!(measured < 0.1, "{cause:#?}");
+    // Its copies and the step that it makes long are no causes of their own.
+    let rules: Vec<&str> = findings(&report).iter().filter_map(|finding| finding["rule"].as_str()).collect();
+    for rule in ["irregular_steps", "exposed_copies", "pageable_copies", "synchronization"] {
+        assert!(!rules.contains(&rule), "{rules:?}");
+    }
+    assert!(first["evidence"]["notes"].to_string().contains("the longest"), "{first:#}");
 }
 
 #[test]

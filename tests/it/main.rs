@@ -46,3 +46,4 @@ mod support;
 mod trace_memory;
 mod tricky;
 mod trust;
+mod whole;

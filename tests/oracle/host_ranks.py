@@ -9,7 +9,7 @@ how much its device did nothing, between the start of its second step and the st
 that the ranges by name and size: how many, and their time.
 
 The definition: the ranges of one collective have the same name and size and overlap. The rank with the shortest one came
-last; what others take longer, from their start on, is waiting.
+last; what others take longer, from their start on, is waiting. Of those that a rank runs at once, the first counts.
 """
 
 import collections
@@ -68,14 +68,20 @@ def main():
             for rank, (start, _) in members.items():
                 wait = dur[rank] - dur[late]
                 out[rank]["matched"] += 1
-                out[rank]["wait_us"] += wait
-                out[late]["waited_for_us"] += wait
-                waits[rank].append((start, start + wait))
+                waits[rank].append((start, start + wait, late))
+    # Several run at once: no time counts twice.
+    for rank in ranks:
+        until = float("-inf")
+        for start, end, late in sorted(waits[rank]):
+            wait = max(0.0, end - max(start, until))
+            until = max(until, end)
+            out[rank]["wait_us"] += wait
+            out[late]["waited_for_us"] += wait
     for rank, events in ranks.items():
         steps = sorted(e["ts"] for e in events if e.get("cat") == "user_annotation" and e["name"].startswith("ProfilerStep"))
         work = [e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
         busy = union((e["ts"], e["ts"] + e["dur"]) for e in work)
-        clipped = [(max(start, steps[1]), min(end, steps[-1])) for start, end in waits[rank]]
+        clipped = [(max(start, steps[1]), min(end, steps[-1])) for start, end, _ in waits[rank]]
         out[rank]["idle_wait_us"] = without(union(span for span in clipped if span[0] < span[1]), busy)
     rows = [
         {"name": name, "sizes": sizes, "count": sum(map(len, of.values())), "us": sum(b - a for s in of.values() for a, b in s)}

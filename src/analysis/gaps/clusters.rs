@@ -9,10 +9,10 @@ use std::cmp::Reverse;
 use hashbrown::HashMap;
 
 use self::key::{HostPlace, Key, Keys, Numbered, family};
-use super::ceiling::is_recoverable;
+use super::recorder::{Recorder, Unrecorded};
 use super::{Gap, GapClass, Ledger, Trigger};
 use crate::analysis::steps::Steps;
-use crate::model::{DurNs, ProcessId, TimeNs, Trace};
+use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
 
 /// The macro gaps of one device, grouped: each is in exactly one cluster.
 #[derive(Clone, Debug, Default)]
@@ -69,8 +69,11 @@ pub struct Recurrence {
     pub total_ns: DurNs,
     /// In the steps that count.
     pub in_steps_ns: DurNs,
-    /// What ending the causes would save of it at most; see [`super::ceiling`].
+    /// What ending the causes would save of it at most, without what the recorder took of it at least; see
+    /// [`super::ceiling`].
     pub recoverable_in_steps_ns: DurNs,
+    /// What the recorder took of what ending them would save, at least.
+    pub recorder_in_steps_ns: DurNs,
     /// Steps in which at least one of them starts.
     pub steps_present: usize,
 }
@@ -86,6 +89,11 @@ impl Recurrence {
     /// What ending the causes would save per step at most, on this device; `None` without steps.
     pub fn ceiling_ns_per_step(&self, n_steps: usize) -> Option<DurNs> {
         per_step(self.recoverable_in_steps_ns, n_steps)
+    }
+
+    /// What the recorder took of that per step at least; `None` without steps, or if nothing.
+    pub fn recorder_ns_per_step(&self, n_steps: usize) -> Option<DurNs> {
+        per_step(self.recorder_in_steps_ns, n_steps).filter(|&ns| ns > 0)
     }
 }
 
@@ -171,11 +179,12 @@ fn of_device(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Clusters {
     let boundaries = steps.map_or(&[][..], |steps| steps.counted_on(ledger.process).device);
+    let unrecorded = &Unrecorded::new(trace, ledger, recorder(trace, ledger, steps));
     let mut keys = Keys::new(trace, numbered);
     let mut ids: HashMap<Key, u32> = HashMap::new();
     let mut cluster_of: Vec<(u32, u32)> = Vec::new();
     let mut places: HashMap<(u32, HostPlace), DurNs> = HashMap::new();
-    let mut micro = Sums::new(ledger, boundaries);
+    let mut micro = Sums::new(ledger, unrecorded, boundaries);
     for gap in 0..ledger.len() {
         if gap % 4096 == 0 && is_cancelled() {
             break;
@@ -199,13 +208,19 @@ fn of_device(
     let mut durs: Vec<DurNs> = Vec::new();
     for (key, (start, end)) in distinct.iter().zip(gaps.ranges) {
         let members = &gaps.gaps[start as usize..end as usize];
-        out.all.push(cluster(ledger, boundaries, key, (start, end), members, &mut durs));
+        out.all.push(cluster((ledger, unrecorded), boundaries, key, (start, end), members, &mut durs));
     }
     (out.names, out.paths) = (keys.texts, keys.paths);
     out.gaps = gaps.gaps;
     out.cluster_of = cluster_of;
     out.sort();
     out
+}
+
+/// The recorder, by what it recorded in the steps that count; without steps no gain is told.
+fn recorder(trace: &Trace, ledger: &Ledger, steps: Option<&Steps>) -> Option<Recorder> {
+    let [start, .., end] = *steps?.counted_on(ledger.process).host else { return None };
+    Recorder::of(trace, TimeRange { start, end })
 }
 
 impl Clusters {
@@ -287,7 +302,7 @@ fn by_cluster(cluster_of: &[(u32, u32)], n: usize) -> ByCluster {
 
 /// The figures of one cluster.
 fn cluster(
-    ledger: &Ledger,
+    (ledger, unrecorded): (&Ledger, &Unrecorded<'_>),
     boundaries: &[TimeNs],
     key: &Key,
     range: (u32, u32),
@@ -296,7 +311,7 @@ fn cluster(
 ) -> GapCluster {
     let mut by_class = [0; GapClass::N];
     let mut by_trigger = [0; 1 + Trigger::ALL.len()];
-    let mut sums = Sums::new(ledger, boundaries);
+    let mut sums = Sums::new(ledger, unrecorded, boundaries);
     durs.clear();
     for &gap in gaps {
         sums.add(gap as usize);
@@ -337,6 +352,7 @@ fn cluster(
 /// work of a step, and at its start where the device lags behind the host.
 struct Sums<'a> {
     ledger: &'a Ledger,
+    unrecorded: &'a Unrecorded<'a>,
     /// Of the steps that count.
     boundaries: &'a [TimeNs],
     recurrence: Recurrence,
@@ -349,9 +365,9 @@ struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    fn new(ledger: &'a Ledger, boundaries: &'a [TimeNs]) -> Self {
+    fn new(ledger: &'a Ledger, unrecorded: &'a Unrecorded<'a>, boundaries: &'a [TimeNs]) -> Self {
         let recurrence = Recurrence::default();
-        Self { ledger, boundaries, recurrence, n_in_steps: 0, n_at_boundary: 0, n_passed: 0, last_step: 0 }
+        Self { ledger, unrecorded, boundaries, recurrence, n_in_steps: 0, n_at_boundary: 0, n_passed: 0, last_step: 0 }
     }
 
     fn add(&mut self, index: usize) {
@@ -368,8 +384,9 @@ impl<'a> Sums<'a> {
             return;
         }
         sum.in_steps_ns += gap.time.dur();
-        let parts = self.ledger.parts(index).filter(|part| is_recoverable(part.class, &gap));
-        sum.recoverable_in_steps_ns += parts.map(|part| part.time.dur()).sum::<DurNs>();
+        let [gain, recorder] = self.unrecorded.gain(index);
+        sum.recoverable_in_steps_ns += gain;
+        sum.recorder_in_steps_ns += recorder;
         sum.steps_present += usize::from(self.last_step != self.n_passed);
         self.last_step = self.n_passed;
         self.n_in_steps += 1;

@@ -9,6 +9,7 @@ mod index;
 mod loaders;
 mod overlay;
 mod place;
+pub mod recorder;
 mod roles;
 #[cfg(test)]
 mod tests;

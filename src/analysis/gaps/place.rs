@@ -246,7 +246,7 @@ impl Near {
 }
 
 /// The slices of a thread that run at a time, the outermost first. Cost: O(rows of the track · log n).
-fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> Vec<SliceId> {
+pub(super) fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> Vec<SliceId> {
     let slices = &trace.slices;
     let first_row = trace.track_rows[thread.0 as usize].start as usize;
     let rows = trace.rows(thread);

@@ -7,12 +7,12 @@ use hashbrown::HashMap;
 use super::Window;
 use super::cause::{Cause, cause_of, copies_data, copy_of};
 use super::per_step::add;
-use super::recording::Recorder;
 use super::room::Room;
 use super::run_facts::CompiledCode;
 use super::sites::{Around, Callees, Origins, Sites};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
+use crate::analysis::gaps::recorder::Unrecorded;
 use crate::analysis::gaps::{
     BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, open_during, origin_of_call,
 };
@@ -91,6 +91,8 @@ pub struct Shares {
     pub prepared_ns: DurNs,
     /// Of [`Cause::Synchronization`]: the synchronization was over, and the host ran.
     pub after_ns: DurNs,
+    /// The wait was over, and the host had not the lead again that it lost in it; see [`Gap::refill`].
+    pub lead_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
     pub collective_ns: DurNs,
 }
@@ -110,6 +112,7 @@ impl Shares {
         self.copied_ns += other.copied_ns;
         self.prepared_ns += other.prepared_ns;
         self.after_ns += other.after_ns;
+        self.lead_ns += other.lead_ns;
         self.collective_ns += other.collective_ns;
     }
 
@@ -257,22 +260,19 @@ pub struct Books<'a, 'b> {
     trace: &'a Trace,
     pub ledger: &'b Ledger,
     is_between_steps: &'b dyn Fn(&GapPart) -> bool,
-    /// `None` where its cost is not known.
-    recorder: Option<Recorder>,
+    pub unrecorded: &'b Unrecorded<'b>,
     launches: Launches<'a>,
-    near: Near,
+    near: &'b Near,
 }
 
 impl<'a, 'b> Books<'a, 'b> {
     pub fn new(
         trace: &'a Trace,
-        ledger: &'b Ledger,
+        unrecorded: &'b Unrecorded<'b>,
         is_between_steps: &'b dyn Fn(&GapPart) -> bool,
-        recorder: Option<Recorder>,
     ) -> Self {
-        let near = Near::new(trace);
-        let launches = Launches::new(trace, near.has_frames);
-        Self { trace, ledger, is_between_steps, recorder, launches, near }
+        let (ledger, near) = (unrecorded.ledger, &unrecorded.near);
+        Self { trace, ledger, is_between_steps, unrecorded, launches: Launches::new(trace, near.has_frames), near }
     }
 
     /// The idle time within a window by [`Cause`]; their totals sum to it.
@@ -286,7 +286,7 @@ impl<'a, 'b> Books<'a, 'b> {
         mut compiled: Option<CompiledCode<'_>>,
         is_small_collective: &dyn Fn(SliceId) -> bool,
     ) -> Vec<Account<'a>> {
-        let (trace, ledger, near, window) = (self.trace, self.ledger, &self.near, judged.time);
+        let (trace, ledger, near, window) = (self.trace, self.ledger, self.near, judged.time);
         let mut all = vec![Account::default(); Cause::N];
         let mut room = Room::new(trace);
         for index in ledger.within(window) {
@@ -296,6 +296,7 @@ impl<'a, 'b> Books<'a, 'b> {
             let mut own = [0; Cause::N];
             // A bit for each cause that has any: most gaps have one.
             let mut present = 0_u32;
+            let mut recorded = self.unrecorded.gap(index);
             for part in ledger.parts(index) {
                 let Some(time) = part.time.intersect(window) else { continue };
                 let is_between = gap.trigger == Some(Trigger::StepBoundary) && (self.is_between_steps)(&part);
@@ -303,19 +304,21 @@ impl<'a, 'b> Books<'a, 'b> {
                 own[cause as usize] += time.dur();
                 present |= 1 << cause as u32;
                 let account = &mut all[cause as usize];
+                let is_later = gap.refill.is_some() && Cause::of(part.class, gap.trigger, is_between) != cause;
+                account.shares.lead_ns += if is_later { time.dur() } else { 0 };
                 let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
                 let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
                 // Ranges are looked at in long parts only, functions in all.
                 let is_looked_at = is_host && (near.has_frames || time.dur() >= LONG_PART) || is_long;
                 let around = part.slice.filter(|_| is_macro && is_looked_at);
-                let around = around.map(|slice| Around::new(trace, slice, time, &self.near));
+                let around = around.map(|slice| Around::new(trace, slice, time, near));
                 // The host works on data that it copied, or is to copy, as far as that is all that is known.
                 let is_silent = is_macro && cause == Cause::Unexplained && time.dur() >= LONG_PART;
                 let copied = is_silent && copies_data(trace, gap.after, CopyKind::DtoH);
                 let prepared = is_silent && copies_data(trace, gap.ended_by, CopyKind::HtoD);
                 if is_recoverable(part.class, &gap) || copied || prepared {
                     let is_launch = matches!(cause, Cause::LaunchBound | Cause::Collective);
-                    let recorder_ns = self.recorder_ns(&gap, &GapPart { time, ..part });
+                    let recorder_ns = recorded.of_part(&GapPart { time, ..part });
                     account.add_gain(step, time.dur(), recorder_ns, is_launch && is_small_collective(gap.ended_by));
                 }
                 if is_macro {
@@ -361,13 +364,5 @@ impl<'a, 'b> Books<'a, 'b> {
             }
         }
         all
-    }
-
-    /// What the recorder took of a part of a gap at least: of the thread of its slice, else of that which launched the work
-    /// after the gap.
-    pub fn recorder_ns(&self, gap: &Gap, part: &GapPart) -> DurNs {
-        let Some(recorder) = self.recorder else { return 0 };
-        let host = part.slice.filter(|_| part.class.is_host()).or_else(|| self.trace.launch_of(gap.ended_by));
-        host.map_or(0, |slice| recorder.least_ns(self.trace, self.trace.slices.track_of(slice), part.time, &self.near))
     }
 }

@@ -6,7 +6,7 @@ use super::Rule;
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{Gap, GapClass, GapPart, Trigger, frees_memory};
 use crate::analysis::steps::Steps;
-use crate::model::{CopyKind, MemoryCopy, SliceId, Trace};
+use crate::model::{CopyKind, MemoryCopy, SliceId, SliceKind, Trace};
 
 /// A copy from the device of at most as many bytes brings a value: a loss, a norm, whether to go on.
 const VALUE: u64 = 4096;
@@ -115,6 +115,7 @@ impl Cause {
 /// * What the host does after a synchronization is its own where it takes longer than the wait took from it.
 /// * What has no cause but a slow host is of the wait in which the host lost its lead, if that explains the gap; see
 ///   [`Gap::refill`].
+/// * To copy or cast from host memory to host memory is work of the host.
 /// * To read a value back is to wait for it: the copy is a part of the synchronization. To read data back is to copy.
 /// * `is_between_steps`: see [`Cause::of`].
 pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool) -> Cause {
@@ -124,6 +125,8 @@ pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool
     match (cause, gap.refill) {
         (Cause::Synchronization, _) if part.class != GapClass::Sync && frees() => Cause::Allocator,
         (Cause::Synchronization, None) if part.class != GapClass::Sync => Cause::of(part.class, None, is_between_steps),
+        // From host memory to host memory, as a cast: nothing of it is of the device.
+        (Cause::Copy, _) if part.slice.is_some_and(|slice| copies_on_host(trace, slice)) => Cause::Host,
         (Cause::Copy, _) if is_synced() && reads_value(&copy_of(trace, gap, part)) => Cause::Synchronization,
         (Cause::Host | Cause::StepBoundary | Cause::LaunchBound, Some(class)) => Cause::of(class, None, false),
         (Cause::Latency | Cause::Unexplained, Some(class)) if is_recoverable(part.class, gap) => {
@@ -131,6 +134,12 @@ pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool
         }
         _ => cause,
     }
+}
+
+/// Whether an operator that copies or casts calls nothing of the device.
+fn copies_on_host(trace: &Trace, slice: SliceId) -> bool {
+    let slices = &trace.slices;
+    slices.kind[slice.idx()] == SliceKind::Operator && !slices.inside(slice).any(|i| slices.kind[i].is_call())
 }
 
 /// The copy that a part of a gap is about: that which its call or the synchronization started, else the one before or after

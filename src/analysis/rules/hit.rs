@@ -1,8 +1,8 @@
 //! What a rule measured.
 
 use super::{
-    Basis, CallSite, Irregular, LateRank, Missing, NewShapes, NoWork, Once, RecordingCost, Recurring, Rule, Shares,
-    SmallCollectives, Transfers, Waiting,
+    Basis, CallSite, Irregular, Joined, LateRank, Missing, NewShapes, NoWork, Once, RecordingCost, Recurring, Rule,
+    Shares, SmallCollectives, Transfers, Waiting,
 };
 use crate::model::{DurNs, Severity, TimeRange};
 
@@ -41,6 +41,8 @@ pub struct Hit {
     /// What ending the cause would gain this device at most; `None` without steps, where nearly all of it is in one step of
     /// several, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
+    /// Of a rank of a job: what the job gains at most if the cause ends on this rank alone, where that is less.
+    pub alone_ns_per_step: Option<DurNs>,
     /// Whether that is of usual steps, without exceptions, see `per_step`.
     pub is_of_usual: bool,
     /// What the recorder took at least of what ending the cause would gain, per step; not in the ceiling.
@@ -70,6 +72,8 @@ pub struct Hit {
     pub no_work: NoWork,
     /// Of a hit about steps that differ.
     pub irregular: Option<Irregular>,
+    /// What is of the same cause, and no hit of its own.
+    pub joined: Joined,
     /// Of a hit about the cost of recording: that in all; of others about the host, where it is a large part: per step.
     pub recording: Option<RecordingCost>,
 }
@@ -130,6 +134,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         origins: Vec::new(),
         after: None,
         ceiling_ns_per_step: None,
+        alone_ns_per_step: None,
         is_of_usual: false,
         recorder_ns: 0,
         once: None,
@@ -146,6 +151,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         missing: Missing::default(),
         no_work: NoWork::default(),
         irregular: None,
+        joined: Joined::default(),
         recording: None,
     }
 }

@@ -49,8 +49,8 @@ pub struct Irregular {
     pub steps: Vec<String>,
     pub step_ns: DurNs,
     pub median_ns: DurNs,
-    /// The part that differs most, with its time in that step and in the median step; where there is a trend, in the last
-    /// step and in the first.
+    /// The part that differs most, with its time in that step and in the median step, of an even number in the shorter of
+    /// the middle two; where there is a trend, in the last step and in the first.
     pub part: Part,
     pub part_ns: DurNs,
     pub median_part_ns: DurNs,
@@ -73,7 +73,8 @@ fn slope(steps: &[(usize, DurNs)], least: f64) -> f64 {
     let mut slopes: Vec<f64> = pairs.map(|(a, b)| (b.1 - a.1) as f64 / (b.0 - a.0) as f64).collect();
     slopes.sort_by(f64::total_cmp);
     let signs: f64 = slopes.iter().map(|slope| if *slope == 0.0 { 0.0 } else { slope.signum() }).sum();
-    let Some(&slope) = median::of_sorted(&slopes) else { return 0.0 };
+    let Some([low, high]) = median::middle_of(&slopes) else { return 0.0 };
+    let slope = f64::midpoint(low, high);
     let told = slope * (last.0 - first.0) as f64 / (last.1 - first.1) as f64;
     if signs.abs() >= LEAST_TREND * slopes.len() as f64 && (least..=1.0 / least).contains(&told) { slope } else { 0.0 }
 }
@@ -101,13 +102,16 @@ impl Device<'_, '_> {
         let all: Vec<TimeRange> = device.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
         let mut sorted = self.window.steps.clone();
         sorted.sort_by_key(|step| step.dur());
-        let Some(&median) = median::of_sorted(&sorted) else { return };
+        let durations: Vec<DurNs> = sorted.iter().map(|step| step.dur()).collect();
+        let Some((median_ns, [median, _])) = median::of_sorted(&durations).zip(median::middle_of(&sorted)) else {
+            return;
+        };
         let ratio = |step: &TimeRange| {
-            let [a, b] = [step.dur().max(1), median.dur().max(1)];
+            let [a, b] = [step.dur().max(1), median_ns.max(1)];
             a.max(b) as f64 / a.min(b) as f64
         };
         let is_early = |step: &TimeRange| {
-            all.first() == Some(step) && self.window.steps[0].start == step.end && step.dur() < median.dur()
+            all.first() == Some(step) && self.window.steps[0].start == step.end && step.dur() < median_ns
         };
         let counts = |step: &TimeRange| self.window.steps.binary_search_by_key(&step.start, |one| one.start).is_ok();
         let mut judged: Vec<(usize, f64)> = all
@@ -142,15 +146,8 @@ impl Device<'_, '_> {
         else {
             return;
         };
-        let irregular = Irregular {
-            steps: beyond,
-            step_ns: all[worst].dur(),
-            median_ns: median.dur(),
-            part,
-            part_ns,
-            median_part_ns,
-            trend,
-        };
+        let irregular =
+            Irregular { steps: beyond, step_ns: all[worst].dur(), median_ns, part, part_ns, median_part_ns, trend };
         let names = irregular.steps.iter().take(3).cloned().collect();
         let count = irregular.steps.len() as u64;
         let found = self.hit_in(Rule::IrregularSteps, irregular.step_ns, irregular.median_ns);

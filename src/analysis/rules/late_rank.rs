@@ -8,7 +8,7 @@ use super::{Check, Hit, Out, Rule, Thresholds, Verdicts, Window, hit};
 use crate::analysis::breakdown::breakdown;
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::collectives::host_backend;
-use crate::analysis::collectives::ranks::{Match, RankCalls, RankPart};
+use crate::analysis::collectives::ranks::{Match, RankCalls, RankOf, RankPart};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::model::time::length_within;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
@@ -206,6 +206,7 @@ impl<'a> Job<'a> {
         for rank in &self.calls.ranks {
             self.add_waits(rank.trace, &mut all[rank.trace as usize]);
         }
+        self.limit(&mut all);
         for (trace, found) in found {
             let most = self.most_gained(trace, &all);
             let verdicts = std::mem::take(&mut all[trace as usize]);
@@ -224,6 +225,87 @@ impl<'a> Job<'a> {
             all[trace as usize] = out.verdicts;
         }
         all
+    }
+
+    /// Bounds what ending a cause gains a rank by what it gains the job: each rank keeps all of its step but its own time of
+    /// that cause, and its waiting for others. If the cause ends on one rank alone, the others gain no more than they wait for
+    /// that. Only where all collectives were compared: else a rank may wait for others in some that were not.
+    fn limit(&self, all: &mut [Verdicts]) {
+        let mut jobs: Vec<u32> = self.calls.ranks.iter().map(|rank| rank.job).collect();
+        jobs.sort_unstable();
+        jobs.dedup();
+        // Of communication the waits are no part already.
+        let is_own = |rule: Rule| {
+            !matches!(
+                rule,
+                Rule::LateRank | Rule::ExposedCommunication | Rule::CollectiveCalls | Rule::SmallCollectives
+            )
+        };
+        for job in jobs {
+            let ranks = || self.calls.ranks.iter().filter(|rank| rank.job == job).map(|rank| rank.trace);
+            let is_known =
+                |rank: &RankOf| rank.job != job || rank.matched > 0 && rank.unmatched + rank.point_to_point == 0;
+            if !self.calls.ranks.iter().all(is_known) {
+                continue;
+            }
+            for rule in Rule::ALL.into_iter().filter(|&rule| is_own(rule)) {
+                let Some(most) =
+                    ranks().filter_map(|rank| self.gain_with_others(rank, rule, &all[rank as usize])).min()
+                else {
+                    continue;
+                };
+                for rank in ranks() {
+                    let others = ranks().filter(|&other| other != rank);
+                    let alone = others.filter_map(|other| self.waits_for(other, rank, &all[other as usize])).min();
+                    let Verdicts { hits, checks, .. } = &mut all[rank as usize];
+                    for check in checks.iter_mut().filter(|check| check.rule == rule) {
+                        check.ceiling_ns_per_step = check.ceiling_ns_per_step.map(|ns| ns.min(most));
+                    }
+                    for hit in hits.iter_mut().filter(|hit| hit.rule == rule) {
+                        hit.ceiling_ns_per_step = hit.ceiling_ns_per_step.map(|ns| ns.min(most));
+                        hit.alone_ns_per_step = alone.filter(|&ns| hit.ceiling_ns_per_step.is_some_and(|all| ns < all));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a rank would gain per step at most if a cause ended on all ranks: its own time of that, and its waiting; of
+    /// several devices the most. `None` without steps.
+    fn gain_with_others(&self, trace: u32, rule: Rule, verdicts: &Verdicts) -> Option<DurNs> {
+        let own = |device: Option<u32>| {
+            let check = verdicts.checks.iter().find(|check| (check.rule, check.device) == (rule, device));
+            check.and_then(|check| check.ceiling_ns_per_step).unwrap_or_default()
+        };
+        let gain = |(at, window): (usize, &Window)| {
+            let n_steps = Some(window.steps.len() as DurNs).filter(|&n| n > 0)?;
+            Some(own(window.device) + self.waits_of(trace, at).map(|(_, ns)| ns).sum::<DurNs>() / n_steps)
+        };
+        self.judged_devices(trace, verdicts).filter_map(gain).max()
+    }
+
+    /// How long a rank waits for another one, per step; of several devices the most. `None` without steps.
+    fn waits_for(&self, trace: u32, late: u32, verdicts: &Verdicts) -> Option<DurNs> {
+        let waits = |(at, window): (usize, &Window)| {
+            let n_steps = Some(window.steps.len() as DurNs).filter(|&n| n > 0)?;
+            Some(self.waits_of(trace, at).filter(|wait| wait.0 == late).map(|wait| wait.1).sum::<DurNs>() / n_steps)
+        };
+        self.judged_devices(trace, verdicts).filter_map(waits).max()
+    }
+
+    /// The waits of a device by the trace of the rank that came last, of both sides.
+    fn waits_of(&self, trace: u32, at: usize) -> impl Iterator<Item = (u32, DurNs)> {
+        let sides = Side::ALL.iter().filter_map(move |&side| self.waits.get(&(trace, at, side)));
+        sides.flat_map(|waits| waits.by_late.iter().map(|(&late, &ns)| (late, ns)))
+    }
+
+    /// The devices of a trace that were judged, by their index in [`OfRank::busy`].
+    fn judged_devices<'b>(&self, trace: u32, verdicts: &'b Verdicts) -> impl Iterator<Item = (usize, &'b Window)> {
+        let busy = self.traces[trace as usize].busy;
+        verdicts
+            .windows
+            .iter()
+            .filter_map(move |window| Some((busy.iter().position(|busy| Some(busy.device) == window.device)?, window)))
     }
 
     /// The most that a device of the ranks recorded with this one would gain: another waits, and so gains.

@@ -11,6 +11,7 @@ mod collectives;
 mod copies;
 mod hit;
 mod irregular;
+mod joined;
 mod kernel_kind;
 mod kernels;
 mod late_rank;
@@ -36,6 +37,7 @@ pub use self::collectives::{SmallCollectives, Transfers};
 use self::hit::hit;
 pub use self::hit::{Check, Hit};
 pub use self::irregular::{Irregular, Part, Trend};
+pub use self::joined::Joined;
 pub use self::kernel_kind::KernelKind;
 pub use self::kernels::{Dominant, Group, KernelStats, MatmulTime, is_fp32_matmul};
 pub use self::late_rank::{LateRank, OfRank, Waiting, with_ranks};
@@ -55,6 +57,7 @@ pub use self::window::{Basis, Window};
 use super::breakdown::{Breakdown, Overlap, breakdown, overlap};
 use super::busy::DeviceBusy;
 use super::gaps::clusters::Clusters;
+use super::gaps::recorder::Unrecorded;
 use super::gaps::{GapPart, Ledger};
 use super::median;
 use super::memory::leaks::capacity;
@@ -200,7 +203,8 @@ impl<'a> Device<'a, '_> {
         let compiled = self.of.run.is_compiled.then(|| CompiledCode::new(trace));
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
         let recorder = self.recorder();
-        let books = Books::new(trace, ledger, &is_between, recorder);
+        let unrecorded = Unrecorded::new(trace, ledger, recorder);
+        let books = Books::new(trace, &unrecorded, &is_between);
         let mut accounts = books.accounts(self.window, compiled, &|work| all_small.contains(&work));
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });
@@ -229,6 +233,7 @@ impl<'a> Device<'a, '_> {
         let of_host = [Cause::Host, Cause::LaunchBound, Cause::DataLoading].map(|cause| idle[cause as usize]);
         self.recording(recorder, of_host.iter().sum::<DurNs>() + after_ns);
         self.irregular_steps(ledger);
+        self.join();
         let stats = self.kernels(busy_ns);
         self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &idle));
         if let Some(clusters) = clusters.filter(|_| self.window.basis == Basis::Steps) {
@@ -348,7 +353,8 @@ impl<'a> Device<'a, '_> {
             return;
         }
         steps.sort_by(|a, b| (a.0 as f64 / a.1 as f64).total_cmp(&(b.0 as f64 / b.1 as f64)));
-        let Some(&(data, busy, step)) = median::of_sorted(&steps) else { return };
+        let Some([low, high]) = median::middle_of(&steps) else { return };
+        let (data, busy, step) = ((low.0 + high.0) / 2, (low.1 + high.1) / 2, low.2);
         let found = Hit { range: Some(step), count: steps.len() as u64, ..self.hit_in(Rule::DataTime, data, busy) };
         self.out.check(found);
         let device = self.window.device;

@@ -67,7 +67,7 @@ fn slow_first_calls(trace: &Trace, names: &HashSet<StringId>) -> HashSet<SliceId
         let dur = |call: &(TimeNs, SliceId, StringId)| slices.time(call.1).dur();
         let mut usual: Vec<DurNs> = repeated.iter().map(dur).collect();
         usual.sort_unstable();
-        let Some(&usual) = median::of_sorted(&usual) else { continue };
+        let Some(usual) = median::of_sorted(&usual) else { continue };
         out.extend(first.iter().filter(|call| dur(call) >= SLOW * usual.max(1)).map(|call| call.1));
     }
     out

@@ -3,6 +3,7 @@
 use super::account::Books;
 use super::{Account, CallSite, Cause, Device, Rule, Window};
 use crate::analysis::gaps::GapPart;
+use crate::analysis::gaps::recorder::Unrecorded;
 use crate::model::{DurNs, TimeRange};
 
 /// Among fewer steps nothing shows that a cause does not come back.
@@ -86,7 +87,8 @@ impl Device<'_, '_> {
         };
         let trace = self.of.trace;
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
-        let books = Books::new(trace, ledger, &is_between, None);
+        let unrecorded = Unrecorded::new(trace, ledger, None);
+        let books = Books::new(trace, &unrecorded, &is_between);
         let is_similar = |time: &TimeRange| {
             let idle = ledger.totals(*time).by_class.iter().map(|class| class.total_ns).sum::<DurNs>();
             if SIMILAR * idle < ns {

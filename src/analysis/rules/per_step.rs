@@ -29,7 +29,7 @@ impl PerStep {
         let n = by_step.len() as DurNs;
         let mut sorted = by_step.to_vec();
         sorted.sort_unstable();
-        let Some(&median) = median::of_sorted(&sorted) else { return Self::default() };
+        let Some(median) = median::of_sorted(&sorted) else { return Self::default() };
         let mean = sorted.iter().sum::<DurNs>() / n;
         let is_usual = |ns: &&DurNs| (**ns - median).abs() <= median / ALIKE;
         let n_usual = sorted.iter().filter(is_usual).count();

@@ -75,13 +75,14 @@ impl Device<'_, '_> {
         let mut gains: Vec<Vec<DurNs>> = vec![Vec::new(); Cause::N];
         for &index in clusters.gaps(cluster) {
             let gap = books.ledger.gap(index as usize);
+            let mut recorded = books.unrecorded.gap(index as usize);
             for part in books.ledger.parts(index as usize) {
                 let Some(time) = part.time.intersect(self.window.time) else { continue };
                 let part = GapPart { time, ..part };
                 let cause = cause_of(self.of.trace, &gap, &part, self.of.is_between_steps(&part)) as usize;
                 all[cause] += time.dur();
                 if is_recoverable(part.class, &gap) {
-                    let gain = time.dur() - books.recorder_ns(&gap, &part);
+                    let gain = time.dur() - recorded.of_part(&part);
                     add(&mut gains[cause], self.window.step_of(gap.time), gain);
                 }
             }

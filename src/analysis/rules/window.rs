@@ -78,7 +78,7 @@ impl Window {
     pub fn median_step_ns(&self) -> Option<DurNs> {
         let mut all: Vec<DurNs> = self.steps.iter().map(|step| step.dur()).collect();
         all.sort_unstable();
-        median::of_sorted(&all).copied()
+        median::of_sorted(&all)
     }
 
     /// What was left out as start-up.

@@ -301,7 +301,7 @@ fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
     // The last call of a loader ends the loop and brings no batch.
     let mut durs: Vec<i64> = anchors.iter().map(|time| time.dur()).collect();
     durs.sort_unstable();
-    let usual = median::of_sorted(&durs).copied().unwrap_or_default();
+    let usual = median::of_sorted(&durs).unwrap_or_default();
     let brings_none = |time: &TimeRange| time.dur() < usual / 100;
     let is_loader = prefix == "enumerate(DataLoader)#";
     if is_loader && anchors.len() > MIN_ANCHORS && anchors.last().is_some_and(brings_none) {

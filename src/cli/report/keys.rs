@@ -83,7 +83,6 @@ pub struct Report {
     /// What that time went into.
     pub summary: Table,
     /// The same in sentences, those of devices that are alike together, after one of the job.
-    #[serde(skip)]
     pub in_short: Table,
     /// Idle time by cause, which JSON has inside the summary.
     #[serde(skip)]

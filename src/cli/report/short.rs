@@ -111,7 +111,7 @@ fn rest(all: &[Cow<'_, Table>]) -> String {
     } else {
         format!("Tables not shown here, with their rows: {}. ", left.join(", "))
     };
-    format!(
-        "{left}--all writes every table and figure; --top 50 lists 50 rows of each; --top 0 every row of all; --format json every figure exactly."
-    )
+    let is_cut = all.iter().any(|table| table.n_hidden > 0 || table.rows.len() > MOST);
+    let more = if is_cut { "; --top 50 lists 50 rows of each; --top 0 every row of all" } else { "" };
+    format!("{left}--all writes every table and figure{more}; --format json every figure exactly.")
 }

@@ -14,7 +14,7 @@ pub fn lines(rule: Rule) -> &'static [Line] {
         Rule::LowUtilization => &[
             (
                 ALWAYS,
-                "See which causes have most of the idle time: each has a finding of its own, or a share in the gaps by cause",
+                "See which causes have most of the idle time: each has a finding of its own, or a share in the idle time by cause",
             ),
             (ALWAYS, "After a change, record the same steps again and compare the busy share"),
         ],
@@ -139,7 +139,7 @@ const SAVE_ELSEWHERE: Line = (
      (torch.distributed.checkpoint.async_save does both)",
 );
 const SAVE: Line =
-    (SAVES, "Save less often, and only what a restart needs; to check, the step that saves is as long as the others");
+    (SAVES, "Save less often, and only what a restart needs. To check, the step that saves is as long as the others");
 
 /// For a rank for which others wait.
 const LATE_RANK: &[Line] = &[
@@ -262,7 +262,10 @@ fn host_lines(rule: Rule) -> &'static [Line] {
                  milliseconds to free",
             ),
             (NO_STACKS, "Record with with_stack=True to see the Python lines behind it"),
-            (ALWAYS, "To check, the gaps at these operators shrink while the rest of the step stays as it is"),
+            (
+                |case| !SAVES(case),
+                "To check, the gaps at these operators shrink while the rest of the step stays as it is",
+            ),
         ],
         _ => copy_lines(rule),
     }

@@ -1,7 +1,8 @@
 //! Advice about kernels, steps, memory and the recording.
 
 use super::{ALWAYS, BESIDE_COMPILED, COMPILED, Case, EAGER, Fits, IN_COMPILED, Line, OTHER, TOO_OLD, TORCH, TRAINS};
-use crate::analysis::rules::{KernelKind, Rule, is_fp32_matmul};
+use crate::analysis::gaps::GapClass;
+use crate::analysis::rules::{Irregular, KernelKind, Part, Rule, is_fp32_matmul};
 
 /// Whether steps take longer and longer, or less and less.
 const HAS_TREND: Fits = |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_some_and(|of| of.trend.is_some());
@@ -97,11 +98,7 @@ fn step_lines(rule: Rule) -> &'static [Line] {
                 "A step that is shorter than the others shows what they could be: see what they do that it does not",
             ),
             (
-                |case| {
-                    case.hit
-                        .and_then(|hit| hit.irregular.as_ref())
-                        .is_none_or(|of| of.trend.is_none() && of.step_ns > of.median_ns)
-                },
+                |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_none_or(may_warm_up),
                 "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
             ),
             (HAS_NO_TREND, "To check, the outliers in the table of steps are gone"),
@@ -156,4 +153,10 @@ const ELEMENTWISE: &[Line] = &[
 
 fn has_fp32(case: &Case<'_>) -> bool {
     case.hit.is_some_and(|hit| hit.names.iter().any(|name| is_fp32_matmul(name)))
+}
+
+/// Whether a step is longer by what only some steps need: memory, or code.
+fn may_warm_up(of: &Irregular) -> bool {
+    let idle = |class| of.part == Part::Idle(class);
+    of.trend.is_none() && of.step_ns > of.median_ns && (idle(GapClass::Allocator) || idle(GapClass::ModuleLoad))
 }

@@ -18,7 +18,7 @@ pub use categories::{Held, categories, categories_object};
 pub use growth::{MemoryGrowth, growing_place, growth, growth_sentence, no_candidate, step_name};
 pub use headline::{Headline, InShort, headline, in_short, private_pools};
 pub use leak_advice::leak_advice;
-pub use oom::{OutOfMemory, oom, why};
+pub use oom::{OutOfMemory, oom, raise, why};
 pub use outside::{OutsideMemory, outside_growth, outside_memory, outside_sentence};
 pub use places::{AtPlace, Leak, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
 pub use reserved::{

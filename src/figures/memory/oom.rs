@@ -31,8 +31,16 @@ impl OutOfMemory<'_> {
             "" => what.fact(format::mebibytes),
             setting => format!("{setting}? {}", what.fact(format::mebibytes)),
         };
-        self.card.hints.iter().map(sentence).collect()
+        raise(self.card).into_iter().chain(self.card.hints.iter().map(sentence)).collect()
     }
+}
+
+/// What to do about a limit that refused a request.
+pub fn raise(card: &OomCard) -> Option<String> {
+    (card.cause == OomCause::Limit && card.was_refused()).then(|| {
+        "Raise or remove the limit: set_per_process_memory_fraction, or that of the container or the MIG instance"
+            .to_owned()
+    })
 }
 
 /// Times that memory ran out, with `reserved_bytes == allocated_bytes + awaiting_free_bytes + inactive_bytes`.

@@ -2,9 +2,12 @@
 
 use super::percent;
 use super::sentence::{between, clipped, host, place};
-use crate::analysis::rules::{Hit, Missing, NewShapes, Rule};
+use crate::analysis::rules::{Hit, Joined, Missing, NewShapes, Rule};
 use crate::figures::format;
 use crate::model::DurNs;
+
+/// What is at least this part of the time of a hit is named: a twentieth.
+const LEAST_PART: DurNs = 20;
 
 /// What else shows the cause of a hit.
 pub(super) fn notes(hit: &Hit) -> Vec<String> {
@@ -18,8 +21,11 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(bound_of_overlap(hit))
         .chain(of_shares(hit))
         .chain(of_saving(hit))
+        .chain(of_joined(hit))
+        .chain(of_lead(hit))
         .chain(of_optimizer(hit))
         .chain(of_recording(hit))
+        .chain(of_alone(hit))
         .chain(of_usual(hit))
         .chain(of_missing(&hit.missing))
         .collect()
@@ -115,10 +121,45 @@ fn of_recording(hit: &Hit) -> Option<String> {
     }
 }
 
+/// What ending it on the one rank gains, where that is less than on all.
+fn of_alone(hit: &Hit) -> Option<String> {
+    let ns = format::duration(hit.alone_ns_per_step?);
+    Some(format!(
+        "Ending it on this rank alone gains the job at most {ns} per step: no longer do the others wait for it"
+    ))
+}
+
 /// That steps with much more of the time do not count in what ending the cause gains.
 fn of_usual(hit: &Hit) -> Option<String> {
     let note = "It is alike in most steps; what ending it gains leaves out the few that differ";
     hit.is_of_usual.then(|| note.to_owned())
+}
+
+/// How much of the time of data is after it was loaded, where that is enough to count.
+fn of_lead(hit: &Hit) -> Option<String> {
+    let is_large =
+        hit.rule == Rule::DataLoading && hit.shares.lead_ns * LEAST_PART >= hit.amount && hit.shares.lead_ns > 0;
+    is_large.then(|| {
+        let ns = format::duration(hit.shares.lead_ns);
+        format!("For {ns} of it the data was there: the host had not yet got ahead of the device again, as it would have been without that wait")
+    })
+}
+
+/// What else is of the same cause.
+fn of_joined(hit: &Hit) -> Option<String> {
+    let Joined { rules, irregular } = &hit.joined;
+    let named = |(rule, ns): &(Rule, DurNs)| format!("{} in \"{}\"", format::duration(*ns), rule.label());
+    let others: Vec<String> = rules.iter().map(named).collect();
+    let others = match others.is_empty() {
+        true => None,
+        false => Some(format!("Of the same cause, and no findings of their own: {}", others.join(", "))),
+    };
+    let step = irregular.as_ref().map(|of| {
+        let [step, median] = [of.step_ns, of.median_ns].map(format::duration);
+        let name = of.steps.first().map(|name| clipped(name)).unwrap_or_default();
+        format!("It makes {name} the longest, {step}: the median step takes {median}")
+    });
+    others.into_iter().chain(step).reduce(|all, one| format!("{all}. {one}"))
 }
 
 /// How much of the time the steps of optimizers are launched, where that is most of it.

@@ -35,7 +35,7 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
         [] => hit.names.iter().filter(|name| !name.is_empty()).map(|name| clipped(name)).collect::<Vec<_>>(),
         sites => sites.iter().map(place).collect(),
     };
-    let names = names.join(", ");
+    let names = names.join(", ") + &inside(hit);
     let most = if names.is_empty() { origins(hit) } else { format!("; most in {names}{}", origins(hit)) };
     let per_step = per_step(hit);
     let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
@@ -90,6 +90,13 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
         Rule::Profiler => waits("for the profiler itself"),
         _ => other_text(hit, thresholds, &device, &names, &most),
     }
+}
+
+/// What the host is in while data is loaded, where the place is a function of the program: `, there in <built-in function sleep>`.
+fn inside(hit: &Hit) -> String {
+    let name = hit.names.first().filter(|_| hit.rule == Rule::DataLoading && !hit.sites.is_empty());
+    let is_told = |name: &&String| hit.sites.iter().any(|site| [&site.call, &site.frame].contains(name));
+    name.filter(|name| !is_told(name)).map_or_else(String::new, |name| format!(", there in {}", clipped(name)))
 }
 
 /// Where the work after the gaps was launched, with shares of the time of the hit.

@@ -17,7 +17,7 @@ use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
 use crate::figures::memory::{
-    NO_STACK_HELP, OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth, shares_sentence, why,
+    NO_STACK_HELP, OutOfMemory, Owner, ReservedGrowth, cause_text, oom, raise, reserved_growth, shares_sentence, why,
 };
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Data, findings};
@@ -281,6 +281,9 @@ fn card_ui(
             }
         }
     });
+    if let Some(raise) = raise(card) {
+        ui.add(egui::Label::new(raise).wrap());
+    }
     for what_if in &card.hints {
         if !what_if.setting().is_empty() {
             ui.label(RichText::new(what_if.setting()).monospace());

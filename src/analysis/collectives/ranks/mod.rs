@@ -118,21 +118,37 @@ pub struct RankTotals {
 }
 
 impl RankCalls {
-    /// The totals of each of `ranks`. All waits sum to how long ranks were waited for. Cost: O(parts).
+    /// The totals of each of `ranks`. All waits sum to how long ranks were waited for. Time counts once where several
+    /// collectives of a rank run at once, for the first that waits. Cost: O(parts · log parts).
     pub fn totals(&self) -> Vec<RankTotals> {
         let mut all = vec![RankTotals::default(); self.ranks.len()];
         let place = |trace: u32| self.ranks.binary_search_by_key(&trace, |rank| rank.trace).ok();
-        for of in &self.matches {
-            let mut waits_ns = 0;
-            for part in self.parts_of(of) {
-                let Some(own) = place(part.trace) else { continue };
-                all[own].wait_ns += part.wait_ns;
-                all[own].transfer_ns += of.transfer_ns;
-                waits_ns += part.wait_ns;
+        let mut order: Vec<&RankPart> = self.parts.iter().collect();
+        order.sort_by_key(|part| (part.trace, part.time.start, part.of));
+        // Of the rank: until when it waited, and was in collectives.
+        let (mut rank, mut waited, mut until) = (None, TimeNs::MIN, TimeNs::MIN);
+        for part in order {
+            let Some(own) = place(part.trace) else { continue };
+            if rank.replace(own) != Some(own) {
+                (waited, until) = (TimeNs::MIN, TimeNs::MIN);
             }
-            if let Some(late) = place(self.late(of).trace).filter(|_| waits_ns > 0) {
+            let rest = |time: TimeRange, until: &mut TimeNs| {
+                let ns = (time.end - time.start.max(*until)).max(0);
+                *until = time.end.max(*until);
+                ns
+            };
+            let wait_ns = rest(part.wait(), &mut waited);
+            all[own].wait_ns += wait_ns;
+            all[own].transfer_ns += rest(part.time, &mut until) - wait_ns;
+            let late = self.late(&self.matches[part.of as usize]);
+            if let Some(late) = place(late.trace).filter(|_| wait_ns > 0) {
+                all[late].waited_for_ns += wait_ns;
+            }
+        }
+        for of in &self.matches {
+            let is_waited_for = self.parts_of(of).iter().any(|part| part.wait_ns > 0);
+            if let Some(late) = place(self.late(of).trace).filter(|_| is_waited_for) {
                 all[late].late += 1;
-                all[late].waited_for_ns += waits_ns;
             }
         }
         all
@@ -349,7 +365,7 @@ impl Job<'_> {
             .into_iter()
             .filter_map(|(pair, mut apart)| {
                 apart.sort_unstable();
-                let offset_ns = *median::of_sorted(&apart)?;
+                let offset_ns = median::of_sorted(&apart)?;
                 let mut residuals: Vec<DurNs> = apart.iter().map(|apart| (apart - offset_ns).abs()).collect();
                 residuals.sort_unstable();
                 let residual_ns = residuals[(residuals.len() * 9).div_ceil(10) - 1];

@@ -87,14 +87,14 @@ fn offset(a: &[&Call], b: &[&Call], (clock, is_recorded): (DurNs, bool)) -> Opti
             .map(|(x, y)| (x.time.end.saturating_sub(y.time.end).saturating_sub(clock), x.together(y)))
             .collect();
         apart.sort_unstable();
-        let Some(&(median, _)) = median::of_sorted(&apart) else { continue };
+        let Some([(median, _), _]) = median::middle_of(&apart) else { continue };
         if apart.len() < MIN_PAIRS && !(is_recorded && median.abs() <= CLOSE) {
             continue;
         }
         let together = apart.iter().filter(|(apart, most)| (apart - median).abs() <= *most).count() * every;
         let mut residuals: Vec<DurNs> = apart.iter().map(|(apart, _)| (apart - median).abs()).collect();
         residuals.sort_unstable();
-        let usual = median::of_sorted(&residuals).copied().unwrap_or_default();
+        let usual = median::of_sorted(&residuals).unwrap_or_default();
         let key = (together, Reverse(usual), Reverse(median.abs()));
         if best.is_none_or(|(other, _)| key > other) {
             best = Some((key, clock.saturating_add(median)));

@@ -178,7 +178,7 @@ fn usual_interval(mut launches: Launches) -> DurNs {
     launches.sort_unstable();
     let mut intervals: [DurNs; LAUNCH_BOUND_RUN as usize - 1] = std::array::from_fn(|i| launches[i + 1] - launches[i]);
     intervals.sort_unstable();
-    median::of_sorted(&intervals).copied().unwrap_or_default()
+    median::of_sorted(&intervals).unwrap_or_default()
 }
 
 /// Whether most of a gap is time that the speed of launches does not explain, such as loading data.

@@ -1,0 +1,94 @@
+//! What is promised is no more than there is: of every recording in reach.
+
+use std::path::PathBuf;
+
+use lacuna::analysis::breakdown::breakdown;
+use lacuna::analysis::busy::devices;
+use lacuna::analysis::gaps::clusters::clusters;
+use lacuna::analysis::gaps::ledgers;
+use lacuna::analysis::phases::phases;
+use lacuna::analysis::rules::{Cause, Measured, Rule, RunFacts, Thresholds, verdicts};
+use lacuna::analysis::steps::steps;
+use lacuna::model::Trace;
+
+use super::support::{files, name, project, real, recording};
+
+fn recordings() -> Vec<PathBuf> {
+    let own = ["recorded", "faults"].map(|folder| files(&project().join("sample_traces").join(folder)));
+    let own = own.into_iter().flatten().filter(|path| name(path).contains("kineto"));
+    own.chain(["A_kineto", "B_sqlite", "B_sqlite_exported_here"].into_iter().flat_map(real)).collect()
+}
+
+/// What is promised beyond the whole for one trace, and how many ceilings were compared.
+fn beyond(trace: &Trace) -> (Vec<String>, usize) {
+    let never = || false;
+    let steps = steps(trace, &never);
+    let busy = devices(trace);
+    let ledgers = ledgers(trace, &busy, steps.as_ref(), &never);
+    let clusters = clusters(trace, &ledgers, steps.as_ref(), &never);
+    let phases = phases(trace, &never);
+    let of = Measured {
+        trace,
+        steps: steps.as_ref(),
+        busy: &busy,
+        ledgers: &ledgers,
+        clusters: &clusters,
+        phases: &phases,
+        range: None,
+        run: RunFacts::of(trace),
+    };
+    let found = verdicts(&of, &Thresholds::default(), &never);
+    let (mut wrong, mut n) = (Vec::new(), 0);
+    for window in &found.windows {
+        let Some(step_ns) = window.step_ns() else { continue };
+        let Some(at) = busy.iter().position(|busy| Some(busy.device) == window.device) else { continue };
+        let n_steps = window.steps.len() as i64;
+        let own = || found.checks.iter().filter(|check| check.device == window.device);
+        let idle_ns = breakdown(&busy[at], window.time).idle_ns;
+        let of_causes: Vec<i64> = own()
+            .filter(|check| check.rule.cause().is_some_and(|cause| cause != Cause::Copy))
+            .filter_map(|check| check.ceiling_ns_per_step)
+            .collect();
+        n += of_causes.len();
+        if of_causes.iter().sum::<i64>() * n_steps > idle_ns {
+            wrong.push(format!("causes promise {of_causes:?} per step of {n_steps}, {idle_ns} are idle"));
+        }
+        for check in own().filter(|check| check.ceiling_ns_per_step.is_some_and(|ns| ns > step_ns)) {
+            wrong.push(format!("{:?} promises {:?} of steps of {step_ns}", check.rule, check.ceiling_ns_per_step));
+        }
+        let hits = found.hits.iter().filter(|hit| hit.device == window.device && hit.rule != Rule::LateRank);
+        for hit in hits {
+            let sum = hit.ceiling_ns_per_step.unwrap_or_default() + hit.recorder_ns;
+            if sum > step_ns {
+                wrong.push(format!("{:?} and its recorder have {sum} of steps of {step_ns}", hit.rule));
+            }
+        }
+        let clusters = &clusters[at];
+        let all = clusters.all.iter().map(|cluster| &cluster.sum).chain([&clusters.micro]);
+        let (gain, in_steps) = all.fold((0, 0), |(gain, all), sum| {
+            (gain + sum.recoverable_in_steps_ns + sum.recorder_in_steps_ns, all + sum.in_steps_ns)
+        });
+        n += clusters.all.len();
+        if gain > in_steps {
+            wrong.push(format!("gaps that come back promise {gain} of {in_steps}"));
+        }
+        for sum in clusters.all.iter().map(|cluster| cluster.sum).filter(|sum| sum.recoverable_in_steps_ns < 0) {
+            wrong.push(format!("a cluster promises {sum:?}"));
+        }
+    }
+    (wrong, n)
+}
+
+#[test]
+fn no_part_promises_more_than_the_whole() {
+    let (mut wrong, mut n) = (Vec::new(), 0);
+    for path in recordings() {
+        let Ok(traces) = recording(&path) else { continue };
+        for (problems, compared) in traces.iter().map(beyond) {
+            wrong.extend(problems.into_iter().map(|problem| format!("{}: {problem}", name(&path))));
+            n += compared;
+        }
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(n > 1_000, "only {n} compared");
+}
