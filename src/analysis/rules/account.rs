@@ -202,15 +202,14 @@ impl<'a> Account<'a> {
 
     /// Adds the time of one gap.
     ///
+    /// * `ns`: of the cause; more than 0.
     /// * `step`: the index of the step that it belongs to.
     fn add(&mut self, gap: &Gap, ns: DurNs, step: Option<usize>) {
-        if ns > 0 {
-            add(&mut self.by_step, step, ns);
-            self.gaps += 1;
-            self.total_ns += ns;
-            if self.longest.is_none_or(|(_, longest)| ns > longest) {
-                self.longest = Some((gap.time, ns));
-            }
+        add(&mut self.by_step, step, ns);
+        self.gaps += 1;
+        self.total_ns += ns;
+        if self.longest.is_none_or(|(_, longest)| ns > longest) {
+            self.longest = Some((gap.time, ns));
         }
     }
 }
@@ -294,15 +293,12 @@ impl<'a, 'b> Books<'a, 'b> {
             let is_macro = gap.time.dur() >= ledger.theta_ns;
             let step = judged.step_of(gap.time);
             let mut own = [0; Cause::N];
-            // A bit for each cause that has any: most gaps have one.
-            let mut present = 0_u32;
             let mut recorded = self.unrecorded.gap(index);
             for part in ledger.parts(index) {
                 let Some(time) = part.time.intersect(window) else { continue };
                 let is_between = gap.trigger == Some(Trigger::StepBoundary) && (self.is_between_steps)(&part);
                 let cause = cause_of(trace, &gap, &part, is_between);
                 own[cause as usize] += time.dur();
-                present |= 1 << cause as u32;
                 let account = &mut all[cause as usize];
                 let is_later = gap.refill.is_some() && Cause::of(part.class, gap.trigger, is_between) != cause;
                 account.shares.lead_ns += if is_later { time.dur() } else { 0 };
@@ -357,10 +353,9 @@ impl<'a, 'b> Books<'a, 'b> {
             if own[Cause::Host as usize] >= LONG_WORK {
                 all[Cause::Host as usize].shares.apart_ns += own[Cause::Host as usize];
             }
-            while present != 0 {
-                let cause = present.trailing_zeros() as usize;
-                all[cause].add(&gap, own[cause], step);
-                present &= present - 1;
+            // Most gaps have one cause.
+            for (cause, &ns) in own.iter().enumerate().filter(|(_, ns)| **ns > 0) {
+                all[cause].add(&gap, ns, step);
             }
         }
         all

@@ -19,7 +19,7 @@ impl Coverage {
         let of_kind = |is_wanted: fn(SliceKind) -> bool| -> Vec<TimeNs> {
             let mut starts: Vec<TimeNs> = Vec::new();
             scope.rows(trace).for_each(|row| {
-                starts.extend(row.range().filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i]))
+                starts.extend(row.range().filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i]));
             });
             starts.sort();
             starts
