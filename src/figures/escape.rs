@@ -31,23 +31,27 @@ pub fn lines<'a>(texts: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// JSON text in which those characters are written as `\u` escapes. What it says stays the same.
-pub fn visible_json(json: &str) -> Cow<'_, str> {
-    if json.bytes().all(|byte| matches!(byte, b'\n' | b' '..=b'~')) {
-        return json.into();
-    }
-    let mut out = String::with_capacity(json.len());
+pub fn visible_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() + 1);
     let mut units = [0_u16; 2];
-    for c in json.chars() {
-        if is_hidden(c) && c != '\n' {
-            for unit in c.encode_utf16(&mut units) {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\u{unit:04x}");
-            }
-        } else {
+    let is_plain = |byte: u8| matches!(byte, b'\n' | b' '..=b'~');
+    let mut rest = json;
+    // Nearly all of it is plain.
+    while let Some(at) = rest.bytes().position(|byte| !is_plain(byte)) {
+        let (plain, other) = rest.split_at(at);
+        let Some(c) = other.chars().next() else { break };
+        rest = &other[c.len_utf8()..];
+        out.push_str(plain);
+        if !is_hidden(c) {
             out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut units) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
         }
     }
-    out.into()
+    out + rest
 }
 
 /// The text as one cell of CSV (RFC 4180) that no spreadsheet takes for a formula.
@@ -112,8 +116,7 @@ mod tests {
     #[test]
     fn json_says_the_same_after_escaping() {
         let text = "a\u{1b}b\u{202e}c\u{9b}\u{7f}";
-        let pretty = serde_json::to_string_pretty(&[text]).unwrap();
-        let json = visible_json(&pretty);
+        let json = visible_json(&serde_json::to_string_pretty(&[text]).unwrap());
         assert!(!json.chars().any(|c| is_hidden(c) && c != '\n'), "{json}");
         assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), [text]);
     }

@@ -132,7 +132,8 @@ fn starts(trace: &Trace, kind: SliceKind, time: TimeRange) -> impl Iterator<Item
 /// if there are fewer. Cost: O(n log n).
 fn densest(trace: &Trace, kind: SliceKind, time: TimeRange) -> Option<DurNs> {
     let mut all: Vec<(TrackId, TimeNs)> = starts(trace, kind, time).collect();
-    all.sort_unstable();
+    // Rows of one thread follow one another: this sort merges them.
+    all.sort();
     let stretches = all.windows(STRETCH + 1).filter(|stretch| stretch[0].0 == stretch[STRETCH].0);
     stretches.map(|stretch| (stretch[STRETCH].1 - stretch[0].1) / STRETCH as DurNs).min()
 }

@@ -190,7 +190,7 @@ fn written(
 /// Errors: none in practice; serializing these types cannot fail.
 pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string_pretty(value).map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(escape::visible_json(&json).into_owned() + "\n")
+    Ok(escape::visible_json(&json) + "\n")
 }
 
 /// The import report of these files, for a terminal.
