@@ -15,6 +15,8 @@ use crate::model::{Problem, Severity, TimeNs};
 pub const IMPORT_PROBLEM: &str = "import_problem";
 /// The rule of requests that the device could not serve.
 pub const OUT_OF_MEMORY: &str = "out_of_memory";
+/// The rule about memory that grows in every step.
+pub const MEMORY_LEAK: &str = "memory_leak";
 
 /// A problem met while reading a file. Measured is how often it was met.
 pub fn import_problem(problem: &Problem, path: &str) -> Finding {
@@ -53,7 +55,7 @@ pub fn leak(leaks: &[(&LeakCandidate, Stack)], since: Option<String>) -> Option<
         false => format!("{} leaks", place.name()),
     };
     Some(Finding {
-        rule: "memory_leak",
+        rule: MEMORY_LEAK,
         severity: thresholds.severity(growth),
         text: format!("{who} {rate} a step{since}{}", stacks_of(leaks)),
         measured,

@@ -1,12 +1,12 @@
 //! What was found in a few sentences: of a job of several ranks as a whole, then of its devices where they differ.
 
-use super::findings::OUT_OF_MEMORY;
+use super::findings::{MEMORY_LEAK, OUT_OF_MEMORY};
 use super::makeup::Summary;
 use super::verdicts::{Gain, Judged, device, job_gain, percent};
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::Finding;
 use crate::analysis::rules::{Hit, Rule};
-use crate::model::DurNs;
+use crate::model::{DurNs, Severity};
 
 /// From so many devices on, those of which the same is said share a sentence.
 const MANY: usize = 3;
@@ -20,12 +20,17 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     job(judged, &summaries).into_iter().chain(devices).collect()
 }
 
-/// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed.
-/// Where nothing is, the memory in short comes first anyway.
-pub fn with_failure(paragraphs: Vec<String>, findings: &[Finding]) -> Vec<String> {
-    let failed = findings.iter().find(|finding| finding.rule == OUT_OF_MEMORY).filter(|_| !paragraphs.is_empty());
-    let text = failed.map(|failed| format!("{}. What follows is of the time before it", failed.text));
-    text.into_iter().chain(paragraphs).collect()
+/// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed; and
+/// after one about a leak that will make it fail. Where nothing is told of time, the memory in short comes first anyway.
+pub fn with_memory(paragraphs: Vec<String>, findings: &[Finding]) -> Vec<String> {
+    if paragraphs.is_empty() {
+        return paragraphs;
+    }
+    let failed = findings.iter().find(|finding| finding.rule == OUT_OF_MEMORY);
+    let failed = failed.map(|failed| format!("{}. What follows is of the time before it", failed.text));
+    let leaks = findings.iter().find(|one| one.rule == MEMORY_LEAK && one.severity == Severity::High);
+    let leaks = leaks.map(|leak| leak.text.clone());
+    failed.into_iter().chain(leaks).chain(paragraphs).collect()
 }
 
 /// Paragraphs in reports.

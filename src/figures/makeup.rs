@@ -147,6 +147,8 @@ impl<'a> Summary<'a> {
         let idle = self.share(parts.idle_ns);
         let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause.label(), percent(self.share(ns))));
         let waits = match cause {
+            // Kernels that communicate may wait for other ranks.
+            _ if idle < WAITS && self.share(parts.exposed_comm_ns) >= WAITS => ", hardly idle".to_owned(),
             _ if idle < WAITS => ", nothing waits".to_owned(),
             Some((label, share)) => {
                 format!(", idle {}, most by \"{label}\" ({share}{})", percent(idle), self.of_recorder())

@@ -31,6 +31,8 @@ pub struct RunFacts {
     pub has_tf32: bool,
     /// Whether it trains: there is a backward pass or an optimizer.
     pub is_training: bool,
+    /// Whether an optimizer updates its parameters in fused kernels already, as with `fused=True`.
+    pub has_fused_optimizer: bool,
     /// Whether CUDA or HIP graphs are launched.
     pub has_graphs: bool,
     /// Whether it holds call stacks of the program.
@@ -56,6 +58,18 @@ const COMPILED_SHARE: f64 = 0.05;
 /// Parts of names of what runs in training only.
 const TRAINING: [&str; 7] =
     ["autograd::engine", "Optimizer.step", "Backward0", "backward", "Backward", "multi_tensor_apply", "optimizer"];
+
+/// Parts of names of operators and kernels of fused optimizers: of PyTorch, and of Apex and `DeepSpeed`.
+const FUSED_OPTIMIZERS: [&str; 8] = [
+    "_fused_adam",
+    "_fused_sgd",
+    "_fused_adagrad",
+    "FusedAdam",
+    "FusedSgd",
+    "FusedAdagrad",
+    "FusedLAMB",
+    "multi_tensor_adam",
+];
 
 /// Whether Inductor generated a kernel of this name.
 pub fn is_generated(kernel: &str) -> bool {
@@ -134,6 +148,8 @@ impl RunFacts {
         let mut has_inductor = false;
         for (id, name) in trace.strings.iter() {
             run.is_training |= kinds[id.0 as usize] != 0 && TRAINING.iter().any(|part| name.contains(part));
+            run.has_fused_optimizer |=
+                kinds[id.0 as usize] != 0 && FUSED_OPTIMIZERS.iter().any(|part| name.contains(part));
             run.has_workers |= kinds[id.0 as usize] != 0 && name.contains("_MultiProcessingDataLoaderIter");
             let has = |kind: SliceKind| kinds[id.0 as usize] & 1 << kind as u16 != 0;
             if has(SliceKind::Kernel) {

@@ -113,7 +113,7 @@ pub fn report(
         checks: time.checks,
         judged: time.judged,
         summary: time.summary,
-        in_short: in_short::in_short().table(in_short::with_failure(time.in_short, &findings), 0),
+        in_short: in_short::in_short().table(in_short::with_memory(time.in_short, &findings), 0),
         causes: time.causes,
         memory: memory.devices,
         memory_in_short: memory.in_short,

@@ -4,7 +4,7 @@ use super::{
     ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, COLLECTS, COMPILED, COMPILES_AGAIN, EAGER, FROM_DEVICE, GRAPHS,
     IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM, NARROW, NEW_SHAPES,
     NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS,
-    USUAL_SHAPES, WAITS, kernels,
+    UNFUSED, USUAL_SHAPES, WAITS, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -40,7 +40,7 @@ pub fn lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::LaunchBound => &[
             (
-                OPTIMIZER,
+                |case| OPTIMIZER(case) && UNFUSED(case),
                 "Most of it is the optimizer's step: fused=True updates many parameters with one launch, foreach=True with a few",
             ),
             (EAGER, "Launch less: torch.compile, larger batches"),
@@ -48,7 +48,7 @@ pub fn lines(rule: Rule) -> &'static [Line] {
             COMPILED_HOST,
             LARGER_KERNELS,
             (
-                |case| TRAINS(case) && !OPTIMIZER(case),
+                |case| UNFUSED(case) && !OPTIMIZER(case),
                 "Update many parameters with one launch: optimizers with fused=True",
             ),
             (

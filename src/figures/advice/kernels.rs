@@ -1,6 +1,8 @@
 //! Advice about kernels, steps, memory and the recording.
 
-use super::{ALWAYS, BESIDE_COMPILED, COMPILED, Case, EAGER, Fits, IN_COMPILED, Line, OTHER, TOO_OLD, TORCH, TRAINS};
+use super::{
+    ALWAYS, BESIDE_COMPILED, COMPILED, Case, EAGER, Fits, IN_COMPILED, Line, OTHER, TOO_OLD, TORCH, TRAINS, UNFUSED,
+};
 use crate::analysis::gaps::GapClass;
 use crate::analysis::rules::{Irregular, KernelKind, Part, Rule, is_fp32_matmul};
 
@@ -19,7 +21,7 @@ pub fn lines(rule: Rule) -> &'static [Line] {
                 BESIDE_COMPILED,
                 "Fuse those outside of the compiled parts: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
             ),
-            (TRAINS, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
+            (UNFUSED, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
             (OTHER, "Fuse them, or give each more work"),
             (ALWAYS, "To check, the step has fewer kernels, and the busy share is higher"),
         ],
@@ -146,7 +148,7 @@ const ELEMENTWISE: &[Line] = &[
         TORCH,
         "Use operators that do several things at once: fused norms, activations and rotary embeddings, scaled_dot_product_attention",
     ),
-    (TRAINS, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
+    (UNFUSED, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
     (OTHER, "Fuse kernels that read and write the same data"),
     (ALWAYS, "To check, the step has fewer elementwise kernels, and their time falls"),
 ];

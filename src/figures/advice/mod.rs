@@ -56,6 +56,8 @@ pub const ALWAYS: Fits = |_| true;
 pub const TORCH: Fits = |case| case.run.is_torch;
 pub const OTHER: Fits = |case| !case.run.is_torch;
 pub const TRAINS: Fits = |case| case.run.is_torch && case.run.is_training;
+/// Trains, and no optimizer is fused, as far as it is known.
+pub const UNFUSED: Fits = |case| TRAINS(case) && !case.run.has_fused_optimizer;
 /// Does not train, as far as it is known.
 const INFERS: Fits = |case| !TRAINS(case);
 pub const EAGER: Fits = |case| case.run.is_torch && !case.run.is_compiled && !case.run.is_too_old;
@@ -206,6 +208,7 @@ pub mod tests {
             has_switches: bit(i, 9),
             has_waits: bit(i, 9),
             has_workers: bit(i, 9),
+            has_fused_optimizer: bit(i, 4),
         };
         (0..1024).map(run).collect()
     }
@@ -231,6 +234,10 @@ pub mod tests {
             }
             if run.has_graphs {
                 assert!(!all(Rule::LaunchBound).contains("Launch the step as"));
+            }
+            if run.has_fused_optimizer {
+                let rules = [Rule::LaunchBound, Rule::TinyKernels];
+                assert!(rules.iter().all(|&rule| !all(rule).contains("fused=True")));
             }
             if run.has_workers {
                 assert!(!all(Rule::DataLoading).contains("background processes"));

@@ -53,9 +53,15 @@ fn that_memory_ran_out_comes_before_what_is_told_of_time() {
     };
     let slow = finding("fp32_matmul", "33 matrix products in fp32");
     let told = || vec!["GPU 0: busy".to_owned()];
-    assert_eq!(with_failure(told(), std::slice::from_ref(&slow)), told());
+    assert_eq!(with_memory(told(), std::slice::from_ref(&slow)), told());
     let findings = [slow, finding(OUT_OF_MEMORY, "Out of memory: 816.00 MiB requested. Limit")];
     let first = "Out of memory: 816.00 MiB requested. Limit. What follows is of the time before it";
-    assert_eq!(with_failure(told(), &findings), [first, "GPU 0: busy"]);
-    assert!(with_failure(Vec::new(), &findings).is_empty());
+    assert_eq!(with_memory(told(), &findings), [first, "GPU 0: busy"]);
+    assert!(with_memory(Vec::new(), &findings).is_empty());
+    let leak = finding(MEMORY_LEAK, "Memory grows 128.00 MiB a step");
+    let [slow, failed] = findings;
+    let small = Finding { severity: crate::model::Severity::Warn, ..leak.clone() };
+    assert_eq!(with_memory(told(), &[small]), told());
+    assert_eq!(with_memory(told(), &[slow, leak.clone()]), ["Memory grows 128.00 MiB a step", "GPU 0: busy"]);
+    assert_eq!(with_memory(told(), &[leak, failed]), [first, "Memory grows 128.00 MiB a step", "GPU 0: busy"]);
 }

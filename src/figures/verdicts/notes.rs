@@ -123,10 +123,12 @@ fn of_recording(hit: &Hit) -> Option<String> {
 
 /// What ending it on the one rank gains, where that is less than on all.
 fn of_alone(hit: &Hit) -> Option<String> {
-    let ns = format::duration(hit.alone_ns_per_step?);
-    Some(format!(
-        "Ending it on this rank alone gains the job at most {ns} per step: no longer do the others wait for it"
-    ))
+    let ns = hit.alone_ns_per_step?;
+    if ns == 0 {
+        return Some("Ending it on this rank alone gains the job nothing: no other rank waits for it".to_owned());
+    }
+    let ns = format::duration(ns);
+    Some(format!("Ending it on this rank alone gains the job at most {ns} per step: so long the others wait for it"))
 }
 
 /// That steps with much more of the time do not count in what ending the cause gains.

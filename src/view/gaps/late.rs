@@ -1,7 +1,8 @@
-//! The rank for which a device waits in a gap: the one that comes last to the collectives that the host is in then.
+//! The rank for which a device waits in a gap: the one that comes last to the collectives that explain it.
 
 use hashbrown::HashMap;
 
+use crate::analysis::gaps::{GapClass, GapPart};
 use crate::answers::ranks::CallsOfRanks;
 use crate::answers::{Analysis, Work};
 use crate::model::{DurNs, SliceId, TimeRange};
@@ -17,6 +18,17 @@ pub struct LateRankOf {
     pub trace: usize,
     /// Of the gap, in the time of its trace.
     pub time: TimeRange,
+    /// The parts of it in which the host is in a call of a collective, each with that: other threads may be in other calls
+    /// then, for which the device does not wait.
+    pub calls: Vec<(TimeRange, SliceId)>,
+}
+
+impl LateRankOf {
+    /// * `parts`: of the gap.
+    pub fn new(trace: usize, time: TimeRange, parts: &[GapPart]) -> Self {
+        let of_collectives = parts.iter().filter(|part| part.class == GapClass::Collective);
+        Self { trace, time, calls: of_collectives.filter_map(|part| Some((part.time, part.slice?))).collect() }
+    }
 }
 
 /// The rank for which a gap waits longest.
@@ -37,13 +49,17 @@ impl Analysis for LateRankOf {
     type Output = Option<LateRank>;
     const NAME: &'static str = "Looking for the late rank";
 
-    /// Cost: O(collectives of the trace).
+    /// Cost: O(collectives of the trace · calls).
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Option<LateRank>> {
         let calls = work.get(of, &CallsOfRanks)?;
+        let slices = &of.get(self.trace)?.trace.slices;
         let mut by_rank: HashMap<u32, (DurNs, DurNs, SliceId)> = HashMap::new();
         for part in calls.of_trace(self.trace as u32) {
             let late = calls.late(&calls.matches[part.of as usize]);
-            let wait = part.wait().intersect(self.time).map_or(0, |time| time.dur());
+            // The call of a thread may be a part of what explains the gap, or around it.
+            let thread = slices.track_of(part.slice);
+            let own = self.calls.iter().filter(|(_, call)| slices.track_of(*call) == thread);
+            let wait = own.filter_map(|(time, _)| part.wait().intersect(*time)).map(TimeRange::dur).sum();
             if late.trace == part.trace || wait == 0 {
                 continue;
             }
@@ -56,8 +72,6 @@ impl Analysis for LateRankOf {
         let most = by_rank.into_iter().max_by_key(|&(trace, (sum, ..))| (sum, std::cmp::Reverse(trace)));
         Some(most.and_then(|(trace, (wait_ns, _, call))| {
             let rank = calls.rank_of(trace)?.rank;
-            // Collectives of several groups may wait at the same time.
-            let wait_ns = wait_ns.min(self.time.dur());
             (wait_ns * LEAST >= self.time.dur()).then_some(LateRank { trace: trace as usize, rank, wait_ns, call })
         }))
     }

@@ -54,7 +54,8 @@ impl GapPage {
         };
         let colors = self.colors.take().filter(|colors| colors.is_for(ctx.is_dark));
         let colors = colors.unwrap_or_else(|| SliceColors::new(ctx.is_dark));
-        let late = self.late.ask(ctx.answers, ctx.traces, &LateRankOf { trace, time: facts.gap.time });
+        let late = LateRankOf::new(trace, facts.gap.time, &facts.segments);
+        let late = self.late.ask(ctx.answers, ctx.traces, &late);
         let is_waiting = late.is_working();
         let late = late.ready().and_then(|late| **late);
         head_ui(ctx, open, (facts, late), ui);

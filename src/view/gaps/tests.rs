@@ -274,16 +274,18 @@ fn what_comes_back_is_said_of_the_steps_that_count_and_of_those_listed() {
     assert_eq!(all.list_title(), "The longest gap of each of 4 of 7 other steps, in order of time:");
 }
 
-/// A rank whose device works until 10 µs and after 100 µs; its host is in a collective from `start` to 90 µs.
-fn rank(rank: u32, start: i64) -> Trace {
+/// A rank whose device works until 10 µs and after 100 µs; its host is in a collective from `start` to 90 µs, and another of
+/// its threads, for which the device does not wait, in one from `other` to 99 µs.
+fn rank(rank: u32, start: i64, other: i64) -> Trace {
     let mut builder = TraceBuilder::from_slices(&[
         ("main", CALL, "cudaLaunchKernel", 0, 1_000),
         ("main", SliceKind::Annotation, "gloo:all_reduce", start, 90_000),
         ("main", CALL, "cudaLaunchKernel", 95_000, 96_000),
+        ("other", SliceKind::Annotation, "gloo:broadcast", other, 99_000),
         ("stream 7", KERNEL, "gemm", 5_000, 10_000),
         ("stream 7", KERNEL, "gemm", 100_000, 110_000),
     ]);
-    builder.slices[0].correlation = vec![1, 0, 2, 1, 2];
+    builder.slices[0].correlation = vec![1, 0, 2, 0, 1, 2];
     builder.info.rank = Some(rank);
     builder.info.utc_offset_ns = Some(0);
     builder.finish()
@@ -292,7 +294,7 @@ fn rank(rank: u32, start: i64) -> Trace {
 #[test]
 fn a_gap_that_waits_for_a_late_rank_leads_to_it() {
     let builder = Harness::builder().with_size([400.0, 1_500.0]).with_max_steps(200);
-    let traces = vec![rank(0, 12_000), rank(1, 80_000)];
+    let traces = vec![rank(0, 12_000, 11_000), rank(1, 80_000, 97_000)];
     let mut harness = builder.build_ui_state(|ui, fixture| fixture.ui(ui), Fixture::new(traces, Details::default()));
     let gap = |trace| Selection::Gap { trace, process: ProcessId(1), time: TimeRange { start: 10_000, end: 100_000 } };
     harness.state_mut().session.selection = gap(0);
