@@ -109,7 +109,7 @@ fn role_figures() -> Vec<Figure<StepRow>> {
         number "memset_ns", "+ Memset", 76, row.role(Role::Memset),
             "From the step's start to its end: memsets ran, and nothing of the columns before";
         number "communication_ns", "+ Comm.", 76, row.role(Role::Communication),
-            "From the step's start to its end: collectives ran, and nothing of the columns before";
+            "From the step's start to its end: collectives ran, or the host was in calls of them, and nothing of the columns before ran";
         number "runtime_ns", "+ Runtime", 76, row.role(Role::Runtime),
             "The host was in calls of the CUDA or HIP API, and nothing of the columns before ran";
         number "dataloader_ns", "+ DataLoader", 96, row.role(Role::DataLoader),
