@@ -118,7 +118,11 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     Ok(trace)
 }
 
-fn refused(error: impl std::fmt::Display) -> ReadError {
+fn refused(error: rusqlite::Error) -> ReadError {
+    if error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) {
+        // What is open can be opened again, unless no more files can.
+        return ReadError::NotATrace("Too many files are open: open fewer at once, or raise `ulimit -n`".to_owned());
+    }
     ReadError::NotATrace(format!("SQLite cannot read the file ({error}): it is damaged. Export it again"))
 }
 
