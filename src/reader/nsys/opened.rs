@@ -216,7 +216,8 @@ mod layer {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use rusqlite::{Connection, OpenFlags};
 
