@@ -405,10 +405,10 @@ fn more_exports_are_read_than_files_may_be_open() {
     let folder = scratch("faults-many");
     let first = folder.join("0.sqlite");
     std::fs::write(&first, export()).unwrap();
-    let n = 70;
+    let n = 220;
     (1..n).for_each(|i| std::fs::hard_link(&first, folder.join(format!("{i}.sqlite"))).unwrap());
     let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -n 60; exec \"$0\" check --format json \"$1\"", env!("CARGO_BIN_EXE_lacuna")]);
+    limited.args(["-c", "ulimit -n 200; exec \"$0\" check --format json \"$1\"", env!("CARGO_BIN_EXE_lacuna")]);
     let output = limited.arg(&folder).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.is_empty(), "{:?} {text}", output.status);
