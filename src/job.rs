@@ -1,6 +1,7 @@
 //! Work in the background: progress, cancel, crash; one result ([`Job`]) or many ([`Stream`]).
 
 mod stream;
+mod workers;
 
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,6 +10,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::stream::{Batch, Overflow, Sink, Stream};
+pub use self::workers::start_workers;
 
 /// How far a piece of work is, and whether it was cancelled.
 #[derive(Debug, Default)]

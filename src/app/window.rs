@@ -14,7 +14,7 @@ use super::display::{self, Display, NO_WINDOW};
 use super::place::{self, PlaceFile};
 use crate::capture::nsys::lasting;
 use crate::cli::output;
-use crate::job::panic_message;
+use crate::job::{panic_message, start_workers};
 use crate::reader::Options;
 use crate::session::lenient;
 use crate::settings::{OldLayout, Settings, SettingsFile};
@@ -49,6 +49,9 @@ pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<&Path>) -
         Ok(display) => display,
         Err(reason) => return complain(reason),
     };
+    if let Err(reason) = start_workers() {
+        return complain(reason);
+    }
     let stored = Stored::open();
     let place = PlaceFile::new(stored.settings.as_ref());
     let mut native = native_options();

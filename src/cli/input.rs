@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Failure;
 use super::output::write_stderr;
 use crate::capture::nsys;
-use crate::job::Progress;
+use crate::job::{Progress, start_workers};
 use crate::malloc;
 use crate::model::Trace;
 use crate::reader::{self, Folder, Options, ReadError};
@@ -49,6 +49,10 @@ pub struct Input {
 ///
 /// Errors: nothing could be read at all.
 pub fn read(paths: &[PathBuf], reading: &ReadArgs) -> Result<Input, Failure> {
+    if let Err(reason) = start_workers() {
+        write_stderr(reason);
+        return Err(Failure::Unreadable);
+    }
     let mut input = Input::default();
     for path in paths {
         match files(path) {

@@ -56,8 +56,10 @@ pub fn visible_json(json: &str) -> String {
 
 /// The text as one cell of CSV (RFC 4180) that no spreadsheet takes for a formula.
 pub fn csv_cell(text: &str) -> String {
-    let text = no_formula(text);
-    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
+    // In some languages spreadsheets part cells there.
+    let parts: Vec<_> = text.split(';').map(no_formula).collect();
+    let text = parts.join(";");
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 /// The text as one cell of a table that is pasted into a spreadsheet, whose columns are separated by tabs.
@@ -68,7 +70,8 @@ pub fn tsv_cell(text: &str) -> String {
 /// The text as a line that no spreadsheet takes for a formula when it is pasted there.
 pub fn no_formula(text: &str) -> Cow<'_, str> {
     // Spreadsheets in some languages take the wide forms as well.
-    let starts = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+    // A quotation mark would quote what is pasted: it is taken off, and the cell goes on to the next mark.
+    let starts = ['=', '+', '-', '@', '"', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
     match visible(text) {
         visible if text.trim_start_matches(|c: char| c.is_whitespace() || is_hidden(c)).starts_with(starts) => {
             Cow::Owned(format!("'{visible}"))
@@ -128,7 +131,9 @@ mod tests {
         assert_eq!(csv_cell("\t=cmd"), r"'\t=cmd");
         assert_eq!(csv_cell("\u{200b}-1"), r"'\u{200b}-1");
         assert_eq!(tsv_cell("\u{ff1d}1"), "'\u{ff1d}1");
+        assert_eq!(csv_cell("a; b;=1;\u{ff0b}1,"), "\"a; b;'=1;'\u{ff0b}1,\"");
         assert_eq!(csv_cell("gemm<a, b>"), "\"gemm<a, b>\"");
+        assert_eq!(tsv_cell("\"=1+1\""), "'\"=1+1\"");
         assert_eq!(tsv_cell("-a\tb\nc\u{1b}"), r"'-a b c\u{1b}");
         assert_eq!(tsv_cell("plain"), "plain");
     }

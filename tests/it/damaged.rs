@@ -6,7 +6,7 @@ use lacuna::job::Progress;
 use lacuna::model::{Severity, Trace};
 use lacuna::reader::{self, ReadError};
 
-use super::support::{beside, scratch, unbalanced};
+use super::support::{beside, lacuna, scratch, unbalanced, wrong_shares};
 
 fn damaged(name: &str) -> Option<PathBuf> {
     beside(&format!("data/damaged/{name}"))
@@ -269,6 +269,10 @@ fn a_long_window_is_read() {
 fn a_snapshot_with_odd_sizes_is_read() {
     let Some(path) = damaged("efficiency_above_1.pickle") else { return };
     assert!(one(&path).import.shown > 0);
+    let output = lacuna(&["report".as_ref(), "--format=json".as_ref(), "--top=0".as_ref(), path.as_os_str()]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["memory"].as_array().is_some_and(|devices| !devices.is_empty()));
+    assert_eq!(wrong_shares(&report), Vec::<String>::new());
 }
 
 /// A list in a list in a list; memory is bounded by the size of the file.

@@ -398,3 +398,21 @@ fn settings_on_a_full_disk_stay_as_they_were() {
     assert!(files(&folder).iter().all(|path| !name(path).ends_with(".tmp")));
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// As many exports as there are ranks may be open at once, with their details.
+#[test]
+fn more_exports_are_read_than_files_may_be_open() {
+    let folder = scratch("faults-many");
+    let first = folder.join("0.sqlite");
+    std::fs::write(&first, export()).unwrap();
+    let n = 220;
+    (1..n).for_each(|i| std::fs::hard_link(&first, folder.join(format!("{i}.sqlite"))).unwrap());
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 200; exec \"$0\" check --format json \"$1\"", env!("CARGO_BIN_EXE_lacuna")]);
+    let output = limited.arg(&folder).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.is_empty(), "{:?} {text}", output.status);
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["files"].as_array().unwrap().len(), n);
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -168,6 +168,7 @@ fn check_report(traces: &[Arc<Trace>], question: &[&str]) {
     if question.contains(&"json") {
         let report: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(report["files"].as_array().map(Vec::len), Some(traces.len()));
+        assert_eq!(super::support::wrong_shares(&report), Vec::<String>::new());
     }
 }
 

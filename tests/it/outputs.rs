@@ -169,3 +169,25 @@ fn an_output_that_is_interrupted_leaves_nothing() {
         assert_eq!(names(&folder), Vec::<String>::new(), "{kind}");
     }
 }
+
+/// From where the program hardly starts on: it answers, or says why not, also where a thread cannot be had.
+#[cfg(target_os = "linux")]
+#[test]
+fn at_no_limit_of_memory_does_it_panic() {
+    let line = "ulimit -v $2; exec \"$0\" check \"$1\"";
+    let (mut n_ended, mut n_done) = (0, 0);
+    for step in 0..100 {
+        let kib = (50_000.0 * 1.03_f64.powi(step)) as u64;
+        let words = ["-c", line, env!("CARGO_BIN_EXE_lacuna"), &sample(), &kib.to_string()];
+        let output = Command::new("sh").args(words).output().unwrap();
+        let (code, text, n) = end(&output);
+        assert!(!text.contains("panicked") && !text.contains("overflow"), "{kib} KiB: {text}");
+        match code {
+            Some(0) => n_done += 1,
+            Some(3) => n_ended += usize::from(n > 0),
+            // The system could not start it.
+            _ => assert_eq!(n_done, 0, "{kib} KiB: {code:?} {text}"),
+        }
+    }
+    assert!(n_done > 0, "{n_ended} ended");
+}

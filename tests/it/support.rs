@@ -167,3 +167,21 @@ impl Dice {
         (self.0 >> 33) as usize % limit.max(1)
     }
 }
+
+/// What a report gives as a share and is not between 0 and 1.
+pub fn wrong_shares(report: &Value) -> Vec<String> {
+    let is_share = |key: &str| {
+        key == "share" || key.ends_with("_share") || ["efficiency", "fragmentation", "regularity", "r2"].contains(&key)
+    };
+    match report {
+        Value::Array(items) => items.iter().flat_map(wrong_shares).collect(),
+        Value::Object(fields) => {
+            let wrong = |(key, value): (&String, &Value)| {
+                let is_wrong = is_share(key) && value.as_f64().is_none_or(|share| !(0.0..=1.0).contains(&share));
+                if is_wrong { vec![format!("{key}: {value}")] } else { wrong_shares(value) }
+            };
+            fields.iter().flat_map(wrong).collect()
+        }
+        _ => Vec::new(),
+    }
+}

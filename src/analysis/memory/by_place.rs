@@ -48,8 +48,8 @@ pub struct Holder {
     pub held: Held,
     /// In the state that is compared with; nothing if one state is listed.
     pub base: Held,
-    /// In one state its share of all bytes. Of a change its share of all that was gained by places with more, or minus
-    /// its share of all that was lost by places with less.
+    /// In one state its share of all bytes. Of a change its share of all that was gained by places with more, or of
+    /// all that was lost by places with less.
     pub share: f64,
 }
 
@@ -149,8 +149,7 @@ impl<'a> Places<'a> {
     }
 
     /// What each place has more or less of in the state `to` than in `from`: the largest change first. The changes sum
-    /// to that of the curve, the shares of gains to 1, those of losses to -1. Places that are the same in both are left
-    /// out.
+    /// to that of the curve, the shares of gains to 1, and those of losses. Places that are the same in both are left out.
     ///
     /// Cost: twice that of [`Self::held`].
     pub fn changes(&self, history: &MemoryHistory, from: u32, to: u32) -> Vec<Holder> {
@@ -163,7 +162,7 @@ impl<'a> Places<'a> {
         let (gained, lost) = (total(true), total(false));
         for holder in &mut found {
             let change = holder.change();
-            holder.share = change as f64 / if change > 0 { gained } else { lost };
+            holder.share = change.unsigned_abs() as f64 / if change > 0 { gained } else { lost };
         }
         let size = |holder: &Holder| Reverse((holder.change().unsigned_abs(), holder.change()));
         found.sort_unstable_by(|a, b| size(a).cmp(&size(b)).then_with(|| self.order(a, b)));
@@ -263,13 +262,11 @@ mod tests {
                         let listed = first(all.clone(), top);
                         assert_eq!(listed.iter().map(Holder::change).sum::<i64>(), expected);
                     }
-                    let share = |sign: f64| {
-                        let of_sign = all.iter().map(|holder| holder.share * sign).filter(|&share| share > 0.0);
-                        of_sign.sum::<f64>()
-                    };
-                    let has = |sign: i64| all.iter().any(|holder| holder.change().signum() == sign);
-                    assert!((share(1.0) - f64::from(u8::from(has(1)))).abs() < 1e-12);
-                    assert!((share(-1.0) - f64::from(u8::from(has(-1)))).abs() < 1e-12);
+                    for sign in [1, -1] {
+                        let of_sign = || all.iter().filter(|holder| holder.change().signum() == sign);
+                        let share = of_sign().map(|holder| holder.share).sum::<f64>();
+                        assert!((share - f64::from(u8::from(of_sign().next().is_some()))).abs() < 1e-12);
+                    }
                 }
             }
         }

@@ -43,7 +43,7 @@ pub struct Database {
     file: File,
     path: PathBuf,
     /// The folder of the copy.
-    copy: Option<Scratch>,
+    copy: Option<Arc<Scratch>>,
     /// How its texts are decoded, if they are in UTF-16: such tables are read through SQLite, unless damaged.
     pub utf16: Option<Unit>,
     /// Columns of some table are expressions, which SQLite computes: what they cost is bounded.
@@ -52,6 +52,15 @@ pub struct Database {
     pub notes: Vec<(Severity, &'static str)>,
     /// The header requires a write-ahead log, which is missing.
     pub lacks_log: bool,
+}
+
+/// A database that was read. It holds no file open: a process may open few, and many exports may be shown at once.
+#[derive(Debug)]
+pub struct Closed {
+    path: PathBuf,
+    copy: Option<Arc<Scratch>>,
+    utf16: Option<Unit>,
+    is_computed: bool,
 }
 
 /// Interrupts a running query when cancelled, without progress, or when columns take too long to compute.
@@ -174,7 +183,12 @@ impl Database {
         notes: Vec<(Severity, &'static str)>,
     ) -> Self {
         let Header { is_wal, utf16 } = header;
-        Self { file, path, copy, utf16, is_computed: false, notes, lacks_log: is_wal }
+        Self { file, path, copy: copy.map(Arc::new), utf16, is_computed: false, notes, lacks_log: is_wal }
+    }
+
+    pub fn close(self) -> Closed {
+        let Self { path, copy, utf16, is_computed, .. } = self;
+        Closed { path, copy, utf16, is_computed }
     }
 
     /// The file's pages.
@@ -206,6 +220,20 @@ impl Database {
     /// Errors: a sentence that it has changed.
     pub fn check(&self, source: &Source) -> Result<(), String> {
         if self.copy.is_some() { Ok(()) } else { source.check_opened(&self.file) }
+    }
+}
+
+impl Closed {
+    /// Opens it again.
+    ///
+    /// Errors: a sentence that the file is gone, is another or has changed, or that too many are open.
+    pub fn open(&self, source: &Source) -> Result<Database, String> {
+        let file = File::open(&self.path).map_err(|error| format!("The file cannot be opened again ({error})"))?;
+        let (path, copy) = (self.path.clone(), self.copy.clone());
+        let Self { utf16, is_computed, .. } = *self;
+        let database = Database { file, path, copy, utf16, is_computed, notes: Vec::new(), lacks_log: false };
+        database.check(source)?;
+        Ok(database)
     }
 }
 

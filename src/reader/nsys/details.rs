@@ -11,7 +11,7 @@ use crate::model::{Details, EventDetails};
 use super::super::source::Source;
 use super::catalog::quoted;
 use super::chunk::system_ids;
-use super::database::{Database, Interrupt};
+use super::database::{Closed, Database, Interrupt};
 use super::scan::SOURCE_BITS;
 use super::strings::{call_name, module_name};
 
@@ -25,10 +25,11 @@ const MOST_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct NsysDetails {
     source: Source,
-    database: Database,
+    database: Closed,
     /// Names of the catalog's tables.
     tables: Vec<String>,
-    connection: Mutex<Option<Connection>>,
+    /// From the first look on.
+    opened: Mutex<Option<(Database, Connection)>>,
     interrupt: Interrupt,
 }
 
@@ -54,7 +55,7 @@ const ENUMS: [(&str, &str); 11] = [
 impl NsysDetails {
     pub fn new(source: Source, database: Database, tables: Vec<String>) -> Self {
         let interrupt = Interrupt::of_reading(0);
-        Self { source, database, tables, connection: Mutex::default(), interrupt }
+        Self { source, database: database.close(), tables, opened: Mutex::default(), interrupt }
     }
 }
 
@@ -63,18 +64,19 @@ impl Details for NsysDetails {
         self.source.check_unchanged()?;
         let table = self.tables.get((source >> SOURCE_BITS) as usize).ok_or("The row is not in the file any more")?;
         let row_id = (source & ((1 << SOURCE_BITS) - 1)) as i64;
-        let mut guard = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let connection = match &mut *guard {
-            Some(connection) => connection,
+        let mut guard = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let (database, connection) = match &mut *guard {
+            Some(opened) => opened,
             none => {
-                let opened = self.database.connect(&self.interrupt).map_err(|error| error.to_string())?;
-                none.insert(opened)
+                let database = self.database.open(&self.source)?;
+                let connection = database.connect(&self.interrupt).map_err(|error| error.to_string())?;
+                none.insert((database, connection))
             }
         };
         self.interrupt.restart(MOST_TIME);
         let details = row(connection, table, row_id).map_err(|error| format!("The row cannot be read ({error})"));
         // Another file may have its name by now, but what was read is open. It may have changed meanwhile.
-        self.database.check(&self.source)?;
+        database.check(&self.source)?;
         details
     }
 }

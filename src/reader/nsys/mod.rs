@@ -70,11 +70,11 @@ const MAX_CHECKED_LEAVES: usize = 256;
 fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let mut database = Database::new(source, options, progress)?;
     let interrupt = Interrupt::of_reading(source.bytes);
-    let mut connection = database.connect(&interrupt).map_err(refused)?;
-    let catalog = catalog::read(&connection).map_err(refused)?;
+    let mut connection = database.connect(&interrupt).map_err(|error| refused(&error))?;
+    let catalog = catalog::read(&connection).map_err(|error| refused(&error))?;
     if catalog.tables.iter().any(|table| table.is_computed) {
         database.is_computed = true;
-        connection = database.connect(&interrupt).map_err(refused)?;
+        connection = database.connect(&interrupt).map_err(|error| refused(&error))?;
     }
     check(&catalog, &database)?;
 
@@ -118,7 +118,11 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     Ok(trace)
 }
 
-fn refused(error: impl std::fmt::Display) -> ReadError {
+fn refused(error: &rusqlite::Error) -> ReadError {
+    if error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) {
+        // What is open can be opened again, unless no more files can.
+        return ReadError::NotATrace("Too many files are open: open fewer at once, or raise `ulimit -n`".to_owned());
+    }
     ReadError::NotATrace(format!("SQLite cannot read the file ({error}): it is damaged. Export it again"))
 }
 
@@ -267,7 +271,7 @@ impl Scans<'_> {
             let of_table: Vec<Option<Chunk>> = by_pages.by_ref().take(tasks.len()).collect();
             match of_table.into_iter().collect::<Option<Vec<Chunk>>>() {
                 Some(read) => chunks.extend(read.into_iter().map(|chunk| (chunk, LostRows::default()))),
-                None => chunks.extend(again.read(&tasks[0], &|| empty(&tasks[0])).map_err(refused)?),
+                None => chunks.extend(again.read(&tasks[0], &|| empty(&tasks[0])).map_err(|error| refused(&error))?),
             }
         }
         if self.progress.is_cancelled() {

@@ -215,3 +215,101 @@ mod layer {
         ffi::SQLITE_OK
     }
 }
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use rusqlite::{Connection, OpenFlags};
+
+    use super::*;
+
+    const FLAGS: OpenFlags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_URI).union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
+    /// A database of some hundred pages.
+    fn database() -> (tempfile::TempDir, std::path::PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        let sql = "CREATE TABLE t (x TEXT);
+                   WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+                   INSERT INTO t SELECT printf('%0500d', i) FROM n";
+        Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        (folder, path)
+    }
+
+    fn length(connection: &Connection) -> rusqlite::Result<i64> {
+        connection.query_row("SELECT sum(length(x)) FROM t", [], |row| row.get(0))
+    }
+
+    #[test]
+    fn a_file_that_grows_stays_and_one_that_shrinks_is_an_error() {
+        let (_folder, path) = database();
+        let file = File::open(&path).unwrap();
+        let writer = File::options().write(true).open(&path).unwrap();
+        let whole = file.metadata().unwrap().len();
+        let connect = || Connection::open_with_flags(uri(&file, &path), FLAGS).unwrap();
+        let connection = connect();
+        assert_eq!(length(&connection), Ok(1_000_000));
+        // Ends inside a page.
+        writer.set_len(whole + 100).unwrap();
+        assert_eq!((length(&connection), length(&connect())), (Ok(1_000_000), Ok(1_000_000)));
+        for len in [whole - 1, whole - 4095, whole / 2 + 100, 5000, 4096, 100, 50, 0] {
+            let before = connect();
+            length(&before).unwrap_or_default();
+            writer.set_len(len).unwrap();
+            for connection in [before, connect()] {
+                connection.execute_batch("PRAGMA cache_size=0").unwrap_or_default();
+                assert!(length(&connection).map_or(true, |sum| sum < 1_000_000), "{len} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn threads_read_one_file_and_every_end_closes_it() {
+        let (_folder, path) = database();
+        let file = File::open(&path).unwrap();
+        let n_open = || {
+            let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            files.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|of| of == path)).count()
+        };
+        let is_counted = cfg!(target_os = "linux");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        let connection = Connection::open_with_flags(uri(&file, &path), FLAGS).unwrap();
+                        assert_eq!(length(&connection), Ok(1_000_000));
+                        let failed = connection.query_row("SELECT abs(-9223372036854775808) FROM t", [], |_| Ok(()));
+                        assert!(failed.is_err());
+                    }
+                });
+            }
+        });
+        assert!(!is_counted || n_open() == 1);
+    }
+
+    #[test]
+    fn no_other_file_is_known_and_nothing_is_written() {
+        let (folder, path) = database();
+        let file = File::open(&path).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+        let uri = uri(&file, &path);
+        for name in ["/-1", "/999999", "/99999999999", "/", "/1x", "/tmp/t", &path.to_string_lossy()] {
+            let wrong = format!("file:{name}?vfs={}&immutable=1", layer::NAME);
+            assert!(Connection::open_with_flags(wrong, FLAGS).is_err(), "{name}");
+        }
+        // Even where SQLite is told that it may write.
+        let writable = format!("file:/{number}?vfs={}", layer::NAME);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI;
+        let connection = Connection::open_with_flags(writable, flags).unwrap();
+        for sql in ["DELETE FROM t", "VACUUM", "PRAGMA journal_mode=WAL; CREATE TABLE u (x)", "ATTACH 'x' AS x"] {
+            assert!(connection.execute_batch(sql).is_err(), "{sql}");
+        }
+        // More is sorted than memory is given for: in a file of its own, which there is none of.
+        let connection = Connection::open_with_flags(uri, FLAGS).unwrap();
+        connection.execute_batch("PRAGMA temp_store=MEMORY; PRAGMA cache_size=2").unwrap();
+        let last = connection.query_row("SELECT x FROM t ORDER BY x DESC", [], |row| row.get::<_, String>(0));
+        assert!(last.unwrap().ends_with("2000"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
