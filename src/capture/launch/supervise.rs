@@ -232,7 +232,8 @@ impl Watch {
             };
             let is_late = stage > Stage::Running
                 && since.elapsed() >= self.request.grace
-                && !self.request.recorder.is_writing(&self.folder);
+                && !self.request.recorder.is_writing(&self.folder)
+                && !self.on_demand.as_ref().is_some_and(|endpoint| endpoint.holds());
             // A recorder that is told to stop while it starts the program writes nothing.
             let is_early = !self.request.recorder.has_begun(writing.has_begun) && self.shared.started.elapsed() < BEGIN;
             let next = match stage {
