@@ -29,7 +29,8 @@ pub fn library() -> Result<PathBuf, String> {
     let places = ["", "../lib", "../lib/lacuna"].map(|folder| beside.join(folder).join(LIBRARY));
     places.into_iter().find(|path| path.is_file()).ok_or_else(|| {
         format!(
-            "{LIBRARY}, which records CUPTI, does not lie beside Lacuna in {}: {VARIABLE} can name it",
+            "{LIBRARY}, which records CUPTI, does not lie beside Lacuna in {}: put it there (`cargo build` \
+             makes both), or name it in {VARIABLE}",
             beside.display()
         )
     })

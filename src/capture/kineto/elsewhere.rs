@@ -28,6 +28,10 @@ impl Endpoint {
         match *self {}
     }
 
+    pub fn holds(&self) -> bool {
+        match *self {}
+    }
+
     pub fn processes(&self) -> Vec<Process> {
         match *self {}
     }

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::Timespec;
 
-use super::message::Message;
+use super::message::{self, Message};
 use super::socket::{NAME, Received, Sockets};
-use super::{INTERVAL, KINETO_INTERVAL, Options, WARM_UP, base_configuration, place, socket_folder, traces};
+use super::{INTERVAL, KINETO_INTERVAL, LATE, Options, WARM_UP, base_configuration, place, socket_folder, traces};
 use crate::capture::launch::{Exit, launched};
 use crate::capture::pytorch::Process;
 use crate::capture::registry;
@@ -22,8 +22,6 @@ use crate::capture::registry;
 /// Latency of the end, of a trigger, and of a trace that is whole.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const LOOK: Duration = Duration::from_millis(250);
-/// Time beyond its own after which a trace is not waited for any more.
-const LATE: Duration = Duration::from_secs(20);
 const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;
 
@@ -66,6 +64,8 @@ struct Client {
     ancestors: Vec<u32>,
     /// It starts workers or loads data; it is not asked any more.
     is_helper: bool,
+    /// It said that its program has ended, and waits for its trace at most.
+    is_ending: bool,
     stage: Stage,
     results: Vec<String>,
 }
@@ -126,6 +126,12 @@ impl Endpoint {
     pub fn is_busy(&self) -> bool {
         let is_busy = |client: &Client| matches!(client.stage, Stage::Asked { .. } | Stage::Recording { .. });
         self.shared.lock().clients.values().any(is_busy)
+    }
+
+    /// Whether a process whose program has ended waits for its trace, at most until that is late.
+    pub fn holds(&self) -> bool {
+        let is_held = |client: &Client| client.is_ending && matches!(client.stage, Stage::Recording { .. });
+        self.shared.lock().clients.values().any(is_held)
     }
 
     /// How far each process is, by rank.
@@ -261,11 +267,24 @@ impl Shared {
             state.clients.insert(received.pid, Client::new(received.pid));
         }
         let client = state.clients.get_mut(&received.pid)?;
-        let Message::Request { can_record, ancestors } = &message else { return Some(message.answer("")) };
-        client.ancestors.clone_from(ancestors);
-        let Stage::Asked { number, start_ms } = client.stage else { return Some(message.answer("")) };
+        let can_record = match message {
+            Message::Register => return Some(message::registered()),
+            Message::End => {
+                client.is_ending = true;
+                let is_recorded = matches!(client.stage, Stage::Recording { .. });
+                if !is_recorded {
+                    client.stage = Stage::Gone;
+                }
+                return Some(message::ended(is_recorded));
+            }
+            Message::Request { can_record, ancestors } => {
+                client.ancestors = ancestors;
+                can_record
+            }
+        };
+        let Stage::Asked { number, start_ms } = client.stage else { return Some(message::configured("")) };
         if !can_record {
-            return Some(message.answer(""));
+            return Some(message::configured(""));
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let warm = now.as_millis() + u128::from(WARM_UP) * 1000;
@@ -274,7 +293,7 @@ impl Shared {
         let length = Duration::from_millis(ahead) + Duration::from_secs(WARM_UP) + self.options.duration;
         client.stage = Stage::Recording { number, until: Instant::now() + length + LATE };
         let file = place(&self.folder).join(format!("{number}.json"));
-        Some(message.answer(&self.options.configuration(&file, start_ms)))
+        Some(message::configured(&self.options.configuration(&file, start_ms)))
     }
 
     fn is_wanted(&self, client: &Client) -> bool {
@@ -316,7 +335,7 @@ impl Shared {
             // When its process ends, Kineto writes what there is.
             let is_cut = is_empty && !is_alive(written.pid);
             if client.stage != Stage::Gone && !is_cut {
-                client.stage = Stage::Ready;
+                client.rest();
             }
             if is_empty {
                 state.n_empty += usize::from(!is_cut);
@@ -344,7 +363,7 @@ impl Shared {
         for (pid, client) in &mut state.clients {
             match client.stage {
                 Stage::Recording { number, until } if Instant::now() > until && !traces::is_writing(&self.folder) => {
-                    client.stage = Stage::Ready;
+                    client.rest();
                     state.problems.push(format!(
                         "Process {pid} (rank {}) did not record trace {number}: it may profile itself",
                         client.rank.unwrap_or(0)
@@ -386,8 +405,14 @@ impl Client {
             rank: ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"].into_iter().find_map(number),
             ancestors: Vec::new(),
             is_helper: launched(&argv).is_some() || argv.get(1..).is_some_and(|argv| launched(argv).is_some()),
+            is_ending: false,
             stage: Stage::Ready,
             results: Vec::new(),
         }
+    }
+
+    /// Its trace is over.
+    fn rest(&mut self) {
+        self.stage = if self.is_ending { Stage::Gone } else { Stage::Ready };
     }
 }

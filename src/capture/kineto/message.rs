@@ -5,6 +5,9 @@
 //! `i32[n]` its id and those of its ancestors; the answer is `req` with the text of a configuration, or with none.
 //! One that uses a GPU registers with type `ctxt`: `i32` GPU, `i32` process, `i64` job; the answer is an `i32`, how
 //! many processes use that GPU.
+//!
+//! Our own lines in a process say that it ends with type `end`, with no payload; the answer is an `i32`, whether it is
+//! to wait and ask again.
 
 /// Bytes before the payload.
 const HEAD: usize = 8 + TYPE;
@@ -23,6 +26,8 @@ pub enum Message {
         /// The processes above it, its parent first.
         ancestors: Vec<u32>,
     },
+    /// Its program has ended; it asks whether it is still recorded.
+    End,
 }
 
 impl Message {
@@ -44,17 +49,25 @@ impl Message {
                 is_whole.then(|| Self::Request { can_record, ancestors: pids.skip(1).collect() })
             }
             b"ctxt" => (payload.len() == 16).then_some(Self::Register),
+            b"end" => payload.is_empty().then_some(Self::End),
             _ => None,
         }
     }
+}
 
-    /// The datagram that answers it. `configuration`: what a process that asked is to record, or nothing.
-    pub fn answer(&self, configuration: &str) -> Vec<u8> {
-        match self {
-            Self::Register => datagram(b"ctxt", &1_i32.to_ne_bytes()),
-            Self::Request { .. } => datagram(b"req", configuration.as_bytes()),
-        }
-    }
+/// The answer to a process that registers.
+pub fn registered() -> Vec<u8> {
+    datagram(b"ctxt", &1_i32.to_ne_bytes())
+}
+
+/// The answer to a request: what to record, or nothing.
+pub fn configured(configuration: &str) -> Vec<u8> {
+    datagram(b"req", configuration.as_bytes())
+}
+
+/// The answer to a process whose program has ended.
+pub fn ended(is_recorded: bool) -> Vec<u8> {
+    datagram(b"end", &i32::from(is_recorded).to_ne_bytes())
 }
 
 fn datagram(kind: &[u8], payload: &[u8]) -> Vec<u8> {
@@ -88,10 +101,13 @@ mod tests {
         let busy = Message::read(&request).unwrap();
         assert_eq!(busy, Message::Request { can_record: false, ancestors });
         let head = |size: u8| [&[size, 0, 0, 0, 0, 0, 0, 0], &b"req"[..], &[0; 29]].concat();
-        assert_eq!(busy.answer(""), head(0));
-        assert_eq!(busy.answer("A=1\n"), [head(4), b"A=1\n".to_vec()].concat());
+        assert_eq!(configured(""), head(0));
+        assert_eq!(configured("A=1\n"), [head(4), b"A=1\n".to_vec()].concat());
         let register = datagram(b"ctxt", &[0; 16]);
-        assert_eq!(Message::read(&register).unwrap().answer("")[40..], [1, 0, 0, 0]);
+        assert_eq!(Message::read(&register), Some(Message::Register));
+        assert_eq!(registered()[40..], [1, 0, 0, 0]);
+        assert_eq!(Message::read(&datagram(b"end", b"")), Some(Message::End));
+        assert_eq!([ended(false)[40..].to_vec(), ended(true)[40..].to_vec()], [[0, 0, 0, 0], [1, 0, 0, 0]]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Traces on demand: Lacuna stands in for the daemon that the profiler library in PyTorch, Kineto, can be told by.
 //!
 //! With `KINETO_USE_DAEMON` set, a process with torch asks a daemon every few seconds whether it is to record, over
-//! datagrams between Unix sockets. Nothing runs in the process meanwhile, and the script stays as it is. The socket
-//! lies in a private folder; versions of torch that only know the one name `dynolog` for the whole machine are
+//! datagrams between Unix sockets. The script stays as it is; at its end, a few lines of Python from `assets/capture/`
+//! tell the endpoint, and wait for a trace that is still being recorded. The socket lies in a private folder; versions of torch that only know the one name `dynolog` for the whole machine are
 //! answered there, where no other daemon has it. Only processes of the run are answered.
 //!
 //! Traces are by time and not by step: Kineto ignores a number of steps until it has recorded once.
@@ -26,13 +26,15 @@ pub use self::elsewhere::Endpoint;
 #[cfg(target_os = "linux")]
 pub use self::endpoint::Endpoint;
 pub use self::traces::is_writing;
-use super::pytorch::Contents;
+use super::pytorch::{self, Contents};
 
 /// How often processes are asked to ask, in seconds; Kineto does so every five unless told.
 const INTERVAL: u64 = 1;
 const KINETO_INTERVAL: u64 = 5;
 /// Seconds with the profiler on whose events are thrown away.
 const WARM_UP: u64 = 1;
+/// Time beyond its own after which a trace is not waited for any more, unless its file grows.
+const LATE: Duration = Duration::from_secs(20);
 
 /// What is recorded each time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +99,13 @@ fn hash(bytes: &[u8]) -> u64 {
 /// The file by which Kineto asks more often, where nothing else configures it.
 fn base_configuration(folder: &Path, is_configured: bool) -> Option<PathBuf> {
     (!is_configured && !Path::new("/etc/libkineto.conf").exists()).then(|| place(folder).join("libkineto.conf"))
+}
+
+/// Has each Python process of the run that imports torch tell its end.
+///
+/// Errors: the folder cannot be written to.
+pub fn prepare(folder: &Path) -> std::io::Result<()> {
+    pytorch::install(folder, include_str!("../../../assets/capture/lacuna_on_demand.py"))
 }
 
 /// Additions to the environment of the program. `is_configured`: whether the person set `KINETO_CONFIG`.

@@ -31,6 +31,19 @@ impl Client {
         Some(Self { child, said })
     }
 
+    /// Starts one whose program is over as soon as it is recorded.
+    fn ending(folder: &Path) -> Option<Self> {
+        let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stub");
+        prepare(folder).unwrap();
+        let mut command = Command::new("python3");
+        command.args([&format!("{tests}/kineto.py"), WORK, "2", "ends"]).stdout(Stdio::piped());
+        command.envs(environment(folder, false)).env("LACUNA_RUN", folder).env_remove("RANK");
+        command.envs(pytorch::environment(folder, Some(tests.into())));
+        let mut child = command.spawn().ok()?;
+        let said = BufReader::new(child.stdout.take().unwrap());
+        Some(Self { child, said })
+    }
+
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
@@ -153,6 +166,46 @@ fn a_program_that_ends_while_it_is_recorded_leaves_no_empty_trace() {
     let notes = endpoint.finish(Exit::Signal(11));
     assert!(notes[0].contains("ended before its trace was whole") && notes[1].contains("torch crash"), "{notes:?}");
     assert_eq!((notes.len(), recorded(run.path())), (2, Vec::<String>::new()));
+}
+
+#[test]
+fn a_program_that_is_over_waits_for_its_trace_and_is_asked_for_no_more() {
+    let run = tempfile::tempdir().unwrap();
+    // One would follow the other.
+    let options = Options { every: Some(Duration::from_millis(50)), ..options() };
+    let endpoint = Endpoint::open(run.path(), &options, false).unwrap();
+    let Some(mut client) = Client::ending(run.path()) else { return };
+    until(|| endpoint.holds());
+    assert!(client.child.try_wait().unwrap().is_none() && recorded(run.path()).is_empty());
+    assert_eq!((endpoint.trigger(), endpoint.n_ready()), (0, 0));
+    assert!(client.child.wait().unwrap().success());
+    assert!(!endpoint.holds());
+    assert_eq!(recorded(run.path()), ["trace-rank0-1.pt.trace.json"]);
+    assert_eq!(endpoint.processes()[0].state, "ended");
+    assert_eq!(endpoint.finish(Exit::Code(0)), [] as [&str; 0]);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_program_that_is_over_ends_at_an_interrupt_and_without_the_endpoint() {
+    for is_interrupted in [true, false] {
+        let run = tempfile::tempdir().unwrap();
+        let options = Options { duration: Duration::from_secs(3600), ..options() };
+        let endpoint = Endpoint::open(run.path(), &options, false).unwrap();
+        let Some(mut client) = Client::ending(run.path()) else { return };
+        until(|| endpoint.trigger() == 1);
+        until(|| endpoint.holds());
+        if is_interrupted {
+            let pid = rustix::process::Pid::from_child(&client.child);
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        } else {
+            drop(endpoint);
+        }
+        let since = std::time::Instant::now();
+        assert!(client.child.wait().unwrap().success());
+        assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());
+        assert_eq!(recorded(run.path()), [] as [&str; 0]);
+    }
 }
 
 #[test]

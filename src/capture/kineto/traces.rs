@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use memchr::memmem;
+
+use super::LATE;
 
 /// A whole file that Kineto wrote.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,10 +45,12 @@ impl Look {
     }
 }
 
-/// Whether Kineto is writing a file there.
+/// Whether Kineto is writing a file there: it grew lately.
 pub fn is_writing(folder: &Path) -> bool {
     let entries = std::fs::read_dir(super::place(folder)).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().ends_with(".json.tmp"))
+    let mut written = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".json.tmp"));
+    let is_new = |time: SystemTime| time.elapsed().is_ok_and(|age| age < LATE);
+    written.any(|entry| entry.metadata().and_then(|data| data.modified()).is_ok_and(is_new))
 }
 
 fn numbers(path: &Path) -> Option<(u32, u32)> {

@@ -79,7 +79,10 @@ impl Recorder {
     pub(super) fn prepare(&self, folder: &Path) -> Result<(), LaunchError> {
         match self {
             Self::None | Self::Cupti => Ok(()),
-            Self::OnDemand(_) => kineto::obstacle(folder).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why))),
+            Self::OnDemand(_) => match kineto::obstacle(folder) {
+                Some(why) => Err(LaunchError::Obstacle(why)),
+                None => kineto::prepare(folder).map_err(LaunchError::Folder),
+            },
             Self::PyTorch(_) if std::env::join_paths([folder]).is_err() => Err(LaunchError::Obstacle(
                 "The folder of the run has a colon in its path, which PYTHONPATH cannot hold: choose another"
                     .to_owned(),
@@ -93,13 +96,12 @@ impl Recorder {
     pub(super) fn env(&self, folder: &Path, value: impl Fn(&str) -> Option<OsString>) -> Vec<(OsString, OsString)> {
         match self {
             Self::None => Vec::new(),
-            Self::PyTorch(_) => {
-                let set = value("PYTHONPATH").filter(|set| !set.is_empty());
-                let others = set.iter().flat_map(std::env::split_paths);
-                let all = std::env::join_paths(std::iter::once(pytorch::place(folder)).chain(others));
-                all.map(|path| vec![("PYTHONPATH".into(), path)]).unwrap_or_default()
+            Self::PyTorch(_) => pytorch::environment(folder, value("PYTHONPATH")).into_iter().collect(),
+            Self::OnDemand(_) => {
+                let mut env = kineto::environment(folder, value("KINETO_CONFIG").is_some());
+                env.extend(pytorch::environment(folder, value("PYTHONPATH")));
+                env
             }
-            Self::OnDemand(_) => kineto::environment(folder, value("KINETO_CONFIG").is_some()),
             Self::Nsys(_) => nsys::environment(folder, value("TMPDIR").as_deref()),
             // Without the library the run does not begin.
             Self::Cupti => cupti::environment(folder).unwrap_or_default(),

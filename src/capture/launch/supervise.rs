@@ -230,9 +230,11 @@ impl Watch {
                 let is_over = self.request.time_limit.is_some_and(|limit| self.shared.started.elapsed() >= limit);
                 (state.status.stage, state.stops.max(registry::stops()).max(u32::from(is_over)))
             };
-            let is_late = stage > Stage::Running
-                && since.elapsed() >= self.request.grace
-                && !self.request.recorder.is_writing(&self.folder);
+            let mut is_late = stage > Stage::Running && since.elapsed() >= self.request.grace;
+            if is_late && self.is_writing() {
+                // The program still has to end after it.
+                (is_late, since) = (false, Instant::now());
+            }
             // A recorder that is told to stop while it starts the program writes nothing.
             let is_early = !self.request.recorder.has_begun(writing.has_begun) && self.shared.started.elapsed() < BEGIN;
             let next = match stage {
@@ -259,6 +261,12 @@ impl Watch {
         running.end();
         let exit = running.child.wait().map_or(Exit::Unknown, exit_of);
         self.request.recorder.exit(exit)
+    }
+
+    /// Whether a recording is being written, or a program that is over waits for one to come.
+    fn is_writing(&self) -> bool {
+        let holds = |endpoint: &Arc<kineto::Endpoint>| endpoint.holds();
+        self.request.recorder.is_writing(&self.folder) || self.on_demand.as_ref().is_some_and(holds)
     }
 
     /// Lets the recorder be switched, as the person or its time says.

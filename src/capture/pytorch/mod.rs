@@ -16,10 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use interpreter::without_torch;
 
-const FILES: [(&str, &str); 2] = [
-    ("sitecustomize.py", include_str!("../../../assets/capture/sitecustomize.py")),
-    ("lacuna_capture.py", include_str!("../../../assets/capture/lacuna_capture.py")),
-];
+const RECORDER: &str = include_str!("../../../assets/capture/lacuna_capture.py");
 
 /// What is recorded of a program that uses PyTorch. Its fields are the configuration that the recorder reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,12 +131,27 @@ pub fn place(folder: &Path) -> PathBuf {
 ///
 /// Errors: it cannot be written.
 pub fn prepare(folder: &Path, options: &Options) -> std::io::Result<()> {
+    install(folder, RECORDER)?;
+    std::fs::write(place(folder).join("config.json"), serde_json::to_string(&options.checked())?)
+}
+
+/// Writes a module into the run's folder whose `start` each Python process of the run calls once it has torch.
+///
+/// Errors: it cannot be written.
+pub fn install(folder: &Path, module: &str) -> std::io::Result<()> {
     let place = place(folder);
     std::fs::create_dir(&place)?;
-    for (name, text) in FILES {
-        std::fs::write(place.join(name), text)?;
-    }
-    std::fs::write(place.join("config.json"), serde_json::to_string(&options.checked())?)
+    std::fs::write(place.join("sitecustomize.py"), include_str!("../../../assets/capture/sitecustomize.py"))?;
+    std::fs::write(place.join("lacuna_capture.py"), module)
+}
+
+/// The `PYTHONPATH` that has Python find what was installed, before what it is `set` to; nothing where the folder
+/// has a colon in its path.
+pub fn environment(folder: &Path, set: Option<OsString>) -> Option<(OsString, OsString)> {
+    let set = set.filter(|set| !set.is_empty());
+    let others = set.iter().flat_map(std::env::split_paths);
+    let all = std::env::join_paths(std::iter::once(place(folder)).chain(others)).ok()?;
+    Some(("PYTHONPATH".into(), all))
 }
 
 /// Why Python would not see the recorder, if the command says so: a sentence.
