@@ -2,8 +2,6 @@
 
 use std::cell::RefCell;
 
-use hashbrown::HashMap;
-
 use super::{Gap, GapClass, GapPart, Ledger};
 use crate::analysis::frame::{Frame, FrameNames};
 use crate::model::time::partition_near;
@@ -214,8 +212,8 @@ pub fn open_during(trace: &Trace, thread: TrackId, time: TimeRange, near: &Near)
 /// What searches near to one another know.
 #[derive(Debug)]
 pub struct Near {
-    /// Where something was found in a row last, of the rows that were searched; `None` if the next search is elsewhere.
-    rows: Option<RefCell<HashMap<u32, u32>>>,
+    /// For each row of the trace, where something was found in it last; empty if the next search is elsewhere.
+    rows: RefCell<Vec<u32>>,
     /// Whether the recording has frames of any kind: else none is searched for.
     pub has_frames: bool,
     pub names: FrameNames,
@@ -224,21 +222,21 @@ pub struct Near {
 impl Near {
     pub fn new(trace: &Trace) -> Self {
         let has_frames = !trace.samples.ts.is_empty() || trace.slices.has_kind(SliceKind::PythonFunction);
-        Self { rows: Some(RefCell::default()), has_frames, names: FrameNames::default() }
+        // Zeros cost next to nothing until they are used: there may be as many devices as rows.
+        Self { rows: RefCell::new(vec![0; trace.slices.rows.len()]), has_frames, names: FrameNames::default() }
     }
 
     /// For a single search.
     pub const fn none() -> Self {
-        Self { rows: None, has_frames: true, names: FrameNames::none() }
+        Self { rows: RefCell::new(Vec::new()), has_frames: true, names: FrameNames::none() }
     }
 
     /// The number of values of a row that are before something, which is near to what was found in the row last.
     ///
     /// * `row`: its index in the trace.
     pub fn partition<T>(&self, row: usize, values: &[T], is_before: impl Fn(&T) -> bool) -> usize {
-        let Some(rows) = &self.rows else { return values.partition_point(is_before) };
-        let mut rows = rows.borrow_mut();
-        let near = rows.entry(row as u32).or_default();
+        let mut rows = self.rows.borrow_mut();
+        let Some(near) = rows.get_mut(row) else { return values.partition_point(is_before) };
         let found = partition_near(values, *near as usize, is_before);
         *near = found as u32;
         found
