@@ -1,7 +1,10 @@
 //! What the recorder took of the time in which a device waits.
 
+mod starts;
+
 use std::cell::RefCell;
 
+use self::starts::Starts;
 use super::ceiling::is_recoverable;
 use super::roles::{Role, Roles};
 use super::{Gap, GapClass, GapPart, Ledger, Near};
@@ -80,19 +83,9 @@ impl Recorder {
         [0, 1].map(|at| frames * self.frame_ns[at] + operators * self.operator_ns[at])
     }
 
-    /// What it takes at least of a thread for the frames and operators that begin in some time; it may end later.
-    ///
-    /// * Cost: O(rows with slices there · log n + slices there).
-    fn least_ns(&self, trace: &Trace, thread: TrackId, time: TimeRange, near: &Near) -> DurNs {
-        let mut ns = 0;
-        begun(trace, thread, time, near, |slice| {
-            ns += match trace.slices.kind[slice.idx()] {
-                SliceKind::PythonFunction => self.frame_ns[0],
-                SliceKind::Operator => self.operator_ns[0],
-                _ => 0,
-            };
-        });
-        ns
+    /// What it takes at least for the frames and operators that begin in some time; it may end later.
+    fn least_ns(&self, [frames, operators]: [u64; 2]) -> DurNs {
+        frames as DurNs * self.frame_ns[0] + operators as DurNs * self.operator_ns[0]
     }
 }
 
@@ -146,17 +139,23 @@ pub struct Unrecorded<'a> {
     /// `None` where its cost is not known.
     recorder: Option<Recorder>,
     pub near: Near,
+    starts: Starts,
     roles: RefCell<Roles>,
 }
 
 impl<'a> Unrecorded<'a> {
     pub fn new(trace: &'a Trace, ledger: &'a Ledger, recorder: Option<Recorder>) -> Self {
-        Self { trace, ledger, recorder, near: Near::new(trace), roles: RefCell::default() }
+        Self { trace, ledger, recorder, near: Near::new(trace), starts: Starts::default(), roles: RefCell::default() }
     }
 
     /// What it took of a gap, to be asked about its parts in order.
     pub fn gap(&self, index: usize) -> UnrecordedGap<'a, '_> {
         UnrecordedGap { of: self, index, gap: self.ledger.gap(index), left_ns: 0, has_earlier: false }
+    }
+
+    /// What the recorder takes at least of a thread for what begins in some time.
+    fn least_ns(&self, recorder: &Recorder, thread: TrackId, time: TimeRange) -> DurNs {
+        recorder.least_ns(self.starts.count(self.trace, thread, time, &self.near))
     }
 
     /// What ending the causes of some gap would save at most, see [`super::ceiling`], and what the recorder took of that.
@@ -205,7 +204,7 @@ impl<'a> Unrecorded<'a> {
             return 0;
         }
         let time = TimeRange { start, ..stretch };
-        threads.map(|thread| recorder.least_ns(self.trace, thread, time, &self.near)).sum::<DurNs>().min(time.dur())
+        threads.map(|thread| self.least_ns(recorder, thread, time)).sum::<DurNs>().min(time.dur())
     }
 }
 
@@ -226,7 +225,7 @@ impl UnrecordedGap<'_, '_> {
     /// launched the work after the gap; and where the host works all the time, what began before the gap. What does not
     /// fit is taken from the next part. Each part once.
     pub fn of_part(&mut self, part: &GapPart) -> DurNs {
-        let Unrecorded { trace, ledger, recorder, ref near, .. } = *self.of;
+        let Unrecorded { trace, ledger, recorder, .. } = *self.of;
         let Some(recorder) = recorder else { return 0 };
         let launch = || trace.launch_of(self.gap.ended_by);
         // What is launched comes no sooner by what the host does then.
@@ -236,7 +235,7 @@ impl UnrecordedGap<'_, '_> {
             .or_else(launch)
             .filter(|_| !matches!(part.class, GapClass::LaunchLatency | GapClass::Dependency));
         let thread = host.map(|slice| trace.slices.track_of(slice));
-        self.left_ns += thread.map_or(0, |thread| recorder.least_ns(trace, thread, part.time, near));
+        self.left_ns += thread.map_or(0, |thread| self.of.least_ns(&recorder, thread, part.time));
         if self.left_ns < part.time.dur() && !self.has_earlier && is_work(part.class) {
             self.has_earlier = true;
             if ledger.parts(self.index).all(|part| is_work(part.class)) {
@@ -288,9 +287,10 @@ mod tests {
     #[test]
     fn the_recorder_has_its_part_of_the_time_of_a_thread() {
         let trace = frames(1_000, 1_000);
-        let (recorder, near) = (recorder(&trace), Near::new(&trace));
+        let (recorder, starts, near) = (recorder(&trace), Starts::default(), Near::new(&trace));
         let thread = trace.slices.rows[0].track;
-        let least = |start, end| recorder.least_ns(&trace, thread, TimeRange { start, end }, &near);
+        let count = |start, end| starts.count(&trace, thread, TimeRange { start, end }, &near);
+        let least = |start, end| recorder.least_ns(count(start, end));
         // 990 ns after the first of a stretch with the one around it.
         assert_eq!(recorder.frame_ns[0], 500);
         assert_eq!(least(10_000, 20_000), 10 * 500);

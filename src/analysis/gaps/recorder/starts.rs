@@ -1,0 +1,93 @@
+//! How many frames and operators begin on a thread in some time.
+
+use std::cell::RefCell;
+
+use hashbrown::HashMap;
+
+use super::begun;
+use crate::analysis::gaps::Near;
+use crate::model::time::partition_near;
+use crate::model::{SliceKind, TimeNs, TimeRange, Trace, TrackId};
+
+/// A thread is looked through as a whole once it was asked about for one in so many of its slices: until then that would
+/// cost more than the questions, which may be of a few gaps of many devices.
+const PATIENCE: usize = 16;
+
+/// The kinds that are counted.
+const KINDS: [SliceKind; 2] = [SliceKind::PythonFunction, SliceKind::Operator];
+
+/// The threads of one trace.
+#[derive(Debug, Default)]
+pub struct Starts(RefCell<HashMap<TrackId, Thread>>);
+
+#[derive(Debug, Default)]
+struct Thread {
+    asked: usize,
+    /// When the slices of each kind begin, ascending, and where the last time was found there.
+    lists: Option<[(Vec<TimeNs>, usize); 2]>,
+}
+
+impl Starts {
+    /// The frames and the operators of a thread that begin in some time.
+    ///
+    /// * `near`: of the same trace.
+    /// * Cost: amortized O(log n) for times that are near to one another.
+    pub fn count(&self, trace: &Trace, thread: TrackId, time: TimeRange, near: &Near) -> [u64; 2] {
+        let mut threads = self.0.borrow_mut();
+        let known = threads.entry(thread).or_default();
+        if known.lists.is_none() {
+            known.asked += 1;
+            let slices = trace.track_slices(thread);
+            if known.asked * PATIENCE < slices.len() {
+                let mut counts = [0; 2];
+                begun(trace, thread, time, near, |slice| {
+                    let kind = trace.slices.kind[slice.idx()];
+                    KINDS.iter().zip(&mut counts).for_each(|(of, count)| *count += u64::from(*of == kind));
+                });
+                return counts;
+            }
+            known.lists = Some(KINDS.map(|kind| {
+                let of_kind = slices.clone().filter(|&i| trace.slices.kind[i] == kind);
+                let mut starts: Vec<TimeNs> = of_kind.map(|i| trace.slices.ts[i]).collect();
+                // Rows ascend: this sort merges them.
+                starts.sort();
+                (starts, 0)
+            }));
+        }
+        let lists = known.lists.iter_mut().flatten();
+        let mut counts = [0; 2];
+        for ((starts, near), count) in lists.zip(&mut counts) {
+            let first = partition_near(starts, *near, |&ts| ts < time.start);
+            *near = first + partition_near(&starts[first..], 0, |&ts| ts < time.end);
+            *count = (*near - first) as u64;
+        }
+        counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    proptest! {
+        #[test]
+        fn counts_are_those_of_looking_at_every_slice(
+            slices in prop::collection::vec((0_usize..3, 0_i64..300, 1_i64..80), 1..60),
+            times in prop::collection::vec((0_i64..350, 0_i64..90), 1..40),
+        ) {
+            let kinds = [KINDS[0], KINDS[1], SliceKind::Runtime];
+            let all: Vec<_> = slices.iter().map(|&(kind, ts, dur)| ("main", kinds[kind], "f", ts, ts + dur)).collect();
+            let trace = TraceBuilder::from_slices(&all).finish();
+            let (starts, near, thread) = (Starts::default(), Near::new(&trace), trace.slices.rows[0].track);
+            for (start, dur) in times {
+                let time = TimeRange { start, end: start + dur };
+                let is_in = |of: usize| slices.iter().filter(|&&(kind, ts, _)| kind == of && time.contains(ts)).count();
+                let expected = [is_in(0), is_in(1)].map(|n| n as u64);
+                prop_assert_eq!(starts.count(&trace, thread, time, &near), expected);
+            }
+        }
+    }
+}
