@@ -23,9 +23,9 @@ pub fn unmap_large_blocks() {
     }
 }
 
-/// Blocks from this size on are held against the limit of memory.
-const LARGE_BLOCK: usize = 256 << 10;
-/// How many bytes of them may pass until the memory in use is measured again.
+/// Blocks from this size on are held against the limit of memory: a trace is read into thousands of lists not much larger.
+const COUNTED_BLOCK: usize = 16 << 10;
+/// How many bytes of them may pass until the memory in use is measured again, at most; less where the limit is low.
 const MEASURED_EVERY: usize = 16 << 20;
 /// Address space that is given back when memory runs out, for the end.
 const RESERVE: usize = 1 << 20;
@@ -87,19 +87,19 @@ fn had(block: *mut u8, size: usize) -> *mut u8 {
     block
 }
 
-/// Ends Lacuna if another large block would exceed the limit of its control group.
+/// Ends Lacuna if another block would exceed the limit of its control group.
 fn measure(size: usize) {
     let limit = GROUP_LIMIT.load(Ordering::Relaxed);
-    if size < LARGE_BLOCK || limit == usize::MAX {
+    if size < COUNTED_BLOCK || limit == usize::MAX {
         return;
     }
     let unmeasured = UNMEASURED.fetch_add(size, Ordering::Relaxed) + size;
-    if unmeasured < MEASURED_EVERY {
+    if unmeasured < MEASURED_EVERY.min(limit / 64) {
         return;
     }
     UNMEASURED.store(0, Ordering::Relaxed);
-    // The kernel's own memory for the process counts as well.
-    if resident().saturating_add(size) > limit - limit / 32 {
+    // The kernel's own memory for the process counts as well, and what was handed out and is not filled yet.
+    if resident().saturating_add(size) > limit - limit / 16 {
         end(size);
     }
 }
