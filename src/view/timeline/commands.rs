@@ -95,7 +95,7 @@ impl Timeline {
     }
 
     fn unfold(&mut self, open: &OpenTrace, index: usize, track: TrackId) {
-        self.unfold_process(open, open.trace.track(track).process);
+        self.unfold_process(open, index, open.trace.track(track).process);
         let part = self.parts.get(index).and_then(|parts| parts.get(track.0 as usize)).copied().unwrap_or_default();
         if let Some(key) = self.tracks.fold_of(index, track).map(str::to_owned) {
             self.is_stale |= self.settings.hidden.remove(&key);
@@ -110,9 +110,11 @@ impl Timeline {
     }
 
     /// Shows a process with its tracks.
-    pub(super) fn unfold_process(&mut self, open: &OpenTrace, process: ProcessId) {
+    pub(super) fn unfold_process(&mut self, open: &OpenTrace, index: usize, process: ProcessId) {
         self.unfold_key(&open.id);
-        self.unfold_key(&Fold::Processes.key(&open.id));
+        if self.tracks.share_a_line.contains(&(index, process)) {
+            self.unfold_key(&Fold::Processes.key(&open.id));
+        }
         self.unfold_key(&process_key(open, process));
     }
 

@@ -67,7 +67,7 @@ impl Timeline {
         } else if gap.start < view.start || gap.end > view.end {
             ctx.navigation.go(centered(view, middle(gap), ctx.span));
         }
-        self.unfold_process(&ctx.traces[trace], process);
+        self.unfold_process(&ctx.traces[trace], trace, process);
         self.scroll_to = Some((trace, process));
     }
 

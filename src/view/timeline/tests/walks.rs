@@ -121,3 +121,38 @@ fn a_slice_in_a_collapsed_group_is_revealed() {
     assert!(harness.state().session.navigation.visible().contains(900_000));
     assert_eq!(harness.state().selected_name(), "relu");
 }
+
+#[test]
+fn the_line_of_processes_that_launch_nothing_unfolds_only_for_what_is_in_it() {
+    let rank = || {
+        let slices =
+            [("main", OP, "op", 0, 100), ("main", CALL, "cudaLaunchKernel", 10, 20), ("spans", OP, "step", 0, 90)];
+        let slices = [&slices[..], &[("traces", OP, "x", 0, 9), ("stream 7", KERNEL, "gemm", 20, 90)]].concat();
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = vec![0, 5, 0, 0, 5];
+        for name in ["spans", "traces"] {
+            let process = ProcessId(builder.processes.len() as u32);
+            builder.processes.push(crate::model::Process { name: name.to_owned(), ..Default::default() });
+            builder.tracks.iter_mut().filter(|track| track.name == name).for_each(|track| track.process = process);
+        }
+        builder.finish()
+    };
+    let mut harness = harness(vec![rank(), rank()]);
+    let mut shown_after = |name: &str, is_collapsed: bool| {
+        let fixture = harness.state_mut();
+        let open = fixture.session.traces()[1].clone();
+        if is_collapsed {
+            fixture.view.settings.collapsed.insert(open.id.to_string());
+            fixture.view.is_stale = true;
+        }
+        let slices = &open.trace.slices;
+        let found =
+            (0..slices.len() as u32).map(SliceId).find(|&id| open.trace.strings.get(slices.name[id.idx()]) == name);
+        fixture.with(|timeline, ctx| timeline.reveal(ctx, 1, found.unwrap()));
+        harness.run();
+        let lines = &harness.state().view.tracks.scrolled;
+        lines.iter().filter(|line| line.title.starts_with("spans")).map(|line| line.trace).collect::<Vec<_>>()
+    };
+    assert!(shown_after("gemm", false).is_empty() && shown_after("gemm", true).is_empty());
+    assert_eq!(shown_after("step", true), [1, 1], "the process and its thread, of the second rank alone");
+}

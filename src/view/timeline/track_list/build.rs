@@ -126,9 +126,12 @@ impl Builder<'_> {
         for (place, (process, process_key, tracks)) in processes.into_iter().enumerate() {
             let title = display_name(&data.process(process).title()).into_owned();
             let qualified_title = track_title(traces, trace, &title);
+            if place >= first_folded {
+                self.out.folded_first.insert(fold_key.clone());
+                self.out.share_a_line.insert((trace, process));
+            }
             let is_expanded = place < first_folded || self.settings.expanded.contains(&fold_key);
             if place == first_folded && !is_collapsed {
-                self.out.folded_first.insert(fold_key.clone());
                 let keys = (fold_key.clone(), key.to_owned());
                 let kind = LineKind::Fold(process, Fold::Processes);
                 self.push_group(trace, kind, keys, Fold::Processes.title(n_folded, 0), (1, !is_expanded, false));

@@ -123,6 +123,8 @@ pub struct TrackList {
     pub hidden: Vec<String>,
     /// Keys of the processes that are collapsed at first, unfolded or not.
     pub folded_first: HashSet<String>,
+    /// Processes that share a line with others of their trace at first, unfolded or not.
+    pub share_a_line: HashSet<(usize, ProcessId)>,
     /// The line of each track, or of the collapsed group around it.
     line_of: HashMap<(usize, TrackId), LineIndex>,
     /// Tracks without a line, with the key of the collapsed line around each.
