@@ -140,15 +140,16 @@ fn threads(scope: &Scope<'_>, index: usize, trace: &Trace) -> Vec<Thread> {
         }
     }
     let work = launched(trace, |thread| ranges.contains_key(&thread));
-    let thread = |(track, mut work): (TrackId, Vec<Launched>)| {
-        let mut ranges = ranges[&track].clone();
+    let with_ranges = |(track, work): (TrackId, Vec<Launched>)| (ranges.remove(&track).unwrap_or_default(), work);
+    let threads: Vec<(Vec<SliceId>, Vec<Launched>)> = work.into_iter().map(with_ranges).collect();
+    let thread = |(mut ranges, mut work): (Vec<SliceId>, Vec<Launched>)| {
         // Slices are sorted by depth.
         ranges.sort_by_key(|range| (trace.slices.ts[range.idx()], *range));
         let is_kernel = |kind| matches!(kind, SliceKind::Kernel | SliceKind::CudaGraph);
         work.retain(|(_, work)| is_kernel(trace.slices.kind[work.idx()]));
         Thread { ranges, work }
     };
-    work.into_par_iter().map(thread).collect()
+    threads.into_par_iter().map(thread).collect()
 }
 
 /// The rows of a trace, in no order.

@@ -3,7 +3,7 @@
 
 use hashbrown::HashMap;
 
-use crate::model::{ON_CPU, SliceId, SliceKind, Trace, Track, TrackId, TrackKind};
+use crate::model::{ON_CPU, Row, SliceId, SliceKind, Trace, Track, TrackId, TrackKind};
 
 /// Device work whose launches are looked up, in the whole trace.
 const MAX_WORK: usize = 8192;
@@ -98,7 +98,7 @@ fn find_quiet_streams(trace: &Trace, parts: &mut [Part]) {
 /// About how long the device work of a track takes, in nanoseconds: from a sample of it.
 fn work_ns(trace: &Trace, id: TrackId) -> f64 {
     let slices = &trace.slices;
-    let of_row = |row: &crate::model::Row| {
+    let of_row = |row: &Row| {
         let step = row.range().len().div_ceil(MAX_DURATIONS).max(1);
         let sampled = row.range().step_by(step).filter(|&i| slices.kind[i].is_device_work());
         sampled.map(|i| slices.time(SliceId(i as u32)).dur() as f64).sum::<f64>() * step as f64

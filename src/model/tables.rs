@@ -205,11 +205,11 @@ impl CorrelationIndex {
             }
         }
         let mut index = Self { order, starts, shift, launch: Vec::new() };
-        index.launch = index.launches(correlation, is_call);
+        index.launch = index.launch_of_each(correlation, is_call);
         index
     }
 
-    fn launches(&self, correlation: &[u32], is_call: impl Fn(usize) -> bool) -> Vec<SliceId> {
+    fn launch_of_each(&self, correlation: &[u32], is_call: impl Fn(usize) -> bool) -> Vec<SliceId> {
         if self.order.is_empty() {
             return Vec::new();
         }

@@ -50,11 +50,12 @@ impl<'a> Events<'a> {
                 && slices.end[range.end - 1] <= trace.span.end
         };
         let rows: Vec<&Row> = slices.rows.iter().filter(is_within).collect();
-        let tracks = trace.samples.track.chunk_by(|a, b| a == b);
-        let mut at = 0;
-        let samples = tracks.map(|of_track| {
-            at += of_track.len();
-            &trace.samples.ts[at - of_track.len()..at]
+        // They are sorted by track.
+        let (mut rest, mut at) = (&trace.samples.track[..], 0);
+        let samples = std::iter::from_fn(|| {
+            let n = rest.partition_point(|track| Some(track) == rest.first());
+            (rest, at) = (&rest[n..], at + n);
+            (n > 0).then(|| &trace.samples.ts[at - n..at])
         });
         let is_within = |ts: &&[TimeNs]| ts.first() >= Some(&trace.span.start) && ts.last() <= Some(&trace.span.end);
         let samples: Vec<&[TimeNs]> = samples.filter(is_within).collect();

@@ -159,7 +159,7 @@ impl FoundInMemory<'_> {
 
     /// Whether both are of one rule and place; of failed requests, also of one size.
     fn says_the_same(&self, other: &Self) -> bool {
-        let size = |one: &Self| (one.finding.rule == "out_of_memory").then_some(one.finding.measured);
+        let size = |one: &Self| (one.finding.rule == findings::OUT_OF_MEMORY).then_some(one.finding.measured);
         self.finding.rule == other.finding.rule && self.place == other.place && size(self) == size(other)
     }
 
@@ -168,7 +168,7 @@ impl FoundInMemory<'_> {
     fn is_of_the_same_failures(&self, other: &Self) -> bool {
         let [a, b] = [self, other].map(|one| one.finding.evidence.range_ns);
         let is_one_time = |a: [TimeNs; 2], b: [TimeNs; 2]| a.iter().zip(b).all(|(&a, b)| failures::is_one_time(a, b));
-        self.finding.rule == "out_of_memory"
+        self.finding.rule == findings::OUT_OF_MEMORY
             && is_of_one_process(self.of, other.of)
             && self.of.open.shares_clock(&other.of.open)
             && a.zip(b).is_some_and(|(a, b)| is_one_time(a, b))

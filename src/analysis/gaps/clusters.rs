@@ -169,22 +169,30 @@ pub fn clusters(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Vec<Clusters> {
     let numbered = Numbered::of(trace);
-    ledgers.iter().map(|ledger| of_device((trace, &numbered), ledger, steps, is_cancelled)).collect()
+    // Devices of one process see the same steps of it.
+    let mut recorders: HashMap<TimeRange, Option<Recorder>> = HashMap::new();
+    let of_ledger = |ledger: &Ledger| {
+        let recorder =
+            of_host(ledger, steps).and_then(|time| *recorders.entry(time).or_insert_with(|| Recorder::of(trace, time)));
+        let unrecorded = Unrecorded::new(trace, ledger, recorder);
+        of_device((trace, &numbered), &unrecorded, steps, is_cancelled)
+    };
+    ledgers.iter().map(of_ledger).collect()
 }
 
 fn of_device(
     (trace, numbered): (&Trace, &Numbered),
-    ledger: &Ledger,
+    unrecorded: &Unrecorded<'_>,
     steps: Option<&Steps>,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Clusters {
+    let ledger = unrecorded.ledger;
     let boundaries = steps.map_or(&[][..], |steps| steps.counted_on(ledger.process).device);
-    let unrecorded = &Unrecorded::new(trace, ledger, recorder(trace, ledger, steps));
     let mut keys = Keys::new(trace, numbered);
     let mut ids: HashMap<Key, u32> = HashMap::new();
     let mut cluster_of: Vec<(u32, u32)> = Vec::new();
     let mut places: HashMap<(u32, HostPlace), DurNs> = HashMap::new();
-    let mut micro = Sums::new(ledger, unrecorded, boundaries);
+    let mut micro = Sums::new(unrecorded, boundaries);
     for gap in 0..ledger.len() {
         if gap % 4096 == 0 && is_cancelled() {
             break;
@@ -208,7 +216,7 @@ fn of_device(
     let mut durs: Vec<DurNs> = Vec::new();
     for (key, (start, end)) in distinct.iter().zip(gaps.ranges) {
         let members = &gaps.gaps[start as usize..end as usize];
-        out.all.push(cluster((ledger, unrecorded), boundaries, key, (start, end), members, &mut durs));
+        out.all.push(cluster(unrecorded, boundaries, key, (start, end), members, &mut durs));
     }
     (out.names, out.paths) = (keys.texts, keys.paths);
     out.gaps = gaps.gaps;
@@ -217,10 +225,10 @@ fn of_device(
     out
 }
 
-/// The recorder, by what it recorded in the steps that count; without steps no gain is told.
-fn recorder(trace: &Trace, ledger: &Ledger, steps: Option<&Steps>) -> Option<Recorder> {
+/// The time on the host of the steps that count, by which the recorder is judged; without steps no gain is told.
+fn of_host(ledger: &Ledger, steps: Option<&Steps>) -> Option<TimeRange> {
     let [start, .., end] = *steps?.counted_on(ledger.process).host else { return None };
-    Recorder::of(trace, TimeRange { start, end })
+    Some(TimeRange { start, end })
 }
 
 impl Clusters {
@@ -302,16 +310,17 @@ fn by_cluster(cluster_of: &[(u32, u32)], n: usize) -> ByCluster {
 
 /// The figures of one cluster.
 fn cluster(
-    (ledger, unrecorded): (&Ledger, &Unrecorded<'_>),
+    unrecorded: &Unrecorded<'_>,
     boundaries: &[TimeNs],
     key: &Key,
     range: (u32, u32),
     gaps: &[u32],
     durs: &mut Vec<DurNs>,
 ) -> GapCluster {
+    let ledger = unrecorded.ledger;
     let mut by_class = [0; GapClass::N];
     let mut by_trigger = [0; 1 + Trigger::ALL.len()];
-    let mut sums = Sums::new(ledger, unrecorded, boundaries);
+    let mut sums = Sums::new(unrecorded, boundaries);
     durs.clear();
     for &gap in gaps {
         sums.add(gap as usize);
@@ -351,7 +360,6 @@ fn cluster(
 /// A gap belongs to the step of the work that ends it: a boundary lies in the gap where the device waits for the first
 /// work of a step, and at its start where the device lags behind the host.
 struct Sums<'a> {
-    ledger: &'a Ledger,
     unrecorded: &'a Unrecorded<'a>,
     /// Of the steps that count.
     boundaries: &'a [TimeNs],
@@ -365,13 +373,13 @@ struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    fn new(ledger: &'a Ledger, unrecorded: &'a Unrecorded<'a>, boundaries: &'a [TimeNs]) -> Self {
+    fn new(unrecorded: &'a Unrecorded<'a>, boundaries: &'a [TimeNs]) -> Self {
         let recurrence = Recurrence::default();
-        Self { ledger, unrecorded, boundaries, recurrence, n_in_steps: 0, n_at_boundary: 0, n_passed: 0, last_step: 0 }
+        Self { unrecorded, boundaries, recurrence, n_in_steps: 0, n_at_boundary: 0, n_passed: 0, last_step: 0 }
     }
 
     fn add(&mut self, index: usize) {
-        let gap = self.ledger.gap(index);
+        let gap = self.unrecorded.ledger.gap(index);
         let sum = &mut self.recurrence;
         sum.count += 1;
         sum.total_ns += gap.time.dur();

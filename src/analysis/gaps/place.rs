@@ -220,6 +220,7 @@ pub struct Near {
 }
 
 impl Near {
+    /// Cost: O(rows).
     pub fn new(trace: &Trace) -> Self {
         let has_frames = !trace.samples.ts.is_empty() || trace.slices.has_kind(SliceKind::PythonFunction);
         // Zeros cost next to nothing until they are used: there may be as many devices as rows.
@@ -264,6 +265,7 @@ pub(super) fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -
         }
         is_inside = is_open || row.is_overflow && is_inside;
     }
+    // Already in order but for the rows of slices that overlap others.
     if rows.iter().any(|row| row.is_overflow) {
         open.sort_by_key(|&slice| (slices.ts[slice.idx()], slice));
     }

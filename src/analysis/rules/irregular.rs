@@ -58,11 +58,11 @@ pub struct Irregular {
 }
 
 /// By how much steps grow, if they do so over all of them: Kendall's measure of order, and the median slope of all pairs
-/// (Theil and Sen), which one odd step does not change. 0 without a trend, or where it makes less than `least` of the
-/// difference between the first and the last.
+/// (Theil and Sen), which one odd step does not change. 0 without a trend, or where it makes less than [`LEAST_TOLD`] of
+/// the difference between the first and the last.
 ///
 /// * `steps`: place and duration of each, in order.
-fn slope(steps: &[(usize, DurNs)], least: f64) -> f64 {
+fn slope(steps: &[(usize, DurNs)]) -> f64 {
     let every = steps.len().div_ceil(MAX_TREND).max(1);
     let looked_at: Vec<(usize, DurNs)> = steps.iter().copied().step_by(every).collect();
     let [Some(first), Some(last)] = [looked_at.first(), looked_at.last()] else { return 0.0 };
@@ -76,7 +76,8 @@ fn slope(steps: &[(usize, DurNs)], least: f64) -> f64 {
     let Some([low, high]) = median::middle_of(&slopes) else { return 0.0 };
     let slope = f64::midpoint(low, high);
     let told = slope * (last.0 - first.0) as f64 / (last.1 - first.1) as f64;
-    if signs.abs() >= LEAST_TREND * slopes.len() as f64 && (least..=1.0 / least).contains(&told) { slope } else { 0.0 }
+    let is_told = (LEAST_TOLD..=1.0 / LEAST_TOLD).contains(&told);
+    if is_told && signs.abs() >= LEAST_TREND * slopes.len() as f64 { slope } else { 0.0 }
 }
 
 impl Device<'_, '_> {
@@ -124,7 +125,7 @@ impl Device<'_, '_> {
         let Some(&(worst, measured)) = judged.first() else { return };
         let mut in_order: Vec<(usize, DurNs)> = judged.iter().map(|&(k, _)| (k, all[k].dur())).collect();
         in_order.sort_unstable();
-        let slope = slope(&in_order, LEAST_TOLD);
+        let slope = slope(&in_order);
         let trend = in_order.first().zip(in_order.last()).filter(|_| slope != 0.0).map(|(first, last)| Trend {
             n_steps: in_order.len(),
             ns_per_step: slope.round() as DurNs,

@@ -242,21 +242,24 @@ impl<'a> Job<'a> {
             )
         };
         for job in jobs {
-            let ranks = || self.calls.ranks.iter().filter(|rank| rank.job == job).map(|rank| rank.trace);
+            let ranks: Vec<u32> =
+                self.calls.ranks.iter().filter(|rank| rank.job == job).map(|rank| rank.trace).collect();
             let is_known =
                 |rank: &RankOf| rank.job != job || rank.matched > 0 && rank.unmatched + rank.point_to_point == 0;
             if !self.calls.ranks.iter().all(is_known) {
                 continue;
             }
+            let waits: Vec<(u32, HashMap<u32, DurNs>)> =
+                ranks.iter().filter_map(|&rank| Some((rank, self.waits_by_late(rank, &all[rank as usize])?))).collect();
+            let alone = |rank: u32| {
+                let others = waits.iter().filter(|(other, _)| *other != rank);
+                others.map(|(_, waits)| waits.get(&rank).copied().unwrap_or_default()).min()
+            };
+            let alone: Vec<Option<DurNs>> = ranks.iter().map(|&rank| alone(rank)).collect();
             for rule in Rule::ALL.into_iter().filter(|&rule| is_own(rule)) {
-                let Some(most) =
-                    ranks().filter_map(|rank| self.gain_with_others(rank, rule, &all[rank as usize])).min()
-                else {
-                    continue;
-                };
-                for rank in ranks() {
-                    let others = ranks().filter(|&other| other != rank);
-                    let alone = others.filter_map(|other| self.waits_for(other, rank, &all[other as usize])).min();
+                let gains = ranks.iter().filter_map(|&rank| self.gain_with_others(rank, rule, &all[rank as usize]));
+                let Some(most) = gains.min() else { continue };
+                for (&rank, alone) in ranks.iter().zip(&alone) {
                     let Verdicts { hits, checks, .. } = &mut all[rank as usize];
                     for check in checks.iter_mut().filter(|check| check.rule == rule) {
                         check.ceiling_ns_per_step = check.ceiling_ns_per_step.map(|ns| ns.min(most));
@@ -284,13 +287,23 @@ impl<'a> Job<'a> {
         self.judged_devices(trace, verdicts).filter_map(gain).max()
     }
 
-    /// How long a rank waits for another one, per step; of several devices the most. `None` without steps.
-    fn waits_for(&self, trace: u32, late: u32, verdicts: &Verdicts) -> Option<DurNs> {
-        let waits = |(at, window): (usize, &Window)| {
-            let n_steps = Some(window.steps.len() as DurNs).filter(|&n| n > 0)?;
-            Some(self.waits_of(trace, at).filter(|wait| wait.0 == late).map(|wait| wait.1).sum::<DurNs>() / n_steps)
-        };
-        self.judged_devices(trace, verdicts).filter_map(waits).max()
+    /// How long a rank waits for each other one, per step; of several devices the most. `None` without steps.
+    fn waits_by_late(&self, trace: u32, verdicts: &Verdicts) -> Option<HashMap<u32, DurNs>> {
+        let mut most: Option<HashMap<u32, DurNs>> = None;
+        for (at, window) in self.judged_devices(trace, verdicts) {
+            let n_steps = window.steps.len() as DurNs;
+            if n_steps == 0 {
+                continue;
+            }
+            let mut own: HashMap<u32, DurNs> = HashMap::new();
+            self.waits_of(trace, at).for_each(|(late, ns)| *own.entry(late).or_default() += ns);
+            let most = most.get_or_insert_default();
+            for (late, ns) in own {
+                let known = most.entry(late).or_default();
+                *known = (*known).max(ns / n_steps);
+            }
+        }
+        most
     }
 
     /// The waits of a device by the trace of the rank that came last, of both sides.

@@ -147,10 +147,12 @@ impl RunFacts {
         let mut is_amd = trace.info.devices.iter().any(|device| device.is_amd());
         let mut has_inductor = false;
         for (id, name) in trace.strings.iter() {
-            run.is_training |= kinds[id.0 as usize] != 0 && TRAINING.iter().any(|part| name.contains(part));
-            run.has_fused_optimizer |=
-                kinds[id.0 as usize] != 0 && FUSED_OPTIMIZERS.iter().any(|part| name.contains(part));
-            run.has_workers |= kinds[id.0 as usize] != 0 && name.contains("_MultiProcessingDataLoaderIter");
+            if kinds[id.0 as usize] == 0 {
+                continue;
+            }
+            run.is_training |= TRAINING.iter().any(|part| name.contains(part));
+            run.has_fused_optimizer |= FUSED_OPTIMIZERS.iter().any(|part| name.contains(part));
+            run.has_workers |= name.contains("_MultiProcessingDataLoaderIter");
             let has = |kind: SliceKind| kinds[id.0 as usize] & 1 << kind as u16 != 0;
             if has(SliceKind::Kernel) {
                 is_amd |= name.starts_with("Cijk_") || name.ends_with(".kd");
@@ -160,7 +162,7 @@ impl RunFacts {
             } else if has(SliceKind::Runtime) || has(SliceKind::Driver) {
                 is_amd |= name.starts_with("hip");
                 run.has_graphs |= name.contains("GraphLaunch");
-            } else if kinds[id.0 as usize] != 0 {
+            } else {
                 run.is_torch |= has(SliceKind::Operator) && name.starts_with("aten::");
                 has_inductor |= INDUCTOR.iter().any(|part| name.contains(part));
             }

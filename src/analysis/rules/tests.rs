@@ -1,6 +1,7 @@
 mod device;
 mod each_rule;
 mod host;
+mod irregular;
 pub mod late_rank;
 mod recordings;
 mod shares;

@@ -189,7 +189,7 @@ pub fn is_step_name(name: &str) -> bool {
 }
 
 /// Whether one of the words of a name is among `words`, in capital letters or small ones.
-fn has_word(name: &str, words: &[&str]) -> bool {
+pub(super) fn has_word(name: &str, words: &[&str]) -> bool {
     let is_one = |word: &str| words.iter().any(|known| known.eq_ignore_ascii_case(word));
     name.split(|c: char| !c.is_ascii_alphabetic()).any(is_one)
 }

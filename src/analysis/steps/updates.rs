@@ -1,5 +1,6 @@
 //! Steps of several micro batches: gradients are accumulated over equally many of them before each update.
 
+use super::named::has_word;
 use super::{Scope, StepSource, Steps};
 use crate::model::time::partition_near;
 use crate::model::{SliceId, SliceKind, TimeNs, Trace};
@@ -86,6 +87,5 @@ fn is_update(name: &str) -> bool {
 }
 
 fn is_update_range(name: &str) -> bool {
-    let is_one = |word: &str| WORDS.iter().any(|known| known.eq_ignore_ascii_case(word));
-    name.split(|c: char| !c.is_ascii_alphabetic()).any(is_one)
+    has_word(name, &WORDS)
 }

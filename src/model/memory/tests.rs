@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::TraceBuilder;
 use MemoryAction::{Alloc, FreeCompleted, FreeRequested, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
 
 fn raw(events: &[(MemoryAction, u64, u64)]) -> RawMemory {
@@ -292,9 +293,11 @@ fn requests_of_npus_are_padded() {
 
 #[test]
 fn a_trace_lasts_as_long_as_its_last_event() {
-    let mut script = crate::analysis::memory::fixture::Script::default();
-    script.alloc(0x1000, 512, StackId::default());
-    script.oom(1 << 30, Some(0));
-    let trace = script.finish();
-    assert_eq!((trace.memories[0].span.end, trace.span.end), (10, 10), "a failed request is on no counter");
+    let mut raw = raw(&[(SegmentAlloc, 0x1000, 512), (Alloc, 0x1000, 512)]);
+    let pool = raw.pool(MemoryPool::default());
+    let event =
+        MemoryEvent { ts: 20, action: MemoryAction::OutOfMemory, addr: 0, bytes: 1 << 30, pool, stack: StackId(0) };
+    raw.events.push(event);
+    let trace = TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish();
+    assert_eq!((trace.memories[0].span.end, trace.span.end), (20, 20), "a failed request is on no counter");
 }

@@ -1,5 +1,6 @@
 //! Places whose memory grows from step to step, and the evidence for a leak.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use eframe::egui::{self, CentralPanel, Frame, Key, Panel, RichText};
@@ -117,14 +118,13 @@ impl View for LeaksView {
         let table = &tables.lists[self.list as usize].0;
         self.is_waiting |= self.grid.update(table, ctx.answers);
         if table.data.rows.is_empty() {
-            let no_candidate = memory::no_candidate(&tables.found.leaks);
-            let text = match self.list {
-                List::Candidates if !has_steps => {
-                    "Without steps no leak can be told from work in progress. What has more at the end is under \"Grown\""
+            let text: Cow<'_, str> = match self.list {
+                List::Candidates if has_steps => memory::no_candidate(&tables.found.leaks).into(),
+                List::Candidates => {
+                    "Without steps no leak can be told from work in progress. What has more at the end is under \"Grown\"".into()
                 }
-                List::Candidates => &no_candidate,
-                List::Explained => "No other place grew, or has memory since before the steps that count",
-                List::Gains => "No stack has more memory at the end than at the start",
+                List::Explained => "No other place grew, or has memory since before the steps that count".into(),
+                List::Gains => "No stack has more memory at the end than at the start".into(),
             };
             ui.add(egui::Label::new(text).wrap());
             return;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::work::{Found, Seen};
 use crate::answers::memory::{CARD_STACKS, LeakSearch, OomCards, StackSignatures};
 use crate::answers::{Analysis, Work};
+use crate::figures::findings::OUT_OF_MEMORY;
 use crate::session::{FoundInMemory, MemoryAnswers, OpenMemory, OpenTrace, joined};
 use crate::view::memory::{LEAKS, RESERVED};
 
@@ -48,7 +49,7 @@ impl Analysis for MemoryFindings {
 /// A finding with the view that shows it.
 fn shown(traces: &[OpenTrace], FoundInMemory { of, finding, .. }: FoundInMemory<'_>) -> Found {
     let trace = traces.iter().position(|open| Arc::ptr_eq(&open.trace, &of.open.trace));
-    let view = if matches!(finding.rule, "out_of_memory" | "reserved_growth") { RESERVED.id } else { LEAKS.id };
+    let view = if matches!(finding.rule, OUT_OF_MEMORY | "reserved_growth") { RESERVED.id } else { LEAKS.id };
     // Files that recorded memory, of which one name tells them apart.
     let n = traces.iter().filter(|open| !open.trace.memories.is_empty()).count();
     Found {
