@@ -89,23 +89,23 @@ fn numbers(ids: &mut Vec<u32>, step: u32) -> (u64, u64) {
     ids.retain(|&id| id != 0);
     let first = ids.iter().min().copied().unwrap_or(0);
     let span = ids.iter().max().map_or(0, |last| (last - first) as usize);
-    // Most recordings number without holes: no need to sort.
     if span <= MAX_SPAN * ids.len() {
         let mut is_there = vec![0_u64; span / 64 + 1];
         ids.iter().map(|id| (id - first) as usize).for_each(|at| is_there[at / 64] |= 1 << (at % 64));
-        let n_steps = is_there.iter().map(|word| word.count_ones() as usize).sum::<usize>().saturating_sub(1);
-        if span < step as usize * (n_steps - n_steps * 3 / 4) {
-            return (0, 0);
+        ids.clear();
+        for (at, mut word) in (0..).step_by(64).zip(is_there) {
+            while word != 0 {
+                ids.push(first + at + word.trailing_zeros());
+                word &= word - 1;
+            }
         }
+    } else {
+        ids.sort_unstable();
+        ids.dedup();
     }
-    ids.sort_unstable();
-    ids.dedup();
-    let mut steps: Vec<u32> = ids.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    if steps.len() < MIN_EVENTS {
-        return (0, 0);
-    }
-    let at = steps.len() * 3 / 4;
-    if *steps.select_nth_unstable(at).1 < step {
+    let n_steps = ids.len().saturating_sub(1);
+    let n_large = ids.windows(2).filter(|pair| pair[1] - pair[0] >= step).count();
+    if n_steps < MIN_EVENTS || n_steps - n_large > n_steps * 3 / 4 {
         return (0, 0);
     }
     (ids.len() as u64, u64::from(ids[ids.len() - 1] - ids[0]) + 1)

@@ -16,9 +16,28 @@ pub struct CallSite {
     pub frame: String,
 }
 
+/// A text of a trace, known by where it lies, which is cheaper to look up than what it says. Texts that are alike are joined
+/// where sums are read.
+#[derive(Clone, Copy, Debug)]
+struct Text<'a>(&'a str);
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Text<'_> {}
+
+impl std::hash::Hash for Text<'_> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        std::ptr::hash(self.0, state);
+    }
+}
+
 /// Time by the names of a [`CallSite`].
 #[derive(Clone, Debug, Default)]
-pub struct Sites<'a>(HashMap<[&'a str; 3], DurNs>);
+pub struct Sites<'a>(HashMap<[Text<'a>; 3], DurNs>);
 
 /// Time by the functions of libraries that run inside the innermost frame of the user's program, with that frame: the
 /// time of each with all that it calls, and its depth below the frame.
@@ -62,7 +81,7 @@ fn is_telling(name: &str) -> bool {
 
 /// Time by the user's frame, or the node of the backward pass, that launched the work.
 #[derive(Clone, Debug, Default)]
-pub struct Origins<'a>(HashMap<&'a str, DurNs>);
+pub struct Origins<'a>(HashMap<Text<'a>, DurNs>);
 
 /// What runs around a part of a gap on the thread of its slice.
 #[derive(Clone, Debug)]
@@ -96,12 +115,16 @@ impl Around {
 impl<'a> Origins<'a> {
     /// Adds time; none changes nothing.
     pub fn add(&mut self, origin: &'a str, ns: DurNs) {
-        *self.0.entry(origin).or_default() += ns;
+        *self.0.entry(Text(origin)).or_default() += ns;
     }
 
     /// Those with most time, at most `n`, each with a share of `total` that counts, and their times.
     pub fn top(&self, n: usize, total: DurNs) -> Vec<(String, DurNs)> {
-        let mut all: Vec<(&str, DurNs)> = self.0.iter().map(|(&origin, &ns)| (origin, ns)).collect();
+        let mut by_text: HashMap<&str, DurNs> = HashMap::new();
+        for (origin, ns) in &self.0 {
+            *by_text.entry(origin.0).or_default() += ns;
+        }
+        let mut all: Vec<(&str, DurNs)> = by_text.into_iter().collect();
         all.sort_unstable_by_key(|&(origin, ns)| (std::cmp::Reverse(ns), origin));
         let counted = all.into_iter().take(n).filter(|(_, ns)| ns * LEAST_SHARE >= total);
         counted.map(|(origin, ns)| (without_address(origin).into_owned(), ns)).collect()
@@ -116,14 +139,14 @@ impl<'a> Sites<'a> {
         let operator = operator.map_or("", |slice| trace.slice_name(slice));
         let name = trace.slice_name(call);
         let frame = place.frame.filter(|&frame| frame != name).unwrap_or_default();
-        *self.0.entry([name, operator, frame]).or_default() += ns;
+        *self.0.entry([name, operator, frame].map(Text)).or_default() += ns;
     }
 
     /// Adds time of a slice that loads data, with the innermost frame of the user's program inside or around it.
     pub fn add_loader(&mut self, trace: &'a Trace, loader: SliceId, around: &Around, ns: DurNs) {
         let name = trace.slice_name(loader);
         let frame = around.user(trace).filter(|&frame| frame != name).unwrap_or_default();
-        *self.0.entry([name, "", frame]).or_default() += ns;
+        *self.0.entry([name, "", frame].map(Text)).or_default() += ns;
     }
 
     pub fn extend(&mut self, other: Self) {
@@ -148,7 +171,11 @@ impl<'a> Sites<'a> {
     }
 
     fn ranked(&self, n: usize, total: DurNs) -> Vec<(CallSite, DurNs)> {
-        let mut sites: Vec<(DurNs, [&str; 3])> = self.0.iter().map(|(&site, &ns)| (ns, site)).collect();
+        let mut by_text: HashMap<[&str; 3], DurNs> = HashMap::new();
+        for (site, ns) in &self.0 {
+            *by_text.entry(site.map(|text| text.0)).or_default() += ns;
+        }
+        let mut sites: Vec<(DurNs, [&str; 3])> = by_text.into_iter().map(|(site, ns)| (ns, site)).collect();
         sites.sort_unstable_by_key(|&(ns, site)| (std::cmp::Reverse(ns), site));
         sites.truncate(n);
         sites.retain(|(ns, _)| ns * LEAST_SHARE >= total);

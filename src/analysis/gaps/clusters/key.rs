@@ -61,6 +61,8 @@ pub struct Keys<'a> {
     /// Gaps ascend: what was open at the last one is near.
     near: Near,
     numbered: &'a Numbered,
+    /// Of the gap that is looked at. Kept for its memory.
+    parts: Vec<GapPart>,
 }
 
 impl<'a> Keys<'a> {
@@ -74,6 +76,7 @@ impl<'a> Keys<'a> {
             paths: vec![(0, NameId::default())],
             near: Near::new(trace),
             numbered,
+            parts: Vec::new(),
         };
         keys.intern(String::new());
         keys
@@ -112,25 +115,29 @@ impl<'a> Keys<'a> {
     /// host was in the Python function whose calls together have at least half of the gap, else in what was open meanwhile.
     pub fn of(&mut self, ledger: &Ledger, index: usize) -> (Key, HostPlace) {
         let gap = ledger.gap(index);
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.clear();
+        parts.extend(ledger.parts(index));
         let mut by_class = [0; GapClass::N];
-        ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
+        parts.iter().for_each(|part| by_class[part.class as usize] += part.time.dur());
         let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
-        let longest = ledger.parts(index).filter(|part| family(part.class) == family(class));
+        let longest = parts.iter().filter(|part| family(part.class) == family(class));
         let longest = longest.max_by_key(|part| part.time.dur());
-        let at = longest.and_then(|longest| whereabouts(self.trace, &gap, &longest));
+        let at = longest.and_then(|longest| whereabouts(self.trace, &gap, longest));
         let is_of_many = longest.is_some_and(|longest| longest.time.dur() < gap.time.dur() - longest.time.dur());
         let call = Some(gap.ended_by).filter(|_| is_of_many && family(class) == GapClass::CpuOp);
         let launch = call.and_then(|work| self.trace.launch_of(work)).map(|call| {
             let slices = &self.trace.slices;
             Whereabouts { thread: slices.track_of(call), time: slices.time(call), cause: None, loader: None }
         });
-        let summed = launch.and_then(|_| most_of(self.trace, ledger, index));
-        let mut of_host = ledger.parts(index).filter(|part| launch.is_some() && part.class.is_host());
+        let summed = launch.and_then(|_| most_of(self.trace, &gap, &parts));
+        let mut of_host = parts.iter().filter(|part| launch.is_some() && part.class.is_host());
         let all = of_host.next().zip(at).filter(|_| summed.is_none()).map(|(first, at)| {
             let time = TimeRange { end: of_host.last().unwrap_or(first).time.end, ..first.time };
             Whereabouts { time, cause: None, ..at }
         });
-        let of_summed = summed.and_then(|part| whereabouts(self.trace, &gap, &part));
+        let of_summed = summed.and_then(|part| whereabouts(self.trace, &gap, part));
+        self.parts = parts;
         let mut place = |at: Option<Whereabouts>| at.map(|at| self.place(ledger, &gap, at));
         let of_launch = place(launch);
         let of_host = place(of_summed).or_else(|| place(all)).or(of_launch).or_else(|| place(at)).unwrap_or_default();
@@ -199,9 +206,9 @@ impl<'a> Keys<'a> {
 /// Of the calls of one Python function the longest, if together they have at least half of a gap.
 ///
 /// Operators do not count so: an operator that calls many small ones is the place.
-fn most_of(trace: &Trace, ledger: &Ledger, index: usize) -> Option<GapPart> {
-    let mut sums: HashMap<StringId, (DurNs, GapPart)> = HashMap::new();
-    for part in ledger.parts(index).filter(|part| part.class == GapClass::Python) {
+fn most_of<'a>(trace: &Trace, gap: &Gap, parts: &'a [GapPart]) -> Option<&'a GapPart> {
+    let mut sums: HashMap<StringId, (DurNs, &GapPart)> = HashMap::new();
+    for part in parts.iter().filter(|part| part.class == GapClass::Python) {
         let Some(slice) = part.slice else { continue };
         let (ns, longest) = sums.entry(trace.slices.name[slice.idx()]).or_insert((0, part));
         *ns += part.time.dur();
@@ -210,7 +217,7 @@ fn most_of(trace: &Trace, ledger: &Ledger, index: usize) -> Option<GapPart> {
         }
     }
     let (ns, longest) = sums.into_values().max_by_key(|&(ns, longest)| (ns, longest.time.start))?;
-    (ns >= ledger.time(index).dur() - ns).then_some(longest)
+    (ns >= gap.time.dur() - ns).then_some(longest)
 }
 
 /// The name with each number replaced by `#`.
