@@ -102,6 +102,8 @@ fn runs_of_damage_cost_what_they_are() {
         ("not a number", event("a", r#"{"x": NaN}"#), true),
         ("lost quote", good.replace("good\"", "good"), false),
         ("lost brace", good.trim_end_matches('}').to_owned(), false),
+        ("lost first brace", good[1..].to_owned(), false),
+        ("braces in the name", event(r#"f({"x"}, {"y"})"#, "{}"), true),
     ] {
         for n in [1, 3, 500, 3000] {
             let text = format!("[{good},\n{}{good},\n{good}]", format!("{damaged},\n").repeat(n));
@@ -109,6 +111,39 @@ fn runs_of_damage_cost_what_they_are() {
             let n = n as u64;
             let expected = if is_repairable { (n + 3, n + 3, 0, 0) } else { (n + 3, 3, 0, n) };
             assert_eq!(counts(&trace), expected, "{n} times {what}: {:?}", losses(&trace));
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Damage that seems to end the list of events, or hides where it begins, costs no other event.
+#[test]
+fn events_behind_a_list_that_seems_closed_are_shown() {
+    let folder = scratch("closed-lists");
+    let event = |name: &str, args: &str| {
+        format!(r#"{{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"{name}","args":{args}}}"#)
+    };
+    let (good, repairable) = (event("good", "{}"), event("a\"b", r#"{"x": NaN}"#));
+    // What stands between whole events, how many of them are shown of it, and how many rejected at most.
+    let damages = [
+        ("]".to_owned(), 0, 1),
+        ("},".to_owned(), 0, 1),
+        ("]},".to_owned(), 0, 1),
+        (format!("],{repairable},"), 1, 1),
+        (format!("}}]{repairable},"), 1, 1),
+        (r#"],"x": 5, "y ["#.to_owned(), 0, 1),
+        (event(&format!(r#"x","y":[{good}]"#), "{}") + ",", 1, 1),
+    ];
+    for (damage, n_shown, n_rejected) in &damages {
+        for (start, end) in [("[", "]"), (r#"{"traceEvents": ["#, "]}"), (r#"{"traceEvents: ["#, "]}")] {
+            for n in [1, 3, 4000] {
+                let text = format!("{start}{good},\n{}{good},\n{good}{end}", format!("{damage}{good},\n").repeat(n));
+                let trace = written(&folder, "t.json", text);
+                let (n, (_, shown, _, rejected)) = (n as u64, counts(&trace));
+                assert_eq!(shown, n + 3 + n * n_shown, "{n} of {damage} in {start}: {:?}", losses(&trace));
+                assert!(rejected <= n * n_rejected, "{n} of {damage} in {start}: {:?}", losses(&trace));
+                assert!(!losses(&trace).is_empty() || damage == "]", "{damage}");
+            }
         }
     }
     std::fs::remove_dir_all(&folder).unwrap();

@@ -92,6 +92,20 @@ fn devices_cost_what_they_do() {
     assert_grows_as("devices.sqlite", 500, export);
 }
 
+/// Each event is damaged, seems to close the list, and goes on to the end of the file.
+#[test]
+fn ways_out_of_damage_cost_what_they_do() {
+    let one = r#"{"ph":"X","ts":1,"pid":1,"tid":1}"#;
+    for (name, unit) in [
+        ("values.json", format!(r#"{{"ph":[{one}],"x":["#)),
+        ("brackets.json", format!(r#"{one}]"x"#)),
+        ("objects.json", format!(r#"{one}],{{"a":{{"b":["#)),
+        ("keys.json", format!(r#"{one}],"traceEvents"#)),
+    ] {
+        assert_grows_as(name, 3000, |n| write(format!(r#"{{"traceEvents":[{}"#, unit.repeat(n))));
+    }
+}
+
 #[test]
 fn threads_cost_what_they_do() {
     let trace = |n: usize| {

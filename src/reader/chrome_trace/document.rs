@@ -1,11 +1,16 @@
 //! Parses the text outside the events: the top-level object, its other keys, further documents, and damage.
 
 use super::bytes::Portable;
+use super::lenient;
 use super::profile::Profile;
 use super::scan::{Fail, PADDING, Scanner};
+use super::walk::{MAX_EVENT, MIN_VAIN, VAIN_FACTOR};
 
 /// Values of the header that are larger than this are not kept.
 const MAX_VALUE: usize = 16 << 20;
+
+/// Longest key with what follows it up to its list, which the end of a text may cut.
+const MAX_KEY: usize = 32;
 
 /// The top-level contents outside the event arrays.
 #[derive(Debug, Default)]
@@ -28,6 +33,10 @@ pub struct Document {
     pub is_array_form: bool,
     /// An object or array is open.
     pub is_open: bool,
+    /// So much was scanned in vain that nothing is read any more that is not an event, which is linear in the text.
+    pub is_limited: bool,
+    /// Bytes that were scanned and are to be scanned again.
+    vain: usize,
     state: State,
 }
 
@@ -37,6 +46,8 @@ enum State {
     #[default]
     Outside,
     InObject,
+    /// In damage, before the next event or list of events.
+    Lost,
     /// In the list of samples.
     InSamples,
     /// In the object of stack frames.
@@ -83,6 +94,8 @@ impl Document {
                 return Found::More(len);
             }
             let step = match self.state {
+                State::Lost => self.recover(text, at, offset, is_last),
+                _ if self.is_limited => self.recover(text, at, offset, is_last),
                 State::Outside => self.outside(text, at, offset),
                 State::InSamples | State::InFrames => self.in_profile(text, at, offset, is_last),
                 _ => self.in_object(text, at, offset, is_last),
@@ -118,7 +131,7 @@ impl Document {
                 self.is_open = true;
                 self.events(at + 1, offset)
             }
-            b'{' if is_bare_event(text, at) => {
+            b'{' if self.is_bare_event(text, at) => {
                 self.is_lines = true;
                 self.events(at, offset)
             }
@@ -146,7 +159,7 @@ impl Document {
                 Step::To(at + 1)
             }
             // A stray bracket closed the event list too early.
-            b'{' if self.n_arrays > 0 && is_bare_event(text, at) => {
+            b'{' if self.n_arrays > 0 && self.is_bare_event(text, at) => {
                 self.damaged.push(offset + at as u64);
                 Step::Events(at)
             }
@@ -159,6 +172,16 @@ impl Document {
                 Err(_) => self.recover(text, at, offset, is_last),
             },
         }
+    }
+
+    /// Whether the object at `at` is an event, as in files of one event a line.
+    fn is_bare_event(&mut self, text: &[u8], at: usize) -> bool {
+        // Of an object that holds the events, all of them would be read to find its end.
+        let mut scanner = Scanner::new(text, at);
+        let holds_events = holds_events(&mut scanner).unwrap_or(false);
+        let (is_event, n_scanned) = if holds_events { (false, 0) } else { lenient::is_event(text, at) };
+        self.vain += if is_event { 0 } else { n_scanned + scanner.at.saturating_sub(at) };
+        is_event
     }
 
     /// Reads one key and its value.
@@ -182,7 +205,9 @@ impl Document {
             _ => {}
         }
         let mut scanner = Scanner::<Portable>::new(text, value);
-        scanner.skip_value()?;
+        let skipped = scanner.skip_value();
+        self.vain += if skipped.is_err() { scanner.at.saturating_sub(at) } else { 0 };
+        skipped?;
         // A number at the end of the text may be incomplete.
         if scanner.at >= text.len() - PADDING {
             return Err(Fail::Short);
@@ -254,21 +279,35 @@ impl Document {
         text.len()
     }
 
-    /// Resumes after damage, at the next event array.
+    /// Resumes after damage, at the next list of events or the next event: a stray bracket may have closed the list
+    /// too early, or its key may be damaged.
     fn recover(&mut self, text: &[u8], at: usize, offset: u64, is_last: bool) -> Step {
         let len = text.len() - PADDING;
+        let rest = &text[..len];
         if self.damaged.is_empty() {
             self.damaged.push(offset + at as u64);
         }
-        if let Some(next) = find_events(&text[at + 1..len]) {
-            return Step::To(at + 1 + next);
+        let event = lenient::next_with_phase(rest, at);
+        self.state = if self.is_array_form { State::Outside } else { State::InObject };
+        let list = || find_events(&rest[at..event.unwrap_or(len)]);
+        if let Some(list) = if self.is_limited { None } else { list() } {
+            return Step::To(at + list);
+        }
+        if let Some(event) = event {
+            self.n_arrays = self.n_arrays.max(1);
+            let most = VAIN_FACTOR as u64 * (offset + at as u64) + MIN_VAIN as u64;
+            self.is_limited |= self.vain as u64 > most;
+            return Step::Events(event);
         }
         if is_last {
             // Damage may hide the closing brace: treat the object as closed at the end of the text.
-            self.is_open &= !text[..len].trim_ascii_end().ends_with(b"}");
+            self.is_open &= !rest.trim_ascii_end().ends_with(b"}");
             return Step::To(len);
         }
-        match len.saturating_sub(32) {
+        self.state = State::Lost;
+        // What seems to be the start of an event may be one once there is more text.
+        let start = lenient::last_event_start(rest, at).filter(|start| len - start <= MAX_EVENT);
+        match start.unwrap_or(len).min(len.saturating_sub(MAX_KEY)) {
             next if next > at => Step::To(next),
             _ => Step::More,
         }
@@ -303,16 +342,8 @@ fn find_events(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// Whether the object at `at` is an event, as in files of one event a line.
-fn is_bare_event(text: &[u8], at: usize) -> bool {
-    // Of an object that holds the events, all of them would be read to find its end.
-    let holds_events = holds_events(Scanner::new(text, at)).unwrap_or(false);
-    let event = || Scanner::<Portable>::new(text, at).event();
-    !holds_events && event().is_ok_and(|event| event.phase != 0)
-}
-
 /// Whether the object that begins here has a list of events before it has a phase.
-fn holds_events(mut scanner: Scanner<'_, Portable>) -> Result<bool, Fail> {
+fn holds_events(scanner: &mut Scanner<'_, Portable>) -> Result<bool, Fail> {
     scanner.expect(b'{')?;
     scanner.skip_space();
     loop {

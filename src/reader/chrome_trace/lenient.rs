@@ -3,10 +3,17 @@
 //! Repairs quotes, line breaks and other raw control characters inside strings,
 //! backslashes that escape nothing, `NaN` and `Infinity`. All of these come from real recorders.
 
+use super::bytes::Portable;
 use super::number::number_of;
 use super::scalar::{Time, time_of};
-use super::scan::Event;
+use super::scan::{Event, PADDING, Scanner};
 use super::work::WORK_KEYS;
+
+/// The key that every event has.
+const PHASE: &[u8] = b"\"ph\"";
+
+/// An event that must be repaired is taken for one only if it is no longer than this.
+const WINDOW: usize = 1 << 16;
 
 /// Keys of events; one of them follows the true end of a string value.
 const KEYS: [&[u8]; 20] = [
@@ -81,7 +88,22 @@ pub fn count_with_phase(text: &[u8]) -> u64 {
 }
 
 fn has_phase(text: &[u8]) -> bool {
-    memchr::memmem::find(text, b"\"ph\"").is_some()
+    memchr::memmem::find(text, PHASE).is_some()
+}
+
+/// The number of keys of phases, in text that holds no start of an event.
+pub fn count_phases(text: &[u8]) -> u64 {
+    memchr::memmem::find_iter(text, PHASE).count() as u64
+}
+
+/// Whether the object at `at` is an event, if need be with repairs, and how many bytes were scanned in vain if not;
+/// `text` is padded.
+pub fn is_event(text: &[u8], at: usize) -> (bool, usize) {
+    let mut scanner = Scanner::<Portable>::new(text, at);
+    let window = &text[at..(text.len() - PADDING).min(at + WINDOW)];
+    let is_strict = scanner.event().is_ok_and(|event| event.phase != 0);
+    let is_event = is_strict || event(window, 0).is_some();
+    (is_event, if is_event { 0 } else { scanner.at.saturating_sub(at) + window.len() })
 }
 
 /// The same as [`next_event_start`], searching backwards from the end; nothing before `from` is looked at.
@@ -270,7 +292,27 @@ fn closes(text: &[u8], at: usize, is_nested: bool) -> bool {
             text.get(after).is_some_and(starts)
         }
         Some(b',') => known_key(text, after).is_some_and(|end| text.get(skip_space(text, end)) == Some(&b':')),
-        Some(b'}') => text.get(after).is_none_or(|byte| matches!(byte, b',' | b']' | b'}' | b'{' | 0)),
+        Some(b'}') if is_nested => text.get(after).is_none_or(|byte| matches!(byte, b',' | b']' | b'}' | b'{' | 0)),
+        // The event ends here as well.
+        Some(b'}') => match text.get(after) {
+            None | Some(b']' | b'}' | b'{' | 0) => true,
+            Some(b',') => goes_on_with_an_event(text, skip_space(text, after + 1)),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether what starts at `at`, behind a comma, may follow an event in its list.
+fn goes_on_with_an_event(text: &[u8], at: usize) -> bool {
+    let key_end = |at: usize| Some(at + 1 + text.get(at + 1..)?.iter().take(64).position(|&byte| byte == b'"')?);
+    match text.get(at) {
+        None | Some(b']' | b'}' | b',' | 0) => true,
+        Some(b'{') => {
+            let key = skip_space(text, at + 1);
+            let end = if text.get(key) == Some(&b'"') { key_end(key) } else { None };
+            end.is_none_or(|end| text.get(skip_space(text, end + 1)).is_none_or(|&byte| byte == b':'))
+        }
         _ => false,
     }
 }
@@ -289,6 +331,16 @@ mod tests {
         assert_eq!(name(text).unwrap(), r#"{"device": "cpu", "dtype": "float32"}(12): run"#);
         let text = "{\"ph\": \"X\", \"name\": \"x = Library(\"_test\", \"IMPL\")\n(1): <module>\", \"pid\": 1}";
         assert_eq!(name(text).unwrap(), "x = Library(\"_test\", \"IMPL\")\n(1): <module>");
+    }
+
+    #[test]
+    fn a_name_ends_with_its_event_only_where_the_list_goes_on() {
+        for part in [r#"f({"x"}, {"y"})"#, r#"run({"a": "b"}, 5)"#, r#"{"a"}, b"#] {
+            for end in ["}", "},", "}]", "}, ]}", "}, {\"zz\": 1}"] {
+                let text = format!(r#"{{"ph": "X", "ts": 1, "name": "{part}"{end}"#);
+                assert_eq!(name(&text).as_deref(), Some(part), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -198,7 +198,9 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
             let TextBlock { text, offset, is_last, .. } = &block;
             let last_object = &OnceCell::new();
             let after_event = begins_with_comma(text);
-            walk(EventText { text, start: 0, offset: *offset, is_last: *is_last, after_event, last_object }, &mut batch)
+            let (start, offset, is_last) = (0, *offset, *is_last);
+            let is_limited = false;
+            walk(EventText { text, start, offset, is_last, after_event, last_object, is_limited }, &mut batch)
         });
         batch.close();
         if sender.send(Scanned { block, batch, end }).is_err() {
@@ -299,7 +301,8 @@ impl Merger<'_> {
                 self.in_events = true;
             }
             let mut batch = Batch::default();
-            let input = EventText { text, start: at, offset, is_last, after_event, last_object };
+            let is_limited = self.document.is_limited;
+            let input = EventText { text, start: at, offset, is_last, after_event, last_object, is_limited };
             let end = walk(input, &mut batch);
             batch.close();
             self.assembly.absorb(batch);
@@ -333,7 +336,7 @@ impl TextSummary {
             let reason = "The file ends before its last bracket: its writer was stopped before it had finished";
             note(Warn, reason, 1, Some(self.text_bytes));
         }
-        let reason = "Damaged text outside the list of events: skipped, no event is lost";
+        let reason = "Damaged text outside the list of events: skipped up to the next event, if one follows";
         note(Warn, reason, document.damaged.len() as u64, document.damaged.first().copied());
         let reason = "Another list of events in the same file: all are shown together";
         note(Warn, reason, document.further_arrays.len() as u64, document.further_arrays.first().copied());

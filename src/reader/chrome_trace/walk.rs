@@ -13,10 +13,10 @@ pub const MAX_EVENT: usize = 64 << 20;
 
 /// Bytes that may be scanned in vain, per byte of text so far: bounds the cost of text that looks like the start of
 /// an event everywhere.
-const VAIN_FACTOR: usize = 16;
+pub const VAIN_FACTOR: usize = 16;
 
 /// The same, wherever the text starts.
-const MIN_VAIN: usize = 1 << 20;
+pub const MIN_VAIN: usize = 1 << 20;
 
 /// The state at the end of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct EventText<'a> {
     pub after_event: bool,
     /// Start of the last object of the text that looks like an event, once it was searched for.
     pub last_object: &'a OnceCell<Option<usize>>,
+    /// Too much was scanned in vain before.
+    pub is_limited: bool,
 }
 
 /// Bytes scanned without finding a whole event.
@@ -53,12 +55,15 @@ struct Vain {
     /// More than may be: each event is now read no further than to where the next seems to start, which is
     /// linear in the text.
     is_limited: bool,
+    /// It was before this text.
+    is_always_limited: bool,
 }
 
 impl Vain {
     fn add(&mut self, bytes: usize, at: usize) {
         self.bytes += bytes;
-        self.is_limited = self.bytes > MIN_VAIN.saturating_add(at.saturating_mul(VAIN_FACTOR));
+        self.is_limited =
+            self.is_always_limited || self.bytes > MIN_VAIN.saturating_add(at.saturating_mul(VAIN_FACTOR));
     }
 }
 
@@ -102,7 +107,7 @@ fn walk_with<B: Bytes>(input: EventText<'_>, batch: &mut Batch) -> End {
     let len = text.len() - PADDING;
     let mut scanner = Scanner::<B>::new(text, start);
     let mut after_comma = false;
-    let mut vain = Vain::default();
+    let mut vain = Vain { bytes: 0, is_limited: input.is_limited, is_always_limited: input.is_limited };
     loop {
         scanner.skip_space();
         let at = scanner.at;
@@ -212,20 +217,17 @@ fn again(
 /// Start of the next complete event; `text` is padded. Nested objects may look like events, but have no
 /// phase.
 fn following_event(text: &[u8], from: usize, vain: &mut Vain) -> Option<usize> {
-    const WINDOW: usize = 1 << 16;
     let len = text.len() - PADDING;
     let mut from = from;
     while let Some(start) = lenient::next_event_start(&text[..len], from) {
         if vain.is_limited {
             return lenient::next_with_phase(&text[..len], start);
         }
-        let mut scanner = Scanner::<Portable>::new(text, start);
-        let is_event = |event: Event<'_>| event.phase != 0;
-        let window = &text[start..len.min(start + WINDOW)];
-        if scanner.event().is_ok_and(is_event) || lenient::event(window, 0).is_some() {
+        let (is_event, n_scanned) = lenient::is_event(text, start);
+        if is_event {
             return Some(start);
         }
-        vain.add(scanner.at.saturating_sub(start) + window.len(), start);
+        vain.add(n_scanned, start);
         from = start + 1;
     }
     None
@@ -235,16 +237,19 @@ fn following_event(text: &[u8], from: usize, vain: &mut Vain) -> Option<usize> {
 #[cold]
 fn skip_damage(input: &EventText<'_>, at: usize, batch: &mut Batch) -> usize {
     let text = &input.text[..input.text.len() - PADDING];
-    batch.n_read += 1;
-    batch.tally.count(Reason::Damaged, input.offset + at as u64);
     let is_before = |last: &Option<usize>| last.is_some_and(|last| at <= last);
     let has_next = is_before(input.last_object.get_or_init(|| lenient::last_keyed_object(text)));
     let next = if has_next { lenient::next_keyed_object(text, at) } else { None }.unwrap_or(text.len());
     // Resume at the end of the array if no event precedes it.
-    match memchr::memchr(b']', &text[at..next]) {
+    let next = match memchr::memchr(b']', &text[at..next]) {
         Some(close) if next == text.len() => at + close,
         _ => next,
-    }
+    };
+    // What is skipped may hold several events that lost their first brace.
+    let n = lenient::count_phases(&text[at..next]).max(1);
+    batch.n_read += n;
+    batch.tally.add_at(Reason::Damaged, n, input.offset + at as u64);
+    next
 }
 
 #[cfg(test)]
@@ -254,7 +259,15 @@ mod tests {
     fn check(text: &str, n_shown: u64, n_rejected: u64, end: End) {
         let padded = [text.as_bytes(), &[0; PADDING]].concat();
         let last_object = &OnceCell::new();
-        let input = EventText { text: &padded, start: 0, offset: 0, is_last: true, after_event: false, last_object };
+        let input = EventText {
+            text: &padded,
+            start: 0,
+            offset: 0,
+            is_last: true,
+            after_event: false,
+            last_object,
+            is_limited: false,
+        };
         for portable in [false, true] {
             let mut batch = Batch::default();
             let found = if portable { walk_with::<Portable>(input, &mut batch) } else { walk(input, &mut batch) };
@@ -280,6 +293,8 @@ mod tests {
         let cut = &A[..20];
         check(&format!("{A},{cut},{A}]"), 2, 1, End::Closed(A.len() * 2 + 22));
         check(&format!("{A},{cut}"), 1, 1, End::Between { after_comma: false });
+        let headless = &A[1..];
+        check(&format!("{A},{headless},{headless},{A}]"), 2, 2, End::Closed(4 * A.len() + 1));
         check(&format!("{A}, garbage {A}]"), 2, 1, End::Closed(A.len() * 2 + 10));
         check(&A.replace("\"ts\":1", "\"ts\":Infinity"), 0, 1, End::Between { after_comma: false });
     }
@@ -291,8 +306,15 @@ mod tests {
             let text = part.repeat((1 << 20) / part.len());
             let padded = [text.as_bytes(), &[0; PADDING]].concat();
             let last_object = &OnceCell::new();
-            let input =
-                EventText { text: &padded, start: 0, offset: 0, is_last: true, after_event: false, last_object };
+            let input = EventText {
+                text: &padded,
+                start: 0,
+                offset: 0,
+                is_last: true,
+                after_event: false,
+                last_object,
+                is_limited: false,
+            };
             let mut batch = Batch::default();
             walk(input, &mut batch);
             assert_eq!(batch.n_shown, 0, "{part}");
@@ -303,7 +325,15 @@ mod tests {
     fn an_event_that_may_go_on_is_left_for_more_text() {
         let text = [A.as_bytes(), b",", &A.as_bytes()[..30], &[0; PADDING]].concat();
         let last_object = &OnceCell::new();
-        let input = EventText { text: &text, start: 0, offset: 0, is_last: false, after_event: false, last_object };
+        let input = EventText {
+            text: &text,
+            start: 0,
+            offset: 0,
+            is_last: false,
+            after_event: false,
+            last_object,
+            is_limited: false,
+        };
         let mut batch = Batch::default();
         assert_eq!(walk(input, &mut batch), End::Inside(A.len() + 1));
         assert_eq!(batch.n_read, 1);
