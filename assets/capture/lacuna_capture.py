@@ -219,12 +219,23 @@ class Recorder:
     @contained
     def step_profile(self):
         if not self.config["whole"]:
-            self.profile.step()
+            self.step_window()
             if self.state == "waiting" and self.steps >= self.config["wait"]:
                 self.state = "recording"
                 self.tell()
             if self.windows >= self.config["repeat"]:
                 self.end_profile()
+
+    def step_window(self):
+        profile, none = self.profile, self.torch.profiler.ProfilerAction.NONE
+        if profile.current_action == none and profile.schedule(profile.step_num + 1) != none:
+            # torch warns at each window but the first. Not at every step: what is caught once makes Python forget
+            # which warnings of the program it has shown.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                profile.step()
+        else:
+            profile.step()
 
     # Traces
 

@@ -80,15 +80,15 @@ pub fn traces(folder: &Path, is_over: bool) -> Vec<PathBuf> {
 /// Sentences about what is missing after a run, and what to do.
 pub fn notes(folder: &Path) -> Vec<String> {
     let recordings = recordings(folder);
-    if recordings.is_empty() {
-        return vec!["Nothing was recorded: no process of this run used CUDA or NVTX".to_owned()];
-    }
     let mut notes = Vec::new();
     for Recording { pid, program, is_finished, problems, .. } in &recordings {
         notes.extend(problems.iter().map(|problem| format!("Process {pid} ({program}): {problem}")));
         if !is_finished {
             notes.push(format!("Process {pid} ({program}) was killed: about its last second is not recorded"));
         }
+    }
+    if notes.is_empty() && recordings.iter().all(|recording| recording.trace.is_none()) {
+        notes.push("Nothing was recorded: no process of this run used CUDA or NVTX".to_owned());
     }
     notes
 }

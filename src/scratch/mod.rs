@@ -1,12 +1,15 @@
 //! Private folders for programs that Lacuna runs and for copies of files, and the removal of those whose Lacuna was
 //! killed.
 
+pub mod members;
 pub mod registry;
 
 use std::fs::{DirEntry, File, TryLockError};
 use std::io::Result;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use self::members::Members;
 
 const PREFIX: &str = "part-";
 /// A file in each folder that is locked while its Lacuna lives.
@@ -151,7 +154,7 @@ pub fn remove_abandoned(root: &Path) {
     for entry in entries().filter(of_lacuna) {
         let folder = entry.path();
         if is_abandoned(&folder) {
-            registry::end_processes(&folder, None);
+            registry::end_processes(&folder, None, &mut Members::default());
             registry::remove(&folder);
         }
     }

@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::members::{MARK, Members};
+#[cfg(unix)]
+use super::members::{is_one_starting, processes_with, variable};
+
 /// How often processes are looked for again: one may start another at the moment it is killed.
 const ROUNDS: usize = 200;
 const ROUND: Duration = Duration::from_millis(5);
 
-/// The variable by which a process is known that left the group of its run; its value is the folder.
-const MARK: &str = "LACUNA_RUN";
 /// When Lacuna ends, the runs that a person started have this long to write what they recorded.
 const CLOSING: Duration = Duration::from_secs(10);
 
@@ -35,7 +37,15 @@ struct Folder {
     path: PathBuf,
     /// The process group that works in it.
     group: Option<u32>,
+    /// Those of its processes that were seen.
+    members: Members,
     keep: Keep,
+}
+
+impl Folder {
+    fn new(path: PathBuf, keep: Keep) -> Self {
+        Self { path, group: None, members: Members::default(), keep }
+    }
 }
 
 /// What becomes of a folder or a file when Lacuna ends.
@@ -47,6 +57,12 @@ pub enum Keep {
     Run,
     /// It is a file that is not finished, in which nothing runs.
     Unfinished,
+}
+
+impl Registry {
+    fn find(&mut self, folder: &Path) -> Option<&mut Folder> {
+        self.folders.iter_mut().find(|known| known.path == folder)
+    }
 }
 
 fn lock() -> MutexGuard<'static, Registry> {
@@ -61,7 +77,7 @@ pub fn folder(keep: Keep, make: impl FnOnce() -> std::io::Result<PathBuf>) -> st
     let mut registry = lock();
     refuse_if_closed(&registry)?;
     let path = make()?;
-    registry.folders.push(Folder { path: path.clone(), group: None, keep });
+    registry.folders.push(Folder::new(path.clone(), keep));
     Ok(path)
 }
 
@@ -73,7 +89,7 @@ pub fn partial_file<T>(path: &Path, make: impl FnOnce() -> std::io::Result<T>) -
     watch_signals();
     let mut registry = lock();
     let made = make()?;
-    registry.folders.push(Folder { path: path.to_owned(), group: None, keep: Keep::Unfinished });
+    registry.folders.push(Folder::new(path.to_owned(), Keep::Unfinished));
     Ok(made)
 }
 
@@ -87,7 +103,10 @@ pub fn forget(folder: &Path) {
 pub fn start(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
     let mut registry = lock();
     let child = spawn(&registry, command, folder)?;
-    set_group(&mut registry, folder, Some(child.id()));
+    if let Some(known) = registry.find(folder) {
+        known.group = Some(child.id());
+        known.members.add(child.id());
+    }
     Ok(child)
 }
 
@@ -108,16 +127,15 @@ fn spawn(registry: &Registry, command: &mut Command, folder: &Path) -> std::io::
 
 /// Ends all that was started in the folder, before its first process is waited for and its id may be reused.
 pub fn end(folder: &Path) {
-    let mut registry = lock();
-    let group = registry.folders.iter().find(|known| known.path == folder).and_then(|known| known.group);
-    end_processes(folder, group);
-    set_group(&mut registry, folder, None);
+    match lock().find(folder) {
+        Some(known) => end_processes(folder, known.group.take(), &mut known.members),
+        None => end_processes(folder, None, &mut Members::default()),
+    }
 }
 
-fn set_group(registry: &mut Registry, folder: &Path, group: Option<u32>) {
-    if let Some(known) = registry.folders.iter_mut().find(|known| known.path == folder) {
-        known.group = group;
-    }
+/// Looks which processes of a run are new; to be called often while it goes on.
+pub fn look(folder: &Path) {
+    _ = lock().find(folder).map(|known| known.members.look(folder));
 }
 
 fn refuse_if_closed(registry: &Registry) -> std::io::Result<()> {
@@ -145,12 +163,12 @@ pub fn end_all() -> impl Sized {
             registry = lock();
         }
     }
-    for Folder { path, group, keep } in &registry.folders {
+    for Folder { path, group, members, keep } in &mut registry.folders {
         if *keep == Keep::Unfinished {
             let _ = std::fs::remove_file(path);
             continue;
         }
-        end_processes(path, *group);
+        end_processes(path, *group, members);
         if *keep == Keep::Remove {
             remove(path);
         }
@@ -198,13 +216,39 @@ pub fn n_processes(folder: &Path) -> usize {
     processes_in(folder).len()
 }
 
+/// The processes of a run; not those that have ended and wait for their parent.
+#[cfg(unix)]
+fn processes_in(folder: &Path) -> Vec<u32> {
+    let seen = lock().find(folder).map(|known| known.members.alive()).unwrap_or_default();
+    joined(seen, folder)
+}
+
+/// Those that were seen, and all with the mark of the folder.
+#[cfg(unix)]
+fn joined(mut seen: Vec<u32>, folder: &Path) -> Vec<u32> {
+    seen.extend(processes_with(folder, None));
+    seen.sort_unstable();
+    seen.dedup();
+    seen
+}
+
+/// Whether a process is one of a run.
+#[cfg(unix)]
+pub fn is_in(folder: &Path, process: u32) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    let is_marked = variable(process, MARK).is_some_and(|value| value == folder.as_os_str().as_bytes());
+    is_marked || lock().find(folder).is_some_and(|known| known.members.alive().contains(&process))
+}
+
 #[cfg(unix)]
 fn pid(id: u32) -> Option<rustix::process::Pid> {
     rustix::process::Pid::from_raw(i32::try_from(id).ok()?)
 }
 
 /// Kills the process group and every process that was started in the folder, wherever it has moved itself.
-pub fn end_processes(folder: &Path, group: Option<u32>) {
+///
+/// * `members`: those of its processes that were seen.
+pub fn end_processes(folder: &Path, group: Option<u32>, members: &mut Members) {
     #[cfg(unix)]
     {
         use rustix::process::{Signal, kill_process};
@@ -214,7 +258,8 @@ pub fn end_processes(folder: &Path, group: Option<u32>) {
         for _ in 0..ROUNDS {
             // Asked first: what has started by the time of the search is found by it.
             let is_one_starting = is_one_starting();
-            let found = processes_in(folder);
+            members.look(folder);
+            let found = joined(members.alive(), folder);
             if found.is_empty() && !is_one_starting {
                 return;
             }
@@ -225,60 +270,7 @@ pub fn end_processes(folder: &Path, group: Option<u32>) {
         }
     }
     #[cfg(not(unix))]
-    let _ = (folder, group);
-}
-
-/// Processes with the mark of the folder, as Linux knows them; not those that have ended and wait for their parent.
-#[cfg(unix)]
-fn processes_in(folder: &Path) -> Vec<u32> {
-    processes_with(folder, None)
-}
-
-/// Those of them that also have this variable, `NAME=value`.
-#[cfg(unix)]
-pub fn processes_with(folder: &Path, also: Option<&str>) -> Vec<u32> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let wanted = [MARK.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
-    let is_in = |process: &Path| {
-        let environment = std::fs::read(process.join("environ")).unwrap_or_default();
-        let has = |wanted: &[u8]| environment.split(|&byte| byte == 0).any(|variable| variable == wanted);
-        has(&wanted) && also.is_none_or(|also| has(also.as_bytes()))
-    };
-    processes().filter(|(_, process)| is_in(process)).map(|(id, _)| id).collect()
-}
-
-/// Whether a program is being started, whose variables cannot be read yet: Linux gives a process the memory of its
-/// new program, and lets its parent go on, before it knows where in it the arguments and the variables are.
-#[cfg(unix)]
-fn is_one_starting() -> bool {
-    let is_empty = |path: PathBuf| std::fs::read(path).is_ok_and(|read| read.is_empty());
-    // Threads of the kernel have no program, and what has ended has none any more.
-    let has_program = |process: &Path| process.join("exe").read_link().is_ok();
-    processes().any(|(_, process)| {
-        is_empty(process.join("environ")) && has_program(&process) && is_empty(process.join("cmdline"))
-    })
-}
-
-/// The processes that Linux knows: their ids and where they are described.
-#[cfg(unix)]
-fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
-}
-
-/// Whether a process has the mark of the folder.
-#[cfg(unix)]
-pub fn is_in(folder: &Path, process: u32) -> bool {
-    use std::os::unix::ffi::OsStrExt as _;
-    variable(process, MARK).is_some_and(|value| value == folder.as_os_str().as_bytes())
-}
-
-/// A variable of the environment in which a process was started, if this user may read it.
-#[cfg(unix)]
-pub fn variable(process: u32, name: &str) -> Option<Vec<u8>> {
-    let environment = std::fs::read(format!("/proc/{process}/environ")).ok()?;
-    let value = |variable: &[u8]| Some(variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec());
-    environment.split(|&byte| byte == 0).find_map(value)
+    let _ = (folder, group, members);
 }
 
 /// Removes a folder, also one in which a process that is being killed just made another file.
@@ -352,7 +344,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..100 {
             let mut started = Command::new("sleep").arg("30").env(MARK, folder.path()).spawn().unwrap();
-            end_processes(folder.path(), None);
+            end_processes(folder.path(), None, &mut Members::default());
             assert!(!started.wait().unwrap().success(), "it slept to its end");
         }
     }

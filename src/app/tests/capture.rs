@@ -22,6 +22,7 @@ fn has(label: &'static str) -> impl Fn(&Harness<'_, Option<App>>) -> bool {
 #[test]
 fn a_program_runs_is_searched_and_listed() {
     let mut harness = launcher("sh -c 'echo first; echo second >&2; exit 3'");
+    wait_for(&mut harness, has("Runs"));
     assert!(has("PYTHONUNBUFFERED=1")(&harness) || std::env::var_os("PYTHONUNBUFFERED").is_some());
     harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
     harness.get_by_label("Start").click();
@@ -46,10 +47,12 @@ fn a_program_is_stopped_and_what_is_missing_is_said() {
     wait_for(&mut harness, has("with SIGINT"));
     wait_for(&mut harness, has("no Python process of this run imported torch"));
     let mut harness = launcher("no-such-program");
-    harness.get_by_label("Start").click();
+    // Said before the start, and again by it.
     wait_for(&mut harness, has("No program called no-such-program"));
-    let harness = launcher("a 'b");
-    assert!(has("A quotation mark is not closed")(&harness));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, |harness| harness.query_all_by_label_contains("No program called").count() == 2);
+    let mut harness = launcher("a 'b");
+    wait_for(&mut harness, has("A quotation mark is not closed"));
 }
 
 #[test]
@@ -78,4 +81,13 @@ fn the_nsys_of_the_form_is_that_of_the_window() {
     harness.get_by_label("Start").click();
     wait_for(&mut harness, has("nsys wrote no report"));
     assert_eq!(app(&harness).settings().nsys.as_deref(), Some(std::path::Path::new("/bin/true")));
+}
+
+#[test]
+fn a_new_machine_has_something_to_record() {
+    let mut harness = launcher("");
+    harness.get_by_label("a small program for the GPU").click();
+    wait_for(&mut harness, has(" workload"));
+    assert!(app(&harness).settings().views["capture"]["form"]["backend"] == "Cupti");
+    assert!(!has("a small program for the GPU")(&harness), "a command is there");
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use eframe::egui::accesskit::Role;
+
 use super::*;
 use crate::live::{Driver, Monitor, NvmlDriver};
 
@@ -122,4 +124,26 @@ fn what_is_missing_is_said_with_what_to_do() {
     // It is loaded later.
     fake.set("gpus=1 busy=40");
     wait_for(&mut harness, has("Utilization: GPU 0 40 %"));
+}
+
+#[test]
+fn the_gpus_are_in_sight_while_a_program_runs() {
+    let fake = FakeNvml::new("gpus=6 busy=40");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, has("GPU 5"));
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    type_text(&mut harness, "sleep 600");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("GPU 0: utilization of the last minute"));
+    wait_for(&mut harness, has("40 %, 34.2 GB of 85.5 GB"));
+    assert!(has("GPU 3: utilization")(&harness) && !has("GPU 4: utilization")(&harness) && has("and 2 more")(&harness));
+    fake.set("gpus=6 busy=40 lost=1");
+    wait_for(&mut harness, has("Lost: the driver gets no answer"));
+    harness.get_by_label("Stop").click();
+    wait_for(&mut harness, has("with SIGINT"));
+    assert!(!has("GPU 0: utilization")(&harness), "nothing runs");
 }

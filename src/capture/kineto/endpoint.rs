@@ -17,7 +17,7 @@ use super::socket::{NAME, Received, Sockets};
 use super::{INTERVAL, KINETO_INTERVAL, LATE, Options, WARM_UP, base_configuration, place, socket_folder, traces};
 use crate::capture::launch::{Exit, launched};
 use crate::capture::pytorch::Process;
-use crate::capture::registry;
+use crate::capture::{members, registry};
 
 /// Latency of the end, of a trigger, and of a trace that is whole.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -397,7 +397,7 @@ fn is_alive(pid: u32) -> bool {
 
 impl Client {
     fn new(pid: u32) -> Self {
-        let number = |name| registry::variable(pid, name).and_then(|value| String::from_utf8(value).ok()?.parse().ok());
+        let number = |name| members::variable(pid, name).and_then(|value| String::from_utf8(value).ok()?.parse().ok());
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words = words.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned().into());
         let argv: Vec<std::ffi::OsString> = words.collect();

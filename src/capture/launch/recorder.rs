@@ -102,7 +102,7 @@ impl Recorder {
                 env.extend(pytorch::environment(folder, value("PYTHONPATH")));
                 env
             }
-            Self::Nsys(_) => nsys::environment(folder, value("TMPDIR").as_deref()),
+            Self::Nsys(profile) => profile.environment(folder, value),
             // Without the library the run does not begin.
             Self::Cupti => cupti::environment(folder).unwrap_or_default(),
         }

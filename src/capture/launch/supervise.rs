@@ -212,6 +212,7 @@ impl Watch {
         while matches!(running.has_ended(), Ok(false)) {
             if scanned.elapsed() >= SCAN {
                 scanned = Instant::now();
+                registry::look(&self.folder);
                 self.scan(false);
                 writing.look(&self.request.recorder, &self.folder);
                 if writing.has_hung(self.request.patience) {

@@ -142,6 +142,22 @@ fn what_a_program_leaves_behind_is_ended_and_so_is_what_nobody_watches() {
 }
 
 #[test]
+fn processes_that_hide_their_environment_are_ended_too() {
+    let root = tempfile::tempdir().unwrap();
+    // It leaves the group, has no mark, and outlives what started it, as a worker of torchrun with a title of its own.
+    let run = start(&shell(root.path(), "env -i setsid sleep 600 & echo $!; sleep 1.5; exit 3"));
+    until(|| run.with_output(|output| output.n_lines == 1));
+    let hidden = run.with_output(|output| output.lines()[0].text.clone());
+    let is_alive = || {
+        let stat = std::fs::read_to_string(format!("/proc/{hidden}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    assert!(is_alive());
+    assert_eq!(run.wait().exit, Some(Exit::Code(3)));
+    assert!(!is_alive());
+}
+
+#[test]
 fn what_is_watched_alongside_lives_as_long_as_the_program() {
     struct Guard(std::sync::mpsc::SyncSender<&'static str>);
     impl Drop for Guard {

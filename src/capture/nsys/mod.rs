@@ -24,7 +24,7 @@ use version::Version;
 
 pub use cache::folder as cache_folder;
 pub use find::{SearchPaths, lasting};
-pub use record::{Profile, Range, clean, environment, is_writing, prepare, recorder, take_reports, written};
+pub use record::{Profile, Range, clean, is_writing, prepare, recorder, take_reports, written};
 #[cfg(unix)]
 pub use record::{program, signal_program};
 

@@ -17,10 +17,15 @@ use serde::{Deserialize, Serialize};
 
 use super::SearchPaths;
 use crate::capture::launch::Output;
-use crate::capture::registry;
+use crate::capture::{members, registry};
 
+const TMP: &str = "TMPDIR";
 /// Set in the program, and in nothing else of a run.
 const PROGRAM: &str = "LACUNA_PROGRAM";
+/// The option for variables of the program, with commas between.
+const VARIABLES: &str = "--env-var=";
+/// Set to 0, it lets a range begin the recording whose name was not registered: PyTorch registers none.
+const REGISTERED_ONLY: &str = "NSYS_NVTX_PROFILER_REGISTER_ONLY";
 /// `nsys` makes sockets in its temporary folder, whose names have 108 bytes at most, 20 of them by `nsys`.
 const MAX_SOCKET_FOLDER: usize = 80;
 
@@ -131,15 +136,27 @@ impl Profile {
             flag(self.is_switched(), "--start-later=true"),
         ];
         words.extend(options.into_iter().flatten().map(OsString::from));
-        words.extend(self.others.iter().map(OsString::from));
-        let mut own = OsString::from(format!("--env-var={PROGRAM}=1"));
+        // nsys takes this option once.
+        let (variables, others): (Vec<&String>, Vec<&String>) =
+            self.others.iter().partition(|option| option.starts_with(VARIABLES));
+        words.extend(others.into_iter().map(OsString::from));
+        let mut own = OsString::from(format!("{VARIABLES}{PROGRAM}=1"));
+        variables.iter().for_each(|option| own.push(format!(",{}", &option[VARIABLES.len()..])));
         if own_tmp(folder, tmp).is_some() {
-            own.push(",TMPDIR=");
+            own.push(format!(",{TMP}="));
             own.push(tmp.unwrap_or(OsStr::new("/tmp")));
         }
         words.push(own);
         words.extend(argv.iter().cloned());
         words
+    }
+
+    /// What `nsys` and the program find in their environment. `value` is a variable as the program sees it without
+    /// Lacuna.
+    pub fn environment(&self, folder: &Path, value: impl Fn(&str) -> Option<OsString>) -> Vec<(OsString, OsString)> {
+        let tmp = own_tmp(folder, value(TMP).as_deref()).map(|own| (TMP.into(), own.into_os_string()));
+        let is_asked = self.range == Range::Nvtx && value(REGISTERED_ONLY).is_none();
+        tmp.into_iter().chain(is_asked.then(|| (REGISTERED_ONLY.into(), "0".into()))).collect()
     }
 
     /// `nsys start` or `nsys stop` for a run, in its environment; each recording has a number.
@@ -149,7 +166,7 @@ impl Profile {
         if is_on {
             command.arg(output_option(folder, &format!("report-{number}")));
         }
-        command.envs(environment(folder, tmp));
+        command.envs(self.environment(folder, |name| tmp.filter(|_| name == TMP).map(OsStr::to_owned)));
         command
     }
 
@@ -168,7 +185,9 @@ impl Profile {
             );
             return notes;
         }
-        let refused = said().find(|line| line.starts_with("Illegal ") || line.starts_with("unrecognised option"));
+        // It says why, and then how it is used; the program never ran.
+        let is_refusal = said().any(|line| line.starts_with("usage: nsys"));
+        let refused = said().find(|line| is_refusal && !line.is_empty());
         let why = match self.range {
             _ if !notes.is_empty() => return notes,
             _ if refused.is_some() => format!("it refused its options: {}", refused.unwrap_or_default()),
@@ -266,11 +285,6 @@ pub fn prepare(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(place(folder).join("tmp"))
 }
 
-/// What `nsys` finds in its environment: `tmp` is the program's own folder for temporary files.
-pub fn environment(folder: &Path, tmp: Option<&OsStr>) -> Vec<(OsString, OsString)> {
-    own_tmp(folder, tmp).map(|own| vec![("TMPDIR".into(), own.into_os_string())]).unwrap_or_default()
-}
-
 /// Moves the reports that are whole into the folder of the run, which shows them.
 pub fn take_reports(folder: &Path) {
     for entry in std::fs::read_dir(place(folder)).into_iter().flatten().flatten() {
@@ -293,7 +307,7 @@ pub fn clean(folder: &Path) {
 /// The processes of the program, without those of `nsys`.
 #[cfg(unix)]
 pub fn program(folder: &Path) -> Vec<u32> {
-    registry::processes_with(folder, Some(&format!("{PROGRAM}=1")))
+    members::processes_with(folder, Some(&format!("{PROGRAM}=1")))
 }
 
 /// Signals the program, without `nsys`: to SIGINT its group, as a terminal does, to others all its processes.

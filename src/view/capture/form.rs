@@ -1,21 +1,23 @@
 //! What is to run and how it is recorded, as a person fills it in; kept with the settings.
 
 mod nsys_options;
+mod preview;
 mod pytorch_options;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use eframe::egui::{self, RichText, TextEdit, Ui};
 use serde::{Deserialize, Serialize};
 
+use self::preview::Preview;
 use crate::capture::kineto;
 use crate::capture::launch::{self, Place, Recorder, Request, overhead, words};
 use crate::capture::nsys;
 use crate::capture::pytorch;
-use crate::widget::theme;
 
 /// Least height of the options, and the height that they leave to what is below them.
 const LEAST: f32 = 80.0;
@@ -23,8 +25,6 @@ const BELOW: f32 = 230.0;
 const MAX_RECENT: usize = 20;
 const GRACE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(86_400);
-/// Stands for the name of the folder, which is known when the run starts.
-const NEW: &str = "NEW";
 
 /// Variables that help to find a fault: name, value, and what they do.
 const VARIABLES: [(&str, &str, &str); 9] = [
@@ -98,7 +98,7 @@ const BACKENDS: [(Backend, &str, &str, &str, &str); 5] = [
 ];
 
 /// The form with what was run before.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Forms {
     pub form: Form,
@@ -108,6 +108,8 @@ pub struct Forms {
     presets: Vec<(String, Form)>,
     #[serde(skip)]
     new_name: String,
+    #[serde(skip)]
+    preview: Preview,
 }
 
 impl Form {
@@ -304,9 +306,33 @@ impl Forms {
             });
         });
         if can_start {
-            self.preview_ui(nsys, ui);
+            self.preview.ui(&self.form, nsys, ui);
+            self.workload_ui(ui);
         }
         is_asked
+    }
+
+    /// Whether it is still worked out what the form comes to.
+    pub fn is_pending(&self) -> bool {
+        self.preview.is_pending()
+    }
+
+    /// Offers something to record where nothing is typed yet.
+    fn workload_ui(&mut self, ui: &mut Ui) {
+        if !self.form.line.trim().is_empty() {
+            return;
+        }
+        ui.horizontal_wrapped(|ui| {
+            ui.weak("To try it:");
+            let link = ui.link("a small program for the GPU");
+            let help = "Take over the command of Lacuna's own workload: kernels, copies, gaps and a leak, all planted";
+            if link.on_hover_text(help).clicked()
+                && let Ok(lacuna) = std::env::current_exe()
+            {
+                self.form.line = words::joined([lacuna.as_os_str(), OsStr::new("workload")]);
+                self.form.backend = Backend::Cupti;
+            }
+        });
     }
 
     fn recent_ui(&mut self, ui: &mut Ui) {
@@ -346,49 +372,4 @@ impl Forms {
             }
         });
     }
-
-    /// The command as it will run, or why it cannot.
-    fn preview_ui(&self, nsys: Option<&Path>, ui: &mut Ui) {
-        if self.form.line.trim().is_empty() {
-            return;
-        }
-        let root = launch::root().unwrap_or_default();
-        match self.form.request(root.clone(), nsys) {
-            Ok(request) => {
-                let line = request.command_line(&root.join(NEW));
-                ui.horizontal_wrapped(|ui| {
-                    if ui.button("Copy").on_hover_text("Copy the command as it will run, for a shell").clicked() {
-                        ui.ctx().copy_text(line.clone());
-                    }
-                    ui.weak("Runs");
-                    ui.add(egui::Label::new(RichText::new(&line).monospace()).wrap())
-                        .on_hover_text(format!("{NEW} stands for the folder of the run, which is named by its time"));
-                });
-                if let Some(cost) = request.recorder.overhead() {
-                    ui.weak(cost);
-                }
-                if let Some(hint) = hint(&request) {
-                    ui.weak(hint);
-                }
-            }
-            Err(why) => {
-                let error = theme::tokens(ui.visuals().dark_mode).severity[2];
-                ui.colored_label(error, why);
-            }
-        }
-    }
-}
-
-/// What a person may not expect of the command: a sentence.
-fn hint(request: &Request) -> Option<String> {
-    let is_of_shell = |word: &&std::ffi::OsString| {
-        ["|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "2>&1"].iter().any(|special| word.as_os_str() == *special)
-    };
-    if let Some(word) = request.argv.iter().find(is_of_shell) {
-        let word = Path::new(word).display();
-        return Some(format!(
-            "No shell reads this: {word} is an argument like any other. For a shell, run bash -c '…'"
-        ));
-    }
-    launch::recorded_ranks(request)
 }

@@ -4,6 +4,7 @@
 
 mod earlier;
 mod form;
+mod gpus;
 mod output;
 
 use std::collections::HashSet;
@@ -64,6 +65,9 @@ impl View for Capture {
         let status = self.run.as_ref().map(Run::status);
         let is_busy = self.starting.is_some() || status.as_ref().is_some_and(|status| status.stage < Stage::Ended);
         Frame::NONE.inner_margin(8).show(ui, |ui| {
+            // Else fields cannot be told from what is behind them.
+            let field = theme::tokens(ui.visuals().dark_mode).stripe;
+            ui.visuals_mut().text_edit_bg_color = Some(field);
             if self.forms.ui(!is_busy, ctx.nsys, ui) {
                 self.start(ctx, ui.ctx());
             }
@@ -86,6 +90,9 @@ impl View for Capture {
                 self.earlier.ui(&mut self.forms.form, ctx, ui);
             });
             run_ui(run, status, ctx, ui);
+            if status.stage < Stage::Ended {
+                gpus::ui(ctx, ui);
+            }
             self.output.ui(run, ui);
         });
         if is_busy {
@@ -122,7 +129,7 @@ impl View for Capture {
     }
 
     fn is_pending(&self) -> bool {
-        self.starting.is_some()
+        self.starting.is_some() || self.forms.is_pending()
     }
 
     fn save(&self) -> Value {

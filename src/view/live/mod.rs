@@ -12,6 +12,8 @@ use std::time::Duration;
 use eframe::egui::{self, Frame, Key, Margin, ScrollArea};
 use serde_json::{Value, json};
 
+pub use self::devices::color as device_color;
+pub use self::lines::lines;
 use self::shown::Shown;
 use super::states::{failed_ui, nothing_ui, working_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};

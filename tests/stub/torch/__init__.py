@@ -6,6 +6,7 @@ import pickle
 import sys
 import time
 import types
+import warnings
 
 __version__ = "2.4.0+stub"
 
@@ -72,12 +73,16 @@ class Profile:
         self.current_action = self.schedule(0)
         self.profiler = None
         self.steps = []
+        self.windows = 0
 
     def start(self):
         if self.current_action != "none":
             self._begin()
 
     def _begin(self):
+        if self.windows:
+            warnings.warn("Profiler clears events at the end of each cycle")
+        self.windows += 1
         self.profiler = AutogradProfile()
         self.profiler._prepare_trace()
         self.profiler.start()
@@ -126,6 +131,7 @@ def ones():
 optim, profiler, autograd, cuda, _C = map(module, ("optim", "profiler", "autograd", "cuda", "_C"))
 optim.Optimizer, optim.SGD = Optimizer, SGD
 profiler.profile, profiler.schedule = Profile, schedule
+profiler.ProfilerAction = types.SimpleNamespace(NONE="none")
 profiler.ProfilerActivity = types.SimpleNamespace(CPU="cpu", CUDA="cuda")
 profiler.supported_activities = lambda: {"cpu"}
 autograd.profiler = module("autograd.profiler")

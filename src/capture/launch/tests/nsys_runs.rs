@@ -84,6 +84,26 @@ fn nsys_is_switched_while_the_program_runs() {
 }
 
 #[test]
+fn the_program_gets_the_variables_of_the_person_and_those_that_a_range_needs() {
+    let root = tempfile::tempdir().unwrap();
+    let by_range = |profile: &mut nsys::Profile| {
+        (profile.range, profile.nvtx_range) = (nsys::Range::Nvtx, "step".to_owned());
+        profile.others = vec!["--env-var=A=1,B=2".to_owned()];
+    };
+    let said = |of: &str, change: &dyn Fn(&mut nsys::Profile), env: &[(&str, &str)]| {
+        let mut request = by_nsys(root.path(), &format!("echo {of}"), "", change);
+        request.env.extend(env.iter().map(|(name, value)| (name.into(), value.into())));
+        let run = start(&request);
+        run.wait();
+        run.with_output(|output| output.lines()[0].text.clone())
+    };
+    let all = "$A $B $LACUNA_PROGRAM $TMPDIR $NSYS_NVTX_PROFILER_REGISTER_ONLY";
+    assert_eq!(said(all, &by_range, &[]), "1 2 1 /tmp 0");
+    assert_eq!(said(all, &by_range, &[("NSYS_NVTX_PROFILER_REGISTER_ONLY", "1")]), "1 2 1 /tmp 1");
+    assert_eq!(said("-$NSYS_NVTX_PROFILER_REGISTER_ONLY", &|_| (), &[]), "-");
+}
+
+#[test]
 fn a_failing_nsys_says_why_and_leaves_no_process() {
     let root = tempfile::tempdir().unwrap();
     for (fake, stops, expected) in [

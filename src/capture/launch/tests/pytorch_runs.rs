@@ -98,8 +98,10 @@ fn schedules_ranks_and_whole_runs_are_recorded() {
     let options = pytorch::Options { wait: 1, warmup: 1, active: 2, repeat: 2, ..Default::default() };
     let Some(mut request) = recorded(root.path(), &script, options) else { return };
     request.env.push(("RANK".into(), "0".into()));
-    let status = start(&request).wait();
+    let run = start(&request);
+    let status = run.wait();
     assert_eq!(names(&status), ["trace-rank0-1.pt.trace.json", "trace-rank0-2.pt.trace.json"]);
+    assert!(!has_said(&run, "Profiler clears events"), "torch warns of a second window");
     assert_eq!(status.results.iter().map(steps).collect::<Vec<_>>(), [[2, 3], [6, 7]]);
     let mut options = pytorch::Options { ranks: None, ..Default::default() };
     options.set_steps(10, 15);

@@ -1,3 +1,4 @@
+use super::preview::hint;
 use super::*;
 
 #[test]

@@ -1,0 +1,141 @@
+//! Which processes belong to a run: those with its mark in their environment, and what they start.
+//!
+//! A process may write over its environment, as setproctitle does, or start others without it, and both may leave
+//! the process group and outlive their parent, as the workers of torchrun do. So they are noted while they can be told.
+
+#[cfg(unix)]
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// The variable by which a process is known that left the group of its run; its value is the folder.
+pub const MARK: &str = "LACUNA_RUN";
+
+/// The processes of a run that were seen.
+#[derive(Debug, Default)]
+pub struct Members {
+    found: Vec<Process>,
+    /// All processes of the machine at the last look, whosever they are.
+    #[cfg(unix)]
+    known: HashSet<u32>,
+}
+
+/// A process that is not mistaken for a later one with its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    id: u32,
+    /// In ticks since the system was started.
+    started: u64,
+}
+
+impl Members {
+    /// Adds a process that was just started.
+    pub fn add(&mut self, id: u32) {
+        self.found.extend(Stat::of(id).map(|stat| Process { id, started: stat.started }));
+    }
+
+    /// Looks at the processes that are new since the last time.
+    #[cfg(unix)]
+    pub fn look(&mut self, folder: &Path) {
+        let all: HashSet<u32> = processes().map(|(id, _)| id).collect();
+        self.found.retain(|&Process { id, started }| Stat::of(id).is_some_and(|stat| stat.started == started));
+        let new = all.difference(&self.known).filter(|&&id| self.found.iter().all(|known| known.id != id));
+        let mut new: Vec<(u32, Stat)> = new.filter_map(|&id| Some((id, Stat::of(id)?))).collect();
+        let wanted = marked(folder);
+        let mut marked: Vec<u32> = new.iter().map(|&(id, _)| id).filter(|&id| has_all(id, &[&wanted])).collect();
+        loop {
+            let is_ours = |&(id, stat): &(u32, Stat)| {
+                marked.contains(&id) || self.found.iter().any(|known| known.id == stat.parent)
+            };
+            let (ours, others): (Vec<_>, Vec<_>) = new.into_iter().partition(is_ours);
+            if ours.is_empty() {
+                break;
+            }
+            self.found.extend(ours.into_iter().map(|(id, stat)| Process { id, started: stat.started }));
+            // Each is found once.
+            marked.clear();
+            new = others;
+        }
+        self.known = all;
+    }
+
+    #[cfg(not(unix))]
+    pub fn look(&mut self, _folder: &Path) {}
+
+    /// Those that have not ended.
+    pub fn alive(&self) -> Vec<u32> {
+        let is_alive = |process: &&Process| {
+            Stat::of(process.id).is_some_and(|stat| stat.started == process.started && !stat.has_ended)
+        };
+        self.found.iter().filter(is_alive).map(|process| process.id).collect()
+    }
+}
+
+/// What Linux tells of a process.
+#[derive(Clone, Copy, Debug)]
+struct Stat {
+    parent: u32,
+    started: u64,
+    /// Whether it only waits for its parent to notice.
+    has_ended: bool,
+}
+
+impl Stat {
+    fn of(id: u32) -> Option<Self> {
+        let text = std::fs::read(format!("/proc/{id}/stat")).ok()?;
+        // A name may hold anything, parentheses too.
+        let rest = text.rsplitn(2, |&byte| byte == b')').next()?;
+        let mut fields = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
+        let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
+        let started = fields.nth(17)?.parse().ok()?;
+        Some(Self { parent, started, has_ended: matches!(state, "Z" | "X") })
+    }
+}
+
+/// Processes with the mark of the folder that also have this variable, `NAME=value`.
+#[cfg(unix)]
+pub fn processes_with(folder: &Path, also: Option<&str>) -> Vec<u32> {
+    let mark = marked(folder);
+    let wanted: Vec<&[u8]> = std::iter::once(&mark[..]).chain(also.map(str::as_bytes)).collect();
+    processes().map(|(id, _)| id).filter(|&id| has_all(id, &wanted)).collect()
+}
+
+/// The mark of a folder, `NAME=value`.
+#[cfg(unix)]
+fn marked(folder: &Path) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt as _;
+    [MARK.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat()
+}
+
+/// Whether a process was started with all of these variables; not so if it has ended and waits for its parent.
+#[cfg(unix)]
+fn has_all(process: u32, wanted: &[&[u8]]) -> bool {
+    let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    wanted.iter().all(|wanted| environment.split(|&byte| byte == 0).any(|variable| variable == *wanted))
+}
+
+/// A variable of the environment in which a process was started, if this user may read it.
+#[cfg(unix)]
+pub fn variable(process: u32, name: &str) -> Option<Vec<u8>> {
+    let environment = std::fs::read(format!("/proc/{process}/environ")).ok()?;
+    let value = |variable: &[u8]| Some(variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec());
+    environment.split(|&byte| byte == 0).find_map(value)
+}
+
+/// Whether a program is being started, whose variables cannot be read yet: Linux gives a process the memory of its
+/// new program, and lets its parent go on, before it knows where in it the arguments and the variables are.
+#[cfg(unix)]
+pub fn is_one_starting() -> bool {
+    let is_empty = |path: PathBuf| std::fs::read(path).is_ok_and(|read| read.is_empty());
+    // Threads of the kernel have no program, and what has ended has none any more.
+    let has_program = |process: &Path| process.join("exe").read_link().is_ok();
+    processes().any(|(_, process)| {
+        is_empty(process.join("environ")) && has_program(&process) && is_empty(process.join("cmdline"))
+    })
+}
+
+/// The processes that Linux knows: their ids and where they are described.
+#[cfg(unix)]
+fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+}

@@ -1,0 +1,121 @@
+//! The command as it will run, or why it cannot: worked out beside the frames, since it looks for programs.
+
+use std::path::{Path, PathBuf};
+
+use eframe::egui::{self, RichText, Ui};
+
+use super::Form;
+use crate::capture::launch::{self, Request};
+use crate::job::{Job, Poll};
+use crate::widget::theme;
+
+/// Stands for the name of the folder, which is known when the run starts.
+const NEW: &str = "NEW";
+
+/// What a form comes to; the last answer stays until the next one is there.
+#[derive(Debug, Default)]
+pub struct Preview {
+    asked: Option<Asked>,
+    working: Option<Job<Result<Said, String>>>,
+    said: Option<Result<Said, String>>,
+}
+
+/// The form, and the person's choice of nsys for all of Lacuna.
+type Asked = (Form, Option<PathBuf>);
+
+/// What is said of a command that can be read.
+#[derive(Debug)]
+struct Said {
+    line: String,
+    /// What a person may not expect of it.
+    hint: Option<String>,
+    /// Why it would not begin, or what it costs to record it.
+    warning: Option<String>,
+    cost: Option<&'static str>,
+}
+
+impl Said {
+    fn of((form, nsys): &Asked) -> Result<Self, String> {
+        let root = launch::root().unwrap_or_default();
+        let request = form.request(root.clone(), nsys.as_deref())?;
+        Ok(Self {
+            line: request.command_line(&root.join(NEW)),
+            hint: hint(&request),
+            warning: request.check().err().map(|error| error.to_string()),
+            cost: request.recorder.overhead(),
+        })
+    }
+}
+
+impl Preview {
+    pub fn is_pending(&self) -> bool {
+        self.working.is_some()
+    }
+
+    /// Follows the form and paints what it comes to.
+    pub fn ui(&mut self, form: &Form, nsys: Option<&Path>, ui: &mut Ui) {
+        if form.line.trim().is_empty() {
+            *self = Self::default();
+            return;
+        }
+        self.follow(form, nsys, ui.ctx());
+        let tokens = theme::tokens(ui.visuals().dark_mode);
+        match &self.said {
+            None => {}
+            Some(Err(why)) => _ = ui.colored_label(tokens.severity[2], why),
+            Some(Ok(said)) => {
+                ui.horizontal_wrapped(|ui| {
+                    if ui.button("Copy").on_hover_text("Copy the command as it will run, for a shell").clicked() {
+                        ui.ctx().copy_text(said.line.clone());
+                    }
+                    ui.weak("Runs");
+                    ui.add(egui::Label::new(RichText::new(&said.line).monospace()).wrap())
+                        .on_hover_text(format!("{NEW} stands for the folder of the run, which is named by its time"));
+                });
+                // In one place, so that nothing moves while a person types the name of a program.
+                match (&said.warning, said.cost) {
+                    (Some(warning), _) => _ = ui.colored_label(tokens.severity[1], warning),
+                    (None, Some(cost)) => _ = ui.weak(cost),
+                    (None, None) => {}
+                }
+                if let Some(hint) = &said.hint {
+                    ui.weak(hint);
+                }
+            }
+        }
+    }
+
+    fn follow(&mut self, form: &Form, nsys: Option<&Path>, egui: &egui::Context) {
+        match self.working.as_ref().map(Job::poll) {
+            Some(Poll::Running) => return,
+            Some(Poll::Done(said)) => self.said = Some(said),
+            Some(Poll::Crashed(message)) => self.said = Some(Err(message)),
+            None => {}
+        }
+        self.working = None;
+        if self.asked.as_ref().is_some_and(|(known, with)| known == form && with.as_deref() == nsys) {
+            return;
+        }
+        let asked = (form.clone(), nsys.map(Path::to_owned));
+        let (waker, work) = (egui.clone(), asked.clone());
+        match Job::spawn("preview", move || waker.request_repaint(), move |_| Said::of(&work)) {
+            Ok(job) => self.working = Some(job),
+            Err(error) => self.said = Some(Err(format!("No thread could be started: {error}"))),
+        }
+        self.asked = Some(asked);
+    }
+}
+
+/// What a person may not expect of the command: a sentence.
+pub fn hint(request: &Request) -> Option<String> {
+    let is_of_shell = |word: &&std::ffi::OsString| {
+        ["|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "2>&1"].iter().any(|special| word.as_os_str() == *special)
+    };
+    if let Some(word) = request.argv.iter().find(is_of_shell) {
+        let word = Path::new(word).display();
+        return Some(format!(
+            "No shell reads this: {word} is an argument like any other. For a shell, run bash -c '…'"
+        ));
+    }
+    launch::recorded_ranks(request)
+}
