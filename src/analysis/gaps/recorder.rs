@@ -49,8 +49,7 @@ pub struct Recorder {
 /// Whether it is known what the recorder of a trace costs: it is that of PyTorch. Cost: O(strings).
 pub fn is_known(trace: &Trace) -> bool {
     let is_native = |name: &str| name.starts_with("aten::") || name.contains("at::native::");
-    let is_torch =
-        || trace.info.producer.contains("PyTorch") || trace.strings.iter().any(|(_, name)| is_native(name));
+    let is_torch = || trace.info.producer.contains("PyTorch") || trace.strings.iter().any(|(_, name)| is_native(name));
     trace.info.format != Format::Nsys && is_torch()
 }
 

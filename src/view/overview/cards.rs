@@ -74,7 +74,13 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
         ui.weak(title).on_hover_text(CAUSES);
         let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
         let parts = card.causes.iter().map(part);
-        bar_ui(("Idle by what would end it", CAUSES), &parts.collect::<Vec<_>>(), [idle, card.window], LABELED_CAUSES, ui);
+        bar_ui(
+            ("Idle by what would end it", CAUSES),
+            &parts.collect::<Vec<_>>(),
+            [idle, card.window],
+            LABELED_CAUSES,
+            ui,
+        );
     }
 }
 

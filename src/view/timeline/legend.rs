@@ -89,8 +89,10 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
     response.on_hover_ui(|ui| {
         ui.strong(format!("{TITLE} {}", format::duration(total)));
         causes_ui(ui, &causes, total);
-        ui.weak("Of the time on screen. The overview and findings have the same names and colors, by what would have to \
-                 change to end the time, of the steps that count");
+        ui.weak(
+            "Of the time on screen. The overview and findings have the same names and colors, by what would have to \
+                 change to end the time, of the steps that count",
+        );
     });
 }
 
