@@ -61,8 +61,8 @@ pub fn topic(name: &str) -> Option<Topic> {
     let has = |any: &str| words.iter().any(|word| is_one_of(word, any));
     let follow = |pair: [&str; 2]| words.windows(2).any(|two| two == pair);
     let joined: String = words.concat();
-    // Hooks before or after a phase: `on_before_optimizer_step`.
-    if has("on") && has("before after") {
+    // Hooks before or after a phase: `on_before_optimizer_step`, `on_backward_end`.
+    if has("on") && has("before after start end begin") {
         return None;
     }
     if is_loading_range(name, &words) {
@@ -97,7 +97,7 @@ pub fn topic(name: &str) -> Option<Topic> {
     }
 }
 
-/// Whether `PyTorch`, or a library on top of it, gave this name to the loading of data.
+/// Whether `PyTorch`, a library on top of it, or TensorFlow, gave this name to the loading of data.
 fn is_loading_range(name: &str, words: &[String]) -> bool {
     const STAGES: &str = "train training val validation sanity checking test predict";
     let is_loader = name.contains("DataLoader") || words.iter().any(|word| word.starts_with("dataload"));
@@ -105,7 +105,7 @@ fn is_loading_range(name: &str, words: &[String]) -> bool {
     // Lightning: `[pl][profile][_EvaluationLoop].val_next`.
     let is_of_loop = || words.iter().any(|word| word == "loop");
     let is_next = || matches!(words, [.., stage, next] if is_one_of(stage, STAGES) && next == "next");
-    is_loader && !is_state || is_next() && is_of_loop()
+    is_loader && !is_state || is_next() && is_of_loop() || name.contains("IteratorGetNext")
 }
 
 /// Whether a name is that of a collective: `reduce_scatter_gradients`, `MPI_Barrier`. `reduce_loss` says too little.

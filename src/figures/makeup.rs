@@ -247,7 +247,10 @@ impl<'a> Summary<'a> {
             let (label, ns, step) = (hit.rule.label(), format::duration(once.ns), clipped(&once.step));
             let what = named(hit, label);
             if let Some(also) = also(&once.also) {
-                return format!("{what}, {ns} in {step}, {also}");
+                let step_ns = self.window.step_ns().unwrap_or_default();
+                let gain = |ns| format!("; at most {} per step of {}", format::duration(ns), format::duration(step_ns));
+                let gain = hit.ceiling_ns_per_step.map(gain).unwrap_or_default();
+                return format!("{what}, {ns} in {step}, {also}{gain}");
             }
             return format!("{what}, {ns} once, in {step}; a longer recording shows whether it comes back");
         }

@@ -8,11 +8,12 @@ use serde_json::Value;
 use super::support::{files, lacuna, project};
 
 /// Each fault, the rule whose ceiling is the largest, and words of its finding.
-const FAULTS: [(&str, &str, &str); 4] = [
+const FAULTS: [(&str, &str, &str); 5] = [
     ("garbage", "garbage_collection", "while Python collects garbage"),
     ("empty_cache", "allocator", "cudaFree at faults.py(88): empty_cache"),
     ("collate", "data_loading", "_SingleProcessDataLoaderIter.__next__"),
     ("late_rank", "data_loading", "Rank 1, GPU 0 waits"),
+    ("checkpoint", "host_bound", "every 3rd step"),
 ];
 /// How far below the gain a ceiling may be: the program's own times of two runs differ by up to a tenth.
 const NOISE: f64 = 0.1;

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use hashbrown::HashMap;
 
 use self::key::{HostPlace, Key, Keys, Numbered, family};
-use super::recorder::{Recorder, Unrecorded};
+use super::recorder::{self, Recorder, Unrecorded};
 use super::{Gap, GapClass, Ledger, Trigger};
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
@@ -171,9 +171,10 @@ pub fn clusters(
     let numbered = Numbered::of(trace);
     // Devices of one process see the same steps of it.
     let mut recorders: HashMap<TimeRange, Option<Recorder>> = HashMap::new();
+    let is_known = recorder::is_known(trace);
     let of_ledger = |ledger: &Ledger| {
-        let recorder =
-            of_host(ledger, steps).and_then(|time| *recorders.entry(time).or_insert_with(|| Recorder::of(trace, time)));
+        let time = of_host(ledger, steps).filter(|_| is_known);
+        let recorder = time.and_then(|time| *recorders.entry(time).or_insert_with(|| Recorder::of(trace, time)));
         let unrecorded = Unrecorded::new(trace, ledger, recorder);
         of_device((trace, &numbered), &unrecorded, steps, is_cancelled)
     };

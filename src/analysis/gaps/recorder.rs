@@ -46,19 +46,19 @@ pub struct Recorder {
     operator_ns: [DurNs; 2],
 }
 
+/// Whether it is known what the recorder of a trace costs: it is that of PyTorch. Cost: O(strings).
+pub fn is_known(trace: &Trace) -> bool {
+    let is_native = |name: &str| name.starts_with("aten::") || name.contains("at::native::");
+    let is_torch = || trace.info.producer.contains("PyTorch") || trace.strings.iter().any(|(_, name)| is_native(name));
+    trace.info.format != Format::Nsys && is_torch()
+}
+
 impl Recorder {
-    /// That of PyTorch, where it recorded enough to count: nothing is known of what others cost.
+    /// That of a trace of which it [`is_known`], where it recorded enough to count.
     ///
     /// * `time`: of the host.
     /// * Cost: O(n + m log m) for n slices in the time and m frames or operators in which a stretch is searched.
     pub fn of(trace: &Trace, time: TimeRange) -> Option<Self> {
-        let is_torch = || {
-            let is_native = |name: &str| name.starts_with("aten::") || name.contains("at::native::");
-            trace.info.producer.contains("PyTorch") || trace.strings.iter().any(|(_, name)| is_native(name))
-        };
-        if trace.info.format == Format::Nsys || !is_torch() {
-            return None;
-        }
         let found = Self::new(trace, time);
         (found.frames + found.operators >= MIN_EVENTS).then_some(found)
     }

@@ -38,8 +38,8 @@ pub struct Hit {
     pub origins: Vec<(String, DurNs)>,
     /// Of a hit about synchronizations: what the host did after them for half of the time or more, and that time.
     pub after: Option<(CallSite, DurNs)>,
-    /// What ending the cause would gain this device at most; `None` without steps, where nearly all of it is in one step of
-    /// several, or where that cannot be told.
+    /// What ending the cause would gain this device at most, with what is joined; `None` without steps, where nearly all of
+    /// it is in one step of several and it is not known to come back, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
     /// Of a rank of a job: what the job gains at most if the cause ends on this rank alone, where that is less.
     pub alone_ns_per_step: Option<DurNs>,
@@ -47,7 +47,7 @@ pub struct Hit {
     pub is_of_usual: bool,
     /// What the recorder took at least of what ending the cause would gain, per step; not in the ceiling.
     pub recorder_ns: DurNs,
-    /// The step that has nearly all of the time, if one of several has; then nothing is gained per step.
+    /// The step that has nearly all of the time, if one of several has.
     pub once: Option<Once>,
     /// The gap that comes back with most of it, if one does.
     pub recurring: Option<Recurring>,

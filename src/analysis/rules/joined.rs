@@ -98,9 +98,17 @@ impl Device<'_, '_> {
         let taken = self.out.verdicts.hits.remove(at);
         let Some(hit) = self.out.hit_of(into, device) else { return };
         hit.severity = hit.severity.max(taken.severity);
+        let of_once = taken.once.as_ref().map(|once| once.gain_ns_per_step);
+        let gain = taken.ceiling_ns_per_step.or(of_once).unwrap_or_default();
+        hit.ceiling_ns_per_step = hit.ceiling_ns_per_step.map(|ns| ns + gain);
         match taken.irregular {
             Some(irregular) => hit.joined.irregular = Some(irregular),
             None => hit.joined.rules.push((rule, taken.amount)),
+        }
+        let ceiling_ns_per_step = hit.ceiling_ns_per_step;
+        let mut checks = self.out.verdicts.checks.iter_mut();
+        if let Some(check) = checks.find(|check| (check.rule, check.device) == (into, device)) {
+            check.ceiling_ns_per_step = ceiling_ns_per_step;
         }
     }
 }

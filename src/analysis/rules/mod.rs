@@ -57,7 +57,7 @@ pub use self::window::{Basis, Window};
 use super::breakdown::{Breakdown, Overlap, breakdown, overlap};
 use super::busy::DeviceBusy;
 use super::gaps::clusters::Clusters;
-use super::gaps::recorder::Unrecorded;
+use super::gaps::recorder::{self, Unrecorded};
 use super::gaps::{GapPart, Ledger};
 use super::median;
 use super::memory::leaks::capacity;
@@ -114,10 +114,11 @@ pub struct Measured<'a> {
 pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn Fn() -> bool) -> Verdicts {
     let mut out = Out { thresholds, verdicts: Verdicts { run: of.run, ..Verdicts::default() } };
     let is_missing = is_missing(of.trace, &mut out);
+    let has_known_recorder = recorder::is_known(of.trace);
     for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_missing && !is_cancelled()) {
         let Some(ledger) = of.ledgers.get(i) else { continue };
         if let Some(window) = of.window(busy, ledger) {
-            Device { of, out: &mut out, busy, window: &window }.check(ledger, of.clusters.get(i));
+            Device { of, out: &mut out, busy, window: &window, has_known_recorder }.check(ledger, of.clusters.get(i));
             out.verdicts.windows.push(window);
         }
     }
@@ -181,6 +182,8 @@ struct Device<'a, 'b> {
     out: &'a mut Out<'b>,
     busy: &'a DeviceBusy,
     window: &'a Window,
+    /// See [`super::gaps::recorder::is_known`].
+    has_known_recorder: bool,
 }
 
 impl<'a> Device<'a, '_> {
@@ -281,8 +284,10 @@ impl<'a> Device<'a, '_> {
             .hits
             .iter()
             .find(|hit| (hit.rule, hit.device) == (Rule::SmallCollectives, self.window.device));
-        let once = self.once(rule, account, spans.clone());
-        let gain = self.gain(rule, account, spans.clone(), small).filter(|_| once.is_none());
+        let gain = self.gain(rule, account, spans.clone(), small);
+        let once = self.once(rule, account, spans.clone(), gain);
+        let is_gained = rule != Rule::Profiler && once.as_ref().is_none_or(Once::comes_back);
+        let gain = gain.filter(|_| is_gained);
         let sites = if rule == Rule::HostBound { &account.long } else { &account.sites };
         let mut sites = sites.top(2, account.total_ns);
         if sites.is_empty() && rule == Rule::HostBound {

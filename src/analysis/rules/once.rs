@@ -1,7 +1,7 @@
 //! Causes that cost time in one step only.
 
 use super::account::Books;
-use super::{Account, CallSite, Cause, Device, Rule, Window};
+use super::{Account, CallSite, Cause, Device, PerStep, Rule, Window};
 use crate::analysis::gaps::GapPart;
 use crate::analysis::gaps::recorder::Unrecorded;
 use crate::model::{DurNs, TimeRange};
@@ -21,6 +21,8 @@ pub struct Once {
     pub step: String,
     /// Of the cause, in that step.
     pub ns: DurNs,
+    /// What ending the cause gains of each judged step on average, if it comes back as it is among these.
+    pub gain_ns_per_step: DurNs,
     pub also: Also,
 }
 
@@ -31,6 +33,13 @@ pub struct Also {
     pub steps: Vec<String>,
     /// From one such step to the next, where that is the same for all and agrees with the steps that were recorded.
     pub every: Option<usize>,
+}
+
+impl Once {
+    /// Whether it is known after how many steps it comes back.
+    pub fn comes_back(&self) -> bool {
+        self.also.every.is_some()
+    }
 }
 
 /// What a cause is about: the place in the program with most of its time, else the name.
@@ -47,12 +56,15 @@ impl Window {
 
 impl Device<'_, '_> {
     /// The step that has nearly all of the idle time of a cause and of `spans`, if there is one. Such time is no time per
-    /// step: a gain in each step does not follow from it.
+    /// step: a gain in each step does not follow from it, unless it is known after how many it comes back.
+    ///
+    /// * `gain`: what ending the cause gains per step.
     pub(super) fn once(
         &self,
         rule: Rule,
         account: &Account<'_>,
         spans: impl Iterator<Item = TimeRange>,
+        gain: Option<PerStep>,
     ) -> Option<Once> {
         let Window { ref steps, .. } = *self.window;
         if steps.len() < MIN_STEPS {
@@ -72,6 +84,7 @@ impl Device<'_, '_> {
         is_once.then(|| Once {
             step: self.step_name(steps[step].start),
             ns,
+            gain_ns_per_step: gain.map_or(0, |gain| gain.ns),
             also: self.also(rule, account, steps[step], idle_by_step.swap_remove(step)),
         })
     }

@@ -24,7 +24,7 @@ impl Device<'_, '_> {
     pub(super) fn recorder(&self) -> Option<Recorder> {
         let steps = &self.window.host_steps;
         let whole = steps.first().zip(steps.last()).map(|(first, last)| first.union(*last));
-        Recorder::of(self.of.trace, whole.unwrap_or(self.window.time))
+        self.has_known_recorder.then(|| Recorder::of(self.of.trace, whole.unwrap_or(self.window.time))).flatten()
     }
 
     /// The cost of recording Python's frames and operators. It counts only as far as the device waits for the host. Where

@@ -2,6 +2,7 @@ mod device;
 mod each_rule;
 mod host;
 mod irregular;
+mod joined;
 pub mod late_rank;
 mod recordings;
 mod shares;

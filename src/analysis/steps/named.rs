@@ -194,8 +194,10 @@ pub(super) fn has_word(name: &str, words: &[&str]) -> bool {
     name.split(|c: char| !c.is_ascii_alphabetic()).any(is_one)
 }
 
+/// Hooks at the ends of a step are not steps: `on_train_batch_end`.
 fn has_step_word(name: &str) -> bool {
-    has_word(name, &STEP_WORDS) && !has_word(name, &OTHER_WORDS)
+    let is_hook = || has_word(name, &["on"]) && has_word(name, &["before", "after", "start", "end", "begin"]);
+    has_word(name, &STEP_WORDS) && !has_word(name, &OTHER_WORDS) && !is_hook()
 }
 
 /// The divisions into steps by names, in order of preference; see [`super::steps`]. Cost: O(n log n) for n ranges.

@@ -29,7 +29,8 @@ fn the_overview_is_what_a_person_sees_first_of_a_profile() {
     assert!(app(&harness).layout.is_on_screen("overview"));
     assert!(app(&harness).layout.is_on_screen("timeline") && app(&harness).layout.is_on_screen("details"));
     harness.get_by_label_contains("60.0 % busy");
-    harness.get_by_label("Idle by cause: Data loading 40.0 % (320.000 ms), Launch latency 0.0 % (80.000 µs)");
+    harness
+        .get_by_label("Idle by what would end it: Data loading 40.0 % (320.000 ms), Launch latency 0.0 % (80.000 µs)");
     let top = |text: &str| harness.get_by_label_contains(text).rect().top();
     assert!(top("What would help most: ") < top("waits 40"), "what dominates comes first");
 }
@@ -111,7 +112,9 @@ fn a_device_that_is_busy_has_no_findings_and_memory_files_no_overview() {
 #[test]
 fn causes_of_idle_time_on_a_card_are_those_of_the_findings() {
     let mut harness = harness(vec![memory::sample("nsys_5_steps.sqlite")]);
-    wait_for(&mut harness, |harness| harness.query_by_label_contains("Idle by cause: Data loading ").is_some());
+    wait_for(&mut harness, |harness| {
+        harness.query_by_label_contains("Idle by what would end it: Data loading ").is_some()
+    });
     harness.get_by_label_contains("Step boundary 0.0 % (3.021 µs)");
     harness.get_by_label("In the 4 of 5 steps that count");
     // The end of a long sentence is its point.

@@ -123,6 +123,9 @@ fn of_recording(hit: &Hit) -> Option<String> {
 
 /// What ending it on the one rank gains, where that is less than on all.
 fn of_alone(hit: &Hit) -> Option<String> {
+    if hit.ceiling_ns_per_step == Some(0) {
+        return Some("Ending it gains the job nothing: without it this rank waits as long for others".to_owned());
+    }
     let ns = hit.alone_ns_per_step?;
     if ns == 0 {
         return Some("Ending it on this rank alone gains the job nothing: no other rank waits for it".to_owned());

@@ -319,7 +319,7 @@ pub fn scope_of(basis: Basis, n_steps: usize) -> String {
 
 /// What an amount is in a step, or in which step it is.
 fn per_step(hit: &Hit) -> String {
-    if let Some(Once { step, ns, also: other }) = &hit.once {
+    if let Some(Once { step, ns, also: other, .. }) = &hit.once {
         let part = if *ns < hit.amount { format!(", {} of it", format::duration(*ns)) } else { String::new() };
         return match also(other) {
             Some(also) => format!("{part}, in {}, {also}", clipped(step)),

@@ -77,7 +77,8 @@ pub fn fitted(range: TimeRange, margin: f64, span: TimeRange) -> TimeRange {
     let short = (MIN_VIEW - range.dur()).max(0) / 2 + 1;
     let room = if range.dur() < MIN_VIEW { short } else { room };
     let wide = TimeRange { start: range.start.saturating_sub(room), end: range.end.saturating_add(room) };
-    zoomed(wide, wide.start, 1.0, span)
+    // What is shortened to the longest view keeps its middle.
+    zoomed(wide, middle(wide), 1.0, span)
 }
 
 /// The same length around `at`.
@@ -154,6 +155,15 @@ mod tests {
             assert!(run(&Command::ZoomToFit, &mut navigation, target));
             assert_eq!(navigation.visible(), expected);
         }
+    }
+
+    #[test]
+    fn what_is_too_long_to_fit_with_its_room_stays_in_the_middle() {
+        let third = SPAN.dur() / 3;
+        let range = TimeRange { start: SPAN.start + third, end: SPAN.end - third };
+        let view = fitted(range, 2.0, SPAN);
+        assert!(view.dur() < 5 * range.dur());
+        assert!((middle(view) - middle(range)).abs() <= 1, "{view:?}");
     }
 
     #[test]

@@ -70,11 +70,17 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
     bar_ui(("Time", PARTS), &parts, [card.window; 2], DEVICE.len(), ui);
     if !card.causes.is_empty() {
         let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
-        let title = format!("Idle {}, by cause: {}", share(idle, card.window), format::duration(idle));
+        let title = format!("Idle {}, by what would end it: {}", share(idle, card.window), format::duration(idle));
         ui.weak(title).on_hover_text(CAUSES);
         let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
         let parts = card.causes.iter().map(part);
-        bar_ui(("Idle by cause", CAUSES), &parts.collect::<Vec<_>>(), [idle, card.window], LABELED_CAUSES, ui);
+        bar_ui(
+            ("Idle by what would end it", CAUSES),
+            &parts.collect::<Vec<_>>(),
+            [idle, card.window],
+            LABELED_CAUSES,
+            ui,
+        );
     }
 }
 

@@ -18,7 +18,8 @@ pub const HEIGHT: f32 = 18.0;
 const SWATCH: f32 = 8.0;
 /// Between causes.
 const SPACE: f32 = 12.0;
-const TITLE: &str = "Idle in view:";
+/// Cards and findings divide the same time by what would end it.
+const TITLE: &str = "Idle in view, by what the host did:";
 
 /// Paints the causes of idle time within the view of the devices whose strips are on screen, in the order in which the
 /// strips stack them. On hover their times.
@@ -38,7 +39,7 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
     let text = |&(class, ns): &(GapClass, DurNs)| format!("{} {:.1} %", class.label(), share(ns, total));
     response.widget_info(|| {
         let all = causes.iter().map(text).collect::<Vec<_>>().join(", ");
-        WidgetInfo::labeled(Role::Label, true, format!("Idle time in view: {all}"))
+        WidgetInfo::labeled(Role::Label, true, format!("{TITLE} {all}"))
     });
     let painter = ui.painter_at(rect);
     let (font, color) = (FontId::proportional(11.5), ui.visuals().weak_text_color());
@@ -86,10 +87,12 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
         put(format!("{} more", causes.len() - shown.len()), None);
     }
     response.on_hover_ui(|ui| {
-        ui.strong(format!("Idle in view: {}", format::duration(total)));
+        ui.strong(format!("{TITLE} {}", format::duration(total)));
         causes_ui(ui, &causes, total);
-        ui.weak("Of the time on screen, by what the host did meanwhile. The overview and findings have the same names, by what \
-                 would have to change to end the time, of the steps that count");
+        ui.weak(
+            "Of the time on screen. The overview and findings have the same names and colors, by what would have to \
+                 change to end the time, of the steps that count",
+        );
     });
 }
 

@@ -68,7 +68,7 @@ fn compiles(function: &str, file: &str) -> bool {
         "numba/cuda/compiler.py",
         "numba/core/compiler",
     ];
-    const FOLDERS: [&str; 7] = [
+    const FOLDERS: [&str; 11] = [
         "torch/_dynamo/",
         "torch/_inductor/",
         "torch/_functorch/",
@@ -76,8 +76,12 @@ fn compiles(function: &str, file: &str) -> bool {
         "triton/",
         "cupy/",
         "numba/",
+        "jax/_src/",
+        "tilelang/",
+        "tvm/",
+        "cutlass/",
     ];
-    const FUNCTIONS: [&str; 26] = [
+    const FUNCTIONS: [&str; 28] = [
         "compile",
         "_compile",
         "compile_fx",
@@ -104,6 +108,8 @@ fn compiles(function: &str, file: &str) -> bool {
         "_compile_module_with_cache",
         "_compile_with_cache_cuda",
         "compile_using_nvrtc",
+        "backend_compile",
+        "compile_or_get_cached",
     ];
     let is_in = |parts: &[&str]| parts.iter().any(|part| file.contains(part));
     is_in(&FILES)

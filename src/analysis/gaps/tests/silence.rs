@@ -189,3 +189,11 @@ fn the_operator_of_many_small_parts_is_where_the_host_was_not_what_follows() {
     let found = clusters(&trace, std::slice::from_ref(&ledger), None, &|| false).remove(0);
     assert_eq!(found.op(&found.all[0]), "prepare");
 }
+
+#[test]
+fn a_hook_of_a_step_is_work_and_a_step_around_it_is_not() {
+    for (range, class) in [("EMA.on_train_batch_end", "cpu_op"), ("train_batch", "unknown"), ("forward", "unknown")] {
+        let parts = host_parts(&[("main", SliceKind::Annotation, range, 100, 900, 0)]);
+        assert!(parts.iter().any(|part| part.0 == class && part.1 >= 790), "{range}: {parts:?}");
+    }
+}

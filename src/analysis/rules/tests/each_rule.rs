@@ -13,7 +13,7 @@ pub(super) const LATENCY: TimeNs = 5_000;
 pub(super) type Event<'a> = (&'a str, SliceKind, &'a str, TimeNs, TimeNs, u32);
 
 /// A kernel on another stream that was launched long before: the host is not just in time.
-const AHEAD: [Event<'_>; 2] =
+pub(super) const AHEAD: [Event<'_>; 2] =
     [("main", CALL, "cudaLaunchKernel", 1_000_000, 1_001_000, 50), ("stream 8", KERNEL, "c", 2_000_000, 2_500_000, 50)];
 
 /// Ten steps of these events, with what was launched by what.

@@ -1,6 +1,6 @@
 //! Ranks that come late to collectives.
 
-use super::each_rule::{CALL, LATENCY, linked};
+use super::each_rule::{AHEAD, CALL, LATENCY, linked};
 use super::*;
 use crate::analysis::collectives::ranks::rank_calls;
 use crate::analysis::gaps::GapClass;
@@ -18,6 +18,7 @@ pub fn rank(rank: u32, compute: TimeNs, idle: TimeNs) -> Trace {
         ("stream 7", KERNEL, "gemm", 8 * MS, STEP, 0),
         ("main", CALL, "cudaLaunchKernel", start - LATENCY, start - LATENCY / 2, 1),
     ];
+    step.extend(AHEAD);
     if idle > 0 {
         step.push(("main", SliceKind::Operator, "aten::slow", 0, start - LATENCY, 0));
     }
@@ -134,4 +135,45 @@ fn ranks_that_come_together_have_no_finding() {
 fn a_rank_alone_is_judged_as_before() {
     let all = [rank(0, 4 * MS, 0)];
     assert_eq!(judged_together(&all)[0], judged(&all[0], None));
+}
+
+/// What the host of each rank gains at most if it is faster, and if it alone is.
+fn gains_of_host(traces: &[Trace]) -> Vec<(Option<TimeNs>, Option<TimeNs>)> {
+    let all = judged_together(traces);
+    let of_host = |verdicts: &Verdicts| {
+        let hit = of(verdicts, Rule::HostBound);
+        let check = verdicts.checks.iter().find(|check| check.rule == Rule::HostBound).unwrap();
+        assert!(hit.is_none_or(|hit| hit.ceiling_ns_per_step == check.ceiling_ns_per_step));
+        (check.ceiling_ns_per_step, hit.and_then(|hit| hit.alone_ns_per_step))
+    };
+    all.iter().map(of_host).collect()
+}
+
+#[test]
+fn a_cause_gains_a_rank_no_more_than_the_job() {
+    // Each host is slow by itself; the second takes a millisecond more.
+    let slow = |idle: TimeNs| Some(idle - LATENCY);
+    let both = [rank(0, 4 * MS, 2 * MS), rank(1, 4 * MS, 3 * MS)];
+    assert_eq!(gains_of_host(&both), [(slow(2 * MS), Some(0)), (slow(3 * MS), Some(MS))]);
+    // The other rank computes longer than this one is slow: it waits for that anyway.
+    let hidden = [rank(0, 7 * MS, 0), rank(1, 3 * MS, 3 * MS)];
+    assert_eq!(gains_of_host(&hidden), [(None, None), (Some(0), None)]);
+    // Or not quite as long: the rest is gained, by both.
+    let part = [rank(0, 5 * MS, 0), rank(1, 3 * MS, 3 * MS)];
+    assert_eq!(gains_of_host(&part), [(None, None), (Some(MS), None)]);
+}
+
+#[test]
+fn a_cause_is_not_limited_by_ranks_that_were_not_compared_in_all() {
+    let more = |compute: TimeNs| {
+        let mut builder = linked(&[
+            ("stream 7", KERNEL, "gemm", 0, compute, 0),
+            ("stream 7", KERNEL, REDUCE, compute, 8 * MS, 1),
+            ("stream 7", KERNEL, "gemm", 8 * MS, 9 * MS, 0),
+            ("stream 7", KERNEL, "ncclDevKernel_AllGather_RING_LL", 9 * MS, STEP, 2),
+        ]);
+        builder.info.rank = Some(0);
+        builder.finish()
+    };
+    assert_eq!(gains_of_host(&[more(7 * MS), rank(1, 3 * MS, 3 * MS)])[1], (Some(3 * MS - LATENCY), None));
 }
