@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
 pub use super::recent_spans::Projection;
 use super::recent_spans::RecentSpans;
-use super::totals::{Durations, Group, Instance, Part, Scope, group};
+use super::totals::{Durations, Group, Instance, Part, Scope, durations, group};
 use crate::model::time::{partition_near, unite};
 use crate::model::{DurNs, Format, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
@@ -41,6 +41,8 @@ pub struct AnnotationTotals {
 
 /// The annotations in scope by name, domain and style, with their time on the host and on the device.
 ///
+/// What a memory snapshot repeats of a trace of the same program counts once.
+///
 /// A range is projected onto the device work whose API call is on the same thread and starts within
 /// the range; call and work are joined by correlation id. Nested ranges are counted in both. Work launched by
 /// another thread, such as that of the backward pass, is excluded.
@@ -57,7 +59,7 @@ pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
         let strings = &part.trace.strings;
         (strings.get(name).to_owned(), strings.get(domain).to_owned(), style)
     };
-    let groups = group(scope, |kind| kind == SliceKind::Annotation, local, key, false);
+    let groups = once(scope, group(scope, |kind| kind == SliceKind::Annotation, local, key, false));
     let ranges = |index: usize| {
         let of_group = |(group, found): (u32, &Group<Key>)| {
             let instances = found.instances.iter().filter(|instance| instance.trace as usize == index);
@@ -80,6 +82,54 @@ pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
 }
 
 type Key = (String, String, Option<RangeStyle>);
+
+/// How far apart two recorders of one host date the same moment at most.
+const SAME_MOMENT: DurNs = 1_000_000;
+
+/// Without the annotations of snapshots that a trace has as well: both record `record_function`, and begin at the same
+/// time of day. Each of a trace stands for one of a snapshot. Cost: O(n log n).
+fn once(scope: &Scope<'_>, mut groups: Vec<Group<Key>>) -> Vec<Group<Key>> {
+    let is_snapshot = |index: u32| scope.traces[index as usize].info.format == Format::Snapshot;
+    let starts = |of: &Group<Key>, of_snapshots: bool| {
+        let utc = |instance: &Instance| {
+            let trace = scope.traces[instance.trace as usize];
+            let offset = trace.info.utc_offset_ns?;
+            let start = trace.slices.ts[instance.slice.idx()].saturating_add(offset);
+            (is_snapshot(instance.trace) == of_snapshots).then_some((start, *instance))
+        };
+        let mut found: Vec<(TimeNs, Instance)> = of.instances.iter().filter_map(utc).collect();
+        found.sort_by_key(|found| found.0);
+        found
+    };
+    let is_other = |a: &Instance, b: &Instance| {
+        let [a, b] = [a, b].map(|instance| scope.traces[instance.trace as usize].info.rank);
+        a.zip(b).is_some_and(|(a, b)| a != b)
+    };
+    for group in &mut groups {
+        let snapshots = starts(group, true);
+        if snapshots.is_empty() {
+            continue;
+        }
+        let of_traces = starts(group, false);
+        let mut is_taken = vec![false; of_traces.len()];
+        let mut repeated: HashSet<(u32, SliceId)> = HashSet::new();
+        for (start, instance) in snapshots {
+            let first = of_traces.partition_point(|&(at, _)| at < start.saturating_sub(SAME_MOMENT));
+            let mut near =
+                (first..of_traces.len()).take_while(|&i| of_traces[i].0 <= start.saturating_add(SAME_MOMENT));
+            if let Some(i) = near.find(|&i| !is_taken[i] && !is_other(&instance, &of_traces[i].1)) {
+                is_taken[i] = true;
+                repeated.insert((instance.trace, instance.slice));
+            }
+        }
+        if !repeated.is_empty() {
+            group.instances.retain(|instance| !repeated.contains(&(instance.trace, instance.slice)));
+            group.durations = durations(scope.traces, &group.instances);
+        }
+    }
+    groups.sort_by(|a, b| (b.durations.total_ns, &a.key).cmp(&(a.durations.total_ns, &b.key)));
+    groups
+}
 
 fn style(part: &Part<'_>) -> Option<RangeStyle> {
     let is_nvtx = part.trace.info.format == Format::Nsys;
@@ -318,6 +368,31 @@ mod tests {
 
     const NOTE: SliceKind = SliceKind::Annotation;
     const CALL: SliceKind = SliceKind::Runtime;
+
+    #[test]
+    fn what_a_snapshot_repeats_of_a_trace_counts_once() {
+        let trace = |format, offset, rank, starts: &[TimeNs]| {
+            let slices: Vec<_> = starts.iter().map(|&at| ("main", NOTE, "forward", at, at + 4_000_000)).collect();
+            let mut builder = TraceBuilder::from_slices(&slices);
+            builder.info.format = format;
+            builder.info.utc_offset_ns = offset;
+            builder.info.rank = rank;
+            builder.finish()
+        };
+        const MS: TimeNs = 1_000_000;
+        let starts: Vec<TimeNs> = (0..12).map(|step| 10 * MS * step).collect();
+        let count = |snapshot_offset, rank| {
+            // The profiler ran for six of the twelve steps, and dates them by half a millisecond later.
+            let profile = trace(Format::ChromeTrace, Some(MS / 2), Some(3), &starts[4..10]);
+            let snapshot = trace(Format::Snapshot, snapshot_offset, rank, &starts);
+            let rows = annotations(&Scope::whole(&[&profile, &snapshot]));
+            (rows[0].durations.calls, rows[0].durations.total_ns / (4 * MS), rows[0].instances.len())
+        };
+        assert_eq!([count(Some(0), None), count(Some(0), Some(3))], [(12, 12, 12); 2]);
+        assert_eq!(count(Some(0), Some(1)), (18, 18, 18), "another rank");
+        assert_eq!(count(Some(3 * MS), None), (18, 18, 18), "other moments");
+        assert_eq!(count(None, None), (18, 18, 18), "no common clock");
+    }
 
     #[test]
     fn a_range_is_projected_onto_the_work_it_launched() {

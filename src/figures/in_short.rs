@@ -1,7 +1,7 @@
 //! What was found in a few sentences: of a job of several ranks as a whole, then of its devices where they differ.
 
 use super::findings::{MEMORY_LEAK, OUT_OF_MEMORY};
-use super::makeup::Summary;
+use super::makeup::{Summary, remedy};
 use super::verdicts::{Gain, Judged, device, job_gain, percent};
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::Finding;
@@ -87,18 +87,18 @@ fn job(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
         let min = all.iter().filter_map(|summary| summary.step_ns()).min().unwrap_or(step_ns);
         // Ranks that wait for each other in each step take equally long, but for where their recordings begin and end.
         let range = if step_ns - min > step_ns / 20 {
-            format!(", {} on the fastest", format::duration(min))
+            format!(", and {} on the fastest", format::duration(min))
         } else {
             String::new()
         };
-        Some(format!(", a judged step takes {} on the slowest, rank {rank}{range}", format::duration(step_ns)))
+        Some(format!(". A judged step takes {} on the slowest, rank {rank}{range}", format::duration(step_ns)))
     });
     let step = step.unwrap_or_default();
     let late = late_rank(judged).map(|text| format!(". {text}")).unwrap_or_default();
     let scopes = all.iter().map(|summary| summary.scope());
     let scope = scopes.reduce(|a, b| if a == b { a } else { "of the judged time".to_owned() }).unwrap_or_default();
     Some(format!(
-        "Job of {} ranks: devices busy {} {scope}{step}. {}{late}",
+        "Job of {} ranks: devices are busy {} {scope}{step}. {}{late}",
         ranks.len(),
         shares(&all),
         limit(judged, summaries)
@@ -122,12 +122,13 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     let gain = format::duration(ns);
     let of = device(index, rank);
     let whose = if of == most { String::new() } else { format!(" on {of}, the slowest") };
-    let alone = hit.alone_ns_per_step.map(|ns| format!(", on all ranks; on that alone {}", format::duration(ns)));
-    let alone = alone.unwrap_or_default();
+    let all =
+        hit.alone_ns_per_step.map(|ns| format!(" if it ends on all ranks, {} on that alone", format::duration(ns)));
     format!(
-        "What limits it most: \"{}\", most on {most} ({}): at most {gain} per step{step}{whose}{alone}",
-        hit.rule.label(),
-        percent(hit.measured)
+        "What would help most: {}, most on {most} ({}): that saves at most {gain}{step} per step{whose}{}",
+        remedy(hit.rule),
+        percent(hit.measured),
+        all.unwrap_or_default(),
     )
 }
 

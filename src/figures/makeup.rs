@@ -1,20 +1,20 @@
-//! What each device spends its judged time on, in one sentence and in figures.
+//! What each device spends its judged time on, in a few sentences and in figures.
+
+mod help;
+
+pub use self::help::remedy;
 
 use std::sync::Arc;
 
-use super::verdicts::{Judged, also, clipped, device, percent, scope_of};
+use super::verdicts::{Judged, clipped, device, percent, scope_of, why};
 use super::{Cell, Part, figures, format};
-use crate::analysis::gaps::ceiling::Ceiling;
-use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, MatmulTime, Rule, RunFacts, Vendor, Window};
+use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
 use crate::model::{DurNs, Severity};
 
 /// Idle time below this share is not said to be waiting.
 const WAITS: f64 = 0.03;
-/// A gain is little as less than one part of so many of a step.
-const LITTLE: DurNs = 20;
-
-/// From this share of the kernel time on, fusing elementwise kernels is worth naming.
-const MANY_ELEMENTWISE: f64 = 0.1;
+/// A kernel with less of the time is not named.
+const LARGE: f64 = 0.05;
 
 /// What one device spends its judged time on.
 #[derive(Clone, Copy, Debug)]
@@ -139,62 +139,67 @@ impl<'a> Summary<'a> {
         self.late.filter(|late| late.0 > self.best.map_or(0, Hit::weight)).map(|late| late.1)
     }
 
-    /// How busy the device is, with what, and what would help most. May contain text from a file.
+    /// How busy the device is, what it waits for most or works on, and what would help most. May contain text from a file.
     pub fn text(&self) -> String {
         let parts = &self.makeup.parts;
-        let who = self.who();
-        let scope = self.scope();
+        let mut sentences = vec![format!("{} is busy {} {}", self.who(), percent(self.busy()), self.scope())];
         let idle = self.share(parts.idle_ns);
-        let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause.label(), percent(self.share(ns))));
-        let waits = match cause {
-            // Kernels that communicate may wait for other ranks.
-            _ if idle < WAITS && self.share(parts.exposed_comm_ns) >= WAITS => ", hardly idle".to_owned(),
-            _ if idle < WAITS => ", nothing waits".to_owned(),
-            Some((label, share)) => {
-                format!(", idle {}, most by \"{label}\" ({share}{})", percent(idle), self.of_recorder())
-            }
-            None => format!(", idle {}", percent(idle)),
-        };
-        let waiting = |ns: DurNs, of: DurNs| match ns {
-            0 => String::new(),
-            ns => format!(", {} of that waiting for other ranks", percent(ns as f64 / of.max(1) as f64)),
-        };
-        let does = match self.makeup.bound() {
-            Bound::Compute => format!("Kernels compute {}", percent(self.share(parts.compute_ns))),
-            Bound::Communication => {
-                let share = percent(self.share(parts.exposed_comm_ns));
-                format!(
-                    "It communicates {share} without computing{}",
-                    waiting(self.makeup.waiting_ns, parts.exposed_comm_ns)
-                )
-            }
-            Bound::Copies => format!("It copies {} without computing", percent(self.share(parts.exposed_copy_ns))),
-            Bound::Idle => {
-                let waiting = match self.makeup.idle_waiting_ns {
+        if idle >= WAITS {
+            sentences[0] += &format!(" and idle {}", percent(idle));
+            sentences.extend(self.waits());
+        }
+        sentences.extend(match self.makeup.bound() {
+            Bound::Compute => Some(self.computes()),
+            Bound::Communication => Some(format!(
+                "It communicates {} without computing{}",
+                percent(self.share(parts.exposed_comm_ns)),
+                match self.makeup.waiting_ns {
                     0 => String::new(),
                     ns => {
-                        format!(", {} of the time for other ranks in collectives of the host", percent(self.share(ns)))
+                        let share = percent(ns as f64 / parts.exposed_comm_ns.max(1) as f64);
+                        format!(", {share} of that waiting for other ranks")
                     }
-                };
-                format!("It waits more than it works{waiting}")
+                }
+            )),
+            Bound::Copies => {
+                Some(format!("It copies {} without computing", percent(self.share(parts.exposed_copy_ns))))
             }
-        };
-        // Where the device waits, no kernel is what takes the time.
-        let works = self.makeup.bound() != Bound::Idle;
-        let kernel = self
-            .kernel()
-            .filter(|_| works)
-            .map(|(name, share)| format!("; {} takes {} of the judged time", clipped(name), percent(share)));
-        let kind = self.kind().filter(|kind| works && kind.0 != KernelKind::Other);
-        let kind =
-            kind.map(|(kind, share)| format!(", {} take {} of the kernel time", kind_label(kind), percent(share)));
-        format!(
-            "{who}: busy {} {scope}{waits}. {does}{}{}. What would help most: {}",
-            percent(self.busy()),
-            kernel.unwrap_or_default(),
-            kind.unwrap_or_default(),
-            self.help(),
-        )
+            Bound::Idle => Some(self.makeup.idle_waiting_ns).filter(|&ns| ns > 0).map(|ns| {
+                format!("It waits {} of the time for other ranks in collectives of the host", percent(self.share(ns)))
+            }),
+        });
+        let help = self.help();
+        sentences.extend((!help.is_empty()).then(|| format!("What would help most: {help}")));
+        sentences.join(". ")
+    }
+
+    /// What it waits for most.
+    fn waits(&self) -> Option<String> {
+        let &(cause, ns) = self.makeup.causes.first()?;
+        let share = percent(self.share(ns)) + &self.of_recorder();
+        Some(match cause {
+            Cause::Latency => format!("Most of it lies between launches and the work that they start: {share}"),
+            Cause::Unexplained => format!("Of most of it, nothing was recorded of what the host did: {share}"),
+            _ => {
+                let why = cause.rule().and_then(why).unwrap_or("for calls that copy");
+                format!("It waits most {why}: {share}")
+            }
+        })
+    }
+
+    /// How long kernels compute, and which.
+    fn computes(&self) -> String {
+        let mut text = format!("Kernels compute {}", percent(self.share(self.makeup.parts.compute_ns)));
+        let kind = self.kind().filter(|kind| kind.0 != KernelKind::Other);
+        let kind = kind.map(|(kind, share)| format!("{} take {} of the kernel time", kind_label(kind), percent(share)));
+        let kernel = self.kernel().filter(|kernel| kernel.1 >= LARGE);
+        let kernel =
+            kernel.map(|(name, share)| format!("{} alone takes {} of the time", clipped(name), percent(share)));
+        let which: Vec<String> = kind.into_iter().chain(kernel).collect();
+        if !which.is_empty() {
+            text += &format!("; {}", which.join(", "));
+        }
+        text
     }
 
     /// That the recorder took so much of the idle time with the cause of most that ending another gains more.
@@ -208,152 +213,6 @@ impl<'a> Summary<'a> {
             return format!(", of which the recorder takes at least {own} per step and leaves {left}");
         }
         String::new()
-    }
-
-    /// What gains most: the finding with the highest ceiling, or a warning about kernels with more time than that, else
-    /// less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: no ceiling can be told
-    /// for them, but all others together are small.
-    fn help(&self) -> String {
-        let gain = self.best.map_or(0, Hit::weight);
-        let is_little = gain > 0 && self.window.step_ns().is_some_and(|step_ns| gain < step_ns / LITTLE);
-        match self.faster_kernels() {
-            faster if is_little && self.makeup.bound() == Bound::Compute && !faster.is_empty() => {
-                format!("{faster}; beside that {}", self.least_idle())
-            }
-            _ => self.least_idle(),
-        }
-    }
-
-    /// What helps most against what is not computing.
-    fn least_idle(&self) -> String {
-        let n_steps = self.window.steps.len().max(1) as DurNs;
-        let ceiling = self.best.map_or(0, Hit::weight);
-        if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > ceiling) {
-            return format!("\"{}\", which take {}", hit.rule.label(), percent(hit.measured));
-        }
-        let more = |ns: DurNs, step_ns: DurNs| {
-            // The same time is a larger share of the shorter step that remains.
-            let more = Ceiling { ns_per_step: ns, step_ns }.throughput_percent();
-            let more = format!(" ({} more steps in the same time)", percent(more / 100.0));
-            if ns < step_ns { more } else { String::new() }
-        };
-        if let Some((rank, (ns, _))) = self.waits_for().zip(self.late) {
-            let step_ns = self.window.step_ns().unwrap_or_default();
-            let [gain, step] = [ns, step_ns].map(format::duration);
-            let more = more(ns, step_ns);
-            return format!("that rank {rank} comes sooner to collectives, at most {gain} per step of {step}{more}");
-        }
-        if let Some((hit, once)) = self.best.and_then(|hit| Some((hit, hit.once.as_ref()?))) {
-            let (label, ns, step) = (hit.rule.label(), format::duration(once.ns), clipped(&once.step));
-            let what = named(hit, label);
-            if let Some(also) = also(&once.also) {
-                let step_ns = self.window.step_ns().unwrap_or_default();
-                let gain = |ns| format!("; at most {} per step of {}", format::duration(ns), format::duration(step_ns));
-                let gain = hit.ceiling_ns_per_step.map(gain).unwrap_or_default();
-                return format!("{what}, {ns} in {step}, {also}{gain}");
-            }
-            return format!("{what}, {ns} once, in {step}; a longer recording shows whether it comes back");
-        }
-        if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
-            let window = self.window;
-            let (per, step_ns) = match hit.is_of_usual {
-                true => ("of a usual step of", window.median_step_ns()),
-                false => ("per step of", window.step_ns()),
-            };
-            let step_ns = step_ns.unwrap_or_default();
-            let [gain, step] = [ns, step_ns].map(format::duration);
-            let what = named(hit, hit.rule.label());
-            // The gain is without the recorder, and so is what it is of.
-            if let Some(cost) = hit.recording {
-                let rest = format::duration(step_ns - cost.ns);
-                let cost = format::rough_duration(cost.ns, cost.most_ns);
-                return format!(
-                    "{what}, at most {gain} {per} at most {rest} without the recorder, which takes about {cost} of the \
-                     recorded {step}"
-                );
-            }
-            if let Some(alone) = hit.alone_ns_per_step {
-                let alone = format::duration(alone);
-                return format!("{what}, at most {gain} {per} {step} if it ends on all ranks, {alone} on this alone");
-            }
-            return format!("{what}, at most {gain} {per} {step}{}", more(ns, step_ns));
-        }
-        match self.makeup.bound() {
-            Bound::Compute => self.faster_kernels(),
-            Bound::Communication => "communication beside compute, or less of it".to_owned(),
-            Bound::Copies => "copies beside kernels, or fewer of them".to_owned(),
-            Bound::Idle => {
-                let cause = self.makeup.causes.first();
-                cause.map_or_else(String::new, |&(cause, _)| format!("ending the idle time by \"{}\"", cause.label()))
-            }
-        }
-    }
-
-    /// What the names of matrix products say of their precision, and what is left to do: they are not told to use
-    /// what they use already.
-    fn faster_products(&self) -> String {
-        let MatmulTime { fp32_ns, tensor_ns, narrow_ns } = self.makeup.matmul;
-        let all = self.makeup.kinds[KernelKind::Matmul as usize];
-        let of_all = |ns: DurNs| percent(ns as f64 / all.max(1) as f64);
-        let cores = if self.run.vendor == Vendor::Amd { "matrix cores" } else { "tensor cores" };
-        let elementwise = self.makeup.kinds[KernelKind::Elementwise as usize];
-        let fused = elementwise as f64 / self.makeup.kernel_ns.max(1) as f64;
-        if 2 * fp32_ns > all {
-            format!(
-                "matrix products on {cores}: {} of their time is in kernels named for fp32 without them",
-                of_all(fp32_ns)
-            )
-        } else if 2 * (tensor_ns - narrow_ns) > all {
-            let share = of_all(tensor_ns - narrow_ns);
-            format!(
-                "matrix products in bf16 or fp16: {share} of their time is in kernels named for {cores} with wider types"
-            )
-        } else if narrow_ns > all - narrow_ns && fused >= MANY_ELEMENTWISE {
-            let how =
-                if self.run.is_compiled || self.run.is_too_old { "fuse them" } else { "torch.compile fuses them" };
-            format!(
-                "less beside the matrix products, whose kernels are named for types of at most 16 bits already ({} of their \
-                 time): elementwise kernels take {} of the kernel time, {how}",
-                of_all(narrow_ns),
-                percent(fused),
-            )
-        } else if narrow_ns > all - narrow_ns {
-            format!(
-                "fewer or better-shaped matrix products: {} of their time is in kernels named for types of at most 16 bits \
-                 already",
-                of_all(narrow_ns)
-            )
-        } else {
-            "faster matrix products: their names do not tell the precision, check that it is bf16 or fp16".to_owned()
-        }
-    }
-
-    fn faster_kernels(&self) -> String {
-        let RunFacts { is_compiled, is_too_old, .. } = *self.run;
-        let text = match self.kind().map(|kind| kind.0) {
-            Some(KernelKind::Matmul) => return self.faster_products(),
-            Some(KernelKind::Attention) => "a newer attention kernel, or shorter sequences",
-            Some(KernelKind::Elementwise) if !is_compiled && !is_too_old => "fused elementwise kernels (torch.compile)",
-            Some(KernelKind::Elementwise) => "fused elementwise kernels",
-            Some(KernelKind::Access) => "less sorting, scanning and indexed access",
-            Some(KernelKind::Other) | None => {
-                return self.kernel().map_or_else(String::new, |(name, _)| format!("a faster {}", clipped(name)));
-            }
-        };
-        text.to_owned()
-    }
-}
-
-/// What a finding is about: its rule, or what the host does for most of the time.
-fn named(hit: &Hit, label: &str) -> String {
-    if hit.is_saving() {
-        format!("writing a checkpoint (\"{label}\")")
-    } else if hit.is_after_copies() {
-        format!("what the host does after it copied data from the device (\"{label}\")")
-    } else if hit.is_before_copies() {
-        format!("what the host does before it copies data to the device (\"{label}\")")
-    } else {
-        format!("\"{label}\"")
     }
 }
 

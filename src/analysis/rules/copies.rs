@@ -29,8 +29,7 @@ impl<'a> Device<'a, '_> {
             hit.sites = sites.top(2, sites.total_ns());
         }
         let before = TimeRange { start: whole.start, end: judged.start.max(whole.start) };
-        let Some(found) = self.pageable_copies_in(before).filter(|_| !is_found && self.window.basis != Basis::Range)
-        else {
+        let Some(found) = self.pageable_copies_in(before).filter(|_| !is_found && !self.window.basis.is_range()) else {
             return;
         };
         let threshold = self.out.thresholds.pageable.warn.unwrap_or(1.0);

@@ -22,11 +22,15 @@ const LOADING: f64 = 0.05;
 pub enum Basis {
     /// The person's choice.
     Range,
+    /// The part of it between the first and the last work of the device.
+    RangeOfWork,
     /// The steps that count.
     Steps,
     /// Without steps, what follows the start-up.
     AfterStartUp,
-    /// Without steps, everything.
+    /// Without steps, everything between the first and the last work of the device.
+    Work,
+    /// The whole recording, of one without devices.
     #[default]
     All,
     /// What precedes the time that is judged.
@@ -37,12 +41,17 @@ impl Basis {
     /// As in JSON.
     pub fn key(self) -> &'static str {
         match self {
-            Self::Range => "range",
+            Self::Range | Self::RangeOfWork => "range",
             Self::Steps => "steps",
             Self::AfterStartUp => "after_start_up",
-            Self::All => "all",
+            Self::Work | Self::All => "all",
             Self::StartUp => "start_up",
         }
+    }
+
+    /// Whether a person chose it.
+    pub fn is_range(self) -> bool {
+        matches!(self, Self::Range | Self::RangeOfWork)
     }
 }
 
@@ -67,9 +76,9 @@ impl Window {
     /// mean of its whole ones. `None` without steps.
     pub fn step_ns(&self) -> Option<DurNs> {
         let n = self.steps.len() as DurNs;
-        let all = match self.basis {
-            Basis::Range => self.steps.iter().map(|step| step.dur()).sum(),
-            _ => self.time.dur(),
+        let all = match self.basis.is_range() {
+            true => self.steps.iter().map(|step| step.dur()).sum(),
+            false => self.time.dur(),
         };
         (n > 0).then(|| all / n)
     }
@@ -105,7 +114,7 @@ impl Measured<'_> {
             return window.of_steps(Basis::Steps, TimeRange { start, end }, host, device);
         }
         let start = start_up_end(self.trace, busy, ledger);
-        let basis = if start.is_some() { Basis::AfterStartUp } else { Basis::All };
+        let basis = if start.is_some() { Basis::AfterStartUp } else { Basis::Work };
         Some(Window { time: TimeRange { start: start.unwrap_or(whole.start), end: whole.end }, basis, ..window })
     }
 
@@ -148,6 +157,8 @@ impl Window {
         let is_within = |step: &TimeRange| time.start <= step.start && step.end <= time.end;
         let all = ranges(host).into_iter().zip(ranges(device));
         let (host_steps, steps) = all.filter(|(_, step)| is_within(step)).unzip();
+        let is_cut = basis == Basis::Range && self.whole.intersect(time) != Some(time);
+        let basis = if is_cut { Basis::RangeOfWork } else { basis };
         Some(Self { time: time.intersect(self.whole)?, basis, host_steps, steps, ..self })
     }
 }

@@ -46,8 +46,8 @@ struct Anchor {
     length: usize,
     /// From its first to its last, in items.
     span: usize,
-    count: usize,
-    /// How many of its distances are not even.
+    /// How many of its distances are about the median, and how many are not.
+    even: usize,
     uneven: usize,
 }
 
@@ -166,22 +166,16 @@ fn anchors(symbols: &[u32]) -> Vec<Anchor> {
             continue;
         }
         let about = |distance: usize, other: usize| distance.abs_diff(other) <= other / 10;
-        let kept = distances.windows(2).map(|pair| about(pair[1], pair[0]));
-        let kept: Vec<bool> = std::iter::once(false).chain(kept).collect();
         let mut sorted = distances.clone();
         let length = *sorted.select_nth_unstable(distances.len() / 2).1;
-        let even =
-            distances.iter().zip(kept).filter(|&(&distance, is_kept)| is_kept || about(distance, length)).count();
-        if length < MIN_LENGTH || (even as f64) < MIN_EVEN * distances.len() as f64 {
+        let is_even = |i: &usize| about(distances[*i], length);
+        let even = (0..distances.len()).filter(is_even).count();
+        let is_kept = |i: &usize| *i > 0 && about(distances[*i], distances[*i - 1]);
+        let kept = (0..distances.len()).filter(|i| is_even(i) || is_kept(i)).count();
+        if length < MIN_LENGTH || (kept as f64) < MIN_EVEN * distances.len() as f64 {
             continue;
         }
-        all.push(Anchor {
-            symbol: symbols[first],
-            length,
-            span: last - first,
-            count: places.len(),
-            uneven: distances.len() - even,
-        });
+        all.push(Anchor { symbol: symbols[first], length, span: last - first, even, uneven: distances.len() - even });
     }
     all.sort_by_key(|anchor| anchor.length);
     let mut best: Vec<(usize, Anchor)> = Vec::new();
@@ -192,9 +186,9 @@ fn anchors(symbols: &[u32]) -> Vec<Anchor> {
             same.push(next);
         }
         let covered = same.iter().map(|anchor| anchor.span).sum();
-        let most = same.iter().map(|anchor| anchor.count).max().unwrap_or_default();
+        let most = same.iter().map(|anchor| anchor.even).max().unwrap_or_default();
         // One that begins late would leave rounds out.
-        same.retain(|anchor| anchor.count + 1 >= most);
+        same.retain(|anchor| anchor.even + 1 >= most);
         // Symbols ascend with where they come first.
         let first = same.into_iter().min_by_key(|anchor| (anchor.uneven, anchor.symbol));
         best.extend(first.map(|anchor| (covered, anchor)));
@@ -260,4 +254,29 @@ fn explained(symbols: &[u32], starts: &[usize]) -> (usize, f64) {
     }
     let first = starts.get(1).zip(starts.first()).map_or(0, |(end, start)| end - start);
     (first + repeated, repeated as f64 / whole.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::periods;
+
+    #[test]
+    fn what_the_first_step_makes_at_one_place_is_no_rounds() {
+        // Parameters, then steps: a batch, six layers, a loss, six gradients, and a buffer of the optimizer, which makes its
+        // twelve states in the first step at the same place. A leak begins late.
+        let (gradient, buffer, leak) = (10, 11, 12);
+        let mut symbols = vec![0; 6];
+        for step in 0..40 {
+            symbols.push(1);
+            symbols.extend((0..6).flat_map(|layer| [2, 3 + layer]));
+            symbols.push(9);
+            symbols.extend([gradient; 6]);
+            symbols.extend(vec![gradient; if step == 0 { 6 } else { 0 }]);
+            symbols.extend(vec![buffer; if step == 0 { 13 } else { 1 }]);
+            symbols.extend((step >= 23).then_some(leak));
+        }
+        let found = periods(&symbols, &|| false);
+        let starts = &found[0].starts;
+        assert_eq!((found[0].length, symbols[starts[0]], starts.len()), (21, 1, 40), "{starts:?}");
+    }
 }

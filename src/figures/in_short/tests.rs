@@ -18,17 +18,18 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
     let texts = paragraphs(&judged);
     assert_eq!(texts.len(), 3, "{texts:#?}");
     assert!(
-        texts[0]
-            .starts_with("Job of 3 ranks: devices busy 100.0 % of the time in 8 steps, a judged step takes 10.000 ms"),
+        texts[0].starts_with(
+            "Job of 3 ranks: devices are busy 100.0 % of the time in 8 steps. A judged step takes 10.000 ms"
+        ),
         "{}",
         texts[0]
     );
     let late = "Rank 1 comes last to 8 of 8 collectives, and others wait 3.000 ms per step for it on average";
     assert!(texts[0].ends_with(late), "{}", texts[0]);
-    let help = "that rank 1 comes sooner to collectives, at most 3.000 ms per step of 10.000 ms";
+    let help = "that rank 1 comes sooner to collectives, which saves at most 3.000 ms of 10.000 ms per step";
     assert!(texts[1].contains(help), "{}", texts[1]);
     assert!(texts[1].ends_with(". Likewise Rank 2, GPU 0, busy 100.0 %"), "{}", texts[1]);
-    assert!(texts[2].starts_with("Rank 1, GPU 0: busy 100.0 %"), "{}", texts[2]);
+    assert!(texts[2].starts_with("Rank 1, GPU 0 is busy 100.0 %"), "{}", texts[2]);
     // Two devices have a sentence each, and one rank is no job.
     assert_eq!(paragraphs(&judged[..2]).len(), 3);
     let alone = paragraphs(&judged[..1]);

@@ -99,9 +99,11 @@ impl JudgedTime<'_> {
     fn words(&self) -> String {
         match self.window.basis {
             Basis::Range => "the selected time".to_owned(),
+            Basis::RangeOfWork => "the selected time between first and last work".to_owned(),
             Basis::Steps => self.steps.map_or_else(String::new, |steps| of_steps(self.n_steps(), steps)),
             Basis::AfterStartUp => "after start-up; no steps were found".to_owned(),
             Basis::StartUp => "start-up".to_owned(),
+            Basis::Work => "all between first and last work, start-up included; no steps were found".to_owned(),
             Basis::All => "everything, start-up included; no steps were found".to_owned(),
         }
     }

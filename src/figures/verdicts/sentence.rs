@@ -39,13 +39,13 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
     let most = if names.is_empty() { origins(hit) } else { format!("; most in {names}{}", origins(hit)) };
     let per_step = per_step(hit);
     let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
+    let is_inferred = hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns;
     let count = format::count(hit.count);
     match hit.rule {
         Rule::LowUtilization => format!("{device} is busy {share} {scope}: {amount} of {}", format::duration(hit.of)),
         Rule::DataLoading if hit.device.is_none() => {
             format!("Data loading takes {share} {scope}: {amount}{per_step}")
         }
-        Rule::DataLoading => waits("for data"),
         Rule::ExposedCommunication => {
             let waiting = waiting(hit);
             format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{waiting}{most}")
@@ -53,14 +53,10 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
         Rule::LateRank => late_rank(hit, &device),
         Rule::CollectiveCalls => {
             let waiting = waiting(hit);
-            format!(
-                "{device} waits {share} {scope} while the host is in calls of collectives: {amount}{per_step}{waiting}{most}"
-            )
+            let why = why(hit.rule).unwrap_or_default();
+            format!("{device} waits {share} {scope} {why}: {amount}{per_step}{waiting}{most}")
         }
         Rule::SmallCollectives => small_collectives(hit, &device),
-        Rule::LaunchBound => waits("because the host launches no faster than the device runs it"),
-        Rule::Synchronization => waits("because the host waited for it and had nothing queued"),
-        Rule::HostBound => waits("while the host runs operators, Python or named ranges"),
         Rule::ExposedCopies => {
             format!("{device} copies, or waits for calls that copy, {share} {scope}: {amount}{per_step}{most}")
         }
@@ -72,24 +68,34 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
                 "{device}: {count} {noun} of more than {size} from or to pageable memory, {share} {scope}: {amount}{most}"
             )
         }
-        Rule::Allocator => waits("while device memory is allocated or freed"),
-        Rule::ModuleLoad if hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns => {
-            waits("while code is compiled or loaded, probably")
-        }
-        Rule::ModuleLoad => waits("while code is compiled or loaded"),
-        Rule::GarbageCollection => waits("while Python collects garbage"),
-        Rule::StepBoundary => waits("where one step ends and the next begins"),
-        Rule::Dependency => waits("with work of one stream waiting for another"),
-        Rule::Queued => waits("for work that was launched, and nothing recorded says what held it up"),
-        Rule::Blocked if hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns => {
+        Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),
+        Rule::ModuleLoad if is_inferred => waits("while code is compiled or loaded, probably"),
+        Rule::Blocked if is_inferred => {
             waits("while the host is off the CPU, probably blocked in the operating system")
         }
-        Rule::Blocked => waits("while the host is blocked in the operating system"),
-        Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),
-        Rule::Unexplained => waits("and nothing was recorded of what the host did"),
-        Rule::Profiler => waits("for the profiler itself"),
-        _ => other_text(hit, thresholds, &device, &names, &most),
+        rule => why(rule).map_or_else(|| other_text(hit, thresholds, &device, &names, &most), waits),
     }
+}
+
+/// Why a device waits, after that word; `None` for rules that are not about idle time alone.
+pub fn why(rule: Rule) -> Option<&'static str> {
+    Some(match rule {
+        Rule::DataLoading => "for data",
+        Rule::CollectiveCalls => "while the host is in calls of collectives",
+        Rule::LaunchBound => "because the host launches no faster than the device runs it",
+        Rule::Synchronization => "because the host waited for it and had nothing queued",
+        Rule::HostBound => "while the host runs operators, Python or named ranges",
+        Rule::Allocator => "while device memory is allocated or freed",
+        Rule::ModuleLoad => "while code is compiled or loaded",
+        Rule::GarbageCollection => "while Python collects garbage",
+        Rule::StepBoundary => "where one step ends and the next begins",
+        Rule::Dependency => "with work of one stream waiting for another",
+        Rule::Queued => "for work that was launched, and nothing recorded says what held it up",
+        Rule::Blocked => "while the host is blocked in the operating system",
+        Rule::Unexplained => "and nothing was recorded of what the host did",
+        Rule::Profiler => "for the profiler itself",
+        _ => return None,
+    })
 }
 
 /// What the host is in while data is loaded, where the place is a function of the program: `, there in <built-in function sleep>`.
@@ -309,10 +315,14 @@ fn scope(hit: &Hit) -> String {
 pub fn scope_of(basis: Basis, n_steps: usize) -> String {
     match (basis, n_steps) {
         (Basis::Range, _) => "of the selected time".to_owned(),
+        (Basis::RangeOfWork, _) => "of the selected time between its first and last work".to_owned(),
         (Basis::Steps, 1) => "of the time in one step".to_owned(),
         (Basis::Steps, n) => format!("of the time in {n} steps"),
         (Basis::AfterStartUp, _) => "of the time after start-up".to_owned(),
-        (Basis::StartUp, _) => "of the recording, all before the time that is judged".to_owned(),
+        (Basis::StartUp, _) => {
+            "of the time between its first and last work, all before the time that is judged".to_owned()
+        }
+        (Basis::Work, _) => "of the time between its first and last work".to_owned(),
         (Basis::All, _) => "of the recording".to_owned(),
     }
 }

@@ -55,7 +55,10 @@ impl Criteria<'_> {
     }
 
     /// Classifies one signature by its blocks that are live at a boundary.
-    pub fn classify(&self, blocks: &[Crossing], losses: &mut Losses, found: &mut Leaks) {
+    ///
+    /// * `ended`: live bytes at each boundary of places that grew in several steps and stopped, to which this one is added if it
+    ///   is such.
+    pub fn classify(&self, blocks: &[Crossing], losses: &mut Losses, ended: &mut [i64], found: &mut Leaks) {
         let Some(&Crossing { signature, .. }) = blocks.first() else { return };
         let Self { warm_up, n_steps, least, thresholds, .. } = *self;
         let series = Series::new(blocks, |block| self.bytes(block));
@@ -81,7 +84,12 @@ impl Criteria<'_> {
             && (level_since(&counted).is_some()
                 || is_settling(&counted)
                 || third >= 2 && (last - counted[whole - third]) as f64 <= 0.1 * growth as f64);
-        if is_over && self.survivors(blocks, warm_up).kept >= thresholds.min_kept {
+        let survivors = self.survivors(blocks, warm_up);
+        if is_over && survivors.kept >= thresholds.min_kept {
+            // A place that grew once says nothing of the others: stacks may differ from step to step.
+            if survivors.kept_steps >= thresholds.min_survivor_steps {
+                ended.iter_mut().zip(live_bytes).for_each(|(sum, bytes)| *sum += bytes);
+            }
             return explain(Verdict::WarmUpCache);
         }
         // A late rise is judged by itself, else all steps that count.

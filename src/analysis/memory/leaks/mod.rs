@@ -325,7 +325,8 @@ fn find_growth(
         let warm_up = thresholds.max_warm_up.min(steps.len() / 4);
         found.warm_up = warm_up;
         let failures = Failures::new(history, steps);
-        let mut total = total::total(history, steps, warm_up, &failures, thresholds);
+        let mut ended = vec![0; steps.len() + 1];
+        let mut total = total::total(history, steps, warm_up, &failures, &ended, thresholds);
         let least = thresholds.min_bytes_per_step.max(thresholds.min_growth_share * total.trend.slope);
         let crossings = series::crossings(history, signatures, &steps.boundaries);
         let criteria =
@@ -335,7 +336,10 @@ fn find_growth(
             if is_cancelled() {
                 return found;
             }
-            criteria.classify(blocks, &mut losses, &mut found);
+            criteria.classify(blocks, &mut losses, &mut ended, &mut found);
+        }
+        if total.rises(thresholds) && ended.iter().any(|&bytes| bytes > 0) {
+            total = total::total(history, steps, warm_up, &failures, &ended, thresholds);
         }
         losses.offset(&crossings, &criteria, if total.rises(thresholds) { total.growth_bytes } else { 0 }, &mut found);
         rank(&mut found);

@@ -153,6 +153,28 @@ fn a_warm_up_cache_is_explained() {
 }
 
 #[test]
+fn growth_that_ended_is_no_growth_of_all_memory_whatever_the_last_step_keeps() {
+    let found = |last: bool| {
+        let trace = training(40, |training| {
+            if (10..26).contains(&training.step) {
+                training.keep(3 * MIB, "remember (replay.py:19)");
+            }
+            if last && training.step == 39 {
+                training.keep(9 * MIB, "batch (data.py:33)");
+            }
+        });
+        find(&trace, None)
+    };
+    for last in [false, true] {
+        let found = found(last);
+        assert_eq!(found.candidates, []);
+        assert!(found.explained.iter().any(|one| one.verdict == Verdict::WarmUpCache), "{:?}", found.explained);
+        let total = found.total.unwrap();
+        assert_eq!((total.verdict, total.is_alarm), (TotalVerdict::Flat, false), "{last}: {total:?}");
+    }
+}
+
+#[test]
 fn small_or_rare_growth_is_not_a_leak() {
     let trace = training(40, |training| {
         training.keep(1024, "scalar (metrics.py:1)");

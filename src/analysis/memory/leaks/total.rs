@@ -122,24 +122,26 @@ pub struct Total {
 
 /// Measures live, peak and reserved bytes per step; the verdict is set later by [`Total::classify`].
 ///
+/// * `ended`: bytes at each boundary that are left out of live bytes and peaks: those of places that stopped growing.
 /// * Cost: O(n) for n events, and O(200²).
 pub fn total(
     history: &MemoryHistory,
     steps: &Steps,
     warm_up: usize,
     failures: &Failures,
+    ended: &[i64],
     thresholds: &Thresholds,
 ) -> Total {
     let curves = &history.curves;
     let at_all =
         |curve: &[u64]| -> Vec<i64> { steps.boundaries.iter().map(|&state| curve[state as usize] as i64).collect() };
-    let live = at_all(&curves.active);
+    let live: Vec<i64> = at_all(&curves.active).iter().zip(ended).map(|(live, ended)| live - ended).collect();
     let counted = failures.completed(warm_up, &live);
     let of = |all: &[i64]| -> Vec<i64> { counted.iter().map(|&boundary| all[boundary]).collect() };
     let (live, reserved) = (of(&live), of(&at_all(&curves.reserved)));
     let peak = |pair: &[usize]| {
         let states = steps.boundaries[pair[1] - 1]..steps.boundaries[pair[1]] + 1;
-        curves.active[curves.peak(states) as usize] as i64
+        curves.active[curves.peak(states) as usize] as i64 - ended[pair[1]]
     };
     let peaks: Vec<i64> = counted.windows(2).map(peak).collect();
     let (mut highest, mut seen) = (0, 0);

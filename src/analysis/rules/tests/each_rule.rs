@@ -442,5 +442,5 @@ fn without_steps_the_start_up_is_left_out_where_it_is_told() {
     let busy = devices(&trace);
     let ledgers: Vec<Ledger> = busy.iter().map(|busy| ledger(&trace, busy, None, &|| false)).collect();
     let window = measured(&trace, &busy, &ledgers).window(&busy[0], &ledgers[0]).unwrap();
-    assert_eq!((window.basis, window.time), (Basis::All, busy[0].window));
+    assert_eq!((window.basis, window.time), (Basis::Work, busy[0].window));
 }

@@ -1,0 +1,203 @@
+//! What would help a device most, as the end of a sentence.
+
+use super::Summary;
+use crate::analysis::gaps::ceiling::Ceiling;
+use crate::analysis::rules::{Bound, Hit, KernelKind, MatmulTime, Rule, RunFacts, Vendor};
+use crate::figures::format;
+use crate::figures::verdicts::{also, clipped, percent};
+use crate::model::DurNs;
+
+/// A gain is little as less than one part of so many of a step.
+const LITTLE: DurNs = 20;
+/// From this share of the kernel time on, fusing elementwise kernels is worth naming.
+const MANY_ELEMENTWISE: f64 = 0.1;
+
+impl Summary<'_> {
+    /// What gains most: the finding with the highest ceiling, or a warning about kernels with more time than that, else
+    /// less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: no ceiling can be told
+    /// for them, but all others together are small.
+    pub(super) fn help(&self) -> String {
+        let gain = self.best.map_or(0, Hit::weight);
+        let is_little = gain > 0 && self.window.step_ns().is_some_and(|step_ns| gain < step_ns / LITTLE);
+        match self.faster_kernels() {
+            faster if is_little && self.makeup.bound() == Bound::Compute && !faster.is_empty() => {
+                format!("{faster}; beside that {}", self.least_idle())
+            }
+            _ => self.least_idle(),
+        }
+    }
+
+    /// What helps most against what is not computing.
+    fn least_idle(&self) -> String {
+        let n_steps = self.window.steps.len().max(1) as DurNs;
+        let ceiling = self.best.map_or(0, Hit::weight);
+        if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > ceiling) {
+            return format!("{}, which take {}", remedy(hit.rule), percent(hit.measured));
+        }
+        if let Some((rank, (ns, _))) = self.waits_for().zip(self.late) {
+            let step_ns = self.window.step_ns().unwrap_or_default();
+            let [gain, step] = [ns, step_ns].map(format::duration);
+            let more = more_steps(ns, step_ns);
+            return format!(
+                "that rank {rank} comes sooner to collectives, which saves at most {gain} of {step} per step{more}"
+            );
+        }
+        if let Some((hit, once)) = self.best.and_then(|hit| Some((hit, hit.once.as_ref()?))) {
+            let (what, ns, step) = (named(hit), format::duration(once.ns), clipped(&once.step));
+            if let Some(also) = also(&once.also) {
+                let of = format::duration(self.window.step_ns().unwrap_or_default());
+                let saves = |ns| format!("; ending it saves at most {} of {of} per step", format::duration(ns));
+                let saves = hit.ceiling_ns_per_step.map(saves).unwrap_or_default();
+                return format!("{what}: {ns} in {step}, {also}{saves}");
+            }
+            return format!("{what}: {ns} once, in {step}; a longer recording shows whether it comes back");
+        }
+        if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
+            return self.saves(hit, ns);
+        }
+        match self.makeup.bound() {
+            Bound::Compute => self.faster_kernels(),
+            Bound::Communication => remedy(Rule::ExposedCommunication).to_owned(),
+            Bound::Copies => remedy(Rule::ExposedCopies).to_owned(),
+            Bound::Idle => {
+                let rule = self.makeup.causes.first().and_then(|&(cause, _)| cause.rule());
+                rule.map_or_else(String::new, |rule| remedy(rule).to_owned())
+            }
+        }
+    }
+
+    /// What ending a cause saves at most.
+    fn saves(&self, hit: &Hit, ns: DurNs) -> String {
+        let (of, step_ns) = match hit.is_of_usual {
+            true => ("a usual step of ", self.window.median_step_ns()),
+            false => ("", self.window.step_ns()),
+        };
+        let step_ns = step_ns.unwrap_or_default();
+        let per = if hit.is_of_usual { "" } else { " per step" };
+        let [gain, step] = [ns, step_ns].map(format::duration);
+        let saves = format!("{}, which saves at most {gain} of {of}", named(hit));
+        // The gain is without the recorder, and so is what it is of.
+        if let Some(cost) = hit.recording {
+            let rest = format::duration(step_ns - cost.ns);
+            let cost = format::rough_duration(cost.ns, cost.most_ns);
+            return format!(
+                "{saves}at most {rest}{per} without the recorder, which takes about {cost} of the recorded {step}"
+            );
+        }
+        if let Some(alone) = hit.alone_ns_per_step {
+            let alone = format::duration(alone);
+            return format!("{saves}{step}{per} if it ends on all ranks, {alone} on this alone");
+        }
+        format!("{saves}{step}{per}{}", more_steps(ns, step_ns))
+    }
+
+    /// What the names of matrix products say of their precision, and what is left to do: they are not told to use
+    /// what they use already.
+    fn faster_products(&self) -> String {
+        let MatmulTime { fp32_ns, tensor_ns, narrow_ns } = self.makeup.matmul;
+        let all = self.makeup.kinds[KernelKind::Matmul as usize];
+        let of_all = |ns: DurNs| percent(ns as f64 / all.max(1) as f64);
+        let cores = if self.run.vendor == Vendor::Amd { "matrix cores" } else { "tensor cores" };
+        let elementwise = self.makeup.kinds[KernelKind::Elementwise as usize];
+        let fused = elementwise as f64 / self.makeup.kernel_ns.max(1) as f64;
+        if 2 * fp32_ns > all {
+            format!(
+                "matrix products on {cores}: {} of their time is in kernels named for fp32 without them",
+                of_all(fp32_ns)
+            )
+        } else if 2 * (tensor_ns - narrow_ns) > all {
+            let share = of_all(tensor_ns - narrow_ns);
+            format!(
+                "matrix products in bf16 or fp16: {share} of their time is in kernels named for {cores} with wider types"
+            )
+        } else if narrow_ns > all - narrow_ns && fused >= MANY_ELEMENTWISE {
+            let how =
+                if self.run.is_compiled || self.run.is_too_old { "fuse them" } else { "torch.compile fuses them" };
+            format!(
+                "less beside the matrix products, whose kernels are named for types of at most 16 bits already ({} of their \
+                 time): elementwise kernels take {} of the kernel time, {how}",
+                of_all(narrow_ns),
+                percent(fused),
+            )
+        } else if narrow_ns > all - narrow_ns {
+            format!(
+                "fewer or better-shaped matrix products: {} of their time is in kernels named for types of at most 16 bits \
+                 already",
+                of_all(narrow_ns)
+            )
+        } else {
+            "faster matrix products: their names do not tell the precision, check that it is bf16 or fp16".to_owned()
+        }
+    }
+
+    fn faster_kernels(&self) -> String {
+        if 2 * self.makeup.kernel_ns < self.makeup.parts.compute_ns {
+            return "to record the kernels inside of CUDA graphs (nsys profile --cuda-graph-trace=node)".to_owned();
+        }
+        let RunFacts { is_compiled, is_too_old, .. } = *self.run;
+        let text = match self.kind().map(|kind| kind.0) {
+            Some(KernelKind::Matmul) => return self.faster_products(),
+            Some(KernelKind::Attention) => "a newer attention kernel, or shorter sequences",
+            Some(KernelKind::Elementwise) if !is_compiled && !is_too_old => "fused elementwise kernels (torch.compile)",
+            Some(KernelKind::Elementwise) => "fused elementwise kernels",
+            Some(KernelKind::Access) => "less sorting, scanning and indexed access",
+            Some(KernelKind::Other) | None => {
+                return self.kernel().map_or_else(String::new, |(name, _)| format!("a faster {}", clipped(name)));
+            }
+        };
+        text.to_owned()
+    }
+}
+
+/// How many more steps fit into the same time if each is so much shorter, in parentheses; empty if nothing would remain.
+fn more_steps(ns: DurNs, step_ns: DurNs) -> String {
+    if ns >= step_ns {
+        return String::new();
+    }
+    // The same time is a larger share of the shorter step that remains.
+    let more = Ceiling { ns_per_step: ns, step_ns }.throughput_percent() / 100.0;
+    match more {
+        ..1.0 => format!(" ({} more steps in the same time)", percent(more)),
+        _ => format!(" ({:.1} times as many steps in the same time)", 1.0 + more),
+    }
+}
+
+/// What would end a finding, or what the host does for most of the time.
+fn named(hit: &Hit) -> &'static str {
+    if hit.is_saving() {
+        "not to wait while a checkpoint is written"
+    } else if hit.is_after_copies() {
+        "less that the host does after it copied data from the device"
+    } else if hit.is_before_copies() {
+        "less that the host does before it copies data to the device"
+    } else {
+        remedy(hit.rule)
+    }
+}
+
+/// What would end what a rule finds.
+pub fn remedy(rule: Rule) -> &'static str {
+    match rule {
+        Rule::DataLoading => "not to wait for data",
+        Rule::ExposedCommunication => "to communicate while computing, or less",
+        Rule::CollectiveCalls => "a host that waits less in calls of collectives",
+        Rule::SmallCollectives => "fewer and larger collectives",
+        Rule::LaunchBound => "to launch faster, or less",
+        Rule::Synchronization => "a host that waits less for the device",
+        Rule::HostBound => "a host that runs less between launches (operators, Python)",
+        Rule::ExposedCopies => "to copy while computing, or less",
+        Rule::PageableCopies => "to copy from and to pinned memory",
+        Rule::Allocator => "not to allocate and free device memory on the way",
+        Rule::ModuleLoad => "to compile and load code before the steps",
+        Rule::GarbageCollection => "no garbage collection within steps",
+        Rule::StepBoundary => "a shorter pause between steps",
+        Rule::Dependency => "streams that wait less for each other",
+        Rule::Queued => "to know what holds up work that was launched",
+        Rule::Blocked => "a host that is not blocked in the operating system",
+        Rule::Unexplained => "to record what the host does meanwhile",
+        Rule::Profiler => "a recording that costs less",
+        Rule::Fp32Matmul => "tensor cores for the matrix products in fp32",
+        Rule::Elementwise => "to fuse elementwise kernels",
+        rule => rule.label(),
+    }
+}
