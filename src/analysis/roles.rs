@@ -1,4 +1,4 @@
-//! What fills a step: the time of hosts and devices together, each moment by the most important that runs.
+//! Composition of a step: time of hosts and devices together, each moment assigned to its most important activity.
 
 use rayon::prelude::*;
 

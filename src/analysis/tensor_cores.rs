@@ -1,4 +1,4 @@
-//! Whether a kernel uses tensor cores (matrix cores on AMD), by its name.
+//! Recognition by name of kernels that use tensor cores (matrix cores on AMD).
 
 /// What the rules are, in words; for help texts.
 pub const RULES: &str = "By name. Used: matrix instructions (h884, s1688, 16816, hmma, imma, wgmma, mfma …), \

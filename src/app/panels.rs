@@ -234,7 +234,7 @@ impl Behavior<Pane> for Panels<'_> {
         let title = self.tab_title_for_tile(tiles, tile);
         let spec = Self::spec(tiles, tile);
         let view = spec.map(|spec| spec.id);
-        let look = tab::Look {
+        let look = tab::TabStyle {
             is_active: state.active,
             is_focused: view.is_some() && view == self.focused,
             is_dragged: state.is_being_dragged,

@@ -17,7 +17,7 @@ use crate::session::Selection;
 use crate::settings::ThemeChoice;
 use crate::view::details::{self, stack_text};
 use crate::view::palette::Mode;
-use crate::view::{Content, DockArea, FOLLOW_RANGE, ViewContext, range_summary, view_spec};
+use crate::view::{Content, DockArea, ViewContext, range_summary, view_spec};
 
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
@@ -49,7 +49,7 @@ impl App {
             }
             Command::ShowRange(range) => {
                 self.session.range = Some(range);
-                if !self.layout.on_screen().iter().any(|id| FOLLOW_RANGE.contains(id)) {
+                if !self.views.follow_range(&self.layout.on_screen()) {
                     self.layout.show(range_summary::SPEC.id);
                 }
             }

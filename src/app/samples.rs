@@ -1,4 +1,4 @@
-//! The samples that the welcome page offers: generated into the folder of the program's data when one is opened.
+//! The samples on the welcome page, generated into the program's data folder when one is opened.
 
 use std::fs::File;
 use std::io::{BufWriter, Result, Write as _};

@@ -1,4 +1,4 @@
-//! What the window shows before anything is open, and while files hover over it.
+//! The welcome page, and the overlay while files hover over the window.
 
 use eframe::egui::{
     self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, Label, LayerId, Order, RichText, Ui, vec2,

@@ -1,4 +1,4 @@
-//! CUPTI and NVTX, recorded from within the program by our own library: `src/inject`.
+//! Recording of CUPTI and NVTX from within the program, by the library in `src/inject`.
 //!
 //! Each process that uses CUDA or NVTX writes `cupti-PID.json`, a Chrome trace, as it runs, and `cupti-PID.status`,
 //! which says what became of it; no such file means that no process used either.

@@ -20,7 +20,7 @@ use clap::{Parser as _, ValueEnum};
 use super::output::{write, write_stderr};
 use super::{Cli, Failure, Headless, report};
 use crate::capture::counters::Counters;
-use crate::capture::launch::{self, ONE_RECORDER, Place, Recorder, Request, Run, overhead, words};
+use crate::capture::launch::{self, Destination, ONE_RECORDER, Recorder, Request, Run, overhead, words};
 use crate::capture::{nsys, pytorch};
 use crate::live::Monitor;
 
@@ -255,8 +255,8 @@ fn introduction(request: &Request, args: &Args) -> Vec<String> {
 /// Says what would run, and why it would not.
 fn dry_run(request: &Request) -> Result<ExitCode, Failure> {
     let folder = match &request.place {
-        Place::In(root) => root.join("NEW"),
-        Place::At(folder) => folder.clone(),
+        Destination::In(root) => root.join("NEW"),
+        Destination::At(folder) => folder.clone(),
     };
     let mut said = format!("{}\n", request.command_line(&folder));
     if let Some(cost) = request.recorder.overhead() {
@@ -282,8 +282,8 @@ fn request(args: &Args) -> Result<Request, Failure> {
     let root =
         || launch::root().ok_or_else(|| wrong("There is no folder for results: use --out, or set HOME".to_owned()));
     let place = match &args.out {
-        Some(out) => Place::At(out.clone()),
-        None => Place::In(root()?),
+        Some(out) => Destination::At(out.clone()),
+        None => Destination::In(root()?),
     };
     let assigned = |text: &OsString| {
         words::assignment(text).ok_or_else(|| wrong(format!("--env takes NAME=VALUE: {}", text.display())))

@@ -1,4 +1,4 @@
-//! Figures of gaps that come back.
+//! Figures of recurring gaps.
 
 use super::gaps::{class_word, trigger_word};
 use super::{Cell, Part, figures};

@@ -1,4 +1,4 @@
-//! Figures of idle time by cause and of gaps that come back, as the window lists them.
+//! Figures of idle time by cause and of recurring gaps, as the window lists them.
 
 use super::gaps::{MEANWHILE, class_word};
 use super::{Cell, Part, figures};

@@ -1,4 +1,4 @@
-//! What each device spends its judged time on, in one sentence and in figures.
+//! Composition of each device's judged time, in one sentence and in figures.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Thresholds that a person wants to hear of.
+//! Alarms: thresholds set by the user.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What was read so far: rings of points for each metric of each device, bounded.
+//! History of readings: bounded rings of points for each metric of each device.
 
 use std::collections::VecDeque;
 use std::time::Duration;

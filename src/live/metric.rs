@@ -1,4 +1,4 @@
-//! What is measured of a GPU: each metric's unit, pace and names, once.
+//! The table of metrics: unit, pace and names of each.
 
 /// How often a metric is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a driver must offer to be watched.
+//! The interface of a driver.
 
 use super::metric::{Metric, N_METRICS, Pace};
 use crate::model::TimeNs;

@@ -1,4 +1,4 @@
-//! Why a GPU's clocks are held down.
+//! Reasons for reduced GPU clocks.
 
 /// The bits of `nvmlClocksThrottleReasons` with their names, and whether one costs speed that a person may want back.
 const REASONS: [(u64, &str, bool); 9] = [

@@ -1,4 +1,4 @@
-//! Which part of a trace the first picture shows: where its work is, not the hours beside one early event.
+//! The part of a trace shown first: where its work is, not the hours beside one early event.
 
 use crate::model::memory::{MemoryHistory, MemorySource};
 use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace};

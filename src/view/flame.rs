@@ -174,6 +174,10 @@ impl View for FlameView {
         self.pane.body_ui(ctx.answers, ui);
     }
 
+    fn follows_range(&self) -> bool {
+        true
+    }
+
     fn is_pending(&self) -> bool {
         self.pane.is_pending()
     }

@@ -1,4 +1,4 @@
-//! What ran in the selected time range, by track and by name.
+//! Summary of the selected time range by track and by name.
 
 use std::sync::Arc;
 
@@ -158,6 +158,10 @@ impl View for RangeSummaryView {
         } else {
             self.grid.ui("Range summary", None, ui);
         }
+    }
+
+    fn follows_range(&self) -> bool {
+        true
     }
 
     fn is_pending(&self) -> bool {

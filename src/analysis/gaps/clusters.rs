@@ -1,4 +1,4 @@
-//! Gaps that come back: macro gaps between the same work with the same cause, grouped (F4).
+//! Clusters of recurring gaps: macro gaps between the same work with the same cause (F4).
 
 mod key;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a thread did at each instant of an interval.
+//! Activity of a thread at each instant of an interval.
 
 use std::cmp::Reverse;
 use std::ops::Range;

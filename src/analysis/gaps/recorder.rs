@@ -1,4 +1,4 @@
-//! What the recorder took of the time in which a device waits.
+//! Overhead of the recorder while a device waits.
 
 mod starts;
 

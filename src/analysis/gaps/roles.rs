@@ -1,4 +1,4 @@
-//! What a host slice says about a wait, judged by its kind and name.
+//! Roles of host slices in a wait, by kind and name.
 //!
 //! Names differ between recorders and versions: CUDA's runtime and driver, HIP, suffixes such as `_v7000` and
 //! `_ptsz`, operators, Python frames, ranges of users. Each name is judged once.

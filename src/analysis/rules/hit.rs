@@ -1,4 +1,4 @@
-//! What a rule measured.
+//! The measurement of a rule.
 
 use super::{
     Basis, CallSite, Irregular, Joined, LateRank, Missing, NewShapes, NoWork, Once, RecordingCost, Recurring, Rule,

@@ -1,4 +1,4 @@
-//! What ending a cause gains a step.
+//! Gain per step from ending a cause.
 
 use crate::analysis::median;
 use crate::model::DurNs;

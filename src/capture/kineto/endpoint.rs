@@ -46,7 +46,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     clients: BTreeMap<u32, Client>,
-    look: traces::Look,
+    look: traces::FileWatch,
     /// Traces that were asked for.
     n_asked: u32,
     /// When the latest was; before, when the first process was there.

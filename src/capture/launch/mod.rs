@@ -28,7 +28,7 @@ use super::{counters, is_program, kineto, nsys, pytorch, registry, scratch};
 
 /// Where the folder of a run is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Destination {
     /// A new one in this folder.
     In(PathBuf),
     /// This one itself, which must be empty.
@@ -48,7 +48,7 @@ pub struct Request {
     /// Where it runs; `None` is where Lacuna does.
     pub working_folder: Option<PathBuf>,
     pub recorder: Recorder,
-    pub place: Place,
+    pub place: Destination,
     /// How long the program may take to end after SIGINT before SIGTERM, and after that before SIGKILL. What it
     /// writes of a recording meanwhile is waited for.
     pub grace: Duration,
@@ -276,8 +276,8 @@ impl Run {
     ) -> Result<Self, LaunchError> {
         request.check()?;
         let make = || match &request.place {
-            Place::In(root) => folder::create(root, &request.title()),
-            Place::At(folder) => folder::claim(folder),
+            Destination::In(root) => folder::create(root, &request.title()),
+            Destination::At(folder) => folder::claim(folder),
         };
         let folder = registry::folder(registry::Keep::Run, make).map_err(LaunchError::Folder)?;
         supervise::start(request, &folder, alongside, wake).inspect_err(|_| {

@@ -1,4 +1,4 @@
-//! What a program writes, kept within bounds: whole lines for a person, the latest of them.
+//! Output of a program, bounded: the latest whole lines.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! How a run is recorded: what each back end adds to the command, needs, costs, and says afterwards.
+//! Recorders of a run: additions to the command, requirements, overhead, and remarks afterwards.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

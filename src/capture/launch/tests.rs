@@ -13,7 +13,7 @@ fn request(root: &Path, argv: &[&OsStr]) -> Request {
         env: Vec::new(),
         working_folder: None,
         recorder: Recorder::None,
-        place: Place::In(root.to_owned()),
+        place: Destination::In(root.to_owned()),
         grace: Duration::from_millis(300),
         patience: PATIENCE,
         time_limit: None,

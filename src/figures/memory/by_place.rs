@@ -1,4 +1,4 @@
-//! Who holds the memory: bytes by the place in the program that allocated them.
+//! Memory by place: bytes by the place in the program that allocated them.
 
 use super::{Owned, Owner, owner};
 use crate::analysis::memory::by_place::{Holder, Owner as Code, Place, Places};

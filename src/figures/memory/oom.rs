@@ -1,4 +1,4 @@
-//! Each time that memory ran out.
+//! Figures of out-of-memory events.
 
 use std::sync::Arc;
 

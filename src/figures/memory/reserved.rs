@@ -1,4 +1,4 @@
-//! Each time that the allocator reserved more memory, and why.
+//! Figures of the growth of reserved memory, event by event.
 
 use super::{Owned, Owner, owner, private_pools};
 use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares};

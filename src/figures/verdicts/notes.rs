@@ -1,4 +1,4 @@
-//! What else shows the cause of a hit.
+//! Notes on a finding: further evidence for its cause.
 
 use super::percent;
 use super::sentence::{between, clipped, host, place};

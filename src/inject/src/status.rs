@@ -1,4 +1,4 @@
-//! What became of the recording of a process: the file `cupti-PID.status` beside the trace, one JSON object.
+//! Status of the recording of a process: the file `cupti-PID.status` beside the trace, one JSON object.
 //!
 //! | key | value |
 //! |---|---|

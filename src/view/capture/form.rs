@@ -1,4 +1,4 @@
-//! What is to run and how it is recorded, as a person fills it in; kept with the settings.
+//! The form: command and recorder; kept with the settings.
 
 mod nsys_options;
 mod pytorch_options;
@@ -12,7 +12,7 @@ use eframe::egui::{self, RichText, TextEdit, Ui};
 use serde::{Deserialize, Serialize};
 
 use crate::capture::kineto;
-use crate::capture::launch::{self, Place, Recorder, Request, overhead, words};
+use crate::capture::launch::{self, Destination, Recorder, Request, overhead, words};
 use crate::capture::nsys;
 use crate::capture::pytorch;
 use crate::widget::theme;
@@ -147,7 +147,7 @@ impl Form {
                 Backend::Cupti => Recorder::Cupti,
                 Backend::None => Recorder::None,
             },
-            place: Place::In(root),
+            place: Destination::In(root),
             grace: GRACE,
             patience: launch::PATIENCE,
             time_limit: (self.seconds > 0).then(|| Duration::from_secs(self.seconds.into())),

@@ -1,4 +1,4 @@
-//! What the program writes, with a search; paints the lines in sight alone.
+//! Output of the program, with a search; paints only visible lines.
 
 use eframe::egui::{self, Label, RichText, ScrollArea, TextEdit, Ui};
 

@@ -127,6 +127,10 @@ impl View for GapsView {
         }
     }
 
+    fn follows_range(&self) -> bool {
+        true
+    }
+
     fn update(&mut self, ctx: &mut ViewContext<'_>, _: &egui::Context) {
         *ctx.gap_order = self.order;
     }

@@ -1,4 +1,4 @@
-//! Who uses the GPUs, what happened to them, and what they do not tell.
+//! Lists of processes on the GPUs, events, and unsupported metrics.
 
 use eframe::egui::{self, RichText, ScrollArea, Ui};
 

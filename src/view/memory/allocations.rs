@@ -129,6 +129,10 @@ impl View for AllocationsView {
         }
     }
 
+    fn follows_range(&self) -> bool {
+        true
+    }
+
     fn is_pending(&self) -> bool {
         self.is_waiting
     }

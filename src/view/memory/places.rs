@@ -1,4 +1,4 @@
-//! Who holds the memory: a table by place in the program, at a moment or between two.
+//! Memory by place: a table by place in the program, at a moment or between two.
 
 use std::sync::Arc;
 

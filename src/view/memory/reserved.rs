@@ -1,4 +1,4 @@
-//! Why reserved memory grew, and why memory ran out.
+//! Causes of growth of reserved memory, and of out-of-memory events.
 
 use std::sync::Arc;
 

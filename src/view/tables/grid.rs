@@ -13,7 +13,7 @@ use crate::command::Command;
 use crate::figures::memory::AllocationRows;
 use crate::figures::{Cell, Column, Data, Order, Rows, Sort, csv, escape, tsv};
 use crate::job::{Job, Poll, Progress};
-use crate::widget::table::{Action, Branch, Look, table_ui};
+use crate::widget::table::{Action, Branch, TableSpec, table_ui};
 
 /// A table with the slices that its rows stand for.
 #[derive(Debug, Default)]
@@ -364,8 +364,8 @@ impl<T: Table> Grid<T> {
         let branch = branch.as_ref().map(|branch| branch as &dyn Fn(usize) -> Branch);
         let selected = self.selected;
         let is_new = std::mem::take(&mut self.is_new);
-        let look = Look { name, order: &order, sort, selected, is_moved, is_new, open, extra: self.extra, branch };
-        let action = table_ui(&*answer, look, ui)?;
+        let spec = TableSpec { name, order: &order, sort, selected, is_moved, is_new, open, extra: self.extra, branch };
+        let action = table_ui(&*answer, spec, ui)?;
         match action {
             Action::Sort(sort) => self.sort = Some(sort),
             Action::Select(row) => {

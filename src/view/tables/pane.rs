@@ -186,6 +186,10 @@ impl View for Pane {
         });
     }
 
+    fn follows_range(&self) -> bool {
+        true
+    }
+
     fn is_pending(&self) -> bool {
         self.is_waiting
     }

@@ -168,7 +168,7 @@ impl Timeline {
     }
 
     fn refresh(&mut self, ctx: &ViewContext<'_>) {
-        if self.background.follow(ctx.traces) {
+        if self.background.follow(ctx.traces, ctx.answers) {
             self.is_stale = true;
             self.canvas.forget();
             self.strips.forget();

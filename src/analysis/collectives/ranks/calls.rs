@@ -1,4 +1,4 @@
-//! The collectives of one trace, as they can be told apart on other ranks.
+//! The collectives of one trace, with the keys that identify them on other ranks.
 
 use hashbrown::HashMap;
 

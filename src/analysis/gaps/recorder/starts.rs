@@ -1,4 +1,4 @@
-//! How many frames and operators begin on a thread in some time.
+//! Counts of frames and operators that begin on a thread within a time range.
 
 use std::cell::RefCell;
 

@@ -8,8 +8,8 @@ mod evidence;
 mod failures;
 #[cfg(test)]
 mod planted;
+mod rise;
 mod series;
-mod stretch;
 #[cfg(test)]
 mod tests;
 mod total;

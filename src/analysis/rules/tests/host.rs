@@ -1,4 +1,4 @@
-//! What is said of a host that is too slow: whether by few slow places or many small ones, new shapes, and what it does
+//! Findings about a slow host: a few slow places or many small ones, new shapes, and the time
 //! after a synchronization.
 
 use super::each_rule::{CALL, Event, LATENCY, STEPS, linked};

@@ -1,4 +1,4 @@
-//! What a person chooses of nsys.
+//! Options of nsys in the form.
 
 use eframe::egui::{self, TextEdit, Ui};
 

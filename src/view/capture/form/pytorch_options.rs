@@ -1,4 +1,4 @@
-//! What PyTorch's profiler records, by itself or on demand: its fields in the form.
+//! Options of PyTorch's profiler in the form, for a whole run or on demand.
 
 use eframe::egui::{self, TextEdit, Ui};
 
