@@ -20,7 +20,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Says what is being done, for a person; done and total begin anew.
+    /// Says what is being done, for the user; done and total begin anew.
     pub fn set_phase(&self, phase: &str) {
         self.set_done(0);
         self.set_total(0);

@@ -301,7 +301,7 @@ pub(super) mod tests {
             ("stream 7", KERNEL, "gemm", 50, 550),
             ("stream 7", KERNEL, "bias", 600, 640),
             ("stream 7", KERNEL, "lost call", 700, 705),
-            ("stream 7", KERNEL, "nobody's", 800, 900),
+            ("stream 7", KERNEL, "unlinked", 800, 900),
         ]);
         let raw = &mut builder.slices[0];
         raw.correlation = vec![0, 0, 1, 2, 0, 0, 0, 1, 2, 3, 220];

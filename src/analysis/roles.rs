@@ -9,7 +9,7 @@ use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace};
 /// What a moment of a step counts as: the first of these that holds, on any device or thread.
 ///
 /// Source: the step breakdown of PyTorch's TensorBoard plugin. Unlike there, calls of the driver API count as runtime
-/// and collectives are known by the names of their kernels too; ranges on the device are no host work.
+/// and collectives are known by the names of their kernels too; ranges on the device are not host work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// A kernel or CUDA graph, other than of a collective.

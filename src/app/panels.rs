@@ -105,8 +105,8 @@ impl App {
 fn all_closed_ui(panels: &mut Panels<'_>, ui: &mut Ui) {
     Frame::NONE.fill(panels.tokens.canvas).inner_margin(24).show(ui, |ui| {
         ui.set_min_size(ui.available_size());
-        ui.label("Every view is closed");
-        ui.weak("The View menu opens them one by one");
+        ui.label("All views are closed");
+        ui.weak("Open them from the View menu");
         if ui.button("Reset layout").clicked() {
             panels.commands.push(Command::ResetLayout);
         }

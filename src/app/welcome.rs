@@ -189,7 +189,7 @@ impl App {
 
 /// What Lacuna reads, and how to record each kind.
 fn recipes_ui(ui: &mut Ui) {
-    ui.strong("What it reads, and how to record it");
+    ui.strong("Supported files, and how to record them");
     for recipe in &RECIPES {
         ui.add_space(4.0);
         ui.horizontal_wrapped(|ui| {

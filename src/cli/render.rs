@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let input = input::read(paths, &args.reading)?;
     let picture = picture(input.traces, &mut *(args.view.make)(), args.size, args.theme);
     if picture.is_incomplete {
-        let text = "Parts of the picture are missing: they were not worked out after";
+        let text = "Parts of the picture are missing: they were not computed within";
         output::write_stderr(&format!("{text} {} s: {}", PATIENCE.as_secs(), args.out.display()));
     }
     let png = png(&picture.image).map_err(|error| Failure::Usage(format!("{error}: {}", args.out.display())))?;

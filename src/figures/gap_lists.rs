@@ -68,7 +68,7 @@ impl ClusterRow {
     }
 }
 
-/// Gaps that come back. What names them stands before the details, which a narrow window leaves out of sight.
+/// Recurring gaps. What names them stands before the details, which a narrow window leaves out of sight.
 pub fn clusters() -> Part<ClusterRow> {
     let figures = figures! { row: ClusterRow;
         words "class", "Main cause", 150, class_word(row.class), "What the device waited for during most of it";

@@ -126,7 +126,7 @@ pub struct Event {
 
 /// A way to GPUs that may be absent from a machine. It is opened again after devices were lost.
 pub trait Driver: Send {
-    /// For a person: `NVIDIA`.
+    /// For the user: `NVIDIA`.
     fn name(&self) -> &'static str;
 
     /// Errors: why nothing of it can be watched.

@@ -316,7 +316,7 @@ mod tests {
         let content = TimeRange { start: 0, end: 2_000 };
         assert_eq!((session.content(), session.span().end), (content, 89_000));
         assert_eq!(session.navigation.visible(), content);
-        // A history of memory is no lone event.
+        // A history of memory is not a lone event.
         let mut with_memory = far(90_000);
         let span = TimeRange { start: 2_000, end: 61_000 };
         with_memory.memories.push(MemoryHistory { has_time: true, span, ..MemoryHistory::default() });

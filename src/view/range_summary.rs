@@ -81,10 +81,10 @@ impl RangeSummaryView {
             if ui.button("Zoom to range").on_hover_text("Show only this time").clicked() {
                 ctx.commands.push(Command::ZoomToRange);
             }
-            if ui.button("Clear range").on_hover_text("Select no time range").clicked() {
+            if ui.button("Clear range").on_hover_text("Clear the selected range").clicked() {
                 *ctx.range = None;
             }
-            self.grid.filter_ui("Words of a name", ui);
+            self.grid.filter_ui("Filter by name", ui);
             self.grid.buttons_ui("Range summary", ui);
             if is_working {
                 ui.spinner();

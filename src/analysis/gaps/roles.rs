@@ -49,7 +49,7 @@ pub enum Role {
     Python,
     /// Any other call of the API.
     Call,
-    /// A range that is no cause.
+    /// A range that is not a cause.
     Range,
     /// Profiler bookkeeping and the like.
     Nothing,

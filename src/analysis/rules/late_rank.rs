@@ -234,7 +234,7 @@ impl<'a> Job<'a> {
         let mut jobs: Vec<u32> = self.calls.ranks.iter().map(|rank| rank.job).collect();
         jobs.sort_unstable();
         jobs.dedup();
-        // Of communication the waits are no part already.
+        // The waits are already part of communication.
         let is_own = |rule: Rule| {
             !matches!(
                 rule,

@@ -86,7 +86,7 @@ enum Stage {
 }
 
 impl Endpoint {
-    /// Opens the sockets, before the program starts. `is_configured`: whether the person set `KINETO_CONFIG`.
+    /// Opens the sockets, before the program starts. `is_configured`: whether the user set `KINETO_CONFIG`.
     ///
     /// Errors: the folders cannot be made.
     pub fn open(folder: &Path, options: &Options, is_configured: bool) -> std::io::Result<Self> {

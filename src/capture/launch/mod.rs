@@ -1,4 +1,4 @@
-//! Runs of a person's own programs: started exactly as typed, watched, ended on request, and recorded into a folder.
+//! Runs of the user's own programs: started exactly as typed, watched, ended on request, and recorded into a folder.
 //!
 //! A program runs in a process group of its own without input and never through a shell. To stop it is SIGINT, after
 //! a grace SIGTERM, then SIGKILL, to all that it started.
@@ -35,7 +35,7 @@ pub enum Destination {
     At(PathBuf),
 }
 
-/// [`Request::patience`], where a person does not wait for a test.
+/// [`Request::patience`], where the user does not wait for a test.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What to run, and how.
@@ -60,7 +60,7 @@ pub struct Request {
     pub is_shown: bool,
 }
 
-/// The reason why a run did not begin: a sentence for the person.
+/// The reason why a run did not begin: a sentence for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error("There is no command to run")]
@@ -193,7 +193,7 @@ impl Exit {
         }
     }
 
-    /// For a person: "exit code 1", "SIGSEGV".
+    /// For the user: "exit code 1", "SIGSEGV".
     pub fn shown(self) -> String {
         match self {
             Self::Code(code) => format!("exit code {code}"),
@@ -247,9 +247,9 @@ struct Shared {
 struct State {
     status: Status,
     output: Output,
-    /// How often the person asked for the end.
+    /// How often the user asked for the end.
     stops: u32,
-    /// Whether the person wants the recorder on, once they have said so.
+    /// Whether the user wants the recorder on, once they have said so.
     wants_on: Option<bool>,
     /// Something is there that was not shown yet.
     is_new: bool,
@@ -268,7 +268,7 @@ impl Run {
     ///   program has ended. It is for what is watched meanwhile.
     /// * `wake`: called from another thread when there is something new to see.
     ///
-    /// Errors: a sentence for the person; nothing runs then.
+    /// Errors: a sentence for the user; nothing runs then.
     pub fn start<A: Send + 'static>(
         request: &Request,
         alongside: impl FnOnce(&Path) -> A,

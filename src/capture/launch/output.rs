@@ -15,7 +15,7 @@ pub enum Stream {
     Err,
 }
 
-/// A line without its end, control sequences removed, and what is no Unicode replaced.
+/// A line without its end, control sequences removed, and bytes that are not Unicode replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputLine {
     pub stream: Stream,

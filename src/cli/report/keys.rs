@@ -258,7 +258,7 @@ fn memory_lists(memory: &Table) -> [Table; 7] {
     ]
 }
 
-/// What became of the events of each file, and the problems met.
+/// Event counts of each file, and the problems met.
 pub fn import_tables(files: &Table) -> [Cow<'_, Table>; 2] {
     [Cow::Borrowed(files), Cow::Owned(nested(files, &figures::files::problems()))]
 }

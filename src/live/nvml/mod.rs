@@ -68,7 +68,7 @@ fn missing(error: &NvmlError) -> Missing {
         ),
         NvmlError::LibRmVersionMismatch => (
             "The NVIDIA driver's library and its kernel module are of different versions",
-            "Restart the machine, or load the kernel module anew: the driver was updated",
+            "Restart the machine, or reload the kernel module: the driver was updated",
         ),
         other => return Missing { what: format!("NVML does not start: {other}"), remedy: RUN_SMI.to_owned() },
     };
@@ -154,7 +154,7 @@ fn on_off(is_on: bool) -> String {
     if is_on { "on" } else { "off" }.to_owned()
 }
 
-/// A result of NVML as one of ours.
+/// Converts a result of NVML.
 fn value<T>(result: Result<T, NvmlError>) -> Result<T, Absent> {
     result.map_err(|error| absent(&error))
 }

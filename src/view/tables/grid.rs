@@ -353,7 +353,7 @@ impl<T: Table> Grid<T> {
         }
     }
 
-    /// Paints the table; says what the person asked for beyond sorting and copying.
+    /// Paints the table; says what the user asked for beyond sorting and copying.
     pub fn ui(&mut self, name: &str, open: Option<&str>, ui: &mut egui::Ui) -> Option<Action> {
         let (answer, order) = self.ordered()?;
         let is_moved = std::mem::take(&mut self.is_moved) && self.selected.is_some();
@@ -390,7 +390,7 @@ impl<T: Table> Grid<T> {
         self.write(Target::Clipboard, ctx);
     }
 
-    /// Writes the listed rows to a file that the person chooses.
+    /// Writes the listed rows to a file that the user chooses.
     pub fn export(&mut self, name: &str, ctx: &egui::Context) {
         self.write(Target::File(format!("{}.csv", name.to_lowercase().replace(' ', "_"))), ctx);
     }

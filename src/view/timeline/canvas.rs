@@ -146,7 +146,7 @@ impl Timeline {
         }
         self.clicks(ctx, &response, under);
         response.context_menu(|ui| self.menu_ui(ctx, ui));
-        // What moved under a pointer that rests is not what the person points at.
+        // What moved under a pointer that rests is not what the user points at.
         if pointer.is_some() && self.placed.1.is_none() && !response.context_menu_opened() {
             hover::ui(
                 ctx,

@@ -15,7 +15,7 @@ fn a_narrower_table_keeps_its_right_columns_in_sight() {
     assert_eq!(widths.shown, [780.0, 80.0, 100.0]);
     assert!(widths.fit(&columns, 700.0, 10.0));
     assert_eq!(widths.shown, [480.0, 80.0, 100.0]);
-    // The person makes one wider: it stays so, until there is other room.
+    // The user makes one wider: it stays so, until there is other room.
     widths.shown[2] = 200.0;
     assert!(!widths.fit(&columns, 700.0, 10.0));
     assert!(widths.fit(&columns, 600.0, 10.0));

@@ -289,7 +289,7 @@ pub fn leaks(
         let mut other = find(&coarse);
         if attributed(&other) > known.saturating_mul(2).max(whole / 4) {
             other.confidence = other.confidence.min(Confidence::Medium);
-            let text = "Stacks differ from step to step: places are told apart by file and function alone";
+            let text = "Stacks differ from step to step: places are distinguished by file and function only";
             other.caveats.push(text.to_owned());
             return (Some(coarse), other);
         }
