@@ -18,7 +18,6 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use super::launches;
-pub use super::launches::{kernels_of, operator_of};
 use super::totals::Scope;
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 

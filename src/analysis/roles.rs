@@ -42,20 +42,6 @@ impl Role {
         Self::CpuExec,
         Self::Other,
     ];
-
-    /// Display name.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Kernel => "Kernel",
-            Self::Memcpy => "Memcpy",
-            Self::Memset => "Memset",
-            Self::Communication => "Communication",
-            Self::Runtime => "Runtime",
-            Self::DataLoader => "Data loading",
-            Self::CpuExec => "CPU",
-            Self::Other => "Other",
-        }
-    }
 }
 
 /// Nanoseconds by [`Role`]; they sum to the window.

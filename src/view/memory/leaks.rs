@@ -121,7 +121,7 @@ impl View for LeaksView {
             let text: Cow<'_, str> = match self.list {
                 List::Candidates if has_steps => memory::no_candidate(&tables.found.leaks).into(),
                 List::Candidates => {
-                    "Without steps no leak can be told from work in progress. Stacks with more memory at the end are under \"Grown\"".into()
+                    "Without steps, leaks cannot be distinguished from work in progress. Stacks with more memory at the end are under \"Grown\"".into()
                 }
                 List::Explained => "No other place grew, or has memory since before the steps that count".into(),
                 List::Gains => "No stack has more memory at the end than at the start".into(),

@@ -132,21 +132,6 @@ pub enum Verdict {
     Offset,
 }
 
-impl Verdict {
-    /// Machine name.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Released => "released",
-            Self::GrowingBuffer => "growing_buffer",
-            Self::WarmUpCache => "warm_up_cache",
-            Self::BelowThreshold => "below_threshold",
-            Self::TooFewGains => "too_few_gains",
-            Self::Setup => "setup",
-            Self::Offset => "offset",
-        }
-    }
-}
-
 /// A signature whose memory grows from step to step and is not freed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeakCandidate {
