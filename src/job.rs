@@ -1,6 +1,5 @@
-//! Work in the background: progress, cancel, crash; one result ([`Job`]) or many ([`Stream`]).
+//! Work in the background: progress, cancel, crash, one result ([`Job`]).
 
-mod stream;
 mod workers;
 
 use std::ops::Deref;
@@ -9,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use self::stream::{Batch, Overflow, Sink, Stream};
 pub use self::workers::start_workers;
 
 /// How far a piece of work is, and whether it was cancelled.
@@ -22,7 +20,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Says what is being done, for a person; done and total begin anew.
+    /// Says what is being done, for the user; done and total begin anew.
     pub fn set_phase(&self, phase: &str) {
         self.set_done(0);
         self.set_total(0);

@@ -5,34 +5,6 @@ use rayon::prelude::*;
 
 use crate::model::{DurNs, SliceId, SliceKind, SliceTable, Trace};
 
-/// The device work launched inside an operator, including nested operators, ascending.
-///
-/// By the correlation of the API calls inside; work whose call leads to no operator is found by
-/// `External id`. Exactly the work whose [`operator_of`] is this operator or one inside it.
-/// Cost: O(calls inside + device work); not for the frame thread.
-pub fn kernels_of(trace: &Trace, op: SliceId) -> Vec<SliceId> {
-    let slices = &trace.slices;
-    let mut by_external: HashMap<u32, SliceId> = HashMap::new();
-    let mut work: Vec<SliceId> = Vec::new();
-    for inside in slices.inside(op) {
-        if slices.kind[inside] == SliceKind::Operator {
-            by_external.insert(slices.external(SliceId(inside as u32)), SliceId(inside as u32));
-        } else if slices.kind[inside].is_call() {
-            let call = SliceId(inside as u32);
-            work.extend(trace.launched_by(call).filter(|&work| trace.launch_of(work) == Some(call)));
-        }
-    }
-    by_external.remove(&0);
-    if !by_external.is_empty() {
-        work.extend(device_work(trace).filter(|&work| {
-            by_external.contains_key(&external_of(slices, work)) && operator_of_launch(trace, work).is_none()
-        }));
-    }
-    work.sort_unstable();
-    work.dedup();
-    work
-}
-
 /// The operator that launched this device work: the innermost one on the launching thread, or
 /// without a call inside an operator the one with the same `External id`.
 ///
@@ -146,24 +118,10 @@ mod tests {
     use super::*;
     use crate::analysis::operators::tests::trace;
 
-    const OP: SliceKind = SliceKind::Operator;
-
     #[test]
-    fn work_and_operators_find_each_other() {
+    fn the_operator_of_device_work_is_found() {
         let trace = trace();
         let name = |id: SliceId| trace.slice_name(id).to_owned();
-        let work = |op| kernels_of(&trace, op).into_iter().map(name).collect::<Vec<_>>();
-        let operators: Vec<_> =
-            (0..trace.slices.len() as u32).map(SliceId).filter(|id| trace.slices.kind[id.idx()] == OP).collect();
-        let found: Vec<_> = operators.iter().map(|&op| (name(op), work(op))).collect();
-        let expected = [
-            ("aten::linear", vec!["gemm", "bias"]),
-            ("aten::linear", vec!["lost call"]),
-            ("aten::addmm", vec!["gemm"]),
-            ("aten::linear", vec!["lost call"]),
-            ("aten::t", vec![]),
-        ];
-        assert_eq!(found, expected.map(|(op, work)| (op.to_owned(), work.into_iter().map(str::to_owned).collect())));
         let of: Vec<_> = device_work(&trace).map(|work| operator_of(&trace, work).map(name)).collect();
         let some = |name: &str| Some(name.to_owned());
         assert_eq!(of, [some("aten::addmm"), some("aten::linear"), some("aten::linear"), None]);

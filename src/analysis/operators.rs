@@ -18,7 +18,6 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use super::launches;
-pub use super::launches::{kernels_of, operator_of};
 use super::totals::Scope;
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
@@ -301,7 +300,7 @@ pub(super) mod tests {
             ("stream 7", KERNEL, "gemm", 50, 550),
             ("stream 7", KERNEL, "bias", 600, 640),
             ("stream 7", KERNEL, "lost call", 700, 705),
-            ("stream 7", KERNEL, "nobody's", 800, 900),
+            ("stream 7", KERNEL, "unlinked", 800, 900),
         ]);
         let raw = &mut builder.slices[0];
         raw.correlation = vec![0, 0, 1, 2, 0, 0, 0, 1, 2, 3, 220];

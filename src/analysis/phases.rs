@@ -58,20 +58,6 @@ impl Phase {
             Self::Other => "other",
         }
     }
-
-    /// For people.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::DataLoading => "Data loading",
-            Self::Forward => "Forward",
-            Self::Backward => "Backward",
-            Self::Optimizer => "Optimizer",
-            Self::Copies => "Copies",
-            Self::Communication => "Communication",
-            Self::Waiting => "Waiting for the device",
-            Self::Other => "Other",
-        }
-    }
 }
 
 /// A time in nanoseconds for each [`Phase`].

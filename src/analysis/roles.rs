@@ -1,4 +1,4 @@
-//! What fills a step: the time of hosts and devices together, each moment by the most important that runs.
+//! Composition of a step: time of hosts and devices together, each moment assigned to its most important activity.
 
 use rayon::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace};
 /// What a moment of a step counts as: the first of these that holds, on any device or thread.
 ///
 /// Source: the step breakdown of PyTorch's TensorBoard plugin. Unlike there, calls of the driver API count as runtime
-/// and collectives are known by the names of their kernels too; ranges on the device are no host work.
+/// and collectives are known by the names of their kernels too; ranges on the device are not host work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// A kernel or CUDA graph, other than of a collective.
@@ -42,20 +42,6 @@ impl Role {
         Self::CpuExec,
         Self::Other,
     ];
-
-    /// Display name.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Kernel => "Kernel",
-            Self::Memcpy => "Memcpy",
-            Self::Memset => "Memset",
-            Self::Communication => "Communication",
-            Self::Runtime => "Runtime",
-            Self::DataLoader => "Data loading",
-            Self::CpuExec => "CPU",
-            Self::Other => "Other",
-        }
-    }
 }
 
 /// Nanoseconds by [`Role`]; they sum to the window.

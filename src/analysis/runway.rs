@@ -1,4 +1,4 @@
-//! How far the host launches ahead of a device: queued work and runway over time (F6).
+//! Launch-ahead of the host: queued work and runway over time (F6).
 //!
 //! Work without a recorded launch, such as in recordings of the device only, is left out.
 

@@ -1,10 +1,10 @@
-//! Whether a kernel uses tensor cores (matrix cores on AMD), by its name.
+//! Recognition by name of kernels that use tensor cores (matrix cores on AMD).
 
 /// What the rules are, in words; for help texts.
 pub const RULES: &str = "By name. Used: matrix instructions (h884, s1688, 16816, hmma, imma, wgmma, mfma …), \
     tensorop, xmma, nvjet, flash attention, xdl, Tensile's MI16x16. Not used: simt, ffma, sgemm, gemv, \
     elementwise and reduction kernels, collectives, Triton's pointwise and reduction kernels. \
-    Empty where a name does not tell";
+    Empty where the name does not say";
 
 /// Names of scalar arithmetic, which decide first: `xmma` kernels exist with either.
 const SCALAR: &[&str] = &["simt", "_ffma", "sgemm", "scudnn"];

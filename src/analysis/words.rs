@@ -1,4 +1,4 @@
-//! What a name says in words. Ranges are named by users and libraries in many styles; the phases of a step and the
+//! Words in names. Ranges are named by users and libraries in many styles; the phases of a step and the
 //! causes of idle time both judge them here.
 
 mod loading;

@@ -71,7 +71,7 @@ pub struct RolesOfStacks;
 impl Analysis for RolesOfStacks {
     type Of = Arc<Trace>;
     type Output = StackRoles;
-    const NAME: &'static str = "Telling what is allocated where";
+    const NAME: &'static str = "Assigning roles to call stacks";
 
     fn run(&self, of: &Arc<Trace>, _: &Work<'_>) -> Option<Self::Output> {
         Some(StackRoles::new(of))
@@ -165,7 +165,7 @@ pub struct GrowthOfReserved;
 impl Analysis for GrowthOfReserved {
     type Of = OpenMemory;
     type Output = Vec<Growth>;
-    const NAME: &'static str = "The search for what was reserved";
+    const NAME: &'static str = "The search for growth of reserved memory";
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
         Some(growth(of.history(), &|| work.is_cancelled()))
@@ -179,7 +179,7 @@ pub struct GrowthPins(pub usize);
 impl Analysis for GrowthPins {
     type Of = OpenMemory;
     type Output = Option<PinnedRange>;
-    const NAME: &'static str = "The search for what stood in the way";
+    const NAME: &'static str = "The search for blocks in the way";
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
         let all = work.get(of, &GrowthOfReserved)?;
@@ -194,7 +194,7 @@ pub struct OomCards(pub usize);
 impl Analysis for OomCards {
     type Of = OpenMemory;
     type Output = Vec<OomCard>;
-    const NAME: &'static str = "The search for why memory ran out";
+    const NAME: &'static str = "The search for causes of out-of-memory events";
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
         let signatures = work.get(&of.open.trace, &StackSignatures { ignores_lines: false })?;

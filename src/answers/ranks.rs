@@ -1,4 +1,4 @@
-//! What the traces of several ranks of one job tell together.
+//! Analyses across the ranks of one job.
 
 use std::sync::Arc;
 

@@ -133,7 +133,7 @@ fn work_is_cancelled_when_the_last_that_waits_asks_for_something_else() {
 
     let gate = log.gate(5);
     assert!(one.ask(&answers, &log, &Tenfold(5)).is_working());
-    // Work that is cancelled before it begins is no run.
+    // Work that is cancelled before it begins is not a run.
     while log.runs.load(Ordering::Relaxed) < 3 {
         std::thread::yield_now();
     }

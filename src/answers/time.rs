@@ -129,7 +129,7 @@ pub struct GapClusters {
 impl Analysis for GapClusters {
     type Of = Arc<Trace>;
     type Output = Vec<Clusters>;
-    const NAME: &'static str = "The search for gaps that come back";
+    const NAME: &'static str = "The search for recurring gaps";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
         let steps = work.get(of, &self.steps)?;

@@ -8,7 +8,7 @@ use eframe::egui::{self, Context, Key, Modal};
 use crate::job::{Job, Poll};
 use crate::reader;
 
-/// A dialog that ends sooner was never on screen: no person is that fast.
+/// A dialog that ends sooner was never on screen: no user is that fast.
 const NO_DIALOG: Duration = Duration::from_millis(400);
 
 /// What became of asking with a system's dialog.
@@ -72,7 +72,7 @@ impl OpenDialog {
         }
         let waker = ctx.clone();
         let wake = move || waker.request_repaint();
-        // The call waits until the person has chosen, so it has a thread of its own.
+        // The call waits until the user has chosen, so it has a thread of its own.
         let pick = move |_: &crate::job::Progress| {
             let dialog = rfd::FileDialog::new().set_title("Open traces");
             let extensions = [reader::extensions().as_slice(), reader::CONVERTED].concat();
@@ -90,7 +90,7 @@ impl OpenDialog {
         }
     }
 
-    /// What the person chose in the system's dialog, or what to say where that was nothing. Never waits; call it once a
+    /// What the user chose in the system's dialog, or what to say where that was nothing. Never waits; call it once a
     /// frame.
     pub fn poll(&mut self) -> Result<Vec<PathBuf>, &'static str> {
         let asked = match self.asking.as_ref().map(Job::poll) {

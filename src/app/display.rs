@@ -77,7 +77,7 @@ impl Display {
 
 /// Says that the display is gone; returns the exit code.
 pub fn gone() -> u8 {
-    output::write_stderr("lacuna: The display went away, and the window with it");
+    output::write_stderr("lacuna: The display connection was lost and the window closed");
     NO_WINDOW
 }
 

@@ -6,7 +6,7 @@ use eframe::egui::Ui;
 
 use crate::job::panic_message;
 
-/// Remembers why a view failed, and does not paint it again until the person asks for it.
+/// Remembers why a view failed, and does not paint it again until the user asks for it.
 #[derive(Debug, Default)]
 pub struct Guard {
     failure: Option<String>,

@@ -11,7 +11,7 @@ use crate::settings::SettingsFile;
 pub struct Keeper {
     file: Option<SettingsFile>,
     writing: Option<Job<(SettingsFile, Result<()>)>>,
-    /// Whether the person knows that settings cannot be written.
+    /// Whether the user knows that settings cannot be written.
     has_complained: bool,
 }
 
@@ -67,7 +67,7 @@ impl App {
 
     /// Waits for settings that are being written, and writes what changed since.
     ///
-    /// Errors: why they are not kept, unless the person knows.
+    /// Errors: why they are not kept, unless the user knows.
     pub fn save_settings_now(&mut self) -> std::result::Result<(), String> {
         let mut notes = Vec::new();
         while self.keeper.writing.is_some() {

@@ -63,16 +63,16 @@ pub struct Loaded {
 pub enum LoadError {
     /// Canceled by the user: nothing to report.
     Cancelled,
-    /// It is read only if the person agrees: a sentence that says why.
+    /// It is read only if the user agrees: a sentence that says why.
     NeedsConsent(String),
-    /// A sentence for the person, without the path.
+    /// A sentence for the user, without the path.
     Failed(String),
 }
 
 /// The queue of files.
 #[derive(Debug, Default)]
 pub struct Loads {
-    /// The person's choice of `nsys`, which converts reports.
+    /// The user's choice of `nsys`, which converts reports.
     pub nsys: Option<PathBuf>,
     /// The folder of the samples, which are generated when they are opened.
     pub samples: PathBuf,
@@ -188,7 +188,7 @@ fn list(path: &Path) -> Result<Found, LoadError> {
         Err(error) => Err(LoadError::Failed(format!("Cannot list the folder: {error}"))),
         Ok(folder) if folder.files.is_empty() => {
             let kinds = format!(".{}", [&reader::extensions(), reader::CONVERTED].concat().join(", ."));
-            Err(LoadError::Failed(format!("No file directly in this folder is named like a trace ({kinds})")))
+            Err(LoadError::Failed(format!("No file directly in this folder has a trace's extension ({kinds})")))
         }
         Ok(mut folder) => {
             for file in &mut folder.files {

@@ -46,7 +46,7 @@ use crate::view::shortcuts::Shortcuts;
 use crate::view::{ViewContext, all_commands};
 use crate::widget::theme;
 
-/// Something the person should read and may then close.
+/// Something the user should read and may then close.
 #[derive(Debug, PartialEq, Eq)]
 struct Note {
     text: String,
@@ -54,7 +54,7 @@ struct Note {
     kind: NoteKind,
 }
 
-/// What a note asks of the person.
+/// What a note asks of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoteKind {
     /// To know it.
@@ -72,7 +72,7 @@ pub struct App {
     answers: Answers,
     settings: Settings,
     keeper: Keeper,
-    /// What the person agreed to for every file.
+    /// What the user agreed to for every file.
     options: Options,
     loads: Loads,
     fonts: SystemFonts,
@@ -87,7 +87,7 @@ pub struct App {
     layout: Layout,
     /// The tabs that suit what was read first, while other files that were opened with it are still read.
     suited: Option<Vec<&'static str>>,
-    /// Whether the person pressed something in the last frame.
+    /// Whether the user pressed something in the last frame.
     was_touched: bool,
     /// The view of this machine that is shown while no trace is open, in place of the welcome.
     alone: Option<&'static str>,
@@ -235,7 +235,7 @@ impl App {
         tabs
     }
 
-    /// Takes the tabs in front as they are now for those that suit what was read, unless the person did something in the
+    /// Takes the tabs in front as they are now for those that suit what was read, unless the user did something in the
     /// last frame: a tab with nothing to show gives way to another one by itself.
     fn follow_suited(&mut self, ctx: &Context) {
         if self.suited.is_some() && !self.was_touched {

@@ -105,8 +105,8 @@ impl App {
 fn all_closed_ui(panels: &mut Panels<'_>, ui: &mut Ui) {
     Frame::NONE.fill(panels.tokens.canvas).inner_margin(24).show(ui, |ui| {
         ui.set_min_size(ui.available_size());
-        ui.label("Every view is closed");
-        ui.weak("The View menu opens them one by one");
+        ui.label("All views are closed");
+        ui.weak("Open them from the View menu");
         if ui.button("Reset layout").clicked() {
             panels.commands.push(Command::ResetLayout);
         }
@@ -234,7 +234,7 @@ impl Behavior<Pane> for Panels<'_> {
         let title = self.tab_title_for_tile(tiles, tile);
         let spec = Self::spec(tiles, tile);
         let view = spec.map(|spec| spec.id);
-        let look = tab::Look {
+        let look = tab::TabStyle {
             is_active: state.active,
             is_focused: view.is_some() && view == self.focused,
             is_dragged: state.is_being_dragged,

@@ -1,4 +1,4 @@
-//! Where the window was and what its widgets remember, which eframe keeps in a file of its own.
+//! Window geometry and widget state, which eframe keeps in a file of its own.
 //!
 //! That file is not whole if its writing is cut short, and of two windows the last one wins. So eframe gets a private
 //! file, filled from the settings, and what it writes is taken over into them.

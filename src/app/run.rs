@@ -17,7 +17,7 @@ use crate::session::Selection;
 use crate::settings::ThemeChoice;
 use crate::view::details::{self, stack_text};
 use crate::view::palette::Mode;
-use crate::view::{Content, DockArea, FOLLOW_RANGE, ViewContext, range_summary, view_spec};
+use crate::view::{Content, DockArea, ViewContext, range_summary, view_spec};
 
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
@@ -49,7 +49,7 @@ impl App {
             }
             Command::ShowRange(range) => {
                 self.session.range = Some(range);
-                if !self.layout.on_screen().iter().any(|id| FOLLOW_RANGE.contains(id)) {
+                if !self.views.follow_range(&self.layout.on_screen()) {
                     self.layout.show(range_summary::SPEC.id);
                 }
             }
@@ -84,8 +84,7 @@ impl App {
         let is_back = *command == Command::Back;
         let place = if is_back { self.session.history.back() } else { self.session.history.forward() };
         let Some(place) = place else {
-            let text =
-                if is_back { "No place was visited before this one" } else { "No place was visited after this one" };
+            let text = if is_back { "There is nothing to go back to" } else { "There is nothing to go forward to" };
             return self.commands.push(Command::Tell(text));
         };
         self.session.go(&place);
@@ -130,7 +129,7 @@ impl App {
     /// The same with a path that has no links in it.
     pub(super) fn queue(&mut self, path: PathBuf, options: Options) {
         if self.session.has_file(&path) || !self.loads.add(path.clone(), options) {
-            let text = "This file is open already".to_owned();
+            let text = "This file is already open".to_owned();
             self.notes.push(Note { text, path: Some(path), kind: NoteKind::Info });
         } else {
             self.notes.retain(|note| note.path.as_ref() != Some(&path));

@@ -1,4 +1,4 @@
-//! The samples that the welcome page offers: generated into the folder of the program's data when one is opened.
+//! The samples on the welcome page, generated into the program's data folder when one is opened.
 
 use std::fs::File;
 use std::io::{BufWriter, Result, Write as _};
@@ -31,8 +31,8 @@ impl Sample {
 /// All samples, in the order of the welcome page.
 pub const SAMPLES: [Sample; 5] = [
     Sample {
-        title: "A GPU that waits",
-        help: "PyTorch profiler: short steps in which every cause of idle time occurs",
+        title: "GPU with idle time",
+        help: "PyTorch profiler: short steps with every cause of idle time",
         file: "idle-gpu.json",
         write: |path| {
             let shape = planted::Shape { steps: 12, seed: SEED, plan: GapPlan::Various };
@@ -58,14 +58,14 @@ pub const SAMPLES: [Sample; 5] = [
         },
     },
     Sample {
-        title: "Memory that leaks",
-        help: "Snapshot of PyTorch's allocator: two places keep some bytes in each step",
+        title: "Memory leak",
+        help: "PyTorch memory snapshot: two places leak memory in each step",
         file: "leak.pickle",
         write: |path| write_snapshot(path, Plant::SteadyLeak),
     },
     Sample {
         title: "Out of memory",
-        help: "Snapshot of PyTorch's allocator on a device that is too small",
+        help: "PyTorch memory snapshot of a run that needs more memory than the device has",
         file: "out-of-memory.pickle",
         write: |path| write_snapshot(path, Plant::Oom),
     },

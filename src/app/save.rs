@@ -28,7 +28,7 @@ pub struct SaveDialog {
     wanted: Option<Wanted>,
     asking: Option<Job<Asked<PathBuf>>>,
     path_box: Option<PathBox>,
-    /// The path that the person chose.
+    /// The path that the user chose.
     chosen: Option<PathBuf>,
     writing: Option<Job<Result<PathBuf, (PathBuf, String)>>>,
 }
@@ -55,7 +55,7 @@ impl SaveDialog {
         self.path_box.is_some()
     }
 
-    /// Takes what the person chose and what became of the file. Never waits; call it once a frame.
+    /// Takes what the user chose and what became of the file. Never waits; call it once a frame.
     pub fn poll(&mut self, session: &Session, ctx: &Context) -> Option<Note> {
         if let Some(note) = self.poll_dialog() {
             return Some(note);

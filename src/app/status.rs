@@ -27,7 +27,7 @@ const FAR: i64 = 10;
 /// Points that the keys at the right of the line at the bottom take.
 const ROOM_FOR_HELP: f32 = 260.0;
 /// What a selected range does.
-const LIMITS: &str = "Overview, tables and gaps count only this time. Escape shows all again";
+const LIMITS: &str = "Overview, tables and gaps are limited to this range. Press Escape to clear it";
 /// Points that files being read and messages are wide at most.
 const MAX_TOAST: f32 = 760.0;
 /// A window that is less high has one line at the bottom, in points.
@@ -91,7 +91,7 @@ impl App {
         let n_more = self.loads.waiting().len().saturating_sub(MAX_WAITING_SHOWN);
         if n_more > 0 {
             ui.horizontal(|ui| {
-                is_rest_canceled = ui.button("Cancel all").on_hover_text("Read none of the waiting files").clicked();
+                is_rest_canceled = ui.button("Cancel all").on_hover_text("Cancel the waiting files").clicked();
                 ui.weak(format!("{n_more} more wait"));
             });
         }
@@ -114,7 +114,7 @@ impl App {
                 }
                 let path = note.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
                 if note.kind == NoteKind::Consent
-                    && ui.button("Open anyway").on_hover_text("Read it however much memory it takes").clicked()
+                    && ui.button("Open anyway").on_hover_text("Open it anyway, whatever memory it takes").clicked()
                 {
                     (closed, agreed) = (Some(i), note.path.clone());
                 }
@@ -207,7 +207,7 @@ impl App {
                 }
                 ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                     if self.is_analyzing(ui.ctx()) {
-                        ui.label("Analyzing…").on_hover_text("Some of what is on screen is still being computed");
+                        ui.label("Analyzing…").on_hover_text("Some views are still being computed");
                     }
                     ui.add(
                         egui::Label::new(RichText::new("? keys   / search   Ctrl+Shift+P commands").weak()).truncate(),

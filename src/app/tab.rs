@@ -16,7 +16,7 @@ const CROSS: f32 = 3.5;
 
 /// What a tab looks like.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct TabStyle {
     /// Whether it is in front of its group.
     pub is_active: bool,
     /// Whether its view was used last.
@@ -30,7 +30,7 @@ pub struct Look {
 /// Paints a tab; says whether it is to be closed.
 ///
 /// A tab keeps its width whatever the pointer does.
-pub fn ui(ui: &mut Ui, id: Id, title: &str, look: &Look, tokens: &Tokens) -> (Response, bool) {
+pub fn ui(ui: &mut Ui, id: Id, title: &str, look: &TabStyle, tokens: &Tokens) -> (Response, bool) {
     let text = WidgetText::from(title);
     let galley = text.into_galley(ui, Some(TextWrapMode::Truncate), MAX_TITLE, FontSelection::Default);
     let (_, rect) = ui.allocate_space(vec2(galley.size().x + PADDING[0] + PADDING[1], ui.available_height()));

@@ -154,7 +154,7 @@ fn the_welcome_page_opens_samples_and_says_how_to_record() {
     assert!(harness.output().platform_output.commands.iter().any(copies));
     let folder = std::env::temp_dir().join(format!("lacuna-welcome-{}", std::process::id()));
     app_mut(&mut harness).loads.samples.clone_from(&folder);
-    harness.get_by_label("Memory that leaks").click();
+    harness.get_by_label("Memory leak").click();
     wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);
     assert_eq!(app(&harness).session().traces()[0].trace.info.path, folder.join("leak.pickle"));
     std::fs::remove_dir_all(&folder).unwrap();

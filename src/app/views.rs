@@ -63,6 +63,11 @@ impl Views {
         self.0.iter().any(|slot| ids.contains(&slot.spec.id) && slot.view.is_pending())
     }
 
+    /// Whether one of these views shows the selected range alone.
+    pub fn follow_range(&self, ids: &[&str]) -> bool {
+        self.0.iter().any(|slot| ids.contains(&slot.spec.id) && slot.view.follows_range())
+    }
+
     /// Clears the failure of a view whose tab was closed; what was typed there stays.
     pub fn close(&mut self, id: &str) {
         if let Some(slot) = self.get(id) {

@@ -1,4 +1,4 @@
-//! What the window shows before anything is open, and while files hover over it.
+//! The welcome page, and the overlay while files hover over the window.
 
 use eframe::egui::{
     self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, Label, LayerId, Order, RichText, Ui, vec2,
@@ -189,7 +189,7 @@ impl App {
 
 /// What Lacuna reads, and how to record each kind.
 fn recipes_ui(ui: &mut Ui) {
-    ui.strong("What it reads, and how to record it");
+    ui.strong("Supported files, and how to record them");
     for recipe in &RECIPES {
         ui.add_space(4.0);
         ui.horizontal_wrapped(|ui| {

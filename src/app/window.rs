@@ -143,11 +143,11 @@ fn native_options() -> NativeOptions {
 }
 
 fn complain(reason: &str) -> ExitCode {
-    let remedies = "What helps:
+    let remedies = "What to try:
   - on a remote machine, connect with `ssh -X` or `ssh -Y`, or copy the trace to your own machine
   - without a graphics driver, set LIBGL_ALWAYS_SOFTWARE=1 (needs libgl1-mesa-dri)
   - without any display, use `lacuna report FILE`, or `lacuna render FILE --view timeline --out PNG`";
-    // A closed stderr is no reason to fail differently.
+    // A closed stderr is not a reason to fail differently.
     let _ = writeln!(std::io::stderr(), "lacuna: {reason}\n{remedies}");
     ExitCode::from(NO_WINDOW)
 }

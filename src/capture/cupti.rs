@@ -1,4 +1,4 @@
-//! CUPTI and NVTX, recorded from within the program by our own library: `src/inject`.
+//! Recording of CUPTI and NVTX from within the program, by the library in `src/inject`.
 //!
 //! Each process that uses CUDA or NVTX writes `cupti-PID.json`, a Chrome trace, as it runs, and `cupti-PID.status`,
 //! which says what became of it; no such file means that no process used either.
@@ -38,7 +38,7 @@ pub fn library() -> Result<PathBuf, String> {
 
 /// Additions to the environment of a program, so that it is recorded into this folder, which exists.
 ///
-/// What the person set goes before these: `LACUNA_CUPTI` for the libcupti to load, `LACUNA_FLUSH_MS` for how often is
+/// What the user set goes before these: `LACUNA_CUPTI` for the libcupti to load, `LACUNA_FLUSH_MS` for how often is
 /// written, `LACUNA_CUPTI_GRAPHS=whole` for graphs as a whole.
 ///
 /// Errors: see [`library`].
@@ -60,7 +60,7 @@ pub struct Recording {
     pub program: String,
     /// Whether all was written; not so in a process that runs or was killed.
     pub is_finished: bool,
-    /// Sentences for a person: why CUDA is not recorded, what was lost.
+    /// Sentences for the user: why CUDA is not recorded, what was lost.
     pub problems: Vec<String>,
     /// Whether kernels are recorded; not so in a process that only named ranges.
     pub has_cuda: bool,

@@ -1,4 +1,4 @@
-//! Programs that Lacuna runs: converters of files, and workloads that a person captures.
+//! Programs that Lacuna runs: converters of files, and workloads that the user captures.
 
 pub mod counters;
 pub mod cupti;

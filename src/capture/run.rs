@@ -98,7 +98,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The last 20 lines of a log, for a person: without control characters, what is no Unicode replaced.
+/// The last 20 lines of a log, for the user: without control characters, bytes that are not Unicode replaced.
 pub fn last_lines(log: &Path) -> String {
     let text = tail(log);
     // Progress bars overwrite a line: keep the last text of each.

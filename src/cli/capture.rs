@@ -20,14 +20,14 @@ use clap::{Parser as _, ValueEnum};
 use super::output::{write, write_stderr};
 use super::{Cli, Failure, Headless, report};
 use crate::capture::counters::Counters;
-use crate::capture::launch::{self, ONE_RECORDER, Place, Recorder, Request, Run, overhead, words};
+use crate::capture::launch::{self, Destination, ONE_RECORDER, Recorder, Request, Run, overhead, words};
 use crate::capture::{nsys, pytorch};
 use crate::live::Monitor;
 
 /// Arguments of `lacuna capture`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The program with its arguments, after `--`; no shell reads it
+    /// The program with its arguments, after `--`; it is not run by a shell
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
     /// How the program is recorded
@@ -36,13 +36,13 @@ pub struct Args {
     /// Print the command line as it will run, what recording costs, and what would keep it from running
     #[arg(long)]
     pub dry_run: bool,
-    /// Stop the program after so many seconds, as Ctrl+C does
+    /// Stop the program after this many seconds, as Ctrl+C does
     #[arg(long, value_name = "N")]
     pub seconds: Option<u64>,
-    /// Do not record what the GPUs do meanwhile; without a GPU and its driver it is never recorded
+    /// Do not record GPU metrics beside the run; they need a GPU and its driver
     #[arg(long)]
     pub no_gpu_counters: bool,
-    /// The folder for results, which must be empty or new; without this it is made in Lacuna's data folder
+    /// The folder for results, which must be empty or new; by default a new one in Lacuna's data folder
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Run the program in this folder
@@ -54,7 +54,7 @@ pub struct Args {
     /// After Ctrl+C, seconds until SIGTERM, and again until SIGKILL; while a recording is written they do not count
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub grace: u64,
-    /// Print the report of what was recorded
+    /// Print the report of the recording
     #[arg(long)]
     pub report: bool,
     #[command(flatten)]
@@ -105,7 +105,7 @@ impl ValueEnum for Backend {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of --backend nsys")]
 pub struct Nsys {
-    /// The nsys to use: a program, or the folder of an installation; without this it is looked for
+    /// The nsys to use: a program, or the folder of an installation; by default it is searched for
     #[arg(long, value_name = "PATH")]
     pub nsys: Option<PathBuf>,
     /// The interfaces to trace, such as cuda,nvtx,osrt,cudnn,cublas,mpi
@@ -117,10 +117,10 @@ pub struct Nsys {
     /// Record only on a signal: SIGUSR1 to Lacuna starts a recording, and the next one stops it, again and again
     #[arg(long)]
     pub by_hand: bool,
-    /// Seconds of the program before the recording
+    /// Seconds before the recording starts
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub delay: u32,
-    /// Seconds of recording, after which the program goes on
+    /// Seconds to record, after which the program continues
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub duration: u32,
     /// Also allocations of device memory
@@ -144,10 +144,10 @@ pub struct Nsys {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of --backend on-demand")]
 pub struct Demand {
-    /// Also a trace by itself every so many seconds, the first so long after torch was imported
+    /// Also record a trace every so many seconds, the first that long after torch was imported
     #[arg(long, value_name = "SECONDS")]
     pub every: Option<f64>,
-    /// How long each trace is
+    /// Duration of each trace
     #[arg(long = "for", value_name = "SECONDS", default_value_t = 1.0)]
     pub length: f64,
 }
@@ -159,16 +159,16 @@ pub struct Steps {
     /// Record the steps FIRST to END - 1, counted from 0; the first that can be recorded is 1
     #[arg(long, value_name = "FIRST:END", conflicts_with_all = ["wait", "warmup", "active", "repeat", "whole"])]
     pub steps: Option<String>,
-    /// Steps before the profiler begins; at least 1, which shows where steps are
+    /// Steps before the profiler starts; at least 1, which is needed to find steps
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "whole")]
     pub wait: u32,
-    /// Steps with the profiler on whose events are thrown away
+    /// Steps with the profiler on whose events are discarded
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "whole")]
     pub warmup: u32,
     /// Steps in each trace
     #[arg(long, value_name = "N", default_value_t = 5, conflicts_with = "whole")]
     pub active: u32,
-    /// Traces, each after as many steps of waiting and warm-up
+    /// Number of traces, each after its own waiting and warm-up
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "whole")]
     pub repeat: u32,
     /// Record from the import of torch to the end, for programs without an optimizer; large for long ones
@@ -183,7 +183,7 @@ pub struct Steps {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of --backend pytorch")]
 pub struct Contents {
-    /// Also Python call stacks, by which gaps are given to lines of code; slows the host down
+    /// Also Python call stacks, which attribute gaps to lines of code; slows the host
     #[arg(long)]
     pub stacks: bool,
     /// Also allocations, as events of the trace
@@ -201,7 +201,7 @@ pub struct Contents {
     /// Also the CUDA allocator's history: a snapshot at the end, and whenever memory runs out
     #[arg(long)]
     pub memory: bool,
-    /// Events of that history that are kept
+    /// Maximum number of events in that history
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub memory_entries: u32,
     /// No trace: only memory
@@ -242,7 +242,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit.code()))
 }
 
-/// What a person may want to know when the program starts: sentences.
+/// What the user may want to know when the program starts: sentences.
 fn introduction(request: &Request, args: &Args) -> Vec<String> {
     let sentences = [request.recorder.overhead().map(str::to_owned), launch::recorded_ranks(request)];
     let mut sentences: Vec<String> = sentences.into_iter().flatten().collect();
@@ -255,8 +255,8 @@ fn introduction(request: &Request, args: &Args) -> Vec<String> {
 /// Says what would run, and why it would not.
 fn dry_run(request: &Request) -> Result<ExitCode, Failure> {
     let folder = match &request.place {
-        Place::In(root) => root.join("NEW"),
-        Place::At(folder) => folder.clone(),
+        Destination::In(root) => root.join("NEW"),
+        Destination::At(folder) => folder.clone(),
     };
     let mut said = format!("{}\n", request.command_line(&folder));
     if let Some(cost) = request.recorder.overhead() {
@@ -282,8 +282,8 @@ fn request(args: &Args) -> Result<Request, Failure> {
     let root =
         || launch::root().ok_or_else(|| wrong("There is no folder for results: use --out, or set HOME".to_owned()));
     let place = match &args.out {
-        Some(out) => Place::At(out.clone()),
-        None => Place::In(root()?),
+        Some(out) => Destination::At(out.clone()),
+        None => Destination::In(root()?),
     };
     let assigned = |text: &OsString| {
         words::assignment(text).ok_or_else(|| wrong(format!("--env takes NAME=VALUE: {}", text.display())))
@@ -292,11 +292,11 @@ fn request(args: &Args) -> Result<Request, Failure> {
     let (options, profile) = (options(&args.steps, &args.contents)?, profile(&args.nsys)?);
     let is_of_pytorch = matches!(args.backend, Backend::Pytorch | Backend::OnDemand);
     if !is_of_pytorch && options != pytorch::Options::default() {
-        let text = format!("Options of the PyTorch profiler are of no use with another recorder: {ONE_RECORDER}");
+        let text = format!("Options of the PyTorch profiler do not apply to another recorder: {ONE_RECORDER}");
         return Err(wrong(text));
     }
     if args.backend != Backend::Nsys && profile != nsys::Profile::default() {
-        let text = format!("Options of nsys are of no use without --backend nsys: {ONE_RECORDER}");
+        let text = format!("Options of nsys apply only to --backend nsys: {ONE_RECORDER}");
         return Err(wrong(text));
     }
     let recorder = match args.backend {

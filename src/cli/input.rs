@@ -16,12 +16,12 @@ use crate::reader::{self, Folder, Options, ReadError};
 /// Arguments of every command that reads traces.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ReadArgs {
-    /// Read compressed files even if they grow more than 200 fold, which could fill the memory
+    /// Read compressed files even if they decompress to more than 200 times their size, which could exhaust memory
     #[arg(long)]
     pub allow_any_ratio: bool,
 
     /// The `nsys` that converts .nsys-rep and .qdrep: its path, its name, or the folder of an
-    /// installation; without this it is looked for. The window remembers it
+    /// installation; by default it is searched for. The window remembers it
     #[arg(long, value_name = "PATH")]
     pub nsys: Option<PathBuf>,
 }
@@ -92,7 +92,7 @@ fn read_file(path: &Path, reading: &ReadArgs, traces: &mut Vec<Trace>) -> bool {
 
 /// Reads a file; a report of Nsight Systems by way of its export.
 ///
-/// Errors: a sentence for the person, without the path, and by which flag the file could be read.
+/// Errors: a sentence for the user, without the path, and by which flag the file could be read.
 fn read_report(path: &Path, reading: &ReadArgs) -> Result<Vec<Trace>, String> {
     let progress = Progress::default();
     let nsys = nsys::Options::new(reading.nsys.clone());

@@ -39,17 +39,17 @@ pub struct Cli {
 pub enum Headless {
     /// Report where the time went
     Report(report::Args),
-    /// Read files and print only what became of their events
+    /// Read files and print only their event counts and problems
     Check(check::Args),
-    /// Generate an input whose right answer is known
+    /// Generate a sample input with a known correct answer
     Sample(sample::Args),
-    /// Draw a view to a file, without a display
+    /// Render a view to a PNG file, without a display
     Render(render::Args),
-    /// Run a program, record it, and say what was recorded; exits with the code of the program
+    /// Run and record a program; exits with the exit code of the program
     Capture(capture::Args),
     /// Watch the GPUs of this machine
     Monitor(monitor::Args),
-    /// Run a small program on a GPU, for something to record
+    /// Run a small GPU program to record
     Workload(workload::Args),
 }
 

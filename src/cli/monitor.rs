@@ -29,7 +29,7 @@ pub struct Args {
     /// Replace the file if it exists
     #[arg(long)]
     pub overwrite: bool,
-    /// End after so many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
     /// Serve gauges for Prometheus at this address
@@ -38,7 +38,7 @@ pub struct Args {
     /// The driver's library to load in place of the system's libnvidia-ml.so.1
     #[arg(long, value_name = "PATH")]
     pub library: Option<OsString>,
-    /// Print every metric with its value or why there is none, and what the readings cost
+    /// Print every metric with its value or why it is missing, and the cost of the readings
     #[arg(long)]
     pub once_all: bool,
 }

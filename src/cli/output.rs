@@ -135,7 +135,7 @@ enum Kind {
 /// Refuses what cannot be an output: an input under any name, a file inside a folder that is read, a link to a file, a
 /// folder, a disk, a socket, the name of a part of a database that is read.
 ///
-/// Errors: a sentence that says so. Call it before slow work, so that the person learns at once.
+/// Errors: a sentence that says so. Call it before slow work, so that the user learns at once.
 pub fn check_target(path: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     kind(path, inputs).map(drop)
 }

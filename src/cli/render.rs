@@ -30,8 +30,8 @@ pub struct Args {
     /// Width and height in pixels
     #[arg(long, value_name = "WxH", default_value = "1280x800")]
     pub size: Size,
-    #[arg(long, value_enum, default_value_t = Look::Dark)]
-    pub theme: Look,
+    #[arg(long, value_enum, default_value_t = PictureTheme::Dark)]
+    pub theme: PictureTheme,
     #[command(flatten)]
     pub reading: input::ReadArgs,
 }
@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Light on dark, or dark on light.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Look {
+pub enum PictureTheme {
     Light,
     Dark,
 }
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let input = input::read(paths, &args.reading)?;
     let picture = picture(input.traces, &mut *(args.view.make)(), args.size, args.theme);
     if picture.is_incomplete {
-        let text = "Parts of the picture are missing: they were not worked out after";
+        let text = "Parts of the picture are missing: they were not computed within";
         output::write_stderr(&format!("{text} {} s: {}", PATIENCE.as_secs(), args.out.display()));
     }
     let png = png(&picture.image).map_err(|error| Failure::Usage(format!("{error}: {}", args.out.display())))?;
@@ -91,16 +91,16 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 /// What `view` shows of these traces, from their start to their end.
 ///
 /// The commands that it asks for are not run.
-pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) -> Screenshot {
+pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, theme: PictureTheme) -> Screenshot {
     let (mut session, answers, mut commands) = (Session::of(traces), Answers::default(), Vec::new());
     let ctx = Context::default();
     theme::apply(&ctx);
-    ctx.set_theme(match look {
-        Look::Light => Theme::Light,
-        Look::Dark => Theme::Dark,
+    ctx.set_theme(match theme {
+        PictureTheme::Light => Theme::Light,
+        PictureTheme::Dark => Theme::Dark,
     });
     screenshot(&ctx, size.0.map(usize::from), 1.0, PATIENCE, |ui| {
-        let mut context = ViewContext::new(&mut session, &answers, look == Look::Dark, &mut commands);
+        let mut context = ViewContext::new(&mut session, &answers, theme == PictureTheme::Dark, &mut commands);
         view.update(&mut context, ui.ctx());
         CentralPanel::default().show(ui, |ui| view.ui(&mut context, ui));
         view.is_pending()
@@ -212,7 +212,7 @@ mod tests {
         let slices =
             [("main", SliceKind::Operator, "a", 1_000, 2_000), ("main", SliceKind::Operator, "b", 4_000, 5_000)];
         let Screenshot { image, is_incomplete } =
-            picture(vec![TraceBuilder::from_slices(&slices).finish()], &mut Bar, Size([416, 100]), Look::Light);
+            picture(vec![TraceBuilder::from_slices(&slices).finish()], &mut Bar, Size([416, 100]), PictureTheme::Light);
         assert!(!is_incomplete);
         let bytes = png(&image).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
@@ -250,9 +250,9 @@ mod tests {
     fn every_view_has_a_picture_that_is_not_blank() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces/nsys_5_steps.sqlite");
         for spec in VIEWS {
-            for look in [Look::Dark, Look::Light] {
+            for theme in [PictureTheme::Dark, PictureTheme::Light] {
                 let traces = crate::reader::read(&path, &crate::job::Progress::default()).unwrap();
-                let shot = picture(traces, &mut *(spec.make)(), Size([640, 300]), look);
+                let shot = picture(traces, &mut *(spec.make)(), Size([640, 300]), theme);
                 assert!(!shot.is_incomplete, "{}", spec.id);
                 let background = shot.image.pixels[0];
                 let n_painted = shot.image.pixels.iter().filter(|&&pixel| pixel != background).count();
@@ -317,7 +317,7 @@ mod tests {
         let slice = |i: i64| ("stream 7", SliceKind::Kernel, "k", i * 10, i * 10 + 10);
         let slices: Vec<_> = (0..1_500_000).chain([3_000_000]).map(slice).collect();
         let trace = TraceBuilder::from_slices(&slices).finish();
-        let shot = picture(vec![trace], &mut Timeline::default(), Size([640, 300]), Look::Dark);
+        let shot = picture(vec![trace], &mut Timeline::default(), Size([640, 300]), PictureTheme::Dark);
         assert!(!shot.is_incomplete);
         // The strip over the rows: busy in the first half, idle in the second.
         let strip = |share: f32| shot.image[((210.0 + 420.0 * share) as usize, 20)];

@@ -38,7 +38,7 @@ pub struct Args {
     /// The file to write; a Kineto trace whose name ends in .gz is compressed
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
-    /// How many training steps; one has about 144 kernels, in 0.33 MB of JSON
+    /// Number of training steps; one has about 144 kernels, in 0.33 MB of JSON
     /// or 0.04 MB of SQLite, or with six layers about 450 entries of memory in 0.05 MB of pickle
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub scale: u32,
@@ -54,10 +54,10 @@ pub struct Args {
     /// Nsys, nsys-gaps: the version whose tables are written
     #[arg(long, value_enum, value_name = "YEAR", default_value_t)]
     pub schema: Schema,
-    /// Snapshot: what is wrong with the program's memory
+    /// Snapshot: the memory problem to plant
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',', default_value = "none")]
     pub plant: Vec<Plant>,
-    /// Snapshot: how many layers the model has; one makes about 70 entries a step
+    /// Snapshot: number of layers of the model; one makes about 70 entries a step
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub layers: u32,
     /// Snapshot: the version of the pickle format
@@ -66,16 +66,16 @@ pub struct Args {
     /// Snapshot: record no times, as PyTorch did before 2.2
     #[arg(long)]
     pub no_times: bool,
-    /// Snapshot: how many entries are kept, the latest
+    /// Snapshot: keep at most this many entries, the latest
     #[arg(long, value_name = "N")]
     pub max_entries: Option<u64>,
     /// Snapshot: reserve memory in expandable segments
     #[arg(long)]
     pub expandable: bool,
-    /// Write what a correct reader must find, as JSON
+    /// Write the correct answer as JSON
     #[arg(long, value_name = "PATH")]
     pub answer: Option<PathBuf>,
-    /// Write over files that exist
+    /// Overwrite existing files
     #[arg(long)]
     pub overwrite: bool,
 }

@@ -3,16 +3,16 @@
 use super::{Failure, Outcome, output};
 use crate::workload::{self, Plan};
 
-/// Run a small program on a GPU, for something to record
+/// Run a small GPU program to record
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Args {
     /// The CUDA device to run on
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub device: u16,
-    /// How many steps; one takes about 10 ms
+    /// Number of steps; one takes about 10 ms
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub steps: u32,
-    /// Measure what a launch costs the host, over this many
+    /// Measure the host time of a launch, over this many launches
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub launches: u32,
 }

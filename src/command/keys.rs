@@ -1,4 +1,4 @@
-//! Which commands the keys that were pressed ask for.
+//! From pressed keys to commands.
 
 use eframe::egui::text_selection::LabelSelectionState;
 use eframe::egui::{Context, Event, Key, KeyboardShortcut, Modifiers};

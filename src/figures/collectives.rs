@@ -8,7 +8,7 @@ use crate::analysis::collectives::ranks::{RankOf, RankTotals};
 
 /// Collectives by operation and group, with their exposed time and bandwidth.
 pub fn collectives() -> Part<CollectiveTotals> {
-    const OP: &str = "What it does, by what was recorded with it, else by the name of its kernel";
+    const OP: &str = "The operation as recorded, else by the name of its kernel";
     const BYTES: &str = "Bytes of each call: the output of a gathering, else the input (convention of nccl-tests)";
     const TIME: &str = "Sum of the durations of its kernels, of those of the host of their ranges, which include waiting for other ranks";
     const WAIT: &str = "Of the total, how long ranks waited for the last one to come: what a kernel takes longer than the \

@@ -44,7 +44,7 @@ pub fn files<'a>() -> Part<File<'a>> {
         number "rejected", "+ Rejected", 90, Cell::Count(row.trace.import.rejected),
             "Events that are not shown, each for one of the problems";
         words "path", "File", 300, Cell::name(row.path), "Path, and the name within an archive";
-        words "events", "Events", 0, Cell::Object(Box::new(events(row))), "What became of the events";
+        words "events", "Events", 0, Cell::Object(Box::new(events(row))), "Event counts";
         words "tables", "Tables", 0, tables(row), "The same by table, where the format has tables";
         words "problems", "Problems", 0, problems_of(row), "Problems met, worst first";
     };

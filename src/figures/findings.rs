@@ -124,10 +124,10 @@ fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
         (_, Some(steps)) => format!("At this rate the device is full in about {} steps", format::count(steps as u64)),
         (Room::RanOut, _) => "Memory has run out already".to_owned(),
         (Room::NoReserved, _) => {
-            "When the device is full cannot be told: the file does not say what is reserved".to_owned()
+            "When the device will be full is unknown: the file does not record reserved memory".to_owned()
         }
         (Room::NoTotal, _) => {
-            "When the device is full cannot be told: the file does not say how much memory it has".to_owned()
+            "When the device will be full is unknown: the file does not record its total memory".to_owned()
         }
         (Room::Known(room), _) => format!("{} can still be reserved", format::bytes(room as f64)),
     };
@@ -195,7 +195,7 @@ pub fn out_of_memory(
     let mut advice: Vec<String> = raise(card).into_iter().chain(card.hints.iter().map(fact)).collect();
     if card.exceeded().is_some() {
         advice
-            .push("Ask for less at once: no setting makes room for a request larger than all of the memory".to_owned());
+            .push("Request less at once: no setting makes room for a request larger than all of the memory".to_owned());
     }
     advice.extend(grows.map(|grows| format!("Or look at what grows: {grows}")));
     Finding {

@@ -1,4 +1,4 @@
-//! What to do about idle time, by cause and by trigger, and how to see whether it helped.
+//! Advice about idle time by cause and trigger, and how to check that it helped.
 
 use super::advice::{
     ALWAYS, AMD, COMPILED, Case, EAGER, GRAPHS, Line, NO_GRAPHS, NVIDIA, OTHER, TOO_OLD, TORCH, TRAINS, of_vendor,

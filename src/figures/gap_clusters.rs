@@ -1,4 +1,4 @@
-//! Figures of gaps that come back.
+//! Figures of recurring gaps.
 
 use super::gaps::{class_word, trigger_word};
 use super::{Cell, Part, figures};
@@ -81,7 +81,7 @@ fn cut(name: &str, length: usize) -> String {
     }
 }
 
-/// Gaps that come back.
+/// Recurring gaps.
 pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
     let figures = figures! { row: NamedCluster<'a>;
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
@@ -102,7 +102,7 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
             "Recoverable time per step: without launch latency (unless launches only just keep up), queues, graphs, the \
              profiler, and time of which nothing was recorded, which ending their causes would not save";
         number "recorder_ns_per_step", "Recorder", 84, Cell::or_empty(row.recorder(), Cell::Ns),
-            "What the recorder took of that time at least, which is not in the ceiling: without it the program does not wait for it";
+            "The recorder's part of that time, at least, which is not in the ceiling: without the recorder the program does not wait for it";
         words "class", "Meanwhile", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
         words "trigger", "Trigger", 120, Cell::or_empty(row.cluster.trigger, trigger_word),
             "The event that made most of their time possible";
@@ -117,7 +117,7 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "steps_present", "Steps present", 84, Cell::or_empty(row.steps_present(), Cell::Count),
             "Steps in which they occur";
     };
-    Part::new("clusters", "Gaps that come back", figures)
+    Part::new("clusters", "Recurring gaps", figures)
         .report("rank device count steps ns_per_step at_most class until place")
         .json("prev next class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present ceiling_ns_per_step recorder_ns_per_step")
 }

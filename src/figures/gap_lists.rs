@@ -1,4 +1,4 @@
-//! Figures of idle time by cause and of gaps that come back, as the window lists them.
+//! Figures of idle time by cause and of recurring gaps, as the window lists them.
 
 use super::gaps::{MEANWHILE, class_word};
 use super::{Cell, Part, figures};
@@ -68,7 +68,7 @@ impl ClusterRow {
     }
 }
 
-/// Gaps that come back. What names them stands before the details, which a narrow window leaves out of sight.
+/// Recurring gaps. What names them stands before the details, which a narrow window leaves out of sight.
 pub fn clusters() -> Part<ClusterRow> {
     let figures = figures! { row: ClusterRow;
         words "class", "Main cause", 150, class_word(row.class), "What the device waited for during most of it";

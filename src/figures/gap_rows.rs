@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::gaps::{class_word, trigger_word};
 use super::text::telling;
 use super::{Cell, Column, Rows, Sort};
-use crate::analysis::gaps::{Gap, GapClass, GapPart, IdleByClass, Ledger, Near, Place, place};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, GapPlace, IdleByClass, Ledger, Near, place};
 use crate::model::{DurNs, SliceId, Trace};
 
 /// What a column shows.
@@ -71,7 +71,7 @@ pub struct MainPart<'a> {
     pub class: (GapClass, DurNs),
     /// The longest part of that class.
     pub part: GapPart,
-    pub place: Place<'a>,
+    pub place: GapPlace<'a>,
 }
 
 /// The main part of a gap. Cost: O(parts + log n).

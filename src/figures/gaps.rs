@@ -247,7 +247,7 @@ pub fn device_gaps<'a>() -> Part<DeviceGaps<'a>> {
         words "micro", "Micro", 0, totals(row.totals.micro), "Micro gaps together";
         words "macro", "Macro", 0, totals(row.totals.macro_), "Macro gaps together";
         words "by_class", "By class", 0, Cell::Object(Box::new(row.by_class())), "Parts of gaps by class";
-        words "clusters", "Clusters", 0, Cell::List(Arc::clone(&row.clusters)), "Gaps that come back";
+        words "clusters", "Clusters", 0, Cell::List(Arc::clone(&row.clusters)), "Recurring gaps";
         words "top", "Longest", 0, Cell::List(Arc::clone(&row.top)), "The longest gaps";
         words "coverage", "Coverage", 0, Cell::Object(Box::new(row.coverage())), "What the recording can explain";
     };

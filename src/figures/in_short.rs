@@ -1,4 +1,4 @@
-//! What was found in a few sentences: of a job of several ranks as a whole, then of its devices where they differ.
+//! The findings in a few sentences: of a job of several ranks as a whole, then of its devices where they differ.
 
 use super::findings::{MEMORY_LEAK, OUT_OF_MEMORY};
 use super::makeup::{Summary, remedy};

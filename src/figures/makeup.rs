@@ -1,4 +1,4 @@
-//! What each device spends its judged time on, in a few sentences and in figures.
+//! Composition of each device's judged time, in a few sentences and in figures.
 
 mod help;
 
@@ -277,7 +277,7 @@ pub fn summary<'a>() -> Part<Summary<'a>> {
 /// Idle time of devices by the cause that the rules judge.
 pub fn causes<'a>() -> Part<IdleCause<'a>> {
     let figures = figures! { row: IdleCause<'a>;
-        words "file", "File", 160, Cell::or_empty(row.name, Cell::name), "The file, where its rank does not tell it apart";
+        words "file", "File", 160, Cell::or_empty(row.name, Cell::name), "The file, where the rank is ambiguous";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::number(row.device), "Index of the device";
         words "cause", "Cause", 150, Cell::name(cause_key(row.cause)),

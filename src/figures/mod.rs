@@ -1,4 +1,4 @@
-//! Every figure that a person or a program reads, defined once: of which rows it is, its key, title, unit and
+//! Every figure that the user or a program reads, defined once: of which rows it is, its key, title, unit and
 //! help, and how it sorts. Tables of the window, text, JSON and CSV are all made from these definitions.
 //!
 //! A [`Part`] defines a table by its figures. The window asks it for [`Data`], the report for a [`Table`].

@@ -3,7 +3,7 @@
 use crate::analysis::kernels::{function_name, launches_before};
 use crate::model::{SliceId, SliceKind, Trace};
 
-/// What a person replaces by their own program.
+/// What the user replaces by their own program.
 const PROGRAM: &str = "python train.py";
 
 /// The command line of NVIDIA Nsight Compute, or of ROCm Compute Profiler on AMD, that profiles this kernel again.

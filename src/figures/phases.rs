@@ -25,7 +25,7 @@ pub struct PhaseTotals {
 pub fn phases() -> Part<PhaseTotals> {
     let figures = figures! { row: PhaseTotals;
         words "file", "File", 140, Cell::or_empty(row.file.as_deref(), Cell::name),
-            "The file that recorded it, where the rank does not say";
+            "The file, where the rank is ambiguous";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         words "phase", "Phase", 110, Cell::name(row.phase.key()), "Phase of a step, by annotations and operators";
         number "total_ns", "Time", 90, Cell::Ns(row.total_ns), "Time on the thread that launches";

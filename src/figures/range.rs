@@ -30,7 +30,7 @@ const SELF: &str = "The same, less what the slices directly inside took";
 /// Tracks in a time range.
 pub fn tracks() -> Part<TrackTime> {
     let figures = figures! { row: TrackTime;
-        words "track", "Track", 300, Cell::name(&row.track), "Where it ran";
+        words "track", "Track", 300, Cell::name(&row.track), "Its track";
         number "busy_share", "Busy", 110, Cell::Share(row.busy), "Share of the range in which anything ran";
         number "count", "Count", 110, Cell::Count(row.count), COUNT;
         number "total_ns", "Total", 110, Cell::Ns(row.total_ns), TOTAL;
@@ -55,8 +55,8 @@ pub fn names() -> Part<NameSummary> {
 pub fn slices() -> Part<SliceTime> {
     let figures = figures! { row: SliceTime;
         number "dur_ns", "Duration", 90, Cell::Ns(row.time.dur()), "How long it took";
-        number "start_ns", "Start", 96, Cell::Ns(row.time.start), "When it started, from the start of the session";
-        words "track", "Track", 140, Cell::text(&row.track), "Where it ran";
+        number "start_ns", "Start", 96, Cell::Ns(row.time.start), "Start time, from the start of the session";
+        words "track", "Track", 140, Cell::text(&row.track), "Its track";
     };
     Part::new("instances", "Instances", figures)
 }

@@ -138,14 +138,14 @@ pub fn step_list() -> Part<StepRow> {
     let figures = figures! { row: StepRow;
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         words "name", "Step", 150, Cell::name(&row.name), "Name of the step";
-        number "start_ns", "Start", 96, Cell::Ns(row.time.start), "When it started, from the start of the session";
+        number "start_ns", "Start", 96, Cell::Ns(row.time.start), "Start time, from the start of the session";
         number "dur_ns", "Duration", 90, Cell::Ns(row.time.dur()),
             "How long it took, by what divides the recording into steps";
         words "is_outlier", "Outlier", 64, Cell::Flag(row.is_outlier, OUTLIER),
             "Its duration differs from the median by more than three scaled median deviations and a twentieth";
         words "is_used", "Used", 50, Cell::Flag(row.is_used, USED),
             "Whether statistics include it: not the first, which includes warm-up, nor the profiler's last, nor a last piece \
-             below a tenth of the median, which is no whole step";
+             below a tenth of the median, which is not a whole step";
         with role_figures();
         number "compute_ns", "Compute", 84, row.on_devices(|on| on.parts.compute_ns),
             "Devices: kernels other than of collectives ran";
@@ -202,7 +202,7 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
     }
     let figures = figures! { row: StepsOf<'a>;
         words "file", "File", 140, Cell::or_empty(row.file, Cell::name),
-            "The file that recorded it, where the rank does not say";
+            "The file, where the rank is ambiguous";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         words "source", "Steps by", 200, Cell::name(&row.steps.source.label()), "What divides the recording into steps";
         number "regularity", "Regularity", 80, Cell::Share(row.steps.regularity),
@@ -211,7 +211,7 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         number "count", "Count", 60, Cell::Count(row.steps.len() as u64), "How many steps there are";
         number "dropped", "Dropped", 64, Cell::Count((row.steps.len() - row.steps.used.len()) as u64),
             "Steps that the statistics leave out: the first, which includes warm-up, the profiler's last, and a last piece \
-             below a tenth of the median, which is no whole step";
+             below a tenth of the median, which is not a whole step";
         words "measured", "Measured by", 110, Cell::name(row.measured()),
             "What the durations are of: the ranges of the steps, or where the host runs ahead of the devices, from the \
              completion of one step on the slowest device to that of the next";

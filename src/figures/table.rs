@@ -192,7 +192,7 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// Rows that were left out.
     pub n_hidden: usize,
-    /// What a person must know to read it; empty if nothing.
+    /// What the user must know to read it; empty if nothing.
     pub note: &'static str,
     /// Indices of the columns that flat reports have, in their order.
     pub report: Vec<usize>,

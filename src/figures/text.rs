@@ -68,7 +68,7 @@ pub fn shortened(name: &str, max: usize) -> String {
     } else if whole.contains(", ") && !whole.contains('(') {
         return display_name_within(&whole, max.saturating_sub(1));
     }
-    // Words in a row are no signature.
+    // Words in a row are not a signature.
     if whole.ends_with(')') || !whole.contains(' ') {
         let without_call = short_name(&whole);
         let function = without_call.rsplit("::").next().filter(|last| !last.is_empty()).unwrap_or(&without_call);

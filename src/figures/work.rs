@@ -389,8 +389,8 @@ pub fn device_work<'a>() -> Part<Work<'a>> {
     }
     let figures = figures! { row: Work<'a>;
         number "start_ns", "Start", 90, Cell::Ns(row.trace.slices.ts[row.slice.idx()].saturating_add(row.offset_ns)),
-            "When it started";
-        number "dur_ns", "Duration", 84, Cell::Ns(row.trace.slices.time(row.slice).dur()), "How long it ran";
+            "Start time";
+        number "dur_ns", "Duration", 84, Cell::Ns(row.trace.slices.time(row.slice).dur()), "Duration";
         number "queue_ns", "Queue", 84, Cell::or_empty(queue_ns(row), Cell::Ns),
             "Time from the end of the launching call to its start, if it waited";
         words "kind", "Kind", 80, Cell::text(work_kind(row.trace.slices.kind[row.slice.idx()])), "What kind of work";

@@ -1,4 +1,4 @@
-//! Thresholds that a person wants to hear of.
+//! Alarms: thresholds set by the user.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ pub enum AlarmKind {
 }
 
 impl AlarmKind {
-    /// For a person, with the place of the level.
+    /// For the user, with the place of the level.
     pub fn title(self) -> &'static str {
         match self {
             Self::Memory => "Memory used, of the total, from",
@@ -47,7 +47,7 @@ pub struct Alarm {
     pub is_on: bool,
 }
 
-/// The alarms before a person changes them: nine tenths of the memory leave the headroom that guides ask for.
+/// The alarms before the user changes them: nine tenths of the memory leave the headroom that guides ask for.
 pub fn default_alarms() -> Vec<Alarm> {
     [
         (AlarmKind::Memory, 90.0, true),

@@ -1,4 +1,4 @@
-//! What was read so far: rings of points for each metric of each device, bounded.
+//! History of readings: bounded rings of points for each metric of each device.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -234,7 +234,7 @@ impl Store {
     fn lose(&mut self, at: usize, ts: TimeNs) {
         let device = &mut self.devices[at];
         device.lose(ts);
-        let text = "The GPU was lost: the driver gets no answer from it".to_owned();
+        let text = "The GPU was lost: it does not answer the driver".to_owned();
         let event = Event { ts, device: device.info.id.clone(), text, is_alarm: true };
         self.report(event);
     }

@@ -1,4 +1,4 @@
-//! What the system knows of processes.
+//! Names of processes, from the operating system.
 
 /// The name of a process's program; `None` where it runs in another container or has ended.
 pub fn program(pid: u32) -> Option<String> {

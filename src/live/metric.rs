@@ -1,4 +1,4 @@
-//! What is measured of a GPU: each metric's unit, pace and names, once.
+//! The table of metrics: unit, pace and names of each.
 
 /// How often a metric is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Spec {
     pub key: &'static str,
     /// The name of its gauge for Prometheus.
     pub gauge: &'static str,
-    /// For a person, without the unit.
+    /// For the user, without the unit.
     pub title: &'static str,
     /// One sentence.
     pub help: &'static str,
@@ -81,7 +81,7 @@ metrics! {
     MemoryReserved: Fast Bytes, "memory_reserved_bytes", "gpu_memory_reserved_bytes", "Memory of the driver",
         "Device memory that the driver and the firmware keep for themselves";
     MemoryTotal: Fast Bytes, "memory_total_bytes", "gpu_memory_total_bytes", "Memory total",
-        "Device memory that is there";
+        "Total device memory";
     Power: Fast Watts, "power_w", "gpu_power_watts", "Power",
         "Power drawn by the board, on recent GPUs averaged over one second";
     PowerInstant: Fast Watts, "power_instant_w", "gpu_power_instant_watts", "Power, instant",
@@ -104,8 +104,8 @@ metrics! {
         "Temperature of the device memory";
     TemperatureLimit: Second Celsius, "temperature_limit_c", "gpu_temperature_limit_celsius", "Slowdown temperature",
         "Temperature at which the hardware lowers the clocks";
-    ThrottleReasons: Second ThrottleReasons, "throttle_reasons", "gpu_throttle_reasons", "Clocks held down by",
-        "Why the clocks are below their maximum, as the bits of nvmlClocksThrottleReasons";
+    ThrottleReasons: Second ThrottleReasons, "throttle_reasons", "gpu_throttle_reasons", "Clocks limited by",
+        "Reasons for clocks below their maximum, as the bits of nvmlClocksThrottleReasons";
     PerformanceState: Second PerformanceState, "performance_state", "gpu_performance_state", "Performance state",
         "P0 is the fastest, P15 the slowest";
     Encoder: Second Percent, "encoder_util_pct", "gpu_encoder_utilization_percent", "Encoder",
@@ -172,7 +172,7 @@ impl Metric {
     }
 }
 
-/// A value with its unit, for a person: `81.6 GB`, `45 %`, `P0`.
+/// A value with its unit, for the user: `81.6 GB`, `45 %`, `P0`.
 pub fn text(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Percent => format!("{value:.0} %"),

@@ -22,13 +22,12 @@ mod worker;
 mod xid;
 
 pub use alarm::{Alarm, AlarmKind, default_alarms};
-pub use amd::AmdDriver;
-pub use history::{DeviceHistory, Point, Stats, Status, Store, System};
-pub use metric::{Metric, Pace, Spec, Unit, text};
+pub use history::{DeviceHistory, Point, Status, Store, System};
+pub use metric::{Metric, Unit, text};
 pub use monitor::Monitor;
 pub use nvml::NvmlDriver;
 pub use record::Recorder;
-pub use source::{Absent, DeviceInfo, Driver, Event, Missing, ProcessKind, ProcessUse, Sample, Sampler, Source};
+pub use source::{Absent, Driver, Event, Missing, ProcessKind, ProcessUse};
 pub use summary::{every_metric, nothing_to_watch, summary, utc};
 
 use crate::model::TimeNs;

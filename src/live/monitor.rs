@@ -18,7 +18,7 @@ pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
 /// The shortest and the longest interval.
 pub const INTERVALS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 
-/// What a person may name in place of the system's NVML.
+/// What the user may name in place of the system's NVML.
 const LIBRARY_VARIABLE: &str = "LACUNA_NVML";
 
 /// Shared by the threads and those who read.

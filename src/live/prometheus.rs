@@ -61,7 +61,7 @@ impl Drop for Server {
 fn serve(listener: &TcpListener, shared: &Shared, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) && !shared.is_over() {
         match listener.accept() {
-            // A client that goes away is no concern of others.
+            // A client that goes away does not concern the others.
             Ok((client, _)) => drop(answer(client, shared)),
             Err(_) => std::thread::sleep(LOOK),
         }

@@ -1,4 +1,4 @@
-//! What a driver must offer to be watched.
+//! The interface of a driver.
 
 use super::metric::{Metric, N_METRICS, Pace};
 use crate::model::TimeNs;
@@ -126,7 +126,7 @@ pub struct Event {
 
 /// A way to GPUs that may be absent from a machine. It is opened again after devices were lost.
 pub trait Driver: Send {
-    /// For a person: `NVIDIA`.
+    /// For the user: `NVIDIA`.
     fn name(&self) -> &'static str;
 
     /// Errors: why nothing of it can be watched.

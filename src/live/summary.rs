@@ -1,4 +1,4 @@
-//! What was seen, in text.
+//! Summary of all readings as text.
 
 use super::history::{DeviceHistory, Status, Store};
 use super::metric::{Metric, Pace, Unit, text};

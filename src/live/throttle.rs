@@ -1,6 +1,6 @@
-//! Why a GPU's clocks are held down.
+//! Reasons for reduced GPU clocks.
 
-/// The bits of `nvmlClocksThrottleReasons` with their names, and whether one costs speed that a person may want back.
+/// The bits of `nvmlClocksThrottleReasons` with their names, and whether one costs speed that the user may want back.
 const REASONS: [(u64, &str, bool); 9] = [
     (0x1, "idle", false),
     (0x2, "clocks set by an application", false),

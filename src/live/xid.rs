@@ -1,4 +1,4 @@
-//! What the numbers of the NVIDIA driver's errors (XID) mean.
+//! Meanings of the NVIDIA driver's error numbers (XID).
 //!
 //! Source: NVIDIA, "XID Errors", in the documentation of GPU deployment.
 

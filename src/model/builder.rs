@@ -239,8 +239,7 @@ impl TraceBuilder {
         self.counters.iter().flat_map(|counter| &counter.ts).for_each(|&ts| see(ts, ts));
         let span = match later {
             Some(later) if n_at_zero > 0 && later.start > DAYS_LATER => {
-                let reason =
-                    "Time stamp 0 while all else happened at least 11 days later: kept, outside the first view";
+                let reason = "Time stamp 0, at least 11 days before everything else: kept, outside the first view";
                 self.import.note(Severity::Warn, reason, n_at_zero, None);
                 later
             }
@@ -300,7 +299,7 @@ impl TraceBuilder {
         (out, bound)
     }
 
-    /// Notes the slices that cross others on their track. That is no defect of the recording where a range begins inside
+    /// Notes the slices that cross others on their track. That is not a defect of the recording where a range begins inside
     /// the Python function that opens it and ends inside the one that closes it, nor for waits of several threads for one
     /// stream, nor for kernels of one stream: since Hopper one may begin before that before it has ended (programmatic
     /// dependent launch). Asynchronous operations cross by nature.

@@ -89,7 +89,7 @@ fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> 
     };
     if let Some(name) = archive.file_names().flatten().find(|name| leads_out(name)) {
         let name = printable(&name);
-        return refuse(format!("A zip with a file {name} that lies outside of the zip, as no program writes it"));
+        return refuse(format!("A zip with a file {name} that lies outside of the zip, which no program writes"));
     }
     let (mut sources, mut unread) = (Vec::new(), Vec::new());
     for index in 0..archive.len() {
@@ -112,7 +112,7 @@ fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> 
         return refuse("A zip without files".to_owned());
     }
     if overlap(&sources) {
-        return refuse("A zip of which several files are the same bytes, as no program writes it".to_owned());
+        return refuse("A zip in which several files share the same bytes, which no program writes".to_owned());
     }
     Ok(Members { sources, unread, damage: None, archive: source.clone(), options, text: None })
 }

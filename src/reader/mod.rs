@@ -223,7 +223,7 @@ fn note_unread(unread: &[(String, ReadError)], import: &mut ImportReport) {
         let names: Vec<String> = others.iter().take(NAMED).map(|(name, _)| printable(name)).collect();
         let more = others.len() - names.len();
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        let text = format!("In the same archive and not shown, since they are no traces: {}{more}", names.join(", "));
+        let text = format!("In the same archive and not shown, since they are not traces: {}{more}", names.join(", "));
         import.note(Severity::Note, &text, others.len() as u64, None);
     }
 }

@@ -364,8 +364,7 @@ impl<R: Read> Read for Tolerant<R> {
                         "The compressed data ends early: what could be decoded is shown".to_owned()
                     }
                     _ if error.to_string().contains("memory") => {
-                        "Compressed with a larger window than the memory at hand: decompress it elsewhere, or compress \
-                         it without `--long`"
+                        "Compressed with a window larger than the available memory: decompress it elsewhere, or compress it without `--long`"
                             .to_owned()
                     }
                     _ if error.to_string().contains("checksum") => {

@@ -217,7 +217,7 @@ pub struct MemoryEnd {
     pub allocated: u64,
     /// With blocks that wait for a stream.
     pub active: u64,
-    /// What the program asked for, of `allocated`.
+    /// Requested by the program, of `allocated`.
     pub requested: u64,
     pub reserved: u64,
 }

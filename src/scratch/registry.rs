@@ -14,11 +14,11 @@ use super::members::{is_one_starting, processes_with, variable};
 const ROUNDS: usize = 200;
 const ROUND: Duration = Duration::from_millis(5);
 
-/// When Lacuna ends, the runs that a person started have this long to write what they recorded.
+/// When Lacuna ends, the runs that the user started have this long to write what they recorded.
 const CLOSING: Duration = Duration::from_secs(10);
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { folders: Vec::new(), is_closed: false });
-/// How often the runs that a person started were asked to end, by signals to Lacuna or because it ends.
+/// How often the runs that the user started were asked to end, by signals to Lacuna or because it ends.
 static STOPS: AtomicU32 = AtomicU32::new(0);
 /// Whether the first of them was SIGTERM.
 static IS_TERMINATED: AtomicBool = AtomicBool::new(false);
@@ -148,7 +148,7 @@ fn refuse_if_closed(registry: &Registry) -> std::io::Result<()> {
 /// Ends every program that Lacuna runs and removes what they wrote; nothing more is started. While the returned
 /// value lives, threads that wait for a program do not notice its end.
 ///
-/// Runs that a person started have ten seconds to end by themselves.
+/// Runs that the user started have ten seconds to end by themselves.
 #[must_use]
 pub fn end_all() -> impl Sized {
     let mut registry = lock();
@@ -194,7 +194,7 @@ pub fn pass_signals_on() {
 /// Sends a signal to a process group, before its first process is waited for.
 #[cfg(unix)]
 pub fn signal_group(group: u32, signal: rustix::process::Signal) {
-    // Processes that have ended are no error.
+    // Processes that have ended are not errors.
     _ = pid(group).map(|group| rustix::process::kill_process_group(group, signal));
 }
 

@@ -1,11 +1,11 @@
-//! Which part of a trace the first picture shows: where its work is, not the hours beside one early event.
+//! The part of a trace shown first: where its work is, not the hours beside one early event.
 
 use crate::model::memory::{MemoryHistory, MemorySource};
 use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace};
 
 /// Events are lone if all others are at least so many times as many.
 const LONE: u64 = 100;
-/// How often the time that is left may be cut in halves: what a millionth of it shows is no part of the picture.
+/// How often the time that is left may be cut in halves: what a millionth of it shows is not a part of the picture.
 const MOST_HALVES: u32 = 20;
 /// Slices of a row whose durations are looked at.
 const MAX_DURATIONS: usize = 64;

@@ -1,4 +1,4 @@
-//! How often memory ran out in all that is open: several snapshots of one process tell of the same failure.
+//! Count of out-of-memory events in all open files: several snapshots of one process hold the same event.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Which of several open files each table and list is of.
+//! The choice of files for each table and list.
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use crate::model::{DurNs, TimeRange};
 
 /// What is chosen and on show at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Visit {
     pub selection: Selection,
     /// The selected time range.
     pub range: Option<TimeRange>,
@@ -18,7 +18,7 @@ pub struct Place {
     pub views: Vec<&'static str>,
 }
 
-impl Place {
+impl Visit {
     /// Whether it is the same place, seen as a whole or in part: zooming, panning and turning to another view are no
     /// journey.
     fn is_near(&self, other: &Self) -> bool {
@@ -33,11 +33,11 @@ impl Place {
 /// Places before and after the present one. Kept for the session only.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    past: Vec<Place>,
-    future: Vec<Place>,
-    now: Option<Place>,
+    past: Vec<Visit>,
+    future: Vec<Visit>,
+    now: Option<Visit>,
     /// What was there in the last frame: a journey ends when nothing moves any more.
-    last: Option<Place>,
+    last: Option<Visit>,
     departs: bool,
 }
 
@@ -54,7 +54,7 @@ impl History {
     /// * `is_moving`: whether a button of the mouse is down, as in a drag.
     ///
     /// Returns whether it needs one more frame to see that the journey is over.
-    pub fn follow(&mut self, place: Place, is_moving: bool) -> bool {
+    pub fn follow(&mut self, place: Visit, is_moving: bool) -> bool {
         let Some(now) = &mut self.now else {
             self.now = Some(place);
             return false;
@@ -79,14 +79,14 @@ impl History {
     }
 
     /// The place before, which is now the present one.
-    pub fn back(&mut self) -> Option<Place> {
+    pub fn back(&mut self) -> Option<Visit> {
         let place = self.past.pop()?;
         self.future.extend(self.now.replace(place));
         self.now.clone()
     }
 
     /// The place after, where [`Self::back`] left it.
-    pub fn forward(&mut self) -> Option<Place> {
+    pub fn forward(&mut self) -> Option<Visit> {
         let place = self.future.pop()?;
         self.past.extend(self.now.replace(place));
         self.now.clone()
@@ -104,7 +104,7 @@ impl History {
     ///
     /// * `moved`: the new index of a trace, if it is still open.
     pub(super) fn keep(&mut self, moved: impl Fn(usize) -> Option<usize>) {
-        let kept = |place: &mut Place| {
+        let kept = |place: &mut Visit| {
             let was_selected = place.selection != Selection::None;
             place.selection = place.selection.moved(&moved);
             let had_memory = place.memory.is_some();
@@ -122,20 +122,20 @@ mod tests {
     use super::*;
     use crate::model::SliceId;
 
-    fn place(slice: u32, start: i64) -> Place {
+    fn place(slice: u32, start: i64) -> Visit {
         let selection = Selection::Slice { trace: 1, slice: SliceId(slice) };
-        Place { selection, visible: TimeRange { start, end: start + 100 }, ..Place::default() }
+        Visit { selection, visible: TimeRange { start, end: start + 100 }, ..Visit::default() }
     }
 
     /// Stays until nothing moves.
-    fn go(history: &mut History, place: &Place) {
+    fn go(history: &mut History, place: &Visit) {
         while history.follow(place.clone(), false) {}
     }
 
     #[test]
     fn journeys_are_kept_and_movements_within_a_place_are_not() {
         let mut history = History::default();
-        let (home, panned) = (Place { visible: TimeRange { start: 0, end: 100 }, ..Place::default() }, place(1, 40));
+        let (home, panned) = (Visit { visible: TimeRange { start: 0, end: 100 }, ..Visit::default() }, place(1, 40));
         go(&mut history, &home);
         assert!(history.back().is_none(), "nothing was before");
         // A drag passes many places and ends at one.
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn another_view_is_a_journey_if_one_departs_for_it() {
         let mut history = History::default();
-        let in_view = |view| Place { views: vec![view], ..place(1, 0) };
+        let in_view = |view| Visit { views: vec![view], ..place(1, 0) };
         go(&mut history, &in_view("overview"));
         go(&mut history, &in_view("kernels"));
         assert!(history.back().is_none());

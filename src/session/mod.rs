@@ -25,7 +25,7 @@ use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 pub use self::files::{FileChoices, Files};
 pub use self::gap_order::GapOrder;
-pub use self::history::{History, Place};
+pub use self::history::{History, Visit};
 pub use self::mark::{KeptMarks, Mark};
 pub use self::memory_findings::{FoundInMemory, MemoryAnswers, joined};
 pub use self::memory_focus::{MemoryFocus, OpenMemory, ShownMemory};
@@ -147,14 +147,14 @@ impl Session {
     /// What is chosen and on show.
     ///
     /// * `views`: those in front.
-    pub fn place(&self, views: Vec<&'static str>) -> Place {
+    pub fn place(&self, views: Vec<&'static str>) -> Visit {
         let MemoryFocus { history: memory, moment, .. } = self.memory;
         let visible = self.navigation.visible();
-        Place { selection: self.selection, range: self.range, memory, moment, visible, views }
+        Visit { selection: self.selection, range: self.range, memory, moment, visible, views }
     }
 
     /// Goes to a place of [`Self::history`].
-    pub fn go(&mut self, place: &Place) {
+    pub fn go(&mut self, place: &Visit) {
         (self.selection, self.range) = (place.selection, place.range);
         if let Some((trace, memory)) = place.memory {
             self.memory.show(trace, memory);
@@ -316,7 +316,7 @@ mod tests {
         let content = TimeRange { start: 0, end: 2_000 };
         assert_eq!((session.content(), session.span().end), (content, 89_000));
         assert_eq!(session.navigation.visible(), content);
-        // A history of memory is no lone event.
+        // A history of memory is not a lone event.
         let mut with_memory = far(90_000);
         let span = TimeRange { start: 2_000, end: 61_000 };
         with_memory.memories.push(MemoryHistory { has_time: true, span, ..MemoryHistory::default() });

@@ -184,7 +184,7 @@ pub fn in_order(traces: &[OpenTrace]) -> Vec<usize> {
     order
 }
 
-/// Whether what a trace recorded is told apart by the name of its file: not where what else is open recorded memory or
+/// Whether what a trace recorded is identified by the name of its file: not where what else is open recorded memory or
 /// readings alone.
 pub fn is_named(traces: &[OpenTrace], trace: usize) -> bool {
     let is_program = traces.get(trace).is_some_and(OpenTrace::is_program);

@@ -1,4 +1,4 @@
-//! Which readings of the driver belong to the memory of a process.
+//! Selection of the driver's readings that belong to the memory of a process.
 
 use super::{OpenMemory, OpenTrace};
 use crate::analysis::clock::ClockSource;

@@ -1,4 +1,4 @@
-//! Whose steps the views show.
+//! The trace whose steps the views show.
 
 use super::{Mark, OpenTrace, in_order};
 use crate::model::TimeNs;

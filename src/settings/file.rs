@@ -143,7 +143,7 @@ fn changes(before: &Value, ours: &Value) -> Vec<(String, Option<Value>)> {
     new.map(|(key, value)| (key.clone(), Some(value.clone()))).chain(gone.map(|key| (key.clone(), None))).collect()
 }
 
-/// Objects key by key, at every depth; `leaf` joins what changed in both and is no object.
+/// Objects key by key, at every depth; `leaf` joins what changed in both and is not an object.
 fn merged_by_key(before: &Value, ours: &Value, theirs: &Value, leaf: fn(&Value, &Value, &Value) -> Value) -> Value {
     let (Value::Object(_), Value::Object(all)) = (ours, theirs) else {
         return if before == theirs { ours.clone() } else { leaf(before, ours, theirs) };

@@ -43,7 +43,7 @@ pub struct ViewContext<'a> {
     pub is_dark: bool,
     /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
     pub wheel_zooms: bool,
-    /// The person's choice of `nsys`.
+    /// The user's choice of `nsys`.
     pub nsys: Option<&'a Path>,
     /// Whether held keys go to this view: it was used last of the visible ones.
     pub has_keys: bool,

@@ -32,7 +32,7 @@ const HOST_TIME: Unit = Unit {
     text: format::duration,
     part: part_of_time,
     weight: stacks::HOST_TIME,
-    ways: ["What runs inside lies below", "What took the time itself on top, what ran around it below"],
+    ways: ["What runs inside lies below", "Self time on top, enclosing calls below"],
     copy: "Copy all stacks as text, one per line with its nanoseconds: main;step;gemm 12000",
     ..SAMPLES
 };
@@ -40,7 +40,7 @@ const HOST_TIME: Unit = Unit {
 const DEVICE_TIME: Unit = Unit {
     whole: "All device work",
     weight: stacks::DEVICE_TIME,
-    ways: ["Device work below what launched it", "Device work on top, what launched it below"],
+    ways: ["Device work below what launched it", "Device work on top, its launchers below"],
     ..HOST_TIME
 };
 
@@ -172,6 +172,10 @@ impl View for FlameView {
             return;
         }
         self.pane.body_ui(ctx.answers, ui);
+    }
+
+    fn follows_range(&self) -> bool {
+        true
     }
 
     fn is_pending(&self) -> bool {

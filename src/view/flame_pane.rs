@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::figures::stacks::{Weight, frames};
 use crate::figures::{escape, format};
 use crate::job::{Job, Poll, Progress};
-use crate::widget::flame::{FlameGraph, Frame, Frames, Look};
+use crate::widget::flame::{FlameGraph, FlameSpec, Frame, Frames};
 use crate::widget::table::Action;
 
 /// Names and formats of weights.
@@ -303,13 +303,13 @@ impl<W: Weights> FlamePane<W> {
                 matches.names.get(name as usize).copied().unwrap_or_default()
             }
         });
-        let look = Look {
+        let spec = FlameSpec {
             frames: tree,
             whole: shown.unit.whole,
             is_match: is_match.as_ref().map(|is_match| is_match as &dyn Fn(u32) -> bool),
             weight: &shown.unit.text,
         };
-        let is_other = self.graph.ui("Flame graph", &look, ui);
+        let is_other = self.graph.ui("Flame graph", &spec, ui);
         // The cursor of the table follows.
         let selected = self.graph.selected().filter(|&frame| is_other && frame != 0);
         let row = selected.and_then(|frame| shown.row_of_name.get(tree.nodes.get(frame as usize)?.name as usize));

@@ -10,9 +10,9 @@ use crate::session::{OpenTrace, track_title};
 
 const COLUMNS: [Column; 4] = [
     Column { key: "name", title: "Name", width: 520, is_text: true, help: "Name of the slice" },
-    Column { key: "track", title: "Track", width: 220, is_text: true, help: "Where it ran" },
-    Column { key: "start_ns", title: "Start", width: 110, is_text: false, help: "When it started" },
-    Column { key: "dur_ns", title: "Duration", width: 100, is_text: false, help: "How long it ran" },
+    Column { key: "track", title: "Track", width: 220, is_text: true, help: "Its track" },
+    Column { key: "start_ns", title: "Start", width: 110, is_text: false, help: "Start time" },
+    Column { key: "dur_ns", title: "Duration", width: 100, is_text: false, help: "Duration" },
 ];
 
 /// Slices of the open traces; their own order is that of their starts.

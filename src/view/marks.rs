@@ -14,16 +14,16 @@ use crate::widget::table::header_ui;
 const ROW_HEIGHT: f32 = 24.0;
 
 const COLUMNS: [Column; 5] = [
-    Column { key: "start_ns", title: "Start", width: 150, is_text: true, help: "When it is, or starts" },
+    Column { key: "start_ns", title: "Start", width: 150, is_text: true, help: "Time, or start of the range" },
     Column {
         key: "since_ns",
         title: "Since previous",
         width: 120,
         is_text: true,
-        help: "Time from the start of the mark before it to its start",
+        help: "Time since the start of the previous mark",
     },
-    Column { key: "dur_ns", title: "Duration", width: 110, is_text: true, help: "How long the marked range is" },
-    Column { key: "note", title: "Note", width: 160, is_text: true, help: "What you wrote about it" },
+    Column { key: "dur_ns", title: "Duration", width: 110, is_text: true, help: "Duration of the marked range" },
+    Column { key: "note", title: "Note", width: 160, is_text: true, help: "Your note" },
     Column { key: "", title: "", width: 120, is_text: true, help: "" },
 ];
 
@@ -191,7 +191,7 @@ impl View for Marks {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.head_ui(ctx, ui);
         if ctx.marks.is_empty() {
-            ui.label("Nothing is marked");
+            ui.label("No marks");
             ui.weak("Press M to mark a moment, or drag over the timeline and press Shift+M to mark a range");
         } else {
             self.table_ui(ctx, ui);

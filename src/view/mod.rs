@@ -125,20 +125,6 @@ impl Content {
     }
 }
 
-/// Views that show the selected range alone.
-pub const FOLLOW_RANGE: [&str; 10] = [
-    range_summary::SPEC.id,
-    gaps::SPEC.id,
-    tables::kernels::SPEC.id,
-    tables::operators::SPEC.id,
-    tables::calls::SPEC.id,
-    tables::copies::SPEC.id,
-    tables::collectives::SPEC.id,
-    tables::annotations::SPEC.id,
-    flame::SPEC.id,
-    memory::ALLOCATIONS.id,
-];
-
 /// The view with this id.
 pub fn view_spec(id: &str) -> Option<&'static ViewSpec> {
     VIEWS.iter().find(|spec| spec.id == id)
@@ -186,6 +172,11 @@ pub trait View {
 
     /// Runs a command even while the view is hidden; false if the view does not handle it.
     fn run_hidden(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
+        false
+    }
+
+    /// Whether it shows the selected range alone.
+    fn follows_range(&self) -> bool {
         false
     }
 

@@ -1,4 +1,4 @@
-//! What ran in the selected time range, by track and by name.
+//! Summary of the selected time range by track and by name.
 
 use std::sync::Arc;
 
@@ -81,10 +81,10 @@ impl RangeSummaryView {
             if ui.button("Zoom to range").on_hover_text("Show only this time").clicked() {
                 ctx.commands.push(Command::ZoomToRange);
             }
-            if ui.button("Clear range").on_hover_text("Select no time range").clicked() {
+            if ui.button("Clear range").on_hover_text("Clear the selected range").clicked() {
                 *ctx.range = None;
             }
-            self.grid.filter_ui("Words of a name", ui);
+            self.grid.filter_ui("Filter by name", ui);
             self.grid.buttons_ui("Range summary", ui);
             if is_working {
                 ui.spinner();
@@ -158,6 +158,10 @@ impl View for RangeSummaryView {
         } else {
             self.grid.ui("Range summary", None, ui);
         }
+    }
+
+    fn follows_range(&self) -> bool {
+        true
     }
 
     fn is_pending(&self) -> bool {

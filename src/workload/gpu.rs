@@ -246,7 +246,7 @@ impl Gpu {
         unsafe { result::malloc_sync(bytes).map(drop).map_err(sentence("allocate memory")) }
     }
 
-    /// Frees what is no leak.
+    /// Frees what is not a leak.
     pub fn close(self) -> Result<(), String> {
         let failed = sentence("free memory");
         // SAFETY: nothing uses them any more.

@@ -48,7 +48,7 @@ extern "C" fn get_table(module: u32, table: *mut *const *const AtomicPtr<c_void>
 /// Loads the library that records ranges, if the environment names one.
 pub fn load() {
     let Some(path) = std::env::var_os("NVTX_INJECTION64_PATH") else { return };
-    // SAFETY: the person's choice to load it, and the entry point that NVTX gives it.
+    // SAFETY: the user's choice to load it, and the entry point that NVTX gives it.
     unsafe {
         let Ok(library) = libloading::Library::new(path) else { return };
         // It stays loaded: the functions are its own.

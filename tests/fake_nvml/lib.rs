@@ -64,7 +64,7 @@ fn is_lost(index: usize) -> bool {
     lists("lost", &index.to_string())
 }
 
-/// Handles are the index and one, since 0 is no handle; those of instances of a GPU are above 100.
+/// Handles are the index and one, since 0 is not a handle; those of instances of a GPU are above 100.
 fn index(device: usize) -> usize {
     (device - 1) % 100
 }

@@ -192,7 +192,7 @@ fn a_file_of_an_archive_costs_the_others_nothing() {
     let Some(path) = damaged("mixed.tar") else { return };
     let traces = read(&path).unwrap();
     assert_eq!(traces.len(), 3);
-    assert_eq!(notes(&traces[0]), ["1 In the same archive and not shown, since they are no traces: README.txt"]);
+    assert_eq!(notes(&traces[0]), ["1 In the same archive and not shown, since they are not traces: README.txt"]);
 }
 
 /// A zip with these files.
@@ -266,7 +266,7 @@ fn an_archive_of_bombs_gives_its_first_files() {
     let options = reader::Options { allow_any_ratio: true };
     let traces = reader::read_with(&path, options, &Progress::default()).unwrap();
     assert_eq!((traces.len(), losses(&traces[0])), (5, vec![]));
-    // Where none can be read, the person is asked.
+    // Where none can be read, the user is asked.
     let bomb = [&text[..], &text, &text].concat();
     std::fs::write(&path, zip(&[("a.json", &bomb), ("b.txt", b"words")], zip::CompressionMethod::Deflated)).unwrap();
     assert!(matches!(read(&path), Err(ReadError::NeedsConsent(_))));

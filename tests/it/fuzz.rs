@@ -122,7 +122,7 @@ fn read(path: &Path, has_details: bool) -> (Found, Cost) {
     })
 }
 
-/// Ends the program if an input takes too long; inputs are counted in `n`. Ends by itself once nobody counts.
+/// Ends the program if an input takes too long; inputs are counted in `n`. Ends by itself once the count stops.
 fn watch(name: &'static str, path: &Path, n: &Arc<AtomicU64>) {
     let (path, n) = (path.to_owned(), Arc::downgrade(n));
     let watch = move || {

@@ -54,7 +54,7 @@ fn the_largest_ceiling_is_that_of_the_fault_and_holds_its_gain() {
         let ceiling = ceiling(&first).unwrap() as f64;
         let share = ceiling / report["steps"]["mean_ns"].as_f64().unwrap();
         assert!(share >= (1.0 - NOISE) * gain, "{fault}: {share:.3} of a step at most, {gain:.3} gained");
-        // What the recorder took is no gain: a program cannot save more than its steps take without one.
+        // What the recorder took is not a gain: a program cannot save more than its steps take without one.
         let alone = known("ms_per_step") * 1e6;
         assert!(ceiling <= (1.0 + NOISE) * alone, "{fault}: {ceiling} ns of {alone}");
     }
@@ -69,7 +69,7 @@ fn a_checkpoint_is_named_and_is_no_synchronization() {
     let cause = findings(&report).iter().find(|finding| finding["rule"] == "synchronization");
     let measured = cause.and_then(|finding| finding["measured"].as_f64()).unwrap_or_default();
     assert!(measured < 0.1, "{cause:#?}");
-    // Its copies and the step that it makes long are no causes of their own.
+    // Its copies and the step that it makes long are not causes of their own.
     let rules: Vec<&str> = findings(&report).iter().filter_map(|finding| finding["rule"].as_str()).collect();
     for rule in ["irregular_steps", "exposed_copies", "pageable_copies", "synchronization"] {
         assert!(!rules.contains(&rule), "{rules:?}");

@@ -1,6 +1,6 @@
 //! Checks the paths in the sources against the table of layers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::support::project;
@@ -37,7 +37,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "command", may_use: &["model"], never: &[DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "session",
-        may_use: &["model", "analysis", "figures", "live", "job"],
+        may_use: &["model", "analysis", "figures", "live"],
         never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer {
@@ -47,7 +47,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "figures",
-        may_use: &["model", "analysis", "job"],
+        may_use: &["model", "analysis"],
         never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer {
@@ -90,7 +90,6 @@ const LAYERS: &[Layer] = &[
         name: "cli::render",
         may_use: &[
             "cli", "model", "reader", "analysis", "job", "session", "answers", "figures", "view", "widget", "command",
-            "settings", "app",
         ],
         never: &[DIALOG, DATABASE, NETWORK],
     },
@@ -252,18 +251,51 @@ pub fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-#[test]
-fn layers_are_kept() {
+/// The sources below `src`, relative to it, without those for tests alone.
+fn rooms() -> Vec<(PathBuf, String)> {
     let root = project().join("src");
-    let files: Vec<(PathBuf, String)> = sources(&root)
+    let mut files: Vec<(PathBuf, String)> = sources(&root)
         .into_iter()
         .map(|file| (file.strip_prefix(&root).unwrap().to_owned(), std::fs::read_to_string(&file).unwrap()))
         .collect();
     let tests: Vec<String> = files.iter().flat_map(|(file, source)| test_modules(&module_of(file), source)).collect();
-    let is_test = |file: &Path| tests.iter().any(|test| is_in(&module_of(file).join("::"), test));
-    let found: Vec<String> =
-        files.iter().filter(|(file, _)| !is_test(file)).flat_map(|(file, source)| breaches(file, source)).collect();
+    files.retain(|(file, _)| !tests.iter().any(|test| is_in(&module_of(file).join("::"), test)));
+    files
+}
+
+/// Rooms that import each other, directly or by way of others; the rest depends on none of itself.
+fn circles(files: &[(PathBuf, String)]) -> BTreeMap<String, BTreeSet<String>> {
+    let room = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (file, source) in files {
+        let module = module_of(file);
+        let used = paths(&code(source), &module).into_iter().filter(|used| !used.starts_with("::"));
+        let own = room(&module.join("::"));
+        imports.entry(own.clone()).or_default().extend(used.map(|used| room(&used)).filter(|used| *used != own));
+    }
+    // Those that import nothing that is left are in no circle.
+    loop {
+        let left: BTreeSet<String> = imports.keys().cloned().collect();
+        imports.values_mut().for_each(|used| used.retain(|room| left.contains(room)));
+        imports.retain(|_, used| !used.is_empty());
+        if imports.len() == left.len() {
+            return imports;
+        }
+    }
+}
+
+#[test]
+fn layers_are_kept() {
+    let found: Vec<String> = rooms().iter().flat_map(|(file, source)| breaches(file, source)).collect();
     assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn rooms_import_each_other_in_no_circle() {
+    let mut files = rooms();
+    assert_eq!(circles(&files), BTreeMap::new());
+    files.push((PathBuf::from("model/planted.rs"), "use crate::analysis::busy;".to_owned()));
+    assert_eq!(circles(&files)["model"], BTreeSet::from(["analysis".to_owned()]));
 }
 
 #[test]

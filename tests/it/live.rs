@@ -39,7 +39,7 @@ fn each_metric_is_listed_with_its_value_or_why_there_is_none() {
     for (title, expected) in [
         ("Power, instant", "579 W"),
         ("Energy", ""),
-        ("Clocks held down by", "none"),
+        ("Clocks limited by", "none"),
         ("Memory temperature", "52 °C"),
         ("Fan", "not supported"),
         ("ECC errors, corrected", "not supported"),

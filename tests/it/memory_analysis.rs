@@ -309,7 +309,7 @@ fn categories_of_a_generated_training_are_those_of_its_blocks() {
     assert!(of(Category::Activation).peak > 3 * 15 * 8 * MIB, "{found:?}");
 }
 
-/// Says what comes out for each real file, so that a person can judge it: `--nocapture`.
+/// Says what comes out for each real file, so that the user can judge it: `--nocapture`.
 #[test]
 fn real_snapshots_add_up() {
     for path in real("C_pickle") {

@@ -355,7 +355,7 @@ fn check_clusters(known: &Value, found: &Value, steps: &Steps) -> (Vec<String>, 
         let per_step = group.in_steps / n_steps as i64;
         differs("ns_per_step", ns(&row["ns_per_step"]) == per_step, per_step.to_string());
         let (low, high) = (group.recoverable.0 / n_steps as i64, group.recoverable.1 / n_steps as i64);
-        // What the recorder took is no part of it.
+        // What the recorder took is not a part of it.
         let ceiling = ns(&row["ceiling_ns_per_step"]) + row["recorder_ns_per_step"].as_i64().unwrap_or_default();
         differs("ceiling_ns_per_step", low - 1 <= ceiling && ceiling <= high, format!("{low}..={high}"));
         let is_trigger = group.gaps.iter().any(|gap| list(&gap["triggers"]).contains(&row["trigger"]));

@@ -8,7 +8,7 @@ use super::layers::sources;
 use super::support::project;
 
 /// Paths into the interface of one system.
-const OF_ONE_SYSTEM: [&str; 3] = ["std::os::", "libc::", "rustix::"];
+const OF_ONE_SYSTEM: [&str; 5] = ["std::os::", "libc::", "rustix::", "signal_hook::", "winit::"];
 
 /// Whether a line begins something that is compiled for some systems alone.
 fn is_gate(line: &str) -> bool {

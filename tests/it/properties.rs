@@ -77,7 +77,7 @@ fn quote_numbers(text: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// The complete slices of a valid text, read slowly, sorted. `None` if it is no plain JSON.
+/// The complete slices of a valid text, read slowly, sorted. `None` if it is not plain JSON.
 fn slow(text: &[u8]) -> Option<Vec<Plain>> {
     let document: Value = serde_json::from_slice(&quote_numbers(text)).ok()?;
     let events = document.as_array().or_else(|| document["traceEvents"].as_array())?;
@@ -151,7 +151,7 @@ fn one_damaged_byte_costs_at_most_two_events() {
     let mut dice = Dice(2);
     for (name, text) in texts() {
         let whole = read_text(&folder, &text).unwrap();
-        // Without its first brace or the key above the events, a text is no trace by any measure.
+        // Without its first brace or the key above the events, a text is not a trace by any measure.
         let first = text.iter().position(|byte| !byte.is_ascii_whitespace());
         let key = text.windows(13).position(|window| window == b"\"traceEvents\"").unwrap_or(text.len());
         for _ in 0..60 * effort() {

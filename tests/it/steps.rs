@@ -1,4 +1,4 @@
-//! The steps of every real trace, each judged by a person from its names and kernels.
+//! The steps of every real trace, each judged by the user from its names and kernels.
 
 use lacuna::analysis::breakdown::Breakdown;
 use lacuna::analysis::busy::{DeviceBusy, devices};

@@ -101,7 +101,7 @@ impl Drop for Ended {
     }
 }
 
-/// As a person closes it: a window manager asks the window to close, in which a file is being unpacked.
+/// As the user closes it: a window manager asks the window to close, in which a file is being unpacked.
 #[test]
 fn a_window_that_is_closed_while_a_file_loads_ends_and_leaves_nothing() {
     let home = scratch("trust_close");

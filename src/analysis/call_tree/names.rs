@@ -1,4 +1,4 @@
-//! Which slices are frames of a path, and under which name.
+//! Selection and names of the slices that are frames of a path.
 
 use super::Weigh;
 use crate::model::SliceKind;

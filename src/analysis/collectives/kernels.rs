@@ -1,4 +1,4 @@
-//! Which kernels communicate.
+//! Recognition of communication kernels.
 
 use crate::analysis::short_name::short_name;
 use crate::model::{SliceId, SliceKind, Trace};

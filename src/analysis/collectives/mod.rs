@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use hashbrown::HashMap;
 
 pub use self::host::host_backend;
-pub use self::kernels::{CollectiveKernels, is_collective_name};
+pub use self::kernels::CollectiveKernels;
 pub use self::op::CollectiveOp;
 use self::ranks::{RankCalls, RankPart, rank_calls};
 use super::totals::{Durations, Instance, Scope, durations};

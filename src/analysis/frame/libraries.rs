@@ -1,4 +1,4 @@
-//! Which Python files belong to libraries.
+//! Recognition of library files of Python.
 //!
 //! Recorders write absolute paths, or paths relative to `sys.path` (Kineto): without the folder `site-packages`, which
 //! identifies an installed package, and without that of the standard library, but also without that of the user's

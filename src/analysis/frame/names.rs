@@ -1,4 +1,4 @@
-//! What the names of functions and ranges say, each judged at its first use: there are few names, and millions of slices.
+//! Classification of functions and ranges by name, once per name: names are few, slices are millions.
 
 use std::cell::RefCell;
 

@@ -38,7 +38,7 @@ pub struct Scene {
     /// The graph launch of the last work of a graph before the gap.
     pub last_graph: Option<SliceId>,
     /// The busy time that ends where the gap begins.
-    pub stretch: Stretch,
+    pub busy: BusySpan,
     /// When the last pieces of work were launched, in any order; the earliest time where there were fewer.
     pub launches: Launches,
     /// How many of them, and of those before, were launched no earlier before they ran than is usual, up to the first
@@ -51,9 +51,9 @@ pub struct Scene {
 /// Times of the last launches.
 pub type Launches = [TimeNs; LAUNCH_BOUND_RUN as usize];
 
-/// A stretch of time in which a device is never idle.
+/// A span in which a device is never idle.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch {
+pub struct BusySpan {
     pub start: TimeNs,
     /// When the work before it ended; the earliest time if there was none.
     pub idle_since: TimeNs,
@@ -66,7 +66,7 @@ impl Scene {
     /// that started them, and did nothing else.
     fn waited_for_copies(&self, trace: &Trace, ts: TimeNs) -> bool {
         let called = self.after_call.map_or(ts, |call| trace.slices.ts[call.idx()].min(ts));
-        self.stretch.is_copying && self.stretch.idle_since <= called
+        self.busy.is_copying && self.busy.idle_since <= called
     }
 }
 

@@ -1,4 +1,4 @@
-//! What ending causes of gaps would gain at most (F5).
+//! Upper bounds on the gain from ending causes of gaps (F5).
 //!
 //! **The rule.** A part of a gap is recoverable if ending its cause removes it:
 //!

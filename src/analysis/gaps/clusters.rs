@@ -1,4 +1,4 @@
-//! Gaps that come back: macro gaps between the same work with the same cause, grouped (F4).
+//! Clusters of recurring gaps: macro gaps between the same work with the same cause (F4).
 
 mod key;
 #[cfg(test)]
@@ -109,17 +109,6 @@ impl Clusters {
     /// The text of a name; empty if there is none.
     pub fn name(&self, name: NameId) -> &str {
         self.names.get(name.0 as usize).map_or("", String::as_str)
-    }
-
-    /// The operators and named ranges in which the host was, the outermost first.
-    pub fn path(&self, cluster: &GapCluster) -> Vec<&str> {
-        let up = |&at: &u32| Some(self.paths.get(at as usize)?.0).filter(|&up| up != at);
-        let mut path: Vec<&str> = std::iter::successors(Some(cluster.path), up)
-            .take_while(|&at| at != 0)
-            .map(|at| self.name(self.paths[at as usize].1))
-            .collect();
-        path.reverse();
-        path
     }
 
     /// The innermost operator or named range in which the host was; empty if unknown.

@@ -1,4 +1,4 @@
-//! What a thread did at each instant of an interval.
+//! Activity of a thread at each instant of an interval.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -372,7 +372,7 @@ fn may_decide(role: Role) -> bool {
     !is_generic || role == Role::LazyLoad
 }
 
-/// The class of a slice by its role; [`GapClass::Unknown`] if it is no cause.
+/// The class of a slice by its role; [`GapClass::Unknown`] if it is not a cause.
 fn class_of(role: Role) -> GapClass {
     match role {
         Role::Sync | Role::SyncOperator => GapClass::Sync,

@@ -1,4 +1,4 @@
-//! What views look up in a ledger within a frame: idle time by cause up to a moment, the longest gap of several,
+//! Fast look-ups in a ledger for views: idle time by cause up to a moment, the longest gap of several,
 //! and the gaps by duration.
 
 use std::cmp::Reverse;

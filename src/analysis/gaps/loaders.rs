@@ -1,4 +1,4 @@
-//! Data that other threads of a process load while one waits for them.
+//! Data loading by other threads of a process while one waits for them.
 
 use std::cmp::Reverse;
 

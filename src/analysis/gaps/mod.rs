@@ -22,14 +22,14 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use self::causes::{Causes, LAUNCH_BOUND_RUN, Launches, Scene, Stretch};
+use self::causes::{BusySpan, Causes, LAUNCH_BOUND_RUN, Launches, Scene};
 pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
 use self::overlay::Overheads;
 pub use self::overlay::inferred_ns;
 use self::place::backward_threads;
-pub use self::place::{BACKWARD_NODE, Near, Place, frame, open_during, origin_of_call, place, place_of_call};
+pub use self::place::{BACKWARD_NODE, GapPlace, Near, frame, open_during, origin_of_call, place, place_of_call};
 pub use self::roles::{allocates_memory, frees_memory, launches_work, loads_code_or_collects};
 use self::theta::{Usual, usual};
 use self::waits::Waits;
@@ -370,7 +370,7 @@ impl Sweep<'_> {
         let mut last: Option<(SliceId, Option<SliceId>)> = None;
         let (mut last_graph, mut late_run, mut ahead_at) = (None, 0_u32, TimeNs::MIN);
         let (mut launches, mut oldest): (Launches, _) = ([TimeNs::MIN; LAUNCH_BOUND_RUN as usize], 0);
-        let mut stretch = Stretch { start: TimeNs::MIN, idle_since: TimeNs::MIN, is_copying: true };
+        let mut busy = BusySpan { start: TimeNs::MIN, idle_since: TimeNs::MIN, is_copying: true };
         let mut segments = Vec::new();
         for ((work, stream), n) in in_order(self.trace, self.ledger.process).zip(1_u32..) {
             if n.is_multiple_of(Self::BATCH) && is_cancelled() {
@@ -380,7 +380,7 @@ impl Sweep<'_> {
             let call = self.trace.launch_of(work);
             let before_on_stream = on_stream[(stream.0 - first.0) as usize].replace(work);
             if last.is_none() {
-                stretch.start = time.start;
+                busy.start = time.start;
             }
             if let Some((after, after_call)) = last.filter(|last| slices.end[last.0.idx()] < time.start) {
                 let scene = Scene {
@@ -391,15 +391,15 @@ impl Sweep<'_> {
                     call,
                     before_on_stream,
                     last_graph,
-                    stretch,
+                    busy,
                     launches,
                     late_run,
                     ahead_at,
                 };
                 self.add(&scene, &mut segments);
-                stretch = Stretch { start: time.start, idle_since: scene.gap.start, is_copying: true };
+                busy = BusySpan { start: time.start, idle_since: scene.gap.start, is_copying: true };
             }
-            stretch.is_copying &= matches!(slices.kind[work.idx()], SliceKind::Memcpy | SliceKind::Memset);
+            busy.is_copying &= matches!(slices.kind[work.idx()], SliceKind::Memcpy | SliceKind::Memset);
             self.ledger.coverage.work += 1;
             if let Some(call) = call {
                 self.ledger.coverage.launched += 1;

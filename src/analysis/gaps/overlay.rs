@@ -1,5 +1,4 @@
-//! Times that explain what the slices of a thread leave open: overhead of the profiler, loading of code, and times
-//! off the CPU.
+//! Overlays on the silent time of a thread: profiler overhead, loading of code, and time off the CPU.
 
 use std::cell::Cell;
 

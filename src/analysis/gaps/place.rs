@@ -1,4 +1,4 @@
-//! Where in the program a gap came from: operator and frame (F3).
+//! Operator and frame in which a gap arose (F3).
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use crate::model::{SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// A place in the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct GapPlace<'a> {
     /// The innermost operator that takes most of the time. While data is loaded without one: the innermost Python
     /// function.
     pub operator: Option<SliceId>,
@@ -23,12 +23,12 @@ pub struct Place<'a> {
 /// waits in `backward()`: the thread of autograd has no frames.
 ///
 /// Cost: O(rows of the process · log n).
-pub fn place<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, near: &Near) -> Place<'a> {
-    let Some(at) = whereabouts(trace, gap, part) else { return Place::default() };
+pub fn place<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, near: &Near) -> GapPlace<'a> {
+    let Some(at) = whereabouts(trace, gap, part) else { return GapPlace::default() };
     let open = at.open(trace, near);
     let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::Operator;
     let operator = at.function(trace, &open).or_else(|| open.iter().rev().copied().find(is_operator));
-    Place { operator, frame: frame_at(trace, ledger, gap, (&at, &open), near) }
+    GapPlace { operator, frame: frame_at(trace, ledger, gap, (&at, &open), near) }
 }
 
 /// The user frame alone of [`place`].
@@ -60,7 +60,7 @@ fn frame_at<'a>(
 /// * `near`: as for [`place`].
 ///
 /// Cost: O(rows of the track · log n).
-pub fn place_of_call<'a>(trace: &'a Trace, call: SliceId, near: &Near) -> Place<'a> {
+pub fn place_of_call<'a>(trace: &'a Trace, call: SliceId, near: &Near) -> GapPlace<'a> {
     let slices = &trace.slices;
     let (thread, time) = (slices.track_of(call), slices.time(call));
     let mut open = open_during(trace, thread, time, near);
@@ -69,7 +69,10 @@ pub fn place_of_call<'a>(trace: &'a Trace, call: SliceId, near: &Near) -> Place<
     let is_operator = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Operator;
     let around = open.iter().rev().copied().skip_while(|slice| !is_operator(slice)).take_while(is_operator);
     let nested = around.clone().take_while(|&slice| trace.slice_name(slice).starts_with("aten::"));
-    Place { operator: nested.last().or(around.clone().next()), frame: user_frame(trace, &open, (thread, time), near) }
+    GapPlace {
+        operator: nested.last().or(around.clone().next()),
+        frame: user_frame(trace, &open, (thread, time), near),
+    }
 }
 
 /// What PyTorch writes before the name of a node of the backward pass.

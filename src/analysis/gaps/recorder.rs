@@ -1,4 +1,4 @@
-//! What the recorder took of the time in which a device waits.
+//! Overhead of the recorder while a device waits.
 
 mod starts;
 
@@ -158,13 +158,6 @@ impl<'a> Unrecorded<'a> {
         recorder.least_ns(self.starts.count(self.trace, thread, time, &self.near))
     }
 
-    /// Whether the host may wait in a slice: for the device, another thread, a process, or the system.
-    fn is_wait(&self, slice: SliceId) -> bool {
-        let role = self.roles.borrow_mut().of(self.trace, slice);
-        let is_device = matches!(role, Role::Sync | Role::SyncOperator | Role::CopyCall | Role::Free | Role::Allocator);
-        is_device || matches!(role, Role::OsWait | Role::QueueWait | Role::DataLoading | Role::Collective)
-    }
-
     /// What ending the causes of some gap would save at most, see [`super::ceiling`], and what the recorder took of that.
     pub fn gain(&self, index: usize) -> [DurNs; 2] {
         let gap = self.ledger.gap(index);
@@ -194,9 +187,19 @@ impl<'a> Unrecorded<'a> {
         let Some(own) = thread(gap.ended_by) else { return 0 };
         let other = thread(gap.after).filter(|&other| other != own);
         let threads = [Some(own), other].into_iter().flatten();
-        let waited_until =
-            |thread| self.starts.waited_until(self.trace, (thread, stretch), &self.near, |slice| self.is_wait(slice));
-        let start = threads.clone().map(waited_until).max().unwrap_or(stretch.start);
+        let mut start = stretch.start;
+        for thread in threads.clone() {
+            let mut wait = |slice: SliceId| {
+                let end = slices.end[slice.idx()];
+                if end > start && waits(self.roles.borrow_mut().of(self.trace, slice)) {
+                    start = end;
+                }
+            };
+            for slice in super::place::open_at(self.trace, thread, stretch.start, &self.near) {
+                wait(slice);
+            }
+            begun(self.trace, thread, stretch, &self.near, wait);
+        }
         if start >= stretch.end {
             return 0;
         }
@@ -248,6 +251,12 @@ impl UnrecordedGap<'_, '_> {
 /// Whether the host works in parts of this class, and waits for nothing.
 fn is_work(class: GapClass) -> bool {
     matches!(class, GapClass::Launch | GapClass::CpuOp | GapClass::Python | GapClass::LaunchLatency)
+}
+
+/// Whether the host may wait in slices of this role: for the device, another thread, a process, or the system.
+fn waits(role: Role) -> bool {
+    let is_device = matches!(role, Role::Sync | Role::SyncOperator | Role::CopyCall | Role::Free | Role::Allocator);
+    is_device || matches!(role, Role::OsWait | Role::QueueWait | Role::DataLoading | Role::Collective)
 }
 
 #[cfg(test)]

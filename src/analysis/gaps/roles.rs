@@ -1,4 +1,4 @@
-//! What a host slice says about a wait, judged by its kind and name.
+//! Roles of host slices in a wait, by kind and name.
 //!
 //! Names differ between recorders and versions: CUDA's runtime and driver, HIP, suffixes such as `_v7000` and
 //! `_ptsz`, operators, Python frames, ranges of users. Each name is judged once.
@@ -49,7 +49,7 @@ pub enum Role {
     Python,
     /// Any other call of the API.
     Call,
-    /// A range that is no cause.
+    /// A range that is not a cause.
     Range,
     /// Profiler bookkeeping and the like.
     Nothing,

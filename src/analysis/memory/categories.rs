@@ -1,4 +1,4 @@
-//! What blocks hold, as the categories of PyTorch's memory profiler: parameters, gradients, optimizer state, activations.
+//! Categories of blocks, as in PyTorch's memory profiler: parameters, gradients, optimizer state, activations.
 
 #[cfg(test)]
 mod tests;

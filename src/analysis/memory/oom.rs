@@ -44,18 +44,16 @@ impl OomHint {
     pub fn fact(&self, bytes: impl Fn(u64) -> String) -> String {
         match self {
             Self::Expandable { free, requested, largest_free } => format!(
-                "{} are reserved and unused, no less than the {} requested, but the largest free stretch has {}: \
-                 pieces that can be mapped anywhere need no stretch",
+                "{} are reserved and unused, enough for the {} requested, but the largest contiguous free range is {}: segments that expand need no contiguous range",
                 bytes(*free),
                 bytes(*requested),
                 bytes(*largest_free)
             ),
             Self::MaxSplit { segments } => format!(
-                "{segments} segments are large enough for the request, but smaller blocks lie in them: a limit keeps \
-                 large segments for large requests"
+                "{segments} segments are large enough for the request, but hold smaller blocks: a limit keeps large segments for large requests"
             ),
             Self::GarbageCollection { released } => format!(
-                "{} of unused segments were given back only when memory had run out: a threshold does it earlier",
+                "{} of unused segments were released only when memory had run out: a threshold releases them earlier",
                 bytes(*released)
             ),
             Self::Elsewhere { free, pool, in_pool } => format!(
@@ -64,7 +62,7 @@ impl OomHint {
                 bytes(*in_pool)
             ),
             Self::InUse { share } => format!(
-                "The program itself has {:.1} % of what is reserved: no setting that packs it better helps",
+                "The program itself holds {:.1} % of reserved memory: no setting that packs it better helps",
                 100.0 * share
             ),
         }
@@ -73,7 +71,7 @@ impl OomHint {
 
 /// What a failed request lacked, in bytes: `bytes = demand + fragmentation`.
 ///
-/// Only one piece serves a request: a free stretch of its pool, or what the device would have given
+/// Only one piece serves a request: a free range of its pool, or what the device would have given
 /// ([`OomCard::obtainable`]), which extends a free stretch where segments are expandable. `bytes` is the request less the
 /// largest such piece. Scattered pieces serve
 /// none; before it fails, the allocator has given back every segment without a block.

@@ -81,7 +81,7 @@ pub fn outside(history: &MemoryHistory, readings: &[(TimeNs, f64)]) -> Option<Ou
     let seconds = picked.first().zip(picked.last()).map_or(0.0, |(first, last)| (last.0 - first.0) as f64 / 1e9);
     let growth = slope * n.saturating_sub(1) as f64;
     let middle = n / 2;
-    // What another process takes once is no growth, although a line fits a single step well.
+    // What another process takes once is not growth, although a line fits a single step well.
     let (first_half, second_half) = of_gap.split_at(middle);
     let goes_on = [first_half, second_half].map(|half| trend(half).slope * half.len() as f64 >= growth * LEAST_OF_HALF);
     let usual = if n > 0 { *of_gap.select_nth_unstable(middle).1 } else { 0 };

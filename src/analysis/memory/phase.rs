@@ -1,4 +1,4 @@
-//! Where in a period its rounds begin.
+//! Phase of a period: where its rounds begin.
 
 use std::ops::Range;
 

@@ -78,11 +78,6 @@ impl Summary {
         let share = (self.mean_reserved > 0.0).then(|| self.mean_allocated / self.mean_reserved);
         share.filter(|share| *share <= 1.0)
     }
-
-    /// Peak by mean of allocated bytes; `None` if nothing is allocated.
-    pub fn peak_over_mean(&self) -> Option<f64> {
-        (self.mean_allocated > 0.0).then(|| self.peak_allocated.bytes as f64 / self.mean_allocated)
-    }
 }
 
 /// Summarizes a history. Cost: O(n + m log m) for n events and m blocks.
@@ -166,7 +161,6 @@ mod tests {
         assert!(found.is_by_time && (found.mean_allocated - mean).abs() < 1e-9, "{found:?}");
         assert!((found.mean_reserved - 8192.0).abs() < 1e-9);
         assert_eq!(found.efficiency(), Some(mean / 8192.0));
-        assert_eq!(found.peak_over_mean(), Some(3072.0 / mean));
         // Free are 2048 and 4096 bytes.
         let fragmentation = 1.0 - f64::from(2048 * 2048 + 4096 * 4096) / f64::from(6144 * 6144);
         assert!((found.fragmentation.unwrap() - fragmentation).abs() < 1e-12);
@@ -181,7 +175,7 @@ mod tests {
         assert!(!found.is_by_time && (found.mean_allocated - (1024 + 3072 + 2048 + 2048) as f64 / 6.0).abs() < 1e-9);
         let empty = Script::default().finish();
         let found = summary(history(&empty));
-        assert_eq!((found.efficiency(), found.peak_over_mean(), found.fragmentation), (None, None, None));
+        assert_eq!((found.efficiency(), found.fragmentation), (None, None));
     }
 
     #[test]

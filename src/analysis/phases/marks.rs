@@ -1,4 +1,4 @@
-//! Which slices name a phase.
+//! Slices that name a phase.
 
 use super::{Phase, Tile};
 use crate::analysis::frame::Frame;

@@ -132,7 +132,7 @@ fn waits_inside_copies_are_waits() {
     assert_eq!(at, [Copies, Waiting, Copies, Copies, Waiting, Copies, Waiting, Communication, Copies]);
 }
 
-/// A step after the optimizer: what the host does before the first operator that launches is no forward pass, nor is what it
+/// A step after the optimizer: what the host does before the first operator that launches is not a forward pass, nor is what it
 /// is known to do besides inside one that no range names.
 #[test]
 fn a_forward_pass_that_nothing_names_is_without_what_is_none() {

@@ -164,7 +164,7 @@ impl<'a> Account<'a> {
             cause == Cause::Synchronization || cause == Cause::Allocator && part.class != GapClass::Allocator;
         let synced = gap.trigger_slice.filter(|_| is_after);
         let Some(slice) = synced.or(part.slice) else { return };
-        // Where the host lost its lead before, what it did then is no reason.
+        // Where the host lost its lead before, what it did then is not a reason.
         if gap.refill.is_some() && gap.trigger != Some(Trigger::Sync) && part.class >= GapClass::Launch {
             return;
         }
@@ -342,7 +342,7 @@ impl<'a, 'b> Books<'a, 'b> {
                     }
                     account.shares.add(&shares);
                 }
-                // The launch of work that waits in a queue for no known reason is no reason.
+                // The launch of work that waits in a queue for no known reason is not a reason.
                 if is_macro && part.class != GapClass::Queued {
                     account.add_names((trace, near), &gap, &GapPart { time, ..part }, cause, around.as_ref());
                 }

@@ -1,4 +1,4 @@
-//! Why a device waits: the causes, and which one a part of a gap has.
+//! Causes of a device's waits, and the cause of each part of a gap.
 
 mod names;
 

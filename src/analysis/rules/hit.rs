@@ -1,4 +1,4 @@
-//! What a rule measured.
+//! The measurement of a rule.
 
 use super::{
     Basis, CallSite, Irregular, Joined, LateRank, Missing, NewShapes, NoWork, Once, RecordingCost, Recurring, Rule,
@@ -96,7 +96,7 @@ impl Hit {
 
     /// By how much it comes before others of its severity: what it gains per step, else its amount.
     pub fn weight(&self) -> i64 {
-        // It is no cause, and others say why.
+        // It is not a cause, and others say why.
         if self.rule == Rule::LowUtilization {
             return 0;
         }

@@ -1,4 +1,4 @@
-//! What a cause has besides its idle time, which would else be findings of their own.
+//! Further costs of a cause besides its idle time, joined into one finding.
 
 use super::{Device, Hit, Irregular, Rule};
 use crate::model::{CopyKind, DurNs, TimeRange};

@@ -1,4 +1,4 @@
-//! What a kernel computes, as far as advice about its duration differs.
+//! Kinds of kernels, as far as advice about their duration differs.
 
 /// Kinds of kernels, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -97,12 +97,12 @@ impl Side {
 }
 
 /// A device by its trace and its index in [`OfRank::busy`], and what runs its collectives.
-type Place = (u32, usize, Side);
+type DeviceKey = (u32, usize, Side);
 
 /// A wait in which a device computes nothing.
 #[derive(Clone, Copy, Debug)]
 struct Exposed {
-    place: Place,
+    place: DeviceKey,
     /// How long, without what is in a wait of this place that began before.
     own_ns: DurNs,
 }
@@ -122,7 +122,7 @@ struct Job<'a> {
     traces: &'a [OfRank<'a>],
     /// Of each part of [`RankCalls::parts`].
     exposed: Vec<Option<Exposed>>,
-    waits: HashMap<Place, Waits>,
+    waits: HashMap<DeviceKey, Waits>,
     /// Of each trace: the device with which it came last, and how often.
     late: HashMap<u32, (usize, u64)>,
 }
@@ -150,7 +150,7 @@ impl<'a> Job<'a> {
         self.exposed = vec![None; parts.len()];
         let mut order: Vec<usize> = (0..parts.len()).collect();
         order.sort_by_key(|&i| (parts[i].trace, parts[i].time.start, i));
-        let mut until: HashMap<Place, TimeNs> = HashMap::new();
+        let mut until: HashMap<DeviceKey, TimeNs> = HashMap::new();
         for i in order {
             let part = &parts[i];
             let Some((at, window)) = self.device(part).filter(|_| part.time.dur() > SHORT) else { continue };
@@ -234,7 +234,7 @@ impl<'a> Job<'a> {
         let mut jobs: Vec<u32> = self.calls.ranks.iter().map(|rank| rank.job).collect();
         jobs.sort_unstable();
         jobs.dedup();
-        // Of communication the waits are no part already.
+        // The waits are already part of communication.
         let is_own = |rule: Rule| {
             !matches!(
                 rule,
@@ -359,7 +359,7 @@ impl<'a> Job<'a> {
 
     /// What each device gains if these ranks come with the last of the others; if all are of them, with the first.
     fn add_gains(&mut self, late: &[u32]) {
-        let mut gains: Vec<(Place, DurNs)> = Vec::new();
+        let mut gains: Vec<(DeviceKey, DurNs)> = Vec::new();
         for of in &self.calls.matches {
             if of.is_first || !late.contains(&self.calls.late(of).trace) {
                 continue;

@@ -1,4 +1,4 @@
-//! What a device spends its time on, whether or not anything is wrong with it.
+//! Composition of a device's time, healthy or not.
 
 use super::kernels::{Dominant, KernelStats, MatmulTime};
 use super::{Cause, KernelKind, Window};

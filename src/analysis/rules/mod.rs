@@ -245,7 +245,7 @@ impl<'a> Device<'a, '_> {
     }
 
     /// Many small collectives: their time without compute, and the idle time that ends with one because the host still
-    /// launched it. Ending that is a fix of its own, so it is no part of other ceilings.
+    /// launched it. Ending that is a fix of its own, so it is not a part of other ceilings.
     fn small_collectives(&mut self, small: SmallCollectives, accounts: &[Account<'_>]) {
         let n_steps = self.window.steps.len() as u64;
         if small.count == 0 || small.count < MIN_COLLECTIVES * n_steps.max(1) {
@@ -312,7 +312,7 @@ impl<'a> Device<'a, '_> {
     /// What ending a cause, or overlapping communication, gains a step at most; `None` without steps.
     ///
     /// * `spans`: time in which the device does nothing else, by which it is longer.
-    /// * `small`: the hit about small collectives: what that gains is no part of this.
+    /// * `small`: the hit about small collectives: what that gains is not a part of this.
     fn gain(
         &self,
         rule: Rule,

@@ -44,7 +44,7 @@ impl Once {
 
 /// What a cause is about: the place in the program with most of its time, else the name.
 #[derive(PartialEq, Eq)]
-struct Place(Option<CallSite>, Vec<String>);
+struct CauseKey(Option<CallSite>, Vec<String>);
 
 impl Window {
     /// The index of the step that some time belongs to, that in which it ends; `None` without steps.
@@ -127,11 +127,11 @@ impl Device<'_, '_> {
         Also { steps: names, every: every(&found, all.len()) }
     }
 
-    fn place(&self, cause: Cause, account: &Account<'_>) -> Place {
+    fn place(&self, cause: Cause, account: &Account<'_>) -> CauseKey {
         let sites = if cause == Cause::Host { &account.long } else { &account.sites };
         let site = sites.most(account.total_ns).map(|site| site.0);
         let names = if site.is_none() { account.names(self.of.trace, 1) } else { Vec::new() };
-        Place(site, names)
+        CauseKey(site, names)
     }
 }
 

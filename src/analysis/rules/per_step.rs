@@ -1,4 +1,4 @@
-//! What ending a cause gains a step.
+//! Gain per step from ending a cause.
 
 use crate::analysis::median;
 use crate::model::DurNs;
@@ -24,7 +24,7 @@ impl PerStep {
     ///
     /// * of at least four steps all but one, or all but a tenth, are within a quarter of the median, and
     /// * the median is at least three quarters of the mean: what has much of its time in few steps, such as a checkpoint,
-    ///   is no outlier.
+    ///   is not an outlier.
     pub fn of(by_step: &[DurNs]) -> Self {
         let n = by_step.len() as DurNs;
         let mut sorted = by_step.to_vec();
@@ -72,7 +72,7 @@ mod tests {
         check(&[155, 77, 79, 78], 78, true);
         check(&[100, 200, 100, 100, 110, 90, 100, 100], 100, true);
         check(&[100, 100, 100, 99], 99, false);
-        // Half of a step cut off lowers the mean, and the median is no bound below it.
+        // Half of a step cut off lowers the mean, and the median is not a bound below it.
         check(&[100, 100, 100, 20], 80, false);
     }
 

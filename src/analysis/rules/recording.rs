@@ -1,4 +1,4 @@
-//! What recording costs the program that is recorded.
+//! Overhead of the recording in the recorded program.
 
 use super::{Device, Hit, Rule};
 use crate::analysis::gaps::recorder::Recorder;

@@ -1,4 +1,4 @@
-//! The gap that comes back with most of a device's time.
+//! The recurring gap that costs most of a device's time.
 
 use super::account::Books;
 use super::cause::{Cause, cause_of};

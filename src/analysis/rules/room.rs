@@ -1,4 +1,4 @@
-//! Places in which the caching allocator makes room: a request fails, it frees what it keeps, and asks again.
+//! Places in which the caching allocator frees its cache and retries after a failed request.
 
 use hashbrown::HashMap;
 

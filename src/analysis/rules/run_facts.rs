@@ -1,4 +1,4 @@
-//! What a recording shows of the program and its machine, so that advice fits.
+//! Facts about the program and its machine, so that advice fits.
 
 use hashbrown::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Where in the program calls were made that cost time.
+//! Call sites: places in the program whose calls cost time.
 
 use hashbrown::HashMap;
 

@@ -95,7 +95,7 @@ fn the_makeup_of_the_time_sums_to_it() {
     assert_eq!(makeup.window_ns(), n * STEP);
     assert_eq!((makeup.parts.compute_ns, makeup.parts.exposed_comm_ns), (n * 8_000_000, n * 1_000_000));
     assert_eq!(makeup.bound(), Bound::Compute);
-    // Collectives are no kernels here.
+    // Collectives are not kernels here.
     assert_eq!((makeup.kernel_ns, makeup.kind()), (n * 8_000_000, (KernelKind::Matmul, n * 8_000_000)));
     assert_eq!(
         makeup.kernel.as_ref().map(|kernel| (kernel.name.as_str(), kernel.total_ns)),

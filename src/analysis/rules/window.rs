@@ -20,7 +20,7 @@ const LOADING: f64 = 0.05;
 /// Why a window is what it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Basis {
-    /// The person's choice.
+    /// The user's choice.
     Range,
     /// The part of it between the first and the last work of the device.
     RangeOfWork,

@@ -1,4 +1,4 @@
-//! How much of the work of a recording lies in some ranges.
+//! Share of the recorded work that lies in given ranges.
 
 use super::Scope;
 use crate::model::time::{length, partition_near};

@@ -1,4 +1,4 @@
-//! Where steps begin on a device, which may lag behind the host.
+//! Starts of steps on a device, which may lag behind the host.
 
 use std::ops::Range;
 

@@ -132,7 +132,7 @@ pub struct Steps<B = TimeNs> {
 
 /// Part of a step by which the host must be ahead of the devices for its ranges not to tell how long steps take.
 const AHEAD: DurNs = 10;
-/// A first or last piece that is shorter than this part of the median is no whole step.
+/// A first or last piece that is shorter than this part of the median is not a whole step.
 const REMNANT: u64 = 10;
 /// Makes the median absolute deviation of a normal distribution its standard deviation.
 const SCALE_OF_MAD: f64 = 1.4826;

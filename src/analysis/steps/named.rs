@@ -68,7 +68,7 @@ pub struct Division {
     pub names: Option<Vec<String>>,
     /// The recorded time of each step; empty where a step lasts to the next.
     pub times: Vec<TimeRange>,
-    /// How many ranges of the same name lie in what the program calls its warm-up, and are no steps.
+    /// How many ranges of the same name lie in what the program calls its warm-up, and are not steps.
     pub n_warm_up: usize,
 }
 
@@ -174,7 +174,7 @@ fn is_pytorch_name(name: &str) -> bool {
     ANCHORS.iter().chain(&[PROFILER_STEP]).any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a name is that of one pass through a model, or of one step: what repeats inside is no step. A measurement,
+/// Whether a name is that of one pass through a model, or of one step: what repeats inside is not a step. A measurement,
 /// such as `Benchmark Forward Only`, encloses many.
 fn is_of_one_pass(name: &str) -> bool {
     if has_word(name, &MEASURED_WORDS) {

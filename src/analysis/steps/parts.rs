@@ -1,4 +1,4 @@
-//! What each step was spent on.
+//! Composition of each step's time.
 
 use super::Steps;
 use crate::analysis::breakdown::{Breakdown, breakdown};

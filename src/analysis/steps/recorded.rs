@@ -34,7 +34,7 @@ impl Ends {
 }
 
 /// How many of the steps have their work on the device: all, unless at the end whole steps launched and nothing of it
-/// was recorded. Then the step before them is no whole one either, if launches of its own lack their work.
+/// was recorded. Then the step before them is not a whole one either, if launches of its own lack their work.
 ///
 /// * `boundaries`: of steps on the host, ascending.
 /// * Cost: O(n) for n slices; usually that of the last calls of each thread.

@@ -377,7 +377,7 @@ fn a_tab_is_closed_by_its_cross_and_comes_back_by_the_menu() {
     harness.get_by_label("Marks").hover();
     settle(&mut harness);
     click(&mut harness, at_end);
-    harness.get_by_label("Nothing is marked");
+    harness.get_by_label("No marks");
     let marks = harness.get_by_label("Marks").rect();
     let crosses = harness.query_all_by_label("Close view");
     let cross = crosses.map(|node| node.rect().center()).find(|at| marks.contains(*at)).unwrap();
@@ -385,7 +385,7 @@ fn a_tab_is_closed_by_its_cross_and_comes_back_by_the_menu() {
     assert!(!app(&harness).layout.is_open("marks") && harness.query_by_label("Marks").is_none());
     app_mut(&mut harness).commands.push(Command::Show("marks"));
     settle(&mut harness);
-    harness.get_by_label("Nothing is marked");
+    harness.get_by_label("No marks");
 }
 
 #[test]

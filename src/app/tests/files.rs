@@ -125,7 +125,7 @@ fn a_dropped_folder_opens_its_traces_and_says_what_was_not_read() {
 
     // A second time, nothing opens twice.
     app_mut(&mut harness).commands.push(Command::OpenPath(folder.clone()));
-    wait_for(&mut harness, |harness| harness.query_all_by_label("This file is open already").count() == 3);
+    wait_for(&mut harness, |harness| harness.query_all_by_label("This file is already open").count() == 3);
     assert_eq!(names(&harness).len(), 3);
 
     std::fs::remove_dir_all(&folder).unwrap();

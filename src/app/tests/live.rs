@@ -70,7 +70,7 @@ fn unsupported_metrics_are_absent_and_named() {
     let mut harness = watching(&fake, Vec::new());
     wait_for(&mut harness, has("Temperature: GPU 0"));
     assert!(!has("SM clock: GPU 0")(&harness) && !has("Power: ")(&harness), "a zero would be wrong");
-    harness.get_by_label("What these GPUs do not tell").click();
+    harness.get_by_label("Metrics not available on these GPUs").click();
     wait_for(&mut harness, has("Power: not supported"));
 }
 
@@ -80,7 +80,7 @@ fn a_gpu_that_is_lost_comes_back() {
     let mut harness = watching(&fake, vec![trace()]);
     wait_for(&mut harness, has("Utilization: GPU 0 40 %, GPU 1 40 %"));
     fake.set("gpus=2 busy=40 lost=1");
-    wait_for(&mut harness, has("Lost: the driver gets no answer from it"));
+    wait_for(&mut harness, has("Lost: it does not answer the driver"));
     wait_for(&mut harness, has("Utilization: GPU 0 40 %, GPU 1 none now"));
     fake.set("gpus=2 busy=70");
     wait_for(&mut harness, has("The GPU is back"));

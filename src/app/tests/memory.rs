@@ -72,7 +72,7 @@ fn every_allocation_can_be_found_by_stack_size_and_state() {
     harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Size from").focus();
     settle(&mut harness);
     type_text(&mut harness, "1 MiB");
-    wait_for(&mut harness, |harness| harness.query_by_label("No allocation matches").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label("No matching allocations").is_some());
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn keys_and_buttons_lead_back_to_what_was_selected_and_shown() {
     assert_eq!((selected_name(&harness).as_str(), visible(&harness)), ("", home), "the view as it was left");
     harness.key_press_modifiers(Modifiers::ALT, Key::ArrowLeft);
     settle(&mut harness);
-    harness.get_by_label("No place was visited before this one");
+    harness.get_by_label("There is nothing to go back to");
     press(&mut harness, PointerButton::Extra2);
     assert_eq!((selected_name(&harness).as_str(), visible(&harness)), ("aten::add", near));
     harness.key_press_modifiers(Modifiers::ALT, Key::ArrowRight);

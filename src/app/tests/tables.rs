@@ -99,7 +99,7 @@ fn marks_are_listed_noted_shown_and_deleted() {
     let mut harness = harness(vec![trace()]);
     harness.get_by_label("Marks").click();
     settle(&mut harness);
-    harness.get_by_label("Nothing is marked");
+    harness.get_by_label("No marks");
     harness.get_by_label_contains("Press M to mark a moment");
     app_mut(&mut harness).session.range = Some(TimeRange { start: 2_000, end: 2_500 });
     harness.key_press_modifiers(Modifiers::SHIFT, Key::M);
@@ -150,7 +150,7 @@ fn marks_are_listed_noted_shown_and_deleted() {
     assert_eq!(starts(&harness), both);
     harness.get_by_label("Delete all").click();
     settle(&mut harness);
-    harness.get_by_label("Nothing is marked");
+    harness.get_by_label("No marks");
 }
 
 #[test]

@@ -46,7 +46,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     clients: BTreeMap<u32, Client>,
-    look: traces::Look,
+    look: traces::FileWatch,
     /// Traces that were asked for.
     n_asked: u32,
     /// When the latest was; before, when the first process was there.
@@ -86,7 +86,7 @@ enum Stage {
 }
 
 impl Endpoint {
-    /// Opens the sockets, before the program starts. `is_configured`: whether the person set `KINETO_CONFIG`.
+    /// Opens the sockets, before the program starts. `is_configured`: whether the user set `KINETO_CONFIG`.
     ///
     /// Errors: the folders cannot be made.
     pub fn open(folder: &Path, options: &Options, is_configured: bool) -> std::io::Result<Self> {

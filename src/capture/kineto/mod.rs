@@ -39,7 +39,7 @@ const LATE: Duration = Duration::from_secs(20);
 /// What is recorded each time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How long each trace is.
+    /// Duration of each trace.
     pub duration: Duration,
     /// Time between the starts of traces that begin by themselves; `None` is on request alone.
     pub every: Option<Duration>,
@@ -108,7 +108,7 @@ pub fn prepare(folder: &Path) -> std::io::Result<()> {
     pytorch::install(folder, include_str!("../../../assets/capture/lacuna_on_demand.py"))
 }
 
-/// Additions to the environment of the program. `is_configured`: whether the person set `KINETO_CONFIG`.
+/// Additions to the environment of the program. `is_configured`: whether the user set `KINETO_CONFIG`.
 pub fn environment(folder: &Path, is_configured: bool) -> Vec<(OsString, OsString)> {
     let mut env = vec![
         ("KINETO_USE_DAEMON".into(), "1".into()),

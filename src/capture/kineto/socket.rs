@@ -100,7 +100,7 @@ impl Drop for Sockets {
 
 /// Removes the folder that a run had for its sockets.
 ///
-/// Errors: it is no private folder of this user's.
+/// Errors: it is not a private folder of this user's.
 pub fn remove(folder: &Path) -> Result<()> {
     match std::fs::symlink_metadata(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

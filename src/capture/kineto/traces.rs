@@ -21,12 +21,12 @@ pub struct Written {
 
 /// Looks for whole files again and again.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct FileWatch {
     /// The sizes at the last look: early versions of Kineto write to the final name.
     sizes: BTreeMap<PathBuf, u64>,
 }
 
-impl Look {
+impl FileWatch {
     /// The files `NUMBER_PID.json` that are whole and did not change since the last call.
     pub fn whole(&mut self, folder: &Path) -> Vec<Written> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -113,7 +113,7 @@ mod tests {
     fn a_file_is_whole_once_it_ends_and_stays() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-        let mut look = Look::default();
+        let mut look = FileWatch::default();
         write("1_77.json.tmp", "{}");
         write("other.json", "{}");
         write("1_78.json", "{\"traceEvents\": [");

@@ -35,13 +35,13 @@ pub struct Manifest {
     pub exit_code: Option<i32>,
     /// The signal that ended the program.
     pub signal: Option<i32>,
-    /// Whether a person asked for its end.
+    /// Whether the user asked for its end.
     pub was_stopped: bool,
     pub lines: u64,
     pub lines_dropped: u64,
     /// Names of the files that were recorded.
     pub results: Vec<String>,
-    /// Sentences for a person: why something is missing.
+    /// Sentences for the user: why something is missing.
     pub notes: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ pub fn create(root: &Path, what: &str) -> Result<PathBuf> {
     Err(Error::from(ErrorKind::AlreadyExists))
 }
 
-/// Makes the folder that a person named; one that is there must be empty.
+/// Makes the folder that the user named; one that is there must be empty.
 ///
 /// Errors: it holds files, or cannot be made.
 pub fn claim(folder: &Path) -> Result<PathBuf> {
@@ -136,7 +136,7 @@ fn compact(since: Duration) -> String {
     format!("{year:04}{month:02}{day:02}-{h:02}{m:02}{s:02}")
 }
 
-/// A time since 1970 for a person, `YYYY-MM-DD HH:MM` UTC.
+/// A time since 1970 for the user, `YYYY-MM-DD HH:MM` UTC.
 pub fn shown_time(ms: u64) -> String {
     let minutes = ms / 60_000;
     let (year, month, day) = date(minutes / 1440);
@@ -192,7 +192,7 @@ fn size(folder: &Path) -> u64 {
 
 /// Deletes a run with all that it recorded.
 ///
-/// Errors: it is no folder of a run, or cannot be deleted.
+/// Errors: it is not a folder of a run, or cannot be deleted.
 pub fn delete(folder: &Path) -> Result<()> {
     if Manifest::read(folder).is_none() {
         return Err(Error::new(ErrorKind::NotFound, "This is not the folder of a run"));

@@ -1,4 +1,4 @@
-//! Runs of a person's own programs: started exactly as typed, watched, ended on request, and recorded into a folder.
+//! Runs of the user's own programs: started exactly as typed, watched, ended on request, and recorded into a folder.
 //!
 //! A program runs in a process group of its own without input and never through a shell. To stop it is SIGINT, after
 //! a grace SIGTERM, then SIGKILL, to all that it started.
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use self::folder::{Earlier, Kind, Manifest, Recorded, create, delete, list, results, root, shown_time};
+pub use self::folder::{Earlier, Manifest, Recorded, create, delete, list, results, root, shown_time};
 pub use self::launchers::{launched, recorded_ranks};
 pub use self::output::{Output, OutputLine, Stream};
 pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
@@ -28,14 +28,14 @@ use super::{counters, is_program, kineto, members::Members, nsys, pytorch, regis
 
 /// Where the folder of a run is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Destination {
     /// A new one in this folder.
     In(PathBuf),
     /// This one itself, which must be empty.
     At(PathBuf),
 }
 
-/// [`Request::patience`], where a person does not wait for a test.
+/// [`Request::patience`], where the user does not wait for a test.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What to run, and how.
@@ -48,7 +48,7 @@ pub struct Request {
     /// Where it runs; `None` is where Lacuna does.
     pub working_folder: Option<PathBuf>,
     pub recorder: Recorder,
-    pub place: Place,
+    pub place: Destination,
     /// How long the program may take to end after SIGINT before SIGTERM, and after that before SIGKILL. What it
     /// writes of a recording meanwhile is waited for.
     pub grace: Duration,
@@ -60,7 +60,7 @@ pub struct Request {
     pub is_shown: bool,
 }
 
-/// The reason why a run did not begin: a sentence for the person.
+/// The reason why a run did not begin: a sentence for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error("There is no command to run")]
@@ -193,7 +193,7 @@ impl Exit {
         }
     }
 
-    /// For a person: "exit code 1", "SIGSEGV".
+    /// For the user: "exit code 1", "SIGSEGV".
     pub fn shown(self) -> String {
         match self {
             Self::Code(code) => format!("exit code {code}"),
@@ -247,9 +247,9 @@ struct Shared {
 struct State {
     status: Status,
     output: Output,
-    /// How often the person asked for the end.
+    /// How often the user asked for the end.
     stops: u32,
-    /// Whether the person wants the recorder on, once they have said so.
+    /// Whether the user wants the recorder on, once they have said so.
     wants_on: Option<bool>,
     /// Something is there that was not shown yet.
     is_new: bool,
@@ -268,7 +268,7 @@ impl Run {
     ///   program has ended. It is for what is watched meanwhile.
     /// * `wake`: called from another thread when there is something new to see.
     ///
-    /// Errors: a sentence for the person; nothing runs then.
+    /// Errors: a sentence for the user; nothing runs then.
     pub fn start<A: Send + 'static>(
         request: &Request,
         alongside: impl FnOnce(&Path) -> A,
@@ -276,8 +276,8 @@ impl Run {
     ) -> Result<Self, LaunchError> {
         request.check()?;
         let make = || match &request.place {
-            Place::In(root) => folder::create(root, &request.title()),
-            Place::At(folder) => folder::claim(folder),
+            Destination::In(root) => folder::create(root, &request.title()),
+            Destination::At(folder) => folder::claim(folder),
         };
         let folder = registry::folder(registry::Keep::Run, make).map_err(LaunchError::Folder)?;
         supervise::start(request, &folder, alongside, wake).inspect_err(|_| {

@@ -1,4 +1,4 @@
-//! What a program writes, kept within bounds: whole lines for a person, the latest of them.
+//! Output of a program, bounded: the latest whole lines.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub enum Stream {
     Err,
 }
 
-/// A line without its end, control sequences removed, and what is no Unicode replaced.
+/// A line without its end, control sequences removed, and bytes that are not Unicode replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputLine {
     pub stream: Stream,

@@ -1,4 +1,4 @@
-//! How a run is recorded: what each back end adds to the command, needs, costs, and says afterwards.
+//! Recorders of a run: additions to the command, requirements, overhead, and remarks afterwards.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -24,8 +24,8 @@ pub enum Recorder {
 pub const ONE_RECORDER: &str = "nsys, Lacuna's CUPTI recorder and the PyTorch profiler all record through CUPTI, which \
                                 serves one of them in a process";
 
-/// What recording costs, as measured: on an H100 with driver 580, torch 2.11 and a loop of small kernels. Of nsys there
-/// is no measurement on a GPU yet.
+/// What recording costs, as measured: on an H100 with driver 580, torch 2.11 and a loop of small kernels. nsys
+/// has not been measured on a GPU yet.
 pub mod overhead {
     pub const PYTORCH: &str = "Expect 6 to 7 µs more for each launch: a loop of small kernels on an H100 took 6.2 to \
                                10.5 µs a launch alone and 12.6 to 17.5 µs recorded, without stacks";

@@ -270,7 +270,7 @@ impl Watch {
         self.request.recorder.is_writing(&self.folder) || self.on_demand.as_ref().is_some_and(holds)
     }
 
-    /// Lets the recorder be switched, as the person or its time says.
+    /// Lets the recorder be switched, as the user or its time says.
     fn go_on(&self, switching: &mut Switching) {
         let mut wants_on = self.shared.lock().wants_on.take();
         let outcome = switching.go_on(&mut wants_on);

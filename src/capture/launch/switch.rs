@@ -1,4 +1,4 @@
-//! A recorder that is started and stopped while its program runs, by a person's word or by time.
+//! A recorder that is started and stopped while its program runs, by the user's word or by time.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -47,7 +47,7 @@ impl Switching {
         self.state
     }
 
-    /// Goes on; `wants_on` is what the person said last. Called often.
+    /// Goes on; `wants_on` is what the user said last. Called often.
     ///
     /// Errors: what `nsys` said when it could not be started or stopped.
     pub fn go_on(&mut self, wants_on: &mut Option<bool>) -> Result<(), String> {

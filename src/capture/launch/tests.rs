@@ -13,7 +13,7 @@ fn request(root: &Path, argv: &[&OsStr]) -> Request {
         env: Vec::new(),
         working_folder: None,
         recorder: Recorder::None,
-        place: Place::In(root.to_owned()),
+        place: Destination::In(root.to_owned()),
         grace: Duration::from_millis(300),
         patience: PATIENCE,
         time_limit: None,
@@ -129,7 +129,7 @@ fn a_stop_goes_as_far_as_it_must_and_leaves_no_process() {
 }
 
 #[test]
-fn what_a_program_leaves_behind_is_ended_and_so_is_what_nobody_watches() {
+fn what_a_program_leaves_behind_is_ended_and_so_is_what_is_not_watched() {
     let root = tempfile::tempdir().unwrap();
     let run = start(&shell(root.path(), "sleep 600 & setsid sleep 600 & exit 3"));
     assert_eq!(run.wait().exit, Some(Exit::Code(3)));

@@ -247,7 +247,7 @@ mod tests {
             line.env.iter().map(|(name, value)| (name.to_str().unwrap(), value.to_str().unwrap())).collect();
         assert_eq!(env, [("NCCL_DEBUG", "INFO"), ("A", "x y"), ("_b", "")]);
         assert_eq!(line.argv, ["python", "t.py", "--lr=3", "C=4"]);
-        // A quoted name and one that begins with a digit are no names.
+        // A quoted name and one that begins with a digit are not names.
         for program in [r#""A"=1"#, r"A\=1", "1A=2", "=3", "A-B=4"] {
             let line = split(program).unwrap();
             assert_eq!((line.env.len(), line.argv.len()), (0, 1), "{program}");

@@ -213,7 +213,7 @@ fn convert(
         (Some((version, nsys)), _) => {
             format!("the newest nsys found here is {}, too old to read it{}", version.short(), by(nsys))
         }
-        (None, Some(nsys)) => format!("the nsys found here does not tell its version{}", by(nsys)),
+        (None, Some(nsys)) => format!("the nsys found here does not report its version{}", by(nsys)),
         (None, None) => format!("no nsys was found here (looked in {})", options.search.described()),
     };
     let version = recorded.map(|version| format!(" {}", version.short())).unwrap_or_default();
@@ -239,7 +239,7 @@ fn what_to_run(path: &Path, of_report: Option<Version>) -> String {
     )
 }
 
-/// Text as a POSIX shell takes it for one word, for a person to copy.
+/// Text as a POSIX shell takes it for one word, for the user to copy.
 fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./+,:@%".contains(c);
     let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();

@@ -41,11 +41,11 @@ pub struct Profile {
     pub range: Range,
     /// The name of the range, for [`Range::Nvtx`]: `name`, `name@domain` or `name@*`.
     pub nvtx_range: String,
-    /// Whether recording starts and stops by a person's word.
+    /// Whether recording starts and stops by the user's word.
     pub by_hand: bool,
-    /// Seconds of the program before the recording.
+    /// Seconds before the recording starts.
     pub delay: u32,
-    /// Seconds of recording, after which the program goes on; 0 is to its end.
+    /// Seconds to record, after which the program continues; 0 is to its end.
     pub duration: u32,
     /// Allocations of device memory.
     pub memory_usage: bool,
@@ -222,7 +222,7 @@ pub fn recorder(chosen: Option<PathBuf>) -> std::result::Result<PathBuf, String>
     })
 }
 
-/// What a message of `nsys` means for a person, if it is about something that is missing.
+/// What a message of `nsys` means for the user, if it is about something that is missing.
 fn known_message(line: &str) -> Option<String> {
     const KNOWN: [(&str, &str); 6] = [
         ("None of the installed GPUs are supported", "nsys can sample the metrics of no GPU here: record without them"),
@@ -317,7 +317,7 @@ pub fn signal_program(folder: &Path, signal: rustix::process::Signal) -> bool {
     use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
     let found = program(folder);
     let pids = found.iter().filter_map(|&id| Pid::from_raw(i32::try_from(id).ok()?));
-    // Those that have ended meanwhile are no error.
+    // Those that have ended meanwhile are not errors.
     match signal {
         Signal::INT => {
             // The first process of the program leads a session of its own.

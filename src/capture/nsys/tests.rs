@@ -207,7 +207,7 @@ fn an_old_nsys_is_not_tried_and_a_newer_one_is_found() {
     assert_eq!(candidates.len(), 4);
     assert!(candidates[0].ends_with("bin/nsys") && candidates[1].to_string_lossy().contains("2023.10.1"));
     assert!(bench.open().unwrap().origin.unwrap().converter.contains("2023.10.1.0"));
-    // The person's choice is the only one; what another made is not lost with it.
+    // The user's choice is the only one; what another made is not lost with it.
     bench.options.search.chosen = Some(bench.folder.path().join("bin/nsys"));
     assert!(bench.converter().contains("2023.10.1"));
     bench.options.cache = Some(bench.folder.path().join("another"));

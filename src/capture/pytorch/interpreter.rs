@@ -1,4 +1,4 @@
-//! Whether the interpreter of a command has torch, asked of that interpreter without importing torch.
+//! Detection of torch in the interpreter of a command, without importing torch.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader, Read as _};

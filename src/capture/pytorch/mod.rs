@@ -28,7 +28,7 @@ pub struct Options {
     pub whole: bool,
     /// Steps before the profiler, counted from the first; at least that one.
     pub wait: u32,
-    /// Steps with the profiler on whose events are thrown away.
+    /// Steps with the profiler on whose events are discarded.
     pub warmup: u32,
     /// Steps in each trace.
     pub active: u32,
@@ -40,7 +40,7 @@ pub struct Options {
     pub contents: Contents,
     /// The allocator's history, with a snapshot at the end and when memory runs out.
     pub memory: bool,
-    /// Events of that history that are kept.
+    /// Maximum number of events in that history.
     pub memory_entries: u32,
 }
 

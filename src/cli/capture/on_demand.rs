@@ -30,7 +30,7 @@ pub fn options(args: &Args, options: &pytorch::Options) -> Result<kineto::Option
     })
 }
 
-/// Asks for a trace at each line that a person enters and at each SIGUSR1, as long as the program runs.
+/// Asks for a trace at each line that the user enters and at each SIGUSR1, as long as the program runs.
 pub fn listen(run: &Arc<Run>) {
     // What a script reads is not for Lacuna.
     let is_person = std::io::stdin().is_terminal();
@@ -56,7 +56,7 @@ fn ask(run: &Run) {
     let is_busy = run.on_demand().is_some_and(kineto::Endpoint::is_busy);
     let n = run.on_demand().map_or(0, |endpoint| endpoint.trigger());
     write_stderr(&match n {
-        0 if is_busy => "The trace before is still being recorded".to_owned(),
+        0 if is_busy => "The previous trace is still being recorded".to_owned(),
         0 => "No process can record now: none of them has imported torch yet, or all have ended".to_owned(),
         1 => "A trace is being recorded".to_owned(),
         n => format!("A trace of {n} processes is being recorded"),

@@ -1,4 +1,4 @@
-//! What a capture says on stderr: what was recorded as it appears, what is missing, and how to open it.
+//! Messages of a capture on stderr: files as they appear, missing files, and how to open them.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -56,12 +56,20 @@ pub fn report(
     let offsets: Vec<i64> = placed.iter().map(|place| place.offset).collect();
     let open = opened(traces, &placed);
     let scope = Scope::whole(&models);
-    let work = work_tables(&scope, by, by_shape, top);
+    let mut report = Report {
+        schema: SCHEMA,
+        lacuna: env!("CARGO_PKG_VERSION"),
+        files: files(&models),
+        clock,
+        span_ns: [span.start, span.end],
+        ..Report::default()
+    };
+    add_work(&mut report, &scope, by, by_shape, top);
     // Of what several parts ask for. It keeps every answer to the end, so the tables of work, each with all its
     // slices, stay out of it and come before it.
     let answers = Answers::default();
     let files_named = titles(&models);
-    let memory = memory::report(&open, &files_named, &answers, top, moments)?;
+    memory::add(&mut report, &open, &files_named, &answers, top, moments)?;
     let parts_of_steps = parts_of_steps(&open, &answers, top)?;
     let found_steps: Vec<StepsOf<'_>> = open
         .iter()
@@ -71,59 +79,27 @@ pub fn report(
         .collect();
     // A training is as fast as its slowest rank.
     let slowest = found_steps.iter().max_by_key(|of| of.steps.durations.map(|durations| durations.mean_ns));
-    let time = time::report(&open, &files_named, &answers, thresholds)?;
+    let in_short = time::add(&mut report, &open, &files_named, &answers, thresholds)?;
     let busy: Option<Vec<_>> = traces.iter().map(|trace| answers.get(trace, &BusyDevices)).collect();
     let busy = busy.ok_or_else(|| Failure::Usage("The devices could not be analyzed. Please report it".to_owned()))?;
     let devices: Vec<Device<'_>> =
         models.iter().zip(&busy).flat_map(|(trace, all)| all.iter().map(|busy| device(trace, busy))).collect();
     let device_work: Vec<_> = devices.iter().flat_map(Device::work).collect();
-    let (gaps, gap_classes) = gaps(traces, &offsets, &answers, top)?;
     let device_time: Vec<_> = devices.iter().map(Device::time).collect();
     let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
-    let mut found = memory.findings;
-    found.extend(time.findings);
-    let (findings, n_more_findings) = ranked(found, &models, top);
-    Ok(Report {
-        schema: SCHEMA,
-        lacuna: env!("CARGO_PKG_VERSION"),
-        files: files(&models),
-        clock,
-        span_ns: [span.start, span.end],
-        device_work: devices::device_work().table(&device_work, 0),
-        device_time: devices::device_time().table(&device_time, 0),
-        hta_idle: devices::hta_idle().table(&stream_idle, 0),
-        devices: devices::devices().table(devices, 0),
-        gaps,
-        gap_classes,
-        steps: slowest.map(steps::object),
-        step_list: steps::list(slowest),
-        step_times: steps::steps().table(&found_steps, 0),
-        operators: work.operators,
-        kernels: work.kernels,
-        copies: work.copies,
-        collectives: work.collectives,
-        ranks: time.ranks,
-        apis: work.apis,
-        os_calls: work.os_calls,
-        libraries: work.libraries,
-        annotations: work.annotations,
-        range_kernels: work.range_kernels,
-        device_trace: device_trace(&models, &offsets, top),
-        phases: time.phases,
-        checks: time.checks,
-        judged: time.judged,
-        summary: time.summary,
-        in_short: in_short::in_short().table(in_short::with_memory(time.in_short, &findings), 0),
-        causes: time.causes,
-        memory: memory.devices,
-        memory_in_short: memory.in_short,
-        growth: memory.growth,
-        reserved_shares: memory.reserved_shares,
-        outside: memory.outside,
-        categories: memory.categories,
-        findings,
-        n_more_findings,
-    })
+    report.device_work = devices::device_work().table(&device_work, 0);
+    report.device_time = devices::device_time().table(&device_time, 0);
+    report.hta_idle = devices::hta_idle().table(&stream_idle, 0);
+    report.devices = devices::devices().table(devices, 0);
+    (report.gaps, report.gap_classes) = gaps(traces, &offsets, &answers, top)?;
+    report.steps = slowest.map(steps::object);
+    report.step_list = steps::list(slowest);
+    report.step_times = steps::steps().table(&found_steps, 0);
+    report.device_trace = device_trace(&models, &offsets, top);
+    let found = std::mem::take(&mut report.findings);
+    (report.findings, report.n_more_findings) = ranked(found, &models, top);
+    report.in_short = in_short::in_short().table(in_short::with_memory(in_short, &report.findings), 0);
+    Ok(report)
 }
 
 /// The first `top` findings with those on the import, the most severe first, and how many more there are but those on
@@ -142,34 +118,19 @@ fn ranked(mut found: Vec<Finding>, models: &[&Trace], top: usize) -> (Vec<Findin
     (found, n_more)
 }
 
-/// Tables of slices by group.
-struct WorkTables {
-    operators: Table,
-    kernels: Table,
-    copies: Table,
-    collectives: Table,
-    apis: Table,
-    os_calls: Table,
-    libraries: Table,
-    annotations: Table,
-    range_kernels: Table,
-}
-
-fn work_tables(scope: &Scope<'_>, by: KernelsBy, by_shape: bool, top: usize) -> WorkTables {
+/// The tables of slices by group.
+fn add_work(report: &mut Report, scope: &Scope<'_>, by: KernelsBy, by_shape: bool, top: usize) {
+    report.operators = work::operators().table(operators(scope, by_shape), top);
+    report.kernels = work::kernels().table(kernels_with_queue(scope, by, top), top);
+    report.copies = work::copies().table(copies(scope, false), top);
+    report.collectives = figures::collectives::collectives().table(collectives(scope, true), top);
+    report.apis = work::apis().table(calls(scope, CallKind::Api), top);
+    report.os_calls = work::os_calls().table(calls(scope, CallKind::Os), top);
+    report.libraries = work::libraries().table(libraries(scope), top);
+    report.annotations = work::annotations().table(annotations(scope), top);
     let (rows, n_rows) = range_kernels(scope, top, false);
-    let mut range_kernels = work::range_kernels().table(&rows, 0);
-    range_kernels.n_hidden = n_rows - rows.len();
-    WorkTables {
-        operators: work::operators().table(operators(scope, by_shape), top),
-        kernels: work::kernels().table(kernels_with_queue(scope, by, top), top),
-        copies: work::copies().table(copies(scope, false), top),
-        collectives: figures::collectives::collectives().table(collectives(scope, true), top),
-        apis: work::apis().table(calls(scope, CallKind::Api), top),
-        os_calls: work::os_calls().table(calls(scope, CallKind::Os), top),
-        libraries: work::libraries().table(libraries(scope), top),
-        annotations: work::annotations().table(annotations(scope), top),
-        range_kernels,
-    }
+    report.range_kernels = work::range_kernels().table(&rows, 0);
+    report.range_kernels.n_hidden = n_rows - rows.len();
 }
 
 /// The kernels; those that are shown with their queue times.
@@ -239,7 +200,6 @@ pub fn files(traces: &[&Trace]) -> Table {
     files::files().table(rows, 0)
 }
 
-/// The clock of the report, its span, and the offset of each trace.
 /// The traces, each at its place on the clock.
 fn opened(traces: &[Arc<Trace>], placed: &[TraceClock]) -> Vec<OpenTrace> {
     let open = |(trace, place): (&Arc<Trace>, &TraceClock)| OpenTrace {
@@ -250,6 +210,7 @@ fn opened(traces: &[Arc<Trace>], placed: &[TraceClock]) -> Vec<OpenTrace> {
     traces.iter().zip(placed).map(open).collect()
 }
 
+/// The clock of the report, its span, and the place of each trace on it.
 fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<TraceClock>) {
     let placed = clock::clock(traces);
     let paths: Vec<String> = traces.iter().map(|trace| input::label(trace)).collect();

@@ -15,7 +15,7 @@ use crate::model::TimeNs;
 /// Version of the keys: goes up when one changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     pub schema: u32,
     /// Version of the program.
@@ -90,14 +90,14 @@ pub struct Report {
 }
 
 /// The first rows of a list, and how many there are.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Counted {
     pub count: u64,
     pub list: Table,
 }
 
 /// Zero is the earliest start of all traces.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Clock {
     /// Nanoseconds from 1970 to zero, if every file says when it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,6 +201,7 @@ impl Report {
         // Only beside a log of GPU metrics.
         all.extend((!outside.rows.is_empty()).then_some(Borrowed(outside)));
         all.extend(memory_lists(memory).map(Owned));
+        debug_assert!(all.iter().all(|table| !table.key.is_empty()), "a part was not added to the report");
         all
     }
 
@@ -257,7 +258,7 @@ fn memory_lists(memory: &Table) -> [Table; 7] {
     ]
 }
 
-/// What became of the events of each file, and the problems met.
+/// Event counts of each file, and the problems met.
 pub fn import_tables(files: &Table) -> [Cow<'_, Table>; 2] {
     [Cow::Borrowed(files), Cow::Owned(nested(files, &figures::files::problems()))]
 }

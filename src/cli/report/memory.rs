@@ -1,8 +1,8 @@
-//! What became of memory: the part `memory` of the report.
+//! Memory: the part `memory` of the report, and its findings.
 
 use std::sync::Arc;
 
-use crate::analysis::finding::Finding;
+use super::keys::Report;
 use crate::analysis::memory::by_place::{self, Holder, Place, first};
 use crate::analysis::memory::categories::{StackRoles, categories};
 use crate::analysis::memory::find::parse_duration;
@@ -29,20 +29,6 @@ use crate::session::{FoundInMemory as Found, MemoryAnswers, OpenMemory, OpenTrac
 
 /// A memory whose peak is below this many bytes is not summed up beside a larger one.
 const TRIFLE: u64 = 1 << 20;
-
-/// All that the report says of memory.
-pub struct MemoryReport {
-    /// The part `memory`.
-    pub devices: Table,
-    /// The parts of flat reports that JSON has inside `memory`: a line for each device, growth, why reserved memory
-    /// grew, and categories.
-    pub in_short: Table,
-    pub growth: Table,
-    pub reserved_shares: Table,
-    pub outside: Table,
-    pub categories: Table,
-    pub findings: Vec<Finding>,
-}
 
 /// A moment at which memory is listed by place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,19 +77,22 @@ struct Analyzed {
     file: Option<Arc<str>>,
 }
 
+/// Adds the part `memory`, the parts of flat reports that JSON has inside it, and the findings about memory.
+///
 /// * `files`: the title of each trace that its rank does not distinguish.
 /// * `top`: rows of each list; 0 keeps all.
 /// * `moments`: where memory is listed by place besides peak and end; the change is that between the first and the
 ///   last of two or more, else between start and end.
 ///
 /// Errors: an analysis crashed, as stderr says, or a moment lies outside of all that was recorded.
-pub fn report(
+pub fn add(
+    report: &mut Report,
     traces: &[OpenTrace],
     files: &[Option<Arc<str>>],
     answers: &Answers,
     top: usize,
     moments: &[Moment],
-) -> Result<MemoryReport, Failure> {
+) -> Result<(), Failure> {
     let memories = traces.iter().zip(files).flat_map(|(open, file)| {
         let of = move |memory| (OpenMemory { open: open.clone(), memory }, file.clone());
         (0..open.trace.memories.len()).map(of)
@@ -125,18 +114,15 @@ pub fn report(
         .filter(|row| !row.history.is_state_only())
         .filter_map(|row| Some(ReservedShares { owner: row.owner(), shares: row.reserved_growth? }));
     let outside = rows.iter().filter_map(|row| Some(OutsideMemory { owner: row.owner(), outside: row.outside? }));
-    Ok(MemoryReport {
-        in_short: memory::in_short().table(in_short.collect::<Vec<_>>(), 0),
-        growth: growth().table(growing, 0),
-        reserved_shares: reserved_shares().table(shares.collect::<Vec<_>>(), 0),
-        outside: memory::outside_memory().table(outside.collect::<Vec<_>>(), 0),
-        categories: memory::categories().table(rows.iter().flat_map(held).collect::<Vec<_>>(), 0),
-        findings: joined(all.iter().flat_map(Analyzed::findings).collect())
-            .into_iter()
-            .map(|one| one.finding)
-            .collect(),
-        devices: memory::memory().table(rows, 0),
-    })
+    report.memory_in_short = memory::in_short().table(in_short.collect::<Vec<_>>(), 0);
+    report.growth = growth().table(growing, 0);
+    report.reserved_shares = reserved_shares().table(shares.collect::<Vec<_>>(), 0);
+    report.outside = memory::outside_memory().table(outside.collect::<Vec<_>>(), 0);
+    report.categories = memory::categories().table(rows.iter().flat_map(held).collect::<Vec<_>>(), 0);
+    report.memory = memory::memory().table(rows, 0);
+    let findings = joined(all.iter().flat_map(Analyzed::findings).collect());
+    report.findings.extend(findings.into_iter().map(|one| one.finding));
+    Ok(())
 }
 
 /// Says on stderr which state of each memory is listed for each moment.

@@ -36,13 +36,13 @@ pub struct Args {
     /// Write here instead of to stdout
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
-    /// Rows of each list: 50 by default, 8 in text with the tables that answer most; 0 lists every row of every table
+    /// Rows of each list: 50 by default, 8 in text with the most useful tables; 0 lists every row of every table
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
-    /// Write every table and figure in text too, not just those that answer most
+    /// Write every table and figure in text too, not just the most useful
     #[arg(long)]
     pub all: bool,
-    /// What makes two kernels one row
+    /// How kernels are grouped into rows
     #[arg(long, value_enum, value_name = "WAY", default_value_t = KernelRows::Name)]
     pub kernels_by: KernelRows,
     /// One row for each operator and the shapes of its inputs
@@ -53,7 +53,7 @@ pub struct Args {
     /// give it twice to compare two moments
     #[arg(long, value_name = "MOMENT")]
     pub memory_at: Vec<memory::Moment>,
-    /// Exit with 1 if a finding or an import problem is at least this bad: idle devices and their causes, leaks
+    /// Exit with 1 if a finding or an import problem is at least this severe: idle devices and their causes, leaks
     /// and growth of memory, out of memory, parts of a file that could not be read
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub fail_on: Option<Severity>,
@@ -80,7 +80,7 @@ pub enum Format {
     Csv,
 }
 
-/// What makes two kernels one row of the report.
+/// How kernels are grouped into rows of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KernelRows {
     /// Full name

@@ -309,7 +309,7 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     }
 }
 
-/// A kernel, a copy, and an event without a time; then a file that is no trace.
+/// A kernel, a copy, and an event without a time; then a file that is not a trace.
 #[test]
 fn files_are_read_written_and_judged() {
     let folder = std::env::temp_dir().join(format!("lacuna-report-{}", std::process::id()));

@@ -155,7 +155,7 @@ impl<'a> ForPeople<'a> {
         }
     }
 
-    /// What the person does not see, and must know, if anything.
+    /// What the user does not see, and must know, if anything.
     fn rest(&self) -> Option<String> {
         let n = self.of.n_hidden as u64;
         let hidden = (n > 0).then(|| format!("and {} more; --top 0 lists all", count(n)));

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use super::keys::Report;
 use crate::analysis::collectives::ranks::{RankCalls, RankOf, RankTotals};
-use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::phases::{Phase, PhaseTimes, Phases};
 use crate::analysis::rules::Thresholds;
@@ -23,28 +23,18 @@ use crate::figures::verdicts::{self, Checked, Judged, JudgedTime};
 use crate::model::{DurNs, TimeRange, Trace};
 use crate::session::{OpenTrace, is_named};
 
-/// What the report says of phases, and what the rules found.
-pub struct TimeReport {
-    pub phases: Table,
-    pub checks: Table,
-    pub judged: Table,
-    pub summary: Table,
-    /// Paragraphs.
-    pub in_short: Vec<String>,
-    pub causes: Table,
-    pub ranks: Table,
-    pub findings: Vec<Finding>,
-}
-
-/// Errors: an analysis crashed, as stderr says.
+/// Adds phases, ranks, and what the rules found; returns it in short, a paragraph each.
 ///
 /// * `files`: the title of each trace that its rank does not distinguish.
-pub fn report(
+///
+/// Errors: an analysis crashed, as stderr says.
+pub fn add(
+    report: &mut Report,
     traces: &[OpenTrace],
     files: &[Option<Arc<str>>],
     answers: &Answers,
     thresholds: Thresholds,
-) -> Result<TimeReport, Failure> {
+) -> Result<Vec<String>, Failure> {
     let failed = || Failure::Usage("The trace could not be analyzed. Please report it".to_owned());
     let paths: Vec<String> = traces.iter().map(|open| input::label(&open.trace)).collect();
     let steps = vec![TraceSteps::default(); traces.len()];
@@ -72,17 +62,14 @@ pub fn report(
         windows.extend(verdicts.windows.iter().map(judged));
     }
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
-    let findings = verdicts::findings(&judged, &thresholds).into_iter().map(|(_, finding)| finding).collect();
-    Ok(TimeReport {
-        phases: phases::phases().table(rows, 0),
-        checks: verdicts::checks().table(checked, 0),
-        judged: verdicts::judged().table(windows, 0),
-        ranks: ranks(&*answers.get(traces, &CallsOfRanks).ok_or_else(failed)?, files),
-        causes: makeup::causes().table(summaries.iter().flat_map(Summary::causes).collect::<Vec<_>>(), 0),
-        summary: makeup::summary().table(summaries, 0),
-        in_short: in_short::paragraphs(&judged),
-        findings,
-    })
+    report.phases = phases::phases().table(rows, 0);
+    report.checks = verdicts::checks().table(checked, 0);
+    report.judged = verdicts::judged().table(windows, 0);
+    report.ranks = ranks(&*answers.get(traces, &CallsOfRanks).ok_or_else(failed)?, files);
+    report.causes = makeup::causes().table(summaries.iter().flat_map(Summary::causes).collect::<Vec<_>>(), 0);
+    report.summary = makeup::summary().table(summaries, 0);
+    report.findings.extend(verdicts::findings(&judged, &thresholds).into_iter().map(|(_, finding)| finding));
+    Ok(in_short::paragraphs(&judged))
 }
 
 /// The ranks that were compared, those for which the others waited most first.

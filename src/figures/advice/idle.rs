@@ -74,7 +74,7 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
             ),
             (
                 WAITS,
-                "Look at the ranks first: most of it is no communication but waiting for the one that comes last. The table of ranks says which, and its own findings why",
+                "Look at the ranks first: most of it is not communication but waiting for the one that comes last. The table of ranks says which, and its own findings why",
             ),
             (
                 |case| TRAINS(case) && !WAITS(case),

@@ -30,7 +30,7 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
     assert!(texts[1].contains(help), "{}", texts[1]);
     assert!(texts[1].ends_with(". Likewise Rank 2, GPU 0, busy 100.0 %"), "{}", texts[1]);
     assert!(texts[2].starts_with("Rank 1, GPU 0 is busy 100.0 %"), "{}", texts[2]);
-    // Two devices have a sentence each, and one rank is no job.
+    // Two devices have a sentence each, and one rank is not a job.
     assert_eq!(paragraphs(&judged[..2]).len(), 3);
     let alone = paragraphs(&judged[..1]);
     assert!(alone.len() == 1 && !alone[0].starts_with("Job"), "{alone:#?}");

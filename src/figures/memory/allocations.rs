@@ -66,7 +66,7 @@ impl AllocationRows {
         let column = |title, key, width, is_text, help| Column { key, title, width, is_text, help };
         let mut columns = vec![
             (Kind::Size, column("Size", "bytes", 90, false, "Size of its block")),
-            (Kind::Requested, column("Requested", "requested_bytes", 90, false, "What the program asked for")),
+            (Kind::Requested, column("Requested", "requested_bytes", 90, false, "Requested by the program")),
             (Kind::Start, column("Allocated", start, 110, false, "When; empty if before the recording began")),
             (Kind::End, column("Freed", end, 110, false, "When its block could be used again; empty if never")),
             (Kind::Life, column("Lifetime", life_key, 100, false, life)),

@@ -1,4 +1,4 @@
-//! Who holds the memory: bytes by the place in the program that allocated them.
+//! Memory by place: bytes by the place in the program that allocated them.
 
 use super::{Owned, Owner, owner};
 use crate::analysis::memory::by_place::{Holder, Owner as Code, Place, Places};
@@ -74,7 +74,7 @@ pub fn by_place<'a>() -> Part<HolderRow<'a>> {
 
 /// What each place has more or less of in one state than in another.
 pub fn change_by_place<'a>() -> Part<HolderRow<'a>> {
-    const SHARE: &str = "Its share of all that was gained; of what was lost, where it has less";
+    const SHARE: &str = "Share of all gains; of all losses, where it has less";
     let figures = figures! { row: HolderRow<'a>;
         number "bytes", "Change", 90, Cell::Gain(row.holder.change()), "Bytes more, or fewer, than before";
         number "count", "Blocks", 70, Cell::Change(row.holder.blocks_change()), "Blocks more, or fewer";

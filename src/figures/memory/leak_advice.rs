@@ -1,4 +1,4 @@
-//! What to do about a leak.
+//! Advice about leaks.
 
 use crate::analysis::memory::leaks::{LeakCandidate, LeakEvidence};
 use crate::figures::format;

@@ -49,7 +49,7 @@ pub trait Owned {
 fn owner<R: Owned>() -> Vec<Figure<R>> {
     figures! { row: R;
         words "file", "File", 140, Cell::or_empty(row.owner().file, |file| Cell::name(&file)),
-            "The file that recorded it, where rank and device do not say";
+            "The file, where rank and device are ambiguous";
         number "rank", "Rank", 50, Cell::number(row.owner().rank), "Rank of the process";
         number "device", "Device", 58, Cell::Device(row.owner().device), "Index of the device";
     }

@@ -1,4 +1,4 @@
-//! Each time that memory ran out.
+//! Figures of out-of-memory events.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct OutOfMemory<'a> {
     pub card: &'a OomCard,
     /// What to add to the card's time to get session time.
     pub offset_ns: DurNs,
-    /// Who had the memory.
+    /// Holders of the memory.
     pub by_stack: Arc<Table>,
 }
 
@@ -43,16 +43,16 @@ pub fn raise(card: &OomCard) -> Option<String> {
     })
 }
 
-/// Times that memory ran out, with `reserved_bytes == allocated_bytes + awaiting_free_bytes + inactive_bytes`.
+/// Out-of-memory events, with `reserved_bytes == allocated_bytes + awaiting_free_bytes + inactive_bytes`.
 pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
     const FREE: &str = "Free where the request is served from: of what is inactive the part in segments of its \
                         stream, private pool and size class";
-    const SHORT: &str = "The request less the largest piece that could have served it: a free stretch of its pool, or what \
+    const SHORT: &str = "The request less the largest piece that could have served it: a free range of its pool, or what \
                          the device had left and did not refuse. Empty where the limit that refused it is not recorded";
     let figures = figures! { row: OutOfMemory<'a>;
         with owner();
         number "at_ns", "At", 100, Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns))), "When";
-        number "requested_bytes", "Requested", 90, Cell::Bytes(row.card.requested), "What the program asked for";
+        number "requested_bytes", "Requested", 90, Cell::Bytes(row.card.requested), "Requested by the program";
         number "short_by_bytes", "Short by", 90, lacking(row.card, |short| short.bytes), SHORT;
         number "short_by_demand_bytes", "= Demand", 90, lacking(row.card, |short| short.demand),
             "Lacking even if all that is unused, of any pool, and what the device had left and did not refuse were in one piece";
@@ -69,14 +69,14 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
         number "inactive_bytes", "+ Inactive", 90, Cell::Bytes(row.card.inactive), "In no block";
         number "free_bytes", "Free for it", 90, Cell::Bytes(row.card.free), FREE;
         number "largest_free_bytes", "Largest of it", 100, Cell::Bytes(row.card.largest_free),
-            "The largest stretch of that";
+            "The largest contiguous range of it";
         number "free_elsewhere_bytes", "Free elsewhere", 110, Cell::Bytes(row.card.free_elsewhere),
             "Free in all other segments";
         number "free_private_bytes", "In private pools", 110, Cell::Bytes(row.card.free_private),
             "The part of that which only the CUDA graphs of private pools can use";
         number "non_pytorch_bytes", "Other programs", 110, Cell::or_empty(row.card.non_pytorch, Cell::Bytes),
-            "What others have of the device";
-        words "by_stack", "By place", 0, Cell::List(Arc::clone(&row.by_stack)), "Who had the memory";
+            "Device memory held by others";
+        words "by_stack", "By place", 0, Cell::List(Arc::clone(&row.by_stack)), "Holders of the memory";
         words "advice", "What might have helped", 400, Cell::Sentences(row.advice().into()),
             "Settings, each with the fact that supports it";
     };
@@ -129,7 +129,7 @@ pub fn why(card: &OomCard) -> String {
         ),
         OomCause::Limit if card.fraction.is_some() => format!(
             "Limit: per_process_memory_fraction allows {:.0} % of the device{}; {} are reserved, of that {} free for \
-             the {} requested, {} in one stretch",
+             the {} requested, {} in one range",
             100.0 * card.fraction.unwrap_or_default(),
             card.allowed().map(|allowed| format!(", {}", size(allowed))).unwrap_or_default(),
             size(card.reserved),
@@ -142,7 +142,7 @@ pub fn why(card: &OomCard) -> String {
             format!(
                 "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the system \
                  lies between {}, which were reserved, and {}, which were not granted. Of the {} reserved then {} are free \
-                 for the request, {} in one stretch{}",
+                 for the request, {} in one range{}",
                 size(device_free),
                 size(requested),
                 size(reached),
@@ -168,14 +168,14 @@ fn in_one_stretch(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     if card.largest_free < card.requested {
         format!(
             "Fragmentation: {} are free on the device, but {requested} need a segment of {}; of {unused} reserved and \
-             unused the largest free stretch is {}",
+             unused the largest free range is {}",
             size(device_free),
             size(segment(card.requested)),
             size(card.largest_free)
         )
     } else {
         format!(
-            "Fragmentation: a free stretch of {} would do for the {requested}, but the allocator did not use it, as \
+            "Fragmentation: a free range of {} would fit the {requested}, but the allocator did not use it, as \
              where max_split_size keeps large blocks whole; {unused} are reserved and unused, {} free on the device",
             size(card.largest_free),
             size(device_free)

@@ -168,7 +168,7 @@ fn verdict(verdict: Verdict) -> &'static Word {
         Verdict::TooFewGains => {
             &Word { rank: 0, key: "too_few_gains", label: "Grew in two or three steps: too few to tell from a cache" }
         }
-        Verdict::Released => &Word { rank: 0, key: "released", label: "Grows for some steps, then is given back" },
+        Verdict::Released => &Word { rank: 0, key: "released", label: "Grows for some steps, then is freed" },
         Verdict::GrowingBuffer => {
             &Word { rank: 0, key: "growing_buffer", label: "One buffer, replaced by a larger one each step" }
         }
@@ -179,7 +179,7 @@ fn verdict(verdict: Verdict) -> &'static Word {
 /// Places that have more at the end of the recording than at its start, whatever the reason.
 pub fn gains() -> Part<AtPlace<Gain>> {
     const GAIN: &str = "Live bytes at the end less those at the start; a block that replaces one of equal size from \
-                        before the recording, whose stack is not known, is no gain";
+                        before the recording, whose stack is not known, is not a gain";
     let figures = figures! { row: AtPlace<Gain>;
         number "bytes", "Gain", 100, Cell::Gain(row.of.bytes), GAIN;
         number "count", "Blocks more", 90, Cell::Change(row.of.count), "How many blocks more, or fewer";

@@ -1,4 +1,4 @@
-//! Each time that the allocator reserved more memory, and why.
+//! Figures of the growth of reserved memory, event by event.
 
 use super::{Owned, Owner, owner, private_pools};
 use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares};
@@ -33,7 +33,7 @@ pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
         number "requested_bytes", "Request", 90, row.requested(), "The block that needed it";
         number "free_bytes", "Free", 90, Cell::Bytes(row.growth.free), "Free before, in segments of the same pool";
         number "largest_free_bytes", "Largest free", 90, Cell::Bytes(row.growth.largest_free),
-            "The largest free stretch of them";
+            "The largest contiguous free range of them";
         words "stream", "Stream", 70, Cell::text(&stream_name(row.stream)), "The stream it was reserved for";
         words "stack", "Allocated at", 340, Cell::frames(row.frame), "The innermost frame in user code";
     };
@@ -44,10 +44,10 @@ pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
 /// are shares of bytes, see [`shares_sentence`].
 pub fn cause_text(cause: Cause) -> (&'static str, &'static str) {
     match cause {
-        Cause::Fragmentation => ("Free but scattered", "Enough was free, but no stretch of it was large enough"),
+        Cause::Fragmentation => ("Free but scattered", "Enough was free, but no contiguous range was large enough"),
         Cause::Demand => ("Too little free", "Less was free than was asked for"),
         Cause::Unexplained => {
-            ("Not explained", "A large enough stretch was free and yet not used: large blocks may be kept whole")
+            ("Not explained", "A large enough range was free but was not used: large blocks may be kept whole")
         }
         Cause::NoRequest => ("No request", "No allocation follows that lies in what was reserved"),
     }

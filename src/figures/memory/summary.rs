@@ -35,7 +35,7 @@ pub struct DeviceMemory<'a> {
     pub found: &'a Leaks,
     /// GPU memory outside PyTorch, where the driver was read beside it.
     pub outside: Option<Outside>,
-    /// Times that memory ran out, in order.
+    /// Out-of-memory events, in order.
     pub oom: Arc<Table>,
     pub peak_by_stack: Arc<Table>,
     pub live_at_end: Arc<Table>,
@@ -128,14 +128,14 @@ pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
 
 fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
     const EFFICIENCY: &str = "Mean of what is allocated over mean of what is reserved, by time; by event without times";
-    const FRAGMENTATION: &str = "Of what is free at the end, 1 - sum of squares / square of the sum over the free \
-                                 stretches of each segment; the mean of the segments, weighted by their free bytes";
+    const FRAGMENTATION: &str = "Of what is free at the end, 1 - sum of squares / square of the sum over the free ranges of each segment; the mean of the segments, weighted by their free bytes";
     const PRIVATE: &str = "Reserved for private pools, of CUDA graphs or of torch.cuda.MemPool: only these can use it, \
-                           and it is given back once they are gone";
-    const PINNED: &str = "Free at the end, but in segments that live blocks keep from being given back to the device";
+                           and it is returned once they are gone";
+    const PINNED: &str =
+        "Free at the end, but in segments that still hold live blocks and so cannot be returned to the device";
     figures! { row: DeviceMemory<'a>;
         number "pid", "Process", 80, Cell::or_empty(row.history.pid, Cell::Id),
-            "Whose memory it is, where the file separates processes";
+            "The process, where the file separates processes";
         words "source", "Source", 110, Cell::name(row.history.source.key()), "What recorded it";
         words "recorded", "Recorded", 80, Cell::name(recorded(row.history)),
             "A history, or only the state at one moment, which has no peak and no growth";
@@ -154,14 +154,14 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
         number "end_unused_bytes", "Unused at end", 110, row.reserved(row.summary.end_unused()),
             "Reserved when the recording ended, but in no block";
         number "end_largest_free_bytes", "Largest free at end", 120,
-            Cell::or_empty(row.summary.end_largest_free, Cell::Bytes), "The largest free stretch of that";
+            Cell::or_empty(row.summary.end_largest_free, Cell::Bytes), "The largest contiguous free range of it";
         number "end_private_bytes", "In private pools at end", 140,
             Cell::or_empty(row.summary.end_private, |pools| Cell::Bytes(pools.reserved)), PRIVATE;
         number "end_private_unused_bytes", "Unused of it", 90,
             Cell::or_empty(row.summary.end_private, |pools| Cell::Bytes(pools.unused)),
             "Of what is unused at the end the part in private pools: a graph writes there when it is replayed";
         number "device_total_bytes", "Memory of device", 110, Cell::or_empty(row.device_total, Cell::Bytes),
-            "All memory of the device, where the file tells";
+            "Total memory of the device, if recorded";
         number "efficiency", "Allocated share", 110, Cell::or_empty(row.summary.efficiency(), Cell::Share), EFFICIENCY;
         number "fragmentation", "Fragmentation within segments", 180, Cell::or_empty(row.summary.fragmentation, Cell::Share),
             FRAGMENTATION;
@@ -183,7 +183,7 @@ fn lists<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
         words "reserved_growth", "Growth of reserved", 0, row.reserved_growth_object(), "Why reserved memory grew";
         words "growth", "Growth", 0, row.growth_object(), "What all memory does from step to step";
         words "outside_pytorch", "Outside PyTorch", 0, row.outside_object(), "What GPU memory outside PyTorch does";
-        words "oom", "Out of memory", 0, list(&row.oom), "Times that memory ran out";
+        words "oom", "Out of memory", 0, list(&row.oom), "Out-of-memory events";
         words "peak_by_stack", "At the peak", 0, list(&row.peak_by_stack), "Allocated at the peak, by stack";
         words "live_at_end", "At the end", 0, list(&row.live_at_end), "Allocated at the end, by stack";
         words "by_place", "By place", 0, list(&row.by_place), "Who holds the memory, at the peak and at the end";

@@ -1,4 +1,4 @@
-//! What was judged, and what each rule measured, whatever it found.
+//! The judged time, and the measurement of every rule, found or not.
 
 use super::unit;
 use crate::analysis::finding::Unit;

@@ -1,4 +1,4 @@
-//! What else shows the cause of a hit.
+//! Notes on a finding: further evidence for its cause.
 
 use super::percent;
 use super::sentence::{between, clipped, host, place};
@@ -103,7 +103,7 @@ fn of_saving(hit: &Hit) -> Option<String> {
     hit.is_saving().then(|| format!("For {} of it the host writes a checkpoint", format::duration(hit.shares.saves_ns)))
 }
 
-/// What the recorder took of the time, which is no part of what ending the cause gains, and what of the steps in all.
+/// What the recorder took of the time, which is not a part of what ending the cause gains, and what of the steps in all.
 fn of_recording(hit: &Hit) -> Option<String> {
     let is_large = 10 * hit.recorder_ns >= hit.recorder_ns + hit.ceiling_ns_per_step.unwrap_or_default();
     let own = Some(hit.recorder_ns).filter(|&ns| ns > 0 && is_large).map(format::duration);

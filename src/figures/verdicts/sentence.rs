@@ -1,4 +1,4 @@
-//! What a hit measured, in a sentence.
+//! The sentence of each rule's measurement.
 
 use super::notes::data_time;
 use super::{Judged, percent};

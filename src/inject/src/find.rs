@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub path: PathBuf,
-    /// Loaded by the program, or named by the person: no other is tried.
+    /// Loaded by the program, or named by the user: no other is tried.
     pub is_final: bool,
 }
 
@@ -82,7 +82,7 @@ impl Program {
     fn latest_cuda(&self) -> Option<u32> {
         let version =
             |path: &PathBuf| name_of(path).strip_prefix("libcuda.so.")?.split('.').next()?.parse::<u32>().ok();
-        // The first drivers of CUDA 11, 12 and 13. One of a single digit is no version of the driver.
+        // The first drivers of CUDA 11, 12 and 13. One of a single digit is not a version of the driver.
         match self.mapped.iter().find_map(version)? {
             580..=699 => Some(13),
             525..580 => Some(12),

@@ -1,4 +1,4 @@
-//! What the program's threads and libcupti hand to the writer: full buffers and NVTX events.
+//! The queue between the program's threads, libcupti and the writer: full buffers and NVTX events.
 
 use std::alloc::{Layout, alloc};
 use std::ptr::NonNull;

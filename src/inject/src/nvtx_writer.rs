@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use super::json::push_text;
 use super::nvtx::{Label, NvtxEvent, Payload, What};
-use super::trace_file::{Place, TraceFile};
+use super::trace_file::{TraceFile, TrackRow};
 
 /// A range that has begun.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl NvtxWriter {
 
 fn write(open: &Open, end: i64, has_ended: bool, domains: &[String], file: &mut TraceFile) {
     let args = |out: &mut Vec<u8>| push_args(out, &open.label, open.domain, has_ended, domains);
-    file.slice("user_annotation", &open.label.message, Place::Thread(open.thread), (open.begin, end), args);
+    file.slice("user_annotation", &open.label.message, TrackRow::Thread(open.thread), (open.begin, end), args);
 }
 
 fn push_args(out: &mut Vec<u8>, label: &Label, domain: u32, has_ended: bool, domains: &[String]) {

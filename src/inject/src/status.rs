@@ -1,11 +1,11 @@
-//! What became of the recording of a process: the file `cupti-PID.status` beside the trace, one JSON object.
+//! Status of the recording of a process: the file `cupti-PID.status` beside the trace, one JSON object.
 //!
 //! | key | value |
 //! |---|---|
 //! | `pid`, `program` | the process and its name |
 //! | `state` | `recording` or `finished`; a process that was killed stays at `recording` |
 //! | `cuda` | `not used`, `recorded` or `failed` |
-//! | `problems` | sentences for a person: why CUDA is not recorded, and what was lost |
+//! | `problems` | sentences for the user: why CUDA is not recorded, and what was lost |
 //! | `library`, `cupti_version` | the libcupti that records, null without one |
 //! | `trace`, `events` | name of the trace, null as long as it has no events, and how many it has |
 

@@ -19,7 +19,7 @@ const MAX_DEVICES: u32 = 1024;
 
 /// The row that a slice is on.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum TrackRow {
     Thread(u32),
     /// Device and stream; without a stream, the device as a whole.
     Stream(u32, Option<u32>),
@@ -97,7 +97,7 @@ impl TraceFile {
         &mut self,
         category: &str,
         name: &str,
-        place: Place,
+        place: TrackRow,
         range: (i64, i64),
         args: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -106,10 +106,10 @@ impl TraceFile {
         let _ = write!(out, "{}{{\"ph\":\"X\",\"cat\":\"{category}\",\"name\":", separator(self.n_events));
         push_text(out, name);
         let _ = match place {
-            Place::Thread(thread) => write!(out, ",\"pid\":{},\"tid\":{thread}", self.host),
-            Place::Stream(device, Some(stream)) => write!(out, ",\"pid\":{device},\"tid\":{stream}"),
-            Place::Stream(device, None) => write!(out, ",\"pid\":{device},\"tid\":-1"),
-            Place::Overhead => write!(out, ",\"pid\":-1,\"tid\":0"),
+            TrackRow::Thread(thread) => write!(out, ",\"pid\":{},\"tid\":{thread}", self.host),
+            TrackRow::Stream(device, Some(stream)) => write!(out, ",\"pid\":{device},\"tid\":{stream}"),
+            TrackRow::Stream(device, None) => write!(out, ",\"pid\":{device},\"tid\":-1"),
+            TrackRow::Overhead => write!(out, ",\"pid\":-1,\"tid\":0"),
         };
         out.extend_from_slice(b",\"ts\":");
         push_microseconds(out, range.0 - self.base_ns);
@@ -120,7 +120,7 @@ impl TraceFile {
 
     /// Adds a mark on a thread.
     pub fn instant(&mut self, name: &str, thread: u32, ts: i64, args: impl FnOnce(&mut Vec<u8>)) {
-        self.introduce(Place::Thread(thread));
+        self.introduce(TrackRow::Thread(thread));
         let out = &mut self.text;
         let _ =
             write!(out, "{}{{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"user_annotation\",\"name\":", separator(self.n_events));
@@ -134,7 +134,7 @@ impl TraceFile {
     ///
     /// * `device`: its index; `None` for pinned memory of the host.
     pub fn memory(&mut self, thread: u32, ts: i64, device: Option<u32>, address: u64, bytes: i64) {
-        self.introduce(Place::Thread(thread));
+        self.introduce(TrackRow::Thread(thread));
         let (kind, id) = device.map_or((0, -1), |device| (1, i64::from(device)));
         let out = &mut self.text;
         let _ = write!(
@@ -192,9 +192,9 @@ impl TraceFile {
     }
 
     /// Names a row before its first event.
-    fn introduce(&mut self, place: Place) {
+    fn introduce(&mut self, place: TrackRow) {
         match place {
-            Place::Thread(thread) if !self.named.contains(&thread) => {
+            TrackRow::Thread(thread) if !self.named.contains(&thread) => {
                 let comm = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
                 let name = match comm.trim_end() {
                     "" => format!("thread {thread}"),
@@ -202,7 +202,7 @@ impl TraceFile {
                 };
                 self.name_thread(thread, &name);
             }
-            Place::Stream(device, _) if self.devices.insert(device) => {
+            TrackRow::Stream(device, _) if self.devices.insert(device) => {
                 self.meta_of(&device.to_string(), 0, "process_labels", "labels", &format!("GPU {device}"));
             }
             _ => {}

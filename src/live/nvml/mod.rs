@@ -68,7 +68,7 @@ fn missing(error: &NvmlError) -> Missing {
         ),
         NvmlError::LibRmVersionMismatch => (
             "The NVIDIA driver's library and its kernel module are of different versions",
-            "Restart the machine, or load the kernel module anew: the driver was updated",
+            "Restart the machine, or reload the kernel module: the driver was updated",
         ),
         other => return Missing { what: format!("NVML does not start: {other}"), remedy: RUN_SMI.to_owned() },
     };
@@ -79,13 +79,13 @@ const RUN_SMI: &str = "Run nvidia-smi to see whether the driver works";
 
 /// The place of a device.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum NvmlId {
     Gpu(u32),
     /// An instance of a GPU that is split.
     Instance(u32, u32),
 }
 
-impl Place {
+impl NvmlId {
     fn device(self, nvml: &Nvml) -> Result<Device<'_>, NvmlError> {
         match self {
             Self::Gpu(index) => nvml.device_by_index(index),
@@ -97,7 +97,7 @@ impl Place {
 #[derive(Debug)]
 struct NvmlSource {
     nvml: Nvml,
-    places: Vec<Place>,
+    places: Vec<NvmlId>,
     devices: Vec<DeviceInfo>,
     notes: Vec<String>,
 }
@@ -114,12 +114,12 @@ impl NvmlSource {
                     continue;
                 }
             };
-            places.push(Place::Gpu(index));
+            places.push(NvmlId::Gpu(index));
             devices.push(describe(index.to_string(), &device, &nvml));
             if device.mig_mode().is_ok_and(|mode| mode.current == 1) {
                 for instance in 0..device.mig_device_count().unwrap_or(0) {
                     let Ok(part) = device.mig_device_by_index(instance) else { continue };
-                    places.push(Place::Instance(index, instance));
+                    places.push(NvmlId::Instance(index, instance));
                     devices.push(describe(format!("{index}:{instance}"), &part, &nvml));
                 }
             }
@@ -154,7 +154,7 @@ fn on_off(is_on: bool) -> String {
     if is_on { "on" } else { "off" }.to_owned()
 }
 
-/// A result of NVML as one of ours.
+/// Converts a result of NVML.
 fn value<T>(result: Result<T, NvmlError>) -> Result<T, Absent> {
     result.map_err(|error| absent(&error))
 }
@@ -195,7 +195,7 @@ impl Source for NvmlSource {
         let Ok(mut set) = self.nvml.create_event_set() else { return };
         let wanted = EventTypes::CRITICAL_XID_ERROR | EventTypes::DOUBLE_BIT_ECC_ERROR | EventTypes::MIG_CONFIG_CHANGE;
         let mut n_registered = 0;
-        for index in self.places.iter().filter_map(|place| if let Place::Gpu(i) = place { Some(*i) } else { None }) {
+        for index in self.places.iter().filter_map(|place| if let NvmlId::Gpu(i) = place { Some(*i) } else { None }) {
             let Ok(device) = self.nvml.device_by_index(index) else { continue };
             let Ok(supported) = device.supported_event_types() else { continue };
             if (wanted & supported).is_empty() {

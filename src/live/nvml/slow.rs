@@ -1,4 +1,4 @@
-//! What takes long to read, or two readings: links, and the activity of the multiprocessors.
+//! Readings that take long or need two samples: links, and the activity of the multiprocessors.
 
 use std::time::Instant;
 

@@ -38,10 +38,10 @@ impl Inconsistency {
             Self::Gone => "Live in the history, but not in the state at its end: shown until the last event",
             Self::Appeared => "Freed in the history, but live in the state at its end: shown from the last event on",
             Self::SegmentTwice => "Reserved where memory was reserved already: the earlier segment ends there",
-            Self::SegmentFreedTwice => "Given back to the device without being reserved: ignored",
+            Self::SegmentFreedTwice => "Returned to the device without being reserved: ignored",
             Self::SegmentGone => "Reserved in the history, but not at its end: shown until the last event",
-            Self::SegmentAppeared => "Given back in the history, but reserved at its end: shown from the last event on",
-            Self::TimeGoesBack => "Times go back: events keep the order of the file",
+            Self::SegmentAppeared => "Returned in the history, but reserved at its end: shown from the last event on",
+            Self::TimeGoesBack => "Times go backward: events keep the order of the file",
             Self::TooLarge => "The sizes sum to more than any device has: each was cut",
         }
     }

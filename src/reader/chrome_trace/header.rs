@@ -116,7 +116,7 @@ pub fn why_no_trace(document: &Document) -> String {
             "This is a PyTorch execution trace (operators without times): open the profiler's trace instead"
         }
         None if has("segments") && has("device_traces") => {
-            "This is a PyTorch memory snapshot as JSON, but it begins with something else: put its lists first"
+            "This is a PyTorch memory snapshot as JSON, but its lists do not come first: move them to the front"
         }
         None if has("$schema") || unread("frames") => "JSON, but no `traceEvents`: a profile of another tool",
         None => "JSON, but no `traceEvents`: this is not a Chrome trace",

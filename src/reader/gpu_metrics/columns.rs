@@ -39,7 +39,7 @@ impl Columns {
     /// The place of a device.
     ///
     /// * `key`: the same for all its readings.
-    /// * `name`: for a person.
+    /// * `name`: for the user.
     pub fn device(&mut self, key: &str, name: impl FnOnce() -> String) -> usize {
         if let Some(&device) = self.devices.get(key) {
             return device;

@@ -13,7 +13,7 @@ pub const TIMES: [&str; 3] = ["time_ns", "timestamp", "time"];
 /// Keys that say which device a reading is of, the best first.
 const IDS: [&str; 3] = ["uuid", "gpu_id", "gpu"];
 
-/// Words of keys as a person writes them.
+/// Words of keys as the user writes them.
 const WORDS: [(&str, &str); 11] = [
     ("gpu", "GPU"),
     ("cpu", "CPU"),

@@ -24,7 +24,7 @@ use crate::model::{Format, Severity, Trace, TraceBuilder};
 
 /// The longest line; a reading of a GPU has about one kilobyte.
 const MAX_LINE: u64 = 1 << 20;
-/// Lines between two looks whether the person canceled.
+/// Lines between two looks whether the user canceled.
 const LINES_AT_ONCE: u64 = 256;
 
 pub const JSON_LINES: FileFormat = FileFormat {

@@ -52,7 +52,7 @@ impl Zone {
         Some(ts - self.offset)
     }
 
-    /// What a person should know of the zone; `None` if no time lacked one.
+    /// What the user should know of the zone; `None` if no time lacked one.
     pub fn note(&self) -> Option<String> {
         let minutes = self.offset.abs() / (60 * SECOND);
         let (sign, hours, minutes) = (if self.offset < 0 { '-' } else { '+' }, minutes / 60, minutes % 60);

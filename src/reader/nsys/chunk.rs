@@ -244,7 +244,7 @@ impl Chunk {
         self.tally.add(reason, 1);
     }
 
-    /// Whether an `eventClass` stands for the start or the end of the tracing itself, which is no call.
+    /// Whether an `eventClass` stands for the start or the end of the tracing itself, which is not a call.
     ///
     /// Source: `ENUM_NSYS_EVENT_CLASS` of the exports, `TRACE_PROCESS_EVENT_*_START` and `_FINISH`.
     #[inline(always)]

@@ -81,7 +81,7 @@ impl Details for NsysDetails {
     }
 }
 
-/// The names of what `SELECT *` gives. The library's own list panics at names that are no text.
+/// The names of what `SELECT *` gives. The library's own list panics at names that are not text.
 fn column_names(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
     let mut statement = connection.prepare(&format!("PRAGMA table_xinfo({})", quoted(table)))?;
     let mut rows = statement.query([])?;

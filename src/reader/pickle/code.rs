@@ -23,7 +23,7 @@ pub fn refused(op: u8) -> Option<&'static str> {
     REFUSED.iter().find(|known| known.0 == op).map(|known| known.1)
 }
 
-/// The sentence for a person.
+/// The sentence for the user.
 pub fn sentence(opcode: &str, offset: u64, what: &str) -> String {
     format!(
         "This pickle asks to run code, which no memory snapshot does ({opcode} at byte {offset}{what}): it is not \

@@ -44,7 +44,7 @@ impl<F: Fold> Heap<F> {
     #[inline]
     pub fn push(&mut self, value: Value) -> Result<(), Fault> {
         if self.stack.len() >= MAX_STACK {
-            return Err(Fault::TooMuch("values that wait for a list"));
+            return Err(Fault::TooMuch("values awaiting a list"));
         }
         self.stack.push(value);
         Ok(())
@@ -90,7 +90,7 @@ impl<F: Fold> Heap<F> {
     pub fn get(&mut self, index: u64) -> Result<(), Fault> {
         match self.memo.get(index as usize) {
             Some(&value) if value != Value::UNSET => self.push(value),
-            _ => Err(Fault::Damaged("it refers to a value that was never remembered")),
+            _ => Err(Fault::Damaged("it refers to a value that was never stored")),
         }
     }
 

@@ -196,7 +196,7 @@ fn add_memories(builder: &mut TraceBuilder, mut memories: Vec<RawMemory>, root: 
         note("A bare list of segments, as `torch.cuda.memory_snapshot()` gives it: it has no traces", 1);
     }
     if memories.iter().all(|memory| memory.events.is_empty()) {
-        let how = "record with `torch.cuda.memory._record_memory_history()` to see how it came about";
+        let how = "record with `torch.cuda.memory._record_memory_history()` to see how it arose";
         note(&format!("The history was not recorded: the state at its end is shown; {how}"), 1);
     }
     let timeless = memories.iter().filter(|memory| !memory.has_time).count();

@@ -1,4 +1,4 @@
-//! How one run is spelt and recorded: by seed.
+//! Spelling of names and completeness of the recording of one run, chosen by seed.
 
 use super::super::nsys::Schema;
 use super::super::rng::Rng;

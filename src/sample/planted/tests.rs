@@ -101,7 +101,7 @@ fn the_run_without_its_plants_is_the_same_work_without_its_gaps() {
 #[test]
 fn a_recurring_cause_is_in_every_step() {
     for seed in 0..40 {
-        // What comes before the first work or after the last is no gap.
+        // What comes before the first work or after the last is not a gap.
         assert!(gaps(seed, Recorder::Kineto, GapPlan::Recurring).len() >= 5, "seed {seed}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a recorder sees of a planted run, free of any format.
+//! Recorded events of a planted run, independent of the file format.
 
 /// Start and end in ns of the run's clock.
 pub type Range = (i64, i64);

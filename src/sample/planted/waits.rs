@@ -1,4 +1,4 @@
-//! How a device is kept waiting, plant by plant.
+//! The waits of the device, plant by plant.
 
 use super::super::nsys::Schema;
 use super::plants::Plant;

@@ -28,19 +28,19 @@ const DEVICE: u64 = 79 << 30;
 pub enum Plant {
     /// Nothing
     None,
-    /// Two stacks leave some bytes each step; one of them frees most of what it allocates
+    /// Two stacks leak some bytes each step; one of them frees most of what it allocates
     SteadyLeak,
     /// The peak within the step rises, the level between steps does not
     Ratchet,
     /// A cache that grows in the first third, then no more
     WarmUpCache,
-    /// Masks of the first steps that stay
+    /// Masks of the first steps are kept
     Setup,
     /// Small blocks hold segments that the next, longer request does not fit in
     Fragmentation,
     /// A device so small that the last request fails
     Oom,
-    /// The buffer of entries is too short for the beginning
+    /// The buffer of entries is too small to hold the beginning
     HistoryLost,
 }
 

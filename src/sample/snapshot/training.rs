@@ -1,4 +1,4 @@
-//! What the simulated program allocates: a small transformer, step by step, and what is planted.
+//! Allocations of the simulated program: a small transformer, step by step, with planted faults.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What the host does between launches: annotations, operators and Python frames, nested.
+//! Host side of the simulated training: annotations, operators and Python frames, nested.
 
 use super::Run;
 use super::event::Event;

@@ -31,11 +31,11 @@ pub struct EarlierRuns {
     failure: Option<String>,
     /// How the list is sorted; at first as [`launch::list`] has it, the latest first.
     sort: Option<Sort>,
-    /// The run to delete, once the person says so again.
+    /// The run to delete, once the user says so again.
     doomed: Option<PathBuf>,
 }
 
-/// What a person does with a run.
+/// What the user does with a run.
 enum Action {
     Open,
     Again,
@@ -92,7 +92,7 @@ impl EarlierRuns {
         if self.found.is_empty() {
             match self.reading {
                 Some(_) => working_ui("Looking for runs…", ui),
-                None => nothing_ui("No run has ended yet", "Type a command above and press Start", ui),
+                None => nothing_ui("No finished runs", "Type a command above and press Start", ui),
             }
             return;
         }
@@ -212,15 +212,15 @@ fn row_ui(run: &Earlier, is_doomed: bool, row: &mut egui_extras::TableRow<'_, '_
     let mut action = None;
     row.col(|ui| {
         let open = ui.add_enabled(!manifest.results.is_empty(), egui::Button::new("Open"));
-        if open.on_hover_text("Open what this run recorded").clicked() {
+        if open.on_hover_text("Open the recordings of this run").clicked() {
             action = Some(Action::Open);
         }
-        if ui.button("Use").on_hover_text("Take over this command").clicked() {
+        if ui.button("Use").on_hover_text("Use this command").clicked() {
             action = Some(Action::Again);
         }
         let can_delete = ui.add_enabled_ui(manifest.has_ended, |ui| match is_doomed {
-            true => ui.button("Delete?").on_hover_text("Delete the folder of this run with all that it recorded"),
-            false => ui.button("Delete").on_hover_text("Asks again before it deletes"),
+            true => ui.button("Delete?").on_hover_text("Delete the folder of this run with its recordings"),
+            false => ui.button("Delete").on_hover_text("Asks before it deletes"),
         });
         if can_delete.inner.clicked() {
             action = Some(if is_doomed { Action::Delete } else { Action::Doom });

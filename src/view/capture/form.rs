@@ -1,4 +1,4 @@
-//! What is to run and how it is recorded, as a person fills it in; kept with the settings.
+//! The form: command and recorder; kept with the settings.
 
 mod nsys_options;
 mod preview;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use self::preview::Preview;
 use crate::capture::kineto;
-use crate::capture::launch::{self, Place, Recorder, Request, overhead, words};
+use crate::capture::launch::{self, Destination, Recorder, Request, overhead, words};
 use crate::capture::nsys;
 use crate::capture::pytorch;
 
@@ -31,12 +31,12 @@ const VARIABLES: [(&str, &str, &str); 9] = [
     ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", "Let segments grow, which avoids most fragmentation"),
     ("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128", "Never split larger blocks, which avoids fragmentation"),
     ("PYTORCH_CUDA_ALLOC_CONF", "garbage_collection_threshold:0.6", "Free unused blocks above this share of memory"),
-    ("NCCL_DEBUG", "INFO", "Let NCCL tell what it does"),
-    ("NCCL_DEBUG_SUBSYS", "ALL", "Let all parts of NCCL tell it"),
+    ("NCCL_DEBUG", "INFO", "NCCL's log"),
+    ("NCCL_DEBUG_SUBSYS", "ALL", "NCCL's log of all subsystems"),
     ("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "Check collectives for mismatches between ranks; slow"),
-    ("TORCH_LOGS", "recompiles,graph_breaks", "Tell why torch.compile compiles again or breaks graphs"),
-    ("TORCH_COMPILE_DEBUG", "1", "Write what torch.compile makes into a folder"),
-    ("CUDA_LAUNCH_BLOCKING", "1", "Run kernels one by one, so that errors show where they arise; slow"),
+    ("TORCH_LOGS", "recompiles,graph_breaks", "Log why torch.compile recompiles or breaks graphs"),
+    ("TORCH_COMPILE_DEBUG", "1", "Write the output of torch.compile into a folder"),
+    ("CUDA_LAUNCH_BLOCKING", "1", "Wait for each kernel, so that errors show where they occur; slow"),
 ];
 
 /// A command with all its settings.
@@ -89,7 +89,7 @@ const BACKENDS: [(Backend, &str, &str, &str, &str); 5] = [
         Backend::OnDemand,
         "PyTorch on demand",
         "on-demand",
-        "Traces of a program with PyTorch, unmodified, by a button while it runs",
+        "Traces of an unmodified PyTorch program, started by a button while it runs",
         overhead::ON_DEMAND,
     ),
     (Backend::Nsys, "Nsight Systems", "nsys", "nsys profile, for any program, where nsys is installed", overhead::NSYS),
@@ -149,7 +149,7 @@ impl Form {
                 Backend::Cupti => Recorder::Cupti,
                 Backend::None => Recorder::None,
             },
-            place: Place::In(root),
+            place: Destination::In(root),
             grace: GRACE,
             patience: launch::PATIENCE,
             time_limit: (self.seconds > 0).then(|| Duration::from_secs(self.seconds.into())),
@@ -236,7 +236,7 @@ impl Form {
                 let drag = egui::DragValue::new(&mut self.seconds).custom_formatter(text).custom_parser(parse);
                 ui.add(drag)
                     .labelled_by(label.id)
-                    .on_hover_text("Stop the program after so many seconds, as Stop does");
+                    .on_hover_text("Stop the program after this many seconds, as Stop does");
             });
             ui.end_row();
         });
@@ -246,7 +246,7 @@ impl Form {
     fn options_ui(&mut self, ui: &mut Ui) {
         let mut has_counters = !self.without_counters;
         ui.checkbox(&mut has_counters, "GPU counters").on_hover_text(format!(
-            "Record what the GPUs do meanwhile, as counters under the timeline, where there is a driver. Costs {}",
+            "Record GPU metrics as counters below the timeline, if there is a driver. Costs {}",
             overhead::COUNTERS
         ));
         self.without_counters = !has_counters;
@@ -270,7 +270,7 @@ impl Forms {
         self.recent.truncate(MAX_RECENT);
     }
 
-    /// Paints the form; true if the command is to start. `nsys`: the person's choice for all of Lacuna.
+    /// Paints the form; true if the command is to start. `nsys`: the user's choice for all of Lacuna.
     pub fn ui(&mut self, can_start: bool, nsys: Option<&Path>, ui: &mut Ui) -> bool {
         let mut is_asked = false;
         ui.horizontal(|ui| {
@@ -365,7 +365,7 @@ impl Forms {
             ui.add(edit).accessible_name("Name of the preset");
             let can_save = !self.new_name.trim().is_empty();
             let save = ui.add_enabled(can_save, egui::Button::new("Save as preset"));
-            if save.on_hover_text("Keep the command with its options under this name").clicked() {
+            if save.on_hover_text("Save the command with its options under this name").clicked() {
                 let name = std::mem::take(&mut self.new_name).trim().to_owned();
                 self.presets.retain(|(known, _)| *known != name);
                 self.presets.push((name, self.form.clone()));

@@ -186,9 +186,9 @@ fn clock(elapsed: Duration) -> String {
 fn switch_ui(run: &Run, switch: Switch, ui: &mut Ui) {
     let (name, help, is_on) = match switch {
         Switch::Off => ("Record", "Start a recording", true),
-        Switch::Starting => ("Record", "The recording is being started", true),
+        Switch::Starting => ("Record", "Starting the recording", true),
         Switch::On => ("Stop recording", "End this recording and open it; the program goes on", false),
-        Switch::Stopping => ("Stop recording", "The recording is being written", false),
+        Switch::Stopping => ("Stop recording", "Writing the recording", false),
     };
     let can_switch = matches!(switch, Switch::Off | Switch::On);
     if ui.add_enabled(can_switch, egui::Button::new(name)).on_hover_text(help).on_disabled_hover_text(help).clicked() {
@@ -208,7 +208,7 @@ fn record_ui(endpoint: &kineto::Endpoint, ui: &mut Ui) {
     let n = endpoint.n_ready();
     let button = ui.add_enabled(n > 0, egui::Button::new("Record now"));
     let button = button.on_disabled_hover_text(match endpoint.is_busy() {
-        true => "The trace before is still being recorded",
+        true => "The previous trace is still being recorded",
         false => "No process can record now: none of them has imported torch yet, or all have ended",
     });
     if button.on_hover_text("Record a trace of what the program does from now on; it opens when it is whole").clicked()

@@ -1,4 +1,4 @@
-//! What the program writes, with a search; paints the lines in sight alone.
+//! Output of the program, with a search; paints only visible lines.
 
 use eframe::egui::{self, Label, RichText, ScrollArea, TextEdit, Ui};
 
@@ -61,7 +61,7 @@ impl OutputSearch {
                 (true, 0) => format!("{} line{plural}", format::count(n_lines)),
                 (true, _) => format!("The last {} of {} lines", format::count(kept), format::count(n_lines)),
             });
-            if ui.button("Copy").on_hover_text("Copy the output that is kept").clicked() {
+            if ui.button("Copy").on_hover_text("Copy the kept output").clicked() {
                 let text = run.with_output(|output| {
                     output.lines().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect::<String>()
                 });

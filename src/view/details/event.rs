@@ -1,4 +1,4 @@
-//! Arguments and call stack of an event, which are read from the file when a person looks at it.
+//! Arguments and call stack of an event, which are read from the file when the user looks at it.
 
 use eframe::egui::{self, RichText};
 

@@ -1,4 +1,4 @@
-//! Where a slice leads: what launched it and what it launched, what is around it, and the memory meanwhile.
+//! Links of a slice: launch and launched work, enclosing slices, and memory at its time.
 
 use eframe::egui;
 

@@ -112,7 +112,7 @@ impl Events {
                     self.is_unbound = !is_bound;
                 }
             }
-            self.grid.filter_ui("Words of a name", ui);
+            self.grid.filter_ui("Filter by name", ui);
             self.grid.buttons_ui("Events", ui);
             self.grid.sorting_ui(ui);
         });

@@ -11,8 +11,8 @@ use crate::session::Selection;
 use crate::view::tables::Table;
 
 const COLUMNS: [Column; 5] = [
-    Column { key: "start_ns", title: "Start", width: 150, is_text: false, help: "When it started" },
-    Column { key: "dur_ns", title: "Duration", width: 100, is_text: false, help: "How long it ran" },
+    Column { key: "start_ns", title: "Start", width: 150, is_text: false, help: "Start time" },
+    Column { key: "dur_ns", title: "Duration", width: 100, is_text: false, help: "Duration" },
     Column { key: "name", title: "Name", width: 520, is_text: true, help: "Name of the event" },
     Column { key: "kind", title: "Kind", width: 130, is_text: true, help: "What was recorded" },
     Column { key: "level", title: "Level", width: 60, is_text: false, help: "Row of the track, 1 at the top" },

@@ -1,4 +1,4 @@
-//! The rank for which a device waits in a gap: the one that comes last to the collectives that explain it.
+//! The late rank of a gap: the last one to join the collectives that explain it.
 
 use hashbrown::HashMap;
 

@@ -255,14 +255,14 @@ fn selected(device: &GapDevice, gap: usize) -> Selection {
     Selection::Gap { trace, process, time: device.ledger().gap(gap).time }
 }
 
-/// Gaps that come back.
+/// Recurring gaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByCluster(pub GapFilter);
 
 impl Analysis for ByCluster {
     type Of = [OpenTrace];
     type Output = GapTable;
-    const NAME: &'static str = "The list of gaps that come back";
+    const NAME: &'static str = "The list of recurring gaps";
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<GapTable> {
         let devices = devices(of, &self.0, work)?;

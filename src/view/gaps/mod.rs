@@ -34,7 +34,7 @@ use crate::widget::table::Action;
 pub const SPEC: ViewSpec = ViewSpec {
     id: "gaps",
     title: "Gaps",
-    help: "Show where devices wait, why, and which gaps come back",
+    help: "Show where devices wait, why, and which gaps recur",
     keys: &[ctrl(Key::G)],
     area: DockArea::Bottom,
     content: Content::Slices,
@@ -104,7 +104,7 @@ impl View for GapsView {
         self.is_waiting = false;
         let has_device = |trace: &Trace| trace.processes.iter().any(|process| process.device.is_some());
         if !ctx.traces.iter().any(|open| has_device(&open.trace)) {
-            nothing_ui("No GPU work recorded", "Without it no gap of a device is known", ui);
+            nothing_ui("No GPU work recorded", "Without it there are no gaps to show", ui);
             return;
         }
         if self.fields.device.is_some_and(|(trace, process)| {
@@ -125,6 +125,10 @@ impl View for GapsView {
                 self.table_ui(&answer, "Causes of idle time", ctx, ui);
             }
         }
+    }
+
+    fn follows_range(&self) -> bool {
+        true
     }
 
     fn update(&mut self, ctx: &mut ViewContext<'_>, _: &egui::Context) {
@@ -173,7 +177,7 @@ impl GapsView {
         self.follow(ctx);
         let Some((rows, _)) = self.grid.shown() else { return };
         if rows.gaps.is_empty() {
-            nothing_ui("No gap fits", "Relax the conditions above, or press Escape to clear the range", ui);
+            nothing_ui("No matching gaps", "Relax the conditions above, or press Escape to clear the range", ui);
             return;
         }
         match self.grid.ui("Gaps", Some("Show in the timeline"), ui) {
@@ -231,7 +235,7 @@ impl GapsView {
         self.head_ui(None, ctx, ui);
         let Some(found) = answer_ui(answer, "Adding up…", ui) else { return };
         if found.gaps.is_empty() {
-            nothing_ui("No idle time fits", "Relax the conditions above, or press Escape to clear the range", ui);
+            nothing_ui("No matching idle time", "Relax the conditions above, or press Escape to clear the range", ui);
             return;
         }
         let open = if self.way == Way::Causes { "List the gaps of this cause" } else { "Show in the timeline" };
@@ -265,7 +269,7 @@ impl GapsView {
             ui.separator();
             let many = if self.way == Way::Causes { Many::Rows } else { Many::Devices };
             file_switch_ui(SPEC.id, many, ctx, ui);
-            range_switch_ui(&mut self.fields.is_whole, "List gaps that share time with the selected range", ctx, ui);
+            range_switch_ui(&mut self.fields.is_whole, "List gaps that overlap the selected range", ctx, ui);
             ui.separator();
             if self.way != Way::Causes {
                 self.filter_ui(ui);
@@ -297,7 +301,9 @@ impl GapsView {
         let label = ui.label("From");
         let min =
             TextEdit::singleline(&mut self.fields.min).id_salt("shortest gap").hint_text("10 µs").desired_width(54.0);
-        ui.add(min).labelled_by(label.id).on_hover_text("The shortest gaps to list, such as 10 µs; empty for all");
+        ui.add(min)
+            .labelled_by(label.id)
+            .on_hover_text("Minimum duration of listed gaps, such as 10 µs; empty for all");
         let text = self.fields.class.map_or("Any cause", GapClass::label);
         let combo = ComboBox::from_id_salt("cause of gaps").selected_text(text).width(120.0);
         let combo = combo.show_ui(ui, |ui| {
@@ -349,10 +355,7 @@ fn totals_ui(listing: &Listing, ui: &mut egui::Ui) {
     ui.horizontal_wrapped(|ui| {
         let n = format::count(rows.gaps.len() as u64);
         ui.label(format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(listing.listed_ns)))
-            .on_hover_text(
-                "Of a gap that reaches over an end of the selected range only the time within counts here. The list has all \
-                 of its duration",
-            );
+            .on_hover_text("Only the part of a gap within the selected range counts here. The list has full durations");
         ui.weak(format!(
             "idle {} of {}, {}",
             format::duration(whole.idle_ns),

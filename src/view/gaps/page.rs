@@ -49,7 +49,7 @@ impl GapPage {
             return is_waiting;
         };
         let Some(facts) = &*found else {
-            nothing_ui("Nothing is known of this gap", "Choose one in the Gaps view", ui);
+            nothing_ui("No information about this gap", "Choose one in the Gaps view", ui);
             return false;
         };
         let colors = self.colors.take().filter(|colors| colors.is_for(ctx.is_dark));
@@ -83,7 +83,7 @@ impl GapPage {
 fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFacts, Option<LateRank>), ui: &mut Ui) {
     let dur = facts.gap.time.dur();
     ui.horizontal(|ui| {
-        if ui.small_button("Copy text").on_hover_text("Copy all that this page says").clicked() {
+        if ui.small_button("Copy text").on_hover_text("Copy this page as text").clicked() {
             let late = late.map(|late| format!("{}\n", late_text(late))).unwrap_or_default();
             ui.ctx().copy_text(facts.text(&open.trace, open.offset) + &late);
         }

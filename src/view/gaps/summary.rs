@@ -1,4 +1,4 @@
-//! The most important of a gap in few lines, for tooltips and legends.
+//! A gap in a few lines, for tooltips and legends.
 
 use std::cmp::Reverse;
 

@@ -82,7 +82,7 @@ fn gaps_are_listed_from_the_longest_and_filtered() {
         type_text(&mut harness, text);
         harness.get_by_label(listed);
     }
-    harness.get_by_label("No gap fits");
+    harness.get_by_label("No matching gaps");
     harness.state_mut().view.fields.text = "loss softmax".to_owned();
     settle(&mut harness);
     harness.get_by_label("1 of 3 gaps, 100.000 µs");
@@ -240,7 +240,7 @@ fn the_page_says_why_between_what_and_what_to_do() {
     harness.get_by_label("loss, 100.000 µs");
     harness.state_mut().session.selection = gap(1, 2);
     settle(&mut harness);
-    harness.get_by_label("Nothing is known of this gap");
+    harness.get_by_label("No information about this gap");
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_gap_that_waits_for_a_late_rank_leads_to_it() {
     let Selection::Slice { trace: 1, slice } = harness.state().session.selection else { panic!("not on rank 1") };
     assert_eq!(harness.state().session.traces()[1].trace.slices.time(slice), TimeRange { start: 80_000, end: 90_000 });
     assert!(harness.state().commands.contains(&Command::Reveal));
-    // The late one waits for nobody.
+    // The late one waits for no other.
     harness.state_mut().session.selection = gap(1);
     settle(&mut harness);
     assert_eq!(harness.query_all_by_label_contains("for rank").count(), 0);

@@ -62,8 +62,8 @@ fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec
         ui.add(name).on_hover_text(format!("{}\n{}\n{}", device.name, device.uuid, facts.join("\n")));
     });
     if device.is_lost {
-        let error = RichText::new("Lost: the driver gets no answer from it").color(tokens.severity[2]);
-        ui.add(egui::Label::new(error).wrap()).on_hover_text("It is looked for every few seconds");
+        let error = RichText::new("Lost: it does not answer the driver").color(tokens.severity[2]);
+        ui.add(egui::Label::new(error).wrap()).on_hover_text("Lacuna retries every few seconds");
         return;
     }
     if let Some(share) = device.utilization {
@@ -89,10 +89,10 @@ fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec
 fn warnings_ui(device: &Device, ui: &mut Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
     let alarm = |alarm: &Alarm| format!("Alarm: {} {:.0} {}", alarm.kind.title(), alarm.level, alarm.kind.unit());
-    let slowed = device.slowed_by.as_ref().map(|reasons| format!("Clocks held down by: {reasons}"));
+    let slowed = device.slowed_by.as_ref().map(|reasons| format!("Clocks limited by: {reasons}"));
     let all: Vec<String> = device.ringing.iter().map(alarm).chain(slowed).collect();
     let (text, color) = match all.is_empty() {
-        true => ("No alarm, clocks not held down".to_owned(), tokens.weak_text),
+        true => ("No alarm, clocks not limited".to_owned(), tokens.weak_text),
         false => (all.join("; "), tokens.severity[if device.ringing.is_empty() { 1 } else { 2 }]),
     };
     let hint = all.join("\n");

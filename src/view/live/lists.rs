@@ -1,4 +1,4 @@
-//! Who uses the GPUs, what happened to them, and what they do not tell.
+//! Lists of processes on the GPUs, events, and unsupported metrics.
 
 use eframe::egui::{self, RichText, ScrollArea, Ui};
 
@@ -18,7 +18,7 @@ pub fn processes_ui(shown: &Shown, sort: &mut Option<Sort>, ui: &mut Ui) {
     ui.add_space(6.0);
     ui.strong(format!("Processes ({})", shown.processes.len()));
     if shown.processes.is_empty() {
-        ui.weak("No program uses these GPUs, or the driver does not tell which");
+        ui.weak("No program uses these GPUs, or the driver does not list them");
         return;
     }
     let device = |device: usize| shown.devices.get(device).map_or("", |device| device.id.as_str());
@@ -77,7 +77,7 @@ pub fn events_ui(shown: &Shown, ui: &mut Ui) {
     ui.add_space(6.0);
     ui.strong("What happened");
     if shown.events.is_empty() {
-        ui.weak("No alarm, error or loss of a GPU since the watch began");
+        ui.weak("No alarms, errors or lost GPUs since monitoring began");
         return;
     }
     let tokens = theme::tokens(ui.visuals().dark_mode);
@@ -96,7 +96,7 @@ pub fn events_ui(shown: &Shown, ui: &mut Ui) {
 
 pub fn absent_ui(shown: &Shown, ui: &mut Ui) {
     ui.add_space(6.0);
-    egui::CollapsingHeader::new("What these GPUs do not tell").show(ui, |ui| {
+    egui::CollapsingHeader::new("Metrics not available on these GPUs").show(ui, |ui| {
         for device in shown.devices.iter().filter(|device| !device.is_lost) {
             let absent: Vec<String> = device.absent.iter().map(|(title, why)| format!("{title}: {why}")).collect();
             let absent = if absent.is_empty() { "nothing".to_owned() } else { absent.join("; ") };

@@ -128,7 +128,7 @@ impl View for Live {
 }
 
 impl Live {
-    /// Takes over what the monitor has read since the last frame, and tells it what the person chose.
+    /// Takes over what the monitor has read since the last frame, and tells it what the user chose.
     fn follow(&mut self, monitor: &Monitor) {
         if std::mem::take(&mut self.is_changed) {
             monitor.set_interval(Duration::from_millis(self.interval_ms));
@@ -147,7 +147,7 @@ impl Live {
         }
     }
 
-    /// Writes what is read to a file while a person wants it, and says to which.
+    /// Writes what is read to a file while the user wants it, and says to which.
     fn recorder_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         if self.shown.as_ref().is_none_or(|shown| shown.devices.is_empty()) && self.recorder.is_none() {
             return;
@@ -188,8 +188,8 @@ impl Live {
 
     fn head_ui(&mut self, ui: &mut egui::Ui) {
         let (label, hint) = match self.is_paused {
-            true => ("Resume", "Show what is read from now on"),
-            false => ("Pause", "Keep this picture; the GPUs are read on"),
+            true => ("Resume", "Show new readings again"),
+            false => ("Pause", "Freeze the display; reading continues"),
         };
         if ui.button(label).on_hover_text(hint).clicked() {
             self.is_paused ^= true;

@@ -1,4 +1,4 @@
-//! What the view shows of what was read: a copy, so that the threads that read never wait for a frame.
+//! A copy of the readings for the view, so that the reading threads never wait for a frame.
 
 use super::lines::lines;
 use crate::live::{

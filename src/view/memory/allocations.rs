@@ -58,9 +58,9 @@ const CHOICES: [(&str, &str); 7] = [
     ("Live at the moment", "Live at the chosen moment"),
     ("Live at the end", "Not freed when the recording ended"),
     ("From before", "Allocated before the recording began"),
-    ("Come and gone", "Allocated and freed within the recording"),
+    ("Temporary", "Allocated and freed within the recording"),
     ("Allocated in the range", "Allocated within the selected time range; all without one"),
-    ("Awaiting a stream", "Freed by the program, but held for a stream before it could be used again"),
+    ("Awaiting a stream", "Freed by the program, but held until a stream was done with it"),
 ];
 
 /// The index of `Allocated in the range`.
@@ -116,7 +116,7 @@ impl View for AllocationsView {
         self.follow(&shown, ctx);
         let Some((rows, _)) = self.grid.shown() else { return };
         if rows.ids.is_empty() {
-            nothing_ui("No allocation matches", "Relax the conditions above", ui);
+            nothing_ui("No matching allocations", "Relax the conditions above", ui);
             return;
         }
         match self.grid.ui("Allocations", Some("Show in the picture"), ui) {
@@ -127,6 +127,10 @@ impl View for AllocationsView {
             }
             _ => {}
         }
+    }
+
+    fn follows_range(&self) -> bool {
+        true
     }
 
     fn is_pending(&self) -> bool {
@@ -258,7 +262,7 @@ impl AllocationsView {
             combo.response.accessible_name("Stream of allocations");
         }
         if ctx.range.is_some() {
-            range_switch_ui(&mut fields.is_whole, "List what is live at some moment of the selected range", ctx, ui);
+            range_switch_ui(&mut fields.is_whole, "List what is live at any moment of the selected range", ctx, ui);
         }
         if !ctx.memory.marked.is_empty() {
             ui.checkbox(&mut fields.is_marked_only, "Highlighted only")
@@ -290,8 +294,8 @@ fn field_ui(ui: &mut egui::Ui, label: &str, text: &mut String, hint: &str, width
     let is_changed = edit.changed();
     if is_bad {
         let help = match label {
-            "Stack" => "No regular expression, so it is looked for as it is".to_owned(),
-            _ => format!("Not understood, so it does not count. Write something like {hint}"),
+            "Stack" => "Not a valid regular expression: searched for as plain text".to_owned(),
+            _ => format!("Not understood, so it is ignored. Example: {hint}"),
         };
         edit.on_hover_text(help);
     }

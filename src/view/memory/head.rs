@@ -1,4 +1,4 @@
-//! What the memory views share: the choice of memory, the slider of the moment, and texts.
+//! Controls and texts shared by the memory views: the choice of memory, and the slider of the moment.
 
 use std::sync::Arc;
 

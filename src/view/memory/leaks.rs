@@ -39,9 +39,9 @@ enum List {
 impl List {
     /// In the order of their numbers, with label and help.
     const ALL: [(Self, &str, &str); 3] = [
-        (Self::Candidates, "Candidates", "What grows step after step, and stays"),
-        (Self::Explained, "Explained", "What grows or stays for a known reason"),
-        (Self::Gains, "Grown", "What has more at the end than at the start"),
+        (Self::Candidates, "Candidates", "Memory that grows from step to step and stays"),
+        (Self::Explained, "Explained", "Memory that grows or stays for a known reason"),
+        (Self::Gains, "Grown", "Stacks with more memory at the end than at the start"),
     ];
 }
 
@@ -62,7 +62,7 @@ struct Tables {
 pub const SPEC: ViewSpec = ViewSpec {
     id: "leaks",
     title: "Leaks",
-    help: "Show whose memory grows from step to step",
+    help: "Show memory that grows from step to step",
     keys: &[ctrl(Key::Num9)],
     area: DockArea::Bottom,
     content: Content::Memory,
@@ -121,7 +121,7 @@ impl View for LeaksView {
             let text: Cow<'_, str> = match self.list {
                 List::Candidates if has_steps => memory::no_candidate(&tables.found.leaks).into(),
                 List::Candidates => {
-                    "Without steps no leak can be told from work in progress. What has more at the end is under \"Grown\"".into()
+                    "Without steps, leaks cannot be distinguished from work in progress. Stacks with more memory at the end are under \"Grown\"".into()
                 }
                 List::Explained => "No other place grew, or has memory since before the steps that count".into(),
                 List::Gains => "No stack has more memory at the end than at the start".into(),
@@ -162,13 +162,13 @@ impl LeaksView {
             }
             ui.separator();
             ui.checkbox(&mut self.ignores_lines, "Ignore line numbers")
-                .on_hover_text("Take the same functions at other lines for one place");
-            let hint = "Take the time between your marks for steps (M marks a moment)";
+                .on_hover_text("Treat the same functions at different lines as one place");
+            let hint = "Use the time between your marks as steps (M marks a moment)";
             ui.add_enabled(ctx.marks.len() > 1, egui::Checkbox::new(&mut self.uses_marks, "Marks are the steps"))
                 .on_hover_text(hint)
                 .on_disabled_hover_text("Set two marks or more first: M marks a moment");
             ui.separator();
-            head::grid_tools_ui(&mut self.grid, "Leaks", "Words of a stack", ui);
+            head::grid_tools_ui(&mut self.grid, "Leaks", "Filter by stack", ui);
             if self.is_waiting {
                 ui.spinner();
             }
@@ -212,7 +212,7 @@ impl LeaksView {
 impl Analysis for LeakTables {
     type Of = OpenMemory;
     type Output = Tables;
-    const NAME: &'static str = "Listing what leaks";
+    const NAME: &'static str = "The list of leaks";
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Tables> {
         let found = work.get(of, &self.0)?;
@@ -333,7 +333,7 @@ fn evidence_ui(
     }
     if !evidence.freed_by.is_empty() {
         ui.add_space(6.0);
-        ui.strong("Where others of this stack were freed");
+        ui.strong("Where other blocks of this stack were freed");
         for &(stack, count) in &evidence.freed_by {
             let frame = innermost(found, shown, stack);
             ui.add(egui::Label::new(format!("{} times at {}", format::count(count), display_name(&frame))).wrap());

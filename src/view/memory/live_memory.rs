@@ -24,7 +24,7 @@ const BYTES: Unit = Unit {
     text: |bytes| format::bytes(bytes as f64),
     part: |part, whole| format!("{} of {}", format::bytes(part as f64), format::bytes(whole as f64)),
     weight: stacks::LIVE_BYTES,
-    ways: ["Callers above what they call", "What allocated on top, below it who called"],
+    ways: ["Callers above callees", "Allocating functions on top, their callers below"],
     copy: "Copy all stacks as text, a line each with its bytes: main;step;empty 4096",
 };
 
@@ -40,11 +40,11 @@ enum Mode {
 }
 
 const MODES: [(Mode, &str, &str); 5] = [
-    (Mode::Moment, "At the moment", "What is live at the chosen moment"),
-    (Mode::Peak, "At the peak", "What is live when most memory is in use"),
-    (Mode::End, "At the end", "What is live when the recording ends"),
-    (Mode::Grown, "Grown", "What each stack has more of at the moment than at the base"),
-    (Mode::Shrunk, "Shrunk", "What each stack has less of at the moment than at the base"),
+    (Mode::Moment, "At the moment", "Live at the chosen moment"),
+    (Mode::Peak, "At the peak", "Live when most memory is in use"),
+    (Mode::End, "At the end", "Live when the recording ends"),
+    (Mode::Grown, "Grown", "Increase of each stack from the base to the moment"),
+    (Mode::Shrunk, "Shrunk", "Decrease of each stack from the base to the moment"),
 ];
 
 /// Live memory in a state, or what changed since another one.
@@ -61,7 +61,7 @@ struct LiveBytes {
 pub const SPEC: ViewSpec = ViewSpec {
     id: "live-memory",
     title: "Live memory by stack",
-    help: "Show whose memory is live at a moment, as a flame graph",
+    help: "Show live memory at a moment by call stack, as a flame graph",
     keys: &[ctrl(Key::Num8)],
     area: DockArea::Bottom,
     content: Content::Memory,
@@ -101,8 +101,7 @@ impl View for LiveMemory {
             base_ui((wanted.moment, is_change.then_some(wanted.base)), &shown, ctx, ui);
             ui.separator();
             self.group_ui(&shown, ui);
-            let hint =
-                "Also those of the interpreter, of the start of the process, of the recorder, and of the allocator";
+            let hint = "Also frames of the interpreter, the start of the process, the recorder and the allocator";
             ui.checkbox(&mut self.has_all_frames, "All frames").on_hover_text(hint);
             self.pane.tools_ui(ctx.answers, ui);
         });

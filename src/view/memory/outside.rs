@@ -1,4 +1,4 @@
-//! What GPU memory outside PyTorch does, in one line.
+//! GPU memory outside PyTorch, in one line.
 
 use eframe::egui::Ui;
 

@@ -1,4 +1,4 @@
-//! Who holds the memory: a table by place in the program, at a moment or between two.
+//! Memory by place: a table by place in the program, at a moment or between two.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ enum Mode {
 }
 
 const MODES: [(Mode, &str, &str); 4] = [
-    (Mode::Peak, "At the peak", "What is allocated when that is most"),
-    (Mode::Moment, "At the moment", "What is allocated at the chosen moment"),
-    (Mode::End, "At the end", "What is allocated when the recording ends"),
-    (Mode::Change, "Change", "What each place has more or less of at the moment than at the base"),
+    (Mode::Peak, "At the peak", "Allocated at the peak"),
+    (Mode::Moment, "At the moment", "Allocated at the chosen moment"),
+    (Mode::End, "At the end", "Allocated when the recording ends"),
+    (Mode::Change, "Change", "Change of each place from the base to the moment"),
 ];
 
 /// Lists memory by place.
@@ -174,7 +174,7 @@ impl PlacesView {
         ui.separator();
         let hint = "Take the innermost frame, also of the interpreter and the allocator, in place of your own code";
         ui.checkbox(&mut self.has_all_frames, "All frames").on_hover_text(hint);
-        head::grid_tools_ui(&mut self.grid, "Memory by place", "Words of a place", ui);
+        head::grid_tools_ui(&mut self.grid, "Memory by place", "Filter by place", ui);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why reserved memory grew, and why memory ran out.
+//! Causes of growth of reserved memory, and of out-of-memory events.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ struct Tables {
 pub const SPEC: ViewSpec = ViewSpec {
     id: "reserved",
     title: "Reserved and out of memory",
-    help: "Show why reserved memory grew, and why there was too little",
+    help: "Show why reserved memory grew, and why memory ran out",
     keys: &[],
     area: DockArea::Bottom,
     content: Content::Memory,
@@ -85,7 +85,7 @@ impl View for ReservedView {
         };
         let answer = self.tables.ask(ctx.answers, &shown.of, &ReservedTables);
         self.is_waiting = answer.is_working();
-        let Some(tables) = answer_ui(&answer, "Working out why memory was reserved…", ui) else {
+        let Some(tables) = answer_ui(&answer, "Finding why memory was reserved…", ui) else {
             self.grid.reset();
             return;
         };
@@ -118,9 +118,9 @@ impl View for ReservedView {
         }
         if tables.growth.is_empty() {
             let [what, how] = match shown.history().has_segments {
-                true => ["Nothing was reserved while this was recorded", "All segments are from before"],
+                true => ["Nothing was reserved while this was recorded", "All segments predate the recording"],
                 false => [
-                    "This recording does not say what was reserved, and when",
+                    "This recording has no events of reserved memory",
                     "A memory history (torch.cuda.memory._dump_snapshot) does",
                 ],
             };
@@ -163,7 +163,7 @@ impl ReservedView {
                 ui.label(format!("{label}: {} times", format::count(n))).on_hover_text(help);
                 ui.separator();
             }
-            head::grid_tools_ui(&mut self.grid, "Growth of reserved memory", "Words of a cause or place", ui);
+            head::grid_tools_ui(&mut self.grid, "Growth of reserved memory", "Filter by cause or place", ui);
         });
     }
 
@@ -188,14 +188,14 @@ impl ReservedView {
                 egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                     ui.strong(cause_text(growth.cause).1);
                     ui.label(format!(
-                        "{} reserved for a request of {}; {} were free in this pool, the largest stretch {}",
+                        "{} reserved for a request of {}; {} were free in this pool, the largest range {}",
                         bytes(growth.bytes),
                         bytes(growth.requested),
                         bytes(growth.free),
                         bytes(growth.largest_free)
                     ));
                     if growth.released > 0 {
-                        ui.label(format!("{} were given back to the device just before", bytes(growth.released)));
+                        ui.label(format!("{} were returned to the device just before", bytes(growth.released)));
                     }
                     if let Some(id) = growth.request
                         && ui.button("Select the request").clicked()
@@ -208,7 +208,7 @@ impl ReservedView {
                     ui.add_space(6.0);
                     match &found {
                         Answer::Failed(why) => failed_ui(why, ui),
-                        Answer::Working(_) => working_ui("Looking for what stood in the way…", ui),
+                        Answer::Working(_) => working_ui("Looking for blocks in the way…", ui),
                         Answer::Ready(pins) => match &**pins {
                             Some(pins) => pins_ui(tables, pins, shown, ctx, ui),
                             None => _ = ui.label("No segment of this pool is as large as the request"),
@@ -223,7 +223,7 @@ impl ReservedView {
 fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let all = &shown.history().allocations;
     ui.label(format!(
-        "{} blocks of {} in all kept a stretch of {} from serving it",
+        "{} blocks of {} in all kept a range of {} from serving it",
         format::count(pins.blocks.len() as u64),
         format::bytes(pins.blocks_bytes as f64),
         format::bytes(pins.bytes as f64)

@@ -287,9 +287,9 @@ fn sums_ui(map: &StateMap, ui: &mut egui::Ui) {
         }
         ui.separator();
         ui.label(format!("largest free {}", bytes(largest_free)));
-        let hint = "Free, but in segments that blocks keep from being given back to the device";
+        let hint = "Free, but in segments that still hold blocks and so cannot be returned to the device";
         ui.label(format!("pinned {}", bytes(pinned))).on_hover_text(hint);
-        let hint = "1 - Σ free² / (Σ free)² of each segment, weighed with its free bytes: 0 is one stretch a segment, near 1 is many small ones";
+        let hint = "1 - Σ free² / (Σ free)² of each segment, weighed with its free bytes: 0 is one free range per segment, near 1 is many small ones";
         ui.label(format!("fragmentation {:.1} %", map.state.sums.fragmentation() * 100.0)).on_hover_text(hint);
         if map.state.unplaced > 0 {
             let hint = "Blocks that lie in no segment of the recording, or where another block does";

@@ -40,7 +40,7 @@ pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewConte
             },
         );
         combo.response.labelled_by(label.id);
-        if ctx.range.is_some() && ui.button("All steps").on_hover_text("Select no time range").clicked() {
+        if ctx.range.is_some() && ui.button("All steps").on_hover_text("Clear the selected range").clicked() {
             *ctx.range = None;
         }
     });

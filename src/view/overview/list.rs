@@ -111,7 +111,7 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
         if let Some(of) = &found.of {
             ui.weak(format!("in {}", display_name(of)));
         }
-        if found.place.is_some() && ui.link("Show").on_hover_text("Show where it is seen best").clicked() {
+        if found.place.is_some() && ui.link("Show").on_hover_text("Show where it is most visible").clicked() {
             shown = found.place;
         }
         if ui.link(if is_open { "Less" } else { "What to do" }).clicked() {
@@ -140,7 +140,7 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
 
 fn clusters_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
     if of.clusters.is_empty() {
-        let how = "Gaps come back if they lie between the same work in several steps";
+        let how = "A gap recurs if it lies between the same work in several steps";
         nothing_ui("No recurring gaps", how, ui);
     }
     let mut shown = None;

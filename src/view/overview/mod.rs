@@ -54,7 +54,7 @@ impl View for OverviewView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
         if ctx.traces.iter().all(|open| open.trace.slices.is_empty()) {
-            nothing_ui("Nothing ran in what is open", "Open a profile of PyTorch or of Nsight Systems", ui);
+            nothing_ui("Nothing ran in the open files", "Open a profile from PyTorch or Nsight Systems", ui);
             return;
         }
         self.is_whole &= ctx.range.is_some();

@@ -1,4 +1,4 @@
-//! Lines of the overview in words.
+//! Texts of the overview.
 
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::figures::format;

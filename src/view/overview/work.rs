@@ -1,4 +1,4 @@
-//! What the overview shows, computed in the background.
+//! The analyses behind the overview, computed in the background.
 
 use std::sync::Arc;
 

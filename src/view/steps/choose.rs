@@ -15,7 +15,7 @@ use crate::view::axis::{fitted, middle};
 const MARGIN: f64 = 0.1;
 
 /// What choosing a step does.
-const LIMITS: &str = "It is the selected range: overview, tables and gaps count only this time. Escape shows all again";
+const LIMITS: &str = "It is the selected range: overview, tables and gaps are limited to it. Press Escape to clear it";
 
 /// What a step's time is where the host runs ahead of the devices.
 pub const BEHIND: &str = "A step is where the device runs its work. The host runs ahead: it launched this work earlier";
@@ -90,7 +90,7 @@ pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, has_co
         hint.extend(lengths(steps, step).into_iter().map(|(length, help)| format!("{length}: {help}")));
         hint.push(LIMITS.to_owned());
     } else if steps.used.len() < n {
-        hint.push(format!("{} recorded, of which {} count", format::steps(n), steps.used.len()));
+        hint.push(format!("{} recorded, {} of them count", format::steps(n), steps.used.len()));
     }
     if steps.is_of_completions() {
         hint.push(BEHIND.to_owned());

@@ -106,7 +106,7 @@ impl StepsView {
     /// Why there is no step to go to, and what to do.
     fn no_steps(ctx: &ViewContext<'_>) -> &'static str {
         if ctx.steps.by_marks {
-            "No steps: your marks are to be the steps, and there are fewer than two. M sets a mark"
+            "No steps: your marks are used as steps, but there are fewer than two. M sets a mark"
         } else {
             "No steps found: nothing names or repeats them. Mark them with M and choose \"Use my marks as steps\" in Steps"
         }
@@ -210,7 +210,7 @@ fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
         all.push((
             text,
             "Statistics leave out the first step, which includes warm-up, the profiler's last, in which it stops, and a last \
-             piece below a tenth of the median, which is no whole step",
+             piece below a tenth of the median, which is not a whole step",
         ));
     }
     let outliers = steps.used.clone().filter(|&step| steps.is_outlier(step)).count();

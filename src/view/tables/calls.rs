@@ -16,7 +16,7 @@ use crate::view::{Content, DockArea, ViewSpec};
 pub const SPEC: ViewSpec = ViewSpec {
     id: "calls",
     title: "Calls",
-    help: "Show calls of CUDA or HIP and of the operating system, and the profiler's own work",
+    help: "Show calls of CUDA or HIP and of the operating system, and the profiler's overhead",
     keys: &[ctrl(Key::Num3)],
     make: || Box::new(Pane::new(&TABLE)),
     area: DockArea::Bottom,
@@ -49,9 +49,9 @@ pub(super) static TABLE: TimeTable = TimeTable {
         },
         Choice {
             label: "Profiler overhead",
-            help: "The profiler's own work, which the program without it would not do",
+            help: "Overhead of the profiler itself",
             rows: |scope| rows(scope, CallKind::Overhead),
-            empty: ["The profiler recorded no work of its own", "Not every profiler does"],
+            empty: ["The profiler recorded no overhead of its own", "Not every profiler does"],
         },
     ],
     related: Related::Launched,

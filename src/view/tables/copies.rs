@@ -29,7 +29,7 @@ pub(super) static TABLE: TimeTable = TimeTable {
     choices: &[
         Choice {
             label: "By direction",
-            help: "One row for each direction and sort of host memory",
+            help: "One row for each direction and kind of host memory",
             rows: |scope| rows(scope, false),
             empty: EMPTY,
         },

@@ -1,4 +1,4 @@
-//! Which of several open files a table is of: the choice, and the rows of each file by themselves.
+//! The choice of files for a table, and per-file rows.
 
 use eframe::egui;
 

@@ -13,7 +13,7 @@ use crate::command::Command;
 use crate::figures::memory::AllocationRows;
 use crate::figures::{Cell, Column, Data, Order, Rows, Sort, csv, escape, tsv};
 use crate::job::{Job, Poll, Progress};
-use crate::widget::table::{Action, Branch, Look, table_ui};
+use crate::widget::table::{Action, Branch, TableSpec, table_ui};
 
 /// A table with the slices that its rows stand for.
 #[derive(Debug, Default)]
@@ -353,7 +353,7 @@ impl<T: Table> Grid<T> {
         }
     }
 
-    /// Paints the table; says what the person asked for beyond sorting and copying.
+    /// Paints the table; says what the user asked for beyond sorting and copying.
     pub fn ui(&mut self, name: &str, open: Option<&str>, ui: &mut egui::Ui) -> Option<Action> {
         let (answer, order) = self.ordered()?;
         let is_moved = std::mem::take(&mut self.is_moved) && self.selected.is_some();
@@ -364,8 +364,8 @@ impl<T: Table> Grid<T> {
         let branch = branch.as_ref().map(|branch| branch as &dyn Fn(usize) -> Branch);
         let selected = self.selected;
         let is_new = std::mem::take(&mut self.is_new);
-        let look = Look { name, order: &order, sort, selected, is_moved, is_new, open, extra: self.extra, branch };
-        let action = table_ui(&*answer, look, ui)?;
+        let spec = TableSpec { name, order: &order, sort, selected, is_moved, is_new, open, extra: self.extra, branch };
+        let action = table_ui(&*answer, spec, ui)?;
         match action {
             Action::Sort(sort) => self.sort = Some(sort),
             Action::Select(row) => {
@@ -390,7 +390,7 @@ impl<T: Table> Grid<T> {
         self.write(Target::Clipboard, ctx);
     }
 
-    /// Writes the listed rows to a file that the person chooses.
+    /// Writes the listed rows to a file that the user chooses.
     pub fn export(&mut self, name: &str, ctx: &egui::Context) {
         self.write(Target::File(format!("{}.csv", name.to_lowercase().replace(' ', "_"))), ctx);
     }

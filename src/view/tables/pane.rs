@@ -81,7 +81,7 @@ pub struct Pane {
     table: &'static TimeTable,
     /// Index into [`TimeTable::choices`].
     choice: usize,
-    /// Whether the person wants the whole trace although a range is selected.
+    /// Whether the user wants the whole trace although a range is selected.
     is_whole: bool,
     /// The traces that the rest is of.
     of: Option<SubjectKey>,
@@ -186,6 +186,10 @@ impl View for Pane {
         });
     }
 
+    fn follows_range(&self) -> bool {
+        true
+    }
+
     fn is_pending(&self) -> bool {
         self.is_waiting
     }
@@ -230,7 +234,7 @@ impl Pane {
             file_switch_ui(self.table.title, Many::Rows, ctx, ui);
             range_switch_ui(&mut self.is_whole, hint, ctx, ui);
             ui.separator();
-            self.grid.filter_ui("Words of a name", ui);
+            self.grid.filter_ui("Filter by name", ui);
             let (listed, all) = self.grid.counts();
             let (listed_text, all_text) = (format::count(listed), format::count(all));
             let rows = if all == 1 { "row" } else { "rows" };
@@ -272,7 +276,7 @@ impl Pane {
 
     fn empty_ui(&self, range: Option<TimeRange>, ui: &mut egui::Ui) {
         if range.is_some() {
-            ui.label("Nothing of this sort runs in the selected time range");
+            ui.label("Nothing of this kind runs in the selected time range");
             ui.weak("Choose the whole trace above, or press Escape to clear the range");
             return;
         }

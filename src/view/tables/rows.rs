@@ -1,4 +1,4 @@
-//! What defines a table of time, and what the rows of these tables have in common.
+//! The definition of a table of time, and the parts that these tables share.
 
 use super::files::apart;
 use super::grid::Answer;

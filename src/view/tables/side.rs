@@ -108,7 +108,7 @@ impl Side {
             return false;
         }
         if self.list == List::Related && !is_waiting && self.grid.counts().1 == 0 {
-            ui.weak("Nothing is tied to these by a correlation id");
+            ui.weak("Nothing is linked to these by a correlation id");
             return false;
         }
         let asked = self.grid.ui(if self.list == List::Instances { "Instances" } else { "Related" }, None, ui);

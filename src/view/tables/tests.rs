@@ -1,4 +1,4 @@
-//! The tables as a person uses them: by the names of their controls and keys.
+//! The tables as the user uses them: by the names of their controls and keys.
 
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -222,7 +222,7 @@ fn figures_are_limited_to_the_selected_range() {
     harness.get_by_label("1 row");
     harness.state_mut().session.range = Some(TimeRange { start: 9_000, end: 9_500 });
     settle(&mut harness);
-    harness.get_by_label("Nothing of this sort runs in the selected time range");
+    harness.get_by_label("Nothing of this kind runs in the selected time range");
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Arc, Weak};
 
-use eframe::egui::{self, Rect, Ui};
+use eframe::egui::{Rect, Ui};
 use rayon::prelude::*;
 
 use super::cells::{Spans, layout_spans};
 use super::peaks::Peaks;
 use super::track_list::LineKind;
-use crate::job::{Job, Poll, Progress};
+use crate::answers::{Analysis, Answer, Answers, Query, Work};
 use crate::model::{
     Cell, ProcessId, Pyramid, Row, SliceId, SliceKind, TimeNs, TimeRange, Tint, Trace, TrackId, TrackKind,
 };
@@ -25,23 +25,23 @@ const MIN_SAMPLES_FOR_PEAKS: usize = 4096;
 /// Unions of fewer spans are drawn without a pyramid.
 const MIN_SPANS_FOR_PYRAMID: usize = 256;
 
-/// Identifies a summary; the first index is that of the trace.
+/// What of a trace is summarized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SummaryKey {
+pub enum SummaryOf {
     /// Busy times of all devices; in traces without devices, of all tracks.
-    Whole(usize),
+    Whole,
     /// Busy times of a group.
-    Group(usize, LineKind),
-    /// How long a process was busy.
-    Share(usize, ProcessId),
+    Group(LineKind),
+    /// Busy share of a process.
+    Share(ProcessId),
     /// Peaks of a counter, by its index.
-    Counter(usize, usize),
+    Counter(usize),
 }
 
 /// A summary of a trace, group or counter.
 #[derive(Debug)]
 pub enum Summary {
-    /// No slices, or the computation failed.
+    /// No slices, or the analysis failed.
     Nothing,
     Busy(Union),
     /// Busy time as a share of the trace's, 0 to 1.
@@ -99,26 +99,40 @@ impl Union {
     }
 }
 
-/// The summaries so far, and the one being computed.
-///
-/// They are not in [`crate::answers::Answers`]: every frame looks up one for each visible group and counter, in a
-/// session of hundreds of them, and they are computed one at a time, since each needs up to 24 bytes per slice.
+impl Analysis for SummaryOf {
+    type Of = Arc<Trace>;
+    type Output = Summary;
+    const NAME: &'static str = "The summary of a track";
+    /// Every group and counter of the trace.
+    const KEPT: usize = usize::MAX;
+
+    fn run(&self, trace: &Arc<Trace>, work: &Work<'_>) -> Option<Summary> {
+        let summary = summarize(*self, trace, &|| work.is_cancelled());
+        (!work.is_cancelled()).then_some(summary)
+    }
+}
+
+/// The summaries that are ready, for frames that look up one for each visible group and counter. They are computed
+/// one at a time, since each needs up to 24 bytes per slice.
 #[derive(Debug, Default)]
 pub struct Background {
+    answers: Answers,
     opened: Vec<Weak<Trace>>,
-    summaries: HashMap<SummaryKey, Summary>,
-    running: Option<(SummaryKey, Job<Summary>)>,
+    /// By the index of their trace.
+    summaries: HashMap<(usize, SummaryOf), Arc<Summary>>,
+    running: Option<(usize, SummaryOf)>,
+    query: Query<SummaryOf>,
 }
 
 impl Background {
     /// Clears everything if the open traces changed; returns whether they did.
-    pub fn follow(&mut self, traces: &[OpenTrace]) -> bool {
+    pub fn follow(&mut self, traces: &[OpenTrace], answers: &Answers) -> bool {
         let is_same = |(old, new): (&Weak<Trace>, &OpenTrace)| std::ptr::eq(old.as_ptr(), Arc::as_ptr(&new.trace));
         if self.opened.len() == traces.len() && self.opened.iter().zip(traces).all(is_same) {
             return false;
         }
-        *self = Self::default();
-        self.opened = traces.iter().map(|open| Arc::downgrade(&open.trace)).collect();
+        let opened = traces.iter().map(|open| Arc::downgrade(&open.trace)).collect();
+        *self = Self { answers: answers.clone(), opened, ..Self::default() };
         true
     }
 
@@ -133,7 +147,7 @@ impl Background {
         let mut busiest = vec![0_u8; scale.n_pixels];
         let mut cells: Vec<Cell> = Vec::new();
         for (trace, open) in ctx.traces.iter().enumerate() {
-            if let Some(Summary::Busy(union)) = self.get(SummaryKey::Whole(trace), &open.trace, ui.ctx()) {
+            if let Some(Summary::Busy(union)) = self.get(trace, SummaryOf::Whole) {
                 cells.clear();
                 union.cells(scale.view.shifted(open.offset.saturating_neg()), scale.n_pixels, &mut cells);
                 busiest.iter_mut().zip(&cells).for_each(|(max, cell)| *max = cell.share.max(*max));
@@ -142,51 +156,61 @@ impl Background {
         busiest.into_iter().map(|share| f32::from(share) / 255.0).collect()
     }
 
-    /// The summary if it is ready; else computes it, one at a time, and repaints when it is done.
-    pub fn get(&mut self, key: SummaryKey, trace: &Arc<Trace>, egui: &egui::Context) -> Option<&Summary> {
-        if let SummaryKey::Counter(_, counter) = key
-            && trace.counters.get(counter).is_none_or(|counter| counter.ts.len() < MIN_SAMPLES_FOR_PEAKS)
+    /// The summary if it is ready; else computes it, one at a time.
+    ///
+    /// * `trace`: its index among the open traces.
+    pub fn get(&mut self, trace: usize, of: SummaryOf) -> Option<&Summary> {
+        if !self.summaries.contains_key(&(trace, of)) {
+            self.compute((trace, of));
+        }
+        self.summaries.get(&(trace, of)).map(|summary| &**summary)
+    }
+
+    fn compute(&mut self, wanted: (usize, SummaryOf)) {
+        let has_few = |trace: &Trace, counter: usize| {
+            trace.counters.get(counter).is_none_or(|counter| counter.ts.len() < MIN_SAMPLES_FOR_PEAKS)
+        };
+        if let (trace, SummaryOf::Counter(counter)) = wanted
+            && self.opened.get(trace).and_then(Weak::upgrade).is_some_and(|trace| has_few(&trace, counter))
         {
-            return Some(self.summaries.entry(key).or_insert_with(|| Summary::Peaks(Peaks::default())));
+            self.summaries.insert(wanted, Arc::new(Summary::Peaks(Peaks::default())));
+            return;
         }
-        if let Some((running, job)) = &self.running {
-            let summary = match job.poll() {
-                Poll::Running => None,
-                Poll::Done(summary) => Some(summary),
-                Poll::Crashed(_) => Some(Summary::Nothing),
-            };
-            if let Some(summary) = summary {
-                self.summaries.insert(*running, summary);
-                self.running = None;
-            }
+        // What was begun is finished first, also if it is no longer on screen.
+        let (index, of) = *self.running.get_or_insert(wanted);
+        let Some(trace) = self.opened.get(index).and_then(Weak::upgrade) else {
+            self.running = None;
+            return;
+        };
+        let summary = match self.query.ask(&self.answers, &trace, &of) {
+            Answer::Working(_) => return,
+            Answer::Ready(summary) => summary,
+            Answer::Failed(_) => Arc::new(Summary::Nothing),
+        };
+        self.summaries.insert((index, of), summary);
+        self.running = None;
+        if (index, of) != wanted {
+            self.compute(wanted);
         }
-        if self.running.is_none() && !self.summaries.contains_key(&key) {
-            let (trace, egui) = (Arc::clone(trace), egui.clone());
-            let work = move |progress: &Progress| summarize(key, &trace, progress);
-            match Job::spawn("timeline", move || egui.request_repaint(), work) {
-                Ok(job) => self.running = Some((key, job)),
-                Err(_) => drop(self.summaries.insert(key, Summary::Nothing)),
-            }
-        }
-        self.summaries.get(&key)
     }
 }
 
-fn summarize(key: SummaryKey, trace: &Trace, progress: &Progress) -> Summary {
-    let busy =
-        |is_member: &dyn Fn(TrackId) -> bool| union(trace, is_member, progress).map_or(Summary::Nothing, Summary::Busy);
-    match key {
-        SummaryKey::Whole(_) => {
+fn summarize(of: SummaryOf, trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Summary {
+    let busy = |is_member: &dyn Fn(TrackId) -> bool| {
+        union(trace, is_member, is_cancelled).map_or(Summary::Nothing, Summary::Busy)
+    };
+    match of {
+        SummaryOf::Whole => {
             let is_device = |track: TrackId| trace.track(track).kind == TrackKind::Stream;
-            let whole = union(trace, &is_device, progress).or_else(|| union(trace, &|_| true, progress));
+            let whole = union(trace, &is_device, is_cancelled).or_else(|| union(trace, &|_| true, is_cancelled));
             whole.map_or(Summary::Nothing, |whole| Summary::Busy(whole.without_details(trace.span)))
         }
-        SummaryKey::Group(_, LineKind::Trace) => busy(&|_| true),
-        SummaryKey::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
-        SummaryKey::Group(_, LineKind::Track(track)) => busy(&|other| other == track),
-        SummaryKey::Group(_, LineKind::Fold(..) | LineKind::Queue(..)) => Summary::Nothing,
-        SummaryKey::Share(_, process) => busy_share(trace, process, progress).map_or(Summary::Nothing, Summary::Share),
-        SummaryKey::Counter(_, counter) => {
+        SummaryOf::Group(LineKind::Trace) => busy(&|_| true),
+        SummaryOf::Group(LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
+        SummaryOf::Group(LineKind::Track(track)) => busy(&|other| other == track),
+        SummaryOf::Group(LineKind::Fold(..) | LineKind::Queue(..)) => Summary::Nothing,
+        SummaryOf::Share(process) => busy_share(trace, process, is_cancelled).map_or(Summary::Nothing, Summary::Share),
+        SummaryOf::Counter(counter) => {
             trace.counters.get(counter).map_or(Summary::Nothing, |counter| Summary::Peaks(Peaks::build(&counter.value)))
         }
     }
@@ -194,7 +218,7 @@ fn summarize(key: SummaryKey, trace: &Trace, progress: &Progress) -> Summary {
 
 /// The share of the trace's time in which at least one slice of a process ran. Cost: O(n log k) for n outermost slices
 /// in k rows, and no memory that grows with them.
-fn busy_share(trace: &Trace, process: ProcessId, progress: &Progress) -> Option<f64> {
+fn busy_share(trace: &Trace, process: ProcessId, is_cancelled: &dyn Fn() -> bool) -> Option<f64> {
     let (slices, span) = (&trace.slices, trace.span);
     let is_of = |row: &&Row| trace.track(row.track).process == process && (row.depth == 0 || row.is_overflow);
     let rows: Vec<std::ops::Range<usize>> = slices.rows.iter().filter(is_of).map(Row::range).collect();
@@ -204,7 +228,7 @@ fn busy_share(trace: &Trace, process: ProcessId, progress: &Progress) -> Option<
     let (mut busy, mut until, mut n) = (0_i64, span.start, 0_u32);
     while let Some(Reverse((start, at, row))) = waiting.pop() {
         n = n.wrapping_add(1);
-        if n.is_multiple_of(1 << 16) && progress.is_cancelled() {
+        if n.is_multiple_of(1 << 16) && is_cancelled() {
             return None;
         }
         let end = slices.end[at].min(span.end);
@@ -217,13 +241,13 @@ fn busy_share(trace: &Trace, process: ProcessId, progress: &Progress) -> Option<
 
 /// The union of the slices of some tracks: outermost slices of threads, device work of streams. Annotations on
 /// streams are left out, since they span idle time too.
-fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, progress: &Progress) -> Option<Union> {
+fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, is_cancelled: &dyn Fn() -> bool) -> Option<Union> {
     let is_stream = |row: &Row| trace.track(row.track).kind == TrackKind::Stream;
     let is_wanted = |row: &&Row| row.depth == 0 || row.is_overflow || is_stream(row);
     let rows = trace.slices.rows.iter().filter(is_wanted).filter(|row| is_member(row.track));
     let mut all: Vec<(TimeNs, TimeNs, Tint)> = Vec::new();
     for row in rows {
-        if progress.is_cancelled() {
+        if is_cancelled() {
             return None;
         }
         let is_stream = is_stream(row);
@@ -260,12 +284,22 @@ mod tests {
     use super::*;
     use crate::model::TraceBuilder;
 
-    fn wait(trace: &Arc<Trace>, key: SummaryKey) -> Vec<u8> {
-        let (mut background, egui) = (Background::default(), egui::Context::default());
-        while background.get(key, trace, &egui).is_none() {
+    /// The summary of the only open trace.
+    fn wait(background: &mut Background, of: SummaryOf) -> &Summary {
+        while background.get(0, of).is_none() {
             std::thread::yield_now();
         }
-        let Some(Summary::Busy(union)) = background.get(key, trace, &egui) else { return Vec::new() };
+        background.get(0, of).unwrap()
+    }
+
+    fn opened(trace: Trace) -> (OpenTrace, Background) {
+        let (open, mut background) = (OpenTrace::new(trace, 0), Background::default());
+        background.follow(std::slice::from_ref(&open), &Answers::default());
+        (open, background)
+    }
+
+    fn shares(background: &mut Background, of: SummaryOf) -> Vec<u8> {
+        let Summary::Busy(union) = wait(background, of) else { return Vec::new() };
         let mut cells: Vec<Cell> = Vec::new();
         union.cells(TimeRange { start: 0, end: 1024 }, 4, &mut cells);
         cells.iter().map(|cell| cell.share).collect()
@@ -283,7 +317,7 @@ mod tests {
         ]);
         let trace = Arc::new(trace.finish());
         let process = trace.tracks.iter().find(|track| track.kind == TrackKind::Thread).unwrap().process;
-        assert_eq!(busy_share(&trace, process, &Progress::default()), Some(0.5));
+        assert_eq!(busy_share(&trace, process, &|| false), Some(0.5));
     }
 
     #[test]
@@ -296,28 +330,37 @@ mod tests {
             ("stream 8", SliceKind::GpuAnnotation, "step", 100, 1024),
             ("main", SliceKind::Operator, "op", 0, 1024),
         ]);
-        let trace = Arc::new(trace.finish());
-        assert_eq!(wait(&trace, SummaryKey::Whole(0)), [255, 255, 0, 127]);
-        let device = trace.track(TrackId(1)).process;
-        assert_eq!(wait(&trace, SummaryKey::Group(0, LineKind::Process(device))), [255, 255, 0, 127]);
-        assert_eq!(wait(&trace, SummaryKey::Group(0, LineKind::Trace)), [255; 4]);
+        let (open, mut background) = opened(trace.finish());
+        assert_eq!(shares(&mut background, SummaryOf::Whole), [255, 255, 0, 127]);
+        let device = open.trace.track(TrackId(1)).process;
+        assert_eq!(shares(&mut background, SummaryOf::Group(LineKind::Process(device))), [255, 255, 0, 127]);
+        assert_eq!(shares(&mut background, SummaryOf::Group(LineKind::Trace)), [255; 4]);
     }
 
     #[test]
     fn a_strip_with_more_pixels_than_buckets_is_not_blank() {
         let n = 2 * MIN_SPANS_FOR_PYRAMID as i64;
         let slices: Vec<_> = (0..n).map(|i| ("stream 7", SliceKind::Kernel, "k", i * 100, i * 100 + 50)).collect();
-        let trace = Arc::new(TraceBuilder::from_slices(&slices).finish());
-        let (mut background, egui) = (Background::default(), egui::Context::default());
-        while background.get(SummaryKey::Whole(0), &trace, &egui).is_none() {
-            std::thread::yield_now();
-        }
-        let Some(Summary::Busy(union)) = background.get(SummaryKey::Whole(0), &trace, &egui) else { panic!("nothing") };
+        let (open, mut background) = opened(TraceBuilder::from_slices(&slices).finish());
+        let Summary::Busy(union) = wait(&mut background, SummaryOf::Whole) else { panic!("nothing") };
         for n_pixels in [n as usize / 4, n as usize * 2] {
             let mut cells: Vec<Cell> = Vec::new();
-            union.cells(trace.span, n_pixels, &mut cells);
+            union.cells(open.trace.span, n_pixels, &mut cells);
             let busy: f64 = cells.iter().map(|cell| f64::from(cell.share) / 255.0).sum();
             assert!((busy / n_pixels as f64 - 0.5).abs() < 0.02, "{n_pixels} pixels");
         }
+    }
+
+    #[test]
+    fn opening_another_trace_computes_nothing_again() {
+        let slices = [("stream 7", SliceKind::Kernel, "a", 0, 256)];
+        let trace = || OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0);
+        let (both, answers) = ([trace(), trace()], Answers::default());
+        let mut background = Background::default();
+        assert!(background.follow(&both[..1], &answers));
+        wait(&mut background, SummaryOf::Whole);
+        assert!(background.follow(&both, &answers));
+        assert!(background.get(0, SummaryOf::Whole).is_some(), "at once");
+        assert!(background.get(1, SummaryOf::Whole).is_none());
     }
 }

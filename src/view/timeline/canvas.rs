@@ -115,7 +115,7 @@ impl Timeline {
         let lines = [&*self.tracks.pinned, &self.tracks.scrolled, &self.stuck];
         self.strips.ask(ctx, lines.into_iter().zip(areas).flat_map(|(lines, area)| area.visible(lines)));
         let (background, strips) = (&mut self.background, &self.strips);
-        let mut lists = [0, 1, 2].map(|i| layout(ctx.traces, lines[i], areas[i], &scale, background, strips, ui.ctx()));
+        let mut lists = [0, 1, 2].map(|i| layout(ctx.traces, lines[i], areas[i], &scale, background, strips));
         for ((list, lines), area) in lists.iter_mut().zip(lines).zip(areas) {
             self.queues.draw(list, ctx.traces, lines, area, &scale);
         }
@@ -146,7 +146,7 @@ impl Timeline {
         }
         self.clicks(ctx, &response, under);
         response.context_menu(|ui| self.menu_ui(ctx, ui));
-        // What moved under a pointer that rests is not what the person points at.
+        // What moved under a pointer that rests is not what the user points at.
         if pointer.is_some() && self.placed.1.is_none() && !response.context_menu_opened() {
             hover::ui(
                 ctx,

@@ -172,7 +172,7 @@ impl Timeline {
                 let launch = |gap: Gap| follow_back(&ctx.traces[trace].trace, gap.ended_by);
                 (trace, self.selected_gap(ctx).and_then(launch), "The launch that ended this gap is not recorded")
             }
-            _ => (0, None, "Select a slice or a gap first: from it the arrows are followed"),
+            _ => (0, None, "Select a slice or a gap first: arrows are followed from there"),
         };
         match next {
             Some(slice) => self.reveal(ctx, trace, slice),

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use eframe::egui::{
-    Align, Align2, Color32, Context, FontId, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui,
-    UiBuilder, WidgetInfo, pos2, vec2,
+    Align, Align2, Color32, FontId, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder,
+    WidgetInfo, pos2, vec2,
 };
 
-use super::background::{Background, Summary, SummaryKey};
+use super::background::{Background, Summary, SummaryOf};
 use super::layout::Area;
 use super::settings::TimelineSettings;
 use super::strips::{IdleTime, Strips};
@@ -74,7 +74,7 @@ pub fn ui(
         let action = outer.scope_builder(builder, |ui| {
             ui.spacing_mut().item_spacing.x = 2.0;
             let can_collapse = line.can_collapse(&open.trace);
-            let busy = busy_share(line, open, background, ui.ctx());
+            let busy = busy_share(line, open, background);
             let title = distinct_title(line, traces);
             let action = line_ui(ui, line, &title, can_collapse, list.hidden.len(), (n_closed(traces, line), busy));
             let dropped =
@@ -92,13 +92,12 @@ pub fn ui(
 }
 
 /// How long the process of a heading was busy, of the time of its trace; devices say it with their idle time.
-fn busy_share(line: &Line, open: &OpenTrace, background: &mut Background, egui: &Context) -> Option<f64> {
+fn busy_share(line: &Line, open: &OpenTrace, background: &mut Background) -> Option<f64> {
     let LineKind::Process(process) = line.kind else { return None };
     if open.trace.info.format.is_memory_only() {
         return None;
     }
-    let key = SummaryKey::Share(line.trace, process);
-    match background.get(key, &open.trace, egui).filter(|_| !line.has_strip())? {
+    match background.get(line.trace, SummaryOf::Share(process)).filter(|_| !line.has_strip())? {
         Summary::Share(share) => Some(*share),
         _ => None,
     }

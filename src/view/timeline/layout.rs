@@ -2,7 +2,7 @@
 
 use eframe::egui::{self, Rect};
 
-use super::background::{Background, Summary, SummaryKey};
+use super::background::{Background, Summary, SummaryOf};
 use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
 use super::strips::{Strip, Strips};
@@ -127,7 +127,6 @@ pub fn layout(
     scale: &Scale,
     background: &mut Background,
     strips: &Strips,
-    egui: &egui::Context,
 ) -> DrawList {
     let mut list = DrawList { n_pixels: scale.n_pixels, ..Default::default() };
     for line in area.visible(lines) {
@@ -137,16 +136,15 @@ pub fn layout(
                 list.add_rows(open, line, track, area, scale);
                 list.add_ticks(open, line, track, area, scale);
                 if open.trace.track(track).kind == TrackKind::Counter {
-                    list.add_curves(open, line, track, area, scale, background, egui);
+                    list.add_curves(open, line, track, area, scale, background);
                 }
             }
             kind => {
                 let view = scale.view.shifted(open.offset.saturating_neg());
                 list.strips.extend(strips.layout(line, area, view, scale));
-                let key = SummaryKey::Group(line.trace, kind);
                 if line.is_collapsed
                     && line.is_heading()
-                    && let Some(Summary::Busy(union)) = background.get(key, &open.trace, egui)
+                    && let Some(Summary::Busy(union)) = background.get(line.trace, SummaryOf::Group(kind))
                 {
                     let first = list.cells.len();
                     union.cells(view, scale.n_pixels, &mut list.cells);
@@ -204,7 +202,6 @@ impl DrawList {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all of it is the frame's context")]
     fn add_curves(
         &mut self,
         open: &OpenTrace,
@@ -213,7 +210,6 @@ impl DrawList {
         area: Area,
         scale: &Scale,
         background: &mut Background,
-        egui: &egui::Context,
     ) {
         let counters = &open.trace.counters;
         let first = counters.partition_point(|counter| counter.track < track);
@@ -227,8 +223,8 @@ impl DrawList {
         let rect = Rect::from_x_y_ranges(scale.left..=scale.right(), y..=y + line.height);
         let view = scale.view.shifted(open.offset.saturating_neg());
         for (index, &counter) in of_track.iter().enumerate() {
-            let key = SummaryKey::Counter(line.trace, counter);
-            let Some(Summary::Peaks(peaks)) = background.get(key, &open.trace, egui) else { continue };
+            let summary = background.get(line.trace, SummaryOf::Counter(counter));
+            let Some(Summary::Peaks(peaks)) = summary else { continue };
             let columns = peaks.columns(&counters[counter], view, open.trace.span.end, scale.n_pixels);
             let unit = counters[counter].unit;
             self.curves.push(Curve { unit, index, rect, columns, bottom, top, limit: None });
@@ -275,7 +271,8 @@ mod tests {
         let scale = Scale::new(view, rect.left(), rect.width(), 1.0);
         let area = Area { rect, scroll: 0.0, covered: 0.0 };
         let (background, strips) = (&mut Background::default(), &Strips::default());
-        layout(traces, &lines, area, &scale, background, strips, &egui::Context::default())
+        background.follow(traces, &crate::answers::Answers::default());
+        layout(traces, &lines, area, &scale, background, strips)
     }
 
     #[test]

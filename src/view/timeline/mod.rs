@@ -168,7 +168,7 @@ impl Timeline {
     }
 
     fn refresh(&mut self, ctx: &ViewContext<'_>) {
-        if self.background.follow(ctx.traces) {
+        if self.background.follow(ctx.traces, ctx.answers) {
             self.is_stale = true;
             self.canvas.forget();
             self.strips.forget();
@@ -320,7 +320,7 @@ impl Timeline {
     fn filter_ui(&mut self, ui: &mut Ui, rect: Rect) {
         let builder = UiBuilder::new().max_rect(rect.shrink2(vec2(3.0, 2.0))).id_salt("timeline filter");
         ui.scope_builder(builder, |ui| {
-            // An id of its own: one that counts what was painted before it changes while a person types, and loses the focus.
+            // An id of its own: one that counts what was painted before it changes while the user types, and loses the focus.
             let field = TextEdit::singleline(&mut self.filter).id(Id::unique("timeline filter"));
             let field = field.hint_text("Filter tracks…").desired_width(f32::INFINITY);
             if ui.add(field).accessible_name("Filter tracks").changed() {

@@ -15,7 +15,7 @@ impl Timeline {
     /// Selects the next gap of the device and shows it; once the ledgers are ready, if they are not yet.
     ///
     /// The device is that of the selection, else the first in the list of tracks. Gaps are walked in the order that
-    /// the person chose, above the threshold of the ledger, and within the selected range if there is one.
+    /// the user chose, above the threshold of the ledger, and within the selected range if there is one.
     pub(super) fn walk(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
         self.pending_walk = None;
         let Some((trace, process)) = self.device(ctx) else {
@@ -50,7 +50,7 @@ impl Timeline {
             } else if is_first {
                 "No gap of this device is long enough to go to. The Gaps view lists them all"
             } else {
-                "No further gap that way. The Gaps view says in which order G goes"
+                "No further gap in that direction. The Gaps view sets the order of G"
             }));
         };
         *ctx.selection = Selection::Gap { trace, process: ledger.process, time: ledger.gap(gap).time };

@@ -92,7 +92,7 @@ impl Layout {
                     let weight = frames.frame(child).total;
                     let (left, right) = (x(from), x(from + weight));
                     next_starts.push(from);
-                    // The siblings that follow are no wider.
+                    // The siblings that follow are not wider.
                     if right - left < pixel {
                         let (n_merged, color) = (Some(parent.children.end - child), merged_color(is_dark));
                         let weight = end - from;

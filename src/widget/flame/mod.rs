@@ -44,7 +44,7 @@ pub trait Frames {
 }
 
 /// How a graph is shown.
-pub struct Look<'a> {
+pub struct FlameSpec<'a> {
     pub frames: &'a dyn Frames,
     /// The label of the root.
     pub whole: &'a str,
@@ -54,13 +54,13 @@ pub struct Look<'a> {
     pub weight: &'a dyn Fn(i64) -> String,
 }
 
-impl std::fmt::Debug for Look<'_> {
+impl std::fmt::Debug for FlameSpec<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Look").field("whole", &self.whole).finish_non_exhaustive()
+        f.debug_struct("FlameSpec").field("whole", &self.whole).finish_non_exhaustive()
     }
 }
 
-impl Look<'_> {
+impl FlameSpec<'_> {
     fn name(&self, frame: u32) -> String {
         if frame == 0 { self.whole.to_owned() } else { display_name(self.frames.frame(frame).name).into_owned() }
     }
@@ -141,40 +141,40 @@ impl FlameGraph {
     }
 
     /// Paints the graph; `name` identifies it. Returns whether the selection changed.
-    pub fn ui(&mut self, name: &str, look: &Look<'_>, ui: &mut egui::Ui) -> bool {
+    pub fn ui(&mut self, name: &str, spec: &FlameSpec<'_>, ui: &mut egui::Ui) -> bool {
         let before = self.selected;
         let area = egui::ScrollArea::vertical().id_salt(name).auto_shrink(false);
         area.show_viewport(ui, |ui, viewport| {
             let width = ui.available_width();
             let pixel = 1.0 / ui.ctx().pixels_per_point();
-            self.lay_out(look, width, pixel, ui.visuals().dark_mode);
+            self.lay_out(spec, width, pixel, ui.visuals().dark_mode);
             let n_rows = self.layout.as_ref().map_or(1, |(_, layout)| layout.rows.len());
             let (rect, _) = ui.allocate_exact_size(vec2(width, n_rows as f32 * ROW_HEIGHT), Sense::hover());
             // The area below the last row belongs to the graph too.
             let clip = ui.clip_rect();
             let response = ui.interact(clip, ui.scope_id().with("graph"), Sense::click());
-            let whole = look.line(self.focus.frame);
+            let whole = spec.line(self.focus.frame);
             response.widget_info(|| WidgetInfo::labeled(egui::Role::Canvas, true, format!("{name}: {whole}")));
-            self.keys(look, &response, ui);
-            self.lay_out(look, width, pixel, ui.visuals().dark_mode);
-            let under = self.pointer(look, rect, &response);
-            self.paint(look, rect, viewport, under.as_ref(), ui);
+            self.keys(spec, &response, ui);
+            self.lay_out(spec, width, pixel, ui.visuals().dark_mode);
+            let under = self.pointer(spec, rect, &response);
+            self.paint(spec, rect, viewport, under.as_ref(), ui);
             if let Some(bar) = under {
-                hover_ui(look, self.focus.frame, &bar, &response);
+                hover_ui(spec, self.focus.frame, &bar, &response);
             }
         });
         self.selected != before
     }
 
-    fn lay_out(&mut self, look: &Look<'_>, width: f32, pixel: f32, is_dark: bool) {
+    fn lay_out(&mut self, spec: &FlameSpec<'_>, width: f32, pixel: f32, is_dark: bool) {
         let key = (self.focus, width, pixel, is_dark);
         if self.layout.as_ref().is_none_or(|known| known.0 != key) {
-            self.layout = Some((key, Layout::new(look.frames, self.focus, width, pixel, is_dark)));
+            self.layout = Some((key, Layout::new(spec.frames, self.focus, width, pixel, is_dark)));
         }
     }
 
     /// The bar under the pointer; handles clicks.
-    fn pointer(&mut self, look: &Look<'_>, rect: Rect, response: &Response) -> Option<Bar> {
+    fn pointer(&mut self, spec: &FlameSpec<'_>, rect: Rect, response: &Response) -> Option<Bar> {
         let at = response.hover_pos().filter(|_| !response.context_menu_opened()).or(response.interact_pointer_pos())?;
         let row = ((at.y - rect.top()) / ROW_HEIGHT).floor().max(0.0) as usize;
         let bar = self.layout.as_ref()?.1.at(row, at.x - rect.left())?.clone();
@@ -183,7 +183,7 @@ impl FlameGraph {
         if has_pointer && (response.clicked() || response.secondary_clicked()) {
             response.request_focus();
             let focus = match bar.n_merged {
-                Some(_) => Focus { frame: look.frames.frame(bar.frame).parent, rest: Some((bar.frame, bar.weight)) },
+                Some(_) => Focus { frame: spec.frames.frame(bar.frame).parent, rest: Some((bar.frame, bar.weight)) },
                 None => Focus::of(bar.frame),
             };
             self.selected = Some(focus.frame);
@@ -194,12 +194,12 @@ impl FlameGraph {
         Some(bar)
     }
 
-    fn keys(&mut self, look: &Look<'_>, response: &Response, ui: &egui::Ui) {
+    fn keys(&mut self, spec: &FlameSpec<'_>, response: &Response, ui: &egui::Ui) {
         self.has_keyboard = response.has_focus();
         if let Some(frame) = self.selected {
             response.context_menu(|ui| {
                 if ui.button("Copy name").clicked() {
-                    ui.ctx().copy_text(escape::no_formula(look.frames.frame(frame).name).into_owned());
+                    ui.ctx().copy_text(escape::no_formula(spec.frames.frame(frame).name).into_owned());
                     ui.close();
                 }
             });
@@ -219,8 +219,8 @@ impl FlameGraph {
         });
         for key in pressed {
             let at = self.selected.unwrap_or(self.focus.frame);
-            let frame = look.frames.frame(at);
-            let siblings = look.frames.frame(frame.parent).children;
+            let frame = spec.frames.frame(at);
+            let siblings = spec.frames.frame(frame.parent).children;
             let to = match key {
                 Key::ArrowUp => Some(frame.parent),
                 Key::ArrowDown => Some(frame.children.start).filter(|_| !frame.children.is_empty()),
@@ -231,25 +231,25 @@ impl FlameGraph {
                     None
                 }
                 Key::Escape => {
-                    self.go_back(look.frames);
+                    self.go_back(spec.frames);
                     None
                 }
                 _ => None,
             };
             if let Some(to) = to {
-                self.go(look, to);
+                self.go(spec, to);
             }
         }
     }
 
     /// Selects a frame; zooms out or in if it has no bar at the current zoom.
-    fn go(&mut self, look: &Look<'_>, to: u32) {
+    fn go(&mut self, spec: &FlameSpec<'_>, to: u32) {
         let Some(((_, width, pixel, is_dark), _)) = self.layout else { return };
-        let depth = look.frames.frame(to).depth;
+        let depth = spec.frames.frame(to).depth;
         let before = self.focus;
-        for focus in [before, Focus::of(look.frames.frame(to).parent)] {
+        for focus in [before, Focus::of(spec.frames.frame(to).parent)] {
             self.zoom(focus);
-            self.lay_out(look, width, pixel, is_dark);
+            self.lay_out(spec, width, pixel, is_dark);
             if self.layout.as_ref().is_some_and(|(_, layout)| layout.bar(to, depth).is_some()) {
                 self.selected = Some(to);
                 self.is_moved = true;
@@ -263,7 +263,7 @@ impl FlameGraph {
         }
     }
 
-    fn paint(&mut self, look: &Look<'_>, rect: Rect, viewport: Rect, under: Option<&Bar>, ui: &egui::Ui) {
+    fn paint(&mut self, spec: &FlameSpec<'_>, rect: Rect, viewport: Rect, under: Option<&Bar>, ui: &egui::Ui) {
         let Some((_, layout)) = &self.layout else { return };
         let painter = ui.painter();
         let first = (viewport.top() / ROW_HEIGHT).floor().max(0.0) as usize;
@@ -279,9 +279,9 @@ impl FlameGraph {
                 .flat_map(|(i, row)| layout.bars[row.clone()].iter().map(move |bar| (first + i, bar)))
         };
         let tokens = theme::tokens(ui.visuals().dark_mode);
-        let focus_depth = look.frames.frame(self.focus.frame).depth as usize;
+        let focus_depth = spec.frames.frame(self.focus.frame).depth as usize;
         let is_dim = |bar: &Bar| {
-            bar.frame != 0 && look.is_match.is_some_and(|is_match| bar.n_merged.is_some() || !is_match(bar.frame))
+            bar.frame != 0 && spec.is_match.is_some_and(|is_match| bar.n_merged.is_some() || !is_match(bar.frame))
         };
         let mut mesh = Mesh::default();
         for (row, bar) in visible() {
@@ -301,7 +301,7 @@ impl FlameGraph {
         self.labels.begin(painter);
         let named = visible().filter(|(_, bar)| bar.n_merged.is_none() && bar.right - bar.left >= MIN_LABEL_WIDTH);
         for (row, bar) in named {
-            let text = if bar.frame == 0 { look.whole } else { look.frames.frame(bar.frame).name };
+            let text = if bar.frame == 0 { spec.whole } else { spec.frames.frame(bar.frame).name };
             let color = if bar.frame == 0 || is_dim(bar) { tokens.text } else { slice_color::TEXT };
             let bar_rect = place(row, bar);
             let cut = |length| cut_function(text, length);
@@ -318,13 +318,13 @@ impl FlameGraph {
             }
         }
         let Some(selected) = self.selected else { return };
-        let depth = look.frames.frame(selected).depth;
+        let depth = spec.frames.frame(selected).depth;
         let Some(bar) = layout.bar(selected, depth) else { return };
         let bar = place(depth as usize, bar);
         outline(painter, bar, 2.0, tokens.strong_text);
         // For screen readers.
         let node = ui.interact(bar, ui.scope_id().with("selected frame"), Sense::hover());
-        node.widget_info(|| WidgetInfo::labeled(egui::Role::Label, true, look.line(selected)));
+        node.widget_info(|| WidgetInfo::labeled(egui::Role::Label, true, spec.line(selected)));
         if std::mem::take(&mut self.is_moved) {
             ui.scroll_to_rect(bar, None);
         }
@@ -340,16 +340,16 @@ fn blend(under: Color32, over: Color32, share: f32) -> Color32 {
     under.lerp_to_gamma(over, share)
 }
 
-fn hover_ui(look: &Look<'_>, focus: u32, bar: &Bar, graph: &Response) {
+fn hover_ui(spec: &FlameSpec<'_>, focus: u32, bar: &Bar, graph: &Response) {
     let tooltip =
         Tooltip::always_open(graph.ctx.clone(), graph.layer_id, graph.id, PopupAnchor::Pointer).gap(14.0).width(420.0);
-    let weight = |weight: i64| format!("{}, {:.2} %", (look.weight)(weight), look.share(weight, 0) * 100.0);
+    let weight = |weight: i64| format!("{}, {:.2} %", (spec.weight)(weight), spec.share(weight, 0) * 100.0);
     let title = match bar.n_merged {
         Some(1) => "1 smaller frame".to_owned(),
         Some(n) => format!("{} smaller frames", crate::figures::format::count(u64::from(n))),
-        None => look.name(bar.frame),
+        None => spec.name(bar.frame),
     };
-    let frame = look.frames.frame(bar.frame);
+    let frame = spec.frames.frame(bar.frame);
     tooltip.show(|ui| {
         ui.label(RichText::new(title).strong());
         ui.label(format!("Total {}", weight(bar.weight)));
@@ -359,8 +359,8 @@ fn hover_ui(look: &Look<'_>, focus: u32, bar: &Bar, graph: &Response) {
         if bar.n_merged.is_some() {
             ui.label("Click to widen them");
         }
-        if focus != 0 && frame.depth > look.frames.frame(focus).depth {
-            ui.label(format!("{:.2} % of {}", look.share(bar.weight, focus) * 100.0, look.name(focus)));
+        if focus != 0 && frame.depth > spec.frames.frame(focus).depth {
+            ui.label(format!("{:.2} % of {}", spec.share(bar.weight, focus) * 100.0, spec.name(focus)));
         }
     });
 }

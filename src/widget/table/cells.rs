@@ -1,4 +1,4 @@
-//! What is in the cells of a table.
+//! Painting of table cells.
 
 use eframe::egui::{self, Align, Layout, Sense, WidgetInfo};
 

@@ -31,7 +31,7 @@ pub enum Action {
     Select(usize),
     /// Show this row in the view that it comes from.
     Open(usize),
-    /// What [`Look::extra`] names.
+    /// What [`TableSpec::extra`] names.
     Extra(usize),
     /// Fold or unfold this row of a tree.
     Fold(usize),
@@ -53,7 +53,7 @@ pub struct Branch {
 
 /// How a table is shown.
 #[derive(Clone, Copy)]
-pub struct Look<'a> {
+pub struct TableSpec<'a> {
     /// Identifies its column widths, and names it for screen readers.
     pub name: &'a str,
     pub order: &'a Order,
@@ -72,29 +72,29 @@ pub struct Look<'a> {
     pub branch: Option<&'a dyn Fn(usize) -> Branch>,
 }
 
-impl std::fmt::Debug for Look<'_> {
+impl std::fmt::Debug for TableSpec<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Look").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("TableSpec").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 /// Paints a table. Up, down, page, home and end move the cursor, Enter opens, a click on a column header sorts. In a
 /// tree left folds a row or goes to the one around it, right unfolds it or goes to the first below it.
-pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action> {
+pub fn table_ui(data: &dyn Rows, spec: TableSpec<'_>, ui: &mut egui::Ui) -> Option<Action> {
     let mut action = None;
-    let keyboard = ui.scope_id().with((look.name, "keyboard"));
+    let keyboard = ui.scope_id().with((spec.name, "keyboard"));
     let column_keys: Vec<&str> = data.columns().iter().map(|column| column.key).collect();
     let widths_id = keyboard.with(&column_keys);
     let known: Widths = ui.data(|kept| kept.get_temp(widths_id)).unwrap_or_default();
     let mut widths = known.clone();
     widths.needed.resize(data.columns().len(), 0.0);
-    let n_rows = look.order.rows().len();
-    let (first, is_turned) = page_ui(look, keyboard.with("page"), ui);
+    let n_rows = spec.order.rows().len();
+    let (first, is_turned) = page_ui(spec, keyboard.with("page"), ui);
     let (room, spacing) = (ui.available_width(), ui.spacing().item_spacing.x);
-    let area = egui::ScrollArea::horizontal().id_salt(look.name).auto_shrink(false);
+    let area = egui::ScrollArea::horizontal().id_salt(spec.name).auto_shrink(false);
     let shown = area.show(ui, |ui| {
         let mut table = TableBuilder::new(ui)
-            .id_salt((look.name, column_keys))
+            .id_salt((spec.name, column_keys))
             .striped(true)
             .cell_layout(Layout::left_to_right(Align::Center))
             .sense(Sense::click())
@@ -109,19 +109,19 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
             table = table.column(Width::initial(width.max(least)).at_least(least).resizable(true).clip(true));
         }
         // A page may be turned in the frame in which the cursor moves.
-        let cursor = look.cursor_position().filter(|_| look.is_moved && !is_turned);
+        let cursor = spec.cursor_position().filter(|_| spec.is_moved && !is_turned);
         if let Some(row) = cursor.and_then(|at| at.checked_sub(first)) {
             table = table.scroll_to_row(row, None);
-        } else if is_turned || look.is_new {
+        } else if is_turned || spec.is_new {
             table = table.scroll_to_row(0, None);
         }
         let header = |row: TableRow<'_, '_>| {
-            let (sort, shown) = header_ui(data.columns(), look.sort, row, &mut widths.needed);
+            let (sort, shown) = header_ui(data.columns(), spec.sort, row, &mut widths.needed);
             (action, widths.shown) = (sort.map(Action::Sort), shown);
         };
         table.header(ROW_HEIGHT, header).body(|body| {
             body.rows(ROW_HEIGHT, (n_rows - first).min(PAGE), |row| {
-                if let Some(asked) = row_ui(data, look, first, row, &mut widths.needed) {
+                if let Some(asked) = row_ui(data, spec, first, row, &mut widths.needed) {
                     action = Some(asked);
                 }
             });
@@ -134,31 +134,31 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
         ui.data_mut(|kept| kept.insert_temp(widths_id, widths));
     }
     let response = ui.interact(shown.inner_rect, keyboard, Sense::focusable_noninteractive());
-    response.widget_info(|| WidgetInfo::labeled(egui::Role::Table, true, look.name));
+    response.widget_info(|| WidgetInfo::labeled(egui::Role::Table, true, spec.name));
     if matches!(action, Some(Action::Select(_) | Action::Open(_))) {
         response.request_focus();
     }
     if response.has_focus() {
-        let horizontal_arrows = look.branch.is_some();
+        let horizontal_arrows = spec.branch.is_some();
         let filter = EventFilter { vertical_arrows: true, horizontal_arrows, ..Default::default() };
         ui.memory_mut(|memory| memory.set_focus_lock_filter(keyboard, filter));
         let page = (shown.inner_rect.height() / (ROW_HEIGHT + ui.spacing().item_spacing.y)) as isize - 2;
-        action = action.or_else(|| keys(look, page.max(1), ui));
+        action = action.or_else(|| keys(spec, page.max(1), ui));
     }
     action
 }
 
 /// Turns the pages of a table that has more than one, to that of a moved cursor by itself. The first row on screen, and
 /// whether the page was turned by hand.
-fn page_ui(look: Look<'_>, id: egui::Id, ui: &mut egui::Ui) -> (usize, bool) {
-    let n_rows = look.order.rows().len();
+fn page_ui(spec: TableSpec<'_>, id: egui::Id, ui: &mut egui::Ui) -> (usize, bool) {
+    let n_rows = spec.order.rows().len();
     let last = n_rows.saturating_sub(1) / PAGE;
     if last == 0 {
         return (0, false);
     }
     let known = ui.data(|kept| kept.get_temp::<usize>(id)).unwrap_or_default().min(last);
-    let known = if look.is_new { 0 } else { known };
-    let shown = look.cursor_position().filter(|_| look.is_moved).map_or(known, |at| at / PAGE);
+    let known = if spec.is_new { 0 } else { known };
+    let shown = spec.cursor_position().filter(|_| spec.is_moved).map_or(known, |at| at / PAGE);
     let mut page = shown;
     ui.horizontal_wrapped(|ui| {
         if ui.add_enabled(page > 0, egui::Button::new("Previous page")).clicked() {
@@ -210,15 +210,15 @@ impl Widths {
     }
 }
 
-impl Look<'_> {
+impl TableSpec<'_> {
     /// Position of the cursor among the listed rows.
     fn cursor_position(&self) -> Option<usize> {
         self.order.place(self.selected?)
     }
 }
 
-fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
-    let rows = look.order.rows();
+fn keys(spec: TableSpec<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
+    let rows = spec.order.rows();
     let last = rows.len().checked_sub(1)?;
     let all = isize::MAX / 2;
     let by = |key| match key {
@@ -237,13 +237,13 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
         });
         keys.collect::<Vec<_>>()
     });
-    let at = look.cursor_position();
+    let at = spec.cursor_position();
     let row = |at: usize| rows.get(at).map(|&row| row as usize);
     if pressed.contains(&Key::Enter) {
         return Some(Action::Open(row(at?)?));
     }
     let is_left = pressed.contains(&Key::ArrowLeft);
-    if let Some(branch) = look.branch.filter(|_| is_left || pressed.contains(&Key::ArrowRight)) {
+    if let Some(branch) = spec.branch.filter(|_| is_left || pressed.contains(&Key::ArrowRight)) {
         let row = row(at?)?;
         let Branch { is_folded, parent, .. } = branch(row);
         return match is_folded {
@@ -266,18 +266,18 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
 /// * `needed`: the width of the widest number of each column so far, in points.
 fn row_ui(
     data: &dyn Rows,
-    look: Look<'_>,
+    spec: TableSpec<'_>,
     first: usize,
     mut row: TableRow<'_, '_>,
     needed: &mut [f32],
 ) -> Option<Action> {
-    let index = *look.order.rows().get(first + row.index())? as usize;
+    let index = *spec.order.rows().get(first + row.index())? as usize;
     let cells = data.row(index);
-    row.set_selected(look.selected == Some(index));
+    row.set_selected(spec.selected == Some(index));
     let mut folded = None;
     for (i, (column, cell)) in data.columns().iter().zip(&*cells).enumerate() {
         let in_full = || data.row_in_full(index).get(i).cloned().unwrap_or_default();
-        let branch = look.branch.filter(|_| i == 0).map(|branch| branch(index));
+        let branch = spec.branch.filter(|_| i == 0).map(|branch| branch(index));
         row.col(|ui| {
             aligned(column, ui, |ui| {
                 let Some(branch) = branch else {
@@ -297,7 +297,7 @@ fn row_ui(
         });
     }
     let response = row.response();
-    if look.selected == Some(index) {
+    if spec.selected == Some(index) {
         outline_ui(&response);
     }
     let mut action = folded;
@@ -308,8 +308,8 @@ fn row_ui(
     }
     response.context_menu(|ui| {
         let choices = [
-            (look.open.unwrap_or_default(), Action::Open(index)),
-            (look.extra.unwrap_or_default(), Action::Extra(index)),
+            (spec.open.unwrap_or_default(), Action::Open(index)),
+            (spec.extra.unwrap_or_default(), Action::Extra(index)),
             ("Copy name", Action::CopyName(index)),
             ("Copy row", Action::CopyRow(index)),
             ("Copy table", Action::CopyAll),

@@ -15,7 +15,7 @@ fn a_narrower_table_keeps_its_right_columns_in_sight() {
     assert_eq!(widths.shown, [780.0, 80.0, 100.0]);
     assert!(widths.fit(&columns, 700.0, 10.0));
     assert_eq!(widths.shown, [480.0, 80.0, 100.0]);
-    // The person makes one wider: it stays so, until there is other room.
+    // The user makes one wider: it stays so, until there is other room.
     widths.shown[2] = 200.0;
     assert!(!widths.fit(&columns, 700.0, 10.0));
     assert!(widths.fit(&columns, 600.0, 10.0));
@@ -39,7 +39,7 @@ fn only_rows_on_screen_are_painted() {
     let order = Order::new(data.order(Some(Sort { column: 1, is_descending: true }), ""), ROWS as usize);
     let frame = move |ui: &mut egui::Ui, selected: &mut Option<usize>| {
         let (selected, is_moved) = (*selected, selected.is_some());
-        let look = Look {
+        let spec = TableSpec {
             name: "Kernels",
             order: &order,
             sort: None,
@@ -50,7 +50,7 @@ fn only_rows_on_screen_are_painted() {
             extra: None,
             branch: None,
         };
-        table_ui(&data, look, ui);
+        table_ui(&data, spec, ui);
     };
     let mut harness = Harness::builder().with_size([1280.0, 400.0]).build_ui_state(frame, None);
     harness.run();
@@ -89,7 +89,7 @@ fn a_page_that_is_turned_while_the_cursor_moves_starts_at_its_top() {
     let order = Order::new(Many.order(None, ""), Many.n_rows());
     // The cursor, which moves until something is clicked.
     let frame = move |ui: &mut egui::Ui, cursor: &mut (Option<usize>, bool)| {
-        let look = Look {
+        let spec = TableSpec {
             name: "Many",
             order: &order,
             sort: None,
@@ -100,7 +100,7 @@ fn a_page_that_is_turned_while_the_cursor_moves_starts_at_its_top() {
             extra: None,
             branch: None,
         };
-        table_ui(&Many, look, ui);
+        table_ui(&Many, spec, ui);
         cursor.1 &= !ui.input(|input| input.pointer.primary_released());
     };
     let mut harness = Harness::builder().with_size([600.0, 400.0]).build_ui_state(frame, (Some(PAGE - 5), true));

@@ -1,4 +1,4 @@
-//! The collectives of one trace, as they can be told apart on other ranks.
+//! The collectives of one trace, with the keys that identify them on other ranks.
 
 use hashbrown::HashMap;
 
@@ -30,7 +30,7 @@ impl Call {
     /// How far apart this and another rank may end in the same collective, in nanoseconds.
     ///
     /// On the host threads go on when they are scheduled, and copy the result to the device before their range ends. What
-    /// holds is that none ends before all have begun: the ends are no farther apart than the shortest lasts.
+    /// holds is that none ends before all have begun: the ends are not farther apart than the shortest lasts.
     pub fn together(&self, other: &Self) -> DurNs {
         if self.is_on_host { TOGETHER.max(self.time.dur().min(other.time.dur())) } else { TOGETHER }
     }

@@ -89,7 +89,7 @@ pub struct RankOf {
     /// Ranks with the same number were recorded together.
     pub job: u32,
     pub matched: u64,
-    /// Sends and receives, which are no collectives.
+    /// Sends and receives, which are not collectives.
     pub point_to_point: u64,
     /// All others: no rank that was given took part, or nothing tells which call it is there.
     pub unmatched: u64,

@@ -1,4 +1,4 @@
-//! Which calls of two ranks are the same collective, where their numbers were not recorded.
+//! Pairs the calls of two ranks that are the same collective, where sequence numbers were not recorded.
 
 use std::cmp::Reverse;
 

@@ -66,7 +66,7 @@ fn plain(late: [DurNs; 6]) -> Vec<Given> {
 }
 
 #[test]
-fn who_comes_last_waits_for_nobody() {
+fn the_last_rank_waits_for_none() {
     let a = rank(0, 0, &plain([0, MS, 0, 0, 0, 0]));
     let b = rank(1, 0, &plain([2 * MS, 0, 0, 3 * MS, 0, 0]));
     let found = compared(&[a, b]);

@@ -113,7 +113,7 @@ impl Causes<'_> {
                 .is_none_or(|after| slices.track_of(after) != thread || slices.ts[after.idx()] <= time.start);
             let returns = time.end - scene.gap.start < self.usual.latency;
             let costs_nothing = returns
-                && scene.gap.start - scene.stretch.start < scene.gap.dur()
+                && scene.gap.start - scene.busy.start < scene.gap.dur()
                 && scene.waited_for_copies(self.trace, time.start);
             if ends_in && is_after_launch && !costs_nothing && (thread != own || time.end <= slices.ts[call.idx()]) {
                 return Some(sync);

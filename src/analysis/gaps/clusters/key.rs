@@ -1,4 +1,4 @@
-//! Keys of clusters: what gaps have in common, as numbers of normalized names.
+//! Keys of clusters: the common properties of gaps, as numbers of normalized names.
 
 use hashbrown::{HashMap, HashSet};
 

@@ -96,8 +96,11 @@ fn ranges_that_count_their_instances_are_one_name() {
     let mut ledger = crate::analysis::gaps::ledgers(&trace, &[device], None, &|| false).remove(0);
     ledger.theta_ns = THETA;
     let found = clusters(&trace, std::slice::from_ref(&ledger), None, &|| false).remove(0);
-    let mut paths: Vec<_> =
-        found.all.iter().map(|cluster| (found.path(cluster).join("/"), cluster.sum.count)).collect();
+    let around = |cluster: &GapCluster| {
+        let (above, name) = found.paths[cluster.path as usize];
+        [found.name(found.paths[above as usize].1), found.name(name)].join("/")
+    };
+    let mut paths: Vec<_> = found.all.iter().map(|cluster| (around(cluster), cluster.sum.count)).collect();
     paths.sort();
     assert_eq!(paths, [("batch #/layer 1".to_owned(), 2), ("batch #/layer 2".to_owned(), 1)]);
     assert_eq!(found.op(&found.all[0]), "layer 1");

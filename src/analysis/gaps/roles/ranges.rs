@@ -3,7 +3,7 @@
 use super::{Role, of_operator};
 use crate::analysis::words::{self, Topic};
 
-/// The role of a range. A phase of a step is no cause of what runs inside.
+/// The role of a range. A phase of a step is not a cause of what runs inside.
 pub fn of_range(name: &str) -> Role {
     // `emit_nvtx` names ranges by operator: `aten::item, op_id = 7`.
     if name.starts_with("aten::") {

@@ -1,4 +1,4 @@
-//! Gaps after a wait of the host, until it has the lead again that it lost in it.
+//! Gaps after a wait of the host, until it has regained the lead that it lost.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What explains a gap while the launching thread shows nothing of its own, and where it was.
+//! Gaps during which the launching thread recorded nothing: their causes and places.
 
 use super::*;
 use crate::analysis::gaps::clusters::clusters;

@@ -2,8 +2,8 @@
 
 use super::enough::{comes_back, is_settling};
 use super::failures::Failures;
+use super::rise::{level_since, onset};
 use super::series::{Crossing, Series};
-use super::stretch::{level_since, onset};
 use super::{Explained, GrowingPlace, LeakCandidate, LeakEvidence, Leaks, Thresholds, Verdict};
 use crate::analysis::memory::trend::{Trend, trend};
 use crate::model::MemoryHistory;

@@ -1,6 +1,6 @@
-//! Where a recording that goes on to the end of the program still tells of its steps.
+//! End of the program in a recording: the last steps that still count.
 //!
-//! At its end a program gives back what its functions held, a leak as well: that is no sign that the memory was needed
+//! At its end a program gives back what its functions held, a leak as well: that is not a sign that the memory was needed
 //! for some time only. What is given back counts if the program goes on after it.
 
 use crate::analysis::memory::steps::Steps;

@@ -1,4 +1,4 @@
-//! How many steps are enough to say that memory grows, and how many that it does not.
+//! Number of steps needed to conclude that memory grows, or that it does not.
 //!
 //! Regularity takes the place of length. With *n* values at the boundaries of steps after the warm-up:
 //!

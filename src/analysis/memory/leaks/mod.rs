@@ -8,8 +8,8 @@ mod evidence;
 mod failures;
 #[cfg(test)]
 mod planted;
+mod rise;
 mod series;
-mod stretch;
 #[cfg(test)]
 mod tests;
 mod total;
@@ -130,21 +130,6 @@ pub enum Verdict {
     Setup,
     /// Grows like a leak, but other signatures shrink by as much: allocations moved from those to this one.
     Offset,
-}
-
-impl Verdict {
-    /// Machine name.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Released => "released",
-            Self::GrowingBuffer => "growing_buffer",
-            Self::WarmUpCache => "warm_up_cache",
-            Self::BelowThreshold => "below_threshold",
-            Self::TooFewGains => "too_few_gains",
-            Self::Setup => "setup",
-            Self::Offset => "offset",
-        }
-    }
 }
 
 /// A signature whose memory grows from step to step and is not freed.
@@ -289,7 +274,7 @@ pub fn leaks(
         let mut other = find(&coarse);
         if attributed(&other) > known.saturating_mul(2).max(whole / 4) {
             other.confidence = other.confidence.min(Confidence::Medium);
-            let text = "Stacks differ from step to step: places are told apart by file and function alone";
+            let text = "Stacks differ from step to step: places are distinguished by file and function only";
             other.caveats.push(text.to_owned());
             return (Some(coarse), other);
         }

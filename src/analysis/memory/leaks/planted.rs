@@ -19,7 +19,7 @@ fn keeping(n: u64, bytes: impl Fn(u64) -> u64) -> Trace {
     })
 }
 
-/// The verdict on the planted place, if it is no leak.
+/// The verdict on the planted place, if it is not a leak.
 fn verdict_of(trace: &Trace, found: &Leaks) -> Option<Verdict> {
     found.explained.iter().find(|one| label(trace, one.signature) == PLACE).map(|one| one.verdict)
 }

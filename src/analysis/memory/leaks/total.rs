@@ -2,7 +2,7 @@
 
 use super::enough::{RISING, is_level, is_settling, rising_tau};
 use super::failures::Failures;
-use super::stretch::{LEVEL, MIN_STRETCH, Stretch, level_since};
+use super::rise::{LEVEL, MIN_STEPS_OF_RISE, Rise, level_since};
 use super::{LeakCandidate, Thresholds};
 use crate::analysis::memory::steps::Steps;
 use crate::analysis::memory::trend::{Trend, trend};
@@ -153,20 +153,20 @@ pub fn total(
     });
     let excess: Vec<i64> = excess.collect();
     // Without survivors to look at, a late rise must last as long as an alarm requires.
-    let stretch = Stretch::of(&live, thresholds.alarm_points);
-    let level_from = stretch.level_since.unwrap_or_default();
-    let settled = |series: &[i64]| match stretch.level_since {
+    let rise = Rise::of(&live, thresholds.alarm_points);
+    let level_from = rise.level_since.unwrap_or_default();
+    let settled = |series: &[i64]| match rise.level_since {
         Some(point) if is_level_from(series, point) => trend(&series[point.min(series.len())..]),
         _ => trend(series),
     };
     Total {
-        trend: if stretch.level_since.is_some() { settled(&live) } else { stretch.trend },
+        trend: if rise.level_since.is_some() { settled(&live) } else { rise.trend },
         peak_trend: settled(&peaks),
         reserved_trend: settled(&reserved),
         excess_trend: trend(&excess),
-        growth_bytes: gain(&live[stretch.from..]),
-        since_step: (stretch.from > 0).then(|| counted[stretch.from]),
-        level_since: stretch.level_since.map(|point| counted[point]),
+        growth_bytes: gain(&live[rise.from..]),
+        since_step: (rise.from > 0).then(|| counted[rise.from]),
+        level_since: rise.level_since.map(|point| counted[point]),
         is_alarm: false,
         is_reserved_alarm: false,
         steps_to_oom: None,
@@ -177,9 +177,9 @@ pub fn total(
         is_reserved_rising: is_rising_to_the_end(&reserved),
         // Peaks that rose with live bytes are level with them, too.
         is_peak_rising: is_rising_to_the_end(&peaks)
-            && !stretch.level_since.is_some_and(|point| is_level_from(&peaks, point)),
+            && !rise.level_since.is_some_and(|point| is_level_from(&peaks, point)),
         is_level: is_level(&live[level_from..], thresholds.min_bytes_per_step),
-        is_certain: is_certain(&live[stretch.from..], &stretch.trend),
+        is_certain: is_certain(&live[rise.from..], &rise.trend),
     }
 }
 
@@ -200,7 +200,7 @@ fn is_certain(series: &[i64], trend: &Trend) -> bool {
 fn is_rising_to_the_end(series: &[i64]) -> bool {
     let n = series.len();
     let last = |from: usize| series[n - 1] - series[from];
-    n > MIN_STRETCH && level_since(series).is_none() && last(n - 1 - n / 3) as f64 * 6.0 >= last(0) as f64
+    n > MIN_STEPS_OF_RISE && level_since(series).is_none() && last(n - 1 - n / 3) as f64 * 6.0 >= last(0) as f64
 }
 
 /// Whether a series ends on the level that it had at a point.

@@ -1,4 +1,4 @@
-//! Why a request failed: demand, fragmentation, or a limit.
+//! Cause of a failed request: demand, fragmentation, or a limit.
 
 use super::OomCard;
 use crate::model::memory::SMALL;

@@ -51,7 +51,7 @@ fn a_card_accounts_for_all_device_memory() {
     assert_eq!(advice(&card), ["expandable_segments:True", "max_split_size_mb", "garbage_collection_threshold"]);
     assert_eq!(card.hints[1], OomHint::MaxSplit { segments: 1 });
     let fact = card.hints[0].fact(|bytes| format!("{}M", bytes / MIB));
-    assert!(fact.starts_with("16M are reserved and unused, no less than the 10M requested"), "{fact}");
+    assert!(fact.starts_with("16M are reserved and unused, enough for the 10M requested"), "{fact}");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_limit_lies_between_what_was_reserved_and_what_was_refused() {
         script.oom(requested, Some(8 << 30));
         script.event(SegmentAlloc, 1 << 41, 900 * MIB, StackId(0));
         let card = card_of(script, None);
-        assert_eq!(card.shortfall, None, "nobody knows the sum");
+        assert_eq!(card.shortfall, None, "the sum is unknown");
         let [reached, refused] = card.limit();
         [reached, refused, card.lacking_at_most().unwrap(), card.left()].map(|bytes| bytes / MIB)
     };

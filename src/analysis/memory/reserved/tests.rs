@@ -102,7 +102,7 @@ fn mappings_for_one_request_are_one_growth() {
 
 proptest! {
     /// The sweep against the state computed from scratch each time. Sizes are multiples of 2 MiB, so there
-    /// are no unsplit remainders; as in any allocator, blocks overlap neither borders nor each other.
+    /// are not unsplit remainders; as in any allocator, blocks overlap neither borders nor each other.
     #[test]
     fn free_memory_is_that_of_the_state(events in prop::collection::vec((0_u8..8, 0_u64..60, 0_u64..4), 0..150)) {
         let mut script = Script::default();

@@ -1,4 +1,4 @@
-//! What causes of idle time are called: as the classes of gaps wherever they are the same.
+//! Labels of causes of idle time: those of the classes of gaps wherever they coincide.
 
 use super::Cause;
 use crate::analysis::gaps::{GapClass, Trigger};

@@ -1,4 +1,4 @@
-//! What is said of a host that is too slow: whether by few slow places or many small ones, new shapes, and what it does
+//! Findings about a slow host: a few slow places or many small ones, new shapes, and the time
 //! after a synchronization.
 
 use super::each_rule::{CALL, Event, LATENCY, STEPS, linked};
@@ -50,7 +50,7 @@ fn names_are_those_that_have_a_part_of_the_time_that_counts() {
         assert_eq!((hit.sites.len(), hit.shares.slow_ns), (0, 0), "no long stretch");
         hit.names.clone()
     };
-    // The function is called `step`, which is no range of one. The views take 34 us.
+    // The function is called `step`, which is not a range of one. The views take 34 us.
     assert_eq!(names(MS / 20), ["train.py(143): step", "aten::add"]);
     assert_eq!(names(MS / 20 - 1), ["train.py(143): step"]);
 }

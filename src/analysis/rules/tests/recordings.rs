@@ -1,4 +1,4 @@
-//! What is said of recordings that miss events, of small collectives, and of arithmetic in fp32.
+//! Findings about recordings that miss events, small collectives, and arithmetic in fp32.
 
 use super::*;
 use crate::model::{Collective, DeviceInfo};

@@ -1,4 +1,4 @@
-//! What the time of a cause consists of, and time in queues.
+//! Composition of the time of a cause, and time in queues.
 
 use super::each_rule::{CALL, Event, LATENCY, assert_levels, linked};
 use super::*;

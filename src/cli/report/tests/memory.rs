@@ -203,7 +203,7 @@ fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     }
     assert_eq!(memory["oom"].as_array().unwrap().len(), 2);
     let advice = memory["oom"][0]["advice"][0].as_str().unwrap();
-    let expected = "expandable_segments:True? 4,090.0 MiB are reserved and unused, no less than the 2,048.0 MiB";
+    let expected = "expandable_segments:True? 4,090.0 MiB are reserved and unused, enough for the 2,048.0 MiB";
     assert!(advice.starts_with(expected), "{advice}");
     let listed = |top, key: &str| {
         let report = report(top);

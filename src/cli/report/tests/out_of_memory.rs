@@ -1,4 +1,4 @@
-//! What is said of a training whose batches grow until a limit refuses memory.
+//! Findings about a training whose batches grow until a limit refuses memory.
 
 use super::*;
 use crate::analysis::memory::fixture::Script;

@@ -8,7 +8,7 @@ use crate::cupti::Cupti;
 use crate::records::{
     Api, CudaEvent, GraphTrace, Kernel, Memcpy, Memory, Memset, Overhead, Record, Synchronization, kind,
 };
-use crate::trace_file::{Place, TraceFile};
+use crate::trace_file::{TraceFile, TrackRow};
 
 /// Most records that are kept for one that they belong to; beyond, the oldest knowledge is dropped.
 const MAX_KEPT: usize = 1 << 16;
@@ -122,7 +122,7 @@ impl RecordWriter {
         let Some(range) = self.range(kernel.start, kernel.end) else { return };
         // SAFETY: CUPTI keeps the names of kernels as long as it is loaded.
         let name = unsafe { self.names.kernel(kernel.name) };
-        let place = Place::Stream(kernel.device, Some(kernel.stream));
+        let place = TrackRow::Stream(kernel.device, Some(kernel.stream));
         file.slice("kernel", &name, place, range, |out| {
             push_device(out, (kernel.device, kernel.context, kernel.stream), kernel.correlation);
             let (registers, [x, y, z]) = (kernel.registers_per_thread, kernel.grid);
@@ -141,7 +141,7 @@ impl RecordWriter {
         let Some(range) = self.range(copy.start, copy.end) else { return };
         let (source, target) = (memory_name(copy.source_kind.into()), memory_name(copy.target_kind.into()));
         let name = format!("Memcpy {} ({source} -> {target})", copy_name(copy.copy_kind));
-        file.slice("gpu_memcpy", &name, Place::Stream(copy.device, Some(copy.stream)), range, |out| {
+        file.slice("gpu_memcpy", &name, TrackRow::Stream(copy.device, Some(copy.stream)), range, |out| {
             push_device(out, (copy.device, copy.context, copy.stream), copy.correlation);
             if let Some((from, to)) = devices {
                 let _ = write!(out, ",\"fromDevice\":{from},\"toDevice\":{to}");
@@ -155,7 +155,7 @@ impl RecordWriter {
         self.contexts.insert(memset.context, memset.device);
         let Some(range) = self.range(memset.start, memset.end) else { return };
         let name = format!("Memset ({})", memory_name(memset.memory_kind.into()));
-        file.slice("gpu_memset", &name, Place::Stream(memset.device, Some(memset.stream)), range, |out| {
+        file.slice("gpu_memset", &name, TrackRow::Stream(memset.device, Some(memset.stream)), range, |out| {
             push_device(out, (memset.device, memset.context, memset.stream), memset.correlation);
             push_bytes(out, memset.bytes, range);
             push_graph(out, memset.graph, memset.graph_node);
@@ -167,7 +167,7 @@ impl RecordWriter {
         self.contexts.insert(graph.context, graph.device);
         let Some(range) = self.range(graph.start, graph.end) else { return };
         let name = format!("CUDA graph {}", graph.graph);
-        file.slice("kernel", &name, Place::Stream(graph.device, Some(graph.stream)), range, |out| {
+        file.slice("kernel", &name, TrackRow::Stream(graph.device, Some(graph.stream)), range, |out| {
             push_device(out, (graph.device, graph.context, graph.stream), graph.correlation);
             push_graph(out, graph.graph, 0);
         });
@@ -208,7 +208,7 @@ impl RecordWriter {
         }
         let category = if is_runtime { "cuda_runtime" } else { "cuda_driver" };
         let range = (call.start.cast_signed(), call.end.max(call.start).cast_signed());
-        file.slice(category, &name, Place::Thread(call.thread), range, |out| {
+        file.slice(category, &name, TrackRow::Thread(call.thread), range, |out| {
             let _ = write!(out, "\"cbid\":{},\"correlation\":{}", call.cbid, call.correlation);
             if let Some(external) = external {
                 let _ = write!(out, ",\"External id\":{external}");
@@ -263,7 +263,7 @@ impl RecordWriter {
         let stream = Some(sync.stream).filter(|&stream| stream != NONE);
         let recorded = self.events.get(&(sync.context, sync.event)).filter(|_| sync.event != NONE);
         let range = (sync.start.cast_signed(), sync.end.cast_signed());
-        file.slice("cuda_sync", name, Place::Stream(device, stream), range, |out| {
+        file.slice("cuda_sync", name, TrackRow::Stream(device, stream), range, |out| {
             let id = stream.map_or(-1, i64::from);
             let _ = write!(
                 out,
@@ -296,7 +296,7 @@ impl RecordWriter {
             _ => "Overhead",
         };
         let range = (overhead.start.cast_signed(), overhead.end.cast_signed());
-        file.slice("overhead", name, Place::Overhead, range, |_| {});
+        file.slice("overhead", name, TrackRow::Overhead, range, |_| {});
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a person chooses of nsys.
+//! Options of nsys in the form.
 
 use eframe::egui::{self, TextEdit, Ui};
 
@@ -6,13 +6,13 @@ use crate::capture::nsys;
 
 /// Interfaces that nsys traces: name, and what they are.
 const TRACES: [(&str, &str); 7] = [
-    ("cuda", "Kernels, copies, and calls of CUDA"),
-    ("nvtx", "Ranges that programs name"),
-    ("osrt", "Calls of the system in which threads wait"),
-    ("cudnn", "Calls of cuDNN"),
-    ("cublas", "Calls of cuBLAS"),
-    ("mpi", "Calls of MPI"),
-    ("python-gil", "Who holds the lock of Python's interpreter"),
+    ("cuda", "Kernels, copies and CUDA API calls"),
+    ("nvtx", "Named ranges of the program"),
+    ("osrt", "System calls in which threads block"),
+    ("cudnn", "cuDNN calls"),
+    ("cublas", "cuBLAS calls"),
+    ("mpi", "MPI calls"),
+    ("python-gil", "Which thread holds the GIL"),
 ];
 
 /// What nsys records, and when.
@@ -31,8 +31,8 @@ pub fn ui(profile: &mut nsys::Profile, path: &mut String, others: &mut String, u
     });
     ui.horizontal_wrapped(|ui| {
         for (name, value, help) in [
-            ("Memory usage", &mut profile.memory_usage, "Allocations of device memory; costs time at each"),
-            ("GPU metrics", &mut profile.gpu_metrics, "Hardware counters of all GPUs; may need an administrator"),
+            ("Memory usage", &mut profile.memory_usage, "Device memory allocations; each costs extra time"),
+            ("GPU metrics", &mut profile.gpu_metrics, "Hardware counters of all GPUs; may need administrator rights"),
             ("Sampling", &mut profile.sampling, "Call stacks of threads, and when threads run"),
             ("Graph nodes", &mut profile.graph_nodes, "Each node of CUDA graphs, instead of graphs as a whole; slower"),
         ] {
@@ -43,7 +43,7 @@ pub fn ui(profile: &mut nsys::Profile, path: &mut String, others: &mut String, u
         ui.label("Record");
         ui.radio_value(&mut profile.range, nsys::Range::Program, "The program");
         ui.radio_value(&mut profile.range, nsys::Range::CudaProfilerApi, "cudaProfilerStart to Stop")
-            .on_hover_text("What the program says, as torch.cuda.profiler.start does");
+            .on_hover_text("Set by the program, for example with torch.cuda.profiler.start");
         ui.radio_value(&mut profile.range, nsys::Range::Nvtx, "NVTX range").on_hover_text("The first such range");
         let edit = TextEdit::singleline(&mut profile.nvtx_range)
             .id_salt("nvtx range")
@@ -60,11 +60,11 @@ pub fn ui(profile: &mut nsys::Profile, path: &mut String, others: &mut String, u
                 let drag = egui::DragValue::new(value).range(0..=1_000_000).suffix(" s");
                 ui.add(drag).labelled_by(label.id).on_hover_text(help);
             };
-            number("Delay", &mut profile.delay, "Seconds of the program before the recording");
+            number("Delay", &mut profile.delay, "Seconds before the recording starts");
             number(
                 "Duration",
                 &mut profile.duration,
-                "Seconds of recording, then the program goes on; 0 is to its end",
+                "Seconds to record, after which the program continues; 0 records to its end",
             );
         });
     });

@@ -1,4 +1,4 @@
-//! What PyTorch's profiler records, by itself or on demand: its fields in the form.
+//! Options of PyTorch's profiler in the form, for a whole run or on demand.
 
 use eframe::egui::{self, TextEdit, Ui};
 
@@ -8,7 +8,7 @@ use crate::capture::pytorch;
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Times {
-    /// How long each trace is.
+    /// Duration of each trace.
     pub length: f64,
     /// Between the starts of traces that begin by themselves; 0 is on request alone.
     pub every: f64,
@@ -25,14 +25,14 @@ pub fn on_demand_ui(times: &mut Times, contents: &mut pytorch::Contents, ranks: 
     ui.horizontal_wrapped(|ui| {
         let label = ui.label("Seconds of each trace");
         let edit = egui::DragValue::new(&mut times.length).range(0.01..=3600.0).speed(0.1);
-        ui.add(edit).labelled_by(label.id).on_hover_text("How long each trace is; it begins within seconds");
+        ui.add(edit).labelled_by(label.id).on_hover_text("Duration of each trace; it begins within seconds");
         let label = ui.label("Again every");
         let text = |value: f64, _| if value == 0.0 { "never".to_owned() } else { format!("{value} s") };
         let parse = |text: &str| text.trim_end_matches(['s', ' ']).parse().ok();
         let edit = egui::DragValue::new(&mut times.every).range(0.0..=86_400.0).max_decimals(1);
         ui.add(edit.custom_formatter(text).custom_parser(parse))
             .labelled_by(label.id)
-            .on_hover_text("Also a trace by itself every so many seconds, the first so long after torch was imported");
+            .on_hover_text("Also record a trace every so many seconds, the first that long after torch was imported");
     });
     contents_ui(contents, ui);
     ranks_ui(ranks, ui);
@@ -71,10 +71,15 @@ fn trace_ui(options: &mut pytorch::Options, ui: &mut Ui) {
                 let label = ui.label(name);
                 ui.add(egui::DragValue::new(value).range(least..=1_000_000)).labelled_by(label.id).on_hover_text(help);
             };
-            number("Wait", &mut options.wait, 1, "Steps before the profiler begins; the first shows where steps are");
-            number("Warm up", &mut options.warmup, 0, "Steps with the profiler on whose events are thrown away");
+            number(
+                "Wait",
+                &mut options.wait,
+                1,
+                "Steps before the profiler starts; the first one is needed to find steps",
+            );
+            number("Warm up", &mut options.warmup, 0, "Steps with the profiler on whose events are discarded");
             number("Record", &mut options.active, 1, "Steps in each trace");
-            number("Repeat", &mut options.repeat, 1, "Traces, each after as much waiting and warm-up");
+            number("Repeat", &mut options.repeat, 1, "Number of traces, each after its own waiting and warm-up");
         });
     });
     contents_ui(&mut options.contents, ui);
@@ -85,7 +90,7 @@ fn contents_ui(contents: &mut pytorch::Contents, ui: &mut Ui) {
     ui.horizontal_wrapped(|ui| {
         for (name, value, help) in [
             ("Shapes", &mut contents.record_shapes, "Shapes of the inputs of operators"),
-            ("Python stacks", &mut contents.with_stack, "Gives gaps to lines of code; slows the host down markedly"),
+            ("Python stacks", &mut contents.with_stack, "Attributes gaps to lines of code; slows the host markedly"),
             ("Allocations", &mut contents.profile_memory, "Allocations as events of the trace"),
             ("FLOPs", &mut contents.with_flops, "Floating-point operations, as torch estimates them"),
             ("Modules", &mut contents.with_modules, "The modules of TorchScript"),

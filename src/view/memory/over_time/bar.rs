@@ -96,7 +96,7 @@ impl MemoryOverTime {
             }
         }
         ui.separator();
-        if ui.button("Go to peak").on_hover_text("Look at the moment with the most active memory (P)").clicked() {
+        if ui.button("Go to peak").on_hover_text("Go to the moment of peak active memory (P)").clicked() {
             self.go_to_peak(ctx, axis, index.peak(Curve::Active).0);
         }
     }
@@ -122,7 +122,7 @@ impl MemoryOverTime {
         }
         if ctx.traces.len() > 1 && axis.kind == AxisKind::Time {
             let mut is_shared = !self.is_alone;
-            let hint = "Share the axis with the other open recordings, also with those of another time";
+            let hint = "Share the axis with all other open recordings, whenever they were made";
             if ui.checkbox(&mut is_shared, "All files").on_hover_text(hint).clicked() {
                 self.wants_others = Some(is_shared);
             }

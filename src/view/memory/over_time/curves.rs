@@ -31,10 +31,10 @@ impl Curve {
 
     pub fn help(self) -> &'static str {
         match self {
-            Self::Allocated => "What the program has",
-            Self::Active => "Allocated, and what waits for a stream before it can be used again",
-            Self::Reserved => "What the allocator holds of the device",
-            Self::Requested => "What the program asked for, without the allocator's rounding",
+            Self::Allocated => "Held by the program",
+            Self::Active => "Allocated, or freed but awaiting a stream",
+            Self::Reserved => "Held by the allocator",
+            Self::Requested => "Requested by the program, without the allocator's rounding",
         }
     }
 

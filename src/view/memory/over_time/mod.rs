@@ -203,7 +203,7 @@ impl MemoryOverTime {
         let history = shown.history();
         if history.allocations.is_empty() {
             ui.add_space(MARGIN);
-            ui.label("No allocation is known");
+            ui.label("No allocations to show");
             ui.weak("The recording has no events of blocks, and no block was live at its end");
             return;
         }

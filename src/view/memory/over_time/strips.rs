@@ -1,4 +1,4 @@
-//! What is painted around the picture: named bands, flags of out-of-memory events and snapshots, and the zoom frame.
+//! Strips around the picture: named bands, flags of out-of-memory events and snapshots, and the zoom frame.
 
 use eframe::egui::{
     Align2, Color32, CursorIcon, FontId, Id, Painter, Rect, Role, Sense, Stroke, Ui, WidgetInfo, pos2, vec2,

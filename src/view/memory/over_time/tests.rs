@@ -318,7 +318,7 @@ fn what_is_not_known_is_said() {
     assert_eq!(state.state().session.selection, Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) });
     let mut builder = TraceBuilder::default();
     builder.memories.push(RawMemory::default());
-    harness(builder).get_by_label("No allocation is known");
+    harness(builder).get_by_label("No allocations to show");
     harness(TraceBuilder::default()).get_by_label("No memory was recorded");
 }
 

@@ -1,4 +1,4 @@
-//! Which lines there are: groups, streams and threads, in the order of the user or by what they do.
+//! Builds the list of lines: groups, streams and threads, in the order of the user or by kind.
 
 use std::collections::HashMap;
 

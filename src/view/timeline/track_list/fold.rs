@@ -1,4 +1,4 @@
-//! Tracks of a process that are folded into one line at first: those that are looked at last.
+//! Tracks of a process that are folded into one line by default.
 
 use super::process_key;
 use crate::model::{ProcessId, TrackId};

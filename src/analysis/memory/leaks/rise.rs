@@ -1,17 +1,17 @@
-//! Where a series over steps begins to rise, and whether it still does.
+//! Start of the rise in a series over steps, and whether it continues.
 
 use crate::analysis::memory::trend::{Trend, trend};
 
 /// Fewest steps that a late rise, or the level after a rise, must last.
-pub const MIN_STRETCH: usize = 4;
+pub const MIN_STEPS_OF_RISE: usize = 4;
 /// Share of the mean growth per step below which a series counts as level.
 pub const LEVEL: f64 = 0.1;
 /// A late start must explain the series so much better than one line: the largest share of its squared error.
 const BETTER: f64 = 0.5;
 
-/// The trailing stretch of a series on which it rises.
+/// The trailing rise of a series on which it rises.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stretch {
+pub struct Rise {
     /// The point from which it rises; 0 for the whole series.
     pub from: usize,
     /// The trend from there on.
@@ -20,8 +20,8 @@ pub struct Stretch {
     pub level_since: Option<usize>,
 }
 
-impl Stretch {
-    /// The stretch of a series with one value per step boundary.
+impl Rise {
+    /// The rise of a series with one value per step boundary.
     ///
     /// * `least`: the fewest steps of a late rise.
     /// * Cost: O(n + 200²).
@@ -55,7 +55,7 @@ pub fn onset(series: &[i64]) -> Option<usize> {
         let rest = all - xy * xy / xx;
         if from == 0 {
             of_line = rest;
-        } else if from >= MIN_STRETCH && from + MIN_STRETCH < n && best.is_none_or(|best| rest < best.0) {
+        } else if from >= MIN_STEPS_OF_RISE && from + MIN_STEPS_OF_RISE < n && best.is_none_or(|best| rest < best.0) {
             best = Some((rest, from));
         }
     }
@@ -77,7 +77,7 @@ pub fn level_since(series: &[i64]) -> Option<usize> {
     // Nothing after it may leave the level: what is collected now and then rises again.
     let reach = series.iter().rposition(|&y| (y - last).abs() as f64 > LEVEL * growth).map_or(0, |last| last + 1);
     let is_level = |from: &usize| (last - series[*from]) as f64 <= LEVEL * rate * (n - *from) as f64;
-    let since = (reach.max(1)..=n.checked_sub(MIN_STRETCH)?).find(is_level)?;
+    let since = (reach.max(1)..=n.checked_sub(MIN_STEPS_OF_RISE)?).find(is_level)?;
     let rises = (0..since).filter(|&k| (series[k + 1] - series[k]) as f64 > LEVEL * rate);
     let rises: Vec<usize> = rises.collect();
     let longest = rises.windows(2).map(|pair| pair[1] - pair[0] - 1).max().unwrap_or(0);
@@ -97,30 +97,30 @@ mod tests {
         for onset in [5, 17, 33] {
             // Noise of a tenth of a step's growth.
             let late = series(40, |k| 70_000 * (k - onset).max(0) + k * 37 % 11 * 700);
-            let stretch = Stretch::of(&late, MIN_STRETCH);
-            assert!(stretch.from.abs_diff(onset as usize) <= 1, "{onset}: {stretch:?}");
-            assert!((stretch.trend.slope / 70_000.0 - 1.0).abs() < 0.1, "{onset}: {stretch:?}");
-            assert_eq!(stretch.level_since, None);
+            let rise = Rise::of(&late, MIN_STEPS_OF_RISE);
+            assert!(rise.from.abs_diff(onset as usize) <= 1, "{onset}: {rise:?}");
+            assert!((rise.trend.slope / 70_000.0 - 1.0).abs() < 0.1, "{onset}: {rise:?}");
+            assert_eq!(rise.level_since, None);
         }
     }
 
     #[test]
     fn steady_rises_have_no_late_start() {
         for of in [|k: i64| 900 * k, |k| 900 * (k / 2), |k| 9_000 * ((k + 6) / 10), |k| 900 * k + k * 7 % 5 * 300] {
-            let stretch = Stretch::of(&series(60, of), MIN_STRETCH);
-            assert_eq!((stretch.from, stretch.level_since), (0, None), "{stretch:?}");
+            let rise = Rise::of(&series(60, of), MIN_STEPS_OF_RISE);
+            assert_eq!((rise.from, rise.level_since), (0, None), "{rise:?}");
         }
-        assert_eq!(Stretch::of(&[], MIN_STRETCH).from, 0);
-        assert_eq!(Stretch::of(&[4, 5], MIN_STRETCH).from, 0);
+        assert_eq!(Rise::of(&[], MIN_STEPS_OF_RISE).from, 0);
+        assert_eq!(Rise::of(&[4, 5], MIN_STEPS_OF_RISE).from, 0);
     }
 
     #[test]
     fn a_rise_that_ended_is_level() {
-        assert_eq!(Stretch::of(&series(30, |k| 500 * k.min(21)), MIN_STRETCH).level_since, Some(21));
+        assert_eq!(Rise::of(&series(30, |k| 500 * k.min(21)), MIN_STEPS_OF_RISE).level_since, Some(21));
         // A pause as long as those before is none; one of three steps is too short.
-        assert_eq!(Stretch::of(&series(36, |k| 500 * ((k + 3) / 8)), MIN_STRETCH).level_since, None);
-        assert_eq!(Stretch::of(&series(30, |k| 500 * k.min(26)), MIN_STRETCH).level_since, None);
-        assert_eq!(Stretch::of(&[7; 30], MIN_STRETCH).level_since, None);
-        assert_eq!(Stretch::of(&series(33, |k| 500 * (k % 9)), MIN_STRETCH).level_since, None);
+        assert_eq!(Rise::of(&series(36, |k| 500 * ((k + 3) / 8)), MIN_STEPS_OF_RISE).level_since, None);
+        assert_eq!(Rise::of(&series(30, |k| 500 * k.min(26)), MIN_STEPS_OF_RISE).level_since, None);
+        assert_eq!(Rise::of(&[7; 30], MIN_STEPS_OF_RISE).level_since, None);
+        assert_eq!(Rise::of(&series(33, |k| 500 * (k % 9)), MIN_STEPS_OF_RISE).level_since, None);
     }
 }
