@@ -5,6 +5,7 @@ use std::io::{BufReader, Read};
 
 use super::format::{Contents, FileFormat};
 use super::source::{Layer, Source, Text};
+use super::torn_zip::{self, Entry};
 use super::{Options, ReadError, printable, tar};
 
 pub const GZIP: FileFormat = FileFormat {
@@ -83,22 +84,28 @@ fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> 
     if !source.layers.is_empty() {
         return refuse("A zip file inside another compressed file: unpack it".to_owned());
     }
-    let mut archive = match zip::ZipArchive::new(File::open(&source.path)?) {
-        Ok(archive) => archive,
-        Err(error) => return refuse(format!("A damaged zip file ({error})")),
+    let (listed, damage) = match zip::ZipArchive::new(File::open(&source.path)?) {
+        Ok(archive) => (zip_list(archive), None),
+        Err(error) => {
+            let (listed, damage) = torn_list(source)?;
+            if listed.is_empty() {
+                return refuse(format!("A damaged zip file ({error})"));
+            }
+            (listed, Some(damage))
+        }
     };
-    if let Some(name) = archive.file_names().flatten().find(|name| leads_out(name)) {
-        let name = printable(&name);
+    if let Some((name, _)) = listed.iter().find(|(name, _)| leads_out(name)) {
+        let name = printable(name);
         return refuse(format!("A zip with a file {name} that lies outside of the zip, which no program writes"));
     }
+    if listed.len() > MAX_MEMBERS {
+        return Err(too_many());
+    }
     let (mut sources, mut unread) = (Vec::new(), Vec::new());
-    for index in 0..archive.len() {
-        match zip_member(&mut archive, index, source) {
+    for (name, entry) in listed {
+        match entry.and_then(|entry| zip_member(&entry, source)) {
             Ok(member) => sources.extend(member),
-            Err((name, why)) => unread.push((name, ReadError::NotATrace(why))),
-        }
-        if sources.len() + unread.len() > MAX_MEMBERS {
-            return Err(too_many());
+            Err(why) => unread.push((name, ReadError::NotATrace(why))),
         }
     }
     let is_pickled = |name: &str| name.ends_with("/data.pkl") || name == "data.pkl";
@@ -114,7 +121,56 @@ fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> 
     if overlap(&sources) {
         return refuse("A zip in which several files share the same bytes, which no program writes".to_owned());
     }
-    Ok(Members { sources, unread, damage: None, archive: source.clone(), options, text: None })
+    Ok(Members { sources, unread, damage, archive: source.clone(), options, text: None })
+}
+
+/// Files of a zip by name, or why one cannot be opened.
+type Listed = Vec<(String, Result<Entry, String>)>;
+
+/// The files as the zip's own list has them.
+fn zip_list(mut archive: zip::ZipArchive<File>) -> Listed {
+    let most = archive.len().min(MAX_MEMBERS + 1);
+    let mut entry = |index| {
+        // Without its key an encrypted file is listed as well.
+        let name = archive.name_for_index(index).and_then(Result::ok).unwrap_or_default().into_owned();
+        let entry = match archive.by_index(index) {
+            Ok(member) => Ok(Entry {
+                name: name.clone(),
+                offset: member.data_start().unwrap_or(0),
+                len: member.compressed_size(),
+                method: match member.compression() {
+                    zip::CompressionMethod::Stored => torn_zip::STORED,
+                    zip::CompressionMethod::Deflated => torn_zip::DEFLATED,
+                    other => return (name, Err(unknown_method(&other))),
+                },
+                is_encrypted: false,
+            }),
+            Err(error) => Err(format!("Cannot read the file inside this zip ({error})")),
+        };
+        (name, entry)
+    };
+    (0..most).map(&mut entry).collect()
+}
+
+/// The files of a zip that ends before its own list, and what is wrong with it.
+fn torn_list(source: &Source) -> Result<(Listed, String), ReadError> {
+    let (entries, is_cut, at) = torn_zip::list(File::open(&source.path)?, source.bytes, MAX_MEMBERS + 1)?;
+    let damage = match (at, entries.last().filter(|_| is_cut)) {
+        (_, Some(last)) => {
+            format!("The archive ends early, inside {}: what follows is lost", printable(&last.name))
+        }
+        (Some(at), None) => format!("The archive is damaged at byte {at}: a file or more of it is lost"),
+        (None, None) => "The archive ends early, before its list of files: what follows is lost".to_owned(),
+    };
+    let listed = |entry: Entry| match entry.is_encrypted {
+        true => (entry.name, Err("Cannot read the file inside this zip (it is encrypted)".to_owned())),
+        false => (entry.name.clone(), Ok(entry)),
+    };
+    Ok((entries.into_iter().map(listed).collect(), damage))
+}
+
+fn unknown_method(method: &dyn std::fmt::Display) -> String {
+    format!("The zip uses an unsupported compression method ({method})")
 }
 
 /// Whether a path leads out of the folder in which an archive is unpacked.
@@ -135,28 +191,19 @@ fn overlap(sources: &[Source]) -> bool {
 
 /// One file of a zip; `None` for a folder, an empty or a hidden file.
 ///
-/// Errors: its name, and why it cannot be opened.
-fn zip_member(
-    archive: &mut zip::ZipArchive<File>,
-    index: usize,
-    source: &Source,
-) -> Result<Option<Source>, (String, String)> {
-    // Without its key an encrypted file is listed as well.
-    let name = archive.name_for_index(index).and_then(Result::ok).unwrap_or_default().into_owned();
-    let member = archive
-        .by_index(index)
-        .map_err(|error| (name.clone(), format!("Cannot read the file inside this zip ({error})")))?;
+/// Errors: why it cannot be opened.
+fn zip_member(entry: &Entry, source: &Source) -> Result<Option<Source>, String> {
+    let name = &entry.name;
     let is_hidden = name.rsplit('/').next().is_some_and(|file| file.starts_with('.'));
-    if member.is_dir() || is_hidden || member.compressed_size() == 0 {
+    if name.ends_with(['/', '\\']) || is_hidden || entry.len == 0 {
         return Ok(None);
     }
-    let part = Layer::Part { offset: member.data_start().unwrap_or(0), len: member.compressed_size() };
-    let mut inner = source.with(part);
+    let mut inner = source.with(Layer::Part { offset: entry.offset, len: entry.len });
     inner.member = Some(name.clone());
-    match member.compression() {
-        zip::CompressionMethod::Stored => {}
-        zip::CompressionMethod::Deflated => inner.layers.push(Layer::Deflate),
-        method => return Err((name, format!("The zip uses an unsupported compression method ({method})"))),
+    match entry.method {
+        torn_zip::STORED => {}
+        torn_zip::DEFLATED => inner.layers.push(Layer::Deflate),
+        other => return Err(unknown_method(&other)),
     }
     Ok(Some(inner))
 }

@@ -13,6 +13,7 @@ mod snapshot;
 mod source;
 mod tally;
 mod tar;
+mod torn_zip;
 
 use std::cell::Cell;
 use std::io::Read as _;

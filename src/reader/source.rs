@@ -321,7 +321,7 @@ impl Limit {
 }
 
 /// Whether a text is too large for so many bytes of a file.
-fn is_too_much(produced: u64, consumed: u64) -> bool {
+pub fn is_too_much(produced: u64, consumed: u64) -> bool {
     produced >= MAX_UNASKED && produced / consumed.max(1) > MAX_RATIO
 }
 

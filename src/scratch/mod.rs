@@ -103,6 +103,16 @@ impl Scratch {
         self.folder.join("log")
     }
 
+    /// Whether more can be written: what a program could not write it may not have said.
+    ///
+    /// Errors: why not.
+    pub fn has_room(&self) -> Result<()> {
+        let probe = self.folder.join("probe");
+        let written = private_file(&probe).and_then(|mut file| std::io::Write::write_all(&mut file, &[0; 64 << 10]));
+        let _ = std::fs::remove_file(probe);
+        written
+    }
+
     /// Keeps what was made, under another name.
     ///
     /// Errors: it cannot be moved there.

@@ -31,6 +31,8 @@ impl SettingsFile {
     ///
     /// A file that cannot be read is kept under another name; the sentence says so.
     pub fn open(path: PathBuf) -> (Self, Option<Value>, Option<String>) {
+        // A link stays one: what is written beside it and renamed would take its place.
+        let path = path.canonicalize().unwrap_or(path);
         let (stored, problem) = match read(&path) {
             Ok(stored) => (stored, None),
             Err(why) => (None, Some(keep_aside(&path, &why))),

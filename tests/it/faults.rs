@@ -337,6 +337,32 @@ fn a_private_copy_on_a_full_disk_is_a_sentence() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// The cache of converted reports, when the converter writes, and when it has written and says nothing.
+#[test]
+fn a_report_that_is_converted_on_a_full_disk_is_a_sentence() {
+    let folder = scratch("faults-cache-full");
+    let report = folder.join("run.nsys-rep");
+    std::fs::write(&report, "NVIDIA Tegra Profiler Report 2023@4@4@54-1v0.").unwrap();
+    let nsys = folder.join("nsys");
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'version 2023.4.4' && exit 0\ncat \"$EXPORT\" > \"$7\"\n";
+    // Written by another process: were it open for writing here while another test forks, it could not be run.
+    let write = "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"";
+    assert!(Command::new("sh").args(["-c", write, "sh", script]).arg(&nsys).status().unwrap().success());
+    let cache = folder.join("cache");
+    for blocks in ["0", "10"] {
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -f \"$1\"; exec \"$0\" check --nsys \"$2\" \"$3\"", env!("CARGO_BIN_EXE_lacuna")]);
+        limited.arg(blocks).arg(&nsys).arg(&report).env("XDG_CACHE_HOME", &cache);
+        let output = limited.env("EXPORT", project().join("sample_traces/nsys_5_steps.sqlite")).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        let expected = format!("nothing can be written in {}", cache.join("lacuna/nsys").display());
+        assert!(output.status.code() == Some(3) && text.contains(&expected), "{blocks}: {:?} {text}", output.status);
+        assert!(text.contains("File too large") && text.contains("set XDG_CACHE_HOME"), "{blocks}: {text}");
+        assert_eq!(std::fs::read_dir(cache.join("lacuna/nsys")).unwrap().count(), 0, "{blocks}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn exports_on_a_full_disk_leave_what_was_there() {
     let folder = scratch("faults-export-full");

@@ -89,3 +89,39 @@ fn damaged_exports_are_read_as_far_as_they_go() {
     assert_eq!(left, ["t.sqlite"], "something was written beside the file");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Of each page that leads to others, and of each with rows but the last of its table, what is lost with it is known.
+#[test]
+fn what_a_lost_page_held_is_counted() {
+    const PAGE: usize = 4096;
+    const LEAF: u8 = 13;
+    const INTERIOR: u8 = 5;
+    let folder = scratch("nsys-pages");
+    let whole = std::fs::read(project().join("sample_traces/nsys_5_steps.sqlite")).unwrap();
+    let sum = |trace: &Trace| {
+        let import = &trace.import;
+        (import.shown + import.merged, import.shown + import.merged + import.rejected)
+    };
+    let (_, n_whole) = sum(&read_bytes(&folder, &whole).unwrap());
+    let (mut n_lost, mut n_below) = (0, 0);
+    for (i, page) in whole.chunks(PAGE).enumerate().skip(1).filter(|(_, page)| [LEAF, INTERIOR].contains(&page[0])) {
+        let n_rows = u64::from(u16::from_be_bytes([page[3], page[4]]));
+        let damages: [fn(&mut [u8]); 2] = [|page| page[3..5].fill(0), |page| page.fill(0)];
+        for damage in damages {
+            let mut bytes = whole.clone();
+            damage(&mut bytes[i * PAGE..][..PAGE]);
+            let Ok(trace) = read_bytes(&folder, &bytes) else { continue };
+            let (n_left, n_told) = sum(&trace);
+            let problems = &trace.import.problems;
+            assert!(n_left == n_whole || n_told > n_left && !problems.is_empty(), "page {i}: lost in silence");
+            // With an emptied page that leads to others, its last one stays.
+            assert!(page[0] == LEAF || n_told >= n_whole, "page {i}: {n_told} of {n_whole}");
+            assert!(n_told + n_rows >= n_whole, "page {i}: {n_told} of {n_whole}");
+            n_lost += usize::from(n_left < n_whole);
+            n_below += usize::from(n_told < n_whole);
+        }
+    }
+    // The only page of a table says nothing of its rows once it is blank.
+    assert!(n_lost > 50 && n_below < 20, "{n_below} of {n_lost}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -67,6 +67,10 @@ impl Cache {
         Ok(Self { root: root.to_owned(), made_of, folder, name })
     }
 
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The export's file name.
     pub fn name(&self) -> &Path {
         &self.name

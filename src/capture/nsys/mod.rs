@@ -76,6 +76,20 @@ impl From<std::io::Error> for ConvertError {
     }
 }
 
+/// That the cache cannot be written to, and what to do.
+fn unwritable(cache: &Path, why: std::io::Error) -> ConvertError {
+    match why.kind() {
+        // Lacuna is about to end.
+        std::io::ErrorKind::Interrupted => why.into(),
+        _ => ConvertError::Failed(format!("The report of Nsight Systems must be converted, but {}", full(cache, &why))),
+    }
+}
+
+fn full(cache: &Path, why: &std::io::Error) -> String {
+    let place = cache.display();
+    format!("nothing can be written in {place}: {why}. Free some space there, or set XDG_CACHE_HOME to another folder")
+}
+
 /// A file that the reader can open.
 #[derive(Debug)]
 pub struct Openable {
@@ -131,7 +145,7 @@ pub fn openable(path: &Path, options: &Options, progress: &Progress) -> Result<O
     };
     // An absolute path cannot be taken for an option.
     let report = path.canonicalize()?;
-    let cache = Cache::new(folder, &report)?;
+    let cache = Cache::new(folder, &report).map_err(|why| unwritable(folder, why))?;
     let candidates = options.search.candidates();
     let made = cache.find();
     let opened = |path, converter| Ok(Openable { path, origin: Some(Origin { converter, recorded }) });
@@ -201,7 +215,10 @@ fn convert(
         let converter = format!("nsys {version}{}", by(nsys));
         progress.set_phase(&format!("Converting with nsys {}", version.short()));
         match export(nsys, report, cache, options, progress) {
-            Ok(work) => return Ok((cache.keep(work, &converter, &known)?, converter)),
+            Ok(work) => {
+                let kept = cache.keep(work, &converter, &known).map_err(|why| unwritable(cache.root(), why))?;
+                return Ok((kept, converter));
+            }
             Err(ConvertError::Failed(why)) => failures.push(why),
             Err(error) => return Err(error),
         }
@@ -252,15 +269,15 @@ fn quoted(text: &str) -> String {
 
 /// What `nsys --version` says; nothing if it fails or says no version.
 fn ask_version(nsys: &Path, cache: &Cache, progress: &Progress) -> Result<Option<Version>, ConvertError> {
-    let work = cache.scratch()?;
+    let work = cache.scratch().map_err(|why| unwritable(cache.root(), why))?;
     let mut command = Command::new(nsys);
     command.arg("--version");
     let end = run(&mut command, &work, |elapsed| elapsed < VERSION_LIMIT && !progress.is_cancelled());
     match end {
         _ if progress.is_cancelled() => Err(ConvertError::Cancelled),
         Ok(ExitReason::Exited(status)) if status.success() => Ok(Version::in_answer(&last_lines(&work.log()))),
-        // A program that does not start is not nsys.
-        _ => Ok(None),
+        // A program that does not start is not nsys; one that could not write could not tell.
+        _ => work.has_room().map(|()| None).map_err(|why| unwritable(cache.root(), why)),
     }
 }
 
@@ -272,7 +289,7 @@ fn export(
     options: &Options,
     progress: &Progress,
 ) -> Result<Scratch, ConvertError> {
-    let work = cache.scratch()?;
+    let work = cache.scratch().map_err(|why| unwritable(cache.root(), why))?;
     let log = work.log();
     let export = work.path().join(cache.name());
     let mut command = Command::new(nsys);
@@ -294,7 +311,9 @@ fn export(
     let failed = |what: String| {
         let said = last_lines(&log);
         let said = if said.is_empty() { "It said nothing".to_owned() } else { format!("It said:\n{said}") };
-        Err(ConvertError::Failed(format!("The export of the report by {} {what}\n{said}", nsys.display())))
+        let full = work.has_room().err().map(|why| format!(". Perhaps since {}", full(cache.root(), &why)));
+        let full = full.unwrap_or_default();
+        Err(ConvertError::Failed(format!("The export of the report by {} {what}{full}\n{said}", nsys.display())))
     };
     match end {
         ExitReason::Stopped if has_hung => {

@@ -261,6 +261,7 @@ impl Scans<'_> {
             progress: self.progress,
             owners: &self.plan.owners,
             visited: HashSet::new(),
+            strays: None,
         };
         let mut chunks = Vec::with_capacity(work.len());
         let mut by_pages = by_pages.into_iter();

@@ -48,6 +48,11 @@ impl Owners {
         }
     }
 
+    /// Whether a page is known to belong to some table.
+    pub fn is_owned(&self, page: u32) -> bool {
+        self.of_page.get(page as usize).is_some_and(|&owner| owner > 0)
+    }
+
     /// Whether a page is known to belong to another table alone.
     pub fn is_of_another(&self, page: u32, table: usize) -> bool {
         let owner = self.of_page.get(page as usize).and_then(|owner| owner.checked_sub(1));
@@ -156,15 +161,22 @@ impl Reader {
             if page[0] != INTERIOR {
                 return Err(Unexpected);
             }
-            for i in 0..usize::from(u16_at(page, 3)?) {
+            let n_cells = usize::from(u16_at(page, 3)?);
+            let mut n_bytes = 0;
+            for i in 0..n_cells {
                 let cell = usize::from(u16_at(page, 12 + 2 * i)?);
                 let child = u32_at(page, cell)?;
-                let last_row = varint(page, &mut (cell + 4))?;
+                let mut end = cell + 4;
+                let last_row = varint(page, &mut end)?;
+                n_bytes += end - cell;
                 if last_row < last || last_row > parent.last_row {
                     return Err(Unexpected);
                 }
                 last = last_row;
                 children.push(Leaf { page: child, last_row });
+            }
+            if n_missing(page, n_cells, n_bytes)? != 0 {
+                return Err(Unexpected);
             }
             children.push(Leaf { page: u32_at(page, 8)?, last_row: parent.last_row });
             last = parent.last_row;
@@ -295,7 +307,7 @@ impl Cell {
     }
 }
 
-/// Bytes of a leaf's content that neither its cells nor its fragments explain; 1 at least if it has free blocks, or
+/// Bytes of a page's content that neither its cells nor its fragments explain; 1 at least if it has free blocks, or
 /// overlaps.
 pub fn n_missing(page: &[u8], n_cells: usize, n_bytes: usize) -> Result<usize, Unexpected> {
     let start = match u16_at(page, 5)? {

@@ -33,6 +33,8 @@ pub struct Account {
     /// Pages that could not be read, and of these the last ones, behind which no row id is known.
     n_lost_pages: u64,
     n_lost_last: u64,
+    /// Rows with as many columns on pages that no table leads to, where a page with the way to them may be lost.
+    n_astray: u64,
     /// Rows missing from the end of the last leaf.
     n_cut: u64,
     first: Option<i64>,
@@ -50,12 +52,14 @@ impl Account {
     pub fn n_lost(&self) -> u64 {
         let of_a_page = self.n_rows.checked_div(self.n_leaves).unwrap_or(1).max(1);
         let Some(first) = self.first.filter(|_| !self.has_gaps) else {
-            return self.n_bad + self.n_cut + self.n_lost_pages.saturating_mul(of_a_page);
+            let on_pages = self.n_lost_pages.saturating_mul(of_a_page).max(self.n_astray);
+            return self.n_bad + self.n_cut + on_pages;
         };
         let first = if self.begins_damaged { first.min(1) } else { first };
         let span = self.last_known.max(self.last).abs_diff(first).saturating_add(1);
         let between = span.saturating_sub(self.n_rows + self.n_too_large);
-        let at_the_end = self.n_lost_last.saturating_mul(of_a_page).saturating_add(self.n_cut);
+        let on_pages = self.n_lost_last.saturating_mul(of_a_page).max(self.n_astray);
+        let at_the_end = on_pages.saturating_add(self.n_cut);
         between.max(self.n_bad).saturating_add(at_the_end)
     }
 
@@ -69,12 +73,37 @@ impl Account {
     }
 }
 
+/// A leaf page that no table is known to have.
+#[derive(Clone, Copy, Debug)]
+pub struct Stray {
+    n_columns: usize,
+    n_rows: u64,
+    first: i64,
+}
+
+/// The leaf pages that no table is known to have. None in a file with free pages, which keep what they held.
+pub fn strays(pages: &mut Reader, owners: &Owners, visited: &Visited) -> Vec<Stray> {
+    let n_free = pages.page(1).and_then(|header| u32_at(header, 36));
+    let all = if n_free == Ok(0) { 2..=u32::try_from(pages.n_pages).unwrap_or(u32::MAX) } else { 1..=0 };
+    let alone = all.filter(|page| !owners.is_owned(*page) && !visited.contains(page));
+    let stray = |page| {
+        let bytes = pages.page(page).ok().filter(|bytes| bytes[0] == LEAF)?;
+        let n_rows = u64::from(u16_at(bytes, 3).ok()?);
+        let first = Cell::at(bytes, 0).ok()?;
+        let n_columns = n_columns(&pages.record(page, &first).ok()?).ok()?;
+        Some(Stray { n_columns, n_rows, first: first.row_id })
+    };
+    alone.filter_map(stray).collect()
+}
+
 /// Passes the rows of a damaged table to `row`, in the order of their ids.
+///
+/// * `strays`: asked for if the way to further pages is lost.
 pub fn salvage(
     pages: &mut Reader,
     table: Damaged<'_>,
     columns: &Columns,
-    visited: &mut Visited,
+    (visited, strays): (&mut Visited, &mut Option<Vec<Stray>>),
     mut row: impl FnMut(i64, &[ValueRef<'_>]),
 ) -> Account {
     let mut account = Account { last: i64::MIN, last_known: i64::MIN, ..Default::default() };
@@ -85,7 +114,12 @@ pub fn salvage(
         let read = match kind {
             INTERIOR => {
                 visited.insert(page);
-                children(pages, page, last_row).map(|children| waiting.extend(children.into_iter().rev()))
+                children(pages, page, last_row).map(|(children, is_whole)| {
+                    if !is_whole {
+                        account.lose_page(i64::MIN);
+                    }
+                    waiting.extend(children.into_iter().rev());
+                })
             }
             LEAF => read_leaf(pages, (page, last_row), table, columns, &mut account, &mut row).map(|()| {
                 visited.insert(page);
@@ -96,24 +130,32 @@ pub fn salvage(
             account.lose_page(last_row);
         }
     }
+    if account.n_lost_last > 0 {
+        let strays = strays.get_or_insert_with(|| self::strays(pages, table.owners, visited));
+        let of_table = |stray: &&Stray| stray.n_columns == table.n_columns && stray.first > account.last;
+        account.n_astray = strays.iter().filter(of_table).map(|stray| stray.n_rows).sum();
+    }
     account
 }
 
-/// The pages below an interior page, in order. Bounds that do not rise are replaced by that of the page.
-fn children(pages: &mut Reader, page: u32, last_row: i64) -> Result<Vec<Leaf>, Unexpected> {
+/// The pages below an interior page, in order, and whether there were no others. Bounds that do not rise are replaced by
+/// that of the page.
+fn children(pages: &mut Reader, page: u32, last_row: i64) -> Result<(Vec<Leaf>, bool), Unexpected> {
     let bytes = pages.page(page)?;
-    let mut found = Vec::new();
+    let (mut found, mut n_bytes) = (Vec::new(), 0);
     for i in 0..usize::from(u16_at(bytes, 3)?) {
         let Ok(cell) = u16_at(bytes, 12 + 2 * i) else { break };
         let mut at = usize::from(cell) + 4;
         let (Ok(child), Ok(bound)) = (u32_at(bytes, at - 4), varint(bytes, &mut at)) else { continue };
+        n_bytes += at - usize::from(cell);
         found.push(Leaf { page: child, last_row: bound.min(last_row) });
     }
+    let is_whole = n_missing(bytes, found.len(), n_bytes) == Ok(0);
     found.push(Leaf { page: u32_at(bytes, 8)?, last_row });
     for i in (1..found.len()).rev() {
         found[i - 1].last_row = found[i - 1].last_row.min(found[i].last_row);
     }
-    Ok(found)
+    Ok((found, is_whole))
 }
 
 /// Errors: no row of the page belongs to the table, or the page is damaged as a whole.
@@ -161,7 +203,8 @@ fn read_leaf(
         account.first.get_or_insert(cell.row_id);
         (account.last, is_next) = (cell.row_id, true);
     }
-    if account.n_rows == before.n_rows && n_cells > 0 {
+    // Only a table without rows has a page without any.
+    if account.n_rows == before.n_rows && (n_cells > 0 || bound != i64::MAX || n_missing > 0) {
         *account = before;
         return Err(Unexpected);
     }

@@ -15,7 +15,7 @@ use super::catalog::{Table, quoted};
 use super::chunk::Chunk;
 use super::database::{Database, Interrupt, Unit};
 use super::pages::{Columns, Owners};
-use super::salvage::{Damaged, Visited, salvage};
+use super::salvage::{Damaged, Stray, Visited, salvage};
 use super::scan::{self, LostRows, RowRange, Task, source};
 
 /// Rows of one task.
@@ -43,6 +43,8 @@ pub struct Rereading<'a> {
     pub progress: &'a Progress,
     pub owners: &'a Owners,
     pub visited: Visited,
+    /// Leaf pages of no table, once they were asked for.
+    pub strays: Option<Vec<Stray>>,
 }
 
 impl Rereading<'_> {
@@ -72,13 +74,14 @@ impl Rereading<'_> {
                 let columns = Columns::new(&wanted, layout.row_id);
                 let (index, root, n_columns) = (task.index, layout.root, table.columns.len());
                 let damaged = Damaged { index, root, n_columns, owners: self.owners };
-                let account = salvage(&mut pages, damaged, &columns, &mut self.visited, |row_id, cells| {
-                    chunk.n_read += 1;
-                    let decoded = self.database.utf16.map(|unit| decoded(cells, unit)).unwrap_or_default();
-                    let decoded: Vec<ValueRef<'_>> = decoded.iter().map(ValueRef::from).collect();
-                    let cells = if decoded.is_empty() { cells } else { &decoded };
-                    (task.spec.read)(&mut chunk, cells, source(task.index, row_id));
-                });
+                let account =
+                    salvage(&mut pages, damaged, &columns, (&mut self.visited, &mut self.strays), |row_id, cells| {
+                        chunk.n_read += 1;
+                        let decoded = self.database.utf16.map(|unit| decoded(cells, unit)).unwrap_or_default();
+                        let decoded: Vec<ValueRef<'_>> = decoded.iter().map(ValueRef::from).collect();
+                        let cells = if decoded.is_empty() { cells } else { &decoded };
+                        (task.spec.read)(&mut chunk, cells, source(task.index, row_id));
+                    });
                 let (n_damaged, n_too_large) = (account.n_lost(), account.n_too_large);
                 LostRows { n_damaged, n_too_large, error: Some(error) }
             }

@@ -100,6 +100,21 @@ fn a_file_that_cannot_be_read_is_kept_and_said() {
     assert_eq!(std::fs::read_to_string(folder.path().join("settings.json.bad5")).unwrap(), "{");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_to_the_file_stays_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let [link, kept] = ["settings.json", "kept.json"].map(|name| folder.path().join(name));
+    std::fs::write(&kept, "{}").unwrap();
+    std::os::unix::fs::symlink(&kept, &link).unwrap();
+    let mut window = Window::open(&link);
+    window.settings.scale = 2.0;
+    window.save();
+    assert!(link.is_symlink());
+    assert!(std::fs::read_to_string(&kept).unwrap().contains("2.0"));
+    assert_eq!(Window::open(&link).settings.scale, 2.0);
+}
+
 #[test]
 fn where_nothing_can_be_written_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
