@@ -44,14 +44,18 @@ fn beyond(trace: &Trace) -> (Vec<String>, usize) {
         let Some(at) = busy.iter().position(|busy| Some(busy.device) == window.device) else { continue };
         let n_steps = window.steps.len() as i64;
         let own = || found.checks.iter().filter(|check| check.device == window.device);
-        let idle_ns = breakdown(&busy[at], window.time).idle_ns;
-        let of_causes: Vec<i64> = own()
-            .filter(|check| check.rule.cause().is_some_and(|cause| cause != Cause::Copy))
-            .filter_map(|check| check.ceiling_ns_per_step)
-            .collect();
-        n += of_causes.len();
-        if of_causes.iter().sum::<i64>() * n_steps > idle_ns {
-            wrong.push(format!("causes promise {of_causes:?} per step of {n_steps}, {idle_ns} are idle"));
+        let parts = breakdown(&busy[at], window.time);
+        let has_joined = found.hits.iter().any(|hit| hit.device == window.device && !hit.joined.rules.is_empty());
+        // Exposed copies gain what is idle and what copies; so does a cause that they are joined to.
+        for (has_copies, most_ns) in [(false, parts.idle_ns), (true, parts.idle_ns + parts.exposed_copy_ns)] {
+            let of_causes: Vec<i64> = own()
+                .filter(|check| check.rule.cause().is_some_and(|cause| has_copies || cause != Cause::Copy))
+                .filter_map(|check| check.ceiling_ns_per_step)
+                .collect();
+            n += of_causes.len();
+            if (has_copies || !has_joined) && of_causes.iter().sum::<i64>() * n_steps > most_ns {
+                wrong.push(format!("causes promise {of_causes:?} per step of {n_steps} of {most_ns}"));
+            }
         }
         for check in own().filter(|check| check.ceiling_ns_per_step.is_some_and(|ns| ns > step_ns)) {
             wrong.push(format!("{:?} promises {:?} of steps of {step_ns}", check.rule, check.ceiling_ns_per_step));

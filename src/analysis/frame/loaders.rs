@@ -13,7 +13,8 @@ const LOADERS: &str = "\
     pytorch_lightning/utilities/fetching.py torch_geometric/loader/ torch_geometric/data/batch.py torch_geometric/data/collate.py \
     torch_geometric/data/dataset.py torch_geometric/data/in_memory_dataset.py dgl/dataloading/ torchvision/datasets/ \
     torchvision/io/ detectron2/data/ timm/data/ fairseq/data/ petastorm/ transformers/data/data_collator.py \
-    grain/_src/";
+    grain/_src/ ray/data/ monai/data/ mmengine/dataset/ mmdet/datasets/ ultralytics/data/ fastai/data/ lhotse/ spdl/ \
+    megatron/core/datasets/ keras/src/trainers/data_adapters/";
 /// Functions of loaders that neither wait for data nor prepare them.
 const OTHER: [&str; 7] =
     ["__len__", "<module>", "set_epoch", "__setattr__", "__getattr__", "state_dict", "load_state_dict"];
@@ -76,6 +77,8 @@ mod tests {
         torch_geometric/data/batch.py(82): from_data_list
         torch_geometric/data/collate.py(37): collate
         dgl/batch.py(30): _collate_graphs
+        /opt/p/lib/python3.11/site-packages/ray/data/iterator.py(180): _iter_batches
+        /opt/p/lib/python3.11/site-packages/ultralytics/data/build.py(50): __iter__
         nanogpt/train.py(117): get_batch
         train.py(12): load_batch
         /home/u/proj/my_loader.py(12): next_batch
@@ -96,6 +99,7 @@ mod tests {
         datasets/coco.py(5): main
         /home/u/torchdata/train.py(5): main
         train.py(150): main
+        /opt/p/lib/python3.11/site-packages/ray/train/trainer.py(180): fit
         train.py(99): train_batch
         train.py(30): forward_batch
         model.py(55): forward

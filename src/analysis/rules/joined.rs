@@ -105,10 +105,12 @@ impl Device<'_, '_> {
             Some(irregular) => hit.joined.irregular = Some(irregular),
             None => hit.joined.rules.push((rule, taken.amount)),
         }
-        let ceiling_ns_per_step = hit.ceiling_ns_per_step;
-        let mut checks = self.out.verdicts.checks.iter_mut();
-        if let Some(check) = checks.find(|check| (check.rule, check.device) == (into, device)) {
-            check.ceiling_ns_per_step = ceiling_ns_per_step;
+        // What it gains counts once.
+        let ceilings = [(into, hit.ceiling_ns_per_step), (rule, None)];
+        for check in self.out.verdicts.checks.iter_mut().filter(|check| check.device == device) {
+            if let Some((_, ceiling)) = ceilings.iter().find(|(rule, _)| *rule == check.rule) {
+                check.ceiling_ns_per_step = *ceiling;
+            }
         }
     }
 }

@@ -35,8 +35,19 @@ pub fn of_python(name: &str) -> Role {
 
 /// Whether a function of `torch.distributed`, or a library like it, is a collective or waits for one.
 fn is_collective_function(function: &str) -> bool {
-    const NAMES: [&str; 10] =
-        ["wait", "barrier", "send", "recv", "isend", "irecv", "reduce", "gather", "scatter", "broadcast"];
+    const NAMES: [&str; 11] = [
+        "wait",
+        "wait_tensor",
+        "barrier",
+        "send",
+        "recv",
+        "isend",
+        "irecv",
+        "reduce",
+        "gather",
+        "scatter",
+        "broadcast",
+    ];
     const BEGINNINGS: [&str; 12] = [
         "all_reduce",
         "allreduce",

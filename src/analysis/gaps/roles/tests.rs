@@ -68,6 +68,7 @@ fn ranges_operators_and_frames_are_judged_by_name() {
         (SliceKind::Operator, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", Role::DataLoading),
         (SliceKind::PythonFunction, "Python GC", Role::Gc),
         (SliceKind::PythonFunction, "deepspeed/comm/comm.py(400): barrier", Role::Collective),
+        (SliceKind::PythonFunction, "torch/distributed/_functional_collectives.py(140): wait_tensor", Role::Collective),
         (SliceKind::PythonFunction, "deepspeed/runtime/engine.py(400): step", Role::Python),
         (SliceKind::PythonFunction, "torch/fx/experimental/proxy_tensor.py(1000): make_fx", Role::ModuleLoad),
         (SliceKind::PythonFunction, "torch/_functorch/aot_autograd.py(6): aot_module_simplified", Role::ModuleLoad),

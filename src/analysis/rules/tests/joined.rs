@@ -68,6 +68,8 @@ fn what_comes_back_after_some_steps_gains_each_its_part_with_what_is_joined() {
         assert_eq!((hit.n_steps, hit.once.as_ref().unwrap().step.as_str()), (8, "ProfilerStep#3"));
         let check = verdicts.checks.iter().find(|check| check.rule == Rule::HostBound).unwrap();
         assert_eq!(hit.ceiling_ns_per_step, check.ceiling_ns_per_step);
+        let copies = verdicts.checks.iter().find(|check| check.rule == Rule::ExposedCopies).unwrap();
+        assert_eq!(copies.ceiling_ns_per_step, None, "counted once");
         hit.ceiling_ns_per_step
     };
     // The last step, which does not count, shows that it comes back after six.
