@@ -25,13 +25,13 @@ static IS_PASSED_ON: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
 struct Registry {
-    folders: Vec<Folder>,
+    folders: Vec<PrivateFolder>,
     /// Nothing more is started.
     is_closed: bool,
 }
 
 #[derive(Debug)]
-struct Folder {
+struct PrivateFolder {
     path: PathBuf,
     /// The process group that works in it.
     group: Option<u32>,
@@ -61,7 +61,7 @@ pub fn folder(keep: Keep, make: impl FnOnce() -> std::io::Result<PathBuf>) -> st
     let mut registry = lock();
     refuse_if_closed(&registry)?;
     let path = make()?;
-    registry.folders.push(Folder { path: path.clone(), group: None, keep });
+    registry.folders.push(PrivateFolder { path: path.clone(), group: None, keep });
     Ok(path)
 }
 
@@ -73,7 +73,7 @@ pub fn partial_file<T>(path: &Path, make: impl FnOnce() -> std::io::Result<T>) -
     watch_signals();
     let mut registry = lock();
     let made = make()?;
-    registry.folders.push(Folder { path: path.to_owned(), group: None, keep: Keep::Unfinished });
+    registry.folders.push(PrivateFolder { path: path.to_owned(), group: None, keep: Keep::Unfinished });
     Ok(made)
 }
 
@@ -145,7 +145,7 @@ pub fn end_all() -> impl Sized {
             registry = lock();
         }
     }
-    for Folder { path, group, keep } in &registry.folders {
+    for PrivateFolder { path, group, keep } in &registry.folders {
         if *keep == Keep::Unfinished {
             let _ = std::fs::remove_file(path);
             continue;
