@@ -184,6 +184,9 @@ impl App {
         });
         self.views.reset();
         self.layout = Layout::default();
+        if self.session.selection == Selection::None {
+            self.layout.hide_details();
+        }
         self.settings.set_scale(1.0);
         self.apply_settings(ctx);
     }

@@ -27,13 +27,13 @@ static IS_PASSED_ON: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
 struct Registry {
-    folders: Vec<Folder>,
+    folders: Vec<PrivateFolder>,
     /// Nothing more is started.
     is_closed: bool,
 }
 
 #[derive(Debug)]
-struct Folder {
+struct PrivateFolder {
     path: PathBuf,
     /// The process group that works in it.
     group: Option<u32>,
@@ -42,7 +42,7 @@ struct Folder {
     keep: Keep,
 }
 
-impl Folder {
+impl PrivateFolder {
     fn new(path: PathBuf, keep: Keep) -> Self {
         Self { path, group: None, members: Members::default(), keep }
     }
@@ -60,7 +60,7 @@ pub enum Keep {
 }
 
 impl Registry {
-    fn find(&mut self, folder: &Path) -> Option<&mut Folder> {
+    fn find(&mut self, folder: &Path) -> Option<&mut PrivateFolder> {
         self.folders.iter_mut().find(|known| known.path == folder)
     }
 }
@@ -77,7 +77,7 @@ pub fn folder(keep: Keep, make: impl FnOnce() -> std::io::Result<PathBuf>) -> st
     let mut registry = lock();
     refuse_if_closed(&registry)?;
     let path = make()?;
-    registry.folders.push(Folder::new(path.clone(), keep));
+    registry.folders.push(PrivateFolder::new(path.clone(), keep));
     Ok(path)
 }
 
@@ -89,7 +89,7 @@ pub fn partial_file<T>(path: &Path, make: impl FnOnce() -> std::io::Result<T>) -
     watch_signals();
     let mut registry = lock();
     let made = make()?;
-    registry.folders.push(Folder::new(path.to_owned(), Keep::Unfinished));
+    registry.folders.push(PrivateFolder::new(path.to_owned(), Keep::Unfinished));
     Ok(made)
 }
 
@@ -163,7 +163,7 @@ pub fn end_all() -> impl Sized {
             registry = lock();
         }
     }
-    for Folder { path, group, members, keep } in &mut registry.folders {
+    for PrivateFolder { path, group, members, keep } in &mut registry.folders {
         if *keep == Keep::Unfinished {
             let _ = std::fs::remove_file(path);
             continue;

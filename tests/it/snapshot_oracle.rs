@@ -172,7 +172,7 @@ fn agrees_with_the_oracle_and_the_answer_on_samples() {
         assert_eq!(json!({"state": peak, "bytes": curves.active[peak as usize]}), answer["peak_active"]);
         assert_eq!(history.events.len() as u64, answer["entries"].as_u64().unwrap());
         assert!(
-            history.inconsistencies.iter().all(|(oddity, ..)| oddity.is_harmless()),
+            history.inconsistencies.iter().all(|(inconsistency, ..)| inconsistency.is_harmless()),
             "{:?}",
             history.inconsistencies
         );

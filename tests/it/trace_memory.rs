@@ -47,7 +47,7 @@ fn check_traces(paths: &[PathBuf]) -> (usize, usize) {
                 }
                 assert_eq!(curves.allocated, curves.active, "{}", name(path));
                 assert!(
-                    history.inconsistencies.iter().all(|(oddity, ..)| oddity.is_harmless()),
+                    history.inconsistencies.iter().all(|(inconsistency, ..)| inconsistency.is_harmless()),
                     "{:?}",
                     history.inconsistencies
                 );

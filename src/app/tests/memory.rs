@@ -315,13 +315,13 @@ fn the_base_can_be_cleared_and_memories_are_named() {
 }
 
 #[test]
-fn what_is_no_regular_expression_is_said_to_be_none() {
+fn an_invalid_regular_expression_is_named() {
     let mut harness = show("snapshot_leak.pickle", Command::Show("allocations"));
     harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Stack").focus();
     settle(&mut harness);
     type_text(&mut harness, "forward(");
     harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Stack").hover();
-    wait_for(&mut harness, |harness| harness.query_by_label_contains("No regular expression").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("Not a valid regular expression").is_some());
 }
 
 #[test]

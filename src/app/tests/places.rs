@@ -64,6 +64,19 @@ fn details_that_a_selection_brought_go_with_it() {
 }
 
 #[test]
+fn a_reset_shows_details_only_of_a_selection() {
+    let mut harness = harness(vec![trace()]);
+    let reset = |harness: &mut Harness<'_, Option<App>>| {
+        app_mut(harness).commands.push(Command::ResetLayout);
+        settle(harness);
+        app(harness).layout.is_on_screen("details")
+    };
+    assert!(!reset(&mut harness), "as when the first trace was opened");
+    select(&mut harness, "aten::add");
+    assert!(reset(&mut harness));
+}
+
+#[test]
 fn a_place_brings_its_views_back() {
     let mut harness = harness(vec![trace()]);
     app_mut(&mut harness).commands.push(Command::Show("kernels"));
