@@ -118,3 +118,23 @@ fn recording(path: &Path) -> Option<Recording> {
         n_events: value.get("events").and_then(serde_json::Value::as_u64).unwrap_or(0),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_a_trace_says_so_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = || notes(folder.path()).join("\n");
+        assert!(said().starts_with("Nothing was recorded"));
+        let tell = |text: &str| std::fs::write(folder.path().join("cupti-7.status"), text).unwrap();
+        // It loaded the library, and did nothing with it.
+        tell(r#"{"pid":7,"program":"p","state":"finished","cuda":"not used","problems":[],"trace":null,"events":0}"#);
+        assert!(said().starts_with("Nothing was recorded"));
+        tell(r#"{"pid":7,"program":"p","state":"finished","problems":["no libcupti"],"trace":null}"#);
+        assert_eq!(said(), "Process 7 (p): no libcupti");
+        tell(r#"{"pid":7,"program":"p","state":"finished","problems":[],"trace":"cupti-7.json","events":3}"#);
+        assert_eq!(said(), "");
+    }
+}

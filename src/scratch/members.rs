@@ -5,7 +5,9 @@
 
 #[cfg(unix)]
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(unix)]
+use std::path::PathBuf;
 
 /// The variable by which a process is known that left the group of its run; its value is the folder.
 pub const MARK: &str = "LACUNA_RUN";

@@ -302,13 +302,5 @@ fn the_launcher_records_any_program() {
     assert_eq!(slices(&trace, SliceKind::Kernel).len(), 2);
     let (code, said) = lacuna(Path::new("/nowhere/inject.so"), &folder.join("other"));
     assert!(code == Some(2) && said.contains("LACUNA_INJECT names no file") && said.lines().count() == 1, "{said}");
-    // A program that loads the library and comes to nothing.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
-    command.args(["capture", "--backend", "cupti", "--no-gpu-counters", "--out"]).arg(folder.join("nothing"));
-    command.args(["--", env!("CARGO_BIN_EXE_lacuna"), "workload"]).env("LACUNA_INJECT", library());
-    command.env("LD_LIBRARY_PATH", fakes).env("FAKE_CUDA_NO_DEVICE", "1");
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("Nothing was recorded"), "{said}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -126,24 +126,45 @@ fn what_is_missing_is_said_with_what_to_do() {
     wait_for(&mut harness, has("Utilization: GPU 0 40 %"));
 }
 
-#[test]
-fn the_gpus_are_in_sight_while_a_program_runs() {
-    let fake = FakeNvml::new("gpus=6 busy=40");
-    let mut harness = watching(&fake, Vec::new());
-    wait_for(&mut harness, has("GPU 5"));
+/// A window that watches the GPUs of `fake` and runs a program that nothing records.
+fn running(fake: &FakeNvml, command: &str) -> Harness<'static, Option<App>> {
+    let mut harness = watching(fake, Vec::new());
+    wait_for(&mut harness, has("GPU 0"));
     app_mut(&mut harness).commands.push(Command::Show("capture"));
     settle(&mut harness);
     harness.get_by_role_and_label(Role::TextInput, "Command").focus();
     settle(&mut harness);
-    type_text(&mut harness, "sleep 600");
+    type_text(&mut harness, command);
     harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
     harness.get_by_label("Start").click();
+    harness
+}
+
+#[test]
+fn the_gpus_are_in_sight_while_a_program_runs() {
+    let fake = FakeNvml::new("gpus=6 busy=40");
+    let mut harness = running(&fake, "sleep 600");
     wait_for(&mut harness, has("GPU 0: utilization of the last minute"));
     wait_for(&mut harness, has("40 %, 34.2 GB of 85.5 GB"));
     assert!(has("GPU 3: utilization")(&harness) && !has("GPU 4: utilization")(&harness) && has("and 2 more")(&harness));
     fake.set("gpus=6 busy=40 lost=1");
     wait_for(&mut harness, has("Lost: the driver gets no answer"));
     harness.get_by_label("Stop").click();
+    // What was read meanwhile opens by itself, in front of the launcher.
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
     wait_for(&mut harness, has("with SIGINT"));
     assert!(!has("GPU 0: utilization")(&harness), "nothing runs");
+}
+
+#[test]
+fn the_output_of_a_program_that_failed_stays_in_sight() {
+    let fake = FakeNvml::new("gpus=1 busy=40");
+    let mut harness = running(&fake, "sh -c 'sleep 1; echo this is why; exit 3'");
+    wait_for(&mut harness, has("with exit code 3"));
+    wait_for(&mut harness, has("gpu_metrics.jsonl"));
+    settle(&mut harness);
+    assert!(has("this is why")(&harness) && app(&harness).session().traces().is_empty());
+    harness.get_by_role_and_label(Role::Link, "gpu_metrics.jsonl").click();
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);
 }

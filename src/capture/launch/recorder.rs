@@ -34,7 +34,8 @@ pub mod overhead {
     pub const CUPTI: &str = "Expect 2 µs more for each launch: on an H100 a launch took 2.8 to 3.9 µs alone and 4.7 to \
                              5.9 µs recorded";
     pub const NSYS: &str = "The cost of nsys for each launch was not measured; sampling, memory usage and nodes of CUDA \
-                            graphs add to it";
+                            graphs add to it. nsys writes the whole environment of the program into its report: mind \
+                            the keys in it before you share one";
     pub const COUNTERS: &str = "2 % of one core at four readings a second, measured on an H100";
 }
 
@@ -50,7 +51,7 @@ impl Recorder {
         }
     }
 
-    /// What recording costs the program: a sentence.
+    /// What recording costs, in time or otherwise: sentences.
     pub fn overhead(&self) -> Option<&'static str> {
         match self {
             Self::None => None,

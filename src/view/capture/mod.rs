@@ -22,7 +22,7 @@ use super::states::failed_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::capture::counters::Counters;
 use crate::capture::kineto;
-use crate::capture::launch::{self, Exit, LaunchError, Run, Stage, Status, Switch};
+use crate::capture::launch::{self, Exit, Kind, LaunchError, Run, Stage, Status, Switch};
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
@@ -118,7 +118,7 @@ impl View for Capture {
         }
         let Some(run) = &self.run else { return };
         let status = run.status();
-        for result in &status.results {
+        for result in status.results.iter().filter(|result| is_to_open(&status, result.kind)) {
             if self.opened.len() < MAX_OPENED && self.opened.insert(result.path.clone()) {
                 ctx.commands.push(Command::OpenPath(result.path.clone()));
             }
@@ -173,6 +173,15 @@ impl Capture {
             Err(error) => self.failure = Some(format!("No thread could be started: {error}")),
         }
     }
+}
+
+/// Whether what was recorded opens by itself. Where a program failed and its counters are all there is, its output stays
+/// in sight, which says why.
+fn is_to_open(status: &Status, kind: Kind) -> bool {
+    const STOPPED: [Exit; 3] = [Exit::Code(0), Exit::Signal(2), Exit::Signal(15)];
+    let has_more = || status.results.iter().any(|result| result.kind != Kind::Counters);
+    let is_well = |exit: Exit| STOPPED.contains(&exit) || has_more();
+    kind != Kind::Counters || status.exit.is_some_and(is_well)
 }
 
 /// Time that passes: `0:07`, `1:02:03`.
@@ -258,6 +267,16 @@ fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
             });
         }
     });
+    if !status.results.is_empty() {
+        results_ui(status, ctx, ui);
+    }
+    for note in &status.notes {
+        ui.colored_label(tokens.severity[1], note);
+    }
+}
+
+/// What was recorded so far, to be opened.
+fn results_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
     ui.horizontal_wrapped(|ui| {
         for result in &status.results {
             let size = format::bytes(result.bytes as f64);
@@ -268,7 +287,4 @@ fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
             ui.weak(size);
         }
     });
-    for note in &status.notes {
-        ui.colored_label(tokens.severity[1], note);
-    }
 }

@@ -86,21 +86,27 @@ pub fn folds_streams(n: usize) -> bool {
     n >= LEAST_FOLDED
 }
 
-/// The place of a counter among those of its process: how busy the device is, what fills its memory, what moves, what it
-/// draws, then all else as recorded.
+/// The place of a counter among those of its process: what fills its memory, how busy the device is, what it draws,
+/// what moves, then all else as recorded.
 pub fn importance(open: &OpenTrace, track: TrackId) -> usize {
-    const WORDS: [&[&str]; 9] = [
-        &["memory allocated", "allocated"],
-        &["memory reserved", "reserved"],
+    const WORDS: [&[&str]; 8] = [
+        &["allocated"],
         &["sms active", "sm active", "gr active", "utilization.gpu", "utilization"],
         &["memory used", "memory.used"],
+        &["power", "temperature"],
+        &["reserved"],
         &["tensor"],
-        &["dram", "memory controller", "utilization.memory"],
-        &["pcie", "nvlink"],
-        &["sm clock", "clocks.sm", "power", "power.draw"],
-        &["temperature"],
+        &["dram", "memory controller", "utilization.memory", "memory utilization"],
+        &["pcie", "nvlink", "sm clock", "clocks.sm"],
     ];
+    /// What has such a word, but is not what one looks for first.
+    const LESS: [&str; 7] =
+        ["of the driver", "limit", "encoder", "decoder", "instant", "memory temperature", "temperature.memory"];
     let name = open.trace.track(track).name.to_lowercase();
-    let of_driver = name.contains("of the driver") || name.contains("limit");
-    WORDS.iter().position(|words| !of_driver && words.iter().any(|word| name.contains(word))).unwrap_or(WORDS.len())
+    let is_of = |words: &&[&str]| words.iter().any(|word| name.contains(word));
+    if LESS.iter().any(|word| name.contains(word)) {
+        return WORDS.len();
+    }
+    // The last that fits is the one that says most: `memory utilization` is not that of the device.
+    WORDS.iter().rposition(is_of).unwrap_or(WORDS.len())
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{Counter, Format, SliceKind, Trace, TraceBuilder, Track, TrackKind};
+use crate::model::{Counter, Format, Process, SliceKind, Trace, TraceBuilder, Track, TrackKind};
 
 fn open() -> Vec<OpenTrace> {
     let slices = [
@@ -118,6 +118,36 @@ fn of_many_counters_the_most_important_are_shown() {
     assert_eq!(list.scrolled.len(), 2 + 25 + 1);
     let list = TrackList::build(&traces, &[], &TimelineSettings::default(), "metric 23");
     assert_eq!(titles(&list.scrolled), ["GPU 0", "metric 23"], "what is looked for is not folded");
+}
+
+#[test]
+fn of_the_readings_of_a_driver_load_memory_power_and_temperature_are_shown() {
+    let names = [
+        "GPU utilization",
+        "Memory utilization",
+        "Memory used",
+        "Power [W]",
+        "Temperature [°C]",
+        "Memory reserved",
+        "Memory total",
+        "Power instant [W]",
+        "Energy [J]",
+        "Power limit [W]",
+        "Memory temperature [°C]",
+        "Encoder utilization",
+        "PCIe sent [B/s]",
+    ];
+    let mut builder = TraceBuilder::from_slices(&[]);
+    builder.processes.push(Process { name: "GPU 0".to_owned(), ..Process::default() });
+    for name in names {
+        let track = TrackId(builder.tracks.len() as u32);
+        builder.tracks.push(Track { kind: TrackKind::Counter, name: name.to_owned(), ..Track::default() });
+        builder.counters.push(Counter { track, ts: vec![30, 40], value: vec![1.0, 2.0], ..Counter::default() });
+    }
+    let traces = [OpenTrace::new(builder.finish(), 0)];
+    let list = TrackList::build(&traces, &[], &TimelineSettings::default(), "");
+    let shown = titles(&list.scrolled);
+    assert_eq!(shown[1..6], ["GPU utilization", "Memory used", "Power [W]", "Temperature [°C]", "Memory reserved"]);
 }
 
 #[test]
