@@ -3,11 +3,11 @@
 
 use hashbrown::HashMap;
 
-use crate::model::{ON_CPU, Row, SliceId, SliceKind, Trace, Track, TrackId, TrackKind};
+use crate::model::{DurNs, ON_CPU, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, Track, TrackId, TrackKind};
 
 /// Device work whose launches are looked up, in the whole trace.
 const MAX_WORK: usize = 8192;
-/// Outermost slices of a thread that are looked at.
+/// Outermost slices of a thread that are looked at, and moments of it.
 const MAX_OUTERMOST: usize = 64;
 /// A thread of which only its time on CPUs is known hardly runs below this share of the trace.
 const HARDLY: f64 = 0.01;
@@ -166,12 +166,31 @@ fn is_active_track(trace: &Trace, id: TrackId) -> bool {
         let whole = ran as f64 / f64::from(n.max(1)) * all.len() as f64;
         return whole >= HARDLY * trace.span.dur() as f64;
     }
+    let is_work = |i: usize| matches!(slices.kind[i], SliceKind::Operator | SliceKind::Runtime | SliceKind::Driver);
     let is_wait = |i: usize| {
         let name = trace.slice_name(SliceId(i as u32)).to_ascii_lowercase();
-        let is_host = !matches!(slices.kind[i], SliceKind::Operator | SliceKind::Runtime | SliceKind::Driver);
-        is_host && WAITS.iter().any(|word| name.contains(word))
+        !is_work(i) && WAITS.iter().any(|word| name.contains(word))
     };
-    sampled.any(|i| !is_wait(i))
+    if sampled.clone().any(is_work) {
+        return true;
+    }
+    // What it is in most of the time counts, not what it calls in between.
+    let time = TimeRange { start: slices.ts[all.start], end: slices.end[all.end - 1] };
+    let part = time.dur() as f64 / MAX_OUTERMOST as f64;
+    let moments = (0..MAX_OUTERMOST).map(|k| time.start + (part * (k as f64 + 0.5)) as DurNs);
+    let mut innermost = moments.filter_map(|at| innermost(trace, id, at)).peekable();
+    if innermost.peek().is_none() { sampled.any(|i| !is_wait(i)) } else { innermost.any(|i| !is_wait(i)) }
+}
+
+/// The innermost slice of a track at a moment.
+fn innermost(trace: &Trace, id: TrackId, at: TimeNs) -> Option<usize> {
+    let slices = &trace.slices;
+    let of_row = |row: &Row| {
+        let range = row.range();
+        let i = range.start + slices.ts[range].partition_point(|&ts| ts <= at);
+        i.checked_sub(1).filter(|&i| row.range().contains(&i) && at < slices.end[i])
+    };
+    trace.rows(id).iter().map_while(of_row).last()
 }
 
 #[cfg(test)]
@@ -187,13 +206,22 @@ mod tests {
             ("loader", os, "poll", 900, 1_000),
             ("loader: on CPU", SliceKind::Other, "CPU 1", 0, 2),
             ("worker", os, "pthread_cond_wait", 0, 900),
-            ("worker", os, "fopen", 900, 901),
+            ("worker", os, "fopen", 900, 1_000),
+            ("pool", os, "mmap", 0, 1),
+            ("pool", os, "sem_timedwait", 1, 900),
+            ("monitor", SliceKind::PythonFunction, "threading.py(1032): _bootstrap", 0, 1_000),
+            ("monitor", SliceKind::PythonFunction, "threading.py(359): wait", 2, 1_000),
+            ("reader", SliceKind::PythonFunction, "threading.py(1032): _bootstrap", 0, 1_000),
+            ("reader", SliceKind::PythonFunction, "queue.py(154): get", 0, 600),
+            ("reader", SliceKind::PythonFunction, "threading.py(359): wait", 10, 500),
             ("main", SliceKind::Runtime, "cudaLaunchKernel", 10, 20),
             ("main: on CPU", SliceKind::Other, "CPU 0", 0, 1_000),
             ("bare: on CPU", SliceKind::Other, "CPU 0", 500, 501),
             ("stream 7", SliceKind::Kernel, "k", 20, 30),
         ]);
-        builder.slices[0].correlation = vec![0, 0, 0, 0, 0, 5, 0, 0, 5];
+        builder.slices[0].correlation = vec![0; builder.slices[0].ts.len()];
+        let n = builder.slices[0].ts.len();
+        [n - 4, n - 1].map(|at| builder.slices[0].correlation[at] = 5);
         for track in &mut builder.tracks {
             track.tid = track.name.split(':').next().unwrap_or_default().to_owned();
         }
@@ -210,6 +238,8 @@ mod tests {
         assert_eq!(part("main: on CPU"), (0, false, Some("main".to_owned())));
         assert_eq!(part("worker"), (0, false, None), "it opened a file");
         assert_eq!(part("loader"), (0, true, None));
+        assert_eq!(part("pool"), (0, true, None), "what it called in between hardly took time");
+        assert_eq!([part("monitor").1, part("reader").1], [true, false], "what runs inside counts");
         assert_eq!(part("loader: on CPU"), (0, true, Some("loader".to_owned())));
         assert_eq!(part("bare: on CPU"), (0, true, None));
         assert_eq!(part("stream 7"), (0, false, None));

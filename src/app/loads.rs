@@ -10,8 +10,8 @@ use super::samples;
 use crate::capture::nsys::{self, ConvertError};
 use crate::job::{Job, Poll, Progress};
 use crate::malloc;
-use crate::model::Trace;
 use crate::reader::{self, Folder, Options, ReadError};
+use crate::session::OpenTrace;
 
 /// Files are read this many at once; the rest wait, since each takes memory and a disk.
 const MAX_AT_ONCE: usize = 2;
@@ -45,7 +45,7 @@ impl Load {
 #[derive(Debug)]
 pub enum Found {
     /// A file, with its traces.
-    Traces(Vec<Trace>),
+    Traces(Vec<OpenTrace>),
     /// A folder, whose files are still to be read.
     Folder(Folder),
 }
@@ -180,7 +180,8 @@ fn read(path: &Path, options: Options, nsys: Option<PathBuf>, progress: &Progres
     }
     let mut traces = reader::read_with(&openable.path, options, progress)?;
     openable.claim(path, &mut traces);
-    Ok(Found::Traces(traces))
+    // What is asked of all rows of a trace is asked here, not in a frame.
+    Ok(Found::Traces(traces.into_iter().map(OpenTrace::from).collect()))
 }
 
 fn list(path: &Path) -> Result<Found, LoadError> {

@@ -39,7 +39,7 @@ use crate::answers::Answers;
 use crate::command::{self, Command};
 use crate::model::Trace;
 use crate::reader::Options;
-use crate::session::{Session, lenient};
+use crate::session::{OpenTrace, Session, lenient};
 use crate::settings::{OldLayout, Settings, ThemeChoice};
 use crate::view::palette::Palette;
 use crate::view::shortcuts::Shortcuts;
@@ -252,8 +252,9 @@ impl App {
             match loaded.outcome {
                 Ok(Found::Traces(traces)) => {
                     let is_first = self.session.traces().is_empty();
-                    let ran_out = |trace: &Trace| trace.memories.iter().position(|history| !history.ooms.is_empty());
-                    let oom = traces.iter().enumerate().find_map(|(i, trace)| Some((i, ran_out(trace)?)));
+                    let ran_out =
+                        |open: &OpenTrace| open.trace.memories.iter().position(|history| !history.ooms.is_empty());
+                    let oom = traces.iter().enumerate().find_map(|(i, open)| Some((i, ran_out(open)?)));
                     self.session.add(traces);
                     self.alone = None;
                     // Of files that were opened together the order in which they are read does not matter.

@@ -94,6 +94,7 @@ fn signature_within(function: &str, template: &str, max: usize) -> String {
     let inner = &template[1..];
     let telling = inner.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ',' | ' '));
     let telling = of_wrapper(telling).unwrap_or(telling);
+    let telling = of_functor(telling).map_or(Cow::Borrowed(telling), Cow::Owned);
     let template = if telling.contains(char::is_alphabetic) { format!("<{telling}") } else { template };
     let of_function = length(function).min((max * 2 / 5).max(max.saturating_sub(length(&template))));
     format!("{}{}", middle_cut(function, of_function), middle_cut(&template, max - of_function))
@@ -104,6 +105,32 @@ fn of_wrapper(arguments: &str) -> Option<&str> {
     let (_, inner) = arguments.strip_prefix("gpu_kernel_impl")?.split_once('<')?;
     let end = inner.rfind(">::{").or_else(|| inner.rfind(">::["))?;
     Some(&inner[..=end])
+}
+
+/// What PyTorch's functors of one and two operands compute, before the types of these: `MulFunctor<float>, BFloat16×3>` of
+/// `BinaryFunctor<BFloat16, BFloat16, BFloat16, MulFunctor<float> >`.
+fn of_functor(arguments: &str) -> Option<String> {
+    let (_, inner) = arguments.split_once('<').filter(|(name, _)| name.ends_with("naryFunctor"))?;
+    let mut depth = 0_i32;
+    let mut ends = inner.char_indices().filter(|&(_, c)| {
+        depth += i32::from(c == '<') - i32::from(c == '>');
+        depth < 0 || depth == 0 && c == ','
+    });
+    let (mut all, mut from) = (Vec::new(), 0);
+    loop {
+        let (at, c) = ends.next()?;
+        all.push(inner[from..at].trim());
+        from = at + 1;
+        if c == '>' {
+            break;
+        }
+    }
+    let (operation, types) = all.split_last()?;
+    let types = types.chunk_by(|a, b| a == b).map(|same| match same.len() {
+        1 => same[0].to_owned(),
+        n => format!("{}\u{d7}{n}", same[0]),
+    });
+    Some(format!("{operation}, {}{}", types.collect::<Vec<_>>().join(", "), &inner[from - 1..]))
 }
 
 /// Template arguments without the scopes of names, the parameters of functions and casts:
@@ -281,6 +308,35 @@ mod tests {
             short.dedup();
             assert_eq!(short.len(), all.len(), "{max}: {short:?}");
         }
+    }
+
+    #[test]
+    fn functors_tell_what_they_compute_and_of_which_types() {
+        let kernel = |of: &str, operation: &str| {
+            let functor = format!(
+                "at::native::BinaryFunctor<{of}, {of}, {of}, at::native::binary_internal::{operation}<float> >"
+            );
+            let call = format!("{functor}>(at::TensorIteratorBase&, {functor} const&)::{{lambda(int)#1}}>");
+            format!(
+                "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<{call}(int, {call})"
+            )
+        };
+        let all = [
+            kernel("c10::BFloat16", "MulFunctor"),
+            kernel("float", "MulFunctor"),
+            kernel("float", "DivFunctor"),
+            kernel("c10::Half", "DivFunctor"),
+        ];
+        for max in [26, 30, 36, 48] {
+            let mut short: Vec<String> = all.iter().map(|name| shortened(name, max)).collect();
+            assert!(short.iter().all(|name| name.chars().count() <= max), "{short:?}");
+            short.sort();
+            short.dedup();
+            assert_eq!(short.len(), all.len(), "{max}: {short:?}");
+        }
+        let name = "void f<BinaryFunctor<float, float, bool, CompareFunctor<float> >, char*>(int)";
+        assert_eq!(shortened(name, 48), "f<CompareFunctor<float>, float\u{d7}2, bool>, char*>");
+        assert_eq!(of_functor("BinaryFunctor<float, "), None);
     }
 
     #[test]

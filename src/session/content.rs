@@ -23,8 +23,12 @@ pub fn content(trace: &Trace) -> TimeRange {
     main.into_iter().chain(histories).reduce(TimeRange::union).unwrap_or(trace.span)
 }
 
-/// Slices and samples of a trace that lie outside of a range of its time. Cost: O(rows · log slices).
+/// Slices and samples of a trace that lie outside of a range of its time. Cost: O(rows · log slices) where the range leaves
+/// out a part of it.
 pub fn n_outside(trace: &Trace, range: TimeRange) -> u64 {
+    if range.union(trace.span) == range {
+        return 0;
+    }
     let events = Events::of(trace);
     // What has no length may lie on the border.
     events.before(range.start.saturating_sub(1)).1 + events.after(range.end.saturating_add(1)).1

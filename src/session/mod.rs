@@ -91,7 +91,7 @@ impl Session {
     /// Opens `traces` beside those that are open.
     ///
     /// What is on screen stays there, also if the clock moves; if everything was visible, everything stays visible.
-    pub fn add(&mut self, traces: Vec<Trace>) {
+    pub fn add<T: Into<OpenTrace>>(&mut self, traces: Vec<T>) {
         let shows_all = self.shows_all();
         let n_before = self.open.len();
         let moved_by = self.open.add(traces);

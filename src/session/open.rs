@@ -28,8 +28,14 @@ pub struct OpenTrace {
     pub content: TimeRange,
 }
 
+impl From<Trace> for OpenTrace {
+    fn from(trace: Trace) -> Self {
+        Self::new(trace, 0)
+    }
+}
+
 impl OpenTrace {
-    /// A trace at an offset of its own, outside any session.
+    /// A trace at an offset of its own, outside any session. Cost: O(rows · log slices), so not for the frame thread.
     pub fn new(trace: impl Into<Arc<Trace>>, offset: DurNs) -> Self {
         let trace = trace.into();
         let name = names::base(&trace).into();
@@ -125,9 +131,9 @@ impl OpenTraces {
     }
 
     /// Opens more; by how much the first trace moved on the session clock.
-    pub(super) fn add(&mut self, traces: Vec<Trace>) -> DurNs {
-        for trace in traces {
-            let mut open = OpenTrace::new(trace, 0);
+    pub(super) fn add<T: Into<OpenTrace>>(&mut self, traces: Vec<T>) -> DurNs {
+        for open in traces {
+            let mut open: OpenTrace = open.into();
             open.id = unlike(&open.id, self.traces.iter().map(|other| &other.id));
             self.traces.push(open);
         }

@@ -69,7 +69,7 @@ fn of(
         let is_exact = passes.is_some();
         let share = passes.as_ref().map_or(share, covered);
         let starts = passes.unwrap_or_else(|| extended(&symbols, starts, length));
-        let rounds = Rounds::of(trace, items, &starts, length);
+        let rounds = Rounds::of(trace, items, &symbols, &starts, length);
         let is_fit = rounds.device.len() > MIN_ROUNDS && share >= MIN_SHARE;
         if !is_fit || is_in_one_pass(&named, &[rounds.launched()]) || !is_exact && !evidence.is_of_most(&rounds) {
             return None;
@@ -97,14 +97,16 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// * `starts`: the first item of each round. A last round of full `length` is whole.
-    fn of(trace: &Trace, items: &[SliceId], starts: &[usize], length: usize) -> Self {
+    /// * `starts`: the first item of each round. A last round is whole if it repeats the one before.
+    fn of(trace: &Trace, items: &[SliceId], symbols: &[u32], starts: &[usize], length: usize) -> Self {
         let launch = |i: usize| trace.slices.time(trace.launch_of(items[i]).unwrap_or(items[i]));
         let mut device: Vec<TimeNs> = starts.iter().map(|&start| trace.slices.ts[items[start].idx()]).collect();
         let mut host: Vec<TimeNs> = starts.iter().map(|&start| launch(start).start).collect();
-        if items.len() - starts[starts.len() - 1] >= length {
-            device.push(trace.slices.end[items[items.len() - 1].idx()]);
-            host.push(launch(items.len() - 1).end);
+        let end = starts[starts.len() - 1] + length;
+        let bounds = [&starts[starts.len().saturating_sub(2)..], &[end]].concat();
+        if end <= items.len() && regularity(symbols, &bounds, 1) >= 1.0 {
+            device.push(trace.slices.end[items[end - 1].idx()]);
+            host.push(launch(end - 1).end);
         }
         Self { device, host }
     }

@@ -160,7 +160,8 @@ fn parts_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> 
 fn part_ui(open: &OpenTrace, part: &PartLine, share: f64, ui: &mut Ui) -> Option<SliceId> {
     let PartLine { class, slice, ns, count, frame, .. } = part;
     let mut clicked = None;
-    ui.horizontal(|ui| {
+    // A line that is longer than the panel would make all below it as long.
+    ui.horizontal_wrapped(|ui| {
         swatch_ui(*class, ui);
         ui.label(format!("{share:.1} %"));
         ui.label(format::duration(*ns));
