@@ -12,6 +12,7 @@ pub mod device_work;
 pub mod finding;
 pub mod frame;
 pub mod gaps;
+pub mod host_roles;
 pub mod hta_idle;
 pub mod kernels;
 pub mod launches;

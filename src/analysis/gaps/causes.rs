@@ -10,10 +10,10 @@ use super::GapClass;
 use super::host::{Activity, Host, Segment, push};
 use super::loaders::Loaders;
 use super::overlay::{Overheads, Silence, Spans, loading_of, overlay};
-use super::roles::Role;
 use super::theta::Usual;
 use super::waits::Waits;
 use super::work::LOADING;
+use crate::analysis::host_roles::Role;
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
 /// Work launched this shortly before it runs, so many times in a row, is launch-bound.

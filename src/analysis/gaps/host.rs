@@ -6,8 +6,8 @@ use std::ops::Range;
 use hashbrown::{HashMap, HashSet};
 
 use super::GapClass;
-use super::roles::{Role, Roles};
 use super::work::LOADING;
+use crate::analysis::host_roles::{Role, Roles};
 use crate::analysis::phases::{Phase, phase_of_range};
 use crate::analysis::steps::is_step_name;
 use crate::model::{CopyKind, DurNs, MOST_ROWS, SliceId, SliceKind, SliceTable, TimeNs, TimeRange, Trace, TrackId};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::overlay::Spans;
-use super::roles::{Role, Roles};
+use crate::analysis::host_roles::{Role, Roles};
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
 /// A wait that lasts on for this long in nanoseconds, and for a quarter of its time, after a batch was ready was not for

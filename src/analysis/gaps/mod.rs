@@ -10,7 +10,6 @@ mod loaders;
 mod overlay;
 mod place;
 pub mod recorder;
-mod roles;
 #[cfg(test)]
 mod tests;
 mod theta;
@@ -30,7 +29,6 @@ use self::overlay::Overheads;
 pub use self::overlay::inferred_ns;
 use self::place::backward_threads;
 pub use self::place::{BACKWARD_NODE, GapPlace, Near, frame, open_during, origin_of_call, place, place_of_call};
-pub use self::roles::{allocates_memory, frees_memory, launches_work, loads_code_or_collects};
 use self::theta::{Usual, usual};
 use self::waits::Waits;
 use self::work::{in_order, loading_launches};

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use super::host::{Activity, Segment, push};
-use super::roles::{Role, Roles, of_overhead, role_of};
 use super::{GapClass, GapPart};
+use crate::analysis::host_roles::{Role, Roles, of_overhead, role_of};
 use crate::model::time::partition_near;
 use crate::model::{DurNs, ON_CPU, ProcessId, SliceId, SliceKind, TimeRange, Trace, Track, TrackId};
 

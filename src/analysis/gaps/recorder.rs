@@ -6,8 +6,8 @@ use std::cell::RefCell;
 
 use self::starts::Starts;
 use super::ceiling::is_recoverable;
-use super::roles::{Role, Roles};
 use super::{Gap, GapClass, GapPart, Ledger, Near};
+use crate::analysis::host_roles::{Role, Roles};
 use crate::model::{DurNs, Format, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Time in nanoseconds that recording one Python frame costs, and one operator with all that is recorded of it: its shapes

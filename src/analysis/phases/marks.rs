@@ -2,7 +2,7 @@
 
 use super::{Phase, Tile};
 use crate::analysis::frame::Frame;
-use crate::analysis::gaps::loads_code_or_collects;
+use crate::analysis::host_roles::loads_code_or_collects;
 use crate::analysis::words::{self, Topic};
 use crate::model::time::{subtract, unite};
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeRange, Trace, TrackId};

@@ -4,7 +4,8 @@ mod names;
 
 use super::Rule;
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Trigger, frees_memory};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Trigger};
+use crate::analysis::host_roles::frees_memory;
 use crate::analysis::steps::Steps;
 use crate::model::{CopyKind, MemoryCopy, SliceId, SliceKind, Trace};
 

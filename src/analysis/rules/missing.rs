@@ -1,6 +1,6 @@
 //! Recordings that miss most of their events, and those without the work of the device.
 
-use crate::analysis::gaps::launches_work;
+use crate::analysis::host_roles::launches_work;
 use crate::model::{SliceId, SliceKind, StringId, Trace};
 
 /// Fewer events show nothing.

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use crate::analysis::gaps::{allocates_memory, frees_memory, launches_work};
+use crate::analysis::host_roles::{allocates_memory, frees_memory, launches_work};
 use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId};
 
 /// Without operators, so many calls in a row that free are the allocator's: it gives back all that it keeps.

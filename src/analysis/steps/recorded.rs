@@ -1,7 +1,7 @@
 //! Steps at the end of a recording whose work on the device it does not have.
 
 use super::Scope;
-use crate::analysis::gaps::launches_work;
+use crate::analysis::host_roles::launches_work;
 use crate::model::{Row, SliceId, TimeNs, Trace};
 
 /// A recording that ended while the host was ahead: PyTorch's profiler, started and stopped by time, keeps launches whose

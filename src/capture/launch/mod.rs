@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use self::folder::{Earlier, Manifest, Recorded, create, delete, list, results, root, shown_time};
+pub use self::folder::{Earlier, Kind, Manifest, Recorded, create, delete, list, results, root, shown_time};
 pub use self::launchers::{launched, recorded_ranks};
 pub use self::output::{Output, OutputLine, Stream};
 pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
