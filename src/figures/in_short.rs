@@ -123,7 +123,7 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     let of = device(index, rank);
     let whose = if of == most { String::new() } else { format!(" on {of}, the slowest") };
     let all =
-        hit.alone_ns_per_step.map(|ns| format!(" if it ends on all ranks, {} on that alone", format::duration(ns)));
+        hit.alone_ns_per_step.map(|ns| format!(", if it ends on all ranks; {} if on that alone", format::duration(ns)));
     format!(
         "What would help most: {}, most on {most} ({}): that saves at most {gain}{step} per step{whose}{}",
         remedy(hit.rule),

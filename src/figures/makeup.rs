@@ -178,8 +178,12 @@ impl<'a> Summary<'a> {
         let &(cause, ns) = self.makeup.causes.first()?;
         let share = percent(self.share(ns)) + &self.of_recorder();
         Some(match cause {
-            Cause::Latency => format!("Most of it lies between launches and the work that they start: {share}"),
-            Cause::Unexplained => format!("Of most of it, nothing was recorded of what the host did: {share}"),
+            Cause::Latency => {
+                format!("The largest part of it, {share}, lies between launches and the work that they start")
+            }
+            Cause::Unexplained => {
+                format!("For the largest part of it, {share}, nothing was recorded of what the host did")
+            }
             _ => {
                 let why = cause.rule().and_then(why).unwrap_or("for calls that copy");
                 format!("It waits most {why}: {share}")

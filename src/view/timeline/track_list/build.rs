@@ -303,7 +303,11 @@ impl Builder<'_> {
         let kind = |unit: &Unit| open.trace.track(unit.head.0).kind;
         let is_idle = |unit: &Unit| self.part(group.trace, unit.head.0).is_idle;
         let n_idle = |is: TrackKind| units.iter().filter(|unit| kind(unit) == is && is_idle(unit)).count();
-        let (folds_threads, folds_streams) = (n_idle(TrackKind::Thread) > 1, folds_streams(n_idle(TrackKind::Stream)));
+        // One line instead of one says less, and instead of a deep stack leaves room.
+        let is_deep = |unit: &Unit| open.trace.rows(unit.head.0).len() > 1 && is_idle(unit);
+        let has_deep = units.iter().any(|unit| kind(unit) == TrackKind::Thread && is_deep(unit));
+        let folds_threads = n_idle(TrackKind::Thread) > 1 || has_deep;
+        let folds_streams = folds_streams(n_idle(TrackKind::Stream));
         let is_shared = self.is_shared && open.is_program();
         let n_counters = units.iter().filter(|unit| kind(unit) == TrackKind::Counter).count();
         let mut n_left = n_shown_counters(n_counters, is_shared);

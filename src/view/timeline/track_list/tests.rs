@@ -205,6 +205,21 @@ fn list_of(traces: &[OpenTrace], settings: &TimelineSettings, filter: &str) -> T
 }
 
 #[test]
+fn a_single_thread_that_waits_is_folded_if_its_stack_is_deep() {
+    let shown = |is_deep: bool| {
+        let python = SliceKind::PythonFunction;
+        let mut slices = vec![
+            ("main", SliceKind::Operator, "aten::mm", 0, 1_000),
+            ("monitor", python, "threading.py(359): wait", 0, 1_000),
+        ];
+        slices.extend(is_deep.then_some(("monitor", python, "<method 'acquire'>", 0, 1_000)));
+        let open = OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0);
+        titles(&list_of(&[open], &TimelineSettings::default(), "").scrolled).contains(&"monitor")
+    };
+    assert_eq!([false, true].map(shown), [true, false]);
+}
+
+#[test]
 fn streams_that_hardly_work_are_folded_where_they_are_many() {
     let settings = TimelineSettings::default();
     let few = list_of(&[rank(2)], &settings, "");
