@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use rusqlite::types::ValueRef;
 
 use super::pages::{Cell, Columns, INTERIOR, LEAF, Leaf, MAX_CELLS, MAX_RECORD, Owners, Reader, Unexpected};
-use super::pages::{n_columns, n_missing, u16_at, u32_at, varint};
+use super::pages::{is_explained, n_columns, n_missing, u16_at, u32_at, varint};
 
 /// Pages that were read in salvaging any table.
 pub type Visited = HashSet<u32>;
@@ -84,8 +84,8 @@ pub struct Stray {
 /// The leaf pages that no table is known to have. None in a file with free pages, which keep what they held.
 pub fn strays(pages: &mut Reader, owners: &Owners, visited: &Visited) -> Vec<Stray> {
     let n_free = pages.page(1).and_then(|header| u32_at(header, 36));
-    let all = if n_free == Ok(0) { 2..=u32::try_from(pages.n_pages).unwrap_or(u32::MAX) } else { 1..=0 };
-    let alone = all.filter(|page| !owners.is_owned(*page) && !visited.contains(page));
+    let last = if n_free == Ok(0) { u32::try_from(pages.n_pages).unwrap_or(u32::MAX) } else { 0 };
+    let alone = (2..=last).filter(|page| !owners.is_owned(*page) && !visited.contains(page));
     let stray = |page| {
         let bytes = pages.page(page).ok().filter(|bytes| bytes[0] == LEAF)?;
         let n_rows = u64::from(u16_at(bytes, 3).ok()?);
@@ -150,7 +150,7 @@ fn children(pages: &mut Reader, page: u32, last_row: i64) -> Result<(Vec<Leaf>, 
         n_bytes += at - usize::from(cell);
         found.push(Leaf { page: child, last_row: bound.min(last_row) });
     }
-    let is_whole = n_missing(bytes, found.len(), n_bytes) == Ok(0);
+    let is_whole = is_explained(bytes, found.len(), n_bytes) == Ok(true);
     found.push(Leaf { page: u32_at(bytes, 8)?, last_row });
     for i in (1..found.len()).rev() {
         found[i - 1].last_row = found[i - 1].last_row.min(found[i].last_row);

@@ -80,3 +80,19 @@ fn large_records_are_read_from_their_overflow_pages() {
     let (found, expected) = both(written(&rows).path());
     assert_eq!(found.unwrap(), expected);
 }
+
+/// Pages of large tables have free blocks where they were split.
+#[test]
+fn cells_fragments_and_free_blocks_explain_an_interior_page() {
+    let mut page = [0; 512];
+    // A cell of 5 bytes at the end, 3 bytes of fragments, and two free blocks.
+    page[..14].copy_from_slice(&[INTERIOR, 1, 200, 0, 1, 1, 200, 3, 0, 0, 0, 9, 1, 251]);
+    page[456..460].copy_from_slice(&[1, 220, 0, 20]);
+    page[476..480].copy_from_slice(&[0, 0, 0, 28]);
+    assert_eq!(is_explained(&page, 1, 5), Ok(true));
+    assert_eq!(is_explained(&page, 0, 0), Ok(false), "a cell was lost");
+    page[476..478].copy_from_slice(&[1, 200]);
+    assert_eq!(is_explained(&page, 1, 5), Ok(false), "a circle");
+    page[476..478].copy_from_slice(&[255, 255]);
+    assert_eq!(is_explained(&page, 1, 5), Err(Unexpected));
+}
