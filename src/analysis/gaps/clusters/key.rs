@@ -133,7 +133,7 @@ impl<'a> Keys<'a> {
         let summed = launch.and_then(|_| most_of(self.trace, &gap, &parts));
         let mut of_host = parts.iter().filter(|part| launch.is_some() && part.class.is_host());
         let all = of_host.next().zip(at).filter(|_| summed.is_none()).map(|(first, at)| {
-            let time = TimeRange { end: of_host.last().unwrap_or(first).time.end, ..first.time };
+            let time = TimeRange { end: of_host.next_back().unwrap_or(first).time.end, ..first.time };
             Whereabouts { time, cause: None, ..at }
         });
         let of_summed = summed.and_then(|part| whereabouts(self.trace, &gap, part));

@@ -264,10 +264,9 @@ impl Builder<'_> {
         }
     }
 
-    /// The tracks that are folded at first, where there are several and nothing is searched for; and all others: of a
-    /// device its streams first, of threads those that launch work of devices, among them those that run the steps, of
-    /// counters the most important.
-    fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<(Fold, Vec<Unit>)>, Vec<Unit>) {
+    /// Tracks, each with the others of its thread or stream, in order: of a device its streams first, of threads those that
+    /// launch work of devices, among them those that run the steps, of counters the most important.
+    fn in_order(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> Vec<Unit> {
         let mut units: Vec<Unit> = Vec::new();
         let mut rest: Vec<(TrackId, (TrackId, String))> = Vec::new();
         for track in tracks.iter().copied() {
@@ -297,6 +296,12 @@ impl Builder<'_> {
             (is_stray, is_later, track.kind, part.is_idle, !is_launcher, part.role, place)
         });
         self.sort(&group.key, &mut units, |unit| &unit.head.1);
+        units
+    }
+
+    /// The tracks that are folded at first, where there are several and nothing is searched for; and all others.
+    fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<(Fold, Vec<Unit>)>, Vec<Unit>) {
+        let units = self.in_order(open, tracks, group);
         if !self.filter.is_empty() {
             return (Vec::new(), units);
         }
