@@ -59,8 +59,10 @@ struct Note {
 enum NoteKind {
     /// To know it.
     Info,
-    /// To know that something failed.
-    Error,
+    /// A file was not opened.
+    Unopened,
+    /// Something else failed, as the text says.
+    Failed,
     /// To agree before a file is read.
     Consent,
 }
@@ -280,7 +282,7 @@ impl App {
                 }
                 Err(LoadError::Cancelled) => {}
                 Err(LoadError::Failed(text)) => {
-                    self.notes.push(Note { text, path: Some(loaded.path), kind: NoteKind::Error });
+                    self.notes.push(Note { text, path: Some(loaded.path), kind: NoteKind::Unopened });
                 }
                 Err(LoadError::NeedsConsent(text)) => {
                     self.notes.push(Note { text, path: Some(loaded.path), kind: NoteKind::Consent });

@@ -74,8 +74,8 @@ impl SaveDialog {
         let (text, path, kind) = match self.writing.as_ref()?.poll() {
             Poll::Running => return None,
             Poll::Done(Ok(path)) => ("Written:".to_owned(), Some(path), NoteKind::Info),
-            Poll::Done(Err((path, error))) => (format!("Not written: {error}"), Some(path), NoteKind::Error),
-            Poll::Crashed(error) => (format!("Not written: {error}"), None, NoteKind::Error),
+            Poll::Done(Err((path, error))) => (format!("Not written: {error}"), Some(path), NoteKind::Failed),
+            Poll::Crashed(error) => (format!("Not written: {error}"), None, NoteKind::Failed),
         };
         self.writing = None;
         Some(Note { text, path, kind })

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use eframe::egui::{self, Align, Layout, Panel, ProgressBar, RichText};
 
 use super::loads::Load;
-use super::{App, NoteKind};
+use super::{App, Note, NoteKind};
 use crate::command::Command;
 use crate::figures::{escape, format};
 use crate::model::{Format, Severity, TimeRange, TrackKind};
@@ -28,6 +28,10 @@ const FAR: i64 = 10;
 const ROOM_FOR_HELP: f32 = 260.0;
 /// What a selected range does.
 const LIMITS: &str = "Overview, tables and gaps are limited to this range. Press Escape to clear it";
+/// More files that were not opened share a line.
+const MOST_UNOPENED: usize = 2;
+/// So many of them are listed where the pointer is on it.
+const MOST_LISTED: usize = 20;
 /// Points that files being read and messages are wide at most.
 const MAX_TOAST: f32 = 760.0;
 /// A window that is less high has one line at the bottom, in points.
@@ -103,11 +107,16 @@ impl App {
         }
     }
 
-    /// One line for each message.
+    /// One line for each message, and one for many files of a folder that were not opened.
     fn notes_ui(&mut self, ui: &mut egui::Ui) {
         let tokens = theme::tokens(ui.visuals().dark_mode);
+        let is_unopened = |note: &&Note| note.kind == NoteKind::Unopened;
+        let are_many = self.notes.iter().filter(is_unopened).count() > MOST_UNOPENED;
+        if are_many {
+            self.unopened_ui(ui);
+        }
         let (mut closed, mut agreed) = (None, None);
-        for (i, note) in self.notes.iter().enumerate() {
+        for (i, note) in self.notes.iter().enumerate().filter(|(_, note)| !are_many || !is_unopened(note)) {
             ui.horizontal_top(|ui| {
                 if ui.button("Dismiss").clicked() {
                     closed = Some(i);
@@ -123,7 +132,9 @@ impl App {
                     if ui.button("Copy").on_hover_text("Copy this message").clicked() {
                         ui.ctx().copy_text(escape::lines(text.lines()));
                     }
-                    ui.colored_label(tokens.severity[2], "Not opened:");
+                    if note.kind != NoteKind::Failed {
+                        ui.colored_label(tokens.severity[2], "Not opened:");
+                    }
                 }
                 ui.vertical(|ui| {
                     ui.add(egui::Label::new(&note.text).wrap());
@@ -136,6 +147,34 @@ impl App {
         }
         if let Some(path) = agreed {
             self.open(path, Options { allow_any_ratio: true });
+        }
+    }
+
+    /// The files that were not opened, in one line.
+    fn unopened_ui(&mut self, ui: &mut egui::Ui) {
+        let unopened: Vec<&Note> = self.notes.iter().filter(|note| note.kind == NoteKind::Unopened).collect();
+        let name = |note: &&Note| Some(note.path.as_ref()?.file_name()?.to_string_lossy().into_owned());
+        let names: Vec<String> = unopened.iter().filter_map(name).collect();
+        let line = |note: &&Note| {
+            let path = note.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+            format!("{path}: {}", note.text)
+        };
+        let lines: Vec<String> = unopened.iter().map(line).collect();
+        let n_more = lines.len().saturating_sub(MOST_LISTED);
+        let more = (n_more > 0).then(|| format!("{} more", format::count(n_more as u64)));
+        let listed = lines.iter().take(MOST_LISTED).cloned().chain(more).collect::<Vec<_>>().join("\n");
+        let mut is_closed = false;
+        ui.horizontal_top(|ui| {
+            is_closed = ui.button("Dismiss all").clicked();
+            if ui.button("Copy").on_hover_text("Copy these messages").clicked() {
+                ui.ctx().copy_text(escape::lines(lines.iter().map(String::as_str)));
+            }
+            ui.colored_label(theme::tokens(ui.visuals().dark_mode).severity[2], "Not opened:");
+            let text = format!("{} files: {}", format::count(lines.len() as u64), names.join(", "));
+            ui.add(egui::Label::new(text).truncate().show_tooltip_when_elided(false)).on_hover_text(listed);
+        });
+        if is_closed {
+            self.notes.retain(|note| note.kind != NoteKind::Unopened);
         }
     }
 

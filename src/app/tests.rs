@@ -365,6 +365,20 @@ fn the_wheel_zooms_if_the_person_wants_it_and_the_choice_is_kept() {
 }
 
 #[test]
+fn many_files_that_are_not_opened_share_a_line() {
+    let mut harness = harness(vec![trace()]);
+    for i in 0..4 {
+        app_mut(&mut harness).commands.push(Command::OpenPath(PathBuf::from(format!("/no/such/trace{i}.json"))));
+        settle(&mut harness);
+    }
+    harness.get_by_label("Not opened:");
+    harness.get_by_label("4 files: trace0.json, trace1.json, trace2.json, trace3.json");
+    harness.get_by_label("Dismiss all").click();
+    settle(&mut harness);
+    assert!(harness.query_by_label("Not opened:").is_none() && harness.query_by_label("Dismiss").is_none());
+}
+
+#[test]
 fn a_failed_load_leaves_what_is_open() {
     let mut harness = harness(vec![trace()]);
     let path = PathBuf::from("/no/such/trace.json");

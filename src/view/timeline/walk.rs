@@ -6,19 +6,31 @@ use super::track_list::LineKind;
 use crate::analysis::gaps::{Ledger, LedgerIndex};
 use crate::answers::Answer;
 use crate::command::Command;
-use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
-use crate::session::{GapOrder, Selection};
+use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange};
+use crate::session::{GapOrder, OpenTrace, Selection};
 use crate::view::ViewContext;
 use crate::view::axis::{centered, fitted, middle};
 
 impl Timeline {
     /// Selects the next gap of the device and shows it; once the ledgers are ready, if they are not yet.
     ///
-    /// The device is that of the selection, else the first in the list of tracks. Gaps are walked in the order that
-    /// the user chose, above the threshold of the ledger, and within the selected range if there is one.
+    /// The device is that of the selection, else that with the longest gap, or along time the first in the list of tracks.
+    /// Gaps are walked in the order that the user chose, above the threshold of the ledger, and within the selected range
+    /// if there is one.
     pub(super) fn walk(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
         self.pending_walk = None;
-        let Some((trace, process)) = self.device(ctx) else {
+        let selected = device_of_selection(ctx);
+        let longest = match *ctx.gap_order {
+            GapOrder::Duration if selected.is_none() => match self.device_of_longest(ctx) {
+                Ok(found) => found,
+                Err(StillWorking) => {
+                    self.pending_walk = Some(direction);
+                    return;
+                }
+            },
+            _ => None,
+        };
+        let Some((trace, process)) = selected.or(longest).or_else(|| self.first_device(ctx)) else {
             return ctx.commands.push(Command::Tell("No gaps: no GPU work was recorded"));
         };
         let ledgers = match self.strips.ledgers(ctx, trace) {
@@ -71,28 +83,56 @@ impl Timeline {
         self.scroll_to = Some((trace, process));
     }
 
-    /// The trace, and the device if the selection or the list of tracks tells one.
-    fn device(&self, ctx: &ViewContext<'_>) -> Option<(usize, Option<ProcessId>)> {
-        match *ctx.selection {
-            Selection::Gap { trace, process, .. } => return Some((trace, Some(process))),
-            Selection::Slice { trace, slice } => {
-                let model = &ctx.traces.get(trace)?.trace;
-                let process = |slice: SliceId| model.track(model.slices.track_of(slice)).process;
-                let is_device = |slice: &SliceId| model.slices.kind[slice.idx()].is_device_work();
-                let on_device = Some(slice).filter(is_device).or_else(|| model.launched_by(slice).next());
-                if let Some(slice) = on_device {
-                    return Some((trace, Some(process(slice))));
+    /// The device with the longest gap of all that are open, within the selected range if there is one.
+    fn device_of_longest(&mut self, ctx: &ViewContext<'_>) -> Result<Option<(usize, Option<ProcessId>)>, StillWorking> {
+        let mut longest: Option<(DurNs, (usize, Option<ProcessId>))> = None;
+        for (trace, open) in ctx.traces.iter().enumerate().filter(|(_, open)| has_device(open)) {
+            let ledgers = match self.strips.ledgers(ctx, trace) {
+                Answer::Ready(ledgers) => ledgers,
+                Answer::Working(_) => return Err(StillWorking),
+                Answer::Failed(_) => continue,
+            };
+            let range = ctx.range.map_or(TimeRange::ALL, |range| range.shifted(open.offset.saturating_neg()));
+            for (ledger, index) in ledgers.iter() {
+                let Some(gap) = by_duration(ledger, index, range, None, Direction::Forward) else { continue };
+                let ns = ledger.time(gap).dur();
+                if longest.is_none_or(|(most, _)| ns > most) {
+                    longest = Some((ns, (trace, Some(ledger.process))));
                 }
             }
-            _ => {}
         }
+        Ok(longest.map(|(_, device)| device))
+    }
+
+    /// The first device in the list of tracks, else the first trace with one.
+    fn first_device(&self, ctx: &ViewContext<'_>) -> Option<(usize, Option<ProcessId>)> {
         let of_line = |line: &super::track_list::Line| match line.kind {
             LineKind::Process(process) if line.has_strip() => Some((line.trace, Some(process))),
             _ => None,
         };
-        let has_device = |open: &crate::session::OpenTrace| open.trace.processes.iter().any(|p| p.device.is_some());
         let first = || Some((ctx.traces.iter().position(has_device)?, None));
         self.tracks.scrolled.iter().find_map(of_line).or_else(first)
+    }
+}
+
+/// A trace whose gaps are not known yet.
+struct StillWorking;
+
+fn has_device(open: &OpenTrace) -> bool {
+    open.trace.processes.iter().any(|process| process.device.is_some())
+}
+
+/// The trace and the device that the selection is of, or whose work it launched.
+fn device_of_selection(ctx: &ViewContext<'_>) -> Option<(usize, Option<ProcessId>)> {
+    match *ctx.selection {
+        Selection::Gap { trace, process, .. } => Some((trace, Some(process))),
+        Selection::Slice { trace, slice } => {
+            let model = &ctx.traces.get(trace)?.trace;
+            let is_device = |slice: &SliceId| model.slices.kind[slice.idx()].is_device_work();
+            let on_device = Some(slice).filter(is_device).or_else(|| model.launched_by(slice).next())?;
+            Some((trace, Some(model.track(model.slices.track_of(on_device)).process)))
+        }
+        _ => None,
     }
 }
 

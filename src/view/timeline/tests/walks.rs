@@ -156,3 +156,24 @@ fn the_line_of_processes_that_launch_nothing_unfolds_only_for_what_is_in_it() {
     assert!(shown_after("gemm", false).is_empty() && shown_after("gemm", true).is_empty());
     assert_eq!(shown_after("step", true), [1, 1], "the process and its thread, of the second rank alone");
 }
+
+#[test]
+fn without_a_selection_the_longest_gap_of_all_devices_comes_first() {
+    let kernels = |gap: i64| {
+        let second = 500_000 + gap;
+        TraceBuilder::from_slices(&[
+            ("stream 7", SliceKind::Kernel, "gemm", 0, 500_000),
+            ("stream 7", SliceKind::Kernel, "relu", second, second + 100_000),
+        ])
+        .finish()
+    };
+    let mut fixture = Fixture::new(vec![kernels(20_000), kernels(300_000), kernels(100_000)], Timeline::default());
+    let started = std::time::Instant::now();
+    while !matches!(fixture.session.selection, Selection::Gap { .. }) {
+        assert!(started.elapsed().as_secs() < 60, "no gap is found");
+        fixture.run(&Command::NextGap);
+        std::thread::yield_now();
+    }
+    let Selection::Gap { trace, time, .. } = fixture.session.selection else { unreachable!() };
+    assert_eq!((trace, time.dur()), (1, 300_000));
+}
