@@ -221,7 +221,7 @@ mod tests {
         ]);
         builder.slices[0].correlation = vec![0; builder.slices[0].ts.len()];
         let n = builder.slices[0].ts.len();
-        [n - 4, n - 1].map(|at| builder.slices[0].correlation[at] = 5);
+        [n - 4, n - 1].into_iter().for_each(|at| builder.slices[0].correlation[at] = 5);
         for track in &mut builder.tracks {
             track.tid = track.name.split(':').next().unwrap_or_default().to_owned();
         }
