@@ -1,4 +1,4 @@
-//! Builds the list of lines: groups, streams and threads, in the order of the user or by kind.
+//! Which lines there are: groups, streams and threads, in the order of the user or by what they do.
 
 use std::collections::HashMap;
 
@@ -264,11 +264,11 @@ impl Builder<'_> {
         }
     }
 
-    /// Tracks, each with the others of its thread or stream, in order: of a device its streams first, of threads those that
-    /// launch work of devices, among them those that run the steps, of counters the most important.
-    fn in_order(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> Vec<Unit> {
-        let mut units: Vec<Unit> = Vec::new();
-        let mut rest: Vec<(TrackId, (TrackId, String))> = Vec::new();
+    /// The tracks that are folded at first, where there are several and nothing is searched for; and all others: of a
+    /// device its streams first, of threads those that launch work of devices, among them those that run the steps, of
+    /// counters the most important.
+    fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<(Fold, Vec<Unit>)>, Vec<Unit>) {
+        let (mut units, mut rest) = (Vec::<Unit>::new(), Vec::<(TrackId, (TrackId, String))>::new());
         for track in tracks.iter().copied() {
             let keyed = (track, track_key(open, track));
             match self.part(group.trace, track).of.filter(|of| tracks.contains(of)) {
@@ -296,26 +296,19 @@ impl Builder<'_> {
             (is_stray, is_later, track.kind, part.is_idle, !is_launcher, part.role, place)
         });
         self.sort(&group.key, &mut units, |unit| &unit.head.1);
-        units
-    }
-
-    /// The tracks that are folded at first, where there are several and nothing is searched for; and all others.
-    fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<(Fold, Vec<Unit>)>, Vec<Unit>) {
-        let units = self.in_order(open, tracks, group);
         if !self.filter.is_empty() {
             return (Vec::new(), units);
         }
         let kind = |unit: &Unit| open.trace.track(unit.head.0).kind;
         let is_idle = |unit: &Unit| self.part(group.trace, unit.head.0).is_idle;
-        let n_idle = |is: TrackKind| units.iter().filter(|unit| kind(unit) == is && is_idle(unit)).count();
-        // One line instead of one says less, and instead of a deep stack leaves room.
-        let is_deep = |unit: &Unit| open.trace.rows(unit.head.0).len() > 1 && is_idle(unit);
-        let has_deep = units.iter().any(|unit| kind(unit) == TrackKind::Thread && is_deep(unit));
-        let folds_threads = n_idle(TrackKind::Thread) > 1 || has_deep;
-        let folds_streams = folds_streams(n_idle(TrackKind::Stream));
+        let of = |is: TrackKind| units.iter().filter(move |unit| kind(unit) == is);
+        let idle = |is: TrackKind| of(is).filter(|unit| is_idle(unit));
+        // A fold of one thread leaves room if its stack is deep.
+        let folds_threads =
+            idle(TrackKind::Thread).map(|unit| open.trace.rows(unit.head.0).len().max(1)).sum::<usize>() > 1;
+        let folds_streams = folds_streams(idle(TrackKind::Stream).count());
         let is_shared = self.is_shared && open.is_program();
-        let n_counters = units.iter().filter(|unit| kind(unit) == TrackKind::Counter).count();
-        let mut n_left = n_shown_counters(n_counters, is_shared);
+        let mut n_left = n_shown_counters(of(TrackKind::Counter).count(), is_shared);
         let mut folds: Vec<(Fold, Vec<Unit>)> = Fold::ALL.map(|fold| (fold, Vec::new())).into();
         let mut shown = Vec::new();
         for mut unit in units {
