@@ -36,7 +36,7 @@ use self::cause::is_between;
 pub use self::collectives::{SmallCollectives, Transfers};
 use self::hit::hit;
 pub use self::hit::{Check, Hit};
-pub use self::irregular::{Irregular, Part, Trend};
+pub use self::irregular::{Groups, Irregular, Lengths, Part, Trend};
 pub use self::joined::Joined;
 pub use self::kernel_kind::KernelKind;
 pub use self::kernels::{Dominant, Group, KernelStats, MatmulTime, is_fp32_matmul};
