@@ -4,7 +4,8 @@ mod marks;
 
 use self::marks::Marks;
 pub use self::marks::of_annotation as phase_of_range;
-use crate::model::time::partition_near;
+use super::collectives::host_backend;
+use crate::model::time::{partition_near, unite};
 use crate::model::{DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
 /// A phase of a training or an inference step.
@@ -19,7 +20,7 @@ pub enum Phase {
     Optimizer,
     /// Calls that copy between host and device, without the time in which they wait for it.
     Copies,
-    /// Calls of collectives.
+    /// Calls of collectives; without a device also the collectives that other threads run.
     Communication,
     /// The host waits for what the device was given to do before: in a synchronization, or in a call that copies, until the
     /// copy begins. Waits inside calls of collectives are communication.
@@ -164,6 +165,8 @@ impl Phases {
 ///
 /// * Threads that launch device work count, those with most launches first: the time for which one names no phase
 ///   is that of the next. Without launches all threads count, those with most operators first.
+/// * Without a device, collectives that threads of the host run are communication, whatever others name meanwhile: the
+///   pass that started them waits for them.
 /// * Time between two operators of a backward pass belongs to it unless another operator or annotation begins there.
 /// * What runs from the first operator that launches, or the first module, to a backward pass is the forward pass: the
 ///   first after loading data, or else after the end of the optimizer. What is known to be none is left out of it.
@@ -172,7 +175,7 @@ impl Phases {
 pub fn phases(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Phases {
     let mut marks = Marks::new(trace);
     let threads = threads(trace);
-    let mut all = Phases::default();
+    let mut all = Phases { tiles: host_collectives(trace) };
     for &track in threads.iter().take_while(|_| !is_cancelled()) {
         let mut tiles = tiles(marks.of_track(track));
         join_backward(trace, &threads, track, &mut tiles);
@@ -182,6 +185,19 @@ pub fn phases(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Phases {
     all.fill(&forward);
     all.tiles.retain(|tile| tile.phase != Phase::Other);
     all
+}
+
+/// When threads run collectives in a recording without a device; with one they run beside its work.
+fn host_collectives(trace: &Trace) -> Vec<Tile> {
+    if trace.processes.iter().any(|process| process.device.is_some()) {
+        return Vec::new();
+    }
+    let ids = (0..trace.slices.len()).map(|i| SliceId(i as u32));
+    let mut times: Vec<TimeRange> =
+        ids.filter(|&id| host_backend(trace, id).is_some()).map(|id| trace.slices.time(id)).collect();
+    unite(&mut times);
+    let is_some = |time: &TimeRange| time.start < time.end;
+    times.into_iter().filter(is_some).map(|time| Tile { time, phase: Phase::Communication }).collect()
 }
 
 /// Of each name whether it is that of a call that launches.

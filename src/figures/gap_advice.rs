@@ -182,7 +182,7 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
         (
             &[(
                 ALWAYS,
-                "Nothing for a single gap: this is the usual latency of a launch. If gaps like it add up, launch fewer kernels",
+                "Nothing for a single gap: this is the usual time from a launch, or from the work before, to the start of work. If gaps like it add up, launch fewer kernels",
             )],
             &[(ALWAYS, "The sum of micro gaps falls")],
         ),

@@ -1,5 +1,7 @@
 //! The findings in a few sentences: of a job of several ranks as a whole, then of its devices where they differ.
 
+mod host;
+
 use super::findings::{MEMORY_LEAK, OUT_OF_MEMORY};
 use super::makeup::{Summary, remedy};
 use super::verdicts::{Gain, Judged, device, job_gain, percent};
@@ -11,13 +13,13 @@ use crate::model::{DurNs, Severity};
 /// From so many devices on, those of which the same is said share a sentence.
 const MANY: usize = 3;
 
-/// One paragraph of the job, if these are several ranks of one, and one of each device or of several that are alike. May
-/// contain text from a file.
+/// One paragraph of the job, if these are several ranks of one, and one of each device or of several that are alike; of
+/// recordings without device work one of each host. May contain text from a file.
 pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
     let alone = |of: &Summary<'_>| of.text();
     let devices = if summaries.len() < MANY { summaries.iter().map(alone).collect() } else { grouped(&summaries) };
-    job(judged, &summaries).into_iter().chain(devices).collect()
+    job(judged, &summaries).into_iter().chain(devices).chain(judged.iter().filter_map(host::paragraph)).collect()
 }
 
 /// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed; and

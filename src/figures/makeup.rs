@@ -173,13 +173,24 @@ impl<'a> Summary<'a> {
         sentences.join(". ")
     }
 
-    /// What it waits for most.
+    /// What it waits for most; before latency, which is not to be avoided, what would gain most.
     fn waits(&self) -> Option<String> {
         let &(cause, ns) = self.makeup.causes.first()?;
         let share = percent(self.share(ns)) + &self.of_recorder();
         Some(match cause {
             Cause::Latency => {
-                format!("The largest part of it, {share}, lies between launches and the work that they start")
+                let between = match 2 * self.makeup.queued_ns >= ns {
+                    true => "between kernels that were already queued",
+                    false => "between launches and the work that they start",
+                };
+                let saved = self.best.and_then(|hit| {
+                    let saved = self.makeup.causes.iter().find(|cause| Some(cause.0) == hit.rule.cause())?;
+                    Some((percent(self.share(saved.1)), why(hit.rule)?))
+                });
+                match saved {
+                    Some((saved, why)) => format!("It waits {saved} {why}; {share} lies {between}"),
+                    None => format!("The largest part of it, {share}, lies {between}"),
+                }
             }
             Cause::Unexplained => {
                 format!("For the largest part of it, {share}, nothing was recorded of what the host did")

@@ -95,6 +95,8 @@ pub struct Shares {
     pub lead_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
     pub collective_ns: DurNs,
+    /// Of [`Cause::Latency`]: the launch of the work after the gap had returned before it, so the gap is from work to work.
+    pub queued_ns: DurNs,
 }
 
 impl Shares {
@@ -114,6 +116,7 @@ impl Shares {
         self.after_ns += other.after_ns;
         self.lead_ns += other.lead_ns;
         self.collective_ns += other.collective_ns;
+        self.queued_ns += other.queued_ns;
     }
 
     /// Adds the time of a copy.
@@ -302,6 +305,13 @@ impl<'a, 'b> Books<'a, 'b> {
                 let account = &mut all[cause as usize];
                 let is_later = gap.refill.is_some() && Cause::of(part.class, gap.trigger, is_between) != cause;
                 account.shares.lead_ns += if is_later { time.dur() } else { 0 };
+                let was_launched = || {
+                    let call = trace.launch_of(gap.ended_by);
+                    call.is_some_and(|call| trace.slices.end[call.idx()] <= gap.time.start)
+                };
+                if cause == Cause::Latency && was_launched() {
+                    account.shares.queued_ns += time.dur();
+                }
                 let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
                 let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
                 // Ranges are looked at in long parts only, functions in all.

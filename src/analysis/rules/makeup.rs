@@ -46,11 +46,20 @@ pub struct Makeup {
     pub matmul: MatmulTime,
     /// Idle time by [`Cause`], those that have any, the largest first.
     pub causes: Vec<(Cause, DurNs)>,
+    /// Of [`Cause::Latency`], between work that was already queued: its launch had returned before.
+    pub queued_ns: DurNs,
 }
 
 impl Makeup {
     /// * `idle`: of each [`Cause`], in their order.
-    pub(super) fn new(window: &Window, parts: Breakdown, kernels: KernelStats, idle: &[DurNs; Cause::N]) -> Self {
+    /// * `queued_ns`: see [`Self::queued_ns`].
+    pub(super) fn new(
+        window: &Window,
+        parts: Breakdown,
+        kernels: KernelStats,
+        idle: &[DurNs; Cause::N],
+        queued_ns: DurNs,
+    ) -> Self {
         let mut causes: Vec<(Cause, DurNs)> = Cause::ALL.into_iter().zip(*idle).filter(|cause| cause.1 > 0).collect();
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.1));
         let KernelStats { total_ns: kernel_ns, largest: kernel, kinds, matmul, .. } = kernels;
@@ -64,6 +73,7 @@ impl Makeup {
             kinds,
             matmul,
             causes,
+            queued_ns,
         }
     }
 

@@ -10,6 +10,7 @@ mod cause;
 mod collectives;
 mod copies;
 mod hit;
+mod host;
 mod irregular;
 mod joined;
 mod kernel_kind;
@@ -36,7 +37,8 @@ use self::cause::is_between;
 pub use self::collectives::{SmallCollectives, Transfers};
 use self::hit::hit;
 pub use self::hit::{Check, Hit};
-pub use self::irregular::{Irregular, Part, Trend};
+pub use self::host::{HostTime, LongestStep};
+pub use self::irregular::{Groups, Irregular, Lengths, Part, Trend};
 pub use self::joined::Joined;
 pub use self::kernel_kind::KernelKind;
 pub use self::kernels::{Dominant, Group, KernelStats, MatmulTime, is_fp32_matmul};
@@ -84,6 +86,8 @@ pub struct Verdicts {
     pub windows: Vec<Window>,
     /// What that time went into, one for each device that was judged.
     pub makeups: Vec<Makeup>,
+    /// The same of the host, if there is no device.
+    pub host: Option<HostTime>,
     pub run: RunFacts,
 }
 
@@ -123,7 +127,7 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
         }
     }
     if of.busy.is_empty() && !is_missing {
-        without_device(of, &mut out);
+        host::without_device(of, &mut out);
     }
     if of.range.is_none() {
         memory(of.trace, &mut out);
@@ -238,7 +242,8 @@ impl<'a> Device<'a, '_> {
         self.irregular_steps(ledger);
         self.join();
         let stats = self.kernels(busy_ns);
-        self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &idle));
+        let queued_ns = accounts[Cause::Latency as usize].shares.queued_ns;
+        self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &idle, queued_ns));
         if let Some(clusters) = clusters.filter(|_| self.window.basis == Basis::Steps) {
             self.recurring(clusters, &books);
         }
@@ -437,26 +442,6 @@ impl Longest for Option<(TimeRange, DurNs)> {
     fn max_by_length(self, other: Self) -> Option<TimeRange> {
         self.into_iter().chain(other).max_by_key(|place| place.1).map(|place| place.0)
     }
-}
-
-/// Data loading of a recording without devices: the host is what works.
-fn without_device(of: &Measured<'_>, out: &mut Out<'_>) {
-    let Some(window) = of.host_window() else { return };
-    let has_operators = of.trace.slices.has_kind(SliceKind::Operator);
-    if of.phases.is_empty() || !has_operators || window.time.dur() == 0 {
-        return;
-    }
-    let data = of.phases.within(window.time)[Phase::DataLoading as usize];
-    let tiles = of.phases.tiles(window.time).iter();
-    let loading = tiles.filter(|tile| tile.phase == Phase::DataLoading).map(|tile| tile.time);
-    out.check(Hit {
-        count: loading.clone().count() as u64,
-        range: loading.max_by_key(|time| time.dur()),
-        n_steps: window.steps.len(),
-        basis: window.basis,
-        ..hit(Rule::DataLoading, None, data, window.time.dur())
-    });
-    out.verdicts.windows.push(window);
 }
 
 /// The peak of reserved memory by what the device could give the process.

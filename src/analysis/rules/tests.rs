@@ -23,7 +23,7 @@ const NOTE: SliceKind = SliceKind::Annotation;
 /// Length of a step.
 const STEP: TimeNs = 10_000_000;
 
-fn judged(trace: &Trace, range: Option<TimeRange>) -> Verdicts {
+pub fn judged(trace: &Trace, range: Option<TimeRange>) -> Verdicts {
     let steps = steps(trace, &|| false);
     let busy = devices(trace);
     let ledgers: Vec<Ledger> = busy.iter().map(|busy| ledger(trace, busy, steps.as_ref(), &|| false)).collect();

@@ -8,7 +8,13 @@ use crate::analysis::rules::{Irregular, KernelKind, Part, Rule, is_fp32_matmul};
 
 /// Whether steps take longer and longer, or less and less.
 const HAS_TREND: Fits = |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_some_and(|of| of.trend.is_some());
-const HAS_NO_TREND: Fits = |case| !HAS_TREND(case);
+/// Whether steps are of two lengths, and whether the later steps are all of one of them.
+const HAS_GROUPS: Fits = |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_some_and(|of| of.groups.is_some());
+const HAS_JUMP: Fits = |case| {
+    let groups = case.hit.and_then(|hit| hit.irregular.as_ref()).and_then(|of| of.groups.as_ref());
+    groups.is_some_and(|groups| groups.jump.is_some())
+};
+const HAS_ODD_STEP: Fits = |case| !HAS_TREND(case) && !HAS_GROUPS(case);
 
 /// About kernels.
 pub fn lines(rule: Rule) -> &'static [Line] {
@@ -88,14 +94,23 @@ fn step_lines(rule: Rule) -> &'static [Line] {
             ),
             (HAS_TREND, "To check, record steps that lie further apart: without what grows they take equally long"),
             (
-                HAS_NO_TREND,
+                |case| HAS_GROUPS(case) && !HAS_JUMP(case),
+                "Compare a longer step with a shorter one: select each in the table of steps, and see the part that differs",
+            ),
+            (
+                HAS_JUMP,
+                "Something changes there and stays: compare the step before with the one after, and see the part that differs",
+            ),
+            (HAS_GROUPS, "To check, all steps take as long as the shorter ones"),
+            (
+                HAS_ODD_STEP,
                 "Compare the step with one of the median: select each in the table of steps, and see the part that differs",
             ),
             (
                 |case| {
                     case.hit
                         .and_then(|hit| hit.irregular.as_ref())
-                        .is_some_and(|of| of.trend.is_none() && of.step_ns < of.median_ns)
+                        .is_some_and(|of| of.groups.is_none() && of.trend.is_none() && of.step_ns < of.median_ns)
                 },
                 "A step that is shorter than the others shows what they could be: see what they do that it does not",
             ),
@@ -103,7 +118,7 @@ fn step_lines(rule: Rule) -> &'static [Line] {
                 |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_none_or(may_warm_up),
                 "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
             ),
-            (HAS_NO_TREND, "To check, the outliers in the table of steps are gone"),
+            (HAS_ODD_STEP, "To check, the outliers in the table of steps are gone"),
         ],
         Rule::Recording => &[
             (ALWAYS, "Do not trust how long the host takes: it is faster without a recorder"),
@@ -160,5 +175,8 @@ fn has_fp32(case: &Case<'_>) -> bool {
 /// Whether a step is longer by what only some steps need: memory, or code.
 fn may_warm_up(of: &Irregular) -> bool {
     let idle = |class| of.part == Part::Idle(class);
-    of.trend.is_none() && of.step_ns > of.median_ns && (idle(GapClass::Allocator) || idle(GapClass::ModuleLoad))
+    of.trend.is_none()
+        && of.groups.is_none()
+        && of.step_ns > of.median_ns
+        && (idle(GapClass::Allocator) || idle(GapClass::ModuleLoad))
 }

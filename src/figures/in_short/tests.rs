@@ -66,3 +66,60 @@ fn that_memory_ran_out_comes_before_what_is_told_of_time() {
     assert_eq!(with_memory(told(), &[slow, leak.clone()]), ["Memory grows 128.00 MiB a step", "GPU 0: busy"]);
     assert_eq!(with_memory(told(), &[leak, failed]), [first, "Memory grows 128.00 MiB a step", "GPU 0: busy"]);
 }
+
+#[test]
+fn a_host_without_device_is_told_by_its_phases() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    let (mut slices, mut at) = (Vec::new(), 0);
+    let names = ["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4", "ProfilerStep#5"];
+    for (name, waits) in names.into_iter().zip([80, 80, 180, 80, 80]) {
+        let mut push =
+            |thread, kind, name, start, end| slices.push((thread, kind, name, at + start * MS, at + end * MS));
+        push("main", SliceKind::Annotation, name, 0, 20 + waits);
+        push("main", SliceKind::Annotation, "forward", 0, 10);
+        push("main", SliceKind::Operator, "aten::mm", 0, 10);
+        push("main", SliceKind::Annotation, "backward", 10, 20 + waits);
+        push("gloo", SliceKind::Annotation, "gloo:all_reduce", 20, 20 + waits);
+        at += (20 + waits) * MS;
+    }
+    let trace = TraceBuilder::from_slices(&slices).finish();
+    let verdicts = judged(&trace, None);
+    let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+    let expected = "No device work was recorded. The host spends 85.0 % of the time in 3 steps communicating, 7.5 % in the \
+                    forward pass and 7.5 % in the backward pass. ProfilerStep#3 takes 200.000 ms, the median step 100.000 \
+                    ms: it spends 100.000 ms more communicating";
+    assert_eq!(paragraphs(&[of]), [expected]);
+}
+
+#[test]
+fn gaps_between_kernels_that_were_queued_are_not_latency_of_launches() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    // Kernels of 100 µs with 5 µs between them, each launched as long before the end of the one before it.
+    let text = |ahead: i64| {
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        let names: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
+        for (i, name) in (0..).zip(&names) {
+            let at = 10 * MS * (i + 1);
+            slices.push(("main", SliceKind::Annotation, name.as_str(), at, at + 10 * MS));
+            correlation.push(0);
+            for k in 0..95 {
+                let start = at + 105_000 * k;
+                slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", start - ahead, start - ahead + 3_000));
+                slices.push(("stream 7", SliceKind::Kernel, "gemm", start + 5_000, start + 105_000));
+                correlation.extend([95 * i as u32 + k as u32 + 1; 2]);
+            }
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        let trace = builder.finish();
+        let verdicts = judged(&trace, None);
+        let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+        paragraphs(&[of]).remove(0)
+    };
+    let queued = text(50_000);
+    assert!(queued.contains("lies between kernels that were already queued"), "{queued}");
+    let late = text(0);
+    assert!(!late.contains("already queued"), "{late}");
+}

@@ -3,9 +3,10 @@
 use super::notes::data_time;
 use super::{Judged, percent};
 use crate::analysis::finding::Unit;
+use crate::analysis::gaps::GapClass;
 use crate::analysis::rules::{
-    Also, Basis, CallSite, Hit, Irregular, LateRank, NoWork, Once, Part as StepPart, RecordingCost, Recurring, Rule,
-    SmallCollectives, Thresholds, Trend, Waiting,
+    Also, Basis, CallSite, Groups, Hit, Irregular, LateRank, Lengths, NoWork, Once, Part as StepPart, RecordingCost,
+    Recurring, Rule, SmallCollectives, Thresholds, Trend, Waiting,
 };
 use crate::figures::findings::value;
 use crate::figures::format;
@@ -243,6 +244,9 @@ fn irregular(of: &Irregular) -> String {
     if let Some(trend) = &of.trend {
         return self::trend(trend, of);
     }
+    if let Some(groups) = &of.groups {
+        return self::groups(groups, of);
+    }
     let n = of.steps.len();
     let step = of.steps.first().map(|name| clipped(name)).unwrap_or_default();
     let others = if n > 1 { format!(" ({} more differ as well)", format::count(n as u64 - 1)) } else { String::new() };
@@ -255,7 +259,47 @@ fn irregular(of: &Irregular) -> String {
         true => format!("; the median step takes {ratio} as long, {median}"),
         false => format!(", {ratio} the median step of {median}"),
     };
-    format!("{step} takes {step_ns}{than}{others}; most of the difference is {part}: {part_ns} and {usual}")
+    let most = most_of(of);
+    format!("{step} takes {step_ns}{than}{others}; {most} of the difference is {part}: {part_ns} and {usual}")
+}
+
+fn most_of(of: &Irregular) -> &'static str {
+    if of.is_most { "most" } else { "the largest part" }
+}
+
+/// How many steps take how long, from where on if they are one after the other, and what the longer ones have more of.
+fn groups(groups: &Groups, of: &Irregular) -> String {
+    let Groups { longer, shorter, jump } = groups;
+    let [n, n_longer, n_shorter] =
+        [longer.n_steps + shorter.n_steps, longer.n_steps, shorter.n_steps].map(|n| format::count(n as u64));
+    let [long, short] = [longer, shorter].map(length);
+    let steps = match jump {
+        Some((from, true)) => {
+            format!("from {} on {n_longer} of {n} steps take {long}, before that {short}", clipped(from))
+        }
+        Some((from, false)) => {
+            format!("from {} on {n_shorter} of {n} steps take {short}, before that {long}", clipped(from))
+        }
+        None => format!("{n_longer} of {n} steps take {long}, the others {short}"),
+    };
+    let more = format::duration(of.part_ns - of.median_part_ns);
+    let more = match of.part {
+        StepPart::Idle(GapClass::DataLoading) => format!("wait for data {more} more"),
+        part => format!("have {more} more {}", part_of(part)),
+    };
+    let part = if of.is_most { "" } else { ", the largest part of the difference" };
+    format!("{steps}; the longer ones {more}{part}")
+}
+
+/// How long the steps of a group take: `about 42 ms` of the median one, or from where to where.
+fn length(of: &Lengths) -> String {
+    let Lengths { n_steps, least_ns, median_ns, most_ns } = *of;
+    let [least, median, most] = [least_ns, median_ns, most_ns].map(format::duration);
+    match most_ns - least_ns <= median_ns / 10 {
+        true if n_steps == 1 => median,
+        true => format!("about {median}"),
+        false => format!("{least} to {most}"),
+    }
 }
 
 /// From where to where steps grow or shrink, by how much each, and in what.
@@ -267,9 +311,10 @@ fn trend(trend: &Trend, of: &Irregular) -> String {
     let [first_ns, last_ns, each, part_first, part_last] =
         [*first_ns, *last_ns, ns_per_step.abs(), of.median_part_ns, of.part_ns].map(format::duration);
     format!(
-        "steps take {way}: {first_ns} in {first}, {last_ns} in {last}, {each} {sign} with each over {}; most of the difference \
+        "steps take {way}: {first_ns} in {first}, {last_ns} in {last}, {each} {sign} with each over {}; {} of the difference \
          is {}: {part_first} and {part_last}",
         format::steps(*n_steps),
+        most_of(of),
         part_of(of.part)
     )
 }
