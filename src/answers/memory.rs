@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Analysis, Work};
-use crate::analysis::memory::by_place::{Place, Places, stack_places};
+use crate::analysis::memory::by_place::{Largest, Place, Places, stack_places};
 use crate::analysis::memory::categories::StackRoles;
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::leaks::{self, Leaks, Thresholds, capacity};
@@ -210,8 +210,8 @@ pub struct InShort;
 #[derive(Debug)]
 pub struct MemoryInShort {
     pub summary: Summary,
-    /// The place that holds the most at the peak, with its bytes.
-    pub holder: Option<(String, u64)>,
+    /// What holds the most at the peak.
+    pub holder: Option<Largest>,
     pub found: Arc<FoundLeaks>,
     pub cards: Arc<Vec<OomCard>>,
 }
@@ -225,9 +225,8 @@ impl Analysis for InShort {
         let summary = summary(of.history());
         let of_stack = work.get(&of.open.trace, &StackPlaces { has_all_frames: false })?;
         let places = Places { trace: of.trace(), of_stack: &of_stack };
-        let holder = places.held(of.history(), summary.peak_allocated.state).first().copied();
         Some(MemoryInShort {
-            holder: holder.map(|holder| (places.name(holder.place).to_owned(), holder.held.bytes)),
+            holder: places.largest(of.history(), summary.peak_allocated.state),
             summary,
             found: work.get(of, &LeakSearch::default())?,
             cards: work.get(of, &OomCards(CARD_STACKS))?,

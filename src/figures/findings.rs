@@ -17,6 +17,8 @@ pub const IMPORT_PROBLEM: &str = "import_problem";
 pub const OUT_OF_MEMORY: &str = "out_of_memory";
 /// The rule about memory that grows in every step.
 pub const MEMORY_LEAK: &str = "memory_leak";
+/// The rule about reserved memory that grows in every step.
+pub const RESERVED_GROWTH: &str = "reserved_growth";
 
 /// A problem met while reading a file. Measured is how often it was met.
 pub fn import_problem(problem: &Problem, path: &str) -> Finding {
@@ -138,6 +140,7 @@ fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
 /// bytes.
 pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
     let total = found.total.filter(|total| total.is_reserved_alarm)?;
+    let thresholds = Thresholds::default();
     let advice = match total.verdict {
         TotalVerdict::Ratchet => {
             "Look for inputs that grow from step to step: sequences, batches, caches inside a step. Cap or bucket them"
@@ -156,7 +159,11 @@ pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
         }
         _ => growth_sentence(found, steps),
     };
-    Some(Finding { measured: total.reserved_trend.slope, ..alarm("reserved_growth", text, vec![advice.to_owned()]) })
+    // Judged like a leak, by all that it has grown.
+    let growth = total.reserved_trend.slope * steps.len().saturating_sub(found.warm_up) as f64;
+    let severity = thresholds.severity(growth as i64).max(Severity::Warn);
+    let found = alarm(RESERVED_GROWTH, text, vec![advice.to_owned()]);
+    Some(Finding { measured: total.reserved_trend.slope, severity, ..found })
 }
 
 fn alarm(rule: &'static str, text: String, advice: Vec<String>) -> Finding {

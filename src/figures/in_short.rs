@@ -2,7 +2,7 @@
 
 mod host;
 
-use super::findings::{MEMORY_LEAK, OUT_OF_MEMORY};
+use super::findings::{MEMORY_LEAK, OUT_OF_MEMORY, RESERVED_GROWTH};
 use super::makeup::{Summary, remedy};
 use super::verdicts::{Gain, Judged, device, job_gain, percent};
 use super::{Cell, Part, figures, format};
@@ -23,16 +23,18 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
 }
 
 /// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed; and
-/// after one about a leak that will make it fail. Where nothing is told of time, the memory in short comes first anyway.
+/// after one about a leak or reserved memory that will make it fail. Where nothing is told of time, there are none: the memory in
+/// short stands there.
 pub fn with_memory(paragraphs: Vec<String>, findings: &[Finding]) -> Vec<String> {
     if paragraphs.is_empty() {
         return paragraphs;
     }
     let failed = findings.iter().find(|finding| finding.rule == OUT_OF_MEMORY);
     let failed = failed.map(|failed| format!("{}. What follows is of the time before it", failed.text));
-    let leaks = findings.iter().find(|one| one.rule == MEMORY_LEAK && one.severity == Severity::High);
-    let leaks = leaks.map(|leak| leak.text.clone());
-    failed.into_iter().chain(leaks).chain(paragraphs).collect()
+    let grows = |one: &&Finding| matches!(one.rule, MEMORY_LEAK | RESERVED_GROWTH) && one.severity == Severity::High;
+    // Findings of memory stand by how much grows.
+    let growth = findings.iter().find(grows).map(|one| one.text.clone());
+    failed.into_iter().chain(growth).chain(paragraphs).collect()
 }
 
 /// Paragraphs in reports.

@@ -54,6 +54,7 @@ pub const FORMATS: &[FileFormat] = &[
     snapshot::EMBEDDED,
     gpu_metrics::JSON_LINES,
     gpu_metrics::NVIDIA_SMI,
+    gpu_metrics::NO_HEADER,
     chrome_trace::FORMAT,
     refused::FTRACE,
     refused::BLANK,
@@ -164,6 +165,7 @@ mod tests {
             (snapshot::JSON, &[b"{\"segments\": [", b"[{\"device\": 0, \"address\": 1, \"total_size\": 2"]),
             (gpu_metrics::JSON_LINES, &[b"{\"gpu_id\": 0, \"power_w\": 70.5, \"timestamp\": 1700000000.5}\n{\"gpu"]),
             (gpu_metrics::NVIDIA_SMI, &[b"timestamp, utilization.gpu [%], memory.used [MiB]\n"]),
+            (gpu_metrics::NO_HEADER, &[b"2025/09/08 14:14:37.120, 0, 11409\n", b"0, 2025/09/08 14:14:37.120, 12 %\n"]),
             (snapshot::EMBEDDED, &[b"[{\"name\": \"snapshot.pickle\", \"base64\": \"gAR9"]),
             (
                 snapshot::PAGE,
@@ -179,7 +181,9 @@ mod tests {
                 assert_eq!(name(head), format.name, "{:?}", String::from_utf8_lossy(head));
             }
         }
-        assert!(sniff(b"code in words\nand more\n").is_none());
+        for other in [&b"code in words\nand more\n"[..], b"2025/09/08, 14:14:37, 3\n", b"2025/09/08 14:14:37.120\n"] {
+            assert!(sniff(other).is_none(), "{}", String::from_utf8_lossy(other));
+        }
     }
 
     #[test]
@@ -198,6 +202,7 @@ mod tests {
         };
         assert!(sentence(b"<!DOCTYPE html><body>404").contains("web page"));
         assert!(sentence(b"version https://git-lfs.github.com/spec/v1").contains("git lfs pull"));
+        assert!(sentence(b"2025/09/08 14:14:37.120, 0\n").contains("without their header"));
         assert!(sentence(b"QDRP").contains("nsys export"));
     }
 

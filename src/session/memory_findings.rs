@@ -10,7 +10,8 @@ use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::steps::Steps;
-use crate::figures::memory::{Owner, Places, growing_place, outside_growth, step_name};
+use crate::analysis::memory::unused::unused;
+use crate::figures::memory::{Owner, Places, growing_place, outside_growth, reserved_unused, step_name};
 use crate::figures::{Stack, findings};
 use crate::model::TimeNs;
 use crate::model::memory::MemorySource;
@@ -56,6 +57,13 @@ impl<'a> MemoryAnswers<'a> {
             }
             found.extend(findings::growth(self.leaks, steps).map(of_all));
             found.extend(findings::reserved_growth(self.leaks, steps).map(of_all));
+        }
+        // What grows by more comes first.
+        found.sort_by(|a, b| b.finding.measured.total_cmp(&a.finding.measured));
+        let is_told = |one: &FoundInMemory<'_>| one.finding.rule == findings::RESERVED_GROWTH;
+        // Growth of what is reserved, and a request that failed, tell what is unused.
+        if self.cards.is_empty() && !found.iter().any(is_told) {
+            found.extend(unused(of.history()).and_then(|unused| reserved_unused(&unused)).map(of_all));
         }
         found.extend(self.outside.and_then(outside_growth).map(of_all));
         let at = |card: &OomCard| card.at.map(|at| at.saturating_add(of.open.offset));

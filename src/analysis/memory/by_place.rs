@@ -15,6 +15,8 @@ use crate::model::{MemoryHistory, StringId, Trace};
 pub enum Place {
     /// A frame of the call stack, or the operator that stands for a missing one.
     Frame(StringId),
+    /// A frame that allocates for others, and the caller of it that it does so for.
+    Called(StringId, StringId),
     /// The recorded category, where no stack was recorded.
     Category(StringId),
     /// The stack has frames of the interpreter and of the allocator only.
@@ -77,6 +79,16 @@ impl Holder {
     }
 }
 
+/// The function that holds the most memory, or a place that is no function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Largest {
+    /// Its name; of a function that of the line that holds the most.
+    pub place: String,
+    /// Lines of a function, that which holds the most first.
+    pub lines: Vec<u64>,
+    pub bytes: u64,
+}
+
 /// The place of each stack of a trace.
 ///
 /// * `labels`: as [`super::labels::stack_labels`] returns them: a frame of the user's code if there is any, else of a
@@ -116,10 +128,10 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// What a place is called.
+    /// What a place is called; one with a caller without that.
     pub fn name(&self, place: Place) -> &'a str {
         match place {
-            Place::Frame(frame) | Place::Category(frame) => self.trace.strings.get(frame),
+            Place::Frame(frame) | Place::Called(frame, _) | Place::Category(frame) => self.trace.strings.get(frame),
             Place::Unnamed => "(interpreter and allocator only)",
             Place::Before => "(before the recording)",
             Place::NoStack => crate::analysis::stacks::NO_STACK,
@@ -130,8 +142,10 @@ impl<'a> Places<'a> {
     /// Whose code a place is.
     pub fn owner(&self, place: Place) -> Owner {
         match place {
-            Place::Frame(frame) if Frame::of(self.trace.strings.get(frame)).is_user() => Owner::User,
-            Place::Frame(_) => Owner::Library,
+            Place::Frame(frame) | Place::Called(frame, _) if Frame::of(self.trace.strings.get(frame)).is_user() => {
+                Owner::User
+            }
+            Place::Frame(_) | Place::Called(..) => Owner::Library,
             _ => Owner::Unknown,
         }
     }
@@ -146,6 +160,31 @@ impl<'a> Places<'a> {
         found.iter_mut().for_each(|holder| holder.share = holder.held.bytes as f64 / total.max(1) as f64);
         found.sort_unstable_by(|a, b| b.held.bytes.cmp(&a.held.bytes).then_with(|| self.order(a, b)));
         found
+    }
+
+    /// The function that holds the most in a state, with its lines; else the place that does so. `None` if nothing is
+    /// allocated.
+    ///
+    /// Cost: that of [`Self::held`].
+    pub fn largest(&self, history: &MemoryHistory, state: u32) -> Option<Largest> {
+        let mut index = HashMap::new();
+        let mut found: Vec<Largest> = Vec::new();
+        for holder in self.held(history, state) {
+            let name = self.name(holder.place);
+            let frame = Frame::of(name);
+            let is_function = is_one_function(name, &frame);
+            let key = if is_function { (frame.function, frame.file) } else { (name, "") };
+            let at = *index.entry(key).or_insert(found.len());
+            if at == found.len() {
+                found.push(Largest { place: name.to_owned(), lines: Vec::new(), bytes: 0 });
+            }
+            found[at].bytes += holder.held.bytes;
+            if is_function && !found[at].lines.contains(&frame.line) {
+                found[at].lines.push(frame.line);
+            }
+        }
+        // `max_by_key` takes the last of equal ones.
+        found.into_iter().rev().max_by_key(|one| one.bytes)
     }
 
     /// What each place has more or less of in the state `to` than in `from`: the largest change first. The changes sum
@@ -191,6 +230,13 @@ impl<'a> Places<'a> {
         }
         found
     }
+}
+
+/// Whether lines under this name are of one function. The top level of a file is none, several classes of a file have
+/// methods such as `forward`, and the line in a name of Kineto's is that at which its function begins.
+fn is_one_function(name: &str, frame: &Frame<'_>) -> bool {
+    let is_of_many = frame.function == "forward" || frame.function.starts_with('<') || frame.function.starts_with("__");
+    frame.is_python() && frame.line > 0 && name.starts_with(frame.function) && !is_of_many
 }
 
 /// The first `top` holders, and one for all others, so that the sums stay the same; 0 keeps all.
@@ -270,6 +316,34 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn lines_of_one_function_hold_together() {
+        let mut script = Script::default();
+        let held = [
+            ("reset (/me/a.py:176)", 4096),
+            ("update (/me/b.py:265)", 2048),
+            ("update (/me/b.py:268)", 2560),
+            ("update (/me/c.py:9)", 1024),
+            // Methods of several classes.
+            ("forward (/me/b.py:1)", 3072),
+            ("forward (/me/b.py:2)", 3072),
+            ("<module> (/me/b.py:3)", 3584),
+            ("<module> (/me/b.py:4)", 3584),
+        ];
+        for (k, (frame, bytes)) in held.into_iter().enumerate() {
+            let stack = script.stack(&[frame]);
+            script.alloc((k as u64) << 20, bytes, stack);
+        }
+        let trace = script.finish();
+        let of_stack = stack_places(&trace, Some(&stack_labels(&trace)));
+        let places = Places { trace: &trace, of_stack: &of_stack };
+        let largest = |state| places.largest(history(&trace), state);
+        let update = Largest { place: "update (/me/b.py:268)".into(), lines: vec![268, 265], bytes: 4608 };
+        assert_eq!(largest(8), Some(update));
+        assert_eq!(largest(2), Some(Largest { place: "reset (/me/a.py:176)".into(), lines: vec![176], bytes: 4096 }));
+        assert_eq!(largest(0), None);
     }
 
     #[test]

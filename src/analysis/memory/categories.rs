@@ -60,13 +60,15 @@ pub struct CategoryBytes {
 ///
 /// 1. the category that the file records;
 /// 2. allocated in an optimizer's frames: optimizer state, or other if it is freed there;
-/// 3. allocated in a backward pass, outside of recomputed modules: a gradient if it outlives the pass or is accumulated,
+/// 3. allocated before the recording at an unknown place and freed in an optimizer's frames, outside of a backward pass and
+///    of a module's call: optimizer state;
+/// 4. allocated in a backward pass, outside of recomputed modules: a gradient if it outlives the pass or is accumulated,
 ///    other if it is freed in the pass;
-/// 4. allocated where modules are built, moved or loaded: a parameter; buffers do not differ;
-/// 5. allocated in a module's call, or freed in a backward pass: an activation, or other if it is freed in the frame
+/// 5. allocated where modules are built, moved or loaded: a parameter; buffers do not differ;
+/// 6. allocated in a module's call, or freed in a backward pass: an activation, or other if it is freed in the frame
 ///    that allocated it;
-/// 6. allocated by a copy to the device outside of all these: an input, which is other;
-/// 7. else unknown.
+/// 7. allocated by a copy to the device outside of all these: an input, which is other;
+/// 8. else unknown.
 ///
 /// Where the frames of `torch/nn/modules/module.py` are missing, as the stacks of some versions leave them out, a function
 /// `forward` stands for the call of a module.
@@ -213,6 +215,11 @@ impl<'a> Told<'a> {
         let freed_at = freed.map(|event| history.events.stack[event as usize]);
         let freed = freed_at.map(|stack| self.at(stack));
         let is_freed_in = |role: Roles| freed.is_some_and(|freed| freed & role != 0);
+        // An optimizer that writes its state anew frees that of the step before. A closure may run the model in a step.
+        let is_before = history.alloc_event(id).is_none() && own == 0;
+        if is_before && is_freed_in(OPTIMIZER) && !is_freed_in(BACKWARD | MODULE_CALL) {
+            return Category::Optimizer;
+        }
         if own & OPTIMIZER != 0 {
             return if is_freed_in(OPTIMIZER) { Category::Other } else { Category::Optimizer };
         }

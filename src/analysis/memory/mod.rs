@@ -4,6 +4,7 @@
 
 pub mod around;
 pub mod by_place;
+pub mod callers;
 pub mod categories;
 pub mod find;
 #[cfg(test)]
@@ -23,3 +24,4 @@ pub mod state;
 pub mod steps;
 pub mod summary;
 mod trend;
+pub mod unused;

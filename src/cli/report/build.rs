@@ -69,7 +69,7 @@ pub fn report(
     // slices, stay out of it and come before it.
     let answers = Answers::default();
     let files_named = titles(&models);
-    memory::add(&mut report, &open, &files_named, &answers, top, moments)?;
+    let memory_in_short = memory::add(&mut report, &open, &files_named, &answers, top, moments)?;
     let parts_of_steps = parts_of_steps(&open, &answers, top)?;
     let found_steps: Vec<StepsOf<'_>> = open
         .iter()
@@ -98,7 +98,13 @@ pub fn report(
     report.device_trace = device_trace(&models, &offsets, top);
     let found = std::mem::take(&mut report.findings);
     (report.findings, report.n_more_findings) = ranked(found, &models, top);
-    report.in_short = in_short::in_short().table(in_short::with_memory(in_short, &report.findings), 0);
+    let mut in_short = in_short::with_memory(in_short, &report.findings);
+    if in_short.is_empty() {
+        in_short = memory_in_short;
+        // Nothing is said twice.
+        report.memory_in_short.rows.clear();
+    }
+    report.in_short = in_short::in_short().table(in_short, 0);
     Ok(report)
 }
 

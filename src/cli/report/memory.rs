@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::keys::Report;
 use crate::analysis::memory::by_place::{self, Holder, Place, first};
+use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::{StackRoles, categories};
 use crate::analysis::memory::find::parse_duration;
 use crate::analysis::memory::leaks::device_total;
@@ -84,6 +85,8 @@ struct Analyzed {
 /// * `moments`: where memory is listed by place besides peak and end; the change is that between the first and the
 ///   last of two or more, else between start and end.
 ///
+/// Returns each memory in short, as a paragraph.
+///
 /// Errors: an analysis crashed, as stderr says, or a moment lies outside of all that was recorded.
 pub fn add(
     report: &mut Report,
@@ -92,7 +95,7 @@ pub fn add(
     answers: &Answers,
     top: usize,
     moments: &[Moment],
-) -> Result<(), Failure> {
+) -> Result<Vec<String>, Failure> {
     let memories = traces.iter().zip(files).flat_map(|(open, file)| {
         let of = move |memory| (OpenMemory { open: open.clone(), memory }, file.clone());
         (0..open.trace.memories.len()).map(of)
@@ -114,7 +117,9 @@ pub fn add(
         .filter(|row| !row.history.is_state_only())
         .filter_map(|row| Some(ReservedShares { owner: row.owner(), shares: row.reserved_growth? }));
     let outside = rows.iter().filter_map(|row| Some(OutsideMemory { owner: row.owner(), outside: row.outside? }));
-    report.memory_in_short = memory::in_short().table(in_short.collect::<Vec<_>>(), 0);
+    let in_short: Vec<InShort> = in_short.collect();
+    let paragraphs = in_short.iter().map(InShort::paragraph).collect();
+    report.memory_in_short = memory::in_short().table(in_short, 0);
     report.growth = growth().table(growing, 0);
     report.reserved_shares = reserved_shares().table(shares.collect::<Vec<_>>(), 0);
     report.outside = memory::outside_memory().table(outside.collect::<Vec<_>>(), 0);
@@ -122,7 +127,7 @@ pub fn add(
     report.memory = memory::memory().table(rows, 0);
     let findings = joined(all.iter().flat_map(Analyzed::findings).collect());
     report.findings.extend(findings.into_iter().map(|one| one.finding));
-    Ok(())
+    Ok(paragraphs)
 }
 
 /// Says on stderr which state of each memory is listed for each moment.
@@ -184,13 +189,12 @@ impl Analyzed {
         oom.n_hidden += history.ooms.len() - self.cards.len();
         let moments: Vec<u32> = moments.iter().filter_map(|&moment| self.state(moment)).collect();
         let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
-        let holder = self.holders().held(history, summary.peak_allocated.state).first().copied();
-        let holder = holder.map(|holder| (self.holders().name(holder.place), holder.held.bytes));
+        let holder = self.holders().largest(history, summary.peak_allocated.state);
         DeviceMemory {
             file: self.file.clone(),
             trace,
             history,
-            headline: headline(history, &summary, holder, found, steps, &self.cards),
+            headline: headline(history, &summary, holder.as_ref(), found, steps, &self.cards),
             device_total: device_total(trace, history),
             reserved_growth: shares(history, &self.growth),
             categories: categories(trace, history, &self.roles),
@@ -264,9 +268,13 @@ impl Analyzed {
     fn by_place(&self, peak: u32, moments: &[u32], top: usize) -> Arc<Table> {
         let history = self.of.history();
         let moments = moments.iter().map(|&state| (AT_MOMENT, state));
+        let places = self.holders();
+        let called = with_callers(&places, history, peak);
+        let places = by_place::Places { of_stack: called.as_deref().unwrap_or(places.of_stack), ..places };
         let states = [(AT_PEAK, peak)].into_iter().chain(moments).chain([(AT_END, history.last_state())]);
         let rows = states.flat_map(|(at, state)| {
-            first(self.holders().held(history, state), top).into_iter().map(move |holder| self.holder(Some(at), holder))
+            let row = move |holder| HolderRow { places, ..self.holder(Some(at), holder) };
+            first(places.held(history, state), top).into_iter().map(row)
         });
         Arc::new(memory::by_place().table(rows.collect::<Vec<_>>(), 0))
     }

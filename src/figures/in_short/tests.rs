@@ -64,6 +64,9 @@ fn that_memory_ran_out_comes_before_what_is_told_of_time() {
     let small = Finding { severity: crate::model::Severity::Warn, ..leak.clone() };
     assert_eq!(with_memory(told(), &[small]), told());
     assert_eq!(with_memory(told(), &[slow, leak.clone()]), ["Memory grows 128.00 MiB a step", "GPU 0: busy"]);
+    let reserved = finding(RESERVED_GROWTH, "Reserved memory grows 747.33 MiB a step");
+    let first_growth = ["Reserved memory grows 747.33 MiB a step", "GPU 0: busy"];
+    assert_eq!(with_memory(told(), &[reserved, leak.clone()]), first_growth);
     assert_eq!(with_memory(told(), &[leak, failed]), [first, "Memory grows 128.00 MiB a step", "GPU 0: busy"]);
 }
 

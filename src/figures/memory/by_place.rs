@@ -34,6 +34,10 @@ impl HolderRow<'_> {
     fn place(&self) -> Cell {
         match self.holder.place {
             Place::Others(n) => Cell::Frames(format!("{} ({n})", self.places.name(self.holder.place)).into()),
+            Place::Called(_, caller) => {
+                let (name, caller) = (self.places.name(self.holder.place), self.places.trace.strings.get(caller));
+                Cell::Frames(format!("{name}; from {caller}").into())
+            }
             place => Cell::Frames(self.places.name(place).into()),
         }
     }
@@ -49,7 +53,7 @@ impl HolderRow<'_> {
 
 fn place<'a>() -> Vec<Figure<HolderRow<'a>>> {
     const PLACE: &str = "The innermost frame of your own code, else of a library; the operator where no stack was \
-                         recorded";
+                         recorded. Where one allocates nearly everything for several callers, each of these has a row";
     figures! { row: HolderRow<'a>;
         words "place", "Place", 380, row.place(), PLACE;
         words "whose", "Whose", 80, row.whose(), "Your code, or that of a library";

@@ -2,6 +2,7 @@
 
 use super::{Owned, Owner, growth_sentence, owner, why};
 use crate::analysis::frame::Frame;
+use crate::analysis::memory::by_place::Largest;
 use crate::analysis::memory::leaks::Leaks;
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::steps::{NoSteps, Steps};
@@ -26,6 +27,17 @@ pub struct InShort {
     pub headline: Headline,
 }
 
+impl InShort {
+    /// With whose memory it is: `Rank 1, GPU 0: Peak 2.00 GiB; …`.
+    pub fn paragraph(&self) -> String {
+        let Owner { file, rank, device } = &self.owner;
+        let device = if *device < 0 { "Memory of the host".to_owned() } else { format!("GPU {device}") };
+        let file = file.as_ref().map(|file| format!("{file}, ")).unwrap_or_default();
+        let rank = rank.map(|rank| format!("Rank {rank}, ")).unwrap_or_default();
+        format!("{file}{rank}{device}: {}", self.headline.text)
+    }
+}
+
 impl Owned for InShort {
     fn owner(&self) -> Owner {
         self.owner.clone()
@@ -43,12 +55,12 @@ pub fn in_short() -> Part<InShort> {
 
 /// The first thing to know of a device's memory.
 ///
-/// * `holder`: the place that holds most at the peak, with its bytes.
+/// * `holder`: what holds the most at the peak.
 /// * `cards`: of the failed requests.
 pub fn headline(
     history: &MemoryHistory,
     summary: &Summary,
-    holder: Option<(&str, u64)>,
+    holder: Option<&Largest>,
     found: &Leaks,
     steps: Option<&Steps>,
     cards: &[OomCard],
@@ -66,22 +78,39 @@ pub fn headline(
         let when = if is_state_only { "" } else { "at the end " };
         parts.push(format!("reserved {when}{reserved}, of it unused {unused}{private}"));
     }
-    if let Some((place, bytes)) = holder {
-        let place = match place {
-            "" => "unknown places".to_owned(),
-            place if place.starts_with('(') => place.trim_matches(['(', ')']).to_owned(),
-            // Of a C++ function the name without arguments.
-            place if !Frame::of(place).is_python() => {
-                display_name(place.split('(').find(|name| !name.is_empty()).unwrap_or(place)).into_owned()
-            }
-            place => display_name(&short_frame(place)).into_owned(),
-        };
+    if let Some(holder) = holder {
         let when = if is_state_only { "most" } else { "most at the peak" };
-        parts.push(format!("{when}: {place} {}", size(bytes)));
+        parts.push(format!("{when}: {} {}", holder_name(holder), size(holder.bytes)));
     }
     let (verdict, severity) = verdict(history, found, steps, cards);
     parts.push(verdict);
     Headline { text: parts.join("; "), severity }
+}
+
+/// What holds the most: `forward (model.py:9)`, `update (server.py:265, 267, 268)`.
+fn holder_name(holder: &Largest) -> String {
+    const MAX_LINES: usize = 4;
+    let place = holder.place.as_str();
+    match place {
+        "" => "unknown places".to_owned(),
+        _ if place.starts_with('(') => place.trim_matches(['(', ')']).to_owned(),
+        // Of a C++ function the name without arguments.
+        _ if !Frame::of(place).is_python() => {
+            display_name(place.split('(').find(|name| !name.is_empty()).unwrap_or(place)).into_owned()
+        }
+        _ => {
+            let mut name = short_frame(place);
+            if let [_, others @ ..] = holder.lines.as_slice()
+                && !others.is_empty()
+                && name.pop() == Some(')')
+            {
+                others.iter().take(MAX_LINES - 1).for_each(|line| name += &format!(", {line}"));
+                let n_more = others.len().saturating_sub(MAX_LINES - 1);
+                name += &if n_more > 0 { format!(" and {n_more} more)") } else { ")".to_owned() };
+            }
+            display_name(&name).into_owned()
+        }
+    }
 }
 
 /// What of the unused memory only some can use: ` (300 MiB of it in 2 private pools, for their CUDA graphs only)`.
@@ -131,5 +160,34 @@ fn verdict(
             (format!("{times}: {}{also}", why(last)), Some(Severity::High))
         }
         None => (growth, leak.max(is_alarm.then_some(Severity::Warn))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paragraph_says_whose_memory_it_is() {
+        let headline = Headline { text: "Peak 1 B".into(), severity: None };
+        let of = |file: Option<&str>, rank, device| {
+            let owner = Owner { file: file.map(Into::into), rank, device };
+            InShort { owner, headline: headline.clone() }.paragraph()
+        };
+        assert_eq!(of(None, None, 0), "GPU 0: Peak 1 B");
+        assert_eq!(of(Some("a.pickle"), Some(1), 2), "a.pickle, Rank 1, GPU 2: Peak 1 B");
+        assert_eq!(of(None, None, -1), "Memory of the host: Peak 1 B");
+    }
+
+    #[test]
+    fn a_function_is_named_with_its_lines() {
+        let name =
+            |place: &str, lines: &[u64]| holder_name(&Largest { place: place.into(), lines: lines.into(), bytes: 1 });
+        assert_eq!(name("f (/me/a.py:9)", &[9]), "f (a.py:9)");
+        assert_eq!(name("f (/me/a.py:9)", &[9, 7, 8]), "f (a.py:9, 7, 8)");
+        assert_eq!(name("f (/me/a.py:9)", &[9, 7, 8, 1, 2, 3]), "f (a.py:9, 7, 8, 1 and 2 more)");
+        assert_eq!(name("a.py(9): f", &[]), "a.py(9): f");
+        assert_eq!(name("at::mm(int, bool)", &[]), "at::mm");
+        assert_eq!(name("(before the recording)", &[]), "before the recording");
     }
 }

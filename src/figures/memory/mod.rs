@@ -11,6 +11,7 @@ mod outside;
 mod places;
 mod reserved;
 mod summary;
+mod unused;
 
 pub use allocations::AllocationRows;
 pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, NO_STACK_HELP, by_place, change_by_place};
@@ -25,6 +26,7 @@ pub use reserved::{
     ReservedGrowth, ReservedShares, cause_text, reserved_growth, reserved_shares, shares_object, shares_sentence,
 };
 pub use summary::{DeviceMemory, STATE, memory};
+pub use unused::{RESERVED_UNUSED, reserved_unused};
 
 use std::sync::Arc;
 

@@ -29,6 +29,15 @@ pub fn is_header(line: &str) -> bool {
     fields(line).any(|field| NAMES.iter().any(|name| field.starts_with(name)))
 }
 
+/// Whether a line is a row: one of its fields is a time as nvidia-smi writes it, `2025/09/08 14:14:37.120`.
+pub fn is_row(line: &str) -> bool {
+    let is_time = |field: &str| {
+        let form = field.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
+        form.eq(*b"0000/00/00 00:00:00.000")
+    };
+    line.contains(',') && fields(line).any(is_time)
+}
+
 fn fields(line: &str) -> impl Iterator<Item = &str> {
     line.split(',').map(str::trim)
 }

@@ -46,6 +46,18 @@ pub const NVIDIA_SMI: FileFormat = FileFormat {
     }),
 };
 
+/// Rows of nvidia-smi that do not say what their columns are.
+pub const NO_HEADER: FileFormat = FileFormat {
+    name: "rows of nvidia-smi without a header",
+    extensions: &[],
+    sniff: |head| first_line(head).is_some_and(csv::is_row),
+    contents: Contents::Refused(
+        "These are rows of nvidia-smi without their header, so what each column holds is unknown: record with \
+         `nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1`, without noheader, or put \
+         the names of the queried columns before the first row",
+    ),
+};
+
 /// The first line, if all of it is there.
 fn first_line<'a>(head: &Head<'a>) -> Option<&'a str> {
     let end = memchr::memchr(b'\n', head.text);

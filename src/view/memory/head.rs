@@ -105,8 +105,7 @@ pub fn in_short_ui(
     if let Some(MemoryInShort { summary, holder, found, cards }) = known
         && (cards.is_empty() || !is_short)
     {
-        let holder = holder.as_ref().map(|(place, bytes)| (place.as_str(), *bytes));
-        let line = headline(shown.history(), summary, holder, &found.leaks, (*found.steps).as_ref(), cards);
+        let line = headline(shown.history(), summary, holder.as_ref(), &found.leaks, (*found.steps).as_ref(), cards);
         let text = match line.severity {
             // The frame above says it.
             Some(worst) if cards.is_empty() => RichText::new(&line.text).color(severity[worst as usize]),

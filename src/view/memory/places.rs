@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 
 use super::head::{self, base_ui};
 use crate::analysis::memory::by_place::{Holder, Place, Places};
+use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::live::{LiveUntil, live};
 use crate::answers::memory::StackPlaces;
 use crate::answers::{Analysis, Query, Work};
@@ -190,6 +191,9 @@ impl Analysis for ListPlaces {
         let of_stack = work.get(&of.open.trace, &StackPlaces { has_all_frames: self.has_all_frames })?;
         let places = Places { trace, of_stack: &of_stack };
         let state = self.state.unwrap_or_else(|| highest(&history.curves.allocated).0);
+        let called =
+            if self.has_all_frames || self.base.is_some() { None } else { with_callers(&places, history, state) };
+        let places = Places { of_stack: called.as_deref().unwrap_or(places.of_stack), ..places };
         let holders = match self.base {
             Some(base) => places.changes(history, base, state),
             None => places.held(history, state),

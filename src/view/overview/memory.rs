@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::work::{Found, Seen};
 use crate::answers::memory::{CARD_STACKS, LeakSearch, OomCards, StackSignatures};
 use crate::answers::{Analysis, Work};
-use crate::figures::findings::OUT_OF_MEMORY;
+use crate::figures::findings::{OUT_OF_MEMORY, RESERVED_GROWTH};
+use crate::figures::memory::RESERVED_UNUSED;
 use crate::session::{FoundInMemory, MemoryAnswers, OpenMemory, OpenTrace, joined};
 use crate::view::memory::{LEAKS, RESERVED};
 
@@ -49,7 +50,8 @@ impl Analysis for MemoryFindings {
 /// A finding with the view that shows it.
 fn shown(traces: &[OpenTrace], FoundInMemory { of, finding, .. }: FoundInMemory<'_>) -> Found {
     let trace = traces.iter().position(|open| Arc::ptr_eq(&open.trace, &of.open.trace));
-    let view = if matches!(finding.rule, OUT_OF_MEMORY | "reserved_growth") { RESERVED.id } else { LEAKS.id };
+    let view =
+        if matches!(finding.rule, OUT_OF_MEMORY | RESERVED_GROWTH | RESERVED_UNUSED) { RESERVED.id } else { LEAKS.id };
     // Files that recorded memory, of which one name tells them apart.
     let n = traces.iter().filter(|open| !open.trace.memories.is_empty()).count();
     Found {

@@ -96,3 +96,28 @@ fn events_without_frames_among_those_of_python_are_the_backward_pass() {
     let of = |category| found.iter().find(|one| one.category == category).unwrap().end;
     assert_eq!((of(Category::Gradient), of(Category::Activation), of(Category::Unknown)), (512, 5 * 2048, 0));
 }
+
+#[test]
+fn state_from_before_the_recording_is_known_by_the_optimizer_that_frees_it() {
+    let mut script = Script::default();
+    let frees: [(u64, &[&str], Category); 5] = [
+        (1024, &[ADAM, LOOP], Category::Optimizer),
+        (2048, &["zero_grad (/x/torch/optim/optimizer.py:9)", LOOP], Category::Unknown),
+        // A closure in the step.
+        (4096, &["forward (/me/net.py:4)", CALL, ADAM], Category::Unknown),
+        (8192, &[NODE, ENGINE, ADAM], Category::Activation),
+        (16384, &[LOOP], Category::Unknown),
+    ];
+    for (bytes, frames, _) in frees {
+        let stack = script.stack(frames);
+        script.event(FreeCompleted, bytes << 20, bytes, stack);
+    }
+    // What the history ends with is freed at no known place.
+    script.alloc(1 << 50, 512, StackId(0));
+    let trace = script.finish();
+    let found = categories(&trace, history(&trace), &StackRoles::new(&trace));
+    for one in found {
+        let planted: u64 = frees.iter().filter(|free| free.2 == one.category).map(|free| free.0).sum();
+        assert_eq!(one.peak, planted, "{:?}", one.category);
+    }
+}

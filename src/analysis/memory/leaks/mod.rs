@@ -73,6 +73,10 @@ pub struct Thresholds {
     pub medium_growth: u64,
     /// Share of frees without an allocation above which history counts as lost.
     pub max_lost: f64,
+    /// Reserved and unused bytes from which they are worth a note, if they are also [`Self::min_unused_share`].
+    pub min_unused: u64,
+    /// The same as a share of what is reserved.
+    pub min_unused_share: f64,
 }
 
 impl Default for Thresholds {
@@ -96,6 +100,8 @@ impl Default for Thresholds {
             high_growth: 100_000_000,
             medium_growth: 10_000_000,
             max_lost: 0.01,
+            min_unused: 100_000_000,
+            min_unused_share: 0.25,
         }
     }
 }
