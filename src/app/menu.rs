@@ -53,12 +53,13 @@ impl App {
             if GROUPS.contains(&spec.command) {
                 ui.separator();
             }
-            self.entry_ui(ui, spec);
+            match spec.command {
+                // In its place: a menu has room for every choice.
+                Command::ToggleTheme => self.theme_ui(ui),
+                _ => self.entry_ui(ui, spec),
+            }
             if spec.command == Command::OpenFolder {
                 self.recent_ui(ui);
-            }
-            if spec.command == Command::ToggleTheme {
-                self.theme_ui(ui);
             }
         }
         if menu == Menu::Help {

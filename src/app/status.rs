@@ -8,7 +8,7 @@ use super::loads::Load;
 use super::{App, Note, NoteKind};
 use crate::command::Command;
 use crate::figures::{escape, format};
-use crate::model::{Format, Severity, TimeRange, TrackKind};
+use crate::model::{Format, ImportReport, Severity, TimeRange, TrackKind};
 use crate::reader::Options;
 use crate::session::{OpenTrace, counts_events};
 use crate::view::{memory, problems};
@@ -339,10 +339,11 @@ impl App {
             (Some(name), 1) => name.clone(),
             (_, n) => format!("{n} traces"),
         };
-        let (read, shown) = traces
-            .iter()
-            .fold((0, 0), |(read, shown), open| (read + open.trace.import.read, shown + open.trace.import.shown));
-        let counts = format!("{} events read, {} shown", format::count(read), format::count(shown));
+        let sum = |of: fn(&ImportReport) -> u64| traces.iter().map(|open| of(&open.trace.import)).sum::<u64>();
+        let counts = counts_text(
+            sum(|import| import.read),
+            [sum(|import| import.shown), sum(|import| import.merged), sum(|import| import.rejected)],
+        );
         let width = (ui.available_width() * 0.4).max(0.0);
         ui.scope(|ui| {
             ui.set_max_width(width);
@@ -378,6 +379,17 @@ impl App {
             self.commands.push(Command::Show(problems::SPEC.id));
         }
     }
+}
+
+/// What became of the events: `4,168 events read: 1,608 shown, 2,560 merged`.
+fn counts_text(read: u64, [shown, merged, rejected]: [u64; 3]) -> String {
+    let all = format::count(read);
+    if merged == 0 && rejected == 0 {
+        return format!("{all} events read, all shown");
+    }
+    let others = [(merged, "merged"), (rejected, "rejected")].into_iter().filter(|(n, _)| *n > 0);
+    let others: String = others.map(|(n, what)| format!(", {} {what}", format::count(n))).collect();
+    format!("{all} events read: {} shown{others}", format::count(shown))
 }
 
 /// Whether it has been read for so long that its progress is shown.
@@ -432,6 +444,14 @@ fn whole_label(text: impl Into<egui::WidgetText>, ui: &mut egui::Ui) -> egui::Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_event_is_accounted_for() {
+        assert_eq!(counts_text(4_168, [1_608, 2_560, 0]), "4,168 events read: 1,608 shown, 2,560 merged");
+        assert_eq!(counts_text(10, [5, 2, 3]), "10 events read: 5 shown, 2 merged, 3 rejected");
+        assert_eq!(counts_text(10, [9, 0, 1]), "10 events read: 9 shown, 1 rejected");
+        assert_eq!(counts_text(640, [640, 0, 0]), "640 events read, all shown");
+    }
 
     #[test]
     fn progress_names_its_phase_and_never_stands_at_its_end() {

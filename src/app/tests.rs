@@ -280,6 +280,28 @@ fn the_palette_runs_commands_by_name() {
 }
 
 #[test]
+fn the_palette_finds_what_measures() {
+    for word in ["measure", "distance"] {
+        let mut harness = harness(vec![trace()]);
+        harness.key_press_modifiers(Modifiers::COMMAND | Modifiers::SHIFT, Key::P);
+        settle(&mut harness);
+        type_text(&mut harness, word);
+        assert!(harness.query_by_label("No matches").is_none(), "{word}");
+        harness.key_press(Key::Enter);
+        settle(&mut harness);
+        assert_eq!(app(&harness).session().marks.len(), 1, "{word} leads to a mark");
+    }
+}
+
+#[test]
+fn the_theme_is_chosen_in_one_place() {
+    let mut harness = harness(vec![trace()]);
+    harness.get_by_label("View").click();
+    settle(&mut harness);
+    assert_eq!(harness.query_all_by_label_contains("heme").count(), 1);
+}
+
+#[test]
 fn a_track_is_found_by_name() {
     let mut harness = harness(vec![trace()]);
     harness.key_press_modifiers(Modifiers::COMMAND, Key::P);

@@ -253,7 +253,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Select,
         Command::MarkMoment,
         "Mark moment",
-        "Mark the start of the selection, or the middle of the view",
+        "Mark the start of the selection, or the middle of the view; marks measure the distance between moments, as a drag on the ruler does",
         &[key(Key::M)],
     ),
     spec(Menu::Select, Command::MarkRange, "Mark range", "Mark the selected time range", &[shift(Key::M)])

@@ -80,6 +80,9 @@ pub fn apply(ctx: &Context) {
             style.spacing.default_area_size.y = 2000.0;
             style.spacing.combo_height = 600.0;
             style.spacing.window_margin = Margin::same(12);
+            // Where something is out of sight, it shows without the pointer.
+            style.spacing.scroll.floating_width = 4.0;
+            style.spacing.scroll.dormant_handle_opacity = 0.5;
             style.animation_time = 0.08;
             style.text_styles.insert(TextStyle::Small, FontId::proportional(11.0));
         });

@@ -91,3 +91,13 @@ fn a_new_machine_has_something_to_record() {
     assert!(app(&harness).settings().views["capture"]["form"]["backend"] == "Cupti");
     assert!(!has("a small program for the GPU")(&harness), "a command is there");
 }
+
+#[test]
+fn the_buttons_beside_the_command_reach_the_edge() {
+    let mut harness = launcher("");
+    harness.get_by_label("Options").click();
+    settle(&mut harness);
+    let window = harness.ctx.content_rect();
+    let right = harness.get_by_label("Recent").rect().right();
+    assert!((window.right() - 20.0..window.right()).contains(&right), "{right} of {window:?}");
+}

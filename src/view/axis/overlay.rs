@@ -34,6 +34,32 @@ pub fn paint_range(painter: &Painter, scale: &Scale, canvas: Rect, range: TimeRa
     }
 }
 
+/// A thin bracket in the ruler over a range, with `text` in its middle where there is room for it.
+pub fn paint_bracket(painter: &Painter, scale: &Scale, ruler: Rect, range: TimeRange, text: String, is_dark: bool) {
+    let color = theme::tokens(is_dark).strong_text;
+    let (left, right) = (scale.x(range.start), scale.x(range.end).max(scale.x(range.start) + 1.0));
+    if right < ruler.left() || left > ruler.right() {
+        return;
+    }
+    let stroke = Stroke::new(1.0, color);
+    let (top, bottom) = (ruler.bottom() - 6.0, ruler.bottom());
+    // An end that is out of sight has no corner.
+    let visible = left.max(ruler.left())..=right.min(ruler.right());
+    let middle = (visible.start() + visible.end()) / 2.0;
+    for x in [left, right].into_iter().filter(|x| ruler.x_range().contains(*x)) {
+        painter.vline(x, top..=bottom, stroke);
+    }
+    let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
+    let has_room = visible.end() - visible.start() >= galley.size().x + 16.0;
+    painter.hline(visible, top, stroke);
+    if has_room {
+        // Covers the line and the labels of the ruler.
+        let back = Rect::from_center_size(pos2(middle, ruler.center().y), vec2(galley.size().x + 8.0, ruler.height()));
+        painter.rect_filled(back, 0.0, theme::tokens(is_dark).panel);
+        painter.galley(back.center() - galley.size() / 2.0, galley, color);
+    }
+}
+
 /// A flag to the right of `x`, with its upper corner at `top`.
 pub fn paint_flag(painter: &Painter, x: f32, top: f32, color: Color32) {
     let corners = [pos2(x, top), pos2(x + 9.0, top + 4.0), pos2(x, top + 8.0)];

@@ -19,9 +19,11 @@ use crate::capture::launch::{self, Destination, Recorder, Request, overhead, wor
 use crate::capture::nsys;
 use crate::capture::pytorch;
 
-/// Least height of the options, and the height that they leave to what is below them.
+/// Least height of the options, and the height that they leave to what is below them: the preview and earlier runs, or
+/// also a run with its output.
 const LEAST: f32 = 80.0;
-const BELOW: f32 = 230.0;
+const BELOW: f32 = 150.0;
+const BELOW_WITH_RUN: f32 = 230.0;
 const MAX_RECENT: usize = 20;
 const GRACE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -270,12 +272,16 @@ impl Forms {
         self.recent.truncate(MAX_RECENT);
     }
 
-    /// Paints the form; true if the command is to start. `nsys`: the user's choice for all of Lacuna.
-    pub fn ui(&mut self, can_start: bool, nsys: Option<&Path>, ui: &mut Ui) -> bool {
+    /// Paints the form; true if the command is to start.
+    ///
+    /// * `has_run`: whether a run is shown below.
+    /// * `nsys`: the user's choice for all of Lacuna.
+    pub fn ui(&mut self, can_start: bool, has_run: bool, nsys: Option<&Path>, ui: &mut Ui) -> bool {
         let mut is_asked = false;
         ui.horizontal(|ui| {
             let label = ui.strong("Command");
-            let width = (ui.available_width() - 210.0).max(120.0);
+            let buttons = button_width("Start", ui) + button_width("Recent", ui) + 2.0 * ui.spacing().item_spacing.x;
+            let width = (ui.available_width() - buttons).max(120.0);
             let edit = TextEdit::singleline(&mut self.form.line)
                 .font(egui::TextStyle::Monospace)
                 .hint_text("python3 train.py")
@@ -295,7 +301,8 @@ impl Forms {
             }
         });
         // What runs, its output and the runs before stay in sight in a low window.
-        let height = (ui.available_height() - BELOW).max(LEAST);
+        let below = if has_run { BELOW_WITH_RUN } else { BELOW };
+        let height = (ui.available_height() - below).max(LEAST);
         egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| {
             egui::ScrollArea::vertical().max_height(height).auto_shrink([false, true]).show(ui, |ui| {
                 self.form.options_ui(ui);
@@ -372,4 +379,11 @@ impl Forms {
             }
         });
     }
+}
+
+/// The width of a button with this text, in points.
+fn button_width(text: &str, ui: &Ui) -> f32 {
+    let font = egui::TextStyle::Button.resolve(ui.style());
+    let text = ui.painter().layout_no_wrap(text.to_owned(), font, egui::Color32::PLACEHOLDER);
+    text.size().x + 2.0 * ui.spacing().button_padding.x
 }

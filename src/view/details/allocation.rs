@@ -145,8 +145,9 @@ fn running_ui(ctx: &mut ViewContext<'_>, running: Option<&Running>, ui: &mut egu
         let model = &ctx.traces[trace].trace;
         let track = model.track(model.slices.track_of(slice));
         let text = format!("{}, on {}", display_name(model.slice_name(slice)), display_name(&track.name));
+        let hint = format!("{text}\nSelect this slice on the timeline");
         let link = ui.add(egui::Button::new(text).truncate());
-        if link.on_hover_text("Select this slice on the timeline").clicked() {
+        if link.on_hover_text(hint).clicked() {
             *ctx.selection = Selection::Slice { trace, slice };
             ctx.commands.extend([Command::Show(crate::view::timeline::SPEC.id), Command::Reveal]);
         }

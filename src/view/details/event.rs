@@ -70,7 +70,7 @@ fn event_details_ui(event: &EventDetails, ui: &mut egui::Ui) {
 
 pub fn section_ui(ui: &mut egui::Ui, title: &str, copy: &str, text: impl FnOnce() -> String) {
     ui.add_space(6.0);
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         ui.strong(title);
         if ui.small_button(copy).clicked() {
             ui.ctx().copy_text(text());

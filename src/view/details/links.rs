@@ -1,6 +1,6 @@
 //! Links of a slice: launch and launched work, enclosing slices, and memory at its time.
 
-use eframe::egui;
+use eframe::egui::{self, AtomExt as _};
 
 use super::facts::{Facts, Links, MAX_LINKS};
 use crate::command::Command;
@@ -35,8 +35,9 @@ pub fn links_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, trace: usize, facts
             let name = display_name(open.trace.slice_name(slice));
             let track = open.trace.track(open.trace.slices.track_of(slice));
             let duration = format::duration(open.trace.slices.time(slice).dur());
-            let link = ui
-                .add(egui::Button::new(format!("{}, {duration}", shortened(short_python(&name), MAX_LINK))).truncate());
+            // Where there is no room for both, the name gives way.
+            let text = (format!("{},", shortened(short_python(&name), MAX_LINK)).atom_shrink(true), duration);
+            let link = ui.add(egui::Button::new(text).truncate());
             if link.on_hover_text(format!("{name}\nSelect this slice on {}", display_name(&track.name))).clicked() {
                 *ctx.selection = Selection::Slice { trace, slice };
                 ctx.commands.push(Command::Reveal);

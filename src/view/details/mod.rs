@@ -30,6 +30,8 @@ use crate::view::states::nothing_ui;
 const MAX_CHARS: usize = 4096;
 /// The longest name shown in full, in characters: the facts below it stay in sight.
 const MAX_NAME: usize = 120;
+/// The longest name of a fact, in characters: its value has room beside it.
+const MAX_LABEL: usize = 28;
 
 /// Looks up facts about an event that take time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -276,7 +278,7 @@ fn name_ui(name: &str, ui: &mut egui::Ui) {
     if name.chars().count() > MAX_NAME {
         label.on_hover_text(&*cut);
     }
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         if ui.small_button("Copy name").clicked() {
             ui.ctx().copy_text(escape::visible(name).into_owned());
         }
@@ -295,7 +297,12 @@ fn cut(text: &str) -> String {
 }
 
 fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
-    ui.weak(label);
+    let short = shortened(label, MAX_LABEL);
+    let is_cut = short != label;
+    let shown = ui.weak(short);
+    if is_cut {
+        shown.on_hover_text(label);
+    }
     ui.add(egui::Label::new(value).wrap());
     ui.end_row();
 }

@@ -1,8 +1,8 @@
 //! The page of one gap: why the device waits, drawn in time, and what to do about it.
 
-use eframe::egui::{Button, CollapsingHeader, Grid, Label, RichText, Ui};
+use eframe::egui::{AtomExt as _, Button, CollapsingHeader, Grid, Label, RichText, Ui};
 
-use super::facts::{GapFacts, GapOf, PartLine, SameGap};
+use super::facts::{GapFacts, GapOf, GapRecurrence, PartLine, SameGap};
 use super::late::{LateRank, LateRankOf};
 use super::summary::LEAST_SHARE;
 use super::waterfall::waterfall_ui;
@@ -71,7 +71,7 @@ impl GapPage {
             *ctx.selection = Selection::Slice { trace, slice };
             ctx.commands.push(Command::Reveal);
         }
-        if let Some(time) = same_ui(facts, ui) {
+        if let Some(time) = facts.recurrence.as_ref().and_then(|recurrence| same_ui(recurrence, ui)) {
             *ctx.selection = Selection::Gap { trace, process, time };
             ctx.commands.push(Command::Reveal);
         }
@@ -210,7 +210,9 @@ fn links_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> 
         ui.weak(title);
         let track = trace.track(trace.slices.track_of(slice));
         let name = trace.slice_name(slice);
-        let text = format!("{}, {}", shortened(name, MAX_LINK), format::duration(trace.slices.time(slice).dur()));
+        let duration = format::duration(trace.slices.time(slice).dur());
+        // Where there is no room for both, the name gives way.
+        let text = (format!("{},", shortened(name, MAX_LINK)).atom_shrink(true), duration);
         let link = ui.add(Button::new(text).truncate());
         // What is cut in the middle is whole here.
         let hint = format!("{}\nSelect this slice on {}", display_name(name), display_name(&track.name));
@@ -247,8 +249,7 @@ fn links_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> 
 }
 
 /// The same gap in other steps; returns the time of one that was clicked.
-fn same_ui(facts: &GapFacts, ui: &mut Ui) -> Option<TimeRange> {
-    let recurrence = facts.recurrence.as_ref()?;
+pub(super) fn same_ui(recurrence: &GapRecurrence, ui: &mut Ui) -> Option<TimeRange> {
     let mut clicked = None;
     ui.add_space(4.0);
     ui.strong("Comes back");
@@ -258,16 +259,21 @@ fn same_ui(facts: &GapFacts, ui: &mut Ui) -> Option<TimeRange> {
     }
     ui.horizontal_wrapped(|ui| {
         for SameGap { step, is_counted, time } in &recurrence.same {
-            let step = if step.is_empty() { String::new() } else { format!("{}: ", display_name(step)) };
+            let name = display_name(step);
+            let step = if step.is_empty() { String::new() } else { format!("{name}:") };
             let is_left_out = !is_counted && recurrence.steps.1 > 0;
             let left_out = if is_left_out { " (not counted)" } else { "" };
-            let text = format!("{step}{}{left_out}", format::duration(time.dur()));
+            let duration = format!("{}{left_out}", format::duration(time.dur()));
             let hint = if is_left_out {
                 "Select this gap. Its step is not one of those that count: it is the first, with warm-up, or the last"
             } else {
                 "Select this gap"
             };
-            if ui.small_button(text).on_hover_text(hint).clicked() {
+            let button = match step.is_empty() {
+                true => Button::new(duration),
+                false => Button::new((step.atom_shrink(true), duration)),
+            };
+            if ui.add(button.small().truncate()).on_hover_text(format!("{name}\n{hint}").trim_start()).clicked() {
                 clicked = Some(*time);
             }
         }

@@ -2,13 +2,14 @@
 
 use eframe::egui::{self, Event, Key, OutputCommand};
 use egui_kittest::Harness;
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::GapsView;
 use super::facts::{GapRecurrence, SameGap};
+use super::page::same_ui;
 use crate::command::Command;
 use crate::figures::{Rows as _, Sort};
-use crate::model::{ProcessId, SliceKind, TimeRange, Trace, TraceBuilder};
+use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TraceBuilder};
 use crate::session::{GapOrder, Mark, Selection};
 use crate::view::View;
 use crate::view::details::Details;
@@ -308,4 +309,53 @@ fn a_gap_that_waits_for_a_late_rank_leads_to_it() {
     harness.state_mut().session.selection = gap(1);
     settle(&mut harness);
     assert_eq!(harness.query_all_by_label_contains("for rank").count(), 0);
+}
+
+/// Nothing is wider than the panel: else all text below it wraps outside.
+fn assert_within<S>(harness: &Harness<'_, S>, width: f32) {
+    let mut n = 0;
+    let has_place = |node: &egui_kittest::Node<'_>| node.accesskit_node().bounding_box().is_some();
+    for node in harness.query_all(egui_kittest::kittest::by()).filter(has_place) {
+        let right = node.rect().right();
+        assert!(right <= width, "{:?} ends at {right}", node.accesskit_node().label());
+        n += 1;
+    }
+    assert!(n > 5, "{n} nodes");
+}
+
+#[test]
+fn long_names_are_cut_to_the_width_of_the_details() {
+    const WIDTH: f32 = 240.0;
+    let kernel = format!("void at::native::{}<float>(float*)", "vectorized_elementwise_kernel_".repeat(8));
+    let operator = "an operator with a name of many words, ".repeat(8);
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", OP, &operator, 0, 1_500_000),
+        ("main", CALL, "cudaLaunchKernel", 1_400_000, 1_410_000),
+        ("stream 7", KERNEL, &kernel, 0, 1_000),
+        ("stream 7", KERNEL, &kernel, 1_500_000, 1_600_000),
+    ]);
+    builder.slices[0].correlation = vec![0, 4, 0, 4];
+    builder.info.path = format!("/{}.json", "long_name_of_a_file".repeat(9)).into();
+    let fixture = Fixture::new(vec![builder.finish()], Details::default());
+    let builder = Harness::builder().with_size([WIDTH, 3_000.0]).with_max_steps(200);
+    let mut harness = builder.build_ui_state(|ui, fixture: &mut Fixture<Details>| fixture.ui(ui), fixture);
+    harness.state_mut().session.selection = gap(1_000, 1_500_000);
+    settle(&mut harness);
+    harness.get_by_label("Work after");
+    assert_within(&harness, WIDTH);
+    for slice in 0..4 {
+        harness.state_mut().session.selection = Selection::Slice { trace: 0, slice: SliceId(slice) };
+        settle(&mut harness);
+        harness.get_by_label("Copy name");
+        assert_within(&harness, WIDTH);
+    }
+
+    // Gaps of other steps, which a program gives any names.
+    let one = |step: &str| SameGap { step: step.repeat(30), is_counted: false, time: TimeRange { start: 0, end: 9 } };
+    let same = ["train step ", "s", ""].map(one).to_vec();
+    let all = GapRecurrence { count: 4, same, steps: (3, 4), ..GapRecurrence::default() };
+    let mut ui = |ui: &mut egui::Ui| _ = same_ui(&all, ui);
+    let mut harness = Harness::builder().with_size([WIDTH, 400.0]).build_ui(&mut ui);
+    harness.run();
+    assert_within(&harness, WIDTH);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{Color32, PointerButton, Pos2, Rect, Response, Stroke, Ui, vec2};
+use eframe::egui::{Color32, PointerButton, Pos2, Rect, Response, Ui, vec2};
 
 use super::heights::Heights;
 use super::paint::{self, Fit, PictureTexture};
@@ -11,7 +11,7 @@ use super::{Chart, MemoryOverTime, hover, plot, strips};
 use crate::model::memory::AllocationId;
 use crate::session::Selection;
 use crate::view::ViewContext;
-use crate::view::axis::{Scale, paint_hover_line, paint_marks, paint_range};
+use crate::view::axis::{Scale, paint_bracket, paint_hover_line, paint_marks, paint_range};
 use crate::widget::labels::Labels;
 use crate::widget::theme;
 
@@ -168,9 +168,8 @@ impl MemoryOverTime {
         if let Some(id) = chart.shown.selected(*ctx.selection) {
             let all = &chart.shown.history().allocations;
             let life = chart.axis.range(all.start[id.idx()], all.end[id.idx()]);
-            let y = chart.parts.canvas.top() - 2.0;
-            let (left, right) = (frame.scale.x(life.start), frame.scale.x(life.end));
-            painter.hline(left..=right.max(left + 1.0), y, Stroke::new(3.0, strong));
+            let text = format!("lifetime {}", chart.axis.length_text(life));
+            paint_bracket(&painter, &frame.scale, chart.parts.ruler, life, text, ctx.is_dark);
         }
     }
 
