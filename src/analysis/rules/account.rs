@@ -277,6 +277,32 @@ impl<'a, 'b> Books<'a, 'b> {
         Self { trace, ledger, is_between_steps, unrecorded, launches: Launches::new(trace, near.has_frames), near }
     }
 
+    /// Whether the launch of the work after a gap was over before the gap.
+    fn is_queued(&self, gap: &Gap) -> bool {
+        let call = self.trace.launch_of(gap.ended_by);
+        call.is_some_and(|call| self.trace.slices.end[call.idx()] <= gap.time.start)
+    }
+
+    /// What a part of a gap alone tells of its time.
+    ///
+    /// * `around`: what runs around it, if it is looked at.
+    fn shares(&self, gap: &Gap, part: &GapPart, cause: Cause, around: Option<&Around>) -> Shares {
+        let (trace, ns) = (self.trace, part.time.dur());
+        let ns_if = |holds: bool| if holds { ns } else { 0 };
+        let mut shares = Shares {
+            inferred_ns: inferred_ns(trace, part),
+            unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
+            slow_ns: ns_if(cause == Cause::Host && ns >= LONG_PART),
+            after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),
+            saves_ns: ns_if(ns >= LONG_PART && around.is_some_and(|around| around.saves(trace, self.near))),
+            ..Shares::default()
+        };
+        if matches!(cause, Cause::Synchronization | Cause::Copy) {
+            shares.add_copy(copy_of(trace, gap, part).kind, ns);
+        }
+        shares
+    }
+
     /// The idle time within a window by [`Cause`]; their totals sum to it.
     ///
     /// * `compiled`: where code of torch.compile runs, if any does.
@@ -305,13 +331,8 @@ impl<'a, 'b> Books<'a, 'b> {
                 let account = &mut all[cause as usize];
                 let is_later = gap.refill.is_some() && Cause::of(part.class, gap.trigger, is_between) != cause;
                 account.shares.lead_ns += if is_later { time.dur() } else { 0 };
-                let was_launched = || {
-                    let call = trace.launch_of(gap.ended_by);
-                    call.is_some_and(|call| trace.slices.end[call.idx()] <= gap.time.start)
-                };
-                if cause == Cause::Latency && was_launched() {
-                    account.shares.queued_ns += time.dur();
-                }
+                account.shares.queued_ns +=
+                    if cause == Cause::Latency && self.is_queued(&gap) { time.dur() } else { 0 };
                 let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
                 let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
                 // Ranges are looked at in long parts only, functions in all.
@@ -329,27 +350,13 @@ impl<'a, 'b> Books<'a, 'b> {
                 }
                 if is_macro {
                     let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
+                    let mut shares = self.shares(&gap, &GapPart { time, ..part }, cause, around.as_ref());
+                    (shares.copied_ns, shares.prepared_ns) = (ns_if(copied), ns_if(prepared));
                     let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
-                    let mut shares = Shares {
-                        compiled_ns: ns_if(part.slice.is_some_and(runs_compiled)),
-                        inferred_ns: inferred_ns(trace, &GapPart { time, ..part }),
-                        unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
-                        slow_ns: ns_if(cause == Cause::Host && time.dur() >= LONG_PART),
-                        after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),
-                        saves_ns: ns_if(
-                            time.dur() >= LONG_PART && around.as_ref().is_some_and(|around| around.saves(trace, near)),
-                        ),
-                        copied_ns: ns_if(copied),
-                        prepared_ns: ns_if(prepared),
-                        ..Shares::default()
-                    };
-                    if matches!(cause, Cause::Synchronization | Cause::Copy) {
-                        shares.add_copy(copy_of(trace, &gap, &part).kind, time.dur());
-                    }
+                    shares.compiled_ns = ns_if(part.slice.is_some_and(runs_compiled));
                     let call = part.slice.filter(|_| part.class == GapClass::Allocator).or(gap.trigger_slice);
-                    if cause == Cause::Allocator && call.is_some_and(|call| room.is_made_around(call)) {
-                        shares.room_ns = time.dur();
-                    }
+                    let makes_room = |call| room.is_made_around(call);
+                    shares.room_ns = ns_if(cause == Cause::Allocator && call.is_some_and(makes_room));
                     account.shares.add(&shares);
                 }
                 // The launch of work that waits in a queue for no known reason is not a reason.

@@ -66,7 +66,7 @@ use super::memory::leaks::capacity;
 use super::phases::{Phase, Phases};
 use super::steps::{StepSource, Steps};
 use crate::model::memory::highest;
-use crate::model::{DurNs, Severity, SliceKind, TimeRange, Trace};
+use crate::model::{DurNs, Severity, TimeRange, Trace};
 
 /// A device with less work than this many kernels, copies and graphs is not judged: a fragment of a recording.
 const MIN_WORK: u64 = 5;

@@ -13,7 +13,7 @@ use crate::analysis::gaps::clusters::clusters;
 use crate::analysis::gaps::ledger;
 use crate::analysis::phases::phases;
 use crate::analysis::steps::steps;
-use crate::model::{CopyKind, DeviceInfo, MemoryCopy, SliceFacts, TimeNs, TraceBuilder};
+use crate::model::{CopyKind, DeviceInfo, MemoryCopy, SliceFacts, SliceKind, TimeNs, TraceBuilder};
 
 type Named<'a> = (&'a str, SliceKind, &'a str, TimeNs, TimeNs);
 

@@ -22,8 +22,8 @@ use crate::capture::pytorch;
 /// Least height of the options, and the height that they leave to what is below them: the preview and earlier runs, or
 /// also a run with its output.
 const LEAST: f32 = 80.0;
-const BELOW: f32 = 150.0;
-const BELOW_WITH_RUN: f32 = 230.0;
+pub const BELOW: f32 = 150.0;
+pub const BELOW_WITH_RUN: f32 = 230.0;
 const MAX_RECENT: usize = 20;
 const GRACE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -274,9 +274,9 @@ impl Forms {
 
     /// Paints the form; true if the command is to start.
     ///
-    /// * `has_run`: whether a run is shown below.
+    /// * `below`: points that are left to what is below it, [`BELOW`] or [`BELOW_WITH_RUN`].
     /// * `nsys`: the user's choice for all of Lacuna.
-    pub fn ui(&mut self, can_start: bool, has_run: bool, nsys: Option<&Path>, ui: &mut Ui) -> bool {
+    pub fn ui(&mut self, can_start: bool, below: f32, nsys: Option<&Path>, ui: &mut Ui) -> bool {
         let mut is_asked = false;
         ui.horizontal(|ui| {
             let label = ui.strong("Command");
@@ -301,7 +301,6 @@ impl Forms {
             }
         });
         // What runs, its output and the runs before stay in sight in a low window.
-        let below = if has_run { BELOW_WITH_RUN } else { BELOW };
         let height = (ui.available_height() - below).max(LEAST);
         egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| {
             egui::ScrollArea::vertical().max_height(height).auto_shrink([false, true]).show(ui, |ui| {

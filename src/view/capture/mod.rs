@@ -68,7 +68,8 @@ impl View for Capture {
             // Else fields cannot be told from what is behind them.
             let field = theme::tokens(ui.visuals().dark_mode).stripe;
             ui.visuals_mut().text_edit_bg_color = Some(field);
-            if self.forms.ui(!is_busy, self.run.is_some(), ctx.nsys, ui) {
+            let below = if self.run.is_some() { form::BELOW_WITH_RUN } else { form::BELOW };
+            if self.forms.ui(!is_busy, below, ctx.nsys, ui) {
                 self.start(ctx, ui.ctx());
             }
             if let Some(why) = &self.failure {
