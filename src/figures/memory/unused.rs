@@ -41,7 +41,7 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
              inputs), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, so that one segment serves all sizes",
         ),
         false if *has_history => advice.push(
-            "The peak uses nearly all of it, so it is kept for the next peak: a lower peak would reserve less. \
+            "The peak uses most of it, so it is kept for the next peak: a lower peak would reserve less. \
              torch.cuda.empty_cache() returns segments without blocks, which helps only others that need the memory",
         ),
         false => advice.push(
