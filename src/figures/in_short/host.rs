@@ -3,7 +3,7 @@
 use super::format;
 use crate::analysis::phases::Phase;
 use crate::analysis::rules::HostTime;
-use crate::figures::verdicts::{Judged, clipped, device, percent, scope_of};
+use crate::figures::verdicts::{Judged, clipped, percent, scope_of};
 
 /// Phases with less of the time are not named.
 const LARGE: f64 = 0.03;
@@ -30,8 +30,7 @@ pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
         (last, []) => last.clone(),
         (last, first) => format!("{} and {last}", first.join(", ")),
     };
-    let who = device(None, of.trace.info.rank);
-    let who = of.name.map_or(who.clone(), |name| format!("{who} in {name}"));
+    let who = of.device(None);
     let mut text = format!("No device work was recorded. {who} spends {named}");
     if let Some(step) = longest {
         let [ns, median, more] = [step.ns, step.median_ns, step.more_ns].map(format::duration);

@@ -114,15 +114,15 @@ impl Summary<'_> {
             let how =
                 if self.run.is_compiled || self.run.is_too_old { "fuse them" } else { "torch.compile fuses them" };
             format!(
-                "less beside the matrix products, whose kernels are named for types of at most 16 bits already ({} of their \
-                 time): elementwise kernels take {} of the kernel time, {how}",
-                of_all(narrow_ns),
+                "fewer elementwise kernels, which take {} of the kernel time: {how}; the matrix products already use types of at \
+                 most 16 bits ({} of their time, by the names of kernels)",
                 percent(fused),
+                of_all(narrow_ns),
             )
         } else if narrow_ns > all - narrow_ns {
             format!(
-                "fewer or better-shaped matrix products: {} of their time is in kernels named for types of at most 16 bits \
-                 already",
+                "fewer or better-shaped matrix products, which already use types of at most 16 bits ({} of their time, by the \
+                 names of kernels)",
                 of_all(narrow_ns)
             )
         } else {

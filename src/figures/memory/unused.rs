@@ -9,13 +9,16 @@ use crate::model::Severity;
 /// The rule of reserved memory of which much is unused.
 pub const RESERVED_UNUSED: &str = "reserved_unused";
 
-/// A note that much of what is reserved is unused, at the peak or at the end, with the reason and what to do. Measured is
-/// the larger share; private pools of CUDA graphs do not count.
+/// A note that much of what is reserved is unused, with the reason and what to do: at the peak, or at the end where blocks
+/// pin it. Segments without blocks that the peak used are kept for the next peak, as they should be. Measured is the larger
+/// share; private pools of CUDA graphs do not count.
 pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
     let thresholds = Thresholds::default();
     let is_much = |one: &Unused| one.bytes() >= thresholds.min_unused && one.share() >= thresholds.min_unused_share;
     let UnusedOver { peak, end, has_history } = of;
-    if !is_much(peak) && !is_much(end) {
+    let is_pinned = is_much(&Unused { empty: 0, other: 0, ..*end });
+    let is_told = if *has_history { is_much(peak) || is_pinned } else { is_much(end) };
+    if !is_told {
         return None;
     }
     let size = |bytes: u64| format::bytes(bytes as f64);
@@ -40,17 +43,14 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
             "Segments that earlier requests left do not fit those of the peak: request fewer varying sizes (pad or bucket \
              inputs), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, so that one segment serves all sizes",
         ),
-        false if *has_history => advice.push(
-            "The peak uses most of it, so it is kept for the next peak: a lower peak would reserve less. \
-             torch.cuda.empty_cache() returns segments without blocks, which helps only others that need the memory",
-        ),
+        false if *has_history => {}
         false => advice.push(
             "Segments without blocks are left from an earlier peak: torch.cuda.empty_cache() returns them. Record a history \
              to see what reserved them",
         ),
     }
     // What is pinned at the end stays reserved whatever the peak needs.
-    if is_much(&Unused { empty: 0, other: 0, ..*end }) && !advice.contains(&pinned) {
+    if is_pinned && !advice.contains(&pinned) {
         advice.push(pinned);
     }
     Some(Finding {
@@ -102,15 +102,15 @@ mod tests {
         assert!(found(small, small, true).is_none());
         let graphs = Unused { reserved: 1000 * MB, private: 900 * MB, used: 100 * MB, ..Unused::default() };
         assert!(found(graphs, graphs, true).is_none());
-        let cache = found(state(0, 10), state(100, 400), true).unwrap();
-        assert_eq!(cache.severity, Severity::Note);
-        assert_eq!((cache.measured * 1000.0).round(), 500.0);
+        assert!(found(state(0, 10), state(100, 400), true).is_none(), "kept for the next peak");
+        let late = found(state(0, 10), state(300, 200), true).unwrap();
+        assert_eq!((late.severity, (late.measured * 1000.0).round()), (Severity::Note, 500.0));
         assert_eq!(
-            cache.text,
-            "476.84 MiB of 953.67 MiB reserved are unused at the end: 381.47 MiB in segments without blocks, 95.37 MiB in \
+            late.text,
+            "476.84 MiB of 953.67 MiB reserved are unused at the end: 190.73 MiB in segments without blocks, 286.10 MiB in \
              segments that blocks pin. At the peak 9.54 MiB of 953.67 MiB"
         );
-        assert!(matches!(&cache.advice[..], [one] if one.contains("kept for the next peak")), "{:?}", cache.advice);
+        assert!(matches!(&late.advice[..], [one] if one.contains("expandable_segments")), "{:?}", late.advice);
         let pinned = found(state(300, 100), state(400, 0), true).unwrap();
         assert!(matches!(&pinned.advice[..], [one] if one.contains("expandable_segments")), "{:?}", pinned.advice);
         let misfit = found(state(100, 300), state(0, 0), true).unwrap();

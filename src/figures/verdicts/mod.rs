@@ -184,11 +184,12 @@ pub fn percent(share: f64) -> String {
     value(share, Unit::Share)
 }
 
-/// A device and its rank: `Rank 3, GPU 0`.
+/// A device and its rank: `Rank 3, GPU 0`; without a device the host.
 pub fn device(device: Option<u32>, rank: Option<u32>) -> String {
-    let device = device.map_or_else(|| "The host".to_owned(), |device| format!("GPU {device}"));
-    match rank {
-        Some(rank) => format!("Rank {rank}, {device}"),
-        None => device,
+    match (device, rank) {
+        (Some(device), Some(rank)) => format!("Rank {rank}, GPU {device}"),
+        (Some(device), None) => format!("GPU {device}"),
+        (None, Some(rank)) => format!("The host of rank {rank}"),
+        (None, None) => "The host".to_owned(),
     }
 }
