@@ -170,7 +170,7 @@ pub struct Store {
     /// By time.
     pub events: VecDeque<Event>,
     pub alarms: Vec<Alarm>,
-    /// Of each pace, in the order of [`Pace`].
+    /// Of each pace, in the order of `Pace`.
     pub costs: [Cost; 3],
 }
 

@@ -118,7 +118,7 @@ pub struct Missing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub ts: TimeNs,
-    /// [`DeviceInfo::id`]; empty for the whole machine.
+    /// `DeviceInfo::id`; empty for the whole machine.
     pub device: String,
     pub text: String,
     pub is_alarm: bool,
