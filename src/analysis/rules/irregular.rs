@@ -182,7 +182,9 @@ impl Device<'_, '_> {
         else {
             return;
         };
-        let is_most = 2 * (part_ns - median_part_ns).abs() >= difference.abs();
+        // Halves without doubling: recorded times may be beyond any clock.
+        let of_part = (part_ns - median_part_ns).abs();
+        let is_most = of_part >= difference.abs() - of_part;
         let irregular = Irregular {
             steps: beyond,
             step_ns: all[worst].dur(),

@@ -256,18 +256,15 @@ fn skip_damage(input: &EventText<'_>, at: usize, batch: &mut Batch) -> usize {
 mod tests {
     use super::*;
 
+    /// All of a text that is padded.
+    fn whole<'a>(text: &'a [u8], is_last: bool, last_object: &'a OnceCell<Option<usize>>) -> EventText<'a> {
+        EventText { text, start: 0, offset: 0, is_last, after_event: false, last_object, is_limited: false }
+    }
+
     fn check(text: &str, n_shown: u64, n_rejected: u64, end: End) {
         let padded = [text.as_bytes(), &[0; PADDING]].concat();
         let last_object = &OnceCell::new();
-        let input = EventText {
-            text: &padded,
-            start: 0,
-            offset: 0,
-            is_last: true,
-            after_event: false,
-            last_object,
-            is_limited: false,
-        };
+        let input = whole(&padded, true, last_object);
         for portable in [false, true] {
             let mut batch = Batch::default();
             let found = if portable { walk_with::<Portable>(input, &mut batch) } else { walk(input, &mut batch) };
@@ -306,15 +303,7 @@ mod tests {
             let text = part.repeat((1 << 20) / part.len());
             let padded = [text.as_bytes(), &[0; PADDING]].concat();
             let last_object = &OnceCell::new();
-            let input = EventText {
-                text: &padded,
-                start: 0,
-                offset: 0,
-                is_last: true,
-                after_event: false,
-                last_object,
-                is_limited: false,
-            };
+            let input = whole(&padded, true, last_object);
             let mut batch = Batch::default();
             walk(input, &mut batch);
             assert_eq!(batch.n_shown, 0, "{part}");
@@ -325,15 +314,7 @@ mod tests {
     fn an_event_that_may_go_on_is_left_for_more_text() {
         let text = [A.as_bytes(), b",", &A.as_bytes()[..30], &[0; PADDING]].concat();
         let last_object = &OnceCell::new();
-        let input = EventText {
-            text: &text,
-            start: 0,
-            offset: 0,
-            is_last: false,
-            after_event: false,
-            last_object,
-            is_limited: false,
-        };
+        let input = whole(&text, false, last_object);
         let mut batch = Batch::default();
         assert_eq!(walk(input, &mut batch), End::Inside(A.len() + 1));
         assert_eq!(batch.n_read, 1);

@@ -1,6 +1,7 @@
 //! Memory over time, driven by the names of its controls, keys and the pointer.
 
 mod beside;
+mod moment;
 mod picture;
 
 use std::sync::Arc;
@@ -478,26 +479,4 @@ fn other_colors_leave_the_picture_on_show() {
     harness.step();
     let (view, shown) = (&harness.state().view, harness.state().view.pictures.newest().is_some());
     assert!(shown && view.colors.newest().is_some());
-}
-
-#[test]
-fn the_ruler_counts_events_as_all_readouts_do() {
-    let mut harness = harness(random(300, false));
-    let strip = harness.get_by_role_and_label(eframe::egui::Role::Slider, "Moment").rect();
-    let view = harness.state().view.navigation.events.visible();
-    // Event 0 leads to state 1.
-    let x = strip.left() + (1.5 * UNITS as f32 - view.start as f32) / view.dur() as f32 * strip.width();
-    click(&mut harness, Pos2::new(x, strip.center().y), PointerButton::Primary);
-    assert_eq!(harness.state().session.memory.moment, Some(1));
-    harness.get_by_label("Moment: event 0");
-}
-
-#[test]
-fn the_moment_is_a_slider_for_keys_too() {
-    let mut harness = harness(stairs());
-    harness.get_by_role_and_label(eframe::egui::Role::Slider, "Moment").focus();
-    harness.step();
-    harness.key_press(eframe::egui::Key::ArrowDown);
-    settle(&mut harness);
-    assert_eq!(harness.state().session.memory.moment, Some(4));
 }
