@@ -80,7 +80,11 @@ impl App {
     pub(super) fn alone_ui(&mut self, id: &'static str, ui: &mut Ui) {
         let is_dark = ui.visuals().dark_mode;
         let Some(slot) = self.views.get(id) else { return };
-        let mut ctx = ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands);
+        let mut ctx = ViewContext {
+            wheel_zooms: self.settings.wheel_zooms,
+            nsys: self.settings.nsys.as_deref(),
+            ..ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands)
+        };
         let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
         CentralPanel::default().frame(frame).show(ui, |ui| {
             ui.horizontal(|ui| {

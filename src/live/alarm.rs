@@ -24,18 +24,23 @@ pub enum AlarmKind {
 }
 
 impl AlarmKind {
-    /// For the user, with the place of the level.
+    /// For the user, before the level.
     pub fn title(self) -> &'static str {
         match self {
-            Self::Memory => "Memory used, of the total, from",
-            Self::Temperature => "Temperature from",
-            Self::Power => "Power, of the limit, from",
-            Self::LowUtilization => "Utilization over 10 s below",
+            Self::Memory => "Memory used ≥",
+            Self::Temperature => "Temperature ≥",
+            Self::Power => "Power ≥",
+            Self::LowUtilization => "Utilization over 10 s <",
         }
     }
 
     pub fn unit(self) -> &'static str {
-        if self == Self::Temperature { "°C" } else { "%" }
+        match self {
+            Self::Memory => "% of total",
+            Self::Temperature => "°C",
+            Self::Power => "% of limit",
+            Self::LowUtilization => "%",
+        }
     }
 }
 
@@ -93,7 +98,7 @@ pub fn check(alarms: &[Alarm], ringing: &mut Vec<AlarmState>, device: &DeviceHis
         let (title, unit, level) = (alarm.kind.title(), alarm.kind.unit(), alarm.level);
         let text = match is_ringing {
             true => format!("{title} {level:.0} {unit}: now {value:.0} {unit}"),
-            false => format!("Over: {title} {level:.0} {unit}: now {value:.0} {unit}"),
+            false => format!("Alarm over ({title} {level:.0} {unit}): now {value:.0} {unit}"),
         };
         match is_ringing {
             true => ringing.push(AlarmState(alarm.kind)),
@@ -154,7 +159,7 @@ mod tests {
         }
         let found: Vec<_> = store.events.iter().map(|event| (event.ts, event.is_alarm)).collect();
         assert_eq!(found, [(2, true), (5, false)]);
-        assert_eq!(store.events[0].text, "Temperature from 85 °C: now 85 °C");
+        assert_eq!(store.events[0].text, "Temperature ≥ 85 °C: now 85 °C");
     }
 
     #[test]

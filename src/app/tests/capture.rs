@@ -47,10 +47,11 @@ fn a_program_is_stopped_and_what_is_missing_is_said() {
     wait_for(&mut harness, has("with SIGINT"));
     wait_for(&mut harness, has("no Python process of this run imported torch"));
     let mut harness = launcher("no-such-program");
-    // Said before the start, and again by it.
+    // Said before the start, and once.
     wait_for(&mut harness, has("No program called no-such-program"));
     harness.get_by_label("Start").click();
-    wait_for(&mut harness, |harness| harness.query_all_by_label_contains("No program called").count() == 2);
+    settle(&mut harness);
+    assert_eq!(harness.query_all_by_label_contains("No program called").count(), 1);
     let mut harness = launcher("a 'b");
     wait_for(&mut harness, has("A quotation mark is not closed"));
 }
@@ -81,6 +82,15 @@ fn the_nsys_of_the_form_is_that_of_the_window() {
     harness.get_by_label("Start").click();
     wait_for(&mut harness, has("nsys wrote no report"));
     assert_eq!(app(&harness).settings().nsys.as_deref(), Some(std::path::Path::new("/bin/true")));
+}
+
+#[test]
+#[cfg(unix)]
+fn the_nsys_of_the_window_is_that_of_the_form() {
+    let mut harness = launcher("echo");
+    harness.state_mut().as_mut().unwrap().settings.nsys = Some("/no/such/nsys".into());
+    harness.get_by_role_and_label(Role::RadioButton, "Nsight Systems").click();
+    wait_for(&mut harness, has("No nsys was found (looked in /no/such/nsys, as set)"));
 }
 
 #[test]

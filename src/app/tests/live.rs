@@ -91,11 +91,11 @@ fn a_gpu_that_is_lost_comes_back() {
 fn alarms_and_errors_are_said() {
     let fake = FakeNvml::new("gpus=1 busy=40 hot=92 xid=79");
     let mut harness = watching(&fake, Vec::new());
-    wait_for(&mut harness, has("Alarm: Temperature from 85 °C"));
+    wait_for(&mut harness, has("Alarm: Temperature ≥ 85 °C"));
     wait_for(&mut harness, has("XID 79: the GPU fell off the bus"));
     fake.set("gpus=1 busy=40 hot=60 xid=79");
     wait_for(&mut harness, |harness| !has("Alarm: Temperature")(harness));
-    wait_for(&mut harness, has("Over: Temperature from 85 °C"));
+    wait_for(&mut harness, has("Alarm over (Temperature ≥ 85 °C)"));
 }
 
 #[test]

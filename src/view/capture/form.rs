@@ -245,7 +245,7 @@ impl Form {
     }
 
     /// What is recorded.
-    fn options_ui(&mut self, ui: &mut Ui) {
+    fn options_ui(&mut self, nsys: Option<&Path>, ui: &mut Ui) {
         let mut has_counters = !self.without_counters;
         ui.checkbox(&mut has_counters, "GPU counters").on_hover_text(format!(
             "Record GPU metrics as counters below the timeline, if there is a driver. Costs {}",
@@ -258,7 +258,11 @@ impl Form {
                 let contents = &mut self.options.contents;
                 pytorch_options::on_demand_ui(&mut self.times, contents, &mut self.ranks, ui);
             }
-            Backend::Nsys => nsys_options::ui(&mut self.nsys, &mut self.nsys_path, &mut self.nsys_others, ui),
+            Backend::Nsys => {
+                let of_lacuna = nsys.map(|nsys| nsys.display().to_string());
+                let path = (&mut self.nsys_path, of_lacuna.as_deref().unwrap_or("The first one found"));
+                nsys_options::ui(&mut self.nsys, path, &mut self.nsys_others, ui);
+            }
             Backend::Cupti | Backend::None => {}
         }
     }
@@ -304,7 +308,7 @@ impl Forms {
         let height = (ui.available_height() - below).max(LEAST);
         egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| {
             egui::ScrollArea::vertical().max_height(height).auto_shrink([false, true]).show(ui, |ui| {
-                self.form.options_ui(ui);
+                self.form.options_ui(nsys, ui);
                 ui.add_space(4.0);
                 self.form.place_ui(ui);
                 ui.add_space(4.0);
@@ -321,6 +325,11 @@ impl Forms {
     /// Whether it is still worked out what the form comes to.
     pub fn is_pending(&self) -> bool {
         self.preview.is_pending()
+    }
+
+    /// Whether the form already says this of the command.
+    pub fn says(&self, why: &str) -> bool {
+        self.preview.says(why)
     }
 
     /// Offers something to record where nothing is typed yet.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use eframe::egui::{self, Frame, Panel, RichText, Ui};
+use eframe::egui::{self, Frame, Panel, RichText, ScrollArea, Ui, vec2};
 use serde_json::Value;
 
 use self::earlier::EarlierRuns;
@@ -30,6 +30,10 @@ use crate::widget::theme;
 
 /// Results of one run that open by themselves; others wait to be asked for.
 const MAX_OPENED: usize = 8;
+/// Least height of a run with its output and GPUs above the earlier runs, in points; below it they scroll as one.
+const LEAST_FOR_PANELS: f32 = 400.0;
+/// The height of the output, and of the earlier runs, where they scroll as one, in points.
+const LIST_HEIGHT: f32 = 180.0;
 /// How often the elapsed time is painted anew.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -72,7 +76,7 @@ impl View for Capture {
             if self.forms.ui(!is_busy, below, ctx.nsys, ui) {
                 self.start(ctx, ui.ctx());
             }
-            if let Some(why) = &self.failure {
+            if let Some(why) = self.failure.as_ref().filter(|why| !self.forms.says(why)) {
                 failed_ui(why, ui);
             }
             if self.starting.is_some() {
@@ -83,6 +87,17 @@ impl View for Capture {
                 self.earlier.ui(&mut self.forms.form, ctx, ui);
                 return;
             };
+            if ui.available_height() < LEAST_FOR_PANELS {
+                // Else one would lie on the other.
+                ScrollArea::vertical().id_salt("run and earlier runs").auto_shrink(false).show(ui, |ui| {
+                    run_ui(run, status, ctx, ui);
+                    let list = vec2(ui.available_width(), LIST_HEIGHT);
+                    ui.allocate_ui(list, |ui| self.output.ui(run, ui));
+                    ui.separator();
+                    ui.allocate_ui(list, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
+                });
+                return;
+            }
             let height = ui.available_height() * 0.35;
             let panel = Panel::bottom(egui::Id::unique("capture earlier")).frame(Frame::NONE);
             panel.resizable(true).default_size(height).min_size(80.0).show(ui, |ui| {
@@ -91,9 +106,6 @@ impl View for Capture {
                 self.earlier.ui(&mut self.forms.form, ctx, ui);
             });
             run_ui(run, status, ctx, ui);
-            if status.stage < Stage::Ended {
-                gpus::ui(ctx, ui);
-            }
             self.output.ui(run, ui);
         });
         if is_busy {
@@ -227,7 +239,7 @@ fn record_ui(endpoint: &kineto::Endpoint, ui: &mut Ui) {
     }
 }
 
-/// The state of the run, its results, and how to stop it.
+/// The state of the run, its results, how to stop it, and the GPUs meanwhile.
 fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
     let elapsed = format::duration(i64::try_from(status.elapsed.as_nanos()).unwrap_or(i64::MAX));
@@ -273,6 +285,9 @@ fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
     }
     for note in &status.notes {
         ui.colored_label(tokens.severity[1], note);
+    }
+    if status.stage < Stage::Ended {
+        gpus::ui(ctx, ui);
     }
 }
 

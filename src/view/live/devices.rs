@@ -88,9 +88,11 @@ fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec
 /// What is wrong, in one line that is always there: nothing moves when it changes.
 fn warnings_ui(device: &Device, ui: &mut Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
-    let alarm = |alarm: &Alarm| format!("Alarm: {} {:.0} {}", alarm.kind.title(), alarm.level, alarm.kind.unit());
+    let alarm = |alarm: &Alarm| format!("{} {:.0} {}", alarm.kind.title(), alarm.level, alarm.kind.unit());
+    let alarms: Vec<String> = device.ringing.iter().map(alarm).collect();
+    let alarms = (!alarms.is_empty()).then(|| format!("Alarm: {}", alarms.join(", ")));
     let slowed = device.slowed_by.as_ref().map(|reasons| format!("Clocks limited by: {reasons}"));
-    let all: Vec<String> = device.ringing.iter().map(alarm).chain(slowed).collect();
+    let all: Vec<String> = alarms.into_iter().chain(slowed).collect();
     let (text, color) = match all.is_empty() {
         true => ("No alarm, clocks not limited".to_owned(), tokens.weak_text),
         false => (all.join("; "), tokens.severity[if device.ringing.is_empty() { 1 } else { 2 }]),

@@ -11,6 +11,9 @@ use crate::widget::theme;
 /// Rows that are painted of a list.
 const MAX_ROWS: usize = 200;
 
+/// The height of a list in points, before it scrolls.
+const LIST_HEIGHT: f32 = 160.0;
+
 /// The programs that use the GPUs.
 ///
 /// * `sort`: how they are sorted; `None` is as the driver lists them.
@@ -30,7 +33,7 @@ pub fn processes_ui(shown: &Shown, sort: &mut Option<Sort>, ui: &mut Ui) {
         4 => a.sm.cmp(&b.sm),
         _ => kind_text(a.kind).cmp(kind_text(b.kind)),
     });
-    ScrollArea::vertical().id_salt("processes").max_height(160.0).show(ui, |ui| {
+    list("processes").show(ui, |ui| {
         egui::Grid::new("processes").num_columns(6).striped(true).spacing([18.0, 3.0]).show(ui, |ui| {
             let titles = [
                 ("GPU", false),
@@ -66,6 +69,11 @@ pub fn processes_ui(shown: &Shown, sort: &mut Option<Sort>, ui: &mut Ui) {
     }
 }
 
+/// A list scrolls only where it is longer than `LIST_HEIGHT`, however little of the view is left below it.
+fn list(name: &str) -> ScrollArea {
+    ScrollArea::vertical().id_salt(name).max_height(LIST_HEIGHT).min_scrolled_height(LIST_HEIGHT)
+}
+
 fn kind_text(kind: ProcessKind) -> &'static str {
     match kind {
         ProcessKind::Compute => "computing",
@@ -81,7 +89,7 @@ pub fn events_ui(shown: &Shown, ui: &mut Ui) {
         return;
     }
     let tokens = theme::tokens(ui.visuals().dark_mode);
-    ScrollArea::vertical().id_salt("events").max_height(140.0).show(ui, |ui| {
+    list("events").show(ui, |ui| {
         egui::Grid::new("events").num_columns(3).spacing([18.0, 3.0]).show(ui, |ui| {
             for event in &shown.events {
                 ui.weak(crate::live::utc(event.ts));

@@ -52,6 +52,15 @@ impl Preview {
         self.working.is_some()
     }
 
+    /// Whether this is said of the command.
+    pub fn says(&self, why: &str) -> bool {
+        match &self.said {
+            None => false,
+            Some(Err(said)) => said == why,
+            Some(Ok(said)) => said.warning.as_deref() == Some(why),
+        }
+    }
+
     /// Follows the form and paints what it comes to.
     pub fn ui(&mut self, form: &Form, nsys: Option<&Path>, ui: &mut Ui) {
         if form.line.trim().is_empty() {
