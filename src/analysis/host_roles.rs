@@ -281,14 +281,27 @@ fn of_os_call(name: &str) -> Role {
 }
 
 /// Rows of the profiler's own overhead. The names of CUPTI, Kineto and nsys differ in case and separators.
+///
+/// nsys records libraries that the program loads here, too, with what it does itself meanwhile.
 pub fn of_overhead(name: &str) -> Role {
+    const LOADS: [&str; 5] = ["dlopen", "dlclose", "lazy function loading", "module loading", "compiler"];
+    const PROFILER: [&str; 9] = [
+        "flush",
+        "stop",
+        "activity buffer",
+        "instrumentation",
+        "resource",
+        "profiling",
+        "tls allocation",
+        "chunk allocation",
+        "plugins initialization",
+    ];
     let lower = name.to_ascii_lowercase();
-    let has = |part: &str| lower.contains(part);
-    let is_profiler = ["flush", "stop", "activity buffer", "instrumentation", "resource"].into_iter().any(has);
-    if is_profiler || lower.starts_with("cuda profiling") {
-        Role::Profiler
-    } else if has("lazy function loading") || has("module loading") || has("compiler") {
+    let has = |part: &&str| lower.contains(*part);
+    if LOADS.iter().any(has) {
         Role::ModuleLoad
+    } else if PROFILER.iter().any(has) {
+        Role::Profiler
     } else {
         Role::Nothing
     }

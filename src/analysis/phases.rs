@@ -22,8 +22,8 @@ pub enum Phase {
     Copies,
     /// Calls of collectives; without a device also the collectives that other threads run.
     Communication,
-    /// The host waits for what the device was given to do before: in a synchronization, or in a call that copies, until the
-    /// copy begins. Waits inside calls of collectives are communication.
+    /// The host waits for what the device was given to do before: in a synchronization, or in a call that copies, as long as
+    /// the device works on that. Waits inside calls of collectives are communication.
     Waiting,
     /// All other time: also compiling, loading code, collecting garbage and writing checkpoints, where they are inside
     /// a forward pass that no range names.
@@ -132,7 +132,11 @@ impl Phases {
             let range = near_range.checked_sub(1);
             if let Some(range) = range.filter(|&range| ranges[range].contains(at)) {
                 near_tile = partition_near(&self.tiles, near_tile, |tile| tile.time.start <= at);
-                times[range][self.phase_before(near_tile, at) as usize] += slices.time(work).dur();
+                let phase = self.phase_before(near_tile, at);
+                // A call that copies may wait first.
+                let is_copy = phase == Phase::Waiting && slices.kind[i] == SliceKind::Memcpy;
+                let phase = if is_copy { Phase::Copies } else { phase };
+                times[range][phase as usize] += slices.time(work).dur();
             }
         }
         times

@@ -167,9 +167,11 @@ fn is_active_track(trace: &Trace, id: TrackId) -> bool {
         return whole >= HARDLY * trace.span.dur() as f64;
     }
     let is_work = |i: usize| matches!(slices.kind[i], SliceKind::Operator | SliceKind::Runtime | SliceKind::Driver);
+    // What the profiler does on a thread is no work of it.
     let is_wait = |i: usize| {
         let name = trace.slice_name(SliceId(i as u32)).to_ascii_lowercase();
-        !is_work(i) && WAITS.iter().any(|word| name.contains(word))
+        let is_overhead = slices.kind[i] == SliceKind::Overhead;
+        !is_work(i) && (is_overhead || WAITS.iter().any(|word| name.contains(word)))
     };
     if sampled.clone().any(is_work) {
         return true;

@@ -6,7 +6,7 @@ pub use self::help::remedy;
 
 use std::sync::Arc;
 
-use super::verdicts::{Judged, clipped, device, percent, scope_of, why};
+use super::verdicts::{Judged, clipped, device, percent, scope_of, why, why_of};
 use super::{Cell, Part, figures, format};
 use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
 use crate::model::{DurNs, Severity};
@@ -185,7 +185,7 @@ impl<'a> Summary<'a> {
                 };
                 let saved = self.best.and_then(|hit| {
                     let saved = self.makeup.causes.iter().find(|cause| Some(cause.0) == hit.rule.cause())?;
-                    Some((percent(self.share(saved.1)), why(hit.rule)?))
+                    Some((percent(self.share(saved.1)), why_of(hit)?))
                 });
                 match saved {
                     Some((saved, why)) => format!("It waits {saved} {why}; {share} lies {between}"),
@@ -196,7 +196,8 @@ impl<'a> Summary<'a> {
                 format!("For the largest part of it, {share}, nothing was recorded of what the host did")
             }
             _ => {
-                let why = cause.rule().and_then(why).unwrap_or("for calls that copy");
+                let why = self.most.and_then(why_of).or_else(|| cause.rule().and_then(why));
+                let why = why.unwrap_or("for calls that copy");
                 format!("It waits most {why}: {share}")
             }
         })

@@ -61,6 +61,43 @@ fn columns(connection: &Connection, table: &str) -> (Vec<String>, u64) {
 
 const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
 
+/// Idle time by class of device 0 in the sample, with a row of overhead in the longest gap, of the thread that launches or
+/// of the one after it.
+fn idle_with_overhead(name: &str, of_other: i64) -> Value {
+    let folder = scratch(&format!("odd-tables-overhead-{of_other}"));
+    let path = folder.join("t.sqlite");
+    std::fs::copy(project().join("sample_traces/nsys_5_steps.sqlite"), &path).unwrap();
+    let connection = Connection::open(&path).unwrap();
+    let sql = format!(
+        "CREATE TEMP TABLE work AS SELECT start, max(end) OVER (ORDER BY start) end FROM {KERNELS};
+         CREATE TEMP TABLE gap AS SELECT until, start - until dur FROM
+             (SELECT lag(end) OVER (ORDER BY start) until, start FROM work) ORDER BY dur DESC LIMIT 1;
+         INSERT INTO StringIds VALUES (1 << 30, '{name}');
+         INSERT INTO PROFILER_OVERHEAD (start, end, globalTid, nameId, returnValue)
+             SELECT until + dur / 4, until + dur / 2, {of_other} + (SELECT call.globalTid
+                 FROM CUPTI_ACTIVITY_KIND_RUNTIME call JOIN {KERNELS} kernel USING (correlationId)
+                 WHERE kernel.start > until ORDER BY kernel.start LIMIT 1), 1 << 30, 0 FROM gap;"
+    );
+    connection.execute_batch(&sql).unwrap();
+    drop(connection);
+    let output = lacuna(&["report".as_ref(), "--format".as_ref(), "json".as_ref(), path.as_os_str()]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report["gaps"][0]["by_class"].clone()
+}
+
+#[test]
+fn overhead_of_the_launching_thread_alone_explains_its_gaps() {
+    let loading = |by_class: &Value| by_class["module_load"]["total_ns"].as_i64().unwrap_or_default();
+    let [own, other] = [0, 1].map(|of_other| idle_with_overhead("dlopen(libcuda.so.1)", of_other));
+    assert!(loading(&own) > 100_000, "{own:#}");
+    assert_eq!(loading(&other), 0, "{other:#}");
+    let total = |by_class: &Value| -> i64 {
+        by_class.as_object().unwrap().values().map(|class| class["total_ns"].as_i64().unwrap()).sum()
+    };
+    assert_eq!(total(&own), total(&other));
+}
+
 #[test]
 fn tables_without_row_ids_are_counted_row_by_row() {
     let mut n_rows = 0;

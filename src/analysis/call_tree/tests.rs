@@ -216,3 +216,71 @@ proptest! {
         }
     }
 }
+
+/// Slices of a thread that nest: each divides a time into a part before it, its own, and the rest, and so on inside.
+fn nested(cuts: &[(u8, u8, u8)], time: TimeRange, out: &mut Vec<(usize, i64, i64)>) {
+    let Some((&(before, dur, name), rest)) = cuts.split_first().filter(|_| time.dur() > 1) else { return };
+    let start = time.start + i64::from(before) % time.dur();
+    let end = start + i64::from(dur) % (time.end - start + 1);
+    out.push((usize::from(name) % 3, start, end));
+    let (inside, after) = rest.split_at(rest.len() / 2);
+    nested(inside, TimeRange { start, end }, out);
+    nested(after, TimeRange { start: end, ..time }, out);
+}
+
+proptest! {
+    /// Against a look at every nanosecond of the range.
+    #[test]
+    fn a_range_has_what_is_open_in_it_and_the_work_that_runs_in_it(
+        cuts in prop::collection::vec((0_u8..40, 0_u8..90, 0_u8..9), 1..12),
+        device in prop::collection::vec((0_i64..150, 1_i64..30, 0_usize..12), 0..8),
+        (start, dur) in (-5_i64..110, 1_i64..80),
+    ) {
+        let names = [(PYTHON, "a.py(1): f"), (OP, "aten::op"), (CALL, "cudaLaunchKernel")];
+        let mut host = Vec::new();
+        nested(&cuts, TimeRange { start: 0, end: 100 }, &mut host);
+        // The launch of each kernel is a slice of the host, whatever it is called.
+        let device: Vec<_> = device.into_iter().map(|(ts, dur, of)| (ts, ts + dur, of % host.len())).collect();
+        let mut slices: Vec<_> =
+            host.iter().map(|&(name, ts, end)| ("main", names[name].0, names[name].1, ts, end)).collect();
+        slices.extend(device.iter().map(|&(ts, end, _)| ("stream 7", KERNEL, "k", ts, end)));
+        let mut builder = TraceBuilder::from_slices(&slices);
+        let n = host.len();
+        builder.slices[0].correlation =
+            (1..=n as u32).chain(device.iter().map(|work| work.2 as u32 + 1)).collect();
+        let trace = builder.finish();
+        let traces = [&trace];
+        let range = TimeRange { start, end: start + dur };
+        let scope = Scope { ranges: Some(vec![range]), ..Scope::whole(&traces) };
+        let folded = |weigh| -> std::collections::BTreeMap<String, i64> {
+            let (tree, _) = time_flame(&scope, Frames::All, weigh, None);
+            let text = tree.folded(|text| text.into());
+            let lines = text.lines().map(|line| line.rsplit_once(' ').unwrap());
+            lines.map(|(path, ns)| (path.to_owned(), ns.parse().unwrap())).collect()
+        };
+        let mut expected = std::collections::BTreeMap::new();
+        for ts in range.start..range.end {
+            let open: Vec<&str> = host.iter().filter(|of| of.1 <= ts && ts < of.2).map(|of| names[of.0].1).collect();
+            if !open.is_empty() {
+                *expected.entry(open.join(";")).or_insert(0) += 1;
+            }
+        }
+        prop_assert_eq!(folded(Weigh::Host), expected);
+        // Slices without length may be inside of those that begin or end there: the launches of work have one.
+        let launches = |of: usize| names[host[of].0].0 == CALL && host[of].1 < host[of].2;
+        if device.iter().all(|&(.., of)| launches(of)) {
+            let mut expected = std::collections::BTreeMap::new();
+            for &(ts, end, of) in &device {
+                let at = host[of].1;
+                let around = host[..=of].iter().filter(|other| other.1 <= at && host[of].2 <= other.2 && at < other.2);
+                let frames = around.filter(|of| names[of.0].0 != CALL).map(|of| names[of.0].1);
+                let path: Vec<&str> = frames.chain(["k"]).collect();
+                let time = TimeRange { start: ts, end }.intersect(range).map_or(0, TimeRange::dur);
+                if time > 0 {
+                    *expected.entry(path.join(";")).or_insert(0) += time;
+                }
+            }
+            prop_assert_eq!(folded(Weigh::Device), expected);
+        }
+    }
+}

@@ -6,7 +6,7 @@ use super::host::{Activity, Segment, push};
 use super::{GapClass, GapPart};
 use crate::analysis::host_roles::{Role, Roles, of_overhead, role_of};
 use crate::model::time::partition_near;
-use crate::model::{DurNs, ON_CPU, ProcessId, SliceId, SliceKind, TimeRange, Trace, Track, TrackId};
+use crate::model::{DurNs, Format, ON_CPU, ProcessId, SliceId, SliceKind, TimeRange, Trace, Track, TrackId, TrackKind};
 
 /// Disjoint times in ascending order, with the slice that names each.
 pub type Spans = Vec<(TimeRange, Option<SliceId>)>;
@@ -56,7 +56,7 @@ pub fn overlay(
     *out = cut;
 }
 
-/// Profiler overhead of a trace, and rows that say when device code was loaded.
+/// Profiler overhead that stops all threads, and rows without a thread that say when device code was loaded.
 #[derive(Debug, Default)]
 pub struct Overheads {
     pub profiler: Spans,
@@ -64,21 +64,30 @@ pub struct Overheads {
 }
 
 impl Overheads {
-    /// Cost: O(tracks + overhead rows · log).
+    /// Overhead on the track of a thread is judged with what else runs there: another thread did not do it.
+    ///
+    /// Cost: O(tracks + overhead rows · log); of nsys, O(slices of threads).
     pub fn new(trace: &Trace) -> Self {
         let mut out = Self::default();
         let slices = &trace.slices;
+        let is_overhead = |i: usize| slices.kind[i] == SliceKind::Overhead;
+        let is_nsys = trace.info.format == Format::Nsys;
+        if is_nsys && !slices.has_kind(SliceKind::Overhead) {
+            return out;
+        }
         for row in &slices.rows {
-            // Recorders keep overhead on tracks of its own.
-            if row.range().next().is_none_or(|i| slices.kind[i] != SliceKind::Overhead) {
+            let has_thread = is_nsys && trace.track(row.track).kind == TrackKind::Thread;
+            // Other recorders keep overhead on tracks of its own.
+            if !has_thread && !row.range().next().is_some_and(is_overhead) {
                 continue;
             }
-            for slice in row.range().map(|i| SliceId(i as u32)) {
+            for slice in row.range().filter(|&i| is_overhead(i)).map(|i| SliceId(i as u32)) {
+                let name = trace.slice_name(slice);
                 let entry = (slices.time(slice), Some(slice));
-                match of_overhead(trace.slice_name(slice)) {
-                    Role::Profiler => out.profiler.push(entry),
-                    Role::ModuleLoad => out.loading.push(entry),
-                    _ => {}
+                if stops_all(name, has_thread) {
+                    out.profiler.push(entry);
+                } else if !has_thread && of_overhead(name) == Role::ModuleLoad {
+                    out.loading.push(entry);
                 }
             }
         }
@@ -87,6 +96,16 @@ impl Overheads {
         }
         out
     }
+}
+
+/// Whether the profiler stops the program while it does this: nsys when it writes its data (F1). Of CUPTI's overhead
+/// without a thread nothing tells whom it stops.
+fn stops_all(name: &str, has_thread: bool) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let has_any = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
+    let is_own = lower.starts_with("cuda profiling");
+    is_own && has_any(&["flush", "stop", "overhead"])
+        || !has_thread && (is_own || has_any(&["flush", "stop", "activity buffer", "instrumentation", "resource"]))
 }
 
 /// The longest time in nanoseconds in which the silence of a thread is taken for what surrounds it. Real pauses in

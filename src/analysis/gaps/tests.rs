@@ -10,6 +10,7 @@ use crate::model::{CopyKind, MemoryCopy, SliceFacts, SliceKind, SyncKind, Synchr
 mod copies;
 mod lead;
 mod loaders;
+mod overhead;
 mod refill;
 mod silence;
 
@@ -295,17 +296,6 @@ fn work_inside_a_graph_waits_for_nothing_on_the_host() {
     assert_eq!(parts(&trace, &ledger, 2)[0].0, "cpu_op");
     let triggers: Vec<_> = (0..3).map(|gap| ledger.gap(gap).trigger).collect();
     assert_eq!(triggers, [None, None, Some(Trigger::GraphEnd)]);
-}
-
-#[test]
-fn the_profilers_own_overhead_has_a_class_and_is_a_trigger() {
-    let overhead = ("profiler", SliceKind::Overhead, "CUDA profiling data flush overhead", 150, 900, 0);
-    let init = ("profiler", SliceKind::Overhead, "TLS allocation", 100, 150, 0);
-    let trace = builder(&with_gap(&[("main", OP, "aten::add", 90, 990, 0), overhead, init])).finish();
-    let ledger = ledger_of(&trace, None);
-    let found: Vec<_> = parts(&trace, &ledger, 0).into_iter().map(|part| (part.0, part.1)).collect();
-    assert_eq!(found, [("cpu_op", 50), ("profiler", 750), ("cpu_op", 90), ("launch_latency", 10)]);
-    assert_eq!(ledger.gap(0).trigger, Some(Trigger::Profiler));
 }
 
 #[test]

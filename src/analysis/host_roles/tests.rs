@@ -103,7 +103,10 @@ fn ranges_operators_and_frames_are_judged_by_name() {
         (SliceKind::Overhead, "CUPTI Buffer flush", Role::Profiler),
         (SliceKind::Overhead, "CUDA profiling data flush on cudaProfilerStop", Role::Profiler),
         (SliceKind::Overhead, "Lazy Function Loading", Role::ModuleLoad),
-        (SliceKind::Overhead, "TLS allocation", Role::Nothing),
+        (SliceKind::Overhead, "TLS allocation", Role::Profiler),
+        (SliceKind::Overhead, "OS runtime libraries profiling initialization", Role::Profiler),
+        (SliceKind::Overhead, "dlopen(libnvstop_resource.so)", Role::ModuleLoad),
+        (SliceKind::Overhead, "Command Buffer Full", Role::Nothing),
     ];
     for (kind, name, role) in expected {
         assert_eq!(role_of(kind, name), role, "{name}");

@@ -5,7 +5,7 @@ use crate::analysis::frame::Frame;
 use crate::analysis::host_roles::loads_code_or_collects;
 use crate::analysis::words::{self, Topic};
 use crate::model::time::{subtract, unite};
-use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeRange, Trace, TrackId};
+use crate::model::{CopyKind, DurNs, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Operators that copy between host and device if a copy call is inside.
 const COPY_OPERATORS: [&str; 3] = ["aten::to", "aten::_to_copy", "aten::copy_"];
@@ -59,8 +59,8 @@ impl<'a> Marks<'a> {
 
     /// Those of a thread, by start, the outer of two first. Cost: O(slices of the thread).
     ///
-    /// A call that copies and does not return before the copy begins waits until then for work that was launched before. A
-    /// call that waits does so except while a copy runs that the operator around it started: PyTorch waits like this for
+    /// A call that copies and does not return before the copy begins waits for work that was launched before, as long as the
+    /// device has any: after that it stages the data. A call that waits does so except while a copy runs that the operator around it started: PyTorch waits like this for
     /// copies from and to pageable memory.
     pub fn of_track(&mut self, track: TrackId) -> Vec<Tile> {
         let trace = self.trace;
@@ -84,8 +84,10 @@ impl<'a> Marks<'a> {
                         copies.extend(slices.parent(id).map(|around| (around, copy)));
                         let call = slices.time(id);
                         if call.start + LAUNCH < copy.start && copy.start < call.end {
-                            let time = TimeRange { end: copy.start, ..call };
-                            marks.push(Tile { time, phase: Phase::Waiting });
+                            let end = busy_until(trace, id, copy.start);
+                            if call.start + LAUNCH < end {
+                                marks.push(Tile { time: TimeRange { end, ..call }, phase: Phase::Waiting });
+                            }
                         }
                     }
                     CallKind::Wait => waits.push(id),
@@ -155,6 +157,20 @@ fn except_for(mut waits: Vec<(Option<SliceId>, TimeRange)>, mut copies: Vec<(Sli
         left.extend(subtract(&waits, &own));
     }
     left
+}
+
+/// When the device of what a call launched was last busy before some time, at most that. Cost: O(rows log n).
+fn busy_until(trace: &Trace, call: SliceId, ts: TimeNs) -> TimeNs {
+    let slices = &trace.slices;
+    let Some(work) = trace.launched_by(call).next() else { return ts };
+    let device = trace.track(slices.track_of(work)).process;
+    let of_row = |row: &Row| {
+        let range = row.range();
+        let before = slices.ts[range.clone()].partition_point(|&start| start < ts).checked_sub(1)?;
+        let last = range.start + before;
+        slices.kind[last].is_device_work().then(|| slices.end[last].min(ts))
+    };
+    trace.rows_of(device).iter().filter_map(of_row).max().unwrap_or(TimeNs::MIN)
 }
 
 /// Whether a copy call copies between host and device, as far as is known.

@@ -113,21 +113,28 @@ fn waits_inside_copies_are_waits() {
         // The device is free, and the call is slow by itself.
         ("main", CALL, "cudaMemcpyAsync", 1_100_000, 1_140_000),
         ("stream 7", SliceKind::Memcpy, "Memcpy HtoD (Pageable -> Device)", 1_110_000, 1_138_000),
+        ("main", CALL, "cudaMemcpyAsync", 1_200_000, 1_500_000),
+        ("stream 7", SliceKind::Memcpy, "Memcpy HtoD (Pageable -> Device)", 1_400_000, 1_490_000),
+        // What the first one waits for: until shortly before it begins.
+        ("stream 9", SliceKind::Kernel, "k", 50_000, 290_000),
     ];
     let mut builder = TraceBuilder::from_slices(&slices);
-    builder.slices[0].correlation = vec![0, 0, 1, 1, 0, 2, 0, 2, 0, 0, 0, 3, 3];
-    let found = phases(&builder.finish(), &|| false);
+    builder.slices[0].correlation = vec![0, 0, 1, 1, 0, 2, 0, 2, 0, 0, 0, 3, 3, 4, 4, 0];
+    let trace = builder.finish();
+    let found = phases(&trace, &|| false);
     use Phase::{Communication, Copies, Forward, Other, Waiting};
-    let whole = found.within(TimeRange { start: 0, end: 1_200_000 });
+    let whole = TimeRange { start: 0, end: 1_600_000 };
     let expected = |phase| match phase {
-        Copies => 10_000 + 100_000 + 30_000 + 80_000 + 10_000 + 40_000,
-        Waiting => 190_000 + 170_000 + 10_000 + 50_000,
+        Copies => 10_000 + 110_000 + 30_000 + 80_000 + 10_000 + 40_000 + 300_000,
+        Waiting => 180_000 + 170_000 + 10_000 + 50_000,
         Communication => 60_000,
         Forward => 1_000_000 - 600_000 - 50_000 - 60_000,
-        Other => 200_000 - 40_000,
+        Other => 600_000 - 340_000,
         _ => 0,
     };
-    assert_eq!(whole, Phase::ALL.map(expected));
+    assert_eq!(found.within(whole), Phase::ALL.map(expected));
+    let of_copies = Phase::ALL.map(|phase| if phase == Copies { 80_000 + 80_000 + 28_000 + 90_000 } else { 0 });
+    assert_eq!(found.device(&trace, &[whole]), [of_copies], "also of one whose call waits first");
     let at = [105_000, 200_000, 350_000, 525_000, 600_000, 750_000, 870_000, 950_000, 1_120_000].map(|ts| found.at(ts));
     assert_eq!(at, [Copies, Waiting, Copies, Copies, Waiting, Copies, Waiting, Communication, Copies]);
 }

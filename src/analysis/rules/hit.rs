@@ -43,8 +43,8 @@ pub struct Hit {
     pub ceiling_ns_per_step: Option<DurNs>,
     /// Of a rank of a job: what the job gains at most if the cause ends on this rank alone, where that is less.
     pub alone_ns_per_step: Option<DurNs>,
-    /// Whether that is of usual steps, without exceptions, see `per_step`.
-    pub is_of_usual: bool,
+    /// What that is without the few steps that have more, see `per_step`.
+    pub usual_ns_per_step: Option<DurNs>,
     /// What the recorder took at least of what ending the cause would gain, per step; not in the ceiling.
     pub recorder_ns: DurNs,
     /// The step that has nearly all of the time, if one of several has.
@@ -135,7 +135,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         after: None,
         ceiling_ns_per_step: None,
         alone_ns_per_step: None,
-        is_of_usual: false,
+        usual_ns_per_step: None,
         recorder_ns: 0,
         once: None,
         recurring: None,

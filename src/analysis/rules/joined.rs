@@ -101,6 +101,7 @@ impl Device<'_, '_> {
         let of_once = taken.once.as_ref().map(|once| once.gain_ns_per_step);
         let gain = taken.ceiling_ns_per_step.or(of_once).unwrap_or_default();
         hit.ceiling_ns_per_step = hit.ceiling_ns_per_step.map(|ns| ns + gain);
+        hit.usual_ns_per_step = hit.usual_ns_per_step.filter(|_| gain == 0);
         match taken.irregular {
             Some(irregular) => hit.joined.irregular = Some(irregular),
             None => hit.joined.rules.push((rule, taken.amount)),

@@ -306,7 +306,7 @@ impl<'a> Device<'a, '_> {
             sites,
             after: account.long.most(account.total_ns).filter(|_| rule == Rule::Synchronization),
             ceiling_ns_per_step: gain.and_then(PerStep::some),
-            is_of_usual: gain.is_some_and(|gain| gain.is_of_usual),
+            usual_ns_per_step: gain.and_then(|gain| gain.usual_ns),
             recorder_ns: gain.map_or(0, |_| account.recorder_ns / n_steps.max(1)),
             shares,
             once,
@@ -339,7 +339,7 @@ impl<'a> Device<'a, '_> {
         }
         let small_ns = small.map_or(0, |small| small.small_collectives.exposed_ns);
         let mean = (by_step.iter().sum::<DurNs>() - small_ns) / n_steps as DurNs;
-        Some(PerStep { ns: mean, is_of_usual: false }.min(PerStep::of(&self.gain_of_overlap())))
+        Some(PerStep { ns: mean, usual_ns: None }.min(PerStep::of(&self.gain_of_overlap())))
     }
 
     /// What overlapping communication with compute gains each step at most: none gets shorter than its communication.

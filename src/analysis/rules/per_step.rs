@@ -13,14 +13,14 @@ const EXCEPTIONS: usize = 10;
 /// What ending a cause gains a step at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerStep {
+    /// The mean of all steps: a bound holds for each of them, also for one in which the machine was slow.
     pub ns: DurNs,
-    /// Whether it is that of usual steps, without exceptions.
-    pub is_of_usual: bool,
+    /// That of the steps without exceptions, where the cause comes back alike and exceptions raise the mean.
+    pub usual_ns: Option<DurNs>,
 }
 
 impl PerStep {
-    /// The mean of the gains in each step. Where a cause comes back alike it is the mean without the exceptions, if that is
-    /// less: a step in which the machine was busy with something else does not raise it. It comes back alike if
+    /// Of the gains in each step. A cause comes back alike if
     ///
     /// * of at least four steps all but one, or all but a tenth, are within a quarter of the median, and
     /// * the median is at least three quarters of the mean: what has much of its time in few steps, such as a checkpoint,
@@ -33,10 +33,11 @@ impl PerStep {
         let mean = sorted.iter().sum::<DurNs>() / n;
         let is_usual = |ns: &&DurNs| (**ns - median).abs() <= median / ALIKE;
         let n_usual = sorted.iter().filter(is_usual).count();
-        let is_alike = sorted.len() >= MIN_STEPS && sorted.len() - n_usual <= (sorted.len() / EXCEPTIONS).max(1);
+        let n_others = sorted.len() - n_usual;
+        let is_alike = sorted.len() >= MIN_STEPS && n_others > 0 && n_others <= (sorted.len() / EXCEPTIONS).max(1);
         let usual = sorted.iter().filter(is_usual).sum::<DurNs>() / n_usual.max(1) as DurNs;
-        let is_of_usual = is_alike && usual < mean && median.saturating_mul(ALIKE) >= mean.saturating_mul(ALIKE - 1);
-        Self { ns: if is_of_usual { usual } else { mean }, is_of_usual }
+        let is_near = usual < mean && median.saturating_mul(ALIKE) >= mean.saturating_mul(ALIKE - 1);
+        Self { ns: mean, usual_ns: Some(usual).filter(|_| is_alike && is_near) }
     }
 
     /// The less of two bounds.
@@ -63,30 +64,34 @@ pub fn add(by_step: &mut Vec<DurNs>, step: Option<usize>, ns: DurNs) {
 mod tests {
     use super::*;
 
-    fn check(by_step: &[DurNs], ns: DurNs, is_of_usual: bool) {
-        assert_eq!(PerStep::of(by_step), PerStep { ns, is_of_usual }, "{by_step:?}");
+    fn check(by_step: &[DurNs], ns: DurNs, usual_ns: Option<DurNs>) {
+        assert_eq!(PerStep::of(by_step), PerStep { ns, usual_ns }, "{by_step:?}");
     }
 
     #[test]
-    fn one_step_of_several_alike_does_not_raise_what_each_gains() {
-        check(&[155, 77, 79, 78], 78, true);
-        check(&[100, 200, 100, 100, 110, 90, 100, 100], 100, true);
-        check(&[100, 100, 100, 99], 99, false);
-        // Half of a step cut off lowers the mean, and the median is not a bound below it.
-        check(&[100, 100, 100, 20], 80, false);
+    fn one_step_of_several_alike_counts_in_the_bound_and_is_told_apart() {
+        check(&[155, 77, 79, 78], 97, Some(78));
+        check(&[100, 200, 100, 100, 110, 90, 100, 100], 112, Some(100));
+        check(&[100, 100, 100, 99], 99, None);
+        // Half of a step cut off lowers the mean.
+        check(&[100, 100, 100, 20], 80, None);
     }
 
     #[test]
     fn what_few_steps_have_most_of_is_no_outlier() {
-        check(&[1, 1, 1, 500], 125, false);
-        check(&[10, 10, 10, 24, 10, 10, 10, 24], 13, false);
-        check(&[100, 140, 100], 113, false);
-        check(&[100, 100, 100, 240], 135, false);
-        check(&[0, 0, 0, 400], 100, false);
-        check(&[0, 0, 0, 0], 0, false);
-        check(&[100, 150, 60, 30], 85, false);
-        check(&[90, 30], 60, false);
-        check(&[7], 7, false);
-        check(&[], 0, false);
+        for (by_step, ns) in [
+            (&[1, 1, 1, 500][..], 125),
+            (&[10, 10, 10, 24, 10, 10, 10, 24], 13),
+            (&[100, 140, 100], 113),
+            (&[100, 100, 100, 240], 135),
+            (&[0, 0, 0, 400], 100),
+            (&[0, 0, 0, 0], 0),
+            (&[100, 150, 60, 30], 85),
+            (&[90, 30], 60),
+            (&[7], 7),
+            (&[], 0),
+        ] {
+            check(by_step, ns, None);
+        }
     }
 }

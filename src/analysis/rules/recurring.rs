@@ -56,7 +56,7 @@ impl Device<'_, '_> {
             range: Some(recurring.longest),
             names: [&recurring.prev, &recurring.next, &recurring.op, &recurring.frame].map(Clone::clone).into(),
             ceiling_ns_per_step: gain.some(),
-            is_of_usual: gain.is_of_usual,
+            usual_ns_per_step: gain.usual_ns,
             recurring: Some(recurring.clone()),
             ..self.hit_in(Rule::RecurringGap, ns_per_step, step)
         });

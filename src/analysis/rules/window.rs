@@ -6,7 +6,6 @@ use super::{MIN_WORK, Measured};
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::gaps::{GapClass, Ledger};
-use crate::analysis::median;
 use crate::analysis::steps::Boundaries;
 use crate::model::{DurNs, ProcessId, SliceKind, StringId, TimeNs, TimeRange, Trace};
 
@@ -81,13 +80,6 @@ impl Window {
             false => self.time.dur(),
         };
         (n > 0).then(|| all / n)
-    }
-
-    /// Median duration of its steps; `None` without steps.
-    pub fn median_step_ns(&self) -> Option<DurNs> {
-        let mut all: Vec<DurNs> = self.steps.iter().map(|step| step.dur()).collect();
-        all.sort_unstable();
-        median::of_sorted(&all)
     }
 
     /// What was left out as start-up.

@@ -126,3 +126,38 @@ fn gaps_between_kernels_that_were_queued_are_not_latency_of_launches() {
     let late = text(0);
     assert!(!late.contains("already queued"), "{late}");
 }
+
+#[test]
+fn what_is_inferred_is_said_so_in_short_as_in_the_finding() {
+    use crate::analysis::rules::tests::judged;
+    use crate::figures::verdicts::why_of;
+    use crate::model::{SliceKind, TraceBuilder};
+    // In each step two calls that load code, with silence between them or not.
+    let text = |silence: i64| {
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        let names: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
+        for (i, name) in (0..).zip(&names) {
+            let at = 30 * MS * i;
+            slices.extend([
+                ("main", SliceKind::Annotation, name.as_str(), at, at + 30 * MS),
+                ("main", SliceKind::Driver, "cuLinkCreate_v2", at, at + 20 * MS - silence),
+                ("main", SliceKind::Driver, "cuModuleLoadData", at + 20 * MS, at + 22 * MS),
+                ("main", SliceKind::Runtime, "cudaLaunchKernel", at + 22 * MS, at + 22 * MS + 10_000),
+                ("stream 7", SliceKind::Kernel, "a", at + 22 * MS + 20_000, at + 30 * MS - 10_000),
+            ]);
+            correlation.extend([0, 0, 0, i as u32 + 1, i as u32 + 1]);
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        let trace = builder.finish();
+        let verdicts = judged(&trace, None);
+        let hit = verdicts.hits.iter().find(|hit| hit.rule == Rule::ModuleLoad).unwrap();
+        let why = why_of(hit).unwrap();
+        let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+        let text = paragraphs(&[of]).remove(0);
+        assert!(text.contains(&format!("It waits most {why}: ")), "{text}");
+        text
+    };
+    assert!(text(18 * MS).contains("while code is probably compiled or loaded"));
+    assert!(text(0).contains("while code is compiled or loaded"));
+}

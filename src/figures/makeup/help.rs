@@ -68,27 +68,22 @@ impl Summary<'_> {
 
     /// What ending a cause saves at most.
     fn saves(&self, hit: &Hit, ns: DurNs) -> String {
-        let (of, step_ns) = match hit.is_of_usual {
-            true => ("a usual step of ", self.window.median_step_ns()),
-            false => ("", self.window.step_ns()),
-        };
-        let step_ns = step_ns.unwrap_or_default();
-        let per = if hit.is_of_usual { "" } else { " per step" };
+        let step_ns = self.window.step_ns().unwrap_or_default();
         let [gain, step] = [ns, step_ns].map(format::duration);
-        let saves = format!("{}, which saves at most {gain} of {of}", named(hit));
+        let saves = format!("{}, which saves at most {gain} of ", named(hit));
         // The gain is without the recorder, and so is what it is of.
         if let Some(cost) = hit.recording {
             let rest = format::duration(step_ns - cost.ns);
             let cost = format::rough_duration(cost.ns, cost.most_ns);
             return format!(
-                "{saves}at most {rest}{per} without the recorder, which takes about {cost} of the recorded {step}"
+                "{saves}at most {rest} per step without the recorder, which takes about {cost} of the recorded {step}"
             );
         }
         if let Some(alone) = hit.alone_ns_per_step {
             let alone = format::duration(alone);
-            return format!("{saves}{step}{per} if it ends on all ranks, {alone} on this alone");
+            return format!("{saves}{step} per step if it ends on all ranks, {alone} on this alone");
         }
-        format!("{saves}{step}{per}{}", more_steps(ns, step_ns))
+        format!("{saves}{step} per step{}", more_steps(ns, step_ns))
     }
 
     /// What the names of matrix products say of their precision, and what is left to do: they are not told to use

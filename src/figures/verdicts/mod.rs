@@ -7,7 +7,7 @@ mod sentence;
 pub use self::checked::{Checked, JudgedTime, checks, judged, level, limit_text};
 use self::notes::notes;
 use self::sentence::text;
-pub use self::sentence::{also, clipped, scope_of, why};
+pub use self::sentence::{also, clipped, scope_of, why, why_of};
 use super::advice::{Case, advice};
 use super::findings::value;
 use super::format;

@@ -134,10 +134,10 @@ fn of_alone(hit: &Hit) -> Option<String> {
     Some(format!("Ending it on this rank alone gains the job at most {ns} per step: so long the others wait for it"))
 }
 
-/// That steps with much more of the time do not count in what ending the cause gains.
+/// What ending it gains in most steps, where few steps have much more of it.
 fn of_usual(hit: &Hit) -> Option<String> {
-    let note = "It is alike in most steps; what ending it gains leaves out the few that differ";
-    hit.is_of_usual.then(|| note.to_owned())
+    let usual = hit.usual_ns_per_step.filter(|&ns| hit.ceiling_ns_per_step.is_some_and(|all| ns < all))?;
+    Some(format!("Few steps have much more of it than the others, which gain at most {}", format::duration(usual)))
 }
 
 /// How much of the time of data is after it was loaded, where that is enough to count.

@@ -40,7 +40,6 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
     let most = if names.is_empty() { origins(hit) } else { format!("; most in {names}{}", origins(hit)) };
     let per_step = per_step(hit);
     let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
-    let is_inferred = hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns;
     let count = format::count(hit.count);
     match hit.rule {
         Rule::LowUtilization => format!("{device} is busy {share} {scope}: {amount} of {}", format::duration(hit.of)),
@@ -70,11 +69,17 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
             )
         }
         Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),
-        Rule::ModuleLoad if is_inferred => waits("while code is compiled or loaded, probably"),
-        Rule::Blocked if is_inferred => {
-            waits("while the host is off the CPU, probably blocked in the operating system")
-        }
-        rule => why(rule).map_or_else(|| other_text(hit, thresholds, &device, &names, &most), waits),
+        _ => why_of(hit).map_or_else(|| other_text(hit, thresholds, &device, &names, &most), waits),
+    }
+}
+
+/// Why a device waits, after that word, and whether that is inferred; `None` as for [`why`].
+pub fn why_of(hit: &Hit) -> Option<&'static str> {
+    let is_inferred = hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns;
+    match hit.rule {
+        Rule::ModuleLoad if is_inferred => Some("while code is probably compiled or loaded"),
+        Rule::Blocked if is_inferred => Some("while the host is off the CPU, probably blocked in the operating system"),
+        rule => why(rule),
     }
 }
 

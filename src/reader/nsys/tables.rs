@@ -172,7 +172,7 @@ pub fn kind_like(table: &str) -> SliceKind {
 
 /// Whether rows of such a table are calls that nest with the others of their thread.
 pub fn is_call(table: &str) -> bool {
-    const CALLS: [&str; 11] = [
+    const CALLS: [&str; 13] = [
         "CUDNN_",
         "CUBLAS_",
         "MPI_COLLECTIVES",
@@ -184,6 +184,8 @@ pub fn is_call(table: &str) -> bool {
         "OPENMP_",
         "NVVIDEO_",
         "SYSCALL",
+        "PROFILER_OVERHEAD",
+        "CUPTI_ACTIVITY_KIND_OVERHEAD",
     ];
     CALLS.iter().any(|prefix| table.starts_with(prefix))
 }

@@ -193,16 +193,16 @@ fn what_the_recorder_took_is_no_part_of_what_ending_a_cause_gains() {
 }
 
 #[test]
-fn a_step_that_takes_longer_does_not_raise_what_each_gains() {
+fn a_step_that_takes_longer_counts_in_the_bound_and_is_told_apart() {
     // The host works for 1 ms in each step, and in one of those that count for longer.
     let found = |long: TimeNs| {
         let builder = one_operator_a_step("aten::add", |i| if i == 4 { long } else { MS });
         let verdicts = judged(&builder.finish(), None);
         let hit = of(&verdicts, Rule::HostBound).unwrap();
         assert_eq!(hit.amount, 7 * MS + long);
-        (hit.ceiling_ns_per_step.unwrap(), hit.is_of_usual)
+        (hit.ceiling_ns_per_step.unwrap(), hit.usual_ns_per_step)
     };
-    assert_eq!(found(3 * MS), (MS, true));
+    assert_eq!(found(3 * MS), (10 * MS / 8, Some(MS)));
     // A cause that has most of its time in one step is no noise around the others.
-    assert_eq!(found(5 * MS), (12 * MS / 8, false));
+    assert_eq!(found(5 * MS), (12 * MS / 8, None));
 }
