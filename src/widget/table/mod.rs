@@ -9,8 +9,9 @@ mod tests;
 use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, Sense, WidgetInfo};
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 
+pub use self::cells::number_ui;
 use self::cells::{aligned, branch_ui, cell_ui};
-pub use self::header::{header_ui, sort_mark_ui};
+pub use self::header::header_ui;
 use crate::figures::{Cell, Column, Order, Rows, Sort, format};
 
 const ROW_HEIGHT: f32 = 20.0;
