@@ -61,8 +61,9 @@ pub fn frames(tree: &FlameTree, weight: &Weight) -> (Data, Vec<u32>) {
         column("Total", weight.keys[1], weight.help[1], 70, false),
         column("Total share", "total_share", SHARE, 62, false),
     ];
-    if !tree.full.is_empty() {
-        columns.push(column("In full", "full_ns", IN_FULL, 70, false));
+    let has_full = !tree.full.is_empty();
+    if has_full {
+        columns.insert(4, column("In full", "full_ns", IN_FULL, 70, false));
     }
     let whole = tree.total().max(1) as f64;
     let frames = tree.hottest();
@@ -70,11 +71,12 @@ pub fn frames(tree: &FlameTree, weight: &Weight) -> (Data, Vec<u32>) {
     for (row, frame) in frames.iter().enumerate() {
         row_of_name[frame.name as usize] = row as u32;
     }
-    let cells = |n: i64| [(weight.cell)(n), Cell::Share(n as f64 / whole)];
+    let share = |n: i64| Cell::Share(n as f64 / whole);
     let rows = frames.iter().map(|frame| {
         let name = Cell::frames(&tree.names[frame.name as usize]);
-        let full = (!tree.full.is_empty()).then(|| (weight.cell)(frame.full));
-        [name].into_iter().chain(cells(frame.own)).chain(cells(frame.total)).chain(full).collect()
+        let full = has_full.then(|| (weight.cell)(frame.full));
+        let total = [(weight.cell)(frame.total)].into_iter().chain(full).chain([share(frame.total)]);
+        [name, (weight.cell)(frame.own), share(frame.own)].into_iter().chain(total).collect()
     });
     (Data { columns, rows: rows.collect() }, row_of_name)
 }

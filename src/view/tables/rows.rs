@@ -91,8 +91,8 @@ const IN_FULL: Column = Column {
 };
 
 /// What the times of a table are while a range is selected.
-const OF_CALLS: (&str, &str) = ("Times are of whole calls, In range is the part within", IN_RANGE.help);
-const OF_RANGE: (&str, &str) = ("Times are those within the range, In full is of whole calls", IN_FULL.help);
+const OF_CALLS: (&str, &str) = ("Times are of whole calls, also outside of the range", IN_RANGE.help);
+const OF_RANGE: (&str, &str) = ("Times are those within the range", IN_FULL.help);
 
 impl Answer {
     /// Adds the time within the selected range, beside the total, and sorts by it; to a table whose times are all within
@@ -101,11 +101,14 @@ impl Answer {
         if self.instances.len() != self.data.rows.len() || self.data.rows.is_empty() {
             return;
         }
-        // Of an operator it is time on the host.
-        let at = |key: &str| self.data.columns.iter().position(|column| column.key.ends_with(key));
-        let at = at("host_total_ns").or_else(|| at("total_ns"));
-        let at = at.map_or(self.data.columns.len(), |at| at + 1);
-        let (column, (text, help)) = if self.is_clipped { (IN_FULL, OF_RANGE) } else { (IN_RANGE, OF_CALLS) };
+        // Of an operator it is time on the host, beside that of its work on the device, by which it is sorted.
+        let at = |key: &str| self.data.columns.iter().position(|column| column.key == key);
+        let (of_host, of_all) = (at("host_total_ns"), at("total_ns"));
+        let at = of_host.or(of_all).map_or(self.data.columns.len(), |at| at + 1);
+        let (mut column, (text, help)) = if self.is_clipped { (IN_FULL, OF_RANGE) } else { (IN_RANGE, OF_CALLS) };
+        if of_host.is_some() {
+            column.title = if self.is_clipped { "Host in full" } else { "Host in range" };
+        }
         self.data.columns.insert(at, column);
         for (row, instances) in self.data.rows.iter_mut().zip(&self.instances) {
             let time = match self.is_clipped {
@@ -115,7 +118,7 @@ impl Answer {
             row.insert(at, if instances.is_empty() { Cell::Empty } else { Cell::Ns(time) });
         }
         self.head.insert(0, (text.to_owned(), help));
-        if !self.is_clipped {
+        if of_host.is_none() {
             self.reorder(&self.data.order(Some(Sort { column: at, is_descending: true }), ""));
         }
     }
