@@ -43,7 +43,9 @@ pub struct KernelTotals {
     pub is_graph: bool,
     pub place: RankDevice,
     pub durations: Durations,
-    /// Share of the time of all kernels and graphs in scope, 0 to 1.
+    /// Time within the scope's range; without one the total.
+    pub within_ns: DurNs,
+    /// Share of the time of all kernels and graphs in scope, 0 to 1; of the time within its range. So are all weights below.
     pub share: f64,
     /// Launch parameters, if recorded and equal for all of them.
     pub launch: Option<Launch>,
@@ -58,9 +60,9 @@ pub struct KernelTotals {
     pub sm_efficiency: Option<f64>,
     /// Whether the names say that tensor cores are used; `None` if they do not tell, or differ.
     pub tensor_cores: Option<bool>,
-    /// Time of calls whose names say so.
+    /// Time within the range of calls whose names say so.
     pub tensor_ns: DurNs,
-    /// Time of calls whose names do not tell.
+    /// Time within the range of calls whose names do not tell.
     pub unknown_ns: DurNs,
     /// Time from the end of the launching call to the start of the kernel, over those that waited; see
     /// [`add_queue_times`].
@@ -68,11 +70,11 @@ pub struct KernelTotals {
     pub instances: Vec<Instance>,
 }
 
-/// Figures of all kernels of a scope together.
+/// Figures of all kernels of a scope together. Times are those within its range.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct KernelSummary {
     pub calls: u64,
-    pub total_ns: DurNs,
+    pub within_ns: DurNs,
     /// Time of kernels whose names say that they use tensor cores.
     pub tensor_ns: DurNs,
     /// Time of kernels whose names do not tell.
@@ -110,9 +112,11 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
         (name, is_graph, RankDevice { rank: trace.info.rank, device }, launch)
     };
     let groups = group(scope, is_kernel, local, key, false);
-    let all: f64 = groups.iter().map(|group| group.durations.total_ns as f64).sum();
     let chips: Vec<Vec<Chip>> = scope.traces.iter().map(|trace| chips(trace)).collect();
-    groups.into_iter().map(|group| totals(scope, &chips, all, group)).collect()
+    let mut rows: Vec<KernelTotals> = groups.into_iter().map(|group| totals(scope, &chips, group)).collect();
+    let all: f64 = rows.iter().map(|row| row.within_ns as f64).sum();
+    rows.iter_mut().for_each(|row| row.share = if all > 0.0 { row.within_ns as f64 / all } else { 0.0 });
+    rows
 }
 
 /// Adds the queue times of these rows of [`kernels`].
@@ -147,20 +151,19 @@ pub fn summary(scope: &Scope<'_>, rows: &[KernelTotals]) -> KernelSummary {
     let (mut filled, mut known) = (0.0, 0.0);
     let mut windows: HashMap<(u32, Option<u32>), TimeRange> = HashMap::new();
     for row in rows {
-        let Durations { calls, total_ns, mean_ns, .. } = row.durations;
+        let (Durations { calls, mean_ns, .. }, within_ns) = (row.durations, row.within_ns);
         sums.calls += calls;
-        sums.total_ns = sums.total_ns.saturating_add(total_ns);
+        sums.within_ns = sums.within_ns.saturating_add(within_ns);
         sums.tensor_ns = sums.tensor_ns.saturating_add(row.tensor_ns);
         sums.unknown_ns = sums.unknown_ns.saturating_add(row.unknown_ns);
         for (is_in, of) in [(mean_ns < TINY_NS, &mut sums.tiny), (mean_ns > SLOW_NS, &mut sums.slow)] {
             if is_in {
-                *of = (of.0 + calls, of.1.saturating_add(total_ns));
+                *of = (of.0 + calls, of.1.saturating_add(within_ns));
             }
         }
         if let Some(efficiency) = row.sm_efficiency {
-            let within = if scope.has_range() { scope.time_within(&row.instances) } else { total_ns };
-            filled += efficiency * within as f64;
-            known += total_ns as f64;
+            filled += efficiency * within_ns as f64;
+            known += within_ns as f64;
         }
         for &Instance { trace, slice } in &row.instances {
             let time = scope.traces[trace as usize].slices.time(slice);
@@ -172,7 +175,7 @@ pub fn summary(scope: &Scope<'_>, rows: &[KernelTotals]) -> KernelSummary {
         scope.range(trace as usize).unwrap_or(*window).dur() as f64
     };
     let window: f64 = windows.iter().map(length).sum();
-    let is_known = window > 0.0 && known > 0.0 && known >= MIN_KNOWN * sums.total_ns as f64;
+    let is_known = window > 0.0 && known > 0.0 && known >= MIN_KNOWN * sums.within_ns as f64;
     sums.sm_efficiency = is_known.then(|| (filled / window).min(1.0));
     sums
 }
@@ -237,17 +240,19 @@ fn chips(trace: &Trace) -> Vec<Chip> {
     devices.map(|info| Chip { device: info.id, limits: Limits::of(info), n_sms: info.n_sms }).collect()
 }
 
-fn totals(scope: &Scope<'_>, chips: &[Vec<Chip>], all: f64, group: Group<Key>) -> KernelTotals {
+/// All but the share.
+fn totals(scope: &Scope<'_>, chips: &[Vec<Chip>], group: Group<Key>) -> KernelTotals {
     let (name, is_graph, place, _) = group.key;
     let mut launch = None;
     let mut has_many_shapes = false;
     let (mut theoretical, mut recorded_percent, mut filled) = (Mean::default(), Mean::default(), Mean::default());
-    let mut tensor = TensorTime::default();
+    let (mut tensor, mut within_ns) = (TensorTime::default(), 0_i64);
     // Cache of the last launch: most kernels are launched repeatedly with the same parameters.
     let mut known: Option<(u32, u32, UseOfChip)> = None;
     for &instance in &group.instances {
         let trace = scope.traces[instance.trace as usize];
-        let dur = trace.slices.time(instance.slice).dur();
+        let dur = scope.time_of(instance);
+        within_ns = within_ns.saturating_add(dur);
         tensor.add(trace, instance, dur);
         let id = trace.facts.launches.id(instance.slice);
         let Some(this) = trace.facts.launches.value(id) else { continue };
@@ -266,13 +271,13 @@ fn totals(scope: &Scope<'_>, chips: &[Vec<Chip>], all: f64, group: Group<Key>) -
         filled.add(fill, dur);
         recorded_percent.add(this.recorded_occupancy.map(f64::from), dur);
     }
-    let share = if all > 0.0 { group.durations.total_ns as f64 / all } else { 0.0 };
     KernelTotals {
         name,
         is_graph,
         place,
         durations: group.durations,
-        share,
+        within_ns,
+        share: 0.0,
         launch: launch.filter(|_| !has_many_shapes),
         has_many_shapes,
         occupancy: theoretical.get(),
@@ -417,13 +422,24 @@ mod tests {
         let uses: Vec<_> = rows.iter().map(|row| (row.tensor_cores, row.sm_efficiency)).collect();
         assert_eq!(uses, [(Some(true), Some(0.5)), (Some(false), Some(1.0)), (None, Some(0.5))]);
         let all = summary(&scope, &rows);
-        assert_eq!((all.calls, all.total_ns, all.tensor_ns, all.unknown_ns), (4, 3_004_000, 2_500_000, 4_000));
+        assert_eq!((all.calls, all.within_ns, all.tensor_ns, all.unknown_ns), (4, 3_004_000, 2_500_000, 4_000));
         assert_eq!((all.tiny, all.slow), ((1, 4_000), (2, 2_500_000)));
         // (2,504,000 / 2 + 500,000) / 4,000,000.
         assert_eq!(all.sm_efficiency, Some(0.438));
         // The last kernel has half of its time in the range.
         let scope = Scope { ranges: Some(vec![TimeRange { start: 3_400_000, end: 4_400_000 }]), ..scope };
         assert_eq!(summary(&scope, &kernels(&scope, KernelsBy::Name)).sm_efficiency, Some(0.5));
+        // Of the first kernel 400 µs lie in the range, of the second 100 µs.
+        let scope = Scope { ranges: Some(vec![TimeRange { start: 1_600_000, end: 2_100_000 }]), ..scope };
+        let rows = kernels(&scope, KernelsBy::Name);
+        let one: Vec<_> = rows.iter().map(|row| (row.durations.total_ns, row.within_ns, row.share)).collect();
+        assert_eq!(one, [(2_500_000, 500_000, 1.0)]);
+        let scope = Scope { ranges: Some(vec![TimeRange { start: 2_400_000, end: 3_700_000 }]), ..scope };
+        let (rows, of) = (kernels(&scope, KernelsBy::Name), |ns: i64| ns as f64 / 304_000.0);
+        let shares: Vec<_> = rows.iter().map(|row| (row.within_ns, row.share)).collect();
+        assert_eq!(shares, [(100_000, of(100_000)), (200_000, of(200_000)), (4_000, of(4_000))]);
+        let all = summary(&scope, &rows);
+        assert_eq!((all.within_ns, all.tensor_ns, all.unknown_ns, all.tiny), (304_000, 100_000, 4_000, (1, 4_000)));
         assert_eq!(summary(&scope, &[]), KernelSummary::default());
     }
 

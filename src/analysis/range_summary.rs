@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::totals::running_in;
 use crate::model::time::{length, unite};
-use crate::model::{DurNs, SliceKind, SliceTable, StringId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
+use crate::model::{DurNs, SliceId, SliceKind, SliceTable, StringId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
 /// Totals of one track in the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct TrackSummary {
     pub count: u64,
     /// Sum of their durations within the range; nested slices count twice.
     pub total_ns: DurNs,
+    /// Sum of their whole durations.
+    pub full_ns: DurNs,
     /// The same without the time of slices inside; of a thread at most `busy_ns`.
     pub self_ns: DurNs,
     /// Time within the range in which at least one slice ran; on a stream, in which the device
@@ -34,6 +36,8 @@ pub struct NameSummary {
     pub count: u64,
     /// Sum of their durations within the range.
     pub total_ns: DurNs,
+    /// Sum of their whole durations.
+    pub full_ns: DurNs,
     /// The same without the time of slices inside.
     pub self_ns: DurNs,
 }
@@ -53,6 +57,7 @@ type Key = (SliceKind, StringId);
 struct NameSums {
     count: u64,
     total_ns: DurNs,
+    full_ns: DurNs,
     self_ns: DurNs,
 }
 
@@ -80,14 +85,16 @@ pub fn range_summary(trace: &Trace, range: TimeRange, is_cancelled: &(dyn Fn() -
             let sums = by_name.entry(key).or_default();
             sums.count += part.count;
             sums.total_ns = sums.total_ns.saturating_add(part.total_ns);
+            sums.full_ns = sums.full_ns.saturating_add(part.full_ns);
             sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
         }
     }
-    let name = |((kind, name), NameSums { count, total_ns, self_ns }): (Key, NameSums)| NameSummary {
+    let name = |((kind, name), NameSums { count, total_ns, full_ns, self_ns }): (Key, NameSums)| NameSummary {
         name: trace.strings.get(name).to_owned(),
         kind,
         count,
         total_ns,
+        full_ns,
         self_ns,
     };
     let mut names: Vec<NameSummary> = by_name.into_iter().map(name).collect();
@@ -104,6 +111,7 @@ pub fn join_names(parts: impl Iterator<Item = Vec<NameSummary>>) -> Vec<NameSumm
             Some(sums) => {
                 sums.count += part.count;
                 sums.total_ns = sums.total_ns.saturating_add(part.total_ns);
+                sums.full_ns = sums.full_ns.saturating_add(part.full_ns);
                 sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
             }
             None => {
@@ -141,11 +149,14 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
         for (slice, own) in window.zip(&mut own) {
             let part = slices.clipped(slice, range);
             summary.count += 1;
+            let full = slices.time(SliceId(slice as u32)).dur();
             summary.total_ns = summary.total_ns.saturating_add(part.dur());
+            summary.full_ns = summary.full_ns.saturating_add(full);
             summary.self_ns = summary.self_ns.saturating_add(own);
             let sums = names.entry((slices.kind[slice], slices.name[slice])).or_default();
             sums.count += 1;
             sums.total_ns = sums.total_ns.saturating_add(part.dur());
+            sums.full_ns = sums.full_ns.saturating_add(full);
             sums.self_ns = sums.self_ns.saturating_add(own);
             let is_top = row.depth == 0 || row.is_overflow;
             if if is_stream { slices.kind[slice].is_device_work() } else { is_top } {
@@ -209,10 +220,11 @@ mod tests {
         ])
         .finish();
         let summary = range_summary(&trace, TimeRange { start: 50, end: 200 }, &|| false);
-        let main = TrackSummary { track: TrackId(0), count: 2, total_ns: 60, self_ns: 50, busy_ns: 50 };
+        let main = TrackSummary { track: TrackId(0), count: 2, total_ns: 60, full_ns: 120, self_ns: 50, busy_ns: 50 };
         assert_eq!(summary.tracks, [main]);
-        let names: Vec<_> = summary.names.iter().map(|n| (n.name.as_str(), n.count, n.total_ns, n.self_ns)).collect();
-        assert_eq!(names, [("outer", 1, 50, 40), ("inner", 1, 10, 10)]);
+        let names: Vec<_> =
+            summary.names.iter().map(|n| (n.name.as_str(), n.count, n.total_ns, n.full_ns, n.self_ns)).collect();
+        assert_eq!(names, [("outer", 1, 50, 100, 40), ("inner", 1, 10, 20, 10)]);
     }
 
     #[test]
@@ -275,6 +287,8 @@ mod tests {
             let track = summary.tracks.first().copied().unwrap_or_default();
             prop_assert_eq!((track.count, track.total_ns, track.busy_ns), (inside.len() as u64, total, busy as i64));
             prop_assert_eq!(summary.names.iter().map(|n| n.total_ns).sum::<i64>(), total);
+            let full: i64 = inside.iter().map(|s| s.4 - s.3).sum();
+            prop_assert_eq!((track.full_ns, summary.names.iter().map(|n| n.full_ns).sum::<i64>()), (full, full));
             prop_assert!(summary.names.iter().all(|n| n.self_ns >= 0 && n.self_ns <= n.total_ns));
             // Each moment is self time of one slice, however the slices cross.
             let innermost = |t: i64| raw.iter().filter(|s| s.3 <= t && t < s.4).max_by_key(|s| (s.3, -s.4));

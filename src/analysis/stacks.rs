@@ -48,6 +48,8 @@ pub struct FlameTree {
     pub names: Arc<[Box<str>]>,
     /// Never empty.
     pub nodes: Vec<FlameNode>,
+    /// Of weights within a range, for each node what it weighs also outside of it: itself, and with all below. Else empty.
+    pub full: Vec<[i64; 2]>,
     /// The weight of stacks whose far end is left out, because the tree would have become too
     /// large. Their weight counts as that of the last frame that is there.
     pub cut: i64,
@@ -55,7 +57,7 @@ pub struct FlameTree {
 
 impl Default for FlameTree {
     fn default() -> Self {
-        Self { names: Arc::default(), nodes: vec![FlameNode::default()], cut: 0 }
+        Self { names: Arc::default(), nodes: vec![FlameNode::default()], full: Vec::new(), cut: 0 }
     }
 }
 
@@ -78,6 +80,8 @@ pub struct HotFrame {
     pub own: i64,
     /// The weight of stacks in which it is, once however often it calls itself.
     pub total: i64,
+    /// The same by [`FlameTree::full`].
+    pub full: i64,
 }
 
 /// What fits a search.
@@ -195,13 +199,16 @@ pub(super) struct Draft {
     /// Index into [`Names::list`].
     pub name: Vec<u32>,
     own: Vec<i64>,
+    /// As [`FlameTree::full`].
+    full: Vec<[i64; 2]>,
     index: HashMap<(u32, u32), u32>,
     cut: i64,
 }
 
 impl Default for Draft {
     fn default() -> Self {
-        Self { parent: vec![0], name: vec![0], own: vec![0], index: HashMap::new(), cut: 0 }
+        let (parent, name, own) = (vec![0], vec![0], vec![0]);
+        Self { parent, name, own, full: Vec::new(), index: HashMap::new(), cut: 0 }
     }
 }
 
@@ -258,7 +265,9 @@ impl Draft {
     }
 
     /// The same tree with a weight of its own for each node, without nodes that weigh nothing.
-    pub fn weighted(&self, own: &[i64]) -> Self {
+    ///
+    /// * `full`: as [`FlameTree::full`].
+    pub fn weighted(&self, own: &[i64], full: &[[i64; 2]]) -> Self {
         let mut total = own.to_vec();
         for i in (1..total.len()).rev() {
             let above = self.parent[i] as usize;
@@ -271,12 +280,31 @@ impl Draft {
             node_of[i] = draft.child(node_of[self.parent[i] as usize], self.name[i]);
             draft.own[node_of[i] as usize] += own[i];
         }
+        if !full.is_empty() {
+            draft.full = vec![[0; 2]; draft.parent.len()];
+            node_of
+                .iter()
+                .zip(full)
+                .filter(|(node, _)| **node != 0)
+                .for_each(|(&node, of)| draft.full[node as usize] = *of);
+            draft.full[0] = full[0];
+        }
         draft
+    }
+
+    /// Of full weights, sets those with all below by those of the nodes themselves.
+    fn sum_full(&mut self) {
+        self.full.iter_mut().for_each(|[own, total]| *total = *own);
+        for i in (1..self.full.len()).rev() {
+            let total = self.full[i][1];
+            let above = &mut self.full[self.parent[i] as usize][1];
+            *above = above.saturating_add(total);
+        }
     }
 
     /// Sorts the nodes by level, and those of one parent by weight.
     pub fn finish(self, names: Arc<[Box<str>]>) -> FlameTree {
-        let Self { parent, name, own, cut, .. } = self;
+        let Self { parent, name, own, full, cut, .. } = self;
         let mut total = own.clone();
         for i in (1..parent.len()).rev() {
             let above = parent[i] as usize;
@@ -307,7 +335,8 @@ impl Draft {
             }
             at += 1;
         }
-        FlameTree { names, nodes, cut }
+        let full = drafts.iter().filter_map(|&draft| full.get(draft as usize).copied()).collect();
+        FlameTree { names, nodes, full, cut }
     }
 }
 
@@ -349,14 +378,19 @@ impl FlameTree {
                 (to, from) = (draft.child(to, name), parent);
             }
             draft.own[to as usize] += node.own;
+            if let Some([own, _]) = self.full.get(i) {
+                draft.full.resize(draft.parent.len(), [0; 2]);
+                draft.full[to as usize][0] += own;
+            }
         }
+        draft.sum_full();
         draft.finish(Arc::clone(&self.names))
     }
 
     /// Every frame once, those with the most weight of their own first. Of a tree with the outermost
     /// frame first. Cost: O(nodes + names · log names).
     pub fn hottest(&self) -> Vec<HotFrame> {
-        let hot = |name| HotFrame { name, own: 0, total: 0 };
+        let hot = |name| HotFrame { name, own: 0, total: 0, full: 0 };
         let mut frames: Vec<HotFrame> = (0..self.names.len() as u32).map(hot).collect();
         // How often each name is on the way from the root to where the walk is.
         let mut on_path = vec![0_u32; frames.len()];
@@ -366,6 +400,7 @@ impl FlameTree {
             if is_entered {
                 frame.own += own;
                 frame.total += if *n == 0 { total } else { 0 };
+                frame.full += self.full.get(node as usize).filter(|_| *n == 0).map_or(0, |full| full[1]);
                 *n += 1;
             } else {
                 *n -= 1;

@@ -57,14 +57,15 @@ impl<'a> Scope<'a> {
         (0..self.traces.len()).any(|index| self.range(index).is_some_and(|range| range != Self::NOTHING))
     }
 
+    /// The time of a slice within the range of its trace, in nanoseconds.
+    pub fn time_of(&self, Instance { trace, slice }: Instance) -> DurNs {
+        let range = self.range(trace as usize).unwrap_or(TimeRange::ALL);
+        self.traces[trace as usize].slices.clipped(slice.idx(), range).dur()
+    }
+
     /// The time of these slices within the ranges, in nanoseconds. Cost: O(n).
     pub fn time_within(&self, instances: &[Instance]) -> DurNs {
-        let part = |instance: &Instance| {
-            let slices = &self.traces[instance.trace as usize].slices;
-            let range = self.range(instance.trace as usize).unwrap_or(TimeRange::ALL);
-            slices.clipped(instance.slice.idx(), range).dur()
-        };
-        instances.iter().map(part).fold(0, DurNs::saturating_add)
+        instances.iter().map(|&instance| self.time_of(instance)).fold(0, DurNs::saturating_add)
     }
 
     /// The parts in scope, row by row.

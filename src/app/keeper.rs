@@ -1,9 +1,13 @@
 //! Keeps the settings in their file, in the background.
 
 use std::io::Result;
+use std::time::{Duration, Instant};
+
+use eframe::egui;
 
 use super::{App, Note, NoteKind};
 use crate::job::{Job, Poll};
+use crate::session::Mark;
 use crate::settings::SettingsFile;
 
 /// The file of settings and what is being written to it. Without a file nothing is kept.
@@ -13,7 +17,16 @@ pub struct Keeper {
     writing: Option<Job<(SettingsFile, Result<()>)>>,
     /// Whether the user knows that settings cannot be written.
     has_complained: bool,
+    /// The marks as they were in the last frame.
+    marks: Vec<Mark>,
+    /// When marks that have changed are to be written.
+    marks_due: Option<Instant>,
 }
+
+/// How long a note is left alone before it is written: while it is typed it changes with each key.
+const PAUSE: Duration = Duration::from_millis(700);
+/// How soon a file that is being written is looked at again.
+const SOON: Duration = Duration::from_millis(50);
 
 impl Keeper {
     /// Takes what became of the last writing: a note where it failed for the first time.
@@ -63,6 +76,24 @@ impl App {
             Ok(job) => self.keeper.writing = Some(job),
             Err(_) => self.keeper.file = Some(spare),
         }
+    }
+
+    /// Writes marks that were set, moved or deleted at once, in the background, for nothing tells of a program that is killed.
+    pub fn keep_marks(&mut self, ctx: &egui::Context) {
+        let marks = &self.session.marks;
+        if self.keeper.marks != *marks {
+            let ranges = |marks: &[Mark]| marks.iter().map(|mark| mark.range).collect::<Vec<_>>();
+            let is_note = ranges(&self.keeper.marks) == ranges(marks);
+            self.keeper.marks_due = Some(Instant::now() + if is_note { PAUSE } else { Duration::ZERO });
+            self.keeper.marks.clone_from(marks);
+        }
+        let Some(due) = self.keeper.marks_due else { return };
+        let left = due.saturating_duration_since(Instant::now());
+        if !left.is_zero() || self.keeper.writing.is_some() {
+            return ctx.request_repaint_after(left.max(SOON));
+        }
+        self.keeper.marks_due = None;
+        self.save_settings();
     }
 
     /// Waits for settings that are being written, and writes what changed since.

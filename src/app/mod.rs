@@ -197,6 +197,7 @@ impl App {
             let _is_handled = self.run(ctx, command);
         }
         self.answers.follow(self.session.traces());
+        self.keep_marks(ctx);
     }
 
     /// Paints one frame.

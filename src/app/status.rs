@@ -269,12 +269,21 @@ impl App {
         })
     }
 
-    /// Says how many tracks are hidden, and shows them on a click.
+    /// Says how many tracks are hidden or folded, and shows them on a click.
     fn hidden_ui(&mut self, ui: &mut egui::Ui) {
-        let n = self.views.n_hidden();
-        if n > 0 {
-            let text = if n == 1 { "1 track hidden".to_owned() } else { format!("{n} tracks hidden") };
-            if ui.button(text).on_hover_text("Show the hidden tracks and groups of the timeline").clicked() {
+        let [hidden, folded] = self.views.n_hidden();
+        let tracks =
+            |n: usize| if n == 1 { "1 track".to_owned() } else { format!("{} tracks", format::count(n as u64)) };
+        if hidden + folded > 0 {
+            let hint = match (hidden, folded) {
+                (_, 0) => "Show the hidden tracks and groups of the timeline".to_owned(),
+                (0, _) => format!("{} in groups and threads that you collapsed. Expand them", tracks(folded)),
+                _ => format!(
+                    "{} hidden, {folded} in groups and threads that you collapsed. Show them all",
+                    tracks(hidden)
+                ),
+            };
+            if ui.button(format!("{} hidden", tracks(hidden + folded))).on_hover_text(hint).clicked() {
                 self.commands.push(Command::ShowHiddenTracks);
             }
         }

@@ -53,9 +53,10 @@ impl Views {
         self.0.iter_mut()
     }
 
-    /// How many parts of views the user has hidden.
-    pub fn n_hidden(&self) -> usize {
-        self.0.iter().map(|slot| slot.view.n_hidden()).sum()
+    /// How many tracks the user has hidden, and how many are in what the user has collapsed.
+    pub fn n_hidden(&self) -> [usize; 2] {
+        let all = self.0.iter().map(|slot| slot.view.n_hidden());
+        all.fold([0; 2], |[hidden, collapsed], of| [hidden + of[0], collapsed + of[1]])
     }
 
     /// Whether one of these views waits for an analysis.

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use eframe::{NativeOptions, egui};
 use serde_json::Value;
@@ -31,6 +32,11 @@ impl eframe::App for App {
     fn save(&mut self, storage: &mut dyn eframe::Storage) {
         self.settings.window = place::kept(storage);
         self.save_settings();
+    }
+
+    /// What is folded, hidden or pinned is lost with a program that is killed before.
+    fn auto_save_interval(&self) -> Duration {
+        Duration::from_secs(5)
     }
 }
 

@@ -91,7 +91,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::View,
         Command::ShowHiddenTracks,
         "Show hidden tracks",
-        "Show the tracks and groups of the timeline that were hidden",
+        "Show the tracks and groups of the timeline that were hidden, and expand what was collapsed around tracks",
         &[],
     )
     .needs(Needs::Trace),

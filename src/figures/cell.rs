@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use super::natural::Natural;
 use super::table::{Object, Table};
 use super::text::{display_name, short_frame, telling};
 use super::{format, text};
@@ -38,6 +39,8 @@ pub enum Cell {
     /// Index of a device; negative is the host.
     Device(i32),
     Count(u64),
+    /// So many of all of them: `3 of 12`.
+    Of(u64, u64),
     /// How many more, or fewer.
     Change(i64),
     /// A number of things that is an estimate; tables round it down.
@@ -169,6 +172,7 @@ impl Cell {
             Self::Device(device) if *device < 0 => text::HOST.to_owned(),
             Self::Device(device) => device.to_string(),
             Self::Count(n) => format::count(*n),
+            Self::Of(n, all) => format!("{} of {}", format::count(*n), format::count(*all)),
             Self::Change(n) => format!("{}{}", if *n < 0 { "-" } else { "+" }, format::count(n.unsigned_abs())),
             Self::Estimate(n) => format::count(*n as u64),
             Self::Plain(figure) => format!("{figure:.3}"),
@@ -208,6 +212,7 @@ impl Cell {
             Self::Device(device) => device.to_string(),
             Self::Count(n) | Self::Bytes(n) => n.to_string(),
             Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::Moment(n) | Self::Gain(n) => n.to_string(),
+            Self::Of(n, all) => format!("{n} of {all}"),
             Self::Share(figure) | Self::GbPerS(figure) | Self::Plain(figure) => figure.to_string(),
             Self::Estimate(figure) => (*figure as u64).to_string(),
             Self::Sides([x, y, z]) => format!("{x}x{y}x{z}"),
@@ -221,12 +226,13 @@ impl Cell {
             (Self::Empty, Self::Empty) => return Ordering::Equal,
             (Self::Empty, _) => return Ordering::Greater,
             (_, Self::Empty) => return Ordering::Less,
-            (Self::Text(a), Self::Text(b)) | (Self::Frames(a), Self::Frames(b)) => a.cmp(b),
+            (Self::Text(a), Self::Text(b)) | (Self::Frames(a), Self::Frames(b)) => Natural(a).cmp(&Natural(b)),
             (Self::Sentences(a), Self::Sentences(b)) => a.cmp(b),
             (Self::Stack(a), Self::Stack(b)) => a.name().cmp(b.name()),
             (Self::Word(a), Self::Word(b)) => (a.rank, a.label).cmp(&(b.rank, b.label)),
             (Self::Flag(a, words), Self::Flag(b, _)) => words[usize::from(*a)].cmp(words[usize::from(*b)]),
             (Self::Count(a), Self::Count(b)) | (Self::Bytes(a), Self::Bytes(b)) => a.cmp(b),
+            (Self::Of(a, of_a), Self::Of(b, of_b)) => (a, of_a).cmp(&(b, of_b)),
             (Self::Device(a), Self::Device(b)) => a.cmp(b),
             (Self::Change(a), Self::Change(b))
             | (Self::Id(a), Self::Id(b))
@@ -256,6 +262,7 @@ impl Serialize for Cell {
             Self::Stack(stack) => stack.frames.serialize(serializer),
             Self::Device(device) => serializer.serialize_i32(*device),
             Self::Count(n) | Self::Bytes(n) => serializer.serialize_u64(*n),
+            Self::Of(n, all) => serializer.collect_str(&format_args!("{n} of {all}")),
             Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::Moment(n) | Self::Gain(n) => {
                 serializer.serialize_i64(*n)
             }

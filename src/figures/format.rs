@@ -4,6 +4,8 @@ use crate::model::time::DurNs;
 
 const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
 
+const MINUTE: DurNs = 60_000_000_000;
+
 /// A length of time in the largest unit that leaves a digit before the point: `1.234 ms`, `2 min 05.250 s`.
 pub fn duration(ns: DurNs) -> String {
     let magnitude = ns.unsigned_abs() as f64;
@@ -43,12 +45,18 @@ pub fn duration_in_full(ns: DurNs) -> String {
 }
 
 /// A moment, with enough digits to differ from others `step` nanoseconds away:
-/// `1.25 s`, `12.503 ms`.
+/// `1.25 s`, `12.503 ms`, `1 h 05 min 02.5 s`, `1 h 05 min`.
 pub fn moment(ns: DurNs, step: DurNs) -> String {
     let magnitude = ns.unsigned_abs().max(step.unsigned_abs()) as f64;
     let (unit, name) = UNITS.into_iter().find(|&(unit, _)| magnitude >= unit).unwrap_or((1.0, "ns"));
     let digits = (unit / step.max(1) as f64).log10().ceil().clamp(0.0, 9.0) as usize;
-    format!("{:.digits$} {name}", ns as f64 / unit)
+    if magnitude < 60e9 {
+        return format!("{:.digits$} {name}", ns as f64 / unit);
+    }
+    let text = long_duration(ns.unsigned_abs(), digits);
+    let is_whole = ns % MINUTE == 0 && step % MINUTE == 0;
+    let text = text.strip_suffix(" 00 s").filter(|_| is_whole).unwrap_or(&text);
+    format!("{}{text}", if ns < 0 { "-" } else { "" })
 }
 
 /// An estimate with two digits: `13 to 40 ms`, or `13 ms or more` without a highest value.
@@ -160,6 +168,18 @@ mod tests {
         assert_eq!(moment(1_250_000_000, 50_000_000), "1.25 s");
         assert_eq!(moment(0, 500), "0 ns");
         assert_ne!(moment(1_000_000_001, 1), moment(1_000_000_002, 1));
+        let long = [
+            (3_600_250_000_000, 1_000_000, "1 h 00 min 00.250 s"),
+            (-7_530_500_000_000, 500_000_000, "-2 h 05 min 30.5 s"),
+            (90_000_000_000, 30_000_000_000, "1 min 30 s"),
+            (60_000_000_000, 30_000_000_000, "1 min 00 s"),
+            (7_200_000_000_000, 600_000_000_000, "2 h 00 min"),
+            (0, 600_000_000_000, "0 min"),
+            (3_600_000_000_001, 1, "1 h 00 min 00.000000001 s"),
+        ];
+        for (ns, step, expected) in long {
+            assert_eq!(moment(ns, step), expected);
+        }
     }
 
     #[test]

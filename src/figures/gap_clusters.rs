@@ -91,9 +91,9 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         words "steps", "Steps", 58, Cell::text(&row.steps()), "In how many of the steps that count they occur";
         number "total_ns", "Total", 84, Cell::Ns(row.cluster.sum.total_ns), "Sum of their lengths";
         number "ns_per_step", "Per step", 84, Cell::or_empty(row.ns_per_step(), Cell::Ns), "Mean of their sum in a step";
-        number "mean_ns", "Mean", 84, Cell::Ns(row.cluster.mean_ns), "Mean length";
-        number "p95_ns", "95 %", 84, Cell::Ns(row.cluster.p95_ns), "Length that 95 % of them do not exceed";
-        number "variation", "Variation", 70, Cell::Plain(row.cluster.variation),
+        number "mean_ns", "Mean", 84, Cell::Ns(row.cluster.spread.mean_ns), "Mean length";
+        number "p95_ns", "95 %", 84, Cell::Ns(row.cluster.spread.p95_ns), "Length that 95 % of them do not exceed";
+        number "variation", "Variation", 70, Cell::Plain(row.cluster.spread.variation),
             "Standard deviation of their lengths over the mean";
         number "at_most", "Max. gain", 96, Cell::or_empty(row.ceiling(), |gain| Cell::Share(gain.throughput_percent() / 100.0)),
             "How many more steps a time could hold at most if their causes ended: T / (T - R) - 1 for steps of T and recoverable \

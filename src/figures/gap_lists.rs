@@ -3,6 +3,7 @@
 use super::gaps::{MEANWHILE, class_word};
 use super::{Cell, Part, figures};
 use crate::analysis::gaps::GapClass;
+use crate::analysis::gaps::clusters::Spread;
 use crate::model::DurNs;
 
 /// Time of one cause.
@@ -30,10 +31,10 @@ pub fn causes() -> Part<CauseRow> {
     let figures = figures! { row: CauseRow;
         words "class", "Meanwhile", 220, class_word(row.class), MEANWHILE;
         number "count", "Gaps", 90, Cell::Count(row.count), "Gaps with a part of this cause";
-        number "total_ns", "Total", 100, Cell::Ns(row.total_ns), "Sum of these parts";
+        number "total_ns", "Total", 100, Cell::Ns(row.total_ns), "Sum of these parts, within the selected range if there is one";
         number "share", "Of idle time", 100, Cell::Share(row.total_ns as f64 / row.idle_ns.max(1) as f64),
             "Share of all idle time";
-        number "longest_ns", "Longest", 100, Cell::Ns(row.longest_ns), "The longest part of this cause";
+        number "longest_ns", "Longest", 100, Cell::Ns(row.longest_ns), "The longest part of this cause; of a selected range what lies within it";
     };
     Part::new("gap_causes", "Causes", figures)
 }
@@ -54,9 +55,9 @@ pub struct ClusterRow {
     pub ceiling_ns_per_step: Option<DurNs>,
     /// In how many steps it is present, of how many.
     pub steps: Option<(usize, usize)>,
-    pub mean_ns: DurNs,
-    pub p95_ns: DurNs,
-    pub variation: f64,
+    /// Of the total, within the selected range; `None` without one.
+    pub within_ns: Option<DurNs>,
+    pub spread: Spread,
 }
 
 impl ClusterRow {
@@ -68,27 +69,51 @@ impl ClusterRow {
     }
 }
 
+/// Of figures that no range limits, said where one is selected.
+const OF_WHOLE: [(&str, &str, &str); 3] = [
+    (
+        "ns_per_step",
+        "Per step, whole trace",
+        "Of the whole trace, not of the range: the sum of these gaps in the steps that count, divided by their number",
+    ),
+    (
+        "ceiling_ns_per_step",
+        "Ceiling, whole trace",
+        "Of the whole trace, not of the range: what ending the cause would save of a step at most, on this device",
+    ),
+    ("steps_present", "In steps, whole trace", "Of the whole trace, not of the range: steps in which it occurs"),
+];
+
 /// Recurring gaps. What names them stands before the details, which a narrow window leaves out of sight.
-pub fn clusters() -> Part<ClusterRow> {
-    let figures = figures! { row: ClusterRow;
+///
+/// * `has_range`: whether the rows are those of a selected range.
+pub fn clusters(has_range: bool) -> Part<ClusterRow> {
+    let mut figures = figures! { row: ClusterRow;
         words "class", "Main cause", 150, class_word(row.class), "What the device waited for during most of it";
         words "device", "Device", 80, Cell::text(&row.device), "The device that waits";
         number "ns_per_step", "Per step", 90, Cell::or_empty(row.ns_per_step, Cell::Ns),
             "Sum of these gaps in the steps that count, divided by their number";
         number "ceiling_ns_per_step", "Ceiling", 90, Cell::or_empty(row.ceiling_ns_per_step, Cell::Ns),
             "What ending the cause would save of a step at most, on this device";
-        words "steps_present", "In steps", 70,
-            Cell::or_empty(row.steps, |(n, all)| Cell::text(&format!("{n} of {all}"))), "Steps in which it occurs";
+        number "steps_present", "In steps", 70, Cell::or_empty(row.steps, |(n, all)| Cell::Of(n as u64, all as u64)),
+            "Steps in which it occurs";
         number "count", "Gaps", 60, Cell::Count(row.count), "How many, in the selected range if there is one";
         number "total_ns", "Total", 90, Cell::Ns(row.total_ns), "Sum of their durations";
+        number "in_range_ns", "In range", 90, Cell::or_empty(row.within_ns, Cell::Ns),
+            "Their time within the selected range; the total and what follows from it are of whole gaps";
         words "operator", "Operator", 140, Cell::text(&row.operator), "The innermost operator at that time";
         words "frame", "Frame", 190, Cell::text(&row.frame), "The innermost frame of the user's program";
         words "prev", "After", 170, Cell::text(&row.prev), "The work before it";
         words "next", "Ended by", 170, Cell::text(&row.next), "The work that ends it";
-        number "mean_ns", "Mean", 86, Cell::Ns(row.mean_ns), "Mean duration in the whole trace";
-        number "p95_ns", "95 %", 86, Cell::Ns(row.p95_ns), "95 % of these gaps are at most as long";
-        number "variation", "Variation", 76, Cell::Plain(row.variation),
+        number "mean_ns", "Mean", 86, Cell::Ns(row.spread.mean_ns), "Mean duration of these gaps";
+        number "p95_ns", "95 %", 86, Cell::Ns(row.spread.p95_ns), "95 % of these gaps are at most as long";
+        number "variation", "Variation", 76, Cell::Plain(row.spread.variation),
             "Standard deviation of the durations, divided by their mean";
     };
+    for column in figures.iter_mut().map(|figure| &mut figure.column).filter(|_| has_range) {
+        if let Some((_, title, help)) = OF_WHOLE.into_iter().find(|of| of.0 == column.key) {
+            (column.title, column.help) = (title, help);
+        }
+    }
     Part::new("gap_clusters", "Clusters", figures)
 }

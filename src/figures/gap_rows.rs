@@ -5,15 +5,17 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::gaps::{class_word, trigger_word};
+use super::natural::Natural;
 use super::text::telling;
 use super::{Cell, Column, Rows, Sort};
 use crate::analysis::gaps::{Gap, GapClass, GapPart, GapPlace, IdleByClass, Ledger, Near, place};
-use crate::model::{DurNs, SliceId, Trace};
+use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 /// What a column shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Duration,
+    InRange,
     Start,
     Device,
     Cause,
@@ -53,6 +55,8 @@ pub struct GapRows {
     pub devices: Vec<GapDevice>,
     /// By device, then time.
     pub gaps: Vec<GapRow>,
+    /// The selected range in session time.
+    range: Option<TimeRange>,
     columns: Vec<Column>,
     kinds: Vec<Kind>,
 }
@@ -94,11 +98,13 @@ fn main_class(ledger: &Ledger, index: usize) -> ((GapClass, DurNs), GapPart) {
 }
 
 impl GapRows {
-    /// Cost: O(gaps).
-    pub fn new(devices: Vec<GapDevice>, gaps: Vec<GapRow>) -> Self {
+    /// * `range`: the selected range in session time, with which all gaps share time.
+    /// * Cost: O(gaps).
+    pub fn new(devices: Vec<GapDevice>, gaps: Vec<GapRow>, range: Option<TimeRange>) -> Self {
         let column = |title, key, width, is_text, help| Column { key, title, width, is_text, help };
         let mut columns = vec![
             (Kind::Duration, column("Duration", "dur_ns", 90, false, "How long nothing runs on the device")),
+            (Kind::InRange, column("In range", "in_range_ns", 90, false, "Its part within the selected range")),
             (Kind::Start, column("Start", "start_ns", 96, false, "When it begins, from the start of the session")),
             (Kind::Device, column("Device", "device", 80, true, "The device that waits")),
             (Kind::Cause, column("Main cause", "class", 150, true, "What the device waited for during most of it")),
@@ -113,12 +119,13 @@ impl GapRows {
         let is_known = |ns: fn(&Ledger) -> DurNs| devices.iter().any(|device| ns(device.ledger()) > 0);
         columns.retain(|(kind, _)| match kind {
             Kind::Device => devices.len() > 1,
+            Kind::InRange => range.is_some(),
             Kind::Operator => is_known(|ledger| ledger.coverage.operator_ns),
             Kind::Frame => is_known(|ledger| ledger.coverage.frame_ns),
             _ => true,
         });
         let (kinds, columns) = columns.into_iter().unzip();
-        Self { devices, gaps, columns, kinds }
+        Self { devices, gaps, range, columns, kinds }
     }
 
     /// The row of a gap. Cost: O(log n).
@@ -126,11 +133,18 @@ impl GapRows {
         self.gaps.binary_search(&gap).ok()
     }
 
+    /// The part of a gap within the range, in nanoseconds.
+    fn within(&self, device: &GapDevice, time: TimeRange) -> DurNs {
+        let range = self.range.map_or(TimeRange::ALL, |range| range.shifted(device.offset_ns.saturating_neg()));
+        time.intersect(range).map_or(0, TimeRange::dur)
+    }
+
     fn cell(&self, kind: Kind, row: GapRow, main: &MainPart<'_>) -> Cell {
         let device = &self.devices[row.device as usize];
         let name = |slice: SliceId| Cell::name(device.trace.slice_name(slice));
         match kind {
             Kind::Duration => Cell::Ns(main.gap.time.dur()),
+            Kind::InRange => Cell::Ns(self.within(device, main.gap.time)),
             Kind::Start => Cell::Moment(main.gap.time.start.saturating_add(device.offset_ns)),
             Kind::Device => Cell::text(&device.title),
             Kind::Cause => class_word(main.class.0),
@@ -178,6 +192,9 @@ impl GapRows {
         let class = |device: &GapDevice, gap: usize| main_class(device.ledger(), gap).0;
         match kind {
             Kind::Duration => self.by_key(is_descending, goes_on, |device, gap| Some(time(device, gap).dur())),
+            Kind::InRange => {
+                self.by_key(is_descending, goes_on, |device, gap| Some(self.within(device, time(device, gap))))
+            }
             Kind::Start => self.by_key(is_descending, goes_on, |device, gap| {
                 Some(time(device, gap).start.saturating_add(device.offset_ns))
             }),
@@ -186,21 +203,25 @@ impl GapRows {
                 Some(class(device, gap).1 as i128 * 100_000 / i128::from(time(device, gap).dur().max(1)))
             }),
             Kind::Cause => self.by_key(is_descending, goes_on, |device, gap| Some(class(device, gap).0.label())),
-            Kind::Device => self.by_key(is_descending, goes_on, |device, _| Some(&*device.title)),
+            Kind::Device => self.by_key(is_descending, goes_on, |device, _| Some(Natural(&*device.title))),
             Kind::Trigger => self.by_key(is_descending, goes_on, |device, gap| {
                 device.ledger().gap(gap).trigger.map(|trigger| trigger.label())
             }),
             Kind::After | Kind::EndedBy => self.by_key(is_descending, goes_on, |device, gap| {
                 let gap = device.ledger().gap(gap);
-                Some(telling(device.trace.slice_name(if kind == Kind::After { gap.after } else { gap.ended_by })))
+                Some(Natural(telling(device.trace.slice_name(if kind == Kind::After {
+                    gap.after
+                } else {
+                    gap.ended_by
+                }))))
             }),
             Kind::Name | Kind::Operator | Kind::Frame => self.by_key(is_descending, goes_on, |device, gap| {
                 let main = main_part(&device.trace, device.ledger(), gap);
-                let name = |slice: SliceId| telling(device.trace.slice_name(slice));
+                let name = |slice: SliceId| Natural(telling(device.trace.slice_name(slice)));
                 match kind {
                     Kind::Name => main.part.slice.map(name),
                     Kind::Operator => main.place.operator.map(name),
-                    _ => main.place.frame.map(telling),
+                    _ => main.place.frame.map(|frame| Natural(telling(frame))),
                 }
             }),
         }

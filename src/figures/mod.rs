@@ -20,6 +20,7 @@ pub mod gaps;
 pub mod in_short;
 pub mod makeup;
 pub mod memory;
+mod natural;
 pub mod ncu;
 pub mod phases;
 pub mod range;
@@ -34,6 +35,7 @@ pub mod verdicts;
 pub mod work;
 
 pub use cell::{Cell, MAX_FRAMES, Stack, Word};
+pub use natural::Natural;
 pub use rows::{Data, Order, Rows, Sort, csv, sort_by_cell, sort_by_key, tsv};
 pub(crate) use table::figures;
 pub use table::{Column, Figure, Object, Part, Table};

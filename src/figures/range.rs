@@ -14,18 +14,23 @@ pub struct TrackTime {
     /// Nanoseconds within the range; `self_ns` without what lies directly inside.
     pub total_ns: i64,
     pub self_ns: i64,
+    /// Nanoseconds of the same slices, also outside of it.
+    pub full_ns: i64,
 }
 
 /// One slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceTime {
     pub time: TimeRange,
+    /// Nanoseconds of it within the selected range; `None` without one.
+    pub within_ns: Option<i64>,
     pub track: String,
 }
 
 const COUNT: &str = "Slices that share time with the range";
 const TOTAL: &str = "Sum of their durations within the range; nested slices count twice";
-const SELF: &str = "The same, less what the slices directly inside took";
+const FULL: &str = "Sum of their whole durations, also outside of the range: all other times are those within it";
+const SELF: &str = "Time within the range, less what the slices directly inside took of it";
 
 /// Tracks in a time range.
 pub fn tracks() -> Part<TrackTime> {
@@ -33,8 +38,9 @@ pub fn tracks() -> Part<TrackTime> {
         words "track", "Track", 300, Cell::name(&row.track), "Its track";
         number "busy_share", "Busy", 110, Cell::Share(row.busy), "Share of the range in which anything ran";
         number "count", "Count", 110, Cell::Count(row.count), COUNT;
-        number "total_ns", "Total", 110, Cell::Ns(row.total_ns), TOTAL;
-        number "self_ns", "Self", 110, Cell::Ns(row.self_ns), SELF;
+        number "total_ns", "In range", 110, Cell::Ns(row.total_ns), TOTAL;
+        number "full_ns", "In full", 110, Cell::Ns(row.full_ns), FULL;
+        number "self_ns", "Self in range", 110, Cell::Ns(row.self_ns), SELF;
     };
     Part::new("range_tracks", "Range by track", figures)
 }
@@ -45,8 +51,9 @@ pub fn names() -> Part<NameSummary> {
         words "name", "Name", 300, Cell::name(&row.name), "Name of the slices";
         words "kind", "Kind", 110, Cell::name(row.kind.label()), "What the slices are";
         number "count", "Count", 110, Cell::Count(row.count), COUNT;
-        number "total_ns", "Total", 110, Cell::Ns(row.total_ns), TOTAL;
-        number "self_ns", "Self", 110, Cell::Ns(row.self_ns), SELF;
+        number "total_ns", "In range", 110, Cell::Ns(row.total_ns), TOTAL;
+        number "full_ns", "In full", 110, Cell::Ns(row.full_ns), FULL;
+        number "self_ns", "Self in range", 110, Cell::Ns(row.self_ns), SELF;
     };
     Part::new("range_names", "Range by name", figures)
 }
@@ -55,6 +62,7 @@ pub fn names() -> Part<NameSummary> {
 pub fn slices() -> Part<SliceTime> {
     let figures = figures! { row: SliceTime;
         number "dur_ns", "Duration", 90, Cell::Ns(row.time.dur()), "How long it took";
+        number "in_range_ns", "In range", 90, Cell::or_empty(row.within_ns, Cell::Ns), "Its time within the selected range";
         number "start_ns", "Start", 96, Cell::Ns(row.time.start), "Start time, from the start of the session";
         words "track", "Track", 140, Cell::text(&row.track), "Its track";
     };

@@ -5,6 +5,7 @@ use std::cmp::{Ordering, Reverse};
 
 use super::cell::Cell;
 use super::escape::{csv_cell, tsv_cell};
+use super::natural::Natural;
 use super::table::Column;
 
 /// Columns of when something was, as a time or as the number of an event.
@@ -182,7 +183,7 @@ impl Rows for Data {
 /// and those that sort the same keep their order. Cost: O(n log n).
 pub fn sort_by_cell<'a>(order: &mut [u32], is_descending: bool, cell: impl Fn(u32) -> &'a Cell) {
     if order.iter().all(|&row| matches!(cell(row), Cell::Empty | Cell::Text(_) | Cell::Stack(_) | Cell::Frames(_))) {
-        sort_by_key(order, is_descending, |row| cell(row).telling());
+        sort_by_key(order, is_descending, |row| cell(row).telling().map(Natural));
     } else {
         order.sort_by(|&a, &b| cell(a).compare(cell(b), is_descending));
     }
@@ -254,6 +255,11 @@ mod tests {
         assert_eq!(shown, ["alpha<Add<float> >", "beta", "delta<3>", "gamma<int>", ""]);
         sort_by_cell(&mut order, true, |row| &cells[row as usize]);
         assert_eq!(order, [0, 4, 1, 3, 2]);
+        // Numbers in names sort by value.
+        let cells = ["step 10", "step 9", "step 100, late", "step", "1"].map(|name| Cell::text(name));
+        sort_by_cell(&mut order, false, |row| &cells[row as usize]);
+        assert_eq!(order, [4, 3, 1, 0, 2]);
+        assert_eq!(cells[0].compare(&cells[1], false), Ordering::Greater);
     }
 
     #[test]

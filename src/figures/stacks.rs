@@ -47,27 +47,36 @@ pub const LIVE_BYTES: Weight = Weight {
     ],
 };
 
+const IN_FULL: &str =
+    "The total also outside of the selected range, of what runs in it; where a frame is inside itself, once";
+
 /// The frames of a tree, the heaviest first, and for each name of the tree its row.
 pub fn frames(tree: &FlameTree, weight: &Weight) -> (Data, Vec<u32>) {
     const SHARE: &str = "Share of all that is shown";
     let column = |title, key, help, width, is_text| Column { key, title, width, is_text, help };
-    let columns = vec![
+    let mut columns = vec![
         column("Frame", "frame", "A function, or the library of one without a name", 130, true),
         column("Self", weight.keys[0], weight.help[0], 70, false),
         column("Self share", "self_share", SHARE, 62, false),
         column("Total", weight.keys[1], weight.help[1], 70, false),
         column("Total share", "total_share", SHARE, 62, false),
     ];
+    let has_full = !tree.full.is_empty();
+    if has_full {
+        columns.insert(4, column("In full", "full_ns", IN_FULL, 70, false));
+    }
     let whole = tree.total().max(1) as f64;
     let frames = tree.hottest();
     let mut row_of_name = vec![0; tree.names.len()];
     for (row, frame) in frames.iter().enumerate() {
         row_of_name[frame.name as usize] = row as u32;
     }
-    let cells = |n: i64| [(weight.cell)(n), Cell::Share(n as f64 / whole)];
+    let share = |n: i64| Cell::Share(n as f64 / whole);
     let rows = frames.iter().map(|frame| {
         let name = Cell::frames(&tree.names[frame.name as usize]);
-        [name].into_iter().chain(cells(frame.own)).chain(cells(frame.total)).collect()
+        let full = has_full.then(|| (weight.cell)(frame.full));
+        let total = [(weight.cell)(frame.total)].into_iter().chain(full).chain([share(frame.total)]);
+        [name, (weight.cell)(frame.own), share(frame.own)].into_iter().chain(total).collect()
     });
     (Data { columns, rows: rows.collect() }, row_of_name)
 }

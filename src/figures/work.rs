@@ -97,7 +97,7 @@ pub fn kernels() -> Part<KernelTotals> {
         number "rank", "Rank", 50, Cell::number(row.place.rank), "Rank of the process, where several are open";
         number "device", "Device", 58, Cell::number(row.place.device), "Index of the device";
         with calls_and_total();
-        number "share", "Share", 62, Cell::Share(row.share), "Part of the time of all kernels in scope, added up";
+        number "share", "Share", 62, Cell::Share(row.share), "Part of the time of all kernels, added up; in a selected range, of their time within it";
         with spread();
         with queue();
         number "occupancy", "Occupancy", 84, Cell::or_empty(row.occupancy, Cell::Share), THEORETICAL;
@@ -148,7 +148,7 @@ pub fn kernel_summary(all: &KernelSummary) -> Vec<(String, &'static str)> {
         from each device's first kernel to its last";
     const TINY: &str = "All calls of kernels whose name has a mean below 10 µs: launching one takes about as long. The \
         finding tiny_kernels counts single launches instead";
-    let share = |part: i64| Cell::Share(part as f64 / all.total_ns.max(1) as f64).shown();
+    let share = |part: i64| Cell::Share(part as f64 / all.within_ns.max(1) as f64).shown();
     let mut head = Vec::new();
     if all.calls == 0 {
         return head;

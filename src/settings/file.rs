@@ -158,9 +158,11 @@ fn merged_by_key(before: &Value, ours: &Value, theirs: &Value, leaf: fn(&Value, 
                 let value = merged_by_key(&place(before), &value, &place(theirs), leaf);
                 all.insert(key, value);
             }
-            None => {
-                all.shift_remove(&key);
-            }
+            // What others put there since stays.
+            None => match leaf(&place(before), &Value::Array(Vec::new()), &place(theirs)) {
+                Value::Array(rest) if !rest.is_empty() => _ = all.insert(key, Value::Array(rest)),
+                _ => _ = all.shift_remove(&key),
+            },
         }
     }
     Value::Object(all)

@@ -146,6 +146,7 @@ impl Frames for FlameTree {
             depth: node.depth,
             total: node.total,
             own: node.own,
+            full: self.full.get(index as usize).map(|full| full[1]),
             children: node.children.clone(),
         }
     }

@@ -6,23 +6,23 @@ use egui_extras::{Column as Width, TableBuilder};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::answers::{Subject as _, SubjectKey};
 use crate::command::Command;
-use crate::figures::{Column, Sort, format, sort_by_key};
+use crate::figures::{Column, Natural, Sort, format, sort_by_key};
 use crate::model::DurNs;
 use crate::session::Mark;
-use crate::widget::table::header_ui;
+use crate::widget::table::{header_ui, number_ui};
 
 const ROW_HEIGHT: f32 = 24.0;
 
 const COLUMNS: [Column; 5] = [
-    Column { key: "start_ns", title: "Start", width: 150, is_text: true, help: "Time, or start of the range" },
+    Column { key: "start_ns", title: "Start", width: 110, is_text: false, help: "Time, or start of the range" },
     Column {
         key: "since_ns",
         title: "Since previous",
-        width: 120,
-        is_text: true,
+        width: 110,
+        is_text: false,
         help: "Time since the start of the previous mark",
     },
-    Column { key: "dur_ns", title: "Duration", width: 110, is_text: true, help: "Duration of the marked range" },
+    Column { key: "dur_ns", title: "Duration", width: 100, is_text: false, help: "Duration of the marked range" },
     Column { key: "note", title: "Note", width: 160, is_text: true, help: "Your note" },
     Column { key: "", title: "", width: 120, is_text: true, help: "" },
 ];
@@ -42,13 +42,15 @@ pub const SPEC: ViewSpec = ViewSpec {
 #[derive(Debug)]
 pub struct Marks {
     sort: Sort,
+    /// The widths of the widest head and number of each column so far, in points.
+    needed: [f32; COLUMNS.len()],
     /// The marks before the last deletion, until the clock changes.
     deleted: Option<(SubjectKey, Vec<Mark>)>,
 }
 
 impl Default for Marks {
     fn default() -> Self {
-        Self { sort: Sort { column: 0, is_descending: false }, deleted: None }
+        Self { sort: Sort { column: 0, is_descending: false }, needed: Default::default(), deleted: None }
     }
 }
 
@@ -73,7 +75,7 @@ impl Marks {
             "since_ns" => sort_by_key(&mut order, down, since),
             "dur_ns" => sort_by_key(&mut order, down, |i| marks.get(i as usize).map(|mark| mark.range.dur())),
             "note" => sort_by_key(&mut order, down, |i| {
-                marks.get(i as usize).map(|mark| mark.note.as_str()).filter(|note| !note.is_empty())
+                marks.get(i as usize).map(|mark| Natural(mark.note.as_str())).filter(|note| !note.0.is_empty())
             }),
             _ => sort_by_key(&mut order, down, |i| start(i as usize)),
         }
@@ -109,29 +111,34 @@ impl Marks {
             .auto_shrink(false)
             .min_scrolled_height(0.0)
             .cell_layout(egui::Layout::left_to_right(egui::Align::Center));
-        for column in &COLUMNS {
-            let width = f32::from(column.width);
+        for (column, &needed) in COLUMNS.iter().zip(&self.needed) {
+            let width = f32::from(column.width).max(needed);
             table = table.column(match column.key {
                 "note" => Width::remainder().at_least(width).clip(true),
                 "" => Width::exact(width),
-                _ => Width::initial(width).resizable(true).clip(true),
+                _ => Width::initial(width).at_least(needed).resizable(true).clip(true),
             });
         }
         let order = self.order(ctx.marks);
         let mut asked = None;
         let mut sort = None;
-        let header = |row: egui_extras::TableRow<'_, '_>| sort = header_ui(&COLUMNS, Some(self.sort), row, &mut []).0;
+        let before = self.needed;
+        let needed = &mut self.needed;
+        let header = |row: egui_extras::TableRow<'_, '_>| sort = header_ui(&COLUMNS, Some(self.sort), row, needed).0;
         table.header(20.0, header).body(|body| {
             body.rows(ROW_HEIGHT, order.len(), |mut row| {
                 let (index, since) = order[row.index()];
                 let Some(mark) = ctx.marks.get_mut(index) else { return };
-                let action = row_ui(mark, since, &mut row);
+                let action = row_ui(mark, since, &mut self.needed, &mut row);
                 // The row itself shows its mark, as in other tables.
                 let action = action.or_else(|| row.response().double_clicked().then_some(RowAction::Show));
                 asked = action.map(|action| (index, action)).or(asked);
             });
         });
         self.sort = sort.unwrap_or(self.sort);
+        if self.needed != before {
+            ui.ctx().request_repaint();
+        }
         match asked {
             Some((index, RowAction::Show)) => show(index, ctx),
             Some((index, RowAction::Delete)) => {
@@ -144,19 +151,25 @@ impl Marks {
 }
 
 /// * `since`: the time since the mark before it.
-fn row_ui(mark: &mut Mark, since: Option<DurNs>, row: &mut egui_extras::TableRow<'_, '_>) -> Option<RowAction> {
+/// * `needed`: the widths of the columns, see [`Marks::needed`].
+fn row_ui(
+    mark: &mut Mark,
+    since: Option<DurNs>,
+    needed: &mut [f32; COLUMNS.len()],
+    row: &mut egui_extras::TableRow<'_, '_>,
+) -> Option<RowAction> {
     let start = format::moment(mark.range.start, 1);
     let dur = if mark.range.dur() == 0 { "Moment".to_owned() } else { format::duration(mark.range.dur()) };
     row.col(|ui| {
-        ui.label(&start).on_hover_text(format::duration_exact(mark.range.start));
+        number_ui(&start, &mut needed[0], ui).on_hover_text(format::duration_exact(mark.range.start));
     });
     row.col(|ui| {
         if let Some(since) = since {
-            ui.label(format::duration(since)).on_hover_text(format::duration_exact(since));
+            number_ui(&format::duration(since), &mut needed[1], ui).on_hover_text(format::duration_exact(since));
         }
     });
     row.col(|ui| {
-        ui.label(dur).on_hover_text(format::duration_exact(mark.range.dur()));
+        number_ui(&dur, &mut needed[2], ui).on_hover_text(format::duration_exact(mark.range.dur()));
     });
     row.col(|ui| {
         let edit = egui::TextEdit::singleline(&mut mark.note)

@@ -185,9 +185,10 @@ pub trait View {
         0
     }
 
-    /// How many of its parts the user has hidden; the status bar offers to show them.
-    fn n_hidden(&self) -> usize {
-        0
+    /// How many tracks the user has hidden, and how many are in what the user has collapsed; the status bar offers to show
+    /// them.
+    fn n_hidden(&self) -> [usize; 2] {
+        [0; 2]
     }
 
     /// What its figures refer to where that is ambiguous, such as one of several memories; right of its tabs.

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use eframe::egui::{self, RichText};
 
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
-use crate::figures::{Sort, escape, files::severity, format};
+use crate::figures::{Natural, Sort, escape, files::severity, format};
 use crate::model::{ImportReport, Problem, TableAccount, Trace};
-use crate::widget::table::small::{head_ui, sorted};
+use crate::widget::table::small::{Head, small_table_ui, sorted};
 use crate::widget::theme;
 
 /// Rows shown per file; readers merge equal reasons, so more are rare.
@@ -81,56 +81,54 @@ impl Problems {
 }
 
 fn problems_ui(problems: &[Problem], sort: &mut Option<Sort>, ui: &mut egui::Ui) {
+    const HEADS: [Head; 4] = [
+        Head { is_descending: true, ..Head::text("Severity") },
+        Head::number("Count"),
+        Head { is_descending: false, ..Head::number("First at byte") },
+        Head::text("Problem"),
+    ];
     let tokens = theme::tokens(ui.visuals().dark_mode);
     // Database rows have no byte offset.
     let has_offset = problems.iter().any(|problem| problem.first_offset.is_some());
-    let rows = sorted(problems, *sort, |problem, column, other| match column {
-        0 => problem.severity.cmp(&other.severity),
-        1 => problem.count.cmp(&other.count),
-        2 => problem.first_offset.cmp(&other.first_offset),
-        _ => problem.reason.cmp(&other.reason),
+    let columns: &[usize] = if has_offset { &[0, 1, 2, 3] } else { &[0, 1, 3] };
+    let rows = sorted(problems, *sort, |problem, column, other| match columns.get(column) {
+        Some(0) => problem.severity.cmp(&other.severity),
+        Some(1) => problem.count.cmp(&other.count),
+        Some(2) => problem.first_offset.cmp(&other.first_offset),
+        _ => Natural(&problem.reason).cmp(&Natural(&other.reason)),
     });
-    egui::Grid::new("problems").num_columns(4).striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
-        let titles = [("Severity", true), ("Count", true), ("First at byte", false), ("Problem", false)];
-        for (column, (title, is_descending)) in titles.into_iter().enumerate() {
-            if has_offset || column != 2 {
-                head_ui(title, Sort { column, is_descending }, sort, ui);
-            }
-        }
-        ui.end_row();
-        for problem in rows.into_iter().take(MAX_ROWS) {
-            let color = tokens.severity[problem.severity as usize];
-            ui.colored_label(color, severity(problem.severity).label);
-            ui.label(format::count(problem.count));
-            if has_offset {
-                ui.label(problem.first_offset.map_or_else(|| "unknown".to_owned(), format::count));
-            }
-            ui.label(&problem.reason);
-            ui.end_row();
-        }
-    });
+    let text = |problem: &Problem, column: usize| match column {
+        0 => RichText::new(severity(problem.severity).label).color(tokens.severity[problem.severity as usize]),
+        1 => RichText::new(format::count(problem.count)),
+        2 => RichText::new(problem.first_offset.map_or_else(|| "unknown".to_owned(), format::count)),
+        _ => RichText::new(&problem.reason),
+    };
+    let heads: Vec<Head> = columns.iter().map(|&column| HEADS[column]).collect();
+    let row = |problem: &Problem| columns.iter().map(|&column| text(problem, column)).collect();
+    let rows: Vec<Vec<RichText>> = rows.into_iter().take(MAX_ROWS).map(row).collect();
+    small_table_ui("problems", &heads, &rows, sort, ui);
 }
 
 /// Row counts of each table.
 fn tables_ui(tables: &[TableAccount], sort: &mut Option<Sort>, ui: &mut egui::Ui) {
+    const HEADS: [Head; 5] = [
+        Head::text("Table"),
+        Head::number("Rows read"),
+        Head::number("Shown"),
+        Head::number("Merged"),
+        Head::number("Rejected"),
+    ];
     let counts = |account: &TableAccount| [account.read, account.shown, account.merged, account.rejected];
     let rows = sorted(tables, *sort, |account, column, other| match column.checked_sub(1) {
-        None => account.table.cmp(&other.table),
+        None => Natural(&account.table).cmp(&Natural(&other.table)),
         Some(count) => counts(account)[count].cmp(&counts(other)[count]),
     });
-    egui::Grid::new("table accounts").num_columns(5).striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
-        for (column, title) in ["Table", "Rows read", "Shown", "Merged", "Rejected"].into_iter().enumerate() {
-            head_ui(title, Sort { column, is_descending: column > 0 }, sort, ui);
-        }
-        ui.end_row();
-        for account in rows.into_iter().take(MAX_ROWS) {
-            ui.label(&account.table);
-            for count in counts(account) {
-                ui.label(format::count(count));
-            }
-            ui.end_row();
-        }
-    });
+    let row = |account: &TableAccount| {
+        let counts = counts(account).map(|count| RichText::new(format::count(count)));
+        [RichText::new(&account.table)].into_iter().chain(counts).collect()
+    };
+    let rows: Vec<Vec<RichText>> = rows.into_iter().take(MAX_ROWS).map(row).collect();
+    small_table_ui("table accounts", &HEADS, &rows, sort, ui);
 }
 
 fn title(trace: &Trace) -> String {

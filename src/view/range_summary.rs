@@ -120,14 +120,14 @@ fn summarize(
 }
 
 fn track_time(traces: &[OpenTrace], trace: usize, summary: &TrackSummary, range: TimeRange) -> TrackTime {
-    let TrackSummary { track, count, total_ns, self_ns, busy_ns } = *summary;
+    let TrackSummary { track, count, total_ns, full_ns, self_ns, busy_ns } = *summary;
     let model = traces.get(trace).map(|open| &open.trace);
     let name = model.map_or_else(String::new, |model| {
         let track = model.track(track);
         format!("{}, {}", model.process(track.process).title(), track.title())
     });
     let busy = busy_ns as f64 / range.dur().max(1) as f64;
-    TrackTime { track: track_title(traces, trace, &name), busy, count, total_ns, self_ns }
+    TrackTime { track: track_title(traces, trace, &name), busy, count, total_ns, full_ns, self_ns }
 }
 
 impl View for RangeSummaryView {
@@ -184,9 +184,9 @@ mod tests {
         let traces = [OpenTrace::new(trace.finish(), 0)];
         let answer = summarize(&traces, (TimeRange { start: 0, end: 1_000_000 }, Files::Apart), &|| false);
         let order = answer.names.order(None, "");
-        let expected = "name\tkind\tcount\ttotal_ns\tself_ns\n\
-                        '=tab here\tOperator\t1\t1000000\t1000000\n\
-                        gemm\tKernel\t1\t500000\t500000\n";
+        let expected = "name\tkind\tcount\ttotal_ns\tfull_ns\tself_ns\n\
+                        '=tab here\tOperator\t1\t1000000\t1500000\t1000000\n\
+                        gemm\tKernel\t1\t500000\t500000\t500000\n";
         assert_eq!(tsv(&*answer.names, &order), expected);
         assert_eq!(answer.tracks.data.rows[1][1].shown(), "50.0 %");
     }

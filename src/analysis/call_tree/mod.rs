@@ -41,6 +41,8 @@ pub enum Weigh {
 /// * Of each slice and of device work counts its time within the scope's range; of slices that cross others all of it
 ///   where they start. Ranges that tile a trace sum to the whole.
 /// * Host time sums to the union of the slices of each thread, device time to the durations of the device work.
+/// * Of a range the tree also has times in full, [`FlameTree::full`]: of a frame on the host the durations of its slices that
+///   run in the range.
 /// * `thread`: counts only this track of this trace.
 /// * Cost: O(n log n) for n slices of the traces, whatever the range; 5 bytes a slice while it runs. Once
 ///   cancelled it is incomplete.
@@ -51,9 +53,10 @@ pub fn time_flame(
     thread: Option<(u32, TrackId)>,
 ) -> (FlameTree, Vec<ThreadWeight>) {
     let tree = Tree::of(scope, frames, weigh, thread, false);
+    let full = tree.full(scope.has_range());
     let weights = tree.nodes.iter().map(|node| if weigh == Weigh::Host { node.host_ns } else { node.device_ns });
     let names = tree.names.list.into_iter().map(Box::from).collect();
-    (tree.draft.weighted(&weights.collect::<Vec<_>>()).finish(names), tree.threads)
+    (tree.draft.weighted(&weights.collect::<Vec<_>>(), &full).finish(names), tree.threads)
 }
 
 /// What a node counts itself, without those below it.
@@ -62,6 +65,8 @@ struct Node {
     calls: u64,
     host_ns: DurNs,
     device_ns: DurNs,
+    /// What it weighs, also outside of the range: itself, and of host time with all that ran inside.
+    full_ns: [DurNs; 2],
     /// Sorted; empty unless asked for.
     instances: Vec<Instance>,
 }
@@ -125,6 +130,26 @@ impl<'a> Tree<'a> {
         }
         tree.threads.retain(|thread| thread.weight != 0);
         tree
+    }
+
+    /// As [`FlameTree::full`]; nothing where times are in full anyhow.
+    fn full(&self, has_range: bool) -> Vec<[DurNs; 2]> {
+        if !has_range {
+            return Vec::new();
+        }
+        let mut full: Vec<[DurNs; 2]> = self.nodes.iter().map(|node| node.full_ns).collect();
+        // A frame of the host has its own duration; the others, as what is no frame, have the sum of what is inside.
+        let is_summed: Vec<bool> = full.iter().map(|full| full[1] == 0).collect();
+        for node in (0..full.len()).rev() {
+            if is_summed[node] {
+                full[node][1] = full[node][1].saturating_add(full[node][0]);
+            }
+            let (total, above) = (full[node][1], self.draft.parent[node] as usize);
+            if node > 0 && is_summed[above] {
+                full[above][1] = full[above][1].saturating_add(total);
+            }
+        }
+        full
     }
 
     fn child(&mut self, parent: u32, name: &'a str) -> u32 {
@@ -244,7 +269,7 @@ impl<'a> Tree<'a> {
         let range = scope.range(index).unwrap_or(TimeRange::ALL);
         let is_counted = self.thread.is_none_or(|thread| thread == (index as u32, track));
         let mut weight = 0;
-        let mut count = |slice: usize, own: DurNs| {
+        let mut count = |slice: usize, own: DurNs, own_in_full: DurNs| {
             weight = own.saturating_add(weight);
             if !is_counted {
                 return;
@@ -252,6 +277,11 @@ impl<'a> Tree<'a> {
             let node = self.node_of(placed, slice);
             let node = &mut self.nodes[node as usize];
             node.host_ns = node.host_ns.saturating_add(own);
+            if self.weigh == Weigh::Host {
+                let dur = trace.slices.time(SliceId(slice as u32)).dur();
+                let whole = if placed.role[slice] == Role::Frame { dur } else { 0 };
+                node.full_ns = [(0, own_in_full), (1, whole)].map(|(at, ns)| node.full_ns[at].saturating_add(ns));
+            }
             if placed.role[slice] == Role::Frame {
                 node.calls += 1;
                 if self.has_instances {
@@ -264,13 +294,17 @@ impl<'a> Tree<'a> {
             if !this.is_overflow {
                 let window = running_in(&trace.slices, this, range);
                 let own = trace.slices.self_times(row as usize, window.clone(), range);
-                window.zip(own).for_each(|(slice, own)| count(slice, own));
+                let in_full = match scope.range(index) {
+                    Some(_) => trace.slices.self_times(row as usize, window.clone(), TimeRange::ALL),
+                    None => own.clone(),
+                };
+                window.zip(own.into_iter().zip(in_full)).for_each(|(slice, (own, full))| count(slice, own, full));
             }
         }
         // Of those that cross others, where their own time lies is not known: they count where they start.
         let crossing =
             crossing_times(trace, track).into_iter().filter(|(slice, _)| range.contains(trace.slices.ts[*slice]));
-        crossing.for_each(|(slice, own)| count(slice, own));
+        crossing.for_each(|(slice, own)| count(slice, own, own));
         let weight = if self.weigh == Weigh::Host { weight } else { 0 };
         self.threads.push(ThreadWeight { trace: index as u32, track, weight });
     }
@@ -313,6 +347,9 @@ impl<'a> Tree<'a> {
             }
             let node = &mut self.nodes[node as usize];
             node.device_ns = node.device_ns.saturating_add(dur);
+            if self.weigh == Weigh::Device {
+                node.full_ns[0] = node.full_ns[0].saturating_add(time.dur());
+            }
         }
     }
 }

@@ -152,6 +152,42 @@ fn device_work_is_below_what_launched_it() {
 }
 
 #[test]
+fn a_range_has_its_times_and_the_whole_ones_beside_them() {
+    let trace = TraceBuilder::from_slices(&[
+        ("main", PYTHON, "train.py(3): step", 0, 100),
+        ("main", SliceKind::Operator, "aten::a", 10, 40),
+        ("main", SliceKind::Operator, "aten::b", 50, 90),
+        ("main", PYTHON, "train.py(3): step", 200, 230),
+    ])
+    .finish();
+    let traces = [&trace];
+    let scope = |start, end| Scope { ranges: Some(vec![TimeRange { start, end }]), ..Scope::whole(&traces) };
+    let (tree, _) = time_flame(&scope(30, 60), Frames::All, Weigh::Host, None);
+    let nodes = |tree: &FlameTree| {
+        let name = |i: usize| if i == 0 { String::new() } else { tree.name(i as u32).to_owned() };
+        let row = |i: usize| (name(i), tree.nodes[i].total, tree.nodes[i].own, tree.full[i]);
+        (0..tree.nodes.len()).map(row).collect::<Vec<_>>()
+    };
+    let row = |name: &str, total, own, full: [i64; 2]| (name.to_owned(), total, own, full);
+    let expected = [
+        row("", 30, 0, [0, 100]),
+        // Of its own 100 ns 30 are in no operator.
+        row("train.py(3): step", 30, 10, [30, 100]),
+        row("aten::a", 10, 10, [30, 30]),
+        row("aten::b", 10, 10, [40, 40]),
+    ];
+    assert_eq!(nodes(&tree), expected);
+    let inverted = nodes(&tree.inverted(&|| false));
+    let own: Vec<_> = inverted.iter().filter(|node| node.1 > 0).map(|node| (&*node.0, node.1, node.3[1])).collect();
+    assert_eq!(own[0], ("", 30, 100));
+    assert!(own.contains(&("aten::b", 10, 40)) && own.contains(&("train.py(3): step", 10, 30)), "{own:?}");
+    let hot: Vec<_> = tree.hottest().into_iter().map(|frame| (frame.own, frame.full)).collect();
+    assert_eq!(hot, [(10, 100), (10, 30), (10, 40)]);
+    let whole = time_flame(&Scope::whole(&traces), Frames::All, Weigh::Host, None).0;
+    assert!(whole.full.is_empty() && whole.inverted(&|| false).full.is_empty());
+}
+
+#[test]
 fn names_of_ranges() {
     let all = |kind, text: &'static str| {
         [Frames::All, Frames::Operators, Frames::Modules].map(|frames| frame_name(frames, Weigh::Host, kind, text))

@@ -51,15 +51,36 @@ pub struct GapCluster {
     /// The innermost frame of the user's program.
     pub frame: NameId,
     pub sum: Recurrence,
-    pub mean_ns: DurNs,
-    /// 95th percentile of the durations (nearest rank).
-    pub p95_ns: DurNs,
-    /// Standard deviation of the durations over their mean; 0 for a single gap.
-    pub variation: f64,
+    pub spread: Spread,
     /// Whether at least half of its gaps within steps hold a boundary of steps.
     pub is_at_step_boundary: bool,
     /// The range in [`Clusters::gaps`].
     gaps: (u32, u32),
+}
+
+/// How the durations of some gaps differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    pub mean_ns: DurNs,
+    /// 95th percentile (nearest rank).
+    pub p95_ns: DurNs,
+    /// Standard deviation over the mean; 0 for a single gap.
+    pub variation: f64,
+}
+
+impl Spread {
+    /// That of durations in any order, of which there is at least one, else nothing. Reorders them. Cost: O(n).
+    pub fn of(durs: &mut [DurNs]) -> Self {
+        if durs.is_empty() {
+            return Self::default();
+        }
+        let mean = durs.iter().fold(0_i64, |sum, &dur| sum.saturating_add(dur)) as f64 / durs.len() as f64;
+        let squares: f64 = durs.iter().map(|&dur| (dur as f64 - mean).powi(2)).sum();
+        let deviation = (squares / (durs.len().max(2) - 1) as f64).sqrt();
+        let rank = (durs.len() * 95).div_ceil(100).max(1) - 1;
+        let (_, &mut p95_ns, _) = durs.select_nth_unstable(rank);
+        Self { mean_ns: mean.round() as DurNs, p95_ns, variation: deviation / mean }
+    }
 }
 
 /// How often some gaps occur, and how long they are. Gaps count for the step in which they start.
@@ -321,11 +342,6 @@ fn cluster(
             by_class[part.class as usize] += part.time.dur();
         }
     }
-    let mean = sums.recurrence.total_ns as f64 / durs.len() as f64;
-    let squares: f64 = durs.iter().map(|&dur| (dur as f64 - mean).powi(2)).sum();
-    let deviation = (squares / (durs.len().max(2) - 1) as f64).sqrt();
-    let rank = (durs.len() * 95).div_ceil(100).max(1) - 1;
-    let (_, &mut p95_ns, _) = durs.select_nth_unstable(rank);
     let in_family = GapClass::ALL.into_iter().filter(|&class| family(class) == key.family);
     let class = in_family.rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
     let trigger = (0..by_trigger.len()).rev().max_by_key(|&i| by_trigger[i]).unwrap_or(0);
@@ -337,9 +353,7 @@ fn cluster(
         path: key.place.path,
         frame: key.place.frame,
         sum: sums.recurrence,
-        mean_ns: mean.round() as DurNs,
-        p95_ns,
-        variation: deviation / mean,
+        spread: Spread::of(durs),
         is_at_step_boundary: sums.n_at_boundary > 0 && 2 * sums.n_at_boundary >= sums.n_in_steps,
         gaps: range,
     }

@@ -100,6 +100,8 @@ pub struct Ledger {
     several: Vec<StoredPart>,
     /// Index and end of the gaps that are too long for [`StoredGap::dur`], ascending.
     long: Vec<(u32, TimeNs)>,
+    /// What is known from when on, of the gaps during which that changes; ascending.
+    changes: Vec<Change>,
 }
 
 /// How much of a ledger the recording can explain.
@@ -131,8 +133,26 @@ struct StoredGap {
     trigger: Option<Trigger>,
     /// Of its only part.
     class: GapClass,
-    has_several: bool,
+    flags: u8,
     refill: Option<GapClass>,
+}
+
+/// Of [`StoredGap::flags`]: it has several parts.
+const SEVERAL: u8 = 1;
+/// An operator is known all the time.
+const OPERATOR: u8 = 2;
+/// A frame of the user's program is.
+const FRAME: u8 = 4;
+/// That is in [`Ledger::changes`].
+const CHANGES: u8 = 8;
+
+/// Of which kind something is known during a gap, up to the next change.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    start: TimeNs,
+    gap: u32,
+    /// [`OPERATOR`] and [`FRAME`].
+    flags: u8,
 }
 
 /// The duration of a gap of more than four seconds.
@@ -200,8 +220,8 @@ impl Ledger {
     #[inline]
     fn parts_from(&self, index: usize, first: usize) -> impl ExactSizeIterator<Item = GapPart> {
         let time = self.time(index);
-        let StoredGap { slice, class, has_several, .. } = self.gaps[index];
-        let parts = if has_several { self.several_of(index, slice.idx()) } else { &[] };
+        let StoredGap { slice, class, flags, .. } = self.gaps[index];
+        let parts = if flags & SEVERAL != 0 { self.several_of(index, slice.idx()) } else { &[] };
         let n = parts.len();
         (first..n.max(1)).map(move |i| {
             let Some(part) = parts.get(i) else { return GapPart { time, class, slice: some(slice) } };
@@ -246,9 +266,60 @@ impl Ledger {
             trigger_slice,
             trigger,
             class,
-            has_several,
+            flags: if has_several { SEVERAL } else { 0 },
             refill,
         });
+    }
+
+    /// Notes what is known during the gap that was added last, by its segments in order of time.
+    fn note_known(&mut self, segments: &[Segment]) {
+        let gap = self.gaps.len().saturating_sub(1);
+        let flags =
+            |segment: &Segment| (u8::from(segment.has_operator) * OPERATOR) | (u8::from(segment.has_frame) * FRAME);
+        let lasting = segments.iter().filter(|segment| segment.time.dur() > 0);
+        for segment in lasting.clone() {
+            self.coverage.operator_ns += if segment.has_operator { segment.time.dur() } else { 0 };
+            self.coverage.frame_ns += if segment.has_frame { segment.time.dur() } else { 0 };
+        }
+        let first = lasting.clone().next().map_or(0, flags);
+        if lasting.clone().all(|segment| flags(segment) == first) {
+            self.gaps[gap].flags |= first;
+            return;
+        }
+        self.gaps[gap].flags |= CHANGES;
+        let mut last = None;
+        let changes = lasting.map(|segment| (segment.time.start, flags(segment)));
+        let changes = changes.filter(|&(_, flags)| last.replace(flags) != Some(flags));
+        self.changes.extend(changes.map(|(start, flags)| Change { start, gap: gap as u32, flags }));
+    }
+
+    /// The idle time within `range` in which an operator, and that in which a frame of the user's program is known, in
+    /// nanoseconds; over all time those of [`Self::coverage`]. Cost: O(gaps in range).
+    pub fn known(&self, range: TimeRange) -> [DurNs; 2] {
+        let mut known = [0; 2];
+        let mut add = |time: TimeRange, flags: u8| {
+            let ns = time.intersect(range).map_or(0, TimeRange::dur);
+            for (sum, flag) in known.iter_mut().zip([OPERATOR, FRAME]) {
+                *sum += if flags & flag != 0 { ns } else { 0 };
+            }
+        };
+        let within = self.within(range);
+        let mut next = self.changes.partition_point(|change| (change.gap as usize) < within.start);
+        for index in within {
+            let (time, flags) = (self.time(index), self.gaps[index].flags);
+            if flags & CHANGES == 0 {
+                add(time, flags);
+                continue;
+            }
+            while let Some(&Change { start, flags, .. }) =
+                self.changes.get(next).filter(|change| change.gap as usize == index)
+            {
+                next += 1;
+                let after = self.changes.get(next).filter(|change| change.gap as usize == index);
+                add(TimeRange { start, end: after.map_or(time.end, |after| after.start) }, flags);
+            }
+        }
+        known
     }
 
     /// The gap that begins at `start`. Cost: O(log n).
@@ -279,8 +350,8 @@ impl Ledger {
                 totals.count += 1;
                 totals.total_ns += time.dur();
             }
-            let StoredGap { class, has_several, .. } = self.gaps[index];
-            if !has_several {
+            let StoredGap { class, flags, .. } = self.gaps[index];
+            if flags & SEVERAL == 0 {
                 let totals = &mut out.by_class[class as usize];
                 totals.count += 1;
                 totals.total_ns += time.dur();
@@ -418,6 +489,7 @@ impl Sweep<'_> {
         }
         self.ledger.gaps.shrink_to_fit();
         self.ledger.several.shrink_to_fit();
+        self.ledger.changes.shrink_to_fit();
         self.ledger
     }
 
@@ -436,9 +508,6 @@ impl Sweep<'_> {
         };
         let parts = segments.iter().filter(first_of_its_cause);
         ledger.push(gap, parts.map(|segment| (segment.time.start, segment.class, segment.slice)));
-        for segment in &*segments {
-            ledger.coverage.operator_ns += if segment.has_operator { segment.time.dur() } else { 0 };
-            ledger.coverage.frame_ns += if segment.has_frame { segment.time.dur() } else { 0 };
-        }
+        ledger.note_known(segments);
     }
 }

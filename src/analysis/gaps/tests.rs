@@ -487,6 +487,13 @@ fn parts_lead_to_operator_and_frame() {
     assert_eq!(found, expected);
     let Coverage { operator_ns, frame_ns, work, launched } = ledger.coverage;
     assert_eq!((operator_ns, frame_ns, work, launched), (700_000, 900_000, 2, 2));
+    // The operator is open from 300 µs on, the frame all the time.
+    let known = |start: i64, end: i64| ledger.known(TimeRange { start: start * 1_000, end: end * 1_000 });
+    assert_eq!(known(0, 2_000), [700_000, 900_000]);
+    assert_eq!(
+        [known(0, 300), known(250, 350), known(900, 2_000)],
+        [[0, 200_000], [50_000, 100_000], [100_000, 100_000]]
+    );
 }
 
 proptest! {
@@ -522,5 +529,14 @@ proptest! {
             prop_assert_eq!(trace.slices.ts[gap.ended_by.idx()], gap.time.end);
             prop_assert_eq!(ledger.at(gap.time.start), Some(i));
         }
+        // What the ranges cut sums to the whole.
+        let mut sums = [0; 2];
+        for cut in [i64::MIN, 50_000, 123_456, 200_000, 260_000, i64::MAX].windows(2) {
+            let range = TimeRange { start: cut[0], end: cut[1] };
+            let (known, idle) = (ledger.known(range), ledger.totals(range).all.total_ns);
+            prop_assert!(known.iter().all(|&ns| 0 <= ns && ns <= idle));
+            sums = [sums[0] + known[0], sums[1] + known[1]];
+        }
+        prop_assert_eq!(sums, [ledger.coverage.operator_ns, ledger.coverage.frame_ns]);
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use super::*;
+use crate::settings::SettingsFile;
 
 #[test]
 fn a_file_that_grows_without_measure_is_opened_once_the_person_agrees() {
@@ -148,4 +149,26 @@ fn a_log_that_is_read_frames_before_its_trace_leaves_the_overview_in_front() {
     wait_for(&mut harness, |harness| app(harness).session().traces().len() == 2);
     settle(&mut harness);
     assert!(app(&harness).layout.is_on_screen("overview"), "{:?}", app(&harness).layout.on_screen());
+}
+
+#[test]
+fn marks_are_kept_when_they_are_set_and_not_first_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("settings.json");
+    let mut harness = harness(vec![trace()]);
+    let (file, _, _) = SettingsFile::open(path.clone());
+    app_mut(&mut harness).keep_settings(Some(file), false, Vec::new());
+    let kept = |note: &str| {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let stored: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let marks = stored["marks"].as_object().into_iter().flat_map(|all| all.values());
+        marks.filter_map(|of| of.as_array()).flatten().filter(|mark| mark["note"] == note).count()
+    };
+    assert_eq!(kept(""), 0);
+    harness.key_press(Key::M);
+    wait_for(&mut harness, |_| kept("") == 1);
+    app_mut(&mut harness).session.marks[0].note = "slow".to_owned();
+    wait_for(&mut harness, |_| kept("slow") == 1);
+    app_mut(&mut harness).session.marks.clear();
+    wait_for(&mut harness, |_| kept("slow") == 0);
 }

@@ -124,3 +124,19 @@ fn where_nothing_can_be_written_nothing_is_lost() {
     assert!(file.write(&Settings::default().to_json()).is_err());
     assert!(file.is_changed(&Settings::default().to_json()), "it is tried again");
 }
+
+#[test]
+fn a_mark_stays_that_another_window_set_while_one_deletes_its_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("settings.json");
+    let mut first = Window::open(&path);
+    first.settings.marks = json!({"x": [{"start": 1}], "y": [{"start": 1}]});
+    first.save();
+    let (mut one, mut two) = (Window::open(&path), Window::open(&path));
+    one.settings.marks = json!({"x": [{"start": 1}, {"start": 2}], "y": [{"start": 1}]});
+    one.save();
+    two.settings.marks = json!({});
+    two.save();
+    one.save();
+    assert_eq!(Window::open(&path).settings.marks, json!({"x": [{"start": 2}]}));
+}

@@ -8,8 +8,10 @@ use super::Scale;
 use crate::figures::format;
 use crate::model::{DurNs, TimeNs, TimeRange};
 
-/// Least distance between two ticks, in points.
-const MIN_DISTANCE: f64 = 110.0;
+/// Least distance between two ticks, in points; more where their labels are wider.
+const MIN_DISTANCE: f32 = 110.0;
+/// Free space beside a label.
+const MARGIN: f32 = 8.0;
 /// Strength of the lines over the canvas, which slices must stand out against.
 const GRID: f32 = 0.55;
 
@@ -22,6 +24,8 @@ pub struct RulerLabels {
     unit: DurNs,
     /// The valid ticks.
     ticks: Range<i64>,
+    /// The smallest round distance between ticks that is at least so long.
+    step: fn(f64) -> i64,
     /// The label of a tick, given the distance between ticks.
     label: fn(i64, i64) -> String,
 }
@@ -29,18 +33,21 @@ pub struct RulerLabels {
 impl RulerLabels {
     /// Nanoseconds from `origin`.
     pub fn time(origin: TimeNs) -> Self {
-        Self { origin, unit: 1, ticks: i64::MIN..i64::MAX, label: format::moment }
+        Self { origin, unit: 1, ticks: i64::MIN..i64::MAX, step: time_step, label: format::moment }
     }
 
     /// Numbers of events: event 0 is at `origin`, and each has the length `unit`.
     pub fn events(origin: TimeNs, unit: DurNs, n_events: i64) -> Self {
-        Self { origin, unit, ticks: 0..n_events, label: |event, _| format::count(event.unsigned_abs()) }
+        let label = |event: i64, _| format::count(event.unsigned_abs());
+        Self { origin, unit, ticks: 0..n_events, step, label }
     }
 
     /// The step between ticks, and those in view.
-    fn ticks(&self, view: TimeRange, width_points: f32) -> (i64, impl Iterator<Item = i64>) {
+    ///
+    /// * `distance`: least distance between two ticks, in points.
+    fn ticks(&self, view: TimeRange, width_points: f32, distance: f32) -> (i64, impl Iterator<Item = i64>) {
         let n_units = view.dur() as f64 / self.unit as f64;
-        let step = step(n_units / (f64::from(width_points) / MIN_DISTANCE).max(1.0));
+        let step = (self.step)(n_units / f64::from(width_points / distance).max(1.0));
         let distance = step.saturating_mul(self.unit);
         let first = view.start.saturating_sub(self.origin).div_euclid(distance);
         let ticks = (first..).take((view.dur() / distance + 2) as usize).map(move |i| i.saturating_mul(step));
@@ -57,14 +64,18 @@ impl RulerLabels {
 
     /// Paints the ruler, and faint lines at its ticks over `canvas`.
     pub fn paint(&self, painter: &Painter, rect: Rect, canvas: Rect, scale: &Scale, visuals: &Visuals) {
-        let (step, ticks) = self.ticks(scale.view, scale.width());
+        let color = visuals.weak_text_color();
+        let label = |tick, step| painter.layout_no_wrap((self.label)(tick, step), FontId::proportional(11.0), color);
+        let (step, ticks) = self.ticks(scale.view, scale.width(), MIN_DISTANCE);
+        // Those late in a long recording are wide.
+        let widest = ticks.map(|tick| label(tick, step).size().x + MARGIN).fold(MIN_DISTANCE, f32::max);
+        let (step, ticks) = self.ticks(scale.view, scale.width(), widest);
         let line = visuals.widgets.noninteractive.bg_stroke;
         for tick in ticks {
             let x = scale.x(self.position(tick));
             painter.vline(x, rect.bottom() - 5.0..=rect.bottom(), line);
             painter.vline(x, rect.bottom()..=canvas.bottom(), Stroke::new(line.width, line.color.gamma_multiply(GRID)));
-            let color = visuals.weak_text_color();
-            let galley = painter.layout_no_wrap((self.label)(tick, step), FontId::proportional(11.0), color);
+            let galley = label(tick, step);
             let at = pos2(x + 3.0, rect.center().y - galley.size().y / 2.0);
             // A truncated number would be misread.
             if at.x + galley.size().x <= rect.right() {
@@ -88,6 +99,18 @@ fn step(units: f64) -> i64 {
     }
 }
 
+/// The same of nanoseconds: from half a minute on those of a clock, and then hours of whole days.
+fn time_step(ns: f64) -> i64 {
+    const SECOND: i64 = 1_000_000_000;
+    const HOUR: i64 = 3_600 * SECOND;
+    let clock = [30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200].map(|secs| secs * SECOND);
+    let of_clock = clock.into_iter().find(|&step| step as f64 >= ns);
+    match ns <= (20 * SECOND) as f64 {
+        true => step(ns),
+        false => of_clock.unwrap_or_else(|| step(ns / (24 * HOUR) as f64).saturating_mul(24 * HOUR)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,18 +122,23 @@ mod tests {
             assert_eq!(step(units), expected);
         }
         assert_eq!(step(f64::INFINITY), i64::MAX);
+        let minutes = [(20.0, 20), (21.0, 30), (31.0, 60), (200.0, 300), (2_000.0, 3_600), (50_000.0, 86_400)];
+        for (secs, expected) in minutes {
+            assert_eq!(time_step(secs * 1e9), expected * 1_000_000_000);
+        }
+        assert_eq!(time_step(f64::INFINITY), i64::MAX);
     }
 
     #[test]
     fn ticks_lie_on_the_step_and_in_view() {
         let view = TimeRange { start: 1_000_123, end: 1_002_123 };
         let labels = RulerLabels::time(1_000_000);
-        let (step, ticks) = labels.ticks(view, 1100.0);
+        let (step, ticks) = labels.ticks(view, 1100.0, MIN_DISTANCE);
         assert_eq!(step, 200);
         assert_eq!(ticks.collect::<Vec<_>>(), (1..=10).map(|i| i * 200).collect::<Vec<_>>());
         for shift in 0..60 {
             let view = TimeRange { start: -5, end: 1 << shift };
-            assert!(RulerLabels::time(0).ticks(view, 1920.0).1.count() <= 19, "at {shift}");
+            assert!(RulerLabels::time(0).ticks(view, 1920.0, MIN_DISTANCE).1.count() <= 19, "at {shift}");
         }
     }
 
@@ -118,7 +146,7 @@ mod tests {
     fn ticks_of_events_are_numbers_that_exist() {
         let labels = RulerLabels::events(1024, 1024, 3_000);
         let view = TimeRange { start: -500 * 1024, end: 4_001 * 1024 };
-        let (step, ticks) = labels.ticks(view, 1100.0);
+        let (step, ticks) = labels.ticks(view, 1100.0, MIN_DISTANCE);
         let names: Vec<String> = ticks.map(|tick| (labels.label)(tick, step)).collect();
         assert_eq!(names, ["0", "500", "1,000", "1,500", "2,000", "2,500"]);
         assert_eq!(labels.position(2_500), 2_501 * 1024, "an event is where the state after it begins");

@@ -3,21 +3,33 @@
 use std::path::PathBuf;
 
 use eframe::egui::{self, RichText, Ui};
-use egui_extras::{Column, TableBuilder};
+use egui_extras::{Column as Width, TableBuilder};
 
 use super::form::Form;
 use crate::capture::launch::{self, Earlier, Manifest};
 use crate::command::Command;
-use crate::figures::{Sort, format};
+use crate::figures::{Column, Natural, Sort, format};
 use crate::job::{Job, Poll};
 use crate::view::ViewContext;
 use crate::view::states::{failed_ui, nothing_ui, working_ui};
-use crate::widget::table::small::{head_ui, sorted};
+use crate::widget::table::small::sorted;
+use crate::widget::table::{header_ui, number_ui};
 
 const ROW_HEIGHT: f32 = 24.0;
-/// The columns that sort, and whether they begin with the largest.
-const COLUMNS: [(&str, bool); 5] =
-    [("Started (UTC)", true), ("Command", false), ("Duration", true), ("End", false), ("Recorded", true)];
+const COLUMNS: [Column; 6] = [
+    Column { key: "started", title: "Started (UTC)", width: 120, is_text: true, help: "When it was started" },
+    Column { key: "command", title: "Command", width: 160, is_text: true, help: "What was run" },
+    Column { key: "dur_ns", title: "Duration", width: 90, is_text: false, help: "How long it ran" },
+    Column { key: "end", title: "End", width: 90, is_text: true, help: "How it ended" },
+    Column {
+        key: "recorded",
+        title: "Recorded",
+        width: 150,
+        is_text: true,
+        help: "What was recorded, by the number of files",
+    },
+    Column { key: "", title: "", width: 190, is_text: true, help: "" },
+];
 /// As the runs are listed.
 const LATEST: Sort = Sort { column: 0, is_descending: true };
 
@@ -29,6 +41,8 @@ pub struct EarlierRuns {
     /// Deletes a run if one is given, then lists what there is.
     reading: Option<Job<Result<Vec<Earlier>, String>>>,
     failure: Option<String>,
+    /// The widths of the widest head and number of each column so far, in points.
+    needed: [f32; COLUMNS.len()],
     /// How the list is sorted; at first as [`launch::list`] has it, the latest first.
     sort: Option<Sort>,
     /// The run to delete, once the user says so again.
@@ -108,7 +122,7 @@ impl EarlierRuns {
             let [a, b] = [&a.manifest, &b.manifest];
             match column {
                 0 => a.started_ms.cmp(&b.started_ms),
-                1 => a.command.cmp(&b.command),
+                1 => Natural(&a.command).cmp(&Natural(&b.command)),
                 2 => duration_ms(a).cmp(&duration_ms(b)),
                 3 => end_text(a).cmp(&end_text(b)),
                 _ => (a.results.len(), &a.results).cmp(&(b.results.len(), &b.results)),
@@ -120,38 +134,37 @@ impl EarlierRuns {
     fn table_ui(&mut self, ui: &mut Ui) -> Option<(usize, Action)> {
         let order = self.order();
         let shown = Some(self.sort.unwrap_or(LATEST));
-        let table = TableBuilder::new(ui)
+        let mut table = TableBuilder::new(ui)
             .id_salt("runs")
             .striped(true)
+            .sense(egui::Sense::click())
             .auto_shrink(false)
             .min_scrolled_height(0.0)
-            .cell_layout(egui::Layout::left_to_right(egui::Align::Center))
-            .column(Column::initial(120.0).resizable(true).clip(true))
-            .column(Column::remainder().at_least(160.0).clip(true))
-            .column(Column::initial(90.0).resizable(true).clip(true))
-            .column(Column::initial(90.0).resizable(true).clip(true))
-            .column(Column::initial(150.0).resizable(true).clip(true))
-            .column(Column::exact(190.0));
-        let header = |mut row: egui_extras::TableRow<'_, '_>| {
-            for (column, (title, is_descending)) in COLUMNS.into_iter().enumerate() {
-                row.col(|ui| {
-                    let mut sort = shown;
-                    head_ui(title, Sort { column, is_descending }, &mut sort, ui);
-                    if sort != shown {
-                        self.sort = sort;
-                    }
-                });
-            }
-            row.col(|_| {});
-        };
+            .cell_layout(egui::Layout::left_to_right(egui::Align::Center));
+        for (column, &needed) in COLUMNS.iter().zip(&self.needed) {
+            let width = f32::from(column.width).max(needed);
+            table = table.column(match column.key {
+                "command" => Width::remainder().at_least(width).clip(true),
+                "" => Width::exact(width),
+                _ => Width::initial(width).at_least(needed).resizable(true).clip(true),
+            });
+        }
+        let (before, mut sort) = (self.needed, None);
+        let needed = &mut self.needed;
+        let header = |row: egui_extras::TableRow<'_, '_>| sort = header_ui(&COLUMNS, shown, row, needed).0;
         let mut asked = None;
         table.header(20.0, header).body(|body| {
             body.rows(ROW_HEIGHT, order.len(), |mut row| {
                 let Some(&index) = order.get(row.index()) else { return };
                 let is_doomed = self.doomed.as_ref() == Some(&self.found[index].folder);
-                asked = row_ui(&self.found[index], is_doomed, &mut row).map(|action| (index, action)).or(asked.take());
+                let action = row_ui(&self.found[index], is_doomed, &mut self.needed[2], &mut row);
+                asked = action.map(|action| (index, action)).or(asked.take());
             });
         });
+        self.sort = sort.or(self.sort);
+        if self.needed != before {
+            ui.ctx().request_repaint();
+        }
         asked
     }
 
@@ -182,7 +195,8 @@ fn end_text(manifest: &Manifest) -> String {
     if manifest.has_ended { end } else { "Running".to_owned() }
 }
 
-fn row_ui(run: &Earlier, is_doomed: bool, row: &mut egui_extras::TableRow<'_, '_>) -> Option<Action> {
+/// * `needed`: the width of the widest duration so far, in points.
+fn row_ui(run: &Earlier, is_doomed: bool, needed: &mut f32, row: &mut egui_extras::TableRow<'_, '_>) -> Option<Action> {
     let manifest = &run.manifest;
     row.col(|ui| {
         ui.label(launch::shown_time(manifest.started_ms)).on_hover_text(run.folder.display().to_string());
@@ -194,7 +208,7 @@ fn row_ui(run: &Earlier, is_doomed: bool, row: &mut egui_extras::TableRow<'_, '_
     row.col(|ui| {
         if let Some(ms) = duration_ms(manifest) {
             let ns = ms.saturating_mul(1_000_000);
-            ui.label(format::duration(i64::try_from(ns).unwrap_or(i64::MAX)));
+            number_ui(&format::duration(i64::try_from(ns).unwrap_or(i64::MAX)), needed, ui);
         }
     });
     row.col(|ui| {

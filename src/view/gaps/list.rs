@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use crate::analysis::gaps::clusters::Spread;
 use crate::analysis::gaps::{GapClass, LedgerTotals};
 use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
@@ -69,11 +70,8 @@ pub struct Whole {
     pub idle_ns: DurNs,
     /// Time of the devices, busy or idle.
     pub window_ns: DurNs,
-    /// Idle time of the whole recording in which an operator, and in which a frame of the user's program is known.
-    pub operator_ns: DurNs,
-    pub frame_ns: DurNs,
-    /// Idle time of the whole recording.
-    pub all_ns: DurNs,
+    /// Idle time in which an operator, and that in which a frame of the user's program is known.
+    pub known_ns: [DurNs; 2],
 }
 
 /// A table whose rows stand for gaps.
@@ -103,10 +101,8 @@ impl Analysis for Listed {
             whole.gaps += totals.all.count;
             whole.idle_ns += totals.all.total_ns;
             whole.window_ns += ledger.window.intersect(range).map_or(0, TimeRange::dur);
-            whole.operator_ns += ledger.coverage.operator_ns;
-            whole.frame_ns += ledger.coverage.frame_ns;
-            whole.all_ns +=
-                if self.0.range.is_some() { ledger.totals(TimeRange::ALL).all.total_ns } else { totals.all.total_ns };
+            let known = ledger.known(range);
+            whole.known_ns.iter_mut().zip(known).for_each(|(sum, ns)| *sum += ns);
             let mut words = Words { words: &self.0.words, known: HashMap::new() };
             for gap in ledger.within(range) {
                 if gap % 1024 == 0 && work.is_cancelled() {
@@ -120,7 +116,7 @@ impl Analysis for Listed {
                 }
             }
         }
-        Some(Listing { rows: Arc::new(GapRows::new(devices, gaps)), listed_ns, whole })
+        Some(Listing { rows: Arc::new(GapRows::new(devices, gaps, self.0.range)), listed_ns, whole })
     }
 }
 
@@ -237,8 +233,9 @@ fn causes_of(devices: &[GapDevice], range: Option<TimeRange>) -> Vec<(CauseRow, 
         for gap in device.ledger().within(range) {
             for part in device.ledger().parts(gap) {
                 let (best, selection) = &mut longest[part.class as usize];
-                if part.time.dur() > *best {
-                    (*best, *selection) = (part.time.dur(), selected(device, gap));
+                let within = part.time.intersect(range).map_or(0, TimeRange::dur);
+                if within > *best {
+                    (*best, *selection) = (within, selected(device, gap));
                 }
             }
         }
@@ -272,13 +269,10 @@ impl Analysis for ByCluster {
             let (ledger, clusters) = (device.ledger(), &all[device.ledger]);
             let range = in_trace(self.0.range, device.offset_ns);
             for cluster in &clusters.all {
+                // A range includes gaps that run into it.
+                let within = |gap: u32| ledger.time(gap as usize).intersect(range).map_or(0, TimeRange::dur);
                 let gaps: Vec<u32> = match self.0.range {
-                    // A range includes gaps that run into it.
-                    Some(_) => {
-                        let time = |gap: u32| ledger.time(gap as usize);
-                        let gaps = clusters.gaps(cluster).iter().copied();
-                        gaps.filter(|&gap| time(gap).intersect(range).is_some()).collect()
-                    }
+                    Some(_) => clusters.gaps(cluster).iter().copied().filter(|&gap| within(gap) > 0).collect(),
                     None => clusters.gaps(cluster).to_vec(),
                 };
                 let dur = |gap: u32| ledger.time(gap as usize).dur();
@@ -296,9 +290,11 @@ impl Analysis for ByCluster {
                     ns_per_step: cluster.sum.ns_per_step(clusters.n_steps),
                     ceiling_ns_per_step: cluster.sum.ceiling_ns_per_step(clusters.n_steps),
                     steps: (clusters.n_steps > 0).then_some((cluster.sum.steps_present, clusters.n_steps)),
-                    mean_ns: cluster.mean_ns,
-                    p95_ns: cluster.p95_ns,
-                    variation: cluster.variation,
+                    within_ns: self.0.range.map(|_| gaps.iter().map(|&gap| within(gap)).sum()),
+                    spread: match self.0.range {
+                        Some(_) => Spread::of(&mut gaps.iter().map(|&gap| dur(gap)).collect::<Vec<_>>()),
+                        None => cluster.spread,
+                    },
                 };
                 if is_of_class && dur(longest) >= self.0.min_ns && row.fits(&self.0.words) {
                     rows.push((row, selected(device, longest as usize)));
@@ -307,7 +303,7 @@ impl Analysis for ByCluster {
         }
         rows.sort_by_key(|(row, _)| Reverse((row.ns_per_step, row.total_ns)));
         let classes = rows.iter().map(|row| row.0.class).collect();
-        let mut data = clusters().data(rows.iter().map(|row| &row.0));
+        let mut data = clusters(self.0.range.is_some()).data(rows.iter().map(|row| &row.0));
         data.drop_empty_columns();
         let table = Arc::new(Answer { data, ..Answer::default() });
         Some(GapTable { table, gaps: rows.into_iter().map(|row| row.1).collect(), classes })

@@ -363,10 +363,9 @@ fn totals_ui(listing: &Listing, ui: &mut egui::Ui) {
             share(whole.idle_ns, whole.window_ns)
         ))
         .on_hover_text(IDLE);
-        let known = |ns: i64| share(ns, whole.all_ns);
-        ui.weak(format!("operator known {}, frame known {}", known(whole.operator_ns), known(whole.frame_ns)))
-            .on_hover_text(
-                "Share of idle time at which the recording has an operator, or a Python frame of the program",
-            );
+        let [operator, frame] = whole.known_ns.map(|ns| share(ns, whole.idle_ns));
+        ui.weak(format!("operator known {operator}, frame known {frame}")).on_hover_text(
+            "Share of this idle time at which the recording has an operator, or a Python frame of the program",
+        );
     });
 }

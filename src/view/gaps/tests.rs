@@ -97,6 +97,12 @@ fn gaps_are_listed_from_the_longest_and_filtered() {
     settle(&mut harness);
     harness.get_by_label("1 of 1 gaps, 50.000 µs");
     harness.get_by_label("idle 50.000 µs of 100.000 µs, 50.0 %");
+    harness.get_by_label("In range");
+    harness.get_by_label("50.000 µs");
+    harness.get_by_label("operator known 0.0 %, frame known 0.0 %");
+    harness.state_mut().session.range = Some(TimeRange { start: 300_000, end: 490_000 });
+    settle(&mut harness);
+    harness.get_by_label("operator known 100.0 %, frame known 0.0 %");
     click(&mut harness, "Whole trace");
     harness.get_by_label("3 of 3 gaps, 405.000 µs");
 }

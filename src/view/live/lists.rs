@@ -3,9 +3,9 @@
 use eframe::egui::{self, RichText, ScrollArea, Ui};
 
 use super::shown::Shown;
-use crate::figures::{Sort, text::display_name};
-use crate::live::{ProcessKind, Unit, text};
-use crate::widget::table::small::{head_ui, sorted};
+use crate::figures::{Natural, Sort, text::display_name};
+use crate::live::{ProcessKind, ProcessUse, Unit, text};
+use crate::widget::table::small::{Head, small_table_ui, sorted};
 use crate::widget::theme;
 
 /// Rows that are painted of a list.
@@ -28,41 +28,37 @@ pub fn processes_ui(shown: &Shown, sort: &mut Option<Sort>, ui: &mut Ui) {
     let rows = sorted(&shown.processes, *sort, |(a_device, a), column, (b_device, b)| match column {
         0 => a_device.cmp(b_device),
         1 => a.pid.cmp(&b.pid),
-        2 => a.name.cmp(&b.name),
+        2 => Natural(&a.name).cmp(&Natural(&b.name)),
         3 => a.memory.cmp(&b.memory),
         4 => a.sm.cmp(&b.sm),
         _ => kind_text(a.kind).cmp(kind_text(b.kind)),
     });
-    list("processes").show(ui, |ui| {
-        egui::Grid::new("processes").num_columns(6).striped(true).spacing([18.0, 3.0]).show(ui, |ui| {
-            let titles = [
-                ("GPU", false),
-                ("Process", false),
-                ("Program", false),
-                ("Memory", true),
-                ("SM", true),
-                ("For", false),
-            ];
-            for (column, (title, is_descending)) in titles.into_iter().enumerate() {
-                head_ui(title, Sort { column, is_descending }, sort, ui);
-            }
-            ui.end_row();
-            for (index, process) in rows.into_iter().take(MAX_ROWS) {
-                ui.label(device(*index));
-                ui.label(process.pid.to_string());
-                match process.name.as_str() {
-                    "" => ui.weak("in another container"),
-                    name => ui.label(display_name(name)),
-                };
-                match process.memory {
-                    Some(bytes) => ui.label(text(Unit::Bytes, bytes as f64)),
-                    None => ui.weak("not supported"),
-                };
-                ui.label(process.sm.map_or(String::new(), |sm| format!("{sm} %")));
-                ui.weak(kind_text(process.kind));
-                ui.end_row();
-            }
-        });
+    const HEADS: [Head; 6] = [
+        Head::text("GPU"),
+        Head { is_descending: false, ..Head::number("Process") },
+        Head::text("Program"),
+        Head::number("Memory"),
+        Head::number("SM"),
+        Head::text("For"),
+    ];
+    let row = |(index, process): &(usize, ProcessUse)| {
+        let name = match process.name.as_str() {
+            "" => RichText::new("in another container").weak(),
+            name => RichText::new(display_name(name)),
+        };
+        let memory = process.memory.map(|bytes| RichText::new(text(Unit::Bytes, bytes as f64)));
+        vec![
+            RichText::new(device(*index)),
+            RichText::new(process.pid.to_string()),
+            name,
+            memory.unwrap_or_else(|| RichText::new("not supported").weak()),
+            RichText::new(process.sm.map_or(String::new(), |sm| format!("{sm} %"))),
+            RichText::new(kind_text(process.kind)).weak(),
+        ]
+    };
+    let rows: Vec<Vec<RichText>> = rows.into_iter().take(MAX_ROWS).map(row).collect();
+    ScrollArea::both().id_salt("processes").auto_shrink([false, true]).max_height(160.0).show(ui, |ui| {
+        small_table_ui("processes", &HEADS, &rows, sort, ui);
     });
     if shown.processes.len() > MAX_ROWS {
         ui.weak(format!("and {} more", shown.processes.len() - MAX_ROWS));

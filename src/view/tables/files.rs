@@ -134,6 +134,7 @@ pub fn apart(of: Vec<(String, Answer)>) -> Answer {
             let cell = |at: &Option<usize>| at.and_then(|at| cells.get(at)).cloned().unwrap_or_default();
             places.iter().map(cell).collect::<Vec<_>>()
         }));
+        all.is_clipped |= answer.is_clipped;
         all.longest.extend(answer.longest);
         all.instances.extend(answer.instances);
         if let Some((tree, own)) = all.tree.as_mut().zip(answer.tree) {

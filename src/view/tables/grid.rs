@@ -27,6 +27,8 @@ pub struct Answer {
     pub head: Vec<(String, &'static str)>,
     /// The tree that the rows are in their own order.
     pub tree: Option<Tree>,
+    /// Whether its times are those within the selected range, not of whole calls that run in it.
+    pub is_clipped: bool,
 }
 
 impl Rows for Answer {
@@ -356,6 +358,13 @@ impl<T: Table> Grid<T> {
     /// Paints the table; says what the user asked for beyond sorting and copying.
     pub fn ui(&mut self, name: &str, open: Option<&str>, ui: &mut egui::Ui) -> Option<Action> {
         let (answer, order) = self.ordered()?;
+        if order.rows().is_empty() && answer.n_rows() > 0 && !self.filter.trim().is_empty() {
+            ui.label(format!("No row has “{}” in its texts", self.filter.trim()));
+            if ui.button("Clear filter").clicked() {
+                self.filter.clear();
+            }
+            return None;
+        }
         let is_moved = std::mem::take(&mut self.is_moved) && self.selected.is_some();
         let sort = self.sort.or(answer.own_sort()).or(order.sorted_by);
         let folds = Arc::clone(&self.folds);

@@ -73,7 +73,7 @@ fn by_stack(scope: &Scope<'_>) -> Answer {
     let is_missing = !rows.is_empty() && rows.iter().all(|row| row.path.is_empty());
     let note = "Call stacks were not recorded: record with with_stack=True in torch.profiler";
     let head = is_missing.then(|| (note.to_owned(), "")).into_iter().collect();
-    Answer { head, ..with_instances(&work::operator_stacks(), rows, |row| row.instances) }
+    Answer { head, is_clipped: true, ..with_instances(&work::operator_stacks(), rows, |row| row.instances) }
 }
 
 fn by_module(scope: &Scope<'_>) -> Answer {
@@ -91,7 +91,7 @@ fn by_module(scope: &Scope<'_>) -> Answer {
 fn tree(scope: &Scope<'_>, frames: Frames) -> Answer {
     let rows = call_tree(scope, frames);
     let tree = Some(Tree::new(rows.iter().map(|row| (row.depth, row.name.as_str()))));
-    Answer { tree, ..with_instances(&work::call_tree(), rows, |row| row.instances) }
+    Answer { tree, is_clipped: true, ..with_instances(&work::call_tree(), rows, |row| row.instances) }
 }
 
 fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {

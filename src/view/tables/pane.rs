@@ -169,7 +169,7 @@ impl View for Pane {
                 .show(ui, |ui| {
                     // It keeps its width, whatever is in it.
                     ui.set_min_size(ui.available_size());
-                    self.is_waiting |= self.side.ui(&shown, row, ctx, ui);
+                    self.is_waiting |= self.side.ui((&shown, row, range), ctx, ui);
                 });
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {

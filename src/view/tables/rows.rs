@@ -3,8 +3,8 @@
 use super::files::apart;
 use super::grid::Answer;
 use super::side::Related;
-use crate::analysis::totals::{Instance, Scope};
-use crate::figures::{Cell, Column, Part};
+use crate::analysis::totals::{self, Instance, Scope};
+use crate::figures::{Cell, Column, Part, Rows as _, Sort};
 use crate::model::{TimeRange, Trace};
 
 /// How to record what the device and its API did.
@@ -71,7 +71,7 @@ impl Choice {
     }
 }
 
-/// The part of the total that lies in the selected range.
+/// The part of the times that lies in the selected range.
 const IN_RANGE: Column = Column {
     key: "in_range_ns",
     title: "In range",
@@ -81,20 +81,56 @@ const IN_RANGE: Column = Column {
            in full, also outside of it",
 };
 
+/// The times of which a part lies in the selected range.
+const IN_FULL: Column = Column {
+    key: "full_ns",
+    title: "In full",
+    width: 100,
+    is_text: false,
+    help: "The durations of the calls that run in the selected range, also outside of it. All other times are those within it",
+};
+
+/// What the times of a table are while a range is selected.
+const OF_CALLS: (&str, &str) = ("Times are of whole calls, also outside of the range", IN_RANGE.help);
+const OF_RANGE: (&str, &str) = ("Times are those within the range", IN_FULL.help);
+
 impl Answer {
-    /// Adds the time within the selected range, beside the total.
+    /// Adds the time within the selected range, beside the total, and sorts by it; to a table whose times are all within
+    /// the range the time in full.
     fn add_time_within(&mut self, scope: &Scope<'_>) {
-        if self.instances.len() != self.data.rows.len() {
+        if self.instances.len() != self.data.rows.len() || self.data.rows.is_empty() {
             return;
         }
-        // Of an operator it is time on the host.
-        let at = |key: &str| self.data.columns.iter().position(|column| column.key.ends_with(key));
-        let at = at("host_total_ns").or_else(|| at("total_ns"));
-        let at = at.map_or(self.data.columns.len(), |at| at + 1);
-        self.data.columns.insert(at, IN_RANGE);
-        for (row, instances) in self.data.rows.iter_mut().zip(&self.instances) {
-            row.insert(at, Cell::Ns(scope.time_within(instances)));
+        // Of an operator it is time on the host, beside that of its work on the device, by which it is sorted.
+        let at = |key: &str| self.data.columns.iter().position(|column| column.key == key);
+        let (of_host, of_all) = (at("host_total_ns"), at("total_ns"));
+        let at = of_host.or(of_all).map_or(self.data.columns.len(), |at| at + 1);
+        let (mut column, (text, help)) = if self.is_clipped { (IN_FULL, OF_RANGE) } else { (IN_RANGE, OF_CALLS) };
+        if of_host.is_some() {
+            column.title = if self.is_clipped { "Host in full" } else { "Host in range" };
         }
+        self.data.columns.insert(at, column);
+        for (row, instances) in self.data.rows.iter_mut().zip(&self.instances) {
+            let time = match self.is_clipped {
+                true => totals::durations(scope.traces, instances).total_ns,
+                false => scope.time_within(instances),
+            };
+            row.insert(at, if instances.is_empty() { Cell::Empty } else { Cell::Ns(time) });
+        }
+        self.head.insert(0, (text.to_owned(), help));
+        if of_host.is_none() {
+            self.reorder(&self.data.order(Some(Sort { column: at, is_descending: true }), ""));
+        }
+    }
+
+    /// Puts the rows in this order.
+    fn reorder(&mut self, order: &[u32]) {
+        fn taken<T: Default>(from: &mut [T], order: &[u32]) -> Vec<T> {
+            order.iter().filter_map(|&row| from.get_mut(row as usize).map(std::mem::take)).collect()
+        }
+        self.data.rows = taken(&mut self.data.rows, order);
+        self.instances = taken(&mut self.instances, order);
+        self.longest = taken(&mut self.longest, order);
     }
 }
 

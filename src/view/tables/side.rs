@@ -15,7 +15,7 @@ use crate::answers::{self, Analysis, Query, Work};
 use crate::figures::range::{SliceTime, slices};
 use crate::figures::text::display_name;
 use crate::figures::{Cell, format, work};
-use crate::model::Trace;
+use crate::model::{TimeRange, Trace};
 use crate::session::{OpenTrace, track_title};
 use crate::view::ViewContext;
 use crate::view::states::failed_ui;
@@ -48,11 +48,13 @@ struct Beside {
     related: Related,
     row: usize,
     list: List,
+    /// Session time; `None` is everything.
+    range: Option<TimeRange>,
 }
 
 impl PartialEq for Beside {
     fn eq(&self, other: &Self) -> bool {
-        // What it is related to follows from the table.
+        // What it is related to and the range follow from the table.
         self.table.ptr_eq(&other.table) && (self.row, self.list) == (other.row, other.list)
     }
 }
@@ -67,7 +69,7 @@ impl Analysis for Beside {
         let table = self.table.upgrade()?;
         let slices = table.instances.get(self.row).map_or(&[][..], Vec::as_slice);
         Some(match self.list {
-            List::Instances => instance_rows(of, slices),
+            List::Instances => instance_rows(of, slices, self.range),
             List::Related => related_rows(self.related, of, slices, &|| work.is_cancelled()),
         })
     }
@@ -89,9 +91,16 @@ impl Side {
     }
 
     /// Paints the list beside a row; says whether it is still to come.
-    pub fn ui(&mut self, table: &Arc<Answer>, row: usize, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> bool {
+    ///
+    /// * `range`: that of the table, in session time.
+    pub fn ui(
+        &mut self,
+        (table, row, range): (&Arc<Answer>, usize, Option<TimeRange>),
+        ctx: &mut ViewContext<'_>,
+        ui: &mut egui::Ui,
+    ) -> bool {
         let Some(slices) = table.instances.get(row) else { return false };
-        let wanted = Beside { table: Arc::downgrade(table), related: self.related, row, list: self.list };
+        let wanted = Beside { table: Arc::downgrade(table), related: self.related, row, list: self.list, range };
         let is_new = self.beside.shown().is_none_or(|known| *known != wanted);
         let found = self.beside.ask(ctx.answers, ctx.traces, &wanted);
         let mut is_waiting = found.is_working();
@@ -156,7 +165,7 @@ impl Side {
 }
 
 /// The slices of a row, the longest first.
-fn instance_rows(traces: &[OpenTrace], instances: &[Instance]) -> Answer {
+fn instance_rows(traces: &[OpenTrace], instances: &[Instance], range: Option<TimeRange>) -> Answer {
     let time = |instance: &Instance| {
         let open = &traces[instance.trace as usize];
         open.trace.slices.time(instance.slice).shifted(open.offset)
@@ -167,9 +176,12 @@ fn instance_rows(traces: &[OpenTrace], instances: &[Instance]) -> Answer {
     let row = |instance: &Instance| {
         let model = &traces[instance.trace as usize].trace;
         let track = model.track(model.slices.track_of(instance.slice));
-        SliceTime { time: time(instance), track: track_title(traces, instance.trace as usize, &track.title()) }
+        let (time, track) = (time(instance), track_title(traces, instance.trace as usize, &track.title()));
+        SliceTime { time, within_ns: range.map(|range| time.intersect(range).map_or(0, TimeRange::dur)), track }
     };
-    Answer { data: slices().data(longest.iter().map(row)), longest, ..Answer::default() }
+    let mut data = slices().data(longest.iter().map(row));
+    data.drop_empty_columns();
+    Answer { data, longest, ..Answer::default() }
 }
 
 /// What the slices of a row launched, or which operators launched them.

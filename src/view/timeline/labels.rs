@@ -76,7 +76,14 @@ pub fn ui(
             let can_collapse = line.can_collapse(&open.trace);
             let busy = busy_share(line, open, background);
             let title = distinct_title(line, traces);
-            let action = line_ui(ui, line, &title, can_collapse, list.hidden.len(), (n_closed(traces, line), busy));
+            let action = line_ui(
+                ui,
+                line,
+                &title,
+                can_collapse,
+                list.n_hidden + list.n_collapsed,
+                (n_closed(traces, line), busy),
+            );
             let dropped =
                 ui.input(|input| input.pointer.any_released()).then(|| ui.ctx().pointer_hover_pos()).flatten();
             action.or_else(|| dragged_to(lines, area, line, ui, dropped?))
@@ -341,7 +348,7 @@ pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, act
             None => settings.pinned.push(line.key.clone()),
         },
         LabelAction::Hide => toggle(&mut settings.hidden),
-        LabelAction::ShowHidden => list.hidden.iter().for_each(|key| _ = settings.hidden.remove(key)),
+        LabelAction::ShowHidden => settings.show_hidden(list),
         // Commands.
         LabelAction::ListEvents | LabelAction::CloseTrace | LabelAction::CloseFile => {}
         LabelAction::Move(by) => {

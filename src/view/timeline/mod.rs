@@ -303,6 +303,9 @@ impl Timeline {
                 }
             } else {
                 ui.label(format!("No track has “{}” in its name", self.filter.trim()));
+                if self.tracks.n_hidden > 0 {
+                    ui.weak("Hidden tracks are not searched");
+                }
                 if ui.button("Clear filter").clicked() {
                     self.set_filter("");
                 }
@@ -311,9 +314,7 @@ impl Timeline {
     }
 
     fn show_hidden(&mut self) {
-        for key in &self.tracks.hidden {
-            self.settings.hidden.remove(key);
-        }
+        self.settings.show_hidden(&self.tracks);
         self.is_stale = true;
     }
 
@@ -455,8 +456,8 @@ impl View for Timeline {
         true
     }
 
-    fn n_hidden(&self) -> usize {
-        self.tracks.hidden.len()
+    fn n_hidden(&self) -> [usize; 2] {
+        [self.tracks.n_hidden, self.tracks.n_collapsed]
     }
 
     fn save(&self) -> serde_json::Value {

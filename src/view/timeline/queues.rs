@@ -134,6 +134,7 @@ impl Queues {
                 let is_hidden = settings.hidden.contains(&key);
                 if is_hidden && is_shown {
                     list.hidden.push(key.clone());
+                    list.n_hidden += 1;
                 }
                 if is_shown && !is_hidden {
                     list.scrolled

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::track_list::TrackList;
+
 /// Recordings whose arrangement is kept.
 const MAX_RUNS: usize = 200;
 
@@ -46,6 +48,12 @@ impl Default for TimelineSettings {
 }
 
 impl TimelineSettings {
+    /// Shows what is hidden, and unfolds what was collapsed around tracks.
+    pub fn show_hidden(&mut self, list: &TrackList) {
+        list.hidden.iter().for_each(|key| _ = self.hidden.remove(key));
+        list.collapsed.iter().for_each(|key| _ = self.collapsed.remove(key));
+    }
+
     /// Remembers that these recordings are open, and forgets what was arranged in those that were open long ago.
     pub fn opened<'a>(&mut self, runs: impl Iterator<Item = &'a str>) {
         for run in runs {

@@ -34,6 +34,8 @@ pub struct Frame<'a> {
     pub depth: u32,
     pub total: i64,
     pub own: i64,
+    /// Of a weight within a range, what it is also outside of it.
+    pub full: Option<i64>,
     /// The heaviest first.
     pub children: Range<u32>,
 }
@@ -352,7 +354,12 @@ fn hover_ui(spec: &FlameSpec<'_>, focus: u32, bar: &Bar, graph: &Response) {
     let frame = spec.frames.frame(bar.frame);
     tooltip.show(|ui| {
         ui.label(RichText::new(title).strong());
-        ui.label(format!("Total {}", weight(bar.weight)));
+        let full = frame.full.filter(|_| bar.n_merged.is_none());
+        let within = if full.is_some() { " in the range" } else { "" };
+        ui.label(format!("Total {}{within}", weight(bar.weight)));
+        if let Some(full) = full {
+            ui.label(format!("In full {}, also outside of the range", (spec.weight)(full)));
+        }
         if bar.n_merged.is_none() {
             ui.label(format!("Self {}", weight(frame.own)));
         }

@@ -45,6 +45,19 @@ pub fn aligned(column: &Column, ui: &mut egui::Ui, add: impl FnOnce(&mut egui::U
     }
 }
 
+/// A number at the right edge of its cell, never cut.
+///
+/// * `needed`: grows to the width that it takes, in points.
+pub fn number_ui(text: &str, needed: &mut f32, ui: &mut egui::Ui) -> egui::Response {
+    let number = |ui: &mut egui::Ui| {
+        ui.add_space(MARGIN);
+        let label = ui.add(egui::Label::new(text).extend());
+        *needed = needed.max((label.rect.width() + MARGIN + ui.spacing().item_spacing.x).ceil());
+        label
+    };
+    ui.with_layout(Layout::right_to_left(Align::Center), number).inner
+}
+
 /// Returns the width that the whole cell takes, in points.
 ///
 /// * `is_number`: it is not cut where it does not fit.

@@ -24,20 +24,29 @@ pub fn header_ui(
         let (_, whole) = row.col(|ui| {
             // Of the cell, not of what is in it.
             widths.push(ui.max_rect().width());
+            if column.title.is_empty() {
+                return;
+            }
             let known = sort.filter(|sort| sort.column == i).map(|sort| sort.is_descending);
             let text = RichText::new(column.title).strong();
             aligned(column, ui, |ui| {
                 let head = egui::Button::new(text).frame(false);
                 let head = ui.add(if column.is_text { head.truncate() } else { head.wrap_mode(TextWrapMode::Extend) });
                 if let Some(needed) = needed.get_mut(i).filter(|_| !column.is_text) {
-                    *needed = needed.max((head.rect.width() + MARGIN + ui.spacing().item_spacing.x).ceil());
+                    let mark = if known.is_some() { SORT_MARK } else { 0.0 };
+                    *needed = needed.max((head.rect.width() + MARGIN + ui.spacing().item_spacing.x + mark).ceil());
                 }
                 if let Some(is_descending) = known {
-                    sort_mark_ui(&head, column.title, is_descending, ui);
+                    head.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, sort_text(column.title, known)));
+                    triangle_ui(is_descending, ui);
                 }
                 is_clicked = head.on_hover_text(format!("{}\nClick to sort", column.help)).clicked();
             });
         });
+        // A column without a title has nothing to sort by.
+        if column.title.is_empty() {
+            continue;
+        }
         if is_clicked || whole.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
             // Numbers start with the largest, names with the first.
             let known = sort.filter(|sort| sort.column == i);
@@ -48,11 +57,23 @@ pub fn header_ui(
     (clicked, widths)
 }
 
-/// A triangle beside the header of the sorted column; it points down for descending order.
+/// Width of the triangle with the space beside it, in points.
+pub const SORT_MARK: f32 = 12.0;
+
+/// What the head of a column is called, with its order if the rows are sorted by it.
+///
+/// * `known`: whether they descend.
+pub fn sort_text(title: &str, known: Option<bool>) -> String {
+    match known {
+        Some(true) => format!("{title}, descending"),
+        Some(false) => format!("{title}, ascending"),
+        None => title.to_owned(),
+    }
+}
+
+/// The triangle beside the head of the sorted column; it points down for descending order.
 /// Painted, because not every font has one.
-pub fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mut egui::Ui) {
-    let way = if is_descending { "descending" } else { "ascending" };
-    head.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{title}, {way}")));
+pub fn triangle_ui(is_descending: bool, ui: &mut egui::Ui) {
     let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), Sense::hover());
     let tip = if is_descending { 3.0 } else { -3.0 };
     let center = rect.center();

@@ -9,8 +9,9 @@ mod tests;
 use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, Sense, WidgetInfo};
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 
+pub use self::cells::number_ui;
 use self::cells::{aligned, branch_ui, cell_ui};
-pub use self::header::{header_ui, sort_mark_ui};
+pub use self::header::header_ui;
 use crate::figures::{Cell, Column, Order, Rows, Sort, format};
 
 const ROW_HEIGHT: f32 = 20.0;
@@ -202,11 +203,32 @@ impl Widths {
         if let Some((i, column)) = names.max_by_key(|(_, column)| column.width) {
             let least = LEAST_NAME.max(room * LEAST_NAME_SHARE).min(f32::from(column.width));
             self.shown[i] = (self.shown[i] + rest).max(least);
+            self.end_at_a_border(i, room, spacing);
         }
         // The widths that an earlier run has kept are known once they were shown.
         let is_shown = self.fitted.is_some();
         self.fitted = if is_shown { now } else { Some((0.0, Vec::new())) };
         is_shown
+    }
+}
+
+impl Widths {
+    /// Where the columns do not fit, has one of them end where the room does, so that no number is cut in half there: the
+    /// names take the rest of the room, or give up to a third of theirs for the next column.
+    ///
+    /// * `names`: index of the column that gives and takes.
+    fn end_at_a_border(&mut self, names: usize, room: f32, spacing: f32) {
+        let mut ends = 0.0;
+        let wide: Vec<f32> =
+            self.shown.iter().zip(&self.needed).map(|(&shown, &needed)| shown.max(needed) + spacing).collect();
+        let next = wide.iter().position(|width| {
+            ends += width;
+            ends > room + 0.5
+        });
+        let Some(next) = next.filter(|&next| next > names) else { return };
+        let (missing, left) = (ends - room, wide[next] - (ends - room));
+        let can_give = missing <= left && missing <= self.shown[names] / 3.0;
+        self.shown[names] += if can_give { -missing } else { left };
     }
 }
 

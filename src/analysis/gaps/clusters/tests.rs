@@ -62,9 +62,9 @@ fn the_same_gap_of_each_step_is_one_cluster() {
         [("second first".to_owned(), DataLoading, vec![1, 3], 2), ("first second".to_owned(), CpuOp, vec![0, 2], 2)];
     assert_eq!(found.all.iter().map(shown).collect::<Vec<_>>(), expected);
     let load = &found.all[0];
-    assert_eq!((load.mean_ns, load.p95_ns, load.sum.ns_per_step(found.n_steps)), (150, 200, Some(100)));
+    assert_eq!((load.spread.mean_ns, load.spread.p95_ns, load.sum.ns_per_step(found.n_steps)), (150, 200, Some(100)));
     assert_eq!(load.sum.ceiling_ns_per_step(found.n_steps), Some(100));
-    assert!((load.variation - 70.71 / 150.0).abs() < 1e-4, "{}", load.variation);
+    assert!((load.spread.variation - 70.71 / 150.0).abs() < 1e-4, "{}", load.spread.variation);
     assert!(load.is_at_step_boundary && !found.all[1].is_at_step_boundary);
     assert_eq!((found.micro.count, found.micro.total_ns), (2, 5));
     assert_eq!([0, 1, 2, 3, 4, 5].map(|gap| found.of(gap)), [Some(1), Some(0), Some(1), Some(0), None, None]);

@@ -60,6 +60,17 @@ struct Unit {
     rest: Vec<(TrackId, String)>,
 }
 
+impl Unit {
+    /// The keys of its tracks.
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        [&self.head].into_iter().chain(&self.rest).map(|(_, key)| key.as_str())
+    }
+}
+
+fn keys_of<'a>(open: &OpenTrace, tracks: impl Iterator<Item = &'a TrackId>) -> Vec<String> {
+    tracks.map(|&track| track_key(open, track)).collect()
+}
+
 impl Builder<'_> {
     /// Puts members of the group `parent` in the user's order.
     fn sort<T>(&self, parent: &str, members: &mut [T], key: impl Fn(&T) -> &str) {
@@ -81,23 +92,44 @@ impl Builder<'_> {
         self.filter.is_empty() && self.settings.collapsed.contains(key)
     }
 
-    fn is_hidden(&mut self, key: &str) -> bool {
-        let is_hidden = self.settings.hidden.contains(key);
-        if is_hidden {
-            self.out.hidden.push(key.to_owned());
+    /// The same of a line around tracks.
+    fn is_collapsed_around(&mut self, key: &str) -> bool {
+        let is_collapsed = self.is_collapsed(key);
+        if is_collapsed {
+            self.out.collapsed.push(key.to_owned());
         }
-        is_hidden
+        is_collapsed
+    }
+
+    /// Whether the user has hidden the line of this key.
+    ///
+    /// * `tracks`: the keys of the tracks that are hidden then.
+    fn is_hidden<'t>(&mut self, key: &str, tracks: impl Iterator<Item = &'t str>) -> bool {
+        if !self.settings.hidden.contains(key) {
+            return false;
+        }
+        self.out.hidden.push(key.to_owned());
+        for track in tracks {
+            self.out.n_hidden += 1;
+            // Those that are hidden by themselves come back as well.
+            if track != key && self.settings.hidden.contains(track) {
+                self.out.hidden.push(track.to_owned());
+            }
+        }
+        true
     }
 
     fn add_trace(&mut self, traces: &[OpenTrace], trace: usize, open: &OpenTrace) {
         let (data, key, has_line) = (&*open.trace, &*open.id, traces.len() > 1);
-        if has_line && self.is_hidden(key) {
+        let processes = self.processes(trace, open);
+        if has_line && self.settings.hidden.contains(key) {
+            let tracks = keys_of(open, processes.iter().flat_map(|process| &process.2));
+            self.is_hidden(key, tracks.iter().map(String::as_str));
             return;
         }
         let file = data.info.title();
         let title = display_name(&file);
         let title = data.info.rank.map_or_else(|| title.to_string(), |rank| format!("Rank {rank}: {title}"));
-        let processes = self.processes(trace, open);
         // Of a snapshot one heading says all.
         let is_one = has_line && data.info.format.is_memory_only() && processes.len() == 1;
         let title = match processes.first().filter(|_| is_one) {
@@ -105,7 +137,7 @@ impl Builder<'_> {
             None => title,
         };
         let indent = u8::from(has_line && !is_one);
-        let is_collapsed = has_line && self.is_collapsed(key);
+        let is_collapsed = has_line && self.is_collapsed_around(key);
         let is_match = has_line && !self.filter.is_empty() && self.matches(&title);
         let at = self.out.scrolled.len();
         if has_line {
@@ -204,7 +236,9 @@ impl Builder<'_> {
     }
 
     fn add_process(&mut self, open: &OpenTrace, process: ProcessId, tracks: &[TrackId], group: &Group<'_>) {
-        if self.is_hidden(&group.key) {
+        if self.settings.hidden.contains(&group.key) {
+            let tracks = keys_of(open, tracks.iter());
+            self.is_hidden(&group.key, tracks.iter().map(String::as_str));
             return;
         }
         let is_match = group.is_match || (!self.filter.is_empty() && self.matches(&group.title));
@@ -214,7 +248,7 @@ impl Builder<'_> {
             self.out.folded_first.insert(group.key.clone());
         }
         let is_folded = is_folded_first && !self.settings.expanded.contains(&group.key);
-        let is_collapsed = group.has_heading && (is_folded || self.is_collapsed(&group.key));
+        let is_collapsed = group.has_heading && (self.is_collapsed_around(&group.key) || is_folded);
         let at = self.out.scrolled.len();
         let (folds, shown) = self.units(open, tracks, group);
         let title = match is_folded {
@@ -244,7 +278,8 @@ impl Builder<'_> {
         for (fold, units) in folds {
             let key = fold.key(&group.key);
             let is_expanded = self.settings.expanded.contains(&key);
-            if folded_in.is_none() && !self.is_hidden(&key) {
+            let folded = || units.iter().flat_map(Unit::keys).filter(|_| !is_expanded);
+            if folded_in.is_none() && !self.is_hidden(&key, folded()) {
                 let keys = (key.clone(), group.key.clone());
                 let kind = LineKind::Fold(process, fold);
                 let n_parts = units.iter().filter(|unit| self.part(group.trace, unit.head.0).of.is_some()).count();
@@ -349,10 +384,10 @@ impl Builder<'_> {
     ///   nesting level.
     fn add_unit(&mut self, open: &OpenTrace, unit: Unit, group: &Group<'_>, place: (Option<&str>, bool, u8)) {
         let (folded_in, is_match, indent) = place;
-        let Unit { head, rest } = unit;
-        if self.is_hidden(&head.1) {
+        if self.is_hidden(&unit.head.1, unit.keys()) {
             return;
         }
+        let Unit { head, rest } = unit;
         let title = |track: TrackId| display_name(&open.trace.track(track).title()).into_owned();
         let head_title = title(head.0);
         let is_match = is_match || rest.iter().any(|part| self.matches(&title(part.0)));
@@ -363,8 +398,9 @@ impl Builder<'_> {
         let words = self.part(group.trace, head.0).words().filter(|_| is_numbered);
         let shown_title = words.map_or_else(|| head_title.clone(), |words| format!("{head_title}, {words}"));
         let is_shown = self.add_track(open, head, group, (folded_in, is_match, shown_title), of_head);
+        let is_collapsed = has_parts && self.is_collapsed_around(&head_key);
         let folded_in = match folded_in {
-            None if is_shown && self.is_collapsed(&head_key) => Some(head_key.as_str()),
+            None if is_shown && is_collapsed => Some(head_key.as_str()),
             other => other,
         };
         for part in rest {
@@ -388,11 +424,13 @@ impl Builder<'_> {
         (parent, indent, has_parts): (&str, u8, bool),
     ) -> bool {
         let is_pinned = self.settings.pinned.contains(&key);
-        if !(is_match || self.matches(&title)) || self.is_hidden(&key) {
+        if self.is_hidden(&key, [&*key].into_iter()) || !(is_match || self.matches(&title)) {
             return false;
         }
         if let Some(around) = folded_in.filter(|_| !is_pinned) {
             self.out.folded.push(((group.trace, track), around.to_owned()));
+            let mut around = [&*open.id, &*group.key, parent].into_iter();
+            self.out.n_collapsed += usize::from(around.any(|key| self.settings.collapsed.contains(key)));
             return false;
         }
         let (data, trace) = (&*open.trace, group.trace);

@@ -119,8 +119,12 @@ impl Line {
 pub struct TrackList {
     pub pinned: Vec<Line>,
     pub scrolled: Vec<Line>,
-    /// Keys of the lines that the user has hidden.
+    /// Keys of what the user has hidden, and of what the user has collapsed around tracks.
     pub hidden: Vec<String>,
+    pub collapsed: Vec<String>,
+    /// How many tracks are not on show because of that.
+    pub n_hidden: usize,
+    pub n_collapsed: usize,
     /// Keys of the processes that are collapsed at first, unfolded or not.
     pub folded_first: HashSet<String>,
     /// Processes that share a line with others of their trace at first, unfolded or not.

@@ -45,6 +45,35 @@ fn groups_collapse_and_tracks_are_pinned_hidden_and_filtered() {
     settings.hidden.insert(key_of(&all, "python").to_owned());
     let list = TrackList::build(&traces, &[], &settings, "");
     assert_eq!((titles(&list.scrolled), list.hidden.len()), (vec!["GPU 0"], 1));
+    // The thread of the hidden process, and in the collapsed device the stream that is not pinned.
+    assert_eq!((list.n_hidden, list.n_collapsed), (1, 1));
+    settings.show_hidden(&list);
+    let list = TrackList::build(&traces, &[], &settings, "");
+    assert_eq!(titles(&list.scrolled), ["python", "main", "GPU 0", "stream 7"]);
+    assert_eq!((list.n_hidden, list.n_collapsed), (0, 0));
+}
+
+#[test]
+fn what_is_hidden_or_collapsed_at_several_levels_counts_once_and_comes_back_at_once() {
+    let traces = open();
+    let mut parts = vec![vec![Part::default(); traces[0].trace.tracks.len()]];
+    parts[0][2].of = Some(TrackId(1));
+    let all = TrackList::build(&traces, &parts, &TimelineSettings::default(), "");
+    let n_hidden = |hidden: &[&str], collapsed: &[&str], filter: &str| {
+        let mut settings = TimelineSettings::default();
+        settings.hidden.extend(hidden.iter().map(|title| key_of(&all, title).to_owned()));
+        settings.collapsed.extend(collapsed.iter().map(|title| key_of(&all, title).to_owned()));
+        let list = TrackList::build(&traces, &parts, &settings, filter);
+        settings.show_hidden(&list);
+        let back = TrackList::build(&traces, &parts, &settings, "");
+        assert!(!filter.is_empty() || back == all, "{hidden:?} {collapsed:?}");
+        (list.n_hidden, list.n_collapsed)
+    };
+    assert_eq!(n_hidden(&["stream 7"], &[], ""), (2, 0), "with the one below it");
+    assert_eq!(n_hidden(&["GPU 0", "stream 20"], &[], ""), (2, 0));
+    assert_eq!(n_hidden(&[], &["stream 7"], ""), (0, 1));
+    assert_eq!(n_hidden(&["stream 20"], &["stream 7", "GPU 0"], ""), (1, 1));
+    assert_eq!(n_hidden(&["stream 7"], &[], "main"), (2, 0), "whatever the filter");
 }
 
 #[test]
