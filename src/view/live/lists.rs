@@ -57,7 +57,7 @@ pub fn processes_ui(shown: &Shown, sort: &mut Option<Sort>, ui: &mut Ui) {
         ]
     };
     let rows: Vec<Vec<RichText>> = rows.into_iter().take(MAX_ROWS).map(row).collect();
-    ScrollArea::both().id_salt("processes").auto_shrink([false, true]).max_height(160.0).show(ui, |ui| {
+    list("processes").show(ui, |ui| {
         small_table_ui("processes", &HEADS, &rows, sort, ui);
     });
     if shown.processes.len() > MAX_ROWS {
@@ -67,7 +67,7 @@ pub fn processes_ui(shown: &Shown, sort: &mut Option<Sort>, ui: &mut Ui) {
 
 /// A list scrolls only where it is longer than `LIST_HEIGHT`, however little of the view is left below it.
 fn list(name: &str) -> ScrollArea {
-    ScrollArea::vertical().id_salt(name).max_height(LIST_HEIGHT).min_scrolled_height(LIST_HEIGHT)
+    ScrollArea::both().id_salt(name).auto_shrink([false, true]).max_height(LIST_HEIGHT).min_scrolled_height(LIST_HEIGHT)
 }
 
 fn kind_text(kind: ProcessKind) -> &'static str {
