@@ -7,8 +7,8 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use super::annotations::{Launched, launched};
-use super::totals::{Durations, Instance, Scope};
-use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
+use super::totals::{Durations, Instance, Part, Scope};
+use crate::model::{DurNs, MOST_ROWS, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
 /// The kernels of one name that were launched in ranges of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,8 @@ pub struct RangeKernels {
 /// Kernels, and graphs recorded as one, by each range around the call that launched them on its thread.
 ///
 /// A kernel launched in nested ranges is in the rows of all of them, once for each name. Ranges count that start
-/// in the scope. Start/end ranges belong to a process and not to a thread, so nothing is launched in them.
+/// in the scope. Start/end ranges belong to a process and not to a thread, so nothing is launched in them. Ranges below
+/// the first [`MOST_ROWS`] rows are left out, as the file's problems say.
 ///
 /// * `n`: how many rows are wanted, those of most time; 0 stands for all. Also returns how many there are.
 /// * `keeps_instances`: whether rows hold their kernels; it costs 8 bytes for each kernel and wanted row it is in.
@@ -132,7 +133,8 @@ struct Thread {
 /// The threads of a trace that have ranges in the scope.
 fn threads(scope: &Scope<'_>, index: usize, trace: &Trace) -> Vec<Thread> {
     let mut ranges: BTreeMap<TrackId, Vec<SliceId>> = BTreeMap::new();
-    for part in scope.parts_of(index) {
+    let is_looked_at = |part: &Part<'_>| (trace.slices.rows[part.row].depth as usize) < MOST_ROWS;
+    for part in scope.parts_of(index).filter(is_looked_at) {
         let wanted = part.slices.clone().filter(|&i| trace.slices.kind[i] == SliceKind::Annotation);
         let wanted: Vec<SliceId> = wanted.map(|i| SliceId(i as u32)).collect();
         if !wanted.is_empty() {
@@ -231,16 +233,21 @@ impl OpenRanges {
         }
         let lowest = self.open.partition_point(|range| range.first_end > ts);
         for i in (lowest..self.open.len()).rev() {
-            let mut own: Sums = self.open[i].kernels.drain().collect();
-            own.sort_unstable_by_key(|(kernel, _)| *kernel);
-            if let Some(around) = i.checked_sub(1) {
-                own.iter().for_each(|&(kernel, sum)| self.open[around].kernels.entry(kernel).or_default().add(sum));
-            }
+            let mut own = std::mem::take(&mut self.open[i].kernels);
             let name = self.open[i].name;
             self.of_name[name] -= 1;
             // Within another range of its name they count for that one.
             if self.of_name[name] == 0 {
-                add_sums(&mut sums[name], own);
+                let mut sorted: Sums = own.iter().map(|(kernel, sum)| (*kernel, *sum)).collect();
+                sorted.sort_unstable_by_key(|(kernel, _)| *kernel);
+                add_sums(&mut sums[name], sorted);
+            }
+            if let Some(around) = i.checked_sub(1).map(|around| &mut self.open[around].kernels) {
+                // The smaller into the larger: ranges that end together cost what is in one of them.
+                if around.len() < own.len() {
+                    std::mem::swap(around, &mut own);
+                }
+                own.into_iter().for_each(|(kernel, sum)| around.entry(kernel).or_default().add(sum));
             }
         }
         let rest = self.open.split_off(lowest);

@@ -41,6 +41,7 @@ pub const FORMATS: &[FileFormat] = &[
     archive::ZSTD,
     archive::ZIP,
     archive::TAR,
+    refused::OTHER_COMPRESSION,
     archive::UTF16_LE,
     archive::UTF16_BE,
     snapshot::PICKLE,
@@ -58,6 +59,7 @@ pub const FORMATS: &[FileFormat] = &[
     chrome_trace::FORMAT,
     refused::FTRACE,
     refused::BLANK,
+    refused::BLANK_START,
 ];
 
 /// Bytes passed to [`FileFormat::sniff`], fewer if the file is shorter.
@@ -174,6 +176,8 @@ mod tests {
             (refused::WEB_PAGE, &[b"<!DOCTYPE html><body>404"]),
             (refused::FTRACE, &[b"# tracer: nop"]),
             (refused::BLANK, &[b" \n "]),
+            (refused::BLANK_START, &[&[b' '; HEAD][..]]),
+            (refused::OTHER_COMPRESSION, &[b"\xfd7zXZ\0\0", b"BZh91AY"]),
             (nsys::REPORT, &[b"QDRP", b"NVIDIA Tegra Profiler Report 1"]),
             (refused::GIT_LFS, &[b"version https://git-lfs.github.com/spec/v1"]),
         ] {

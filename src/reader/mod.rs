@@ -85,7 +85,7 @@ const TOO_MUCH_TOGETHER: &str = "Not read, since the files of this archive decom
 
 /// What becomes of slices below [`crate::model::MOST_ROWS`].
 const TOO_DEEP: &str = "Open at once with more than 1,500 others of one thread: shown, but not looked at for why a GPU \
-    waits";
+    waits, nor for what was launched in it";
 
 /// Reads a file of any known format. An archive of ranks yields one trace per rank, in order of rank.
 ///

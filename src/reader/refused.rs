@@ -1,6 +1,6 @@
 //! Recognized formats that are not traces, each with a sentence that says what to open instead.
 
-use super::format::{Contents, FileFormat, Head};
+use super::format::{Contents, FileFormat, HEAD, Head};
 
 /// A recognized format that is never read, without extensions.
 const fn refused(name: &'static str, sniff: fn(&Head<'_>) -> bool, sentence: &'static str) -> FileFormat {
@@ -46,8 +46,28 @@ pub const FTRACE: FileFormat = refused(
     "This is a Linux ftrace text, which Lacuna does not open",
 );
 
-pub const BLANK: FileFormat =
-    refused("blank files", |head| head.text.is_empty(), "The file holds nothing but white space");
+pub const BLANK: FileFormat = refused(
+    "blank files",
+    |head| head.text.is_empty() && head.bytes.len() < HEAD,
+    "The file holds nothing but white space",
+);
+
+pub const BLANK_START: FileFormat = refused(
+    "files that begin blank",
+    |head| head.text.is_empty(),
+    "The file begins with 4 KiB of white space, as no recording does: remove it, if a trace follows",
+);
+
+/// xz, bzip2, 7-Zip, RAR and LZ4.
+pub const OTHER_COMPRESSION: FileFormat = refused(
+    "files compressed in other ways",
+    |head| {
+        let starts: [&[u8]; 5] = [b"\xfd7zXZ\0", b"BZh", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x04\x22\x4d\x18"];
+        starts.iter().any(|start| head.bytes.starts_with(start))
+    },
+    "The file is compressed by a program whose files Lacuna does not unpack (xz, bzip2, 7-Zip, RAR or LZ4): unpack it \
+     first, or use gzip, zstd or zip",
+);
 
 fn is_page(head: &Head<'_>) -> bool {
     head.text.starts_with(b"<")

@@ -1,10 +1,16 @@
 //! Damaged nsys exports: reading yields an error message or the intact rows, without a crash.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use lacuna::model::Trace;
+use rusqlite::OpenFlags;
 
 use super::support::{Dice, Failure, files, name, project, read, real, scratch, unbalanced};
+
+const PAGE: usize = 4096;
+const LEAF: u8 = 13;
+const INTERIOR: u8 = 5;
 
 /// How many times the usual number of damages to try: `LACUNA_EFFORT=20` for a long search.
 fn effort() -> usize {
@@ -93,9 +99,6 @@ fn damaged_exports_are_read_as_far_as_they_go() {
 /// Of each page that leads to others, and of each with rows but the last of its table, what is lost with it is known.
 #[test]
 fn what_a_lost_page_held_is_counted() {
-    const PAGE: usize = 4096;
-    const LEAF: u8 = 13;
-    const INTERIOR: u8 = 5;
     let folder = scratch("nsys-pages");
     let whole = std::fs::read(project().join("sample_traces/nsys_5_steps.sqlite")).unwrap();
     let sum = |trace: &Trace| {
@@ -123,5 +126,64 @@ fn what_a_lost_page_held_is_counted() {
     }
     // The only page of a table says nothing of its rows once it is blank.
     assert!(n_lost > 50 && n_below < 20, "{n_below} of {n_lost}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The table of each page, by the pages that lead to it.
+fn tables_of_pages(path: &Path, bytes: &[u8]) -> BTreeMap<usize, String> {
+    let connection = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let mut statement = connection.prepare("SELECT rootpage, name FROM sqlite_master WHERE type = 'table'").unwrap();
+    let roots = statement.query_map([], |row| Ok((row.get::<_, u32>(0)? as usize, row.get(1)?))).unwrap();
+    let mut waiting: Vec<(usize, String)> = roots.map(Result::unwrap).collect();
+    let mut found = BTreeMap::new();
+    while let Some((page, table)) = waiting.pop() {
+        let content = &bytes[(page - 1) * PAGE..][..PAGE];
+        let number = |at: usize| u16::from_be_bytes([content[at], content[at + 1]]) as usize;
+        let child = |at: usize| (number(at) << 16) + number(at + 2);
+        if content[0] == INTERIOR {
+            let cells = (0..number(3)).map(|i| child(number(12 + 2 * i)));
+            waiting.extend(cells.chain([child(8)]).map(|page| (page, table.clone())));
+        }
+        found.insert(page - 1, table);
+    }
+    found
+}
+
+/// A page in the place of another of its kind: SQLite finds nothing wrong with most such files.
+#[test]
+fn rows_of_another_table_are_never_shown() {
+    let folder = scratch("nsys-copies");
+    let path = project().join("sample_traces/nsys_5_steps.sqlite");
+    let whole = std::fs::read(&path).unwrap();
+    let tables = tables_of_pages(&path, &whole);
+    let n_rows = |page: usize| u64::from(u16::from_be_bytes([whole[page * PAGE + 3], whole[page * PAGE + 4]]));
+    let kept = |trace: &Trace| -> BTreeMap<String, u64> {
+        trace.import.tables.iter().map(|table| (table.table.clone(), table.shown + table.merged)).collect()
+    };
+    let base = kept(&read_bytes(&folder, &whole).unwrap());
+    let leaves: Vec<usize> =
+        tables.keys().copied().filter(|&page| whole[page * PAGE] == LEAF && n_rows(page) > 0).collect();
+    let pairs = leaves.iter().flat_map(|&from| leaves.iter().map(move |&to| (from, to)));
+    let pairs = pairs.filter(|&(from, to)| tables[&from] != tables[&to] && base.contains_key(&tables[&to]));
+    let (mut n_tried, mut n_lost) = (0, 0);
+    for (from, to) in pairs.step_by(if effort() > 1 { 1 } else { 13 }) {
+        let mut bytes = whole.clone();
+        bytes.copy_within(from * PAGE..(from + 1) * PAGE, to * PAGE);
+        let trace = read_bytes(&folder, &bytes).unwrap();
+        let (of, into) = (&tables[&from], &tables[&to]);
+        for (table, &left) in &kept(&trace) {
+            let most = base[table] - if table == into { n_rows(to) } else { 0 };
+            assert!(
+                left <= most,
+                "page {from} of {of} in the place of page {to} of {into}: {left} of {most} in {table}"
+            );
+            n_lost += usize::from(table == of && left < most);
+        }
+        assert!(!trace.import.problems.is_empty() && trace.import.rejected > 0, "{of} in {into}: not said");
+        assert_eq!(unbalanced(&trace.import), None);
+        n_tried += 1;
+    }
+    // Of two tables that the page fits equally well, neither shows it.
+    assert!(n_tried > 100 && n_lost * 10 < n_tried, "{n_lost} of {n_tried} cost the table of the page itself");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,6 +1,7 @@
 //! Parses the text outside the events: the top-level object, its other keys, further documents, and damage.
 
 use super::bytes::Portable;
+use super::elsewhere::{self, Value};
 use super::lenient;
 use super::profile::Profile;
 use super::scan::{Fail, PADDING, Scanner};
@@ -19,6 +20,10 @@ pub struct Document {
     pub values: serde_json::Map<String, serde_json::Value>,
     /// Keys with data of other kinds, which is not shown: (key, byte offset).
     pub unread: Vec<(String, u64)>,
+    /// Events outside the list of events, and the offset of the first value that holds some.
+    pub elsewhere: Option<(u64, u64)>,
+    /// Values that are too deep or not valid, and the offset of the first.
+    pub unkept: Option<(u64, u64)>,
     /// The samples of a sampling profiler.
     pub profile: Profile,
     /// Offset of each damaged part outside the events.
@@ -52,12 +57,8 @@ enum State {
     InSamples,
     /// In the object of stack frames.
     InFrames,
-    /// In a skipped value.
-    Skipping {
-        depth: u32,
-        in_string: bool,
-        is_escaped: bool,
-    },
+    /// In a skipped value, which begins at this offset.
+    Skipping(Value, u64),
 }
 
 /// What [`Document::feed`] found.
@@ -85,8 +86,8 @@ impl Document {
         let len = text.len() - PADDING;
         let mut scanner = Scanner::<Portable>::new(text, 0);
         loop {
-            if let State::Skipping { .. } = self.state {
-                scanner.at = self.skip(&text[..len], scanner.at);
+            if let State::Skipping(value, start) = self.state {
+                scanner.at = self.skip(&text[..len], scanner.at, (value, start));
             }
             scanner.skip_space();
             let at = scanner.at;
@@ -143,8 +144,7 @@ impl Document {
             0xef if offset + at as u64 == 0 && text.starts_with(b"\xef\xbb\xbf") => Step::To(3),
             _ => {
                 let next = memchr::memchr2(b'{', b'[', &text[at..len]).map_or(len, |next| at + next);
-                let (n, start) = self.trailing.unwrap_or((0, offset + at as u64));
-                self.trailing = Some((n + (next - at) as u64, start));
+                count(&mut self.trailing, (next - at) as u64, offset + at as u64);
                 Step::To(next)
             }
         }
@@ -199,7 +199,7 @@ impl Document {
             }
             (key, b'{' | b'[') if DATA_KEYS.contains(&key) => {
                 self.unread.push((key.to_owned(), offset + at as u64));
-                self.state = State::Skipping { depth: 0, in_string: false, is_escaped: false };
+                self.state = State::Skipping(Value::default(), offset + at as u64);
                 return Ok(Step::To(value));
             }
             _ => {}
@@ -216,11 +216,18 @@ impl Document {
         if self.n_arrays == 0 && find_events(&text[value..scanner.at]).is_some() {
             return Err(Fail::Irregular);
         }
+        let found = elsewhere::n_events(&text[value..scanner.at]);
+        count(&mut self.elsewhere, found, offset + at as u64);
+        if found > 0 && key != "traceEvents" {
+            return Ok(Step::To(scanner.at));
+        }
         if let Ok(mut value) = serde_json::from_slice(&text[value..scanner.at]) {
             remove_secrets(&mut value);
             if !SECRET_KEYS.contains(&key.as_str()) {
                 self.values.insert(key, value);
             }
+        } else {
+            count(&mut self.unkept, 1, offset + at as u64);
         }
         Ok(Step::To(scanner.at))
     }
@@ -254,29 +261,16 @@ impl Document {
     fn start_skipping(&mut self, text: &[u8], at: usize, offset: u64) -> Step {
         let Ok((key, value)) = key_of(text, at) else { return Step::To(text.len() - PADDING) };
         self.unread.push((key, offset + at as u64));
-        self.state = State::Skipping { depth: 0, in_string: false, is_escaped: false };
+        self.state = State::Skipping(Value::default(), offset + at as u64);
         Step::To(value)
     }
 
-    fn skip(&mut self, text: &[u8], from: usize) -> usize {
-        let State::Skipping { mut depth, mut in_string, mut is_escaped } = self.state else { return from };
-        for (i, &byte) in text[from..].iter().enumerate() {
-            match byte {
-                _ if is_escaped => is_escaped = false,
-                b'\\' if in_string => is_escaped = true,
-                b'"' => in_string = !in_string,
-                _ if in_string => {}
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            if depth == 0 && !in_string && matches!(byte, b'}' | b']' | b'"') {
-                self.state = State::InObject;
-                return from + i + 1;
-            }
-        }
-        self.state = State::Skipping { depth, in_string, is_escaped };
-        text.len()
+    fn skip(&mut self, text: &[u8], from: usize, (mut value, start): (Value, u64)) -> usize {
+        let before = value.n_events;
+        let end = value.end(&text[from..]);
+        count(&mut self.elsewhere, value.n_events - before, start);
+        self.state = if end.is_some() { State::InObject } else { State::Skipping(value, start) };
+        end.map_or(text.len(), |end| from + end)
     }
 
     /// Resumes after damage, at the next list of events or the next event: a stray bracket may have closed the list
@@ -311,6 +305,14 @@ impl Document {
             next if next > at => Step::To(next),
             _ => Step::More,
         }
+    }
+}
+
+/// Adds to a count, which keeps the first offset.
+fn count(counted: &mut Option<(u64, u64)>, n: u64, offset: u64) {
+    if n > 0 {
+        let (known, first) = counted.unwrap_or((0, offset));
+        *counted = Some((known + n, first));
     }
 }
 
@@ -403,6 +405,17 @@ mod tests {
         let found = feed(&mut document, r#"}], "traceEvents": ["#);
         assert_eq!(found, Found::Events(20));
         assert_eq!(document.unread[0].0, "systemTraceEvents");
+    }
+
+    #[test]
+    fn events_under_other_keys_are_counted() {
+        let mut document = Document::default();
+        let text = r#"{"mine": [{"ph":"X","ts":1},{"ph":"X","ts":2}], "x": {"y": [{"ph":"i"}]}, "bad": [01],
+            "systemTraceEvents": [{"ph":"X"}], "rank": 3, "traceEvents": ["#;
+        assert_eq!(feed(&mut document, text), Found::Events(text.len()));
+        let bad = text.find("\"bad\"").unwrap() as u64;
+        assert_eq!((document.elsewhere, document.unkept), (Some((4, 1)), Some((1, bad))));
+        assert_eq!(document.values.keys().collect::<Vec<_>>(), ["rank"]);
     }
 
     #[test]

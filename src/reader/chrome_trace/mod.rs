@@ -13,6 +13,7 @@ mod bytes;
 mod counters;
 mod details;
 mod document;
+mod elsewhere;
 mod header;
 mod host_collectives;
 mod interner;

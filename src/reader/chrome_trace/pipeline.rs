@@ -327,6 +327,10 @@ impl TextSummary {
             assembly.tally.forget(Reason::MissingComma);
         }
         let import = &mut assembly.builder.import;
+        if let Some((count, offset)) = document.elsewhere {
+            assembly.tally.add_at(Reason::Elsewhere, count, offset);
+            import.read += count;
+        }
         let mut note = |severity, reason: &str, count: u64, offset| import.note(severity, reason, count, offset);
         if document.is_lines {
             note(Warn, "One event after another without an array around them: all are shown", 1, None);
@@ -342,6 +346,9 @@ impl TextSummary {
         note(Warn, reason, document.further_arrays.len() as u64, document.further_arrays.first().copied());
         for (key, offset) in &document.unread {
             note(Note, &format!("`{key}` beside the events: not shown"), 1, Some(*offset));
+        }
+        if let Some((count, offset)) = document.unkept {
+            note(Note, "A value beside the events is not valid JSON, or too deep: not read", count, Some(offset));
         }
         if let Some((count, offset)) = document.trailing {
             note(Note, "Bytes after the end of the trace: not read", count, Some(offset));

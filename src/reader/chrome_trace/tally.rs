@@ -15,6 +15,7 @@ reasons! {
         "Time stamp out of range: `ts` looks like nanoseconds, but the format has microseconds";
     NoDuration: Warn rejected, "Complete event (`X`) without a duration (`dur`)";
     NegativeDuration: Warn rejected, "Negative duration: the recorder did not see the end";
+    Elsewhere: Warn rejected, "Event under another key than `traceEvents`, where the format has none: not shown";
     BadCounter: Warn rejected, "Counter event without a finite number in its args";
     TextNumber: Note, "Number written as a string: read exactly";
     BadText: Warn, "Name that is not valid Unicode: shown with replacement characters";
@@ -44,7 +45,7 @@ reasons! {
 impl Tally {
     /// Whether anything in the form of an event was found.
     pub fn has_events(&self) -> bool {
-        let shapeless = [Reason::Damaged, Reason::CutOff, Reason::NoPhase];
+        let shapeless = [Reason::Damaged, Reason::CutOff, Reason::NoPhase, Reason::Elsewhere];
         self.n_rejected() > shapeless.into_iter().map(|reason| self.n(reason)).sum()
     }
 }

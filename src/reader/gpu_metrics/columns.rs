@@ -20,6 +20,7 @@ pub struct Columns {
     n_shown: u64,
     n_repeated: u64,
     n_beyond: u64,
+    n_odd: u64,
 }
 
 #[derive(Debug)]
@@ -50,10 +51,10 @@ impl Columns {
         device
     }
 
-    /// Adds a value; one that is not finite is left out.
+    /// Adds a value; one that is not finite is counted as no number.
     pub fn add(&mut self, device: usize, name: &str, unit: CounterUnit, ts: TimeNs, value: f64) {
         if !value.is_finite() {
-            return;
+            return self.reject();
         }
         let at = match self.by_name.get(&(device, name.to_owned())) {
             Some(&at) => at,
@@ -78,12 +79,18 @@ impl Columns {
         self.n_repeated += 1;
     }
 
+    /// Counts a value that should be a number and is none.
+    pub fn reject(&mut self) {
+        self.n_odd += 1;
+    }
+
     /// Adds a counter for each column, on a process for each device.
     pub fn add_to(self, builder: &mut TraceBuilder) {
         let import = &mut builder.import;
-        import.read += self.n_shown + self.n_repeated + self.n_beyond;
+        import.read += self.n_shown + self.n_repeated + self.n_beyond + self.n_odd;
         (import.shown, import.merged) = (import.shown + self.n_shown, import.merged + self.n_repeated);
         import.reject(Severity::Warn, "More than 4,096 columns: the rest is not shown", self.n_beyond, None);
+        import.reject(Severity::Warn, "Value that is not a finite number: not shown", self.n_odd, None);
         let first = builder.processes.len();
         for (i, name) in self.names.into_iter().enumerate() {
             builder.processes.push(Process { name, sort_index: i as i64, ..Process::default() });

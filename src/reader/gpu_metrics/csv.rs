@@ -86,6 +86,8 @@ impl Table {
             if let Some((value, unit)) = number(text, &column.unit) {
                 let (unit, scale, suffix) = meaning(unit);
                 columns.add(device, &format!("{}{suffix}", column.name), unit, ts, value * scale);
+            } else if !column.unit.is_empty() && !is_absent(text) {
+                columns.reject();
             }
         }
         Taken::Values
@@ -113,6 +115,11 @@ fn number<'a>(text: &'a str, unit: &'a str) -> Option<(f64, &'a str)> {
     let digits = text.strip_prefix('P').unwrap_or(text);
     let (digits, own) = digits.split_once(' ').unwrap_or((digits, unit));
     digits.parse::<f64>().ok().filter(|value| value.is_finite()).map(|value| (value, own))
+}
+
+/// Whether a field says that there is no value: `[N/A]`, `[Not Supported]`, `[Unknown Error]`.
+fn is_absent(text: &str) -> bool {
+    matches!(text, "" | "N/A") || text.starts_with('[')
 }
 
 /// The unit of a counter, the scale, and what is added to the name.

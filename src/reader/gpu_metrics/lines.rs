@@ -89,12 +89,21 @@ fn time(line: &str, object: &Map<String, Value>, zone: &Zone) -> Option<TimeNs> 
         Value::Number(number) if key == "time_ns" => number.as_i64(),
         Value::Number(number) => {
             // The text, since a number of this size has lost its nanoseconds.
-            let after = line.find(&format!("\"{key}\"")).map(|at| &line[at + key.len() + 2..]);
-            let digits = after.map(|after| after.trim_start_matches([':', ' ', '\t']));
+            let digits = digits_of(line, key, number.as_f64()?);
             digits.and_then(decimal_ns).or_else(|| decimal_ns(&number.to_string()))
         }
         _ => None,
     }
+}
+
+/// The text of a number behind its key: objects within the line may have the same key.
+fn digits_of<'a>(line: &'a str, key: &str, value: f64) -> Option<&'a str> {
+    let behind = line.match_indices(key).filter_map(|(at, _)| line[at + key.len()..].strip_prefix('"'));
+    let mut numbers = behind.filter_map(|rest| {
+        let rest = rest.trim_start().strip_prefix(':')?.trim_start();
+        Some(&rest[..rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len())])
+    });
+    numbers.find(|digits| digits.parse() == Ok(value))
 }
 
 /// The name, the unit and the scale of a key.

@@ -129,8 +129,11 @@ fn read(
         if length == 0 {
             break;
         }
+        let is_long = length == MAX_LINE && !line.ends_with(b"\n");
+        let rest = if is_long { reader.skip_until(b'\n')? as u64 } else { 0 };
         let content = line.trim_ascii();
         let reason = match std::str::from_utf8(content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content)) {
+            _ if is_long => Some("Line of more than 1 MiB, which no reading has: not shown"),
             Ok("") => None,
             Ok(content) => match take(content, &mut columns, &zone) {
                 Taken::Values | Taken::Header => None,
@@ -143,7 +146,7 @@ fn read(
             builder.import.read += 1;
             builder.import.reject(Severity::Warn, reason, 1, Some(offset));
         }
-        offset += length;
+        offset += length + rest;
     }
     for (severity, note) in text.notes.take() {
         builder.import.note(severity, &note, 1, None);

@@ -109,3 +109,37 @@ fn a_log_without_times_says_what_to_add() {
     let Err(ReadError::NotATrace(text)) = read_text(&NVIDIA_SMI, "utilization.gpu [%]\n5 %\n") else { panic!() };
     assert!(text.contains("add timestamp to --query-gpu"), "{text}");
 }
+
+#[test]
+fn the_time_is_that_of_the_line_and_not_of_an_object_in_it() {
+    let line = |second: i64| {
+        format!(
+            "{{\"meta\": {{\"timestamp\": 1, \"of\": \"timestamp\"}}, \"gpu_util_pct\": 5, \
+             \"timestamp\" : 170000000{second}.123456789}}\n"
+        )
+    };
+    let trace = read_text(&JSON_LINES, &[line(0), line(1)].concat()).unwrap();
+    let times = &counter(&trace, "Metrics", "GPU utilization").ts;
+    assert_eq!(times[..], [1_700_000_000_123_456_789, 1_700_000_001_123_456_789]);
+}
+
+#[test]
+fn cells_and_lines_that_are_no_readings_are_counted() {
+    let row = |cell: &str| format!("2026/11/22 17:30:55.000, 0, {cell}, Default\n");
+    let cells = ["5 %", "nan %", "ERR!", "inf", "[N/A]", "[Unknown Error]", "N/A", ""];
+    let mut text = "timestamp, index, utilization.gpu [%], compute_mode\n".to_owned();
+    text.extend(cells.map(row));
+    text += &"x".repeat(3 << 20);
+    text += "\n";
+    text += &row("6 %");
+    let trace = read_text(&NVIDIA_SMI, &text).unwrap();
+    assert_eq!(counter(&trace, "GPU 0", "utilization.gpu").value, [5.0, 6.0]);
+    let import = &trace.import;
+    assert_eq!((import.read, import.shown, import.rejected), (6, 2, 4), "{:?}", import.problems);
+    let long = import.problems.iter().find(|problem| problem.reason.contains("1 MiB")).unwrap();
+    assert_eq!((long.count, long.first_offset.map(|at| &text[at as usize..][..3])), (1, Some("xxx")));
+    // A value beyond all numbers, once its unit is taken into account.
+    let text = "{\"gpu_util_pct\": 1, \"x_gb\": 1e308, \"timestamp\": 1700000000}\n";
+    let import = read_text(&JSON_LINES, text).unwrap().import;
+    assert_eq!((import.read, import.shown, import.rejected), (2, 1, 1));
+}

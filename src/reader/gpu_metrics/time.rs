@@ -99,6 +99,7 @@ fn date_time(text: &str) -> Option<(TimeNs, bool)> {
     let is_valid = (1970..2262).contains(&year)
         && (1..=12).contains(&month)
         && (1..=31).contains(&day)
+        && days_from_1970(year, month, day) < days_from_1970(year + month / 12, month % 12 + 1, 1)
         && (0..24).contains(&hour)
         && (0..60).contains(&minute)
         && (0..61 * SECOND).contains(&second);
@@ -112,15 +113,19 @@ fn date_time(text: &str) -> Option<(TimeNs, bool)> {
 
 /// Of `Z`, `+02:00`, `-0330`; 0 if there is none.
 fn zone_ns(zone: &str) -> Option<i64> {
-    let digits: String = zone.chars().filter(char::is_ascii_digit).collect();
     let sign = match zone.chars().next() {
         None | Some('Z') => return Some(0),
         Some('-') => -1,
         Some(_) => 1,
     };
-    let hours: i64 = digits.get(..2)?.parse().ok()?;
-    let minutes: i64 = digits.get(2..4).map_or(Some(0), |minutes| minutes.parse().ok())?;
-    Some(sign * (hours * 60 + minutes) * 60 * SECOND)
+    let digits = zone[1..].trim();
+    let (hours, minutes) = match digits.split_once(':') {
+        Some(parts) => parts,
+        None => digits.split_at_checked(2).unwrap_or((digits, "")),
+    };
+    let number = |text: &str| text.parse::<i64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let minutes = if minutes.is_empty() { 0 } else { number(minutes).filter(|minutes| *minutes < 60)? };
+    Some(number(hours)? * 60 + minutes).filter(|all| *all <= WIDEST / (60 * SECOND)).map(|all| sign * all * 60 * SECOND)
 }
 
 /// The days from 1 January 1970 to a day of the Gregorian calendar.
@@ -176,7 +181,17 @@ mod tests {
             ("2026-11-22T17:30:55.123456789Z", Some(1_795_368_655_123_456_789)),
             ("2026-11-22T19:30:55+02:00", Some(1_795_368_655_000_000_000)),
             ("2000-02-29 00:00:00", Some(951_782_400_000_000_000)),
+            ("1999-12-31 23:59:59", Some(946_684_799_000_000_000)),
+            ("2026-11-22T14:00:55-0330", Some(1_795_368_655_000_000_000)),
+            ("2026-11-23T02:30:55+9:00", Some(1_795_368_655_000_000_000)),
+            ("2026-11-23T02:30:55+09", Some(1_795_368_655_000_000_000)),
+            ("2026-11-22T17:30:55+99:99", None),
+            ("2026-11-22T17:30:55+02:60", None),
+            ("2026-11-22T17:30:55+é", None),
             ("2026-13-01 00:00:00", None),
+            ("2026-02-29 00:00:00", None),
+            ("2100-02-29 00:00:00", None),
+            ("2026-04-31 00:00:00", None),
             ("yesterday", None),
         ] {
             assert_eq!(zone.parse(text), expected, "{text}");

@@ -33,8 +33,8 @@ mod tracks;
 mod whole;
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 use rusqlite::Connection;
@@ -92,6 +92,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         interrupt: &interrupt,
         progress,
         bytes: source.bytes,
+        copies: OnceLock::new(),
     };
     let mut chunks = reading.events(&Arc::new(EventTypes::new(&connection, &catalog)))?;
     file_access::settle(&mut chunks);
@@ -194,6 +195,8 @@ struct Scans<'a> {
     interrupt: &'a Interrupt,
     progress: &'a Progress,
     bytes: u64,
+    /// Pages in the place of others, once the events are read.
+    copies: OnceLock<HashSet<u32>>,
 }
 
 impl Scans<'_> {
@@ -241,25 +244,31 @@ impl Scans<'_> {
     ) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
         let done = AtomicU64::new(0);
         let empty = |task: &Task<'_>| whole::chunk(task, wanted, event_types);
-        let read = |pages: &mut Option<pages::Reader>, task: &Task<'_>| {
+        type Read = (Chunk, Vec<u64>);
+        let read = |pages: &mut Option<pages::Reader>, task: &Task<'_>| -> Option<Read> {
             let mut chunk = empty(task);
             let (pages, leaves, layout) = (pages.as_mut()?, task.leaves.as_ref()?, task.table.layout?);
+            pages.marks.clear();
             scan::scan_pages(pages, task, (leaves, layout), &mut chunk, self.progress).ok()?;
             chunk.slices.shrink();
             let n_done = 1 + done.fetch_add(1, Ordering::Relaxed);
             // In 128 bits, since `bytes` times the number of tasks may exceed 64.
             let share = u128::from(bytes) * u128::from(n_done) / work.len().max(1) as u128;
             self.progress.set_done(self.bytes - bytes + share as u64);
-            Some(chunk)
+            Some((chunk, std::mem::take(&mut pages.marks)))
         };
         // One task at a time per thread, since tasks differ in cost.
-        let by_pages: Vec<Option<Chunk>> =
+        let by_pages: Vec<Option<Read>> =
             work.par_iter().with_max_len(1).map_init(|| self.database.pages(), read).collect();
+        let marks =
+            || work.iter().zip(&by_pages).map(|(task, read)| (task.index, read.as_ref().map_or(&[][..], |it| &it.1)));
+        let copies = self.copies.get_or_init(|| whole::copies(self.database, self.catalog, &self.plan.leaves, marks()));
         let mut again = Rereading {
             database: self.database,
             interrupt: self.interrupt,
             progress: self.progress,
             owners: &self.plan.owners,
+            copies,
             visited: HashSet::new(),
             strays: None,
         };
@@ -269,10 +278,16 @@ impl Scans<'_> {
             if self.progress.is_cancelled() {
                 return Err(ReadError::Cancelled);
             }
-            let of_table: Vec<Option<Chunk>> = by_pages.by_ref().take(tasks.len()).collect();
-            match of_table.into_iter().collect::<Option<Vec<Chunk>>>() {
-                Some(read) => chunks.extend(read.into_iter().map(|chunk| (chunk, LostRows::default()))),
-                None => chunks.extend(again.read(&tasks[0], &|| empty(&tasks[0])).map_err(|error| refused(&error))?),
+            let of_table: Vec<Option<Read>> = by_pages.by_ref().take(tasks.len()).collect();
+            let leaves = self.plan.leaves.get(tasks[0].index).and_then(Option::as_deref);
+            let is_own = |leaf: &Leaf| !copies.contains(&leaf.page);
+            let is_all_own = copies.is_empty() || leaves.is_none_or(|leaves| leaves.iter().all(is_own));
+            match of_table.into_iter().collect::<Option<Vec<Read>>>().filter(|_| is_all_own) {
+                Some(read) => chunks.extend(read.into_iter().map(|(chunk, _)| (chunk, LostRows::default()))),
+                None => {
+                    let read = again.read(&tasks[0], leaves, &|| empty(&tasks[0]));
+                    chunks.extend(read.map_err(|error| refused(&error))?);
+                }
             }
         }
         if self.progress.is_cancelled() {
@@ -290,15 +305,18 @@ impl Scans<'_> {
             if !matches!(table.role, Role::Context) || table.name == STRING_IDS.table || !leaves.is_none_or(is_small) {
                 continue;
             }
-            let none = Columns::new(&[], None);
+            let none = Columns::new(&[], None, table.columns.len());
             let read = leaves.map(|leaves| pages.read(leaves, i64::MIN, &none, |_, _| true));
-            if read == Some(Ok(())) {
+            let is_copied = |leaf: &Leaf| self.copies.get().is_some_and(|copies| copies.contains(&leaf.page));
+            if read == Some(Ok(())) && !leaves.is_some_and(|leaves| leaves.iter().any(is_copied)) {
                 continue;
             }
             let connection = self.database.connect(self.interrupt);
             let damage = connection.map_or_else(|error| Some(error.to_string()), |it| whole::damage(&it, table));
-            let is_contested = self.plan.owners.contested.contains(&index);
-            if damage.is_some() || is_contested {
+            let leaves = leaves.map_or(&[][..], Vec::as_slice);
+            let is_mixed = self.plan.owners.contested.contains(&index)
+                || whole::has_rows_of_others(&mut pages, table, leaves, self.copies.get());
+            if damage.is_some() || is_mixed {
                 let text = format!("{}: damaged; what its rows name or describe may lack it", table.name);
                 builder.import.note(Severity::Warn, &text, 1, None);
             }

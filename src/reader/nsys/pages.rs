@@ -6,13 +6,18 @@
 //!
 //! Format: <https://www.sqlite.org/fileformat2.html#b_tree_pages>
 
+mod copies;
 mod interior;
+mod owners;
 
 use std::fs::File;
 
 use rusqlite::types::ValueRef;
 
+use self::copies::mark;
+pub use self::copies::{Mark, Owner, copies};
 pub use self::interior::is_explained;
+pub use self::owners::Owners;
 use super::opened::read_exact_at;
 
 /// A structure that only SQLite should read.
@@ -28,40 +33,6 @@ pub struct Leaf {
 
 pub const LEAF: u8 = 0x0d;
 pub const INTERIOR: u8 = 0x05;
-
-/// The table that each page belongs to.
-#[derive(Debug, Default)]
-pub struct Owners {
-    /// By page: 1 + index of the table; 0 without any.
-    of_page: Vec<u32>,
-    /// Tables that have a page in common with another or twice.
-    pub contested: std::collections::BTreeSet<usize>,
-}
-
-impl Owners {
-    /// Notes that a page belongs to a table.
-    fn claim(&mut self, page: u32, table: usize) {
-        let at = page as usize;
-        if self.of_page.len() <= at {
-            self.of_page.resize(at + 1, 0);
-        }
-        match self.of_page[at].checked_sub(1) {
-            Some(owner) => self.contested.extend([owner as usize, table]),
-            None => self.of_page[at] = table as u32 + 1,
-        }
-    }
-
-    /// Whether a page is known to belong to some table.
-    pub fn is_owned(&self, page: u32) -> bool {
-        self.of_page.get(page as usize).is_some_and(|&owner| owner > 0)
-    }
-
-    /// Whether a page is known to belong to another table alone.
-    pub fn is_of_another(&self, page: u32, table: usize) -> bool {
-        let owner = self.of_page.get(page as usize).and_then(|owner| owner.checked_sub(1));
-        owner.is_some_and(|owner| owner as usize != table && !self.contested.contains(&(owner as usize)))
-    }
-}
 
 /// Deeper trees would exceed the largest possible file.
 const MAX_DEPTH: usize = 12;
@@ -81,6 +52,8 @@ pub struct Reader {
     /// The first page in the window, counted from 0.
     first: u64,
     n_ahead: u64,
+    /// By leaf that was read, what tells it from others; 0 for those without rows.
+    pub marks: Vec<u64>,
 }
 
 impl Reader {
@@ -96,7 +69,7 @@ impl Reader {
         };
         let n_pages = file.metadata()?.len() / page_size.max(1) as u64;
         let usable = page_size.saturating_sub(usize::from(head[20]));
-        Ok(Self { file, page_size, usable, n_pages, window: Vec::new(), first: 0, n_ahead: 1 })
+        Ok(Self { file, page_size, usable, n_pages, window: Vec::new(), first: 0, n_ahead: 1, marks: Vec::new() })
     }
 
     /// Puts a page, counted from 1 as SQLite does, into the window; returns where it starts there.
@@ -210,6 +183,9 @@ impl Reader {
                 return Err(Unexpected);
             }
             let n_cells = usize::from(u16_at(page, 3)?);
+            if n_cells == 0 {
+                self.marks.push(0);
+            }
             // Once for all rows of the page: each row fills the same cells, and a column that the table lacks stays NULL.
             let mut cells = [ValueRef::Null; MAX_CELLS];
             let mut n_bytes = 0;
@@ -220,6 +196,12 @@ impl Reader {
                 }
                 last_row = cell.row_id;
                 n_bytes += cell.n_bytes();
+                if i == 0 {
+                    self.marks.push(mark(page));
+                    if n_columns(&page[cell.start..cell.start + cell.local])? != columns.n_of_table {
+                        return Err(Unexpected);
+                    }
+                }
                 if let Some(overflow) = cell.overflow {
                     let local = page[cell.start..cell.start + cell.local].to_vec();
                     let record =
@@ -359,12 +341,14 @@ pub struct Columns {
     /// The column that aliases the row id, stored as NULL in records.
     row_id: Option<usize>,
     pub n_cells: usize,
+    n_of_table: usize,
 }
 
 impl Columns {
     /// * `wanted`: for each cell the index of its column, or `None` if the table lacks it.
     /// * `row_id`: the column declared `INTEGER PRIMARY KEY`.
-    pub fn new(wanted: &[Option<usize>], row_id: Option<usize>) -> Self {
+    /// * `n_of_table`: columns of the table.
+    pub fn new(wanted: &[Option<usize>], row_id: Option<usize>, n_of_table: usize) -> Self {
         let n_columns = wanted.iter().flatten().max().map_or(0, |last| last + 1);
         let mut cell_of = vec![None; n_columns];
         for (cell, column) in wanted.iter().enumerate() {
@@ -372,7 +356,7 @@ impl Columns {
                 cell_of[*column] = Some(cell as u8);
             }
         }
-        Self { cell_of, row_id, n_cells: wanted.len().min(MAX_CELLS) }
+        Self { cell_of, row_id, n_cells: wanted.len().min(MAX_CELLS), n_of_table }
     }
 
     #[inline(always)]

@@ -20,6 +20,8 @@ pub struct Damaged<'a> {
     pub root: u32,
     pub n_columns: usize,
     pub owners: &'a Owners,
+    /// Pages in the place of others.
+    pub copies: &'a HashSet<u32>,
 }
 
 /// What was found and what was not.
@@ -109,7 +111,8 @@ pub fn salvage(
     let mut account = Account { last: i64::MIN, last_known: i64::MIN, ..Default::default() };
     let mut waiting = vec![Leaf { page: table.root, last_row: i64::MAX }];
     while let Some(Leaf { page, last_row }) = waiting.pop() {
-        let is_new = !visited.contains(&page) && !table.owners.is_of_another(page, table.index);
+        let is_other = table.copies.contains(&page) || table.owners.is_of_another(page, table.index);
+        let is_new = !visited.contains(&page) && !is_other;
         let kind = if is_new { pages.page(page).map_or(0, |bytes| bytes[0]) } else { 0 };
         let read = match kind {
             INTERIOR => {

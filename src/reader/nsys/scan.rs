@@ -86,7 +86,7 @@ pub fn scan_pages(
     progress: &Progress,
 ) -> Result<(), pages::Unexpected> {
     let wanted: Vec<Option<usize>> = task.spec.columns.iter().map(|wanted| task.table.column(wanted)).collect();
-    let columns = pages::Columns::new(&wanted, layout.row_id);
+    let columns = pages::Columns::new(&wanted, layout.row_id, task.table.columns.len());
     let after = task.rows.first.saturating_sub(1);
     // Ids are consecutive in an export. The minimum size of a row bounds the rows of a page.
     let n_rows = usize::try_from(task.table.max_rows()).unwrap_or(usize::MAX);

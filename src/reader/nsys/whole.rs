@@ -3,6 +3,7 @@
 //! SQLite says whether such a table is damaged. If it is not, SQLite reads it; if it is, what it still has is taken
 //! from its pages, or through SQLite where only SQLite knows its columns.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -11,12 +12,14 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::job::Progress;
 
-use super::catalog::{Table, quoted};
+use super::MAX_CHECKED_LEAVES;
+use super::catalog::{Catalog, Table, quoted};
 use super::chunk::Chunk;
 use super::database::{Database, Interrupt, Unit};
-use super::pages::{Columns, Owners};
+use super::pages::{self, Columns, Leaf, Mark, Owner, Owners, Reader};
 use super::salvage::{Damaged, Stray, Visited, salvage};
 use super::scan::{self, LostRows, RowRange, Task, source};
+use super::tables::Role;
 
 /// Rows of one task.
 const ROWS_PER_TASK: u64 = 250_000;
@@ -36,12 +39,55 @@ pub fn damage(connection: &Connection, table: &Table) -> Option<String> {
     }
 }
 
+/// Whether some page of a table is known to be of another.
+pub fn has_rows_of_others(pages: &mut Reader, table: &Table, leaves: &[Leaf], copies: Option<&HashSet<u32>>) -> bool {
+    let is_copied = |leaf: &Leaf| copies.is_some_and(|copies| copies.contains(&leaf.page));
+    leaves.iter().any(is_copied) || pages.has_wider_rows(leaves, table.columns.len())
+}
+
+/// Pages that are there in several tables, in the place of others. Large tables without events are looked at only if a
+/// table of events holds anything unusual.
+///
+/// * `leaves`: by table.
+/// * `read`: marks of the pages that were read, by table; none where that failed.
+pub fn copies<'a>(
+    database: &Database,
+    catalog: &Catalog,
+    leaves: &[Option<Vec<Leaf>>],
+    read: impl Iterator<Item = (usize, &'a [u64])>,
+) -> HashSet<u32> {
+    let Some(mut pages) = database.pages() else { return HashSet::new() };
+    let tables = catalog.tables.iter().zip(leaves);
+    let owner = tables.map(|(table, leaves)| Owner {
+        leaves: leaves.as_deref().unwrap_or_default(),
+        n_columns: table.columns.len(),
+        is_of_events: matches!(table.role, Role::Events(_) | Role::EventLike),
+    });
+    let owners: Vec<Owner<'_>> = owner.collect();
+    let mut of_table = vec![Vec::new(); owners.len()];
+    for (table, marks) in read {
+        of_table[table].extend_from_slice(marks);
+    }
+    let is_unread = |(owner, marks): (&Owner<'_>, &Vec<u64>)| owner.is_of_events && owner.leaves.len() != marks.len();
+    let has_failed = owners.iter().zip(&of_table).any(is_unread);
+    for (owner, marks) in owners.iter().zip(&mut of_table) {
+        if owner.leaves.len() != marks.len() && (has_failed || owner.leaves.len() <= MAX_CHECKED_LEAVES) {
+            *marks = owner.leaves.iter().map(|leaf| pages.mark(leaf.page)).collect();
+        }
+    }
+    let of_table = of_table.into_iter().enumerate();
+    let all = of_table.flat_map(|(table, marks)| (0..).zip(marks).map(move |(leaf, mark)| Mark { mark, table, leaf }));
+    pages::copies(&mut pages, &owners, all.filter(|mark| mark.mark != 0).collect())
+}
+
 /// What reading tables again needs.
 pub struct Rereading<'a> {
     pub database: &'a Database,
     pub interrupt: &'a Interrupt,
     pub progress: &'a Progress,
     pub owners: &'a Owners,
+    /// Pages in the place of others.
+    pub copies: &'a HashSet<u32>,
     pub visited: Visited,
     /// Leaf pages of no table, once they were asked for.
     pub strays: Option<Vec<Stray>>,
@@ -52,28 +98,32 @@ impl Rereading<'_> {
     /// afterwards, so that each table gets connections of its own.
     ///
     /// * `task`: of the whole table.
+    /// * `leaves`: its pages, where they are in order.
     /// * `empty`: an empty chunk of the table.
     ///
     /// Errors: the file cannot be opened again.
     pub fn read(
         &mut self,
         task: &Task<'_>,
+        leaves: Option<&[Leaf]>,
         empty: &(dyn Fn() -> Chunk + Sync),
     ) -> rusqlite::Result<Vec<(Chunk, LostRows)>> {
         let table = task.table;
-        let is_contested = self.owners.contested.contains(&task.index);
-        let found = match is_contested {
-            true => Some("a page of two tables".to_owned()),
-            false => damage(&self.database.connect(self.interrupt)?, table),
+        let leaves = leaves.unwrap_or_default();
+        let is_mixed = |mut pages: Reader| has_rows_of_others(&mut pages, table, leaves, Some(self.copies));
+        let found = match () {
+            () if self.owners.contested.contains(&task.index) => Some("a page of two tables".to_owned()),
+            () if self.database.pages().is_some_and(is_mixed) => Some("a page of another table".to_owned()),
+            () => damage(&self.database.connect(self.interrupt)?, table),
         };
         let Some(error) = found else { return self.through_sqlite(task, empty) };
         let mut chunk = empty();
         let lost = match (table.layout, self.database.pages()) {
             (Some(layout), Some(mut pages)) => {
                 let wanted: Vec<_> = task.spec.columns.iter().map(|wanted| table.column(wanted)).collect();
-                let columns = Columns::new(&wanted, layout.row_id);
+                let columns = Columns::new(&wanted, layout.row_id, table.columns.len());
                 let (index, root, n_columns) = (task.index, layout.root, table.columns.len());
-                let damaged = Damaged { index, root, n_columns, owners: self.owners };
+                let damaged = Damaged { index, root, n_columns, owners: self.owners, copies: self.copies };
                 let account =
                     salvage(&mut pages, damaged, &columns, (&mut self.visited, &mut self.strays), |row_id, cells| {
                         chunk.n_read += 1;
