@@ -103,9 +103,9 @@ impl<'a> Summary<'a> {
         self.share(self.makeup.window_ns() - self.makeup.parts.idle_ns)
     }
 
-    /// The kernel with most time, and its share of the judged time.
+    /// The kernel with most time, and the share of the judged time in which it runs.
     fn kernel(&self) -> Option<(&str, f64)> {
-        self.makeup.kernel.as_ref().map(|kernel| (kernel.name.as_str(), self.share(kernel.total_ns)))
+        self.makeup.kernel.as_ref().map(|kernel| (kernel.name.as_str(), self.share(self.makeup.kernel_runs_ns)))
     }
 
     /// Share of the kernel time in the kind of kernels with most.
@@ -277,7 +277,7 @@ pub fn summary<'a>() -> Part<Summary<'a>> {
         words "kernel", "Largest kernel", 200, Cell::or_empty(row.kernel(), |kernel| Cell::name(kernel.0)),
             "The kernel with most time, other than collectives";
         number "kernel_share", "Its share", 70, Cell::or_empty(row.kernel(), |kernel| Cell::Share(kernel.1)),
-            "Its share of the judged time";
+            "The share of the judged time in which it runs, on whatever streams";
         words "kind", "Kind", 90, Cell::or_empty(row.kind(), |kind| Cell::name(kind_key(kind.0))),
             "The kind of kernels with most time: attention, access, elementwise, matmul or other";
         number "kind_share", "Its share", 70, Cell::or_empty(row.kind(), |kind| Cell::Share(kind.1)),

@@ -41,6 +41,8 @@ pub struct KernelStats {
     pub elementwise: Group,
     /// The one with most time.
     pub largest: Option<Dominant>,
+    /// The time of the window in which that one runs, on whatever streams.
+    pub largest_runs_ns: DurNs,
     /// Time by [`KernelKind`].
     pub kinds: [DurNs; KernelKind::N],
     /// Of the time of matrix products and convolutions.
@@ -121,6 +123,7 @@ impl KernelStats {
             sums.entry(slices.name[i]).or_default().add(&one);
         }
         let mut by_name: HashMap<String, Sums> = HashMap::new();
+        let names: Vec<StringId> = sums.keys().copied().collect();
         let (mut fp32, mut matmul) = (Group::default(), MatmulTime::default());
         for (name, of_name) in sums {
             let full = trace.strings.get(name);
@@ -139,6 +142,9 @@ impl KernelStats {
             total_ns: sums.total_ns,
             longest: sums.longest,
         };
+        let is_largest = |name: &StringId| sums.first().is_some_and(|largest| largest.0 == short(trace, *name));
+        let largest: Vec<StringId> = names.into_iter().filter(is_largest).collect();
+        let largest_runs_ns = runs_ns(trace, process, window, &largest);
         let is_slow = |sums: &Sums| sums.total_ns > thresholds.slow_kernel_ns.saturating_mul(sums.count as i64);
         let slow: Vec<&(String, Sums)> = sums.iter().filter(|(_, sums)| is_slow(sums)).collect();
         fp32.names.sort_unstable_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
@@ -156,6 +162,7 @@ impl KernelStats {
             elementwise,
             matmul,
             largest: sums.first().map(dominant),
+            largest_runs_ns,
             kinds,
             tiny_generated: sums.iter().filter(|(name, _)| is_generated(name)).map(|(_, sums)| sums.tiny).sum(),
             count: sums.iter().map(|(_, sums)| sums.count).sum(),
@@ -174,6 +181,21 @@ impl KernelStats {
     }
 }
 
+/// The time of the window in which at least one kernel of these names runs.
+fn runs_ns(trace: &Trace, process: ProcessId, window: TimeRange, names: &[StringId]) -> DurNs {
+    let slices = &trace.slices;
+    let all = trace.tracks_of(process).flat_map(|track| trace.track_slices(track));
+    let all = all.filter(|&i| slices.kind[i] == SliceKind::Kernel && names.contains(&slices.name[i]));
+    let mut launches: Vec<TimeRange> = all.filter_map(|i| slices.time(SliceId(i as u32)).intersect(window)).collect();
+    launches.sort_unstable_by_key(|launch| launch.start);
+    let (mut ns, mut end) = (0, window.start);
+    for launch in launches {
+        ns += (launch.end - launch.start.max(end)).max(0);
+        end = end.max(launch.end);
+    }
+    ns
+}
+
 impl Sums {
     fn add(&mut self, other: &Self) {
         self.count += other.count;
@@ -187,7 +209,27 @@ impl Sums {
 
 #[cfg(test)]
 mod tests {
-    use super::is_fp32_matmul;
+    use super::*;
+    use crate::analysis::busy::devices;
+    use crate::model::TraceBuilder;
+
+    #[test]
+    fn launches_on_several_streams_at_once_run_once() {
+        const KERNEL: SliceKind = SliceKind::Kernel;
+        let slices = [
+            ("stream 7", KERNEL, "a", 0, 100),
+            ("stream 8", KERNEL, "a", 50, 150),
+            ("stream 9", KERNEL, "a", 60, 70),
+            ("stream 7", KERNEL, "b", 150, 310),
+            ("stream 8", KERNEL, "a", 390, 900),
+        ];
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let process = devices(&trace)[0].process;
+        let stats = KernelStats::of(&trace, process, TimeRange { start: 20, end: 400 }, &Thresholds::default());
+        assert_eq!(stats.largest.unwrap().name, "a");
+        // From 20 to 150 and from 390 to 400.
+        assert_eq!(stats.largest_runs_ns, 140);
+    }
 
     #[test]
     fn products_in_fp32_without_tensor_cores_are_known_by_name() {

@@ -41,6 +41,8 @@ pub struct Makeup {
     pub kernel_ns: DurNs,
     /// The one with most time.
     pub kernel: Option<Dominant>,
+    /// The judged time in which that one runs.
+    pub kernel_runs_ns: DurNs,
     /// Kernel time by [`KernelKind`].
     pub kinds: [DurNs; KernelKind::N],
     pub matmul: MatmulTime,
@@ -62,7 +64,9 @@ impl Makeup {
     ) -> Self {
         let mut causes: Vec<(Cause, DurNs)> = Cause::ALL.into_iter().zip(*idle).filter(|cause| cause.1 > 0).collect();
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.1));
-        let KernelStats { total_ns: kernel_ns, largest: kernel, kinds, matmul, .. } = kernels;
+        let KernelStats {
+            total_ns: kernel_ns, largest: kernel, largest_runs_ns: kernel_runs_ns, kinds, matmul, ..
+        } = kernels;
         Self {
             device: window.device,
             parts,
@@ -70,6 +74,7 @@ impl Makeup {
             idle_waiting_ns: 0,
             kernel_ns,
             kernel,
+            kernel_runs_ns,
             kinds,
             matmul,
             causes,
