@@ -122,6 +122,8 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     };
     let most = device(hit.device, judged[i].trace.info.rank);
     let step = summaries.iter().find(|of| (of.rank, of.makeup.device) == (rank, index)).and_then(Summary::step_ns);
+    let period = hit.once.as_ref().filter(|once| once.comes_back()).map(|once| once.step_ns());
+    let step = period.or(step);
     let step = step.map(|step| format!(" of {}", format::duration(step))).unwrap_or_default();
     let gain = format::duration(ns);
     let of = device(index, rank);

@@ -45,11 +45,18 @@ fn beyond(trace: &Trace) -> (Vec<String>, usize) {
         let n_steps = window.steps.len() as i64;
         let own = || found.checks.iter().filter(|check| check.device == window.device);
         let parts = breakdown(&busy[at], window.time);
+        // What comes back after more or fewer steps than are judged is of as many steps.
+        let length = |rule: Rule| {
+            let mut own = found.hits.iter().filter(|hit| (hit.rule, hit.device) == (rule, window.device));
+            let once = own.find_map(|hit| hit.once.as_ref());
+            once.filter(|once| once.comes_back()).map(|once| once.step_ns())
+        };
         let has_joined = found.hits.iter().any(|hit| hit.device == window.device && !hit.joined.rules.is_empty());
         // Exposed copies gain what is idle and what copies; so does a cause that they are joined to.
         for (has_copies, most_ns) in [(false, parts.idle_ns), (true, parts.idle_ns + parts.exposed_copy_ns)] {
             let of_causes: Vec<i64> = own()
                 .filter(|check| check.rule.cause().is_some_and(|cause| has_copies || cause != Cause::Copy))
+                .filter(|check| length(check.rule).is_none())
                 .filter_map(|check| check.ceiling_ns_per_step)
                 .collect();
             n += of_causes.len();
@@ -57,12 +64,16 @@ fn beyond(trace: &Trace) -> (Vec<String>, usize) {
                 wrong.push(format!("causes promise {of_causes:?} per step of {n_steps} of {most_ns}"));
             }
         }
-        for check in own().filter(|check| check.ceiling_ns_per_step.is_some_and(|ns| ns > step_ns)) {
-            wrong.push(format!("{:?} promises {:?} of steps of {step_ns}", check.rule, check.ceiling_ns_per_step));
+        for check in own() {
+            let step_ns = length(check.rule).unwrap_or(step_ns);
+            if let Some(ns) = check.ceiling_ns_per_step.filter(|&ns| ns > step_ns) {
+                wrong.push(format!("{:?} promises {ns} of steps of {step_ns}", check.rule));
+            }
         }
         let hits = found.hits.iter().filter(|hit| hit.device == window.device && hit.rule != Rule::LateRank);
         for hit in hits {
             let sum = hit.ceiling_ns_per_step.unwrap_or_default() + hit.recorder_ns;
+            let step_ns = length(hit.rule).unwrap_or(step_ns);
             if sum > step_ns {
                 wrong.push(format!("{:?} and its recorder have {sum} of steps of {step_ns}", hit.rule));
             }

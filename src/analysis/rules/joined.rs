@@ -98,8 +98,9 @@ impl Device<'_, '_> {
         let taken = self.out.verdicts.hits.remove(at);
         let Some(hit) = self.out.hit_of(into, device) else { return };
         hit.severity = hit.severity.max(taken.severity);
-        let of_once = taken.once.as_ref().map(|once| once.gain_ns_per_step);
-        let gain = taken.ceiling_ns_per_step.or(of_once).unwrap_or_default();
+        let every = hit.once.as_ref().and_then(|once| once.also.every);
+        let of_once = taken.once.as_ref().map(|once| once.gain_ns_per_step(every));
+        let gain = of_once.or(taken.ceiling_ns_per_step).unwrap_or_default();
         hit.ceiling_ns_per_step = hit.ceiling_ns_per_step.map(|ns| ns + gain);
         hit.usual_ns_per_step = hit.usual_ns_per_step.filter(|_| gain == 0);
         match taken.irregular {

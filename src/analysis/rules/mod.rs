@@ -289,10 +289,14 @@ impl<'a> Device<'a, '_> {
             .hits
             .iter()
             .find(|hit| (hit.rule, hit.device) == (Rule::SmallCollectives, self.window.device));
-        let gain = self.gain(rule, account, spans.clone(), small);
-        let once = self.once(rule, account, spans.clone(), gain);
+        let gains = self.gains(account, spans.clone(), small);
+        let once = self.once(rule, account, spans.clone(), &gains);
+        let gain = self.gain(rule, &gains, small);
         let is_gained = rule != Rule::Profiler && once.as_ref().is_none_or(Once::comes_back);
-        let gain = gain.filter(|_| is_gained);
+        let gain = gain.filter(|_| is_gained).map(|gain| match &once {
+            Some(once) => PerStep { ns: once.gain_ns_per_step(None), usual_ns: None },
+            None => gain,
+        });
         let sites = if rule == Rule::HostBound { &account.long } else { &account.sites };
         let mut sites = sites.top(2, account.total_ns);
         if sites.is_empty() && rule == Rule::HostBound {
@@ -314,31 +318,32 @@ impl<'a> Device<'a, '_> {
         }
     }
 
-    /// What ending a cause, or overlapping communication, gains a step at most; `None` without steps.
+    /// What ending a cause gains each step at most; none without steps.
     ///
     /// * `spans`: time in which the device does nothing else, by which it is longer.
     /// * `small`: the hit about small collectives: what that gains is not a part of this.
-    fn gain(
-        &self,
-        rule: Rule,
-        account: &Account<'_>,
-        spans: impl Iterator<Item = TimeRange>,
-        small: Option<&Hit>,
-    ) -> Option<PerStep> {
-        let n_steps = Some(self.window.steps.len()).filter(|&n| n > 0)?;
+    fn gains(&self, account: &Account<'_>, spans: impl Iterator<Item = TimeRange>, small: Option<&Hit>) -> Vec<DurNs> {
         let mut by_step = account.gain_by_step.clone();
-        by_step.resize(n_steps, 0);
+        by_step.resize(self.window.steps.len(), 0);
         for span in spans {
             add(&mut by_step, self.window.step_of(span), span.dur());
         }
         if small.is_some() {
             by_step.iter_mut().zip(&account.small_by_step).for_each(|(gain, small)| *gain -= small);
         }
+        by_step
+    }
+
+    /// What ending a cause, or overlapping communication, gains a step at most; `None` without steps.
+    ///
+    /// * `gains`, `small`: as of [`Self::gains`].
+    fn gain(&self, rule: Rule, gains: &[DurNs], small: Option<&Hit>) -> Option<PerStep> {
+        let n_steps = Some(gains.len()).filter(|&n| n > 0)?;
         if rule != Rule::ExposedCommunication {
-            return Some(PerStep::of(&by_step));
+            return Some(PerStep::of(gains));
         }
         let small_ns = small.map_or(0, |small| small.small_collectives.exposed_ns);
-        let mean = (by_step.iter().sum::<DurNs>() - small_ns) / n_steps as DurNs;
+        let mean = (gains.iter().sum::<DurNs>() - small_ns) / n_steps as DurNs;
         Some(PerStep { ns: mean, usual_ns: None }.min(PerStep::of(&self.gain_of_overlap())))
     }
 

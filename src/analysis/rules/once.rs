@@ -1,7 +1,7 @@
 //! Causes that cost time in one step only.
 
 use super::account::Books;
-use super::{Account, CallSite, Cause, Device, PerStep, Rule, Window};
+use super::{Account, CallSite, Cause, Device, Rule, Window};
 use crate::analysis::gaps::GapPart;
 use crate::analysis::gaps::recorder::Unrecorded;
 use crate::model::{DurNs, TimeRange};
@@ -21,9 +21,33 @@ pub struct Once {
     pub step: String,
     /// Of the cause, in that step.
     pub ns: DurNs,
-    /// What ending the cause gains of each judged step on average, if it comes back as it is among these.
-    pub gain_ns_per_step: DurNs,
+    /// What ending the cause gains.
+    gain: Uneven,
+    /// Durations of the steps.
+    length: Uneven,
     pub also: Also,
+}
+
+/// An amount of the one step, and the mean of those of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Uneven {
+    one: DurNs,
+    other: DurNs,
+    n_others: DurNs,
+}
+
+impl Uneven {
+    /// * `one`: its index in `all`, which has others.
+    fn new(all: &[DurNs], one: usize) -> Self {
+        let n_others = all.len() as DurNs - 1;
+        Self { one: all[one], other: (all.iter().sum::<DurNs>() - all[one]) / n_others, n_others }
+    }
+
+    /// Per step, where one of `every` steps is like the one; else where one of those that are judged is.
+    fn mean(self, every: Option<usize>) -> DurNs {
+        let n_others = every.map_or(self.n_others, |every| every as DurNs - 1);
+        (self.one + n_others * self.other) / (n_others + 1)
+    }
 }
 
 /// The steps of the recording that are not judged and have the same cause, at the same place, with a similar amount.
@@ -39,6 +63,19 @@ impl Once {
     /// Whether it is known after how many steps it comes back.
     pub fn comes_back(&self) -> bool {
         self.also.every.is_some()
+    }
+
+    /// What ending the cause gains per step, if it comes back: after as many steps as is known, or as it does among the
+    /// judged ones, which may hold more or less of it than the program's steps do.
+    ///
+    /// * `every`: after how many steps, where another cause tells it.
+    pub fn gain_ns_per_step(&self, every: Option<usize>) -> DurNs {
+        self.gain.mean(every.or(self.also.every))
+    }
+
+    /// How long a step takes, likewise.
+    pub fn step_ns(&self) -> DurNs {
+        self.length.mean(self.also.every)
     }
 }
 
@@ -58,16 +95,16 @@ impl Device<'_, '_> {
     /// The step that has nearly all of the idle time of a cause and of `spans`, if there is one. Such time is no time per
     /// step: a gain in each step does not follow from it, unless it is known after how many it comes back.
     ///
-    /// * `gain`: what ending the cause gains per step.
+    /// * `gains`: what ending the cause gains each step; none without steps.
     pub(super) fn once(
         &self,
         rule: Rule,
         account: &Account<'_>,
         spans: impl Iterator<Item = TimeRange>,
-        gain: Option<PerStep>,
+        gains: &[DurNs],
     ) -> Option<Once> {
         let Window { ref steps, .. } = *self.window;
-        if steps.len() < MIN_STEPS {
+        if steps.len() < MIN_STEPS || gains.len() != steps.len() {
             return None;
         }
         let mut by_step = account.by_step.clone();
@@ -84,7 +121,8 @@ impl Device<'_, '_> {
         is_once.then(|| Once {
             step: self.step_name(steps[step].start),
             ns,
-            gain_ns_per_step: gain.map_or(0, |gain| gain.ns),
+            gain: Uneven::new(gains, step),
+            length: Uneven::new(&steps.iter().map(|step| step.dur()).collect::<Vec<_>>(), step),
             also: self.also(rule, account, steps[step], idle_by_step.swap_remove(step)),
         })
     }

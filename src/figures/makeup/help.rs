@@ -45,7 +45,7 @@ impl Summary<'_> {
         if let Some((hit, once)) = self.best.and_then(|hit| Some((hit, hit.once.as_ref()?))) {
             let (what, ns, step) = (named(hit), format::duration(once.ns), clipped(&once.step));
             if let Some(also) = also(&once.also) {
-                let of = format::duration(self.window.step_ns().unwrap_or_default());
+                let of = format::duration(once.step_ns());
                 let saves = |ns| format!("; ending it saves at most {} of {of} per step", format::duration(ns));
                 let saves = hit.ceiling_ns_per_step.map(saves).unwrap_or_default();
                 return format!("{what}: {ns} in {step}, {also}{saves}");
