@@ -48,13 +48,9 @@ pub fn sorted<T>(rows: &[T], sort: Option<Sort>, compare: impl Fn(&T, usize, &T)
 ///
 /// * `rows`: in order, a text for each column.
 pub fn small_table_ui(name: &str, heads: &[Head], rows: &[Vec<RichText>], sort: &mut Option<Sort>, ui: &mut Ui) {
-    let width_of = |text: &RichText, ui: &Ui| {
-        let text = egui::WidgetText::from(text.clone());
-        text.into_galley(ui, Some(egui::TextWrapMode::Extend), f32::INFINITY, egui::TextStyle::Body).size().x.ceil()
-    };
     let width = |(column, head): (usize, &Head)| {
-        let own = width_of(&RichText::new(head.title).strong(), ui) + SORT_MARK;
-        rows.iter().filter_map(|row| row.get(column)).map(|text| width_of(text, ui)).fold(own, f32::max)
+        let own = widest([&RichText::new(head.title).strong()], ui) + SORT_MARK;
+        own.max(widest(rows.iter().filter_map(|row| row.get(column)), ui))
     };
     let widths: Vec<f32> = heads.iter().enumerate().map(width).collect();
     egui::Grid::new(name).num_columns(heads.len()).striped(true).spacing([SPACING, 2.0]).show(ui, |ui| {
@@ -64,15 +60,29 @@ pub fn small_table_ui(name: &str, heads: &[Head], rows: &[Vec<RichText>], sort: 
         ui.end_row();
         for row in rows {
             for ((head, &width), text) in heads.iter().zip(&widths).zip(row) {
-                cell_ui(*head, width, ui, |ui| _ = ui.add(egui::Label::new(text.clone()).extend()));
+                text_ui(text, head.is_text, width, ui);
             }
             ui.end_row();
         }
     });
 }
 
-fn cell_ui(head: Head, width: f32, ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
-    let layout = if head.is_text { Layout::left_to_right(Align::Center) } else { Layout::right_to_left(Align::Center) };
+/// The width of the widest of some texts, in points.
+pub fn widest<'a>(texts: impl IntoIterator<Item = &'a RichText>, ui: &Ui) -> f32 {
+    let width = |text: &RichText| {
+        let text = egui::WidgetText::from(text.clone());
+        text.into_galley(ui, Some(egui::TextWrapMode::Extend), f32::INFINITY, egui::TextStyle::Body).size().x.ceil()
+    };
+    texts.into_iter().map(width).fold(0.0, f32::max)
+}
+
+/// A text in a cell of this width: words to the left, numbers to the right.
+pub fn text_ui(text: &RichText, is_text: bool, width: f32, ui: &mut Ui) {
+    cell_ui(is_text, width, ui, |ui| _ = ui.add(egui::Label::new(text.clone()).extend()));
+}
+
+fn cell_ui(is_text: bool, width: f32, ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
+    let layout = if is_text { Layout::left_to_right(Align::Center) } else { Layout::right_to_left(Align::Center) };
     ui.allocate_ui_with_layout(vec2(width, ROW_HEIGHT), layout, |ui| {
         ui.set_min_size(vec2(width, ROW_HEIGHT));
         add(ui);
@@ -85,7 +95,7 @@ fn head_ui(column: usize, head: Head, width: f32, sort: &mut Option<Sort>, ui: &
     let (rect, response) = ui.allocate_exact_size(vec2(width, ROW_HEIGHT), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, sort_text(head.title, known)));
     let mut inside = ui.new_child(egui::UiBuilder::new().max_rect(rect));
-    cell_ui(head, width, &mut inside, |ui| {
+    cell_ui(head.is_text, width, &mut inside, |ui| {
         ui.spacing_mut().item_spacing.x = 2.0;
         ui.add(egui::Label::new(RichText::new(head.title).strong()).selectable(false).extend());
         known.into_iter().for_each(|is_descending| triangle_ui(is_descending, ui));
