@@ -26,6 +26,8 @@ const SHOW_TOLD: Duration = Duration::from_secs(8);
 const FAR: i64 = 10;
 /// Points that the keys at the right of the line at the bottom take.
 const ROOM_FOR_HELP: f32 = 260.0;
+/// Points that the length of a selected range takes.
+const ROOM_FOR_RANGE: f32 = 150.0;
 /// What a selected range does.
 const LIMITS: &str = "Overview, tables and gaps are limited to this range. Press Escape to clear it";
 /// More files that were not opened share a line.
@@ -227,7 +229,12 @@ impl App {
                 } else if self.session.traces().is_empty() {
                     ui.weak("Nothing is open");
                 } else {
-                    self.files_ui(is_low, ui);
+                    let kept = egui::Id::unique("status beside the name");
+                    let beside = ui.data(|data| data.get_temp::<f32>(kept)).unwrap_or_default();
+                    // What is said of a range has its room before it is selected: the line must not grow while one is dragged.
+                    let spare = if self.session.range.is_none() { ROOM_FOR_RANGE } else { 0.0 };
+                    let room = ui.available_width();
+                    let name = self.files_ui(room - beside - spare, is_low, ui);
                     self.badge_ui(ui);
                     self.out_of_memory_ui(ui);
                     self.length_ui(ui, self.session.navigation.visible(), "visible");
@@ -240,6 +247,15 @@ impl App {
                     }
                     self.hidden_ui(ui);
                     self.no_device_ui(ui);
+                    let (all, next) = (ui.min_rect(), ui.cursor().min);
+                    let is_one_line = next.y <= name.bottom();
+                    // Of two lines the second as well.
+                    let second = if is_one_line { 0.0 } else { next.x - all.left() };
+                    let wide = if is_one_line { next.x } else { all.right() } - name.right() + second;
+                    if (wide - beside).abs() > 1.0 {
+                        ui.data_mut(|data| data.insert_temp(kept, wide));
+                        ui.ctx().request_repaint();
+                    }
                 }
                 if ui.available_size_before_wrap().x < ROOM_FOR_HELP {
                     return;
@@ -340,8 +356,11 @@ impl App {
         }
     }
 
+    /// The names of the files, as far as there is room for them, and what was read; where the names are.
+    ///
+    /// * `room`: for the names, in points.
     /// * `is_low`: the counts of events are on hover only.
-    fn files_ui(&self, is_low: bool, ui: &mut egui::Ui) {
+    fn files_ui(&self, room: f32, is_low: bool, ui: &mut egui::Ui) -> egui::Rect {
         let traces = self.session.traces();
         let names: Vec<String> = traces.iter().take(20).map(|open| open.trace.info.title()).collect();
         let text = match (names.first(), traces.len()) {
@@ -353,15 +372,17 @@ impl App {
             sum(|import| import.read),
             [sum(|import| import.shown), sum(|import| import.merged), sum(|import| import.rejected)],
         );
-        let width = (ui.available_width() * 0.4).max(0.0);
-        ui.scope(|ui| {
+        let all = ui.available_width();
+        let width = room.clamp((all * 0.15).max(0.0), (all * 0.4).max(0.0));
+        let label = ui.scope(|ui| {
             ui.set_max_width(width);
             let label = egui::Label::new(RichText::new(text).strong()).truncate().show_tooltip_when_elided(false);
-            ui.add(label).on_hover_text(format!("{}\n{counts}", names.join("\n")));
+            ui.add(label).on_hover_text(format!("{}\n{counts}", names.join("\n"))).rect
         });
         if !is_low {
             whole_label(counts, ui);
         }
+        label.inner
     }
 
     /// What happened while reading, the worst first: `1 error, 2 notes`.

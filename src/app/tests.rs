@@ -294,6 +294,21 @@ fn the_palette_finds_what_measures() {
 }
 
 #[test]
+fn a_range_that_is_selected_moves_nothing() {
+    let mut long = trace();
+    long.info.path = format!("/traces/{}.json", "a_name_that_is_far_longer_than_it_need_be_".repeat(4)).into();
+    let mut harness = harness(vec![long]);
+    let canvas = |harness: &Harness<'_, Option<App>>| harness.get_by_label("Timeline canvas").rect();
+    let before = canvas(&harness);
+    app_mut(&mut harness).session.range = Some(TimeRange { start: 100, end: 900 });
+    for _ in 0..20 {
+        harness.step();
+        assert_eq!(canvas(&harness), before);
+    }
+    harness.get_by_label("800 ns selected");
+}
+
+#[test]
 fn the_theme_is_chosen_in_one_place() {
     let mut harness = harness(vec![trace()]);
     harness.get_by_label("View").click();

@@ -256,7 +256,7 @@ mod tests {
         sort_by_cell(&mut order, true, |row| &cells[row as usize]);
         assert_eq!(order, [0, 4, 1, 3, 2]);
         // Numbers in names sort by value.
-        let cells = ["step 10", "step 9", "step 100, late", "step", "1"].map(|name| Cell::text(name));
+        let cells = ["step 10", "step 9", "step 100, late", "step", "1"].map(Cell::text);
         sort_by_cell(&mut order, false, |row| &cells[row as usize]);
         assert_eq!(order, [4, 3, 1, 0, 2]);
         assert_eq!(cells[0].compare(&cells[1], false), Ordering::Greater);

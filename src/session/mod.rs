@@ -100,7 +100,8 @@ impl Session {
             self.marks.extend(self.kept_marks.of(open));
         }
         self.marks.sort_by_key(|mark| (mark.range.start, mark.range.end));
-        self.marks.dedup_by_key(|mark| mark.range);
+        // Each recording keeps its own, also where two have one at the same time.
+        self.marks.dedup_by(|a, b| (a.range, &a.of) == (b.range, &b.of));
     }
 
     /// Closes the traces for which `is_closed` is true, given their index. View, selection and marks of the others
@@ -299,6 +300,27 @@ mod tests {
             session.add(vec![trace(1_000, 2_000, None)]);
             assert_eq!(session.marks, std::slice::from_ref(&mark));
         }
+    }
+
+    #[test]
+    fn two_recordings_keep_marks_that_they_have_at_the_same_time() {
+        let mut kept = KeptMarks::default();
+        let ends = [2_000, 2_500];
+        for (end, note) in ends.into_iter().zip(["first", "second"]) {
+            let open = OpenTrace::new(trace(1_000, end, None), 0);
+            let mark =
+                Mark { note: note.to_owned(), of: Arc::clone(&open.id), ..Mark::new(TimeRange { start: 5, end: 9 }) };
+            kept.put(&open, &[mark]);
+        }
+        let mut session = Session { kept_marks: kept, ..Session::default() };
+        session.add(ends.map(|end| trace(1_000, end, None)).into());
+        session.close(|_, _| true);
+        let notes = |end| {
+            let mut later = Session { kept_marks: session.all_marks(), ..Session::default() };
+            later.add(vec![trace(1_000, end, None)]);
+            later.marks.into_iter().map(|mark| mark.note).collect::<Vec<_>>()
+        };
+        assert_eq!(ends.map(notes), [["first"], ["second"]]);
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn row_ui(
     });
     row.col(|ui| {
         let edit = egui::TextEdit::singleline(&mut mark.note)
-            .id_salt((mark.range.start, mark.range.end))
+            .id_salt((mark.range.start, mark.range.end, mark.of.clone()))
             .hint_text("Note")
             .desired_width(f32::INFINITY);
         ui.add(edit).accessible_name(format!("Note of the mark at {start}"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::TraceBuilder;
+use crate::model::{StackId, TraceBuilder};
 
 type Sample = (u32, i64, Vec<u8>);
 

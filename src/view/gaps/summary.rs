@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 
-use eframe::egui::{Grid, Ui};
+use eframe::egui::{Grid, RichText, Ui};
 
 use crate::analysis::gaps::{GapClass, IdleByClass, Ledger};
 use crate::figures::gap_rows::main_part;
 use crate::figures::{format, text::shortened};
 use crate::model::{DurNs, SliceId, Trace};
 use crate::widget::gap_color::swatch_ui;
+use crate::widget::table::small::{text_ui, widest};
 
 /// The longest name in a tooltip or a menu, in characters.
 pub const MAX_NAME: usize = 60;
@@ -25,18 +26,24 @@ pub fn causes_ui(ui: &mut Ui, causes: &[(GapClass, DurNs)], total: DurNs) {
     // One line in place of one line saves nothing.
     let n_listed = if n_large + 1 == causes.len() { causes.len() } else { n_large };
     let (listed, rest) = causes.split_at(n_listed);
+    let line = |(class, name, ns): (Option<GapClass>, String, DurNs)| {
+        (class, name, [format::duration(ns), format!("{:.1} %", share(ns))].map(RichText::new))
+    };
+    let others = (!rest.is_empty()).then(|| {
+        let ns = rest.iter().map(|cause| cause.1).sum();
+        (None, format!("{} others", rest.len()), ns)
+    });
+    let lines = listed.iter().map(|&(class, ns)| (Some(class), class.label().to_owned(), ns)).chain(others).map(line);
+    let lines: Vec<_> = lines.collect();
+    let widths = [0, 1].map(|i| widest(lines.iter().map(|line| &line.2[i]), ui));
     Grid::new("causes of idle time").num_columns(4).min_col_width(0.0).spacing([8.0, 2.0]).show(ui, |ui| {
-        for &(class, ns) in listed {
-            swatch_ui(class, ui);
-            ui.label(class.label());
-            ui.label(format::duration(ns));
-            ui.label(format!("{:.1} %", share(ns)));
-            ui.end_row();
-        }
-        if !rest.is_empty() {
-            ui.label("");
-            ui.label(format!("{} others", rest.len()));
-            ui.label(format::duration(rest.iter().map(|cause| cause.1).sum()));
+        for (class, name, numbers) in &lines {
+            match class {
+                Some(class) => _ = swatch_ui(*class, ui),
+                None => _ = ui.label(""),
+            }
+            ui.label(name);
+            numbers.iter().zip(widths).for_each(|(number, width)| text_ui(number, false, width, ui));
             ui.end_row();
         }
     });

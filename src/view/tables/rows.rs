@@ -109,6 +109,9 @@ impl Answer {
         if of_host.is_some() {
             column.title = if self.is_clipped { "Host in full" } else { "Host in range" };
         }
+        // Rows in groups keep their order.
+        let by_total =
+            of_all.filter(|&total| self.data.rows.is_sorted_by(|a, b| a[total].compare(&b[total], true).is_le()));
         self.data.columns.insert(at, column);
         for (row, instances) in self.data.rows.iter_mut().zip(&self.instances) {
             let time = match self.is_clipped {
@@ -118,7 +121,7 @@ impl Answer {
             row.insert(at, if instances.is_empty() { Cell::Empty } else { Cell::Ns(time) });
         }
         self.head.insert(0, (text.to_owned(), help));
-        if of_host.is_none() {
+        if by_total.is_some() {
             self.reorder(&self.data.order(Some(Sort { column: at, is_descending: true }), ""));
         }
     }

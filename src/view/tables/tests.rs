@@ -1,5 +1,7 @@
 //! The tables as the user uses them: by the names of their controls and keys.
 
+mod limits;
+
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -204,65 +206,6 @@ fn operators_and_kernels_lead_to_each_other() {
     click(&mut harness, "Launched");
     click(&mut harness, "add_kernel");
     assert_eq!(harness.state().selected_name(), "add_kernel");
-}
-
-#[test]
-fn figures_are_limited_to_the_selected_range() {
-    let mut harness = harness(trace(), &kernels::TABLE);
-    harness.get_by_label("Whole trace");
-    click(&mut harness, GEMM);
-    harness.state_mut().session.range = Some(TimeRange { start: 400, end: 2_000 });
-    settle(&mut harness);
-    harness.get_by_label("1 row");
-    harness.get_by_label("Instances (1)");
-    // Of its 2 µs 1.5 lie in the range, and it is all that runs there; beside the row and in the list of its slices.
-    assert_eq!(harness.query_all_by_label("1.500 µs").count(), 2);
-    harness.get_by_label("100.0 %");
-    harness.get_by_label("Times are of whole calls, also outside of the range");
-    click(&mut harness, "Whole trace");
-    harness.get_by_label("2 rows");
-    harness.get_by_label("Instances (2)");
-    click(&mut harness, "Selected range, 1.600 µs");
-    harness.get_by_label("1 row");
-    harness.state_mut().session.range = Some(TimeRange { start: 9_000, end: 9_500 });
-    settle(&mut harness);
-    harness.get_by_label("Nothing of this kind runs in the selected time range");
-}
-
-#[test]
-fn rows_of_a_range_come_by_their_part_in_it() {
-    let mut harness = harness(trace(), &kernels::TABLE);
-    let tops =
-        |harness: &Harness<'_, Fixture<Pane>>| [GEMM, "add_kernel"].map(|name| harness.get_by_label(name).rect().top());
-    assert!(tops(&harness).is_sorted(), "of all time the longest");
-    harness.state_mut().session.range = Some(TimeRange { start: 2_400, end: 2_800 });
-    settle(&mut harness);
-    assert!(!tops(&harness).is_sorted());
-    harness.get_by_label("In range, descending");
-    // Of 400 ns that kernels run in the range.
-    harness.get_by_label("75.0 %");
-    harness.get_by_label("25.0 %");
-    // A tree has the times within the range, and whole ones beside them.
-    harness.state_mut().view = Pane::new(&operators::TABLE);
-    settle(&mut harness);
-    click(&mut harness, "Call tree");
-    harness.get_by_label("Times are those within the range");
-    harness.get_by_label("Host in full");
-    assert!(harness.query_by_label("Host in range").is_none());
-    click(&mut harness, "By operator");
-    harness.get_by_label("Host in range");
-}
-
-#[test]
-fn a_filter_that_fits_no_row_says_so_and_is_cleared() {
-    let mut harness = harness(trace(), &kernels::TABLE);
-    harness.get_by_label("Filter").click();
-    settle(&mut harness);
-    harness.event(Event::Text("nowhere".to_owned()));
-    settle(&mut harness);
-    harness.get_by_label("No row has “nowhere” in its texts");
-    click(&mut harness, "Clear filter");
-    harness.get_by_label("2 rows");
 }
 
 #[test]

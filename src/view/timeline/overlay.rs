@@ -12,6 +12,8 @@ use crate::view::axis::Scale;
 
 /// Arrows drawn for one selection.
 const MAX_ARROWS: usize = 200;
+/// Height of the mark of a search hit in the ruler, below the labels.
+const HIT_MARK: f32 = 3.0;
 /// Search hits narrower than this, in points, get a bar instead of a frame: adjacent frames would hide the row.
 const MIN_FRAMED_HIT: f32 = 5.0;
 /// Search hits examined for one pixel, in all rows together.
@@ -194,7 +196,7 @@ pub fn hits(painter: &Painter, geometry: &Geometry<'_>, hits: &[(usize, SliceId)
     for _ in 0..geometry.scale.n_pixels {
         let Some(first) = hits.get(next).filter(|hit| start(hit) < view.end) else { break };
         let ts = start(first);
-        painter.vline(geometry.scale.x(ts), ruler.bottom() - 6.0..=ruler.bottom(), Stroke::new(1.5, color));
+        painter.vline(geometry.scale.x(ts), ruler.bottom() - HIT_MARK..=ruler.bottom(), Stroke::new(1.5, color));
         let in_pixel = &hits[next..next + hits[next..].partition_point(|hit| start(hit) < ts.saturating_add(step))];
         let mut tops = [f32::NAN; MAX_HITS_PER_PIXEL];
         for (hit, n) in in_pixel.iter().zip(0..MAX_HITS_PER_PIXEL) {

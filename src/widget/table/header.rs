@@ -38,7 +38,8 @@ pub fn header_ui(
                 }
                 if let Some(is_descending) = known {
                     head.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, sort_text(column.title, known)));
-                    triangle_ui(is_descending, ui);
+                    let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), Sense::hover());
+                    paint_triangle(rect.center(), is_descending, ui);
                 }
                 is_clicked = head.on_hover_text(format!("{}\nClick to sort", column.help)).clicked();
             });
@@ -73,12 +74,9 @@ pub fn sort_text(title: &str, known: Option<bool>) -> String {
 
 /// The triangle beside the head of the sorted column; it points down for descending order.
 /// Painted, because not every font has one.
-pub fn triangle_ui(is_descending: bool, ui: &mut egui::Ui) {
-    let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), Sense::hover());
+pub fn paint_triangle(center: egui::Pos2, is_descending: bool, ui: &egui::Ui) {
     let tip = if is_descending { 3.0 } else { -3.0 };
-    let center = rect.center();
     let points = [egui::vec2(-4.0, -tip), egui::vec2(4.0, -tip), egui::vec2(0.0, tip)];
-    let color = ui.visuals().strong_text_color();
     let points = points.map(|point| center + point).to_vec();
-    ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
+    ui.painter().add(egui::Shape::convex_polygon(points, ui.visuals().strong_text_color(), egui::Stroke::NONE));
 }

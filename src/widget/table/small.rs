@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use eframe::egui::{self, Align, Layout, RichText, Sense, Ui, WidgetInfo, vec2};
+use eframe::egui::{self, Align, Layout, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 
-use super::header::{SORT_MARK, sort_text, triangle_ui};
+use super::header::{SORT_MARK, paint_triangle, sort_text};
 use crate::figures::Sort;
 
 const ROW_HEIGHT: f32 = 18.0;
@@ -48,13 +48,9 @@ pub fn sorted<T>(rows: &[T], sort: Option<Sort>, compare: impl Fn(&T, usize, &T)
 ///
 /// * `rows`: in order, a text for each column.
 pub fn small_table_ui(name: &str, heads: &[Head], rows: &[Vec<RichText>], sort: &mut Option<Sort>, ui: &mut Ui) {
-    let width_of = |text: &RichText, ui: &Ui| {
-        let text = egui::WidgetText::from(text.clone());
-        text.into_galley(ui, Some(egui::TextWrapMode::Extend), f32::INFINITY, egui::TextStyle::Body).size().x.ceil()
-    };
     let width = |(column, head): (usize, &Head)| {
-        let own = width_of(&RichText::new(head.title).strong(), ui) + SORT_MARK;
-        rows.iter().filter_map(|row| row.get(column)).map(|text| width_of(text, ui)).fold(own, f32::max)
+        let own = widest([&RichText::new(head.title).strong()], ui) + SORT_MARK;
+        own.max(widest(rows.iter().filter_map(|row| row.get(column)), ui))
     };
     let widths: Vec<f32> = heads.iter().enumerate().map(width).collect();
     egui::Grid::new(name).num_columns(heads.len()).striped(true).spacing([SPACING, 2.0]).show(ui, |ui| {
@@ -64,18 +60,28 @@ pub fn small_table_ui(name: &str, heads: &[Head], rows: &[Vec<RichText>], sort: 
         ui.end_row();
         for row in rows {
             for ((head, &width), text) in heads.iter().zip(&widths).zip(row) {
-                cell_ui(*head, width, ui, |ui| _ = ui.add(egui::Label::new(text.clone()).extend()));
+                text_ui(text, head.is_text, width, ui);
             }
             ui.end_row();
         }
     });
 }
 
-fn cell_ui(head: Head, width: f32, ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
-    let layout = if head.is_text { Layout::left_to_right(Align::Center) } else { Layout::right_to_left(Align::Center) };
+/// The width of the widest of some texts, in points.
+pub fn widest<'a>(texts: impl IntoIterator<Item = &'a RichText>, ui: &Ui) -> f32 {
+    let width = |text: &RichText| {
+        let text = egui::WidgetText::from(text.clone());
+        text.into_galley(ui, Some(egui::TextWrapMode::Extend), f32::INFINITY, egui::TextStyle::Body).size().x.ceil()
+    };
+    texts.into_iter().map(width).fold(0.0, f32::max)
+}
+
+/// A text in a cell of this width: words to the left, numbers to the right.
+pub fn text_ui(text: &RichText, is_text: bool, width: f32, ui: &mut Ui) {
+    let layout = if is_text { Layout::left_to_right(Align::Center) } else { Layout::right_to_left(Align::Center) };
     ui.allocate_ui_with_layout(vec2(width, ROW_HEIGHT), layout, |ui| {
         ui.set_min_size(vec2(width, ROW_HEIGHT));
-        add(ui);
+        ui.add(egui::Label::new(text.clone()).extend());
     });
 }
 
@@ -84,12 +90,13 @@ fn head_ui(column: usize, head: Head, width: f32, sort: &mut Option<Sort>, ui: &
     let known = sort.filter(|sort| sort.column == column).map(|sort| sort.is_descending);
     let (rect, response) = ui.allocate_exact_size(vec2(width, ROW_HEIGHT), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, sort_text(head.title, known)));
-    let mut inside = ui.new_child(egui::UiBuilder::new().max_rect(rect));
-    cell_ui(head, width, &mut inside, |ui| {
-        ui.spacing_mut().item_spacing.x = 2.0;
-        ui.add(egui::Label::new(RichText::new(head.title).strong()).selectable(false).extend());
-        known.into_iter().for_each(|is_descending| triangle_ui(is_descending, ui));
-    });
+    let text = egui::WidgetText::from(RichText::new(head.title).strong());
+    let text = text.into_galley(ui, Some(egui::TextWrapMode::Extend), f32::INFINITY, egui::TextStyle::Body);
+    let left = if head.is_text { rect.left() } else { rect.right() - text.size().x };
+    let mark = if head.is_text { left + text.size().x + SORT_MARK / 2.0 } else { left - SORT_MARK / 2.0 };
+    let at = pos2(left, rect.center().y - text.size().y / 2.0);
+    ui.painter().galley(at, text, ui.visuals().strong_text_color());
+    known.into_iter().for_each(|is_descending| paint_triangle(pos2(mark, rect.center().y), is_descending, ui));
     if response.on_hover_cursor(egui::CursorIcon::PointingHand).on_hover_text("Click to sort").clicked() {
         let is_descending = known.map_or(head.is_descending, |is_descending| !is_descending);
         *sort = Some(Sort { column, is_descending });
