@@ -65,16 +65,17 @@ impl Clock {
     }
 }
 
-/// A pause in nanoseconds that is none: traces before and after it are of one run.
-const SHORT_PAUSE: DurNs = 10_000_000_000;
-/// How many times what was recorded before it a longer pause within a run takes at most: beside one that is longer,
+/// How many times what was recorded before or after it a pause within a run takes at most: beside one that is longer,
 /// nothing could be read in a picture of both.
 const MAX_PAUSE: DurNs = 3;
+/// A pause in nanoseconds that is none beside memory and readings of devices, which no picture of what ran is made for.
+const SHORT_PAUSE: DurNs = 10_000_000_000;
 
 /// Aligns traces to a common clock; each run starts at zero, so that runs can be compared.
 ///
-/// * Traces with UTC times belong to one run if no pause between them exceeds ten seconds, or three times what was
-///   recorded before it, and keep their relative offsets.
+/// * Traces with UTC times belong to one run if they overlap, or if the pause between them is no more than three times
+///   what was recorded before or after it, and keep their relative offsets. Memory and readings of devices belong to the
+///   nearest run of what ran; a pause of ten seconds is none to them.
 /// * A trace without UTC times joins a run of its folder or archive that does not yet have its rank; without
 ///   such a run, or without a rank, it forms its own run. It is aligned to the run's start and does not move
 ///   other traces.
@@ -119,27 +120,70 @@ fn ran(trace: &Trace) -> bool {
     !trace.info.format.is_memory_only() && !trace.slices.is_empty()
 }
 
+/// A run while traces are assigned to it: when it began and ended so far, and how much of that was recorded.
+struct Recorded {
+    range: TimeRange,
+    ns: DurNs,
+    run: usize,
+}
+
+impl Recorded {
+    fn new((range, run): (TimeRange, usize)) -> Self {
+        Self { range, ns: range.dur(), run }
+    }
+
+    /// The time between it and a range; 0 where they overlap.
+    fn pause(&self, range: TimeRange) -> DurNs {
+        let (before, after) = (self.range.start.saturating_sub(range.end), range.start.saturating_sub(self.range.end));
+        before.max(after).max(0)
+    }
+
+    /// Whether a pause is short enough for a recording of `ns` nanoseconds beside it.
+    fn is_near(&self, pause: DurNs, ns: DurNs) -> bool {
+        pause <= self.ns.max(ns).saturating_mul(MAX_PAUSE)
+    }
+
+    /// Adds what begins later.
+    fn add(&mut self, range: TimeRange) {
+        self.ns = self.ns.saturating_add(range.end.saturating_sub(range.start.max(self.range.end)).max(0));
+        self.range = self.range.union(range);
+    }
+}
+
 /// The run of each trace: shared by traces with UTC times without a long pause between them, else separate.
 fn utc_runs(traces: &[&Trace], starts: &[Option<TimeNs>]) -> Vec<usize> {
     let mut run_of: Vec<usize> = (0..traces.len()).collect();
-    let known = traces.iter().zip(starts).enumerate();
-    let mut ranges: Vec<(TimeNs, TimeNs, usize)> = known
-        .filter_map(|(i, (trace, start))| start.map(|start| (start, start.saturating_add(trace.span.dur()), i)))
-        .collect();
-    ranges.sort_unstable();
-    // When the run began and ended so far.
-    let mut last: Option<(TimeNs, TimeNs, usize)> = None;
-    for (start, end, i) in ranges {
-        let is_near = |(first, last_end, _): &(TimeNs, TimeNs, usize)| {
-            let recorded = last_end.saturating_sub(*first);
-            start.saturating_sub(*last_end) <= recorded.saturating_mul(MAX_PAUSE).max(SHORT_PAUSE)
+    let known = starts.iter().enumerate().filter_map(|(i, start)| Some((i, (*start)?)));
+    let range = |(i, start): (usize, TimeNs)| (TimeRange { start, end: start.saturating_add(traces[i].span.dur()) }, i);
+    let mut ranges: Vec<(TimeRange, usize)> = known.map(range).collect();
+    ranges.sort_unstable_by_key(|&(range, i)| (range.start, range.end, i));
+    let (programs, beside): (Vec<_>, Vec<_>) = ranges.into_iter().partition(|&(_, i)| ran(traces[i]));
+    let mut runs: Vec<Recorded> = Vec::new();
+    for (range, i) in programs {
+        match runs.last_mut().filter(|last| last.is_near(last.pause(range), range.dur())) {
+            Some(last) => {
+                last.add(range);
+                run_of[i] = last.run;
+            }
+            None => runs.push(Recorded::new((range, i))),
+        }
+    }
+    // Memory and readings that are near no run are runs of their own.
+    let n_programs = runs.len();
+    for (range, i) in beside {
+        let of_programs = runs[..n_programs].iter_mut().min_by_key(|run| run.pause(range));
+        let is_near = |run: &Recorded| {
+            let pause = run.pause(range);
+            pause <= SHORT_PAUSE || run.is_near(pause, range.dur())
         };
-        let (first, last_end, run) = match last.filter(is_near) {
-            Some((first, last_end, run)) => (first, last_end.max(end), run),
-            None => (start, end, i),
-        };
-        run_of[i] = run;
-        last = Some((first, last_end, run));
+        if let Some(run) = of_programs.filter(|run| is_near(run)) {
+            run_of[i] = run.run;
+        } else if let Some(last) = runs[n_programs..].last_mut().filter(|last| is_near(last)) {
+            last.add(range);
+            run_of[i] = last.run;
+        } else {
+            runs.push(Recorded::new((range, i)));
+        }
     }
     run_of
 }
@@ -194,7 +238,7 @@ fn folder(trace: &Trace) -> Option<&Path> {
 }
 
 /// Start of the trace in nanoseconds since 1970, if its times are UTC or it records an offset.
-fn utc_start(trace: &Trace) -> Option<TimeNs> {
+pub fn utc_start(trace: &Trace) -> Option<TimeNs> {
     // From 2001 to 2096: uptime clocks never reach these values.
     const EPOCH_LIKE: std::ops::Range<TimeNs> = 1_000_000_000_000_000_000..4_000_000_000_000_000_000;
     let own = trace.span.start;
@@ -284,9 +328,34 @@ mod tests {
                 given.iter().map(|&(start, end)| (start * S, end * S, Some(EPOCH), "a", None)).collect();
             place(&given).placed.iter().map(|place| place.run).collect::<Vec<_>>()
         };
-        assert_eq!(runs(&[(0, 5), (15, 20), (80, 85)]), [0, 0, 0]);
-        assert_eq!(runs(&[(0, 5), (21, 26)]), [0, 1], "16 s after 5 s");
+        assert_eq!(runs(&[(0, 5), (15, 20)]), [0, 0], "10 s beside 5 s");
+        assert_eq!(runs(&[(0, 5), (15, 20), (80, 85)]), [0, 0, 1], "60 s after 10 s that were recorded");
+        assert_eq!(runs(&[(0, 5), (21, 26)]), [0, 1], "16 s beside 5 s");
+        assert_eq!(runs(&[(0, 1), (9, 10)]), [0, 1], "8 s beside 1 s");
+        assert_eq!(runs(&[(0, 1), (9, 12)]), [0, 0], "8 s beside 3 s");
         assert_eq!(runs(&[(1_700, 1_705), (0, 6), (1_701, 1_702), (2, 3)]), [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn memory_and_readings_are_of_the_nearest_run() {
+        const S: DurNs = 1_000_000_000;
+        let of = |format: Format, start: i64, end: i64| {
+            let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", start * S, end * S)]);
+            builder.info.utc_offset_ns = Some(EPOCH);
+            builder.info.format = format;
+            builder.finish()
+        };
+        let program = |start| of(Format::ChromeTrace, start, start + 1);
+        let memory = |start, end| of(Format::Snapshot, start, end);
+        let runs = |traces: &[Trace]| {
+            clock(&traces.iter().collect::<Vec<_>>()).placed.iter().map(|place| place.run).collect::<Vec<_>>()
+        };
+        // Recorded a minute apart, each with its snapshot a little later.
+        assert_eq!(runs(&[program(0), program(60), memory(8, 9), memory(62, 63)]), [0, 1, 0, 1]);
+        // A history that lasts through both is of the first.
+        assert_eq!(runs(&[program(10), program(60), memory(0, 70)]), [0, 1, 0]);
+        assert_eq!(runs(&[program(0), memory(3_600, 3_601)]), [0, 1], "an hour later");
+        assert_eq!(runs(&[memory(0, 1), memory(9, 10), memory(7_200, 7_201)]), [0, 0, 1], "of memory alone");
     }
 
     #[test]

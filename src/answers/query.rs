@@ -73,9 +73,14 @@ impl<A: Analysis> Query<A> {
         is_near: impl Fn(&A) -> bool,
     ) -> Answer<A::Output> {
         let key = of.key();
+        // Held from here on: an answer that comes in this very moment takes its place on the shelf.
+        let mut newest = self.newest.as_ref().filter(|newest| newest.0 == key).and_then(|newest| newest.2.upgrade());
         if let Some((known, analysis, wanted)) = self.waits_for.take() {
             match look(answers, &known, &analysis) {
-                Some(State::Ready(output)) => self.newest = Some((known, analysis, Arc::downgrade(&output))),
+                Some(State::Ready(output)) => {
+                    self.newest = Some((known.clone(), analysis, Arc::downgrade(&output)));
+                    newest = Some(output).filter(|_| known == key);
+                }
                 Some(State::Running(_)) => self.waits_for = Some((known, analysis, wanted)),
                 Some(State::Failed(_)) | None => {}
             }
@@ -100,8 +105,7 @@ impl<A: Analysis> Query<A> {
             let run = run.unwrap_or_else(|| answers.start(of, &key, wanted));
             self.waits_for = Some((key.clone(), wanted.clone(), run));
         }
-        let newest = self.newest.as_ref().filter(|newest| newest.0 == key);
-        Answer::Working(newest.and_then(|newest| newest.2.upgrade()))
+        Answer::Working(newest)
     }
 
     /// How much is done of what is waited for, of how much, as far as the analysis says.

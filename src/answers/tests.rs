@@ -165,6 +165,34 @@ fn near_work_is_finished_before_the_next_begins() {
     assert_eq!(log.runs.load(Ordering::Relaxed), 2);
 }
 
+/// An answer of which only the last is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OnlyLast(u64);
+
+impl Analysis for OnlyLast {
+    type Of = OpenTrace;
+    type Output = u64;
+    const NAME: &'static str = "Only the last";
+    const KEPT: usize = 1;
+
+    fn run(&self, _: &OpenTrace, _: &Work<'_>) -> Option<u64> {
+        Some(self.0)
+    }
+}
+
+#[test]
+fn what_is_shown_stays_where_the_next_answer_comes_while_it_is_asked_for() {
+    let (answers, open, mut query) = (Answers::default(), OpenTrace::new(Trace::default(), 0), Query::default());
+    wait(&mut query, &answers, &open, &OnlyLast(0));
+    for moved in 1..3_000 {
+        let answer = query.ask_in_turn(&answers, &open, &OnlyLast(moved), |_| true);
+        assert!(answer.newest().is_some(), "blank at {moved}");
+        if moved % 3 == 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
 #[test]
 fn a_crash_is_reported_and_not_tried_again() {
     let (answers, log, mut query) = (Answers::default(), Arc::new(Log::default()), Query::default());

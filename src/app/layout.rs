@@ -11,7 +11,7 @@ use crate::answers::{Subject as _, SubjectKey};
 use crate::model::Trace;
 use crate::session::OpenTrace;
 use crate::settings::OldLayout;
-use crate::view::{DockArea, VIEWS, ViewSpec, details, flame, memory, overview, timeline, view_spec};
+use crate::view::{DockArea, VIEWS, ViewSpec, flame, memory, overview, timeline, view_spec};
 
 /// Points of what is in the middle, which gets what is left, and of what is beside or below it.
 const SIDE_SHARES: [f32; 2] = [1000.0, 320.0];
@@ -29,8 +29,6 @@ pub struct Layout {
     traces: Option<SubjectKey>,
     /// The views that had the focus, the latest first.
     recent: Vec<&'static str>,
-    /// Whether the side is hidden until something is selected, since it has nothing to show before.
-    waits: bool,
     /// For each group beside the middle the points it got last, and those it has where there is room: a window that
     /// was small for a while gives them back.
     pub(super) wanted: HashMap<TileId, [f32; 2]>,
@@ -44,7 +42,8 @@ struct Stored<T> {
     /// The views of the version that stored it. Others are new and open in their place.
     #[serde(default)]
     known: Vec<String>,
-    #[serde(default)]
+    /// Whether a version that hid the side until something is selected had hidden it.
+    #[serde(default, skip_serializing)]
     waits: bool,
 }
 
@@ -81,13 +80,13 @@ impl Layout {
     fn new(root: Option<TileId>, tiles: Tiles<Pane>) -> Self {
         let mut tree = Tree::empty(Id::unique("views"));
         (tree.root, tree.tiles) = (root, tiles);
-        Self { tree, traces: None, recent: Vec::new(), waits: false, wanted: HashMap::new() }
+        Self { tree, traces: None, recent: Vec::new(), wanted: HashMap::new() }
     }
 
     /// What [`Self::restore`] takes.
     pub fn save(&self) -> Value {
         let known = VIEWS.iter().map(|spec| spec.id.to_owned()).collect();
-        let stored = Stored { root: self.tree.root, tiles: &self.tree.tiles, known, waits: self.waits };
+        let stored = Stored { root: self.tree.root, tiles: &self.tree.tiles, known, waits: false };
         serde_json::to_value(stored).unwrap_or_default()
     }
 
@@ -107,8 +106,11 @@ impl Layout {
             return None;
         }
         tiles.recompute_next_tile_id();
-        let mut layout = Self { waits, ..Self::new(root, tiles) };
+        let mut layout = Self::new(root, tiles);
         layout.tree.gc(&mut Known::default());
+        if waits && !layout.is_area_shown(DockArea::Side) {
+            layout.toggle(DockArea::Side);
+        }
         for spec in VIEWS.iter().filter(|spec| !known.iter().any(|id| id == spec.id)) {
             if layout.tile(spec.id).is_none() {
                 layout.open(spec);
@@ -151,24 +153,6 @@ impl Layout {
                 let is_visible = has_content && (is_in_place || is_in_front) || is_in_front && !is_new;
                 self.tree.set_visible(tile, is_visible);
             }
-        }
-    }
-
-    /// Gives the room of the details to the other views until something is selected.
-    pub fn hide_details(&mut self) {
-        let side: Vec<Group> = self.groups().into_iter().filter(|group| group.area == DockArea::Side).collect();
-        let is_details = |group: &Group| group.views.iter().all(|spec| spec.id == details::SPEC.id);
-        if side.iter().all(is_details) && self.is_area_shown(DockArea::Side) {
-            self.waits = true;
-            side.iter().for_each(|group| self.tree.set_visible(group.tile, false));
-        }
-    }
-
-    /// Shows the details that [`Self::hide_details`] hid, since something is selected.
-    pub fn show_details(&mut self) {
-        if std::mem::take(&mut self.waits) {
-            let side: Vec<Group> = self.groups().into_iter().filter(|group| group.area == DockArea::Side).collect();
-            side.iter().for_each(|group| self.tree.set_visible(group.tile, true));
         }
     }
 
@@ -272,7 +256,6 @@ impl Layout {
 
     /// Hides the groups in an area, or shows them. Where none is left, the views of the area come back to it.
     pub fn toggle(&mut self, area: DockArea) {
-        self.waits &= area != DockArea::Side;
         let is_shown = self.is_area_shown(area);
         let groups: Vec<Group> = self.groups().into_iter().filter(|group| group.area == area).collect();
         groups.iter().for_each(|group| self.tree.set_visible(group.tile, !is_shown));

@@ -20,6 +20,8 @@ const MAX_AT_ONCE: usize = 2;
 #[derive(Debug)]
 pub struct Load {
     pub path: PathBuf,
+    /// Its place among all files that were asked for.
+    order: u64,
     started: Instant,
     pub(super) job: Job<Result<Found, LoadError>>,
 }
@@ -77,7 +79,8 @@ pub struct Loads {
     /// The folder of the samples, which are generated when they are opened.
     pub samples: PathBuf,
     running: Vec<Load>,
-    waiting: VecDeque<(PathBuf, Options)>,
+    waiting: VecDeque<(PathBuf, Options, u64)>,
+    n_asked: u64,
 }
 
 impl Loads {
@@ -85,7 +88,8 @@ impl Loads {
     pub fn add(&mut self, path: PathBuf, options: Options) -> bool {
         let is_known = self.waiting().any(|known| known == path) || self.running.iter().any(|load| load.path == path);
         if !is_known {
-            self.waiting.push_back((path, options));
+            self.n_asked += 1;
+            self.waiting.push_back((path, options, self.n_asked));
         }
         !is_known
     }
@@ -97,7 +101,12 @@ impl Loads {
 
     /// What is to be read next.
     pub fn waiting(&self) -> impl ExactSizeIterator<Item = &Path> {
-        self.waiting.iter().map(|(path, _)| path.as_path())
+        self.waiting.iter().map(|(path, ..)| path.as_path())
+    }
+
+    /// How many files are read or wait beside the first.
+    pub fn n_others(&self) -> usize {
+        (self.running.len() + self.waiting.len()).saturating_sub(1)
     }
 
     /// Whether no file is being read or waits.
@@ -109,7 +118,7 @@ impl Loads {
     pub fn cancel(&mut self, path: &Path) {
         // Dropping the job tells its thread to stop.
         self.running.retain(|load| load.path != path);
-        self.waiting.retain(|(waiting, _)| waiting != path);
+        self.waiting.retain(|(waiting, ..)| waiting != path);
     }
 
     /// Cancels the files that wait.
@@ -129,6 +138,10 @@ impl Loads {
         self.running.retain(|load| {
             let outcome = match load.job.poll() {
                 Poll::Running => return true,
+                Poll::Done(Ok(Found::Traces(mut traces))) => {
+                    traces.iter_mut().for_each(|open| open.order = load.order);
+                    Ok(Found::Traces(traces))
+                }
                 Poll::Done(outcome) => outcome,
                 Poll::Crashed(message) => {
                     let note = "This is a fault of Lacuna, not of the file. Please report it";
@@ -139,10 +152,10 @@ impl Loads {
             false
         });
         while self.running.len() < MAX_AT_ONCE
-            && let Some((path, options)) = self.waiting.pop_front()
+            && let Some((path, options, order)) = self.waiting.pop_front()
         {
             match start(&path, options, (self.nsys.clone(), self.samples.clone()), ctx) {
-                Ok(job) => self.running.push(Load { path, started: Instant::now(), job }),
+                Ok(job) => self.running.push(Load { path, order, started: Instant::now(), job }),
                 Err(error) => {
                     let outcome = Err(LoadError::Failed(format!("No thread could be started: {error}")));
                     done.push(Loaded { path, outcome });

@@ -25,7 +25,7 @@ mod window;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use eframe::egui::{self, Context, Event, PointerButton, ThemePreference};
+use eframe::egui::{self, Context, Event, PointerButton, RawInput, ThemePreference};
 
 use self::dialog::OpenDialog;
 use self::fonts::SystemFonts;
@@ -99,6 +99,8 @@ pub struct App {
     commands: Vec<Command>,
     /// Whether a text field, a menu or a dialog had the keyboard at the end of the last frame.
     is_keyboard_taken: bool,
+    /// Whether a dialog was open in the last frame.
+    had_dialog: bool,
 }
 
 impl std::fmt::Debug for App {
@@ -138,6 +140,7 @@ impl App {
             keeper: Keeper::default(),
             commands: Vec::new(),
             is_keyboard_taken: false,
+            had_dialog: false,
         };
         app.loads.samples = samples::folder();
         app.loads.nsys.clone_from(&app.settings.nsys);
@@ -224,11 +227,23 @@ impl App {
             }
         }
         self.floating_ui(ui.ctx());
-        let has_dialog =
-            self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open() || self.save.is_open();
-        let has_dialog = has_dialog || ui.ctx().any_popup_open();
-        self.is_keyboard_taken = has_dialog || ui.ctx().text_edit_focused();
+        self.is_keyboard_taken = self.has_dialog() || ui.ctx().any_popup_open() || ui.ctx().text_edit_focused();
         self.fonts.poll(ui.ctx());
+    }
+
+    /// Lets go of what is under the pointer when a dialog opens: a tooltip stays while the pointer rests, and would lie
+    /// above the dialog. It is found again when it moves.
+    fn leave_pointer(&mut self, input: &mut RawInput) {
+        let has_dialog = self.has_dialog();
+        if has_dialog && !self.had_dialog {
+            input.events.push(Event::PointerGone);
+        }
+        self.had_dialog = has_dialog;
+    }
+
+    /// Whether something lies above all views and takes the keys.
+    fn has_dialog(&self) -> bool {
+        self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open() || self.save.is_open()
     }
 
     /// The tabs in front, in no order of use.
@@ -267,7 +282,6 @@ impl App {
                     }
                     if is_first {
                         forget_scrolled(ctx);
-                        self.layout.hide_details();
                         if let Some((trace, memory)) = oom {
                             self.session.memory.show(trace, memory);
                         }

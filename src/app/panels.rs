@@ -12,7 +12,7 @@ use super::views::Views;
 use super::{App, tab};
 use crate::answers::Answers;
 use crate::command::Command;
-use crate::session::{Selection, Session};
+use crate::session::Session;
 use crate::view::{DockArea, ViewContext, ViewSpec, search, view_spec};
 use crate::widget::theme::{self, Tokens};
 
@@ -21,8 +21,6 @@ pub(super) const TAB_BAR_HEIGHT: f32 = 26.0;
 const MIN_SUBJECT_SHARE: f32 = 0.2;
 /// Width and height below which no group can be dragged.
 pub(super) const MIN_SIZE: f32 = 80.0;
-/// The longest time between the clicks of a double click, in seconds.
-const DOUBLE_CLICK_S: f32 = 0.35;
 /// Between groups; the pointer takes hold of it to resize them.
 pub(super) const GAP: f32 = 3.0;
 
@@ -30,15 +28,6 @@ impl App {
     pub(super) fn panels_ui(&mut self, ui: &mut Ui) {
         let is_dark = ui.visuals().dark_mode;
         self.layout.follow(self.session.traces());
-        // Nothing may move between the clicks of a double click.
-        let since_click = ui.input(|input| input.pointer.time_since_last_click());
-        let is_selected = self.session.selection != Selection::None;
-        if since_click < DOUBLE_CLICK_S {
-            ui.ctx().request_repaint_after_secs(DOUBLE_CLICK_S);
-        } else if is_selected && !ui.ctx().any_popup_open() {
-            // Nor below an open menu.
-            self.layout.show_details();
-        }
         // Before anything is painted, so that no hit is of a trace that is gone.
         self.views
             .update(&mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands), ui.ctx());

@@ -15,7 +15,7 @@ use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Selection;
 use crate::settings::ThemeChoice;
-use crate::view::details::{self, stack_text};
+use crate::view::details::stack_text;
 use crate::view::palette::Mode;
 use crate::view::{Content, DockArea, ViewContext, range_summary, view_spec};
 
@@ -91,10 +91,6 @@ impl App {
         let on_screen = self.layout.on_screen();
         for id in place.views.iter().filter(|id| !on_screen.contains(id)) {
             self.layout.activate(id);
-        }
-        // Details of nothing are empty, and take their room from the other views.
-        if place.selection == Selection::None && !place.views.contains(&details::SPEC.id) {
-            self.layout.hide_details();
         }
         let time = self.session.selection.time(self.session.traces());
         if time.is_some_and(|time| time.intersect(place.visible).is_some()) {
@@ -184,9 +180,6 @@ impl App {
         });
         self.views.reset();
         self.layout = Layout::default();
-        if self.session.selection == Selection::None {
-            self.layout.hide_details();
-        }
         self.settings.set_scale(1.0);
         self.apply_settings(ctx);
     }

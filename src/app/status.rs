@@ -7,7 +7,7 @@ use eframe::egui::{self, Align, Layout, Panel, ProgressBar, RichText};
 use super::loads::Load;
 use super::{App, Note, NoteKind};
 use crate::command::Command;
-use crate::figures::{escape, format};
+use crate::figures::{escape, format, text::display_name};
 use crate::model::{Format, ImportReport, Severity, TimeRange, TrackKind};
 use crate::reader::Options;
 use crate::session::{OpenTrace, counts_events};
@@ -38,15 +38,17 @@ const MOST_LISTED: usize = 20;
 const MAX_TOAST: f32 = 760.0;
 /// A window that is less high has one line at the bottom, in points.
 const LOW: f32 = 400.0;
-/// How often progress is drawn anew.
-const REFRESH: Duration = Duration::from_millis(100);
+/// How often progress is drawn anew. Without a graphics card a frame takes processor time that reading needs.
+const REFRESH: Duration = Duration::from_millis(500);
 
 impl App {
     /// Files that are being read and messages, above the left end of the line at the bottom: over the views, for what
     /// comes and goes by itself must not move them.
     pub(super) fn toasts_ui(&mut self, ui: &egui::Ui) {
+        // The first time as soon as it is to be shown.
+        let first = self.loads.running().iter().filter_map(|load| SHOW_AFTER.checked_sub(load.elapsed())).min();
         if !self.loads.is_idle() {
-            ui.ctx().request_repaint_after(REFRESH);
+            ui.ctx().request_repaint_after(first.unwrap_or(REFRESH));
         }
         if self.notes.is_empty() && !self.loads.running().iter().any(is_slow) {
             return;
@@ -227,7 +229,10 @@ impl App {
                     let label = egui::Label::new(RichText::new(text).color(color)).truncate();
                     ui.add(label.show_tooltip_when_elided(false)).on_hover_text(text);
                 } else if self.session.traces().is_empty() {
-                    ui.weak("Nothing is open");
+                    match self.loads.running().first() {
+                        None => ui.weak("Nothing is open"),
+                        Some(load) => ui.label(reading_text(load, self.loads.n_others())),
+                    };
                 } else {
                     let kept = egui::Id::unique("status beside the name");
                     let beside = ui.data(|data| data.get_temp::<f32>(kept)).unwrap_or_default();
@@ -433,9 +438,23 @@ fn progress_ui(load: &Load, ui: &mut egui::Ui) -> egui::Response {
     let (done, total) = load.progress();
     let text = load_text(load);
     if done == 0 || done >= total {
-        return ui.horizontal(|ui| (ui.spinner(), ui.label(text))).response;
+        return ui.label(text);
     }
     ui.add(ProgressBar::new(done as f32 / total as f32).text(text).desired_width(ui.available_width()))
+}
+
+/// What is being read, from the first frame on: `Reading trace.json, 80.00 MiB, and 3 more files`.
+fn reading_text(load: &Load, n_others: usize) -> String {
+    let name = load.path.file_name().unwrap_or_default().to_string_lossy();
+    let (phase, (_, total)) = (load.phase(), load.progress());
+    let doing = if phase.is_empty() { "Reading" } else { phase.as_str() };
+    let size = if phase.is_empty() && total > 0 { format!(", {}", format::bytes(total as f64)) } else { String::new() };
+    let others = match n_others {
+        0 => String::new(),
+        1 => ", and 1 more file".to_owned(),
+        n => format!(", and {} more files", format::count(n as u64)),
+    };
+    format!("{doing}: {}{size}{others}", display_name(&name))
 }
 
 fn load_text(load: &Load) -> String {

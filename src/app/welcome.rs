@@ -114,7 +114,6 @@ impl App {
             if self.loads.is_idle() {
                 ui.weak("or drop files and folders anywhere on this window");
             } else {
-                ui.spinner();
                 ui.label("Reading…");
             }
         });

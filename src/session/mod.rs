@@ -73,7 +73,7 @@ impl Session {
         session
     }
 
-    /// The open traces, in the order in which they were opened.
+    /// The open traces, in the order in which they were asked for.
     pub fn traces(&self) -> &[OpenTrace] {
         &self.open
     }
@@ -93,10 +93,14 @@ impl Session {
     /// What is on screen stays there, also if the clock moves; if everything was visible, everything stays visible.
     pub fn add<T: Into<OpenTrace>>(&mut self, traces: Vec<T>) {
         let shows_all = self.shows_all();
-        let n_before = self.open.len();
-        let moved_by = self.open.add(traces);
+        let (new_index, moved_by) = self.open.add(traces);
+        if new_index.iter().enumerate().any(|(old, &new)| old != new) {
+            self.follow_indices(|trace| new_index.get(trace).copied());
+        }
         self.follow_clock(moved_by, shows_all);
-        for open in &self.open[n_before..] {
+        let mut is_new = vec![true; self.open.len()];
+        new_index.iter().for_each(|&known| is_new[known] = false);
+        for (open, _) in self.open.iter().zip(&is_new).filter(|(_, is_new)| **is_new) {
             self.marks.extend(self.kept_marks.of(open));
         }
         self.marks.sort_by_key(|mark| (mark.range.start, mark.range.end));
@@ -116,14 +120,7 @@ impl Session {
         if self.open.is_empty() {
             return self.clear();
         }
-        let moved = |trace: usize| new_index.get(trace).copied().flatten();
-        self.selection = self.selection.moved(moved);
-        let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
-        self.hits = Arc::new(hits.collect());
-        self.memory.follow(moved);
-        self.steps.trace = self.steps.trace.and_then(moved);
-        self.files.follow(moved);
-        self.history.keep(moved);
+        self.follow_indices(|trace| new_index.get(trace).copied().flatten());
         self.follow_clock(moved_by, shows_all);
         let is_there = |range: &TimeRange| range.intersect(self.open.span()).is_some();
         self.range = self.range.filter(is_there);
@@ -174,6 +171,19 @@ impl Session {
     /// Whether all content is on screen, from start to end.
     fn shows_all(&self) -> bool {
         self.open.is_empty() || self.navigation.visible().union(self.content()) == self.navigation.visible()
+    }
+
+    /// Gives all choices the indices that the traces have now.
+    ///
+    /// * `moved`: the new index of a trace, if it is still open.
+    fn follow_indices(&mut self, moved: impl Fn(usize) -> Option<usize> + Copy) {
+        self.selection = self.selection.moved(moved);
+        let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
+        self.hits = Arc::new(hits.collect());
+        self.memory.follow(moved);
+        self.steps.trace = self.steps.trace.and_then(moved);
+        self.files.follow(moved);
+        self.history.keep(moved);
     }
 
     /// Moves the visible and the selected ranges along with the first trace; shows everything if `shows_all`.
@@ -247,6 +257,28 @@ mod tests {
         assert_eq!(session.range, Some(visible.shifted(1_000)));
         session.navigation.undo();
         assert_eq!(session.navigation.visible(), TimeRange { start: 1_000, end: 2_000 });
+    }
+
+    #[test]
+    fn files_are_in_the_order_in_which_they_were_asked_for() {
+        let read = |order, start| OpenTrace { order, ..trace(start, start + 1_000, Some(0)).into() };
+        let orders = |session: &Session| session.traces().iter().map(|open| open.order).collect::<Vec<_>>();
+        let mut session = Session::default();
+        session.add(vec![read(3, 3_000)]);
+        session.selection = Selection::Slice { trace: 0, slice: SliceId(0) };
+        session.hits = Arc::new(vec![(0, SliceId(0))]);
+        session.files.choose("kernels", Files::One(0));
+        let visible = TimeRange { start: 100, end: 200 };
+        session.navigation.go(visible);
+        // What was asked for earlier is read later, and began earlier.
+        session.add(vec![read(1, 1_000), read(1, 1_500)]);
+        session.add(vec![read(2, 2_000)]);
+        assert_eq!(orders(&session), [1, 1, 2, 3]);
+        assert_eq!(session_starts(&session), [0, 500, 1_000, 2_000]);
+        assert_eq!(session.selection, Selection::Slice { trace: 3, slice: SliceId(0) });
+        assert_eq!((*session.hits).clone(), [(3, SliceId(0))]);
+        assert_eq!(session.files.of("kernels"), Files::One(3));
+        assert_eq!(session.navigation.visible(), visible.shifted(2_000), "the same part of the same trace");
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct OpenTrace {
     pub id: Arc<str>,
     /// What the first picture shows of it, in its own time.
     pub content: TimeRange,
+    /// The place of its file among all that were asked for, whichever was read first.
+    pub order: u64,
 }
 
 impl From<Trace> for OpenTrace {
@@ -41,7 +43,7 @@ impl OpenTrace {
         let name = names::base(&trace).into();
         let id = identity(&trace).into();
         let content = content(&trace);
-        Self { trace, offset, source: ClockSource::Start, run: 0, name, id, content }
+        Self { trace, offset, source: ClockSource::Start, run: 0, name, id, content, order: 0 }
     }
 
     /// Whether it recorded what ran: not only memory, or readings of a device. Such files are beside it.
@@ -62,7 +64,7 @@ impl OpenTrace {
     }
 }
 
-/// The open traces, in the order in which they were opened.
+/// The open traces, in the order in which they were asked for.
 #[derive(Debug)]
 pub struct OpenTraces {
     traces: Vec<OpenTrace>,
@@ -130,14 +132,24 @@ impl OpenTraces {
         })
     }
 
-    /// Opens more; by how much the first trace moved on the session clock.
-    pub(super) fn add<T: Into<OpenTrace>>(&mut self, traces: Vec<T>) -> DurNs {
+    /// Opens more. Returns the new index of each trace that was open, and by how much the one that was the first moved
+    /// on the session clock.
+    pub(super) fn add<T: Into<OpenTrace>>(&mut self, traces: Vec<T>) -> (Vec<usize>, DurNs) {
+        let n_before = self.traces.len();
         for open in traces {
             let mut open: OpenTrace = open.into();
             open.id = unlike(&open.id, self.traces.iter().map(|other| &other.id));
             self.traces.push(open);
         }
-        self.place(self.traces.first().map_or(0, |open| open.offset))
+        let mut order: Vec<usize> = (0..self.traces.len()).collect();
+        order.sort_by_key(|&i| self.traces[i].order);
+        self.traces.sort_by_key(|open| open.order);
+        let mut new_index = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(new, &old)| new_index[old] = new);
+        new_index.truncate(n_before);
+        let first = new_index.first().copied().unwrap_or_default();
+        let moved_by = self.place(first, self.traces.get(first).map_or(0, |open| open.offset));
+        (new_index, moved_by)
     }
 
     /// Closes those for which `is_closed` is true. Returns the new index of each trace that was open, `None` if it
@@ -153,11 +165,11 @@ impl OpenTraces {
         let mut is_kept = new_index.iter().map(Option::is_some);
         self.traces.retain(|_| is_kept.next().unwrap_or(true));
         let offset_before = self.traces.first().map_or(0, |open| open.offset);
-        (new_index, self.place(offset_before))
+        (new_index, self.place(0, offset_before))
     }
 
-    /// Places all traces anew; by how much the first moved from `offset_before`.
-    fn place(&mut self, offset_before: DurNs) -> DurNs {
+    /// Places all traces anew; by how much the one with index `of` moved from `offset_before`.
+    fn place(&mut self, of: usize, offset_before: DurNs) -> DurNs {
         let models: Vec<&Trace> = self.traces.iter().map(|open| &*open.trace).collect();
         let clock::Clock { placed, runs, span } = clock::clock(&models);
         for (open, place) in self.traces.iter_mut().zip(placed) {
@@ -174,7 +186,7 @@ impl OpenTraces {
         self.content = never_empty(content.unwrap_or(span));
         let of_trace = |open: &OpenTrace| n_outside(&open.trace, self.content.shifted(-open.offset));
         self.n_outside = self.traces.iter().map(of_trace).sum();
-        self.traces.first().map_or(0, |open| open.offset.saturating_sub(offset_before))
+        self.traces.get(of).map_or(0, |open| open.offset.saturating_sub(offset_before))
     }
 }
 

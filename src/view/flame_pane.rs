@@ -12,6 +12,7 @@ use crate::command::Command;
 use crate::figures::stacks::{Weight, frames};
 use crate::figures::{escape, format};
 use crate::job::{Job, Poll, Progress};
+use crate::widget::busy::busy_ui;
 use crate::widget::flame::{FlameGraph, FlameSpec, Frame, Frames};
 use crate::widget::table::Action;
 
@@ -242,7 +243,7 @@ impl<W: Weights> FlamePane<W> {
         }
         self.found_ui(answers, ui);
         if self.is_waiting {
-            ui.spinner();
+            busy_ui(ui);
             ui.weak("Adding up…");
         }
     }

@@ -45,6 +45,7 @@ pub struct Palette {
     /// Indices of the matching entries, best first.
     matching: Vec<usize>,
     chosen: usize,
+    n_traces: usize,
     is_stale: bool,
     is_moved: bool,
 }
@@ -65,7 +66,9 @@ impl Palette {
     /// * `is_on`: whether a command shows a view that is open.
     pub fn ui(&mut self, view: &mut ViewContext<'_>, is_on: impl Fn(&Command) -> bool, ctx: &egui::Context) {
         let Some(mode) = self.mode else { return };
-        if self.is_stale {
+        // They name traces by their indices.
+        if self.is_stale || self.n_traces != view.traces.len() {
+            self.n_traces = view.traces.len();
             self.entries = entries(mode, view, is_on, ctx);
             self.filter();
         }

@@ -14,6 +14,7 @@ use crate::figures::format;
 use crate::figures::range::{TrackTime, names, tracks};
 use crate::model::TimeRange;
 use crate::session::{Files, OpenTrace, track_title};
+use crate::widget::busy::busy_ui;
 
 /// Which table is on show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl RangeSummaryView {
             self.grid.filter_ui("Filter by name", ui);
             self.grid.buttons_ui("Range summary", ui);
             if is_working {
-                ui.spinner();
+                busy_ui(ui);
                 ui.weak("Adding up…");
             }
         });

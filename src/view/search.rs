@@ -14,6 +14,7 @@ use crate::model::{SliceId, TimeRange};
 use crate::session::{Files, OpenTrace, Selection};
 use crate::view::states::failed_ui;
 use crate::view::tables::{Grid, Many, file_switch_ui};
+use crate::widget::busy::busy_ui;
 use crate::widget::table::Action;
 use crate::widget::theme;
 
@@ -196,7 +197,7 @@ impl Search {
                 ui.label(self.count_text());
             }
             if self.is_searching {
-                ui.spinner();
+                busy_ui(ui);
             }
         });
     }

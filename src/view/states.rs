@@ -6,6 +6,7 @@ use eframe::egui;
 
 use crate::answers::Answer;
 use crate::figures::text::display_name;
+use crate::widget::busy::busy_ui;
 use crate::widget::theme;
 
 /// The answer to show: the current one, or the previous one until that is ready. Shows progress and failure.
@@ -23,7 +24,7 @@ pub fn answer_ui<T>(answer: &Answer<T>, doing: &str, ui: &mut egui::Ui) -> Optio
 /// Shows that work is in progress.
 pub fn working_ui(doing: &str, ui: &mut egui::Ui) {
     ui.horizontal(|ui| {
-        ui.spinner();
+        busy_ui(ui);
         ui.weak(doing);
     });
 }

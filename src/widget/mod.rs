@@ -1,5 +1,6 @@
 //! Theme and reusable widgets, independent of traces.
 
+pub mod busy;
 pub mod flame;
 pub mod fuzzy;
 pub mod gap_color;

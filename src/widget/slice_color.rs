@@ -3,9 +3,12 @@
 use eframe::egui::Color32;
 use eframe::egui::ecolor::HsvaGamma;
 
-use super::theme::contrast;
+use super::theme::{contrast, tokens};
 use crate::model::SliceKind;
 use crate::model::Tint;
+
+/// Contrast with the background of what is a pixel wide; lines of the grid have less than half of it.
+const LEAST_CONTRAST: f64 = 3.5;
 
 /// Text on any slice.
 pub const TEXT: Color32 = Color32::from_gray(12);
@@ -58,6 +61,8 @@ pub struct SliceColors {
     is_dark: bool,
     /// By tint, then by busy share.
     table: Vec<Color32>,
+    /// By tint.
+    alone: Vec<Color32>,
 }
 
 impl std::fmt::Debug for SliceColors {
@@ -74,14 +79,16 @@ impl SliceColors {
             Ok(hue) => HsvaGamma { h: hue, s: 0.85, v: 0.85, a: 1.0 }.into(),
             Err(gray) => Color32::from_gray((gray * 255.0) as u8),
         });
-        let table = of_kinds.chain(chosen).flat_map(|color: Color32| {
+        let all: Vec<Color32> = of_kinds.chain(chosen).collect();
+        let alone = all.iter().map(|&color| standing_out(color, is_dark)).collect();
+        let table = all.into_iter().flat_map(|color| {
             (0..=u8::MAX).map(move |share| {
                 // egui blends in gamma space: over white, a linear multiple would come out as white.
                 let opacity = opacity(share, is_dark);
                 if is_dark { color.linear_multiply(opacity) } else { color.gamma_multiply(opacity) }
             })
         });
-        Self { is_dark, table: table.collect() }
+        Self { is_dark, table: table.collect(), alone }
     }
 
     /// Whether these are the colors of the given theme.
@@ -94,6 +101,16 @@ impl SliceColors {
         self.mixed(tint, u8::MAX)
     }
 
+    /// Work so short, with so much free space around it, that it is seen by its contrast alone.
+    pub fn alone(&self, tint: Tint) -> Color32 {
+        self.alone[tint.index()]
+    }
+
+    /// The same for a color that a program chose.
+    pub fn standing_out(&self, color: Color32) -> Color32 {
+        standing_out(color, self.is_dark)
+    }
+
     /// The color of the curve at `index` of its track; adjacent ones differ.
     pub fn counter(&self, index: usize) -> Color32 {
         let n = usize::from(Tint::N_SHADES);
@@ -104,6 +121,13 @@ impl SliceColors {
     pub fn mixed(&self, tint: Tint, share: u8) -> Color32 {
         self.table[tint.index() << 8 | usize::from(share)]
     }
+}
+
+/// The color, darker or lighter until it stands out from the background, as far as that goes.
+fn standing_out(color: Color32, is_dark: bool) -> Color32 {
+    let (canvas, end) = (tokens(is_dark).canvas, if is_dark { Color32::WHITE } else { Color32::BLACK });
+    let mut steps = (0..=20_u8).map(|step| color.lerp_to_gamma(end, f32::from(step) / 20.0));
+    steps.find(|&color| contrast(color, canvas) >= LEAST_CONTRAST).unwrap_or(end)
 }
 
 /// The opacity of a busy share. Even the least work and the least idle time are visible.
@@ -184,6 +208,25 @@ mod tests {
             let contrasts = [1, 64, 254, 255].map(|share| on_white(tint, share));
             let is_enough = contrasts.iter().zip([1.1, 1.2, 1.4, 1.5]).all(|(&is, least)| is >= least);
             assert!(is_enough && contrasts.is_sorted(), "{tint:?}: {contrasts:.2?}");
+        }
+    }
+
+    #[test]
+    fn what_stands_alone_is_seen_on_background_and_grid() {
+        for is_dark in [false, true] {
+            let (colors, tokens) = (SliceColors::new(is_dark), tokens(is_dark));
+            for tint in Tint::all() {
+                let color = colors.alone(tint);
+                let least = [(tokens.canvas, 3.5), (tokens.line, 2.0), (tokens.stripe, 2.5)];
+                for (background, least) in least {
+                    let contrast = contrast(color, background);
+                    assert!(contrast >= least, "{tint:?} on {background:?}: {contrast:.2}");
+                }
+            }
+            assert_eq!(colors.standing_out(tokens.text), tokens.text);
+            let same =
+                [Color32::BLACK, Color32::WHITE].map(|color| contrast(colors.standing_out(color), tokens.canvas));
+            assert!(same.iter().all(|&contrast| contrast >= 3.5), "{same:?}");
         }
     }
 

@@ -40,40 +40,49 @@ fn keys_and_buttons_lead_back_to_what_was_selected_and_shown() {
 }
 
 #[test]
-fn details_that_a_selection_brought_go_with_it() {
+fn a_selection_moves_no_view() {
     let mut harness = harness(vec![trace()]);
-    let has_details = |harness: &Harness<'_, Option<App>>| app(harness).layout.is_on_screen("details");
-    app_mut(&mut harness).layout.hide_details();
-    settle(&mut harness);
+    let place = |harness: &Harness<'_, Option<App>>| harness.get_by_label("Timeline canvas").rect();
+    let before = place(&harness);
+    harness.get_by_label("Nothing is selected");
+    harness.get_by_label("Length");
     select(&mut harness, "aten::add");
-    assert!(has_details(&harness));
-    let go = |harness: &mut Harness<'_, Option<App>>, command| {
-        app_mut(harness).commands.push(command);
-        settle(harness);
-    };
-    go(&mut harness, Command::Back);
-    assert_eq!((selected_name(&harness).as_str(), has_details(&harness)), ("", false));
-    go(&mut harness, Command::Forward);
-    assert_eq!((selected_name(&harness).as_str(), has_details(&harness)), ("aten::add", true));
-    // Who opened them without a selection has them so again.
-    harness.key_press(Key::Escape);
+    assert!(harness.query_by_label("Nothing is selected").is_none(), "the details show it");
+    assert_eq!(place(&harness), before);
+    app_mut(&mut harness).commands.push(Command::Back);
     settle(&mut harness);
-    select(&mut harness, "aten::mm");
-    go(&mut harness, Command::Back);
-    assert_eq!((selected_name(&harness).as_str(), has_details(&harness)), ("", true));
+    assert_eq!((selected_name(&harness).as_str(), place(&harness)), ("", before));
 }
 
 #[test]
-fn a_reset_shows_details_only_of_a_selection() {
+fn what_is_under_the_pointer_is_let_go_when_a_dialog_opens() {
     let mut harness = harness(vec![trace()]);
-    let reset = |harness: &mut Harness<'_, Option<App>>| {
-        app_mut(harness).commands.push(Command::ResetLayout);
-        settle(harness);
-        app(harness).layout.is_on_screen("details")
+    let events = |harness: &mut Harness<'_, Option<App>>| {
+        let mut input = RawInput::default();
+        app_mut(harness).leave_pointer(&mut input);
+        input.events
     };
-    assert!(!reset(&mut harness), "as when the first trace was opened");
-    select(&mut harness, "aten::add");
-    assert!(reset(&mut harness));
+    assert_eq!(events(&mut harness), []);
+    for _ in 0..2 {
+        app_mut(&mut harness).commands.push(Command::Shortcuts);
+        settle(&mut harness);
+        assert_eq!(events(&mut harness), [Event::PointerGone]);
+        assert_eq!(events(&mut harness), [], "once");
+        harness.key_press(Key::Escape);
+        settle(&mut harness);
+        assert_eq!(events(&mut harness), []);
+    }
+}
+
+#[test]
+fn details_that_an_older_version_hid_are_back() {
+    let mut layout = Layout::default();
+    layout.toggle(DockArea::Side);
+    let hidden = layout.save();
+    assert!(!Layout::restore(&hidden).unwrap().is_in_sight("details"), "as the user left it");
+    let mut old = hidden;
+    old["waits"] = true.into();
+    assert!(Layout::restore(&old).unwrap().is_in_sight("details"));
 }
 
 #[test]

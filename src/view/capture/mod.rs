@@ -26,6 +26,7 @@ use crate::capture::launch::{self, Exit, Kind, LaunchError, Run, Stage, Status, 
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
+use crate::widget::busy::busy_ui;
 use crate::widget::theme;
 
 /// Results of one run that open by themselves; others wait to be asked for.
@@ -262,7 +263,7 @@ fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
             record_ui(endpoint, ui);
         }
         if status.stage < Stage::Ended {
-            ui.spinner();
+            busy_ui(ui);
         }
         let state = match (status.stage, status.exit) {
             (Stage::Running, _) => format!("Running for {}", clock(status.elapsed)),

@@ -4,6 +4,7 @@ mod allocation;
 mod event;
 mod facts;
 mod links;
+mod recording;
 
 use eframe::egui::{self, RichText};
 
@@ -11,6 +12,7 @@ use self::allocation::allocation_ui;
 use self::event::{event_ui, tidy};
 use self::facts::Facts;
 use self::links::{links_ui, memory_ui};
+use self::recording::recordings_ui;
 use super::gaps::GapPage;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::annotations::{Projection, projection};
@@ -170,6 +172,8 @@ fn unselected_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     }
     let how = "Click a slice, a gap or an allocation, press / to search for a slice, or G for the longest gap";
     nothing_ui("Nothing is selected", how, ui);
+    ui.add_space(8.0);
+    recordings_ui(ctx.traces, ui);
 }
 
 impl Details {

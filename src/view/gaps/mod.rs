@@ -27,6 +27,7 @@ use crate::figures::format;
 use crate::figures::gap_rows::{GapRow, GapRows};
 use crate::model::{ProcessId, Trace};
 use crate::session::{GapOrder, Selection, track_title};
+use crate::widget::busy::busy_ui;
 use crate::widget::gap_color::swatch_ui;
 use crate::widget::table::Action;
 
@@ -284,7 +285,7 @@ impl GapsView {
             }
             self.copy_ui(ui);
             if self.is_waiting {
-                ui.spinner();
+                busy_ui(ui);
             }
             self.grid.sorting_ui(ui);
         });

@@ -17,6 +17,7 @@ use crate::session::{OpenMemory, Selection, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Grid, range_switch_ui};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::widget::busy::busy_ui;
 use crate::widget::table::Action;
 use crate::widget::theme;
 
@@ -231,7 +232,7 @@ impl AllocationsView {
             let of = if listed == all { String::new() } else { format!(" of {}", format::count(all)) };
             ui.label(format!("{}{of} allocations, {}", format::count(listed), format::bytes(bytes as f64)));
             if self.is_waiting {
-                ui.spinner();
+                busy_ui(ui);
             }
             self.buttons_ui(listed > 0, ctx, ui);
         });
@@ -264,10 +265,10 @@ impl AllocationsView {
         if ctx.range.is_some() {
             range_switch_ui(&mut fields.is_whole, "List what is live at any moment of the selected range", ctx, ui);
         }
-        if !ctx.memory.marked.is_empty() {
-            ui.checkbox(&mut fields.is_marked_only, "Highlighted only")
-                .on_hover_text("List only what is highlighted in the picture");
-        }
+        let has_marked = !ctx.memory.marked.is_empty();
+        ui.add_enabled(has_marked, egui::Checkbox::new(&mut fields.is_marked_only, "Highlighted only"))
+            .on_hover_text("List only what is highlighted in the picture")
+            .on_disabled_hover_text("Nothing is highlighted in the picture");
     }
 
     fn buttons_ui(&mut self, has_rows: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {

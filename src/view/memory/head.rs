@@ -133,11 +133,13 @@ pub fn is_small(ui: &egui::Ui) -> bool {
     size.x < SMALL[0] || size.y < SMALL[1]
 }
 
-/// Ends the highlight, if there is one.
+/// Ends the highlight. It has its place also where there is none: a button that comes and goes would move what is below.
 pub fn highlight_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let n = ctx.memory.marked.len() as u64;
-    let label = format!("Clear highlight ({})", format::count(n));
-    if n > 0 && ui.button(label).on_hover_text("Show all allocations alike again (Escape)").clicked() {
+    let button = ui.add_enabled(n > 0, egui::Button::new("Clear highlight"));
+    let help = format!("Show all allocations alike again (Escape); {} are highlighted", format::count(n));
+    let button = button.on_hover_text(help);
+    if button.on_disabled_hover_text("Ends the highlight of the blocks of a row, as in Memory by place").clicked() {
         ctx.memory.marked = Arc::default();
     }
 }

@@ -25,6 +25,7 @@ use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::answer_ui;
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::widget::busy::busy_ui;
 use crate::widget::theme;
 
 /// The choice of list.
@@ -170,7 +171,7 @@ impl LeaksView {
             ui.separator();
             head::grid_tools_ui(&mut self.grid, "Leaks", "Filter by stack", ui);
             if self.is_waiting {
-                ui.spinner();
+                busy_ui(ui);
             }
         });
     }

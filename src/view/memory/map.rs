@@ -13,6 +13,11 @@ const GAP: f32 = 3.0;
 /// A segment is never narrower than this, so that it can be seen and hit.
 const MIN_SEGMENT: f32 = 2.0;
 
+/// How often the estimated scale of a map is doubled until the map fits.
+const MOST_DOUBLINGS: u32 = 5;
+/// A scale that is so little coarser than the finest that fits is good enough.
+const ENOUGH: f64 = 1.02;
+
 /// What a box shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fill {
@@ -123,8 +128,24 @@ impl Slots {
         Self { all: Vec::new(), bytes: reserved, n_slots: merged(at_peak.map(slot).collect()).len(), n_pools }
     }
 
-    /// The bytes per point at which all fits into `n_lines` lines of `width` points.
+    /// The bytes per point at which all fits into `n_lines` lines of `width` points, headings among them. Cost: that of
+    /// some twenty maps without content.
     pub fn fitting_scale(&self, width: f32, n_lines: u32) -> f64 {
+        let estimate = self.estimated_scale(width, n_lines);
+        let nothing = AllocatorState::default();
+        let fits = |scale: &f64| lay_out(&nothing, self, width, *scale).lines.len() as u32 <= n_lines;
+        let coarser = (0..MOST_DOUBLINGS).map(|doubled| estimate * f64::from(1 << doubled));
+        // Of other places there are as many as a moment has; and where each is as narrow as can be, none fits.
+        let Some(mut fitting) = coarser.filter(|_| !self.all.is_empty()).find(fits) else { return estimate };
+        let mut finer = fitting / f64::from(1 << MOST_DOUBLINGS);
+        while fitting / finer > ENOUGH {
+            let middle = (finer * fitting).sqrt();
+            *(if fits(&middle) { &mut fitting } else { &mut finer }) = middle;
+        }
+        fitting.max(1.0)
+    }
+
+    fn estimated_scale(&self, width: f32, n_lines: u32) -> f64 {
         let gaps = self.n_slots as f64 * f64::from(GAP + 1.0);
         // Each pool ends with an incomplete line.
         let lines = f64::from(n_lines.saturating_sub(2 * self.n_pools as u32).max(1));
@@ -449,8 +470,8 @@ mod tests {
         let state = state(&segments);
         for (width, lines) in [(1200.0, 30), (800.0, 12), (300.0, 60)] {
             let map = lay_out(&state, &slots(&state), width, slots(&state).fitting_scale(width, lines));
-            assert!(map.lines.len() as u32 <= lines + lines / 4 + 2, "{} of {lines}", map.lines.len());
-            assert!(map.lines.len() as u32 * 2 > lines, "{} of {lines}", map.lines.len());
+            assert!(map.lines.len() as u32 <= lines, "{} of {lines}", map.lines.len());
+            assert!(map.lines.len() as u32 + 2 > lines, "{} of {lines}", map.lines.len());
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{self, CornerRadius, Key, Rect, Sense, vec2};
+use eframe::egui::{self, CornerRadius, Key, Rect, Sense, Vec2, vec2};
 
 use super::map::{Map, Slots, lay_out};
 use super::map_canvas::{Canvas, LINE_GAP, LINE_HEIGHT, awaiting_color, free_color, unsplit_color};
@@ -11,7 +11,7 @@ use super::transport::Transport;
 use super::{commands, head};
 use crate::analysis::memory::state::{AllocatorState, MemorySums};
 use crate::answers::memory::{InShort, StackLabels, StateAt};
-use crate::answers::{Analysis, Query, Work};
+use crate::answers::{Analysis, Query, Subject as _, SubjectKey, Work};
 use crate::command::{Command, ctrl_shift};
 use crate::figures::format;
 use crate::model::StringId;
@@ -20,6 +20,8 @@ use crate::view::axis::Wheel;
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 
+/// Points of width in which all sums stand on one line.
+const ONE_LINE: f32 = 1150.0;
 /// The most lines of a map.
 const MAX_LINES: f64 = 20_000.0;
 
@@ -45,6 +47,18 @@ pub struct StateMap {
     pub colors: Arc<StackColors>,
     /// The largest zoom factor.
     max_zoom: f64,
+}
+
+/// Lines into which maps are fitted: as many as there was room for when the view got its size. What stands above the
+/// map may change with the moment, and must not change its scale.
+#[derive(Debug)]
+struct Fitted {
+    of: SubjectKey,
+    /// The size of the whole view.
+    view: Vec2,
+    /// Whether the line that sums up the memory was still to come.
+    is_summing_up: bool,
+    lines: u32,
 }
 
 /// A place on the map that stays on screen while zooming.
@@ -81,6 +95,7 @@ pub struct MemoryState {
     anchor: Option<Anchor>,
     /// Scroll offset, in points from the top.
     scroll: f32,
+    fitted: Option<Fitted>,
     is_waiting: bool,
 }
 
@@ -88,6 +103,7 @@ impl View for MemoryState {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
         self.zoom = self.zoom.max(1.0);
+        let view = ui.max_rect().size();
         egui::Frame::NONE.inner_margin(egui::Margin::symmetric(8, 4)).show(ui, |ui| {
             let shown = ui.horizontal_wrapped(|ui| head::choose_ui(ctx, ui)).inner;
             let Some(shown) = shown else { return };
@@ -99,7 +115,7 @@ impl View for MemoryState {
                 return;
             }
             self.transport.ui(&shown, ctx, ui);
-            self.map_ui(&shown, is_small, ctx, ui);
+            self.map_ui(&shown, (view, is_summing_up), is_small, ctx, ui);
             self.is_waiting |= is_summing_up;
         });
     }
@@ -174,14 +190,35 @@ impl MemoryState {
         scroll.y
     }
 
-    fn map_ui(&mut self, shown: &ShownMemory, is_small: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    /// The lines of a map in `room` points of height, the same at every moment.
+    fn lines(&mut self, shown: &ShownMemory, (view, is_summing_up): (Vec2, bool), room: f32) -> u32 {
+        let of = shown.key();
+        let is_same = |known: &Fitted| (&known.of, known.view, known.is_summing_up) == (&of, view, is_summing_up);
+        if let Some(known) = self.fitted.as_ref().filter(|known| is_same(known)) {
+            return known.lines;
+        }
+        let lines = (room / (LINE_HEIGHT + LINE_GAP)).max(1.0) as u32;
+        self.fitted = Some(Fitted { of, view, is_summing_up, lines });
+        lines
+    }
+
+    /// * `of_view`: the size of the whole view, and whether the memory is still being summed up.
+    fn map_ui(
+        &mut self,
+        shown: &ShownMemory,
+        of_view: (Vec2, bool),
+        is_small: bool,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut egui::Ui,
+    ) {
         let area = ui.available_rect_before_wrap();
         let scroll_bar = ui.spacing().scroll.allocated_width() + 2.0;
+        let n_sums = if is_small || area.width() >= ONE_LINE { 1.0 } else { 2.0 };
+        let sums_height = n_sums * (ui.text_style_height(&egui::TextStyle::Body) + ui.spacing().item_spacing.y);
         let wanted = MapOf {
             state: ctx.memory.moment.unwrap_or(shown.history().last_state()),
             width: (area.width() - scroll_bar).max(60.0) as u32,
-            // The sums have their own line.
-            lines: ((area.height() - 28.0) / (LINE_HEIGHT + LINE_GAP)).max(1.0) as u32,
+            lines: self.lines(shown, of_view, area.height() - sums_height),
             zoom: self.zoom,
             is_dark: ctx.is_dark,
         };
@@ -241,6 +278,23 @@ impl Analysis for MapSlots {
     }
 }
 
+/// The bytes per point at which the map fits, which are the same at every moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FittingScale {
+    width: u32,
+    lines: u32,
+}
+
+impl Analysis for FittingScale {
+    type Of = OpenMemory;
+    type Output = f64;
+    const NAME: &'static str = "The scale of the map";
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<f64> {
+        Some(work.get(of, &MapSlots)?.fitting_scale(self.width as f32, self.lines))
+    }
+}
+
 impl Analysis for MapOf {
     type Of = OpenMemory;
     type Output = StateMap;
@@ -251,7 +305,8 @@ impl Analysis for MapOf {
         let state = work.get(of, &StateAt(self.state))?;
         let slots = work.get(of, &MapSlots)?;
         let width = self.width as f32;
-        let (fitting, least) = (slots.fitting_scale(width, self.lines), slots.least_scale(width, MAX_LINES));
+        let fitting = *work.get(of, &FittingScale { width: self.width, lines: self.lines })?;
+        let least = slots.least_scale(width, MAX_LINES);
         let map = lay_out(&state, &slots, width, (fitting / self.zoom).max(least));
         let labels = work.get(&of.open.trace, &StackLabels)?;
         let colors = work.get(&of.open.trace, &ColorStacks { is_dark: self.is_dark })?;
@@ -265,38 +320,58 @@ fn sums_text(sums: &MemorySums) -> String {
     format!("{} reserved, {} allocated, {} free", bytes(sums.reserved), bytes(sums.allocated), bytes(sums.free))
 }
 
-/// The sums of all segments.
+/// The sums of all segments, in one line or two: always as many in a view of one width, so that the map stays where it is.
 fn sums_ui(map: &StateMap, ui: &mut egui::Ui) {
-    let MemorySums { reserved, allocated, awaiting_free, unsplit, free, largest_free, pinned, .. } = map.state.sums;
+    if ui.available_width() >= ONE_LINE {
+        ui.horizontal(|ui| {
+            parts_ui(map, ui);
+            ui.separator();
+            free_ui(map, ui);
+        });
+    } else {
+        ui.horizontal(|ui| parts_ui(map, ui));
+        ui.horizontal(|ui| free_ui(map, ui));
+    }
+}
+
+/// What reserved memory consists of.
+fn parts_ui(map: &StateMap, ui: &mut egui::Ui) {
+    let MemorySums { reserved, allocated, awaiting_free, unsplit, free, .. } = map.state.sums;
     let is_dark = ui.visuals().dark_mode;
     let bytes = |bytes: u64| format::bytes(bytes as f64);
-    ui.horizontal_wrapped(|ui| {
-        ui.strong(format!("{} reserved", bytes(reserved)));
-        ui.label("=");
-        ui.label(format!("{} allocated", bytes(allocated)));
-        let parts = [
-            (awaiting_free, "awaiting a stream", awaiting_color(is_dark)),
-            (unsplit, "left unsplit", unsplit_color(is_dark)),
-            (free, "free", free_color(is_dark)),
-        ];
-        for (amount, label, color) in parts.into_iter().filter(|part| part.0 > 0 || part.1 == "free") {
-            ui.label("+");
-            let (rect, _) = ui.allocate_exact_size(vec2(10.0, 10.0), Sense::hover());
-            ui.painter().rect_filled(rect, CornerRadius::same(2), color);
-            ui.label(format!("{} {label}", bytes(amount)));
-        }
-        ui.separator();
-        ui.label(format!("largest free {}", bytes(largest_free)));
-        let hint = "Free, but in segments that still hold blocks and so cannot be returned to the device";
-        ui.label(format!("pinned {}", bytes(pinned))).on_hover_text(hint);
-        let hint = "1 - Σ free² / (Σ free)² of each segment, weighed with its free bytes: 0 is one free range per segment, near 1 is many small ones";
-        ui.label(format!("fragmentation {:.1} %", map.state.sums.fragmentation() * 100.0)).on_hover_text(hint);
-        if map.state.unplaced > 0 {
-            let hint = "Blocks that lie in no segment of the recording, or where another block does";
-            ui.label(format!("{} in no segment", bytes(map.state.unplaced))).on_hover_text(hint);
-        }
-        let n: usize = map.state.pools.iter().map(|pool| pool.segments.len()).sum();
-        let pixel = format::bytes(map.map.bytes_per_point / f64::from(ui.pixels_per_point()));
-        ui.weak(format!("{} segments, {pixel} a pixel", format::count(n as u64)));
-    });
+    ui.strong(format!("{} reserved", bytes(reserved)));
+    ui.label("=");
+    ui.label(format!("{} allocated", bytes(allocated)));
+    let parts = [
+        (awaiting_free, "awaiting a stream", awaiting_color(is_dark)),
+        (unsplit, "left unsplit", unsplit_color(is_dark)),
+        (free, "free", free_color(is_dark)),
+    ];
+    for (amount, label, color) in parts.into_iter().filter(|part| part.0 > 0 || part.1 == "free") {
+        ui.label("+");
+        let (rect, _) = ui.allocate_exact_size(vec2(10.0, 10.0), Sense::hover());
+        ui.painter().rect_filled(rect, CornerRadius::same(2), color);
+        ui.label(format!("{} {label}", bytes(amount)));
+    }
+}
+
+/// Why free memory may not be of use, and the scale of the map.
+fn free_ui(map: &StateMap, ui: &mut egui::Ui) {
+    let MemorySums { largest_free, pinned, .. } = map.state.sums;
+    let bytes = |bytes: u64| format::bytes(bytes as f64);
+    ui.label(format!("largest free {}", bytes(largest_free)));
+    let hint = "Free, but in segments that still hold blocks and so cannot be returned to the device";
+    ui.label(format!("pinned {}", bytes(pinned))).on_hover_text(hint);
+    let hint = "1 - Σ free² / (Σ free)² of each segment, weighed with its free bytes: 0 is one free range per segment, near 1 is many small ones";
+    ui.label(format!("fragmentation {:.1} %", map.state.sums.fragmentation() * 100.0)).on_hover_text(hint);
+    if map.state.unplaced > 0 {
+        let hint = "Blocks that lie in no segment of the recording, or where another block does";
+        ui.label(format!("{} in no segment", bytes(map.state.unplaced))).on_hover_text(hint);
+    }
+    let n: usize = map.state.pools.iter().map(|pool| pool.segments.len()).sum();
+    let pixel = format::bytes(map.map.bytes_per_point / f64::from(ui.pixels_per_point()));
+    ui.add(
+        egui::Label::new(egui::RichText::new(format!("{} segments, {pixel} a pixel", format::count(n as u64))).weak())
+            .truncate(),
+    );
 }

@@ -16,6 +16,8 @@ use crate::widget::theme;
 /// Seconds to play the whole recording at normal speed.
 const WHOLE_SECONDS: f64 = 20.0;
 const SPEEDS: [f64; 5] = [0.1, 0.5, 1.0, 2.0, 10.0];
+/// Points of the button that plays and pauses.
+const PLAY_WIDTH: f32 = 52.0;
 /// Interval between two steps of playback.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -81,7 +83,9 @@ impl Transport {
             to = Some(state.saturating_sub(1));
         }
         let play = if self.playing.is_some() { "Pause" } else { "Play" };
-        if button(ui, play, "Move through the recording, event after event (Shift+P)") {
+        // As wide for both, so that nothing beside it moves.
+        let play = ui.add(egui::Button::new(play).min_size(vec2(PLAY_WIDTH, 0.0)));
+        if play.on_hover_text("Move through the recording, event after event (Shift+P)").clicked() {
             self.toggle(shown, ctx);
         }
         if button(ui, "Next event", "One event on (.)") {

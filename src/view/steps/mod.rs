@@ -22,6 +22,7 @@ use crate::figures::format;
 use crate::figures::steps::{StepsOf, step_list};
 use crate::model::{DurNs, Trace};
 use crate::session::in_order;
+use crate::widget::busy::busy_ui;
 use crate::widget::table::Action;
 
 /// The description of the view.
@@ -131,7 +132,7 @@ impl StepsView {
             let hint = "Let steps last from mark to mark. M sets a mark";
             ui.checkbox(&mut ctx.steps.by_marks, "Use my marks as steps").on_hover_text(hint);
             if is_working {
-                ui.spinner();
+                busy_ui(ui);
                 ui.weak("Looking for steps…");
             }
         });

@@ -13,6 +13,7 @@ use crate::command::Command;
 use crate::figures::memory::AllocationRows;
 use crate::figures::{Cell, Column, Data, Order, Rows, Sort, csv, escape, tsv};
 use crate::job::{Job, Poll, Progress};
+use crate::widget::busy::busy_ui;
 use crate::widget::table::{Action, Branch, TableSpec, table_ui};
 
 /// A table with the slices that its rows stand for.
@@ -348,7 +349,7 @@ impl<T: Table> Grid<T> {
         /// Fewer rows are sorted before this could be read.
         const LONG: u64 = 20_000;
         let Some((done, total)) = self.order.progress().filter(|&(_, total)| total >= LONG) else { return };
-        ui.spinner();
+        busy_ui(ui);
         ui.weak(format!("Sorting, {} %", done * 100 / total));
         if ui.button("Cancel").on_hover_text("Keep the order on screen").clicked() {
             self.sort = self.shown_sort;

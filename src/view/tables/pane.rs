@@ -17,6 +17,7 @@ use crate::model::{TimeRange, Trace};
 use crate::session::{Files, OpenTrace, Selection};
 use crate::view::states::failed_ui;
 use crate::view::{View, ViewContext};
+use crate::widget::busy::busy_ui;
 use crate::widget::table::Action;
 
 /// The rows of one table.
@@ -246,7 +247,7 @@ impl Pane {
             self.grid.buttons_ui(self.table.title, ui);
             self.tree_ui(ui);
             if is_working {
-                ui.spinner();
+                busy_ui(ui);
                 ui.weak("Adding up…");
             }
         });

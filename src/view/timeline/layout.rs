@@ -14,10 +14,10 @@ use crate::view::axis::Scale;
 /// Free space between two rows, in points.
 const ROW_GAP: f32 = 1.0;
 
-/// Apart from others by this many pixels, a slice that is narrower than a pixel stands alone.
+/// With more free pixels than this on both sides work stands alone.
 const ALONE: usize = 3;
-/// The least share with which a slice that stands alone is painted.
-const LEAST_ALONE: u8 = 210;
+/// Work that stands alone is at most so many pixels wide; what is wider is seen by its area.
+const MAX_ALONE: usize = 12;
 
 /// A part of the canvas: the pinned lines, those that scroll, or the headings over these.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,6 +78,8 @@ pub struct SliceBox {
     /// The color that the program chose, as 0xRRGGBB with any higher bits.
     pub color: Option<u32>,
     pub rect: Rect,
+    /// Whether it is narrow, with free space around it.
+    pub is_alone: bool,
 }
 
 /// An instant.
@@ -111,6 +113,8 @@ pub struct DrawList {
     pub n_pixels: usize,
     /// The cells of all rows, each `n_pixels` long, in the order of `cell_rows`.
     pub cells: Vec<Cell>,
+    /// Indices of the cells that stand alone.
+    pub alone: Vec<usize>,
     /// Top and height of each row of cells.
     pub cell_rows: Vec<(f32, f32)>,
     pub strips: Vec<Strip>,
@@ -148,7 +152,7 @@ pub fn layout(
                 {
                     let first = list.cells.len();
                     union.cells(view, scale.n_pixels, &mut list.cells);
-                    show_alone(&mut list.cells[first..]);
+                    find_alone(&list.cells[first..], first, &mut list.alone);
                     list.cell_rows.push(area.row(line, 0));
                 }
             }
@@ -172,15 +176,21 @@ impl DrawList {
             wide.clear();
             let first = self.cells.len();
             layout_row(&open.trace, row, view, scale.n_pixels, &mut self.cells, &mut wide);
-            show_alone(&mut self.cells[first..]);
+            let cells = &self.cells[first..];
+            find_alone(cells, first, &mut self.alone);
             self.cell_rows.push((top, height));
             let width = scale.n_pixels as f64;
             let x = |pixels: f64| scale.left + pixels.clamp(-8.0, width + 8.0) as f32 * scale.pixel;
-            self.boxes.extend(wide.iter().map(|wide| {
+            self.boxes.extend(wide.iter().enumerate().map(|(i, slice)| {
+                let is_far = |other: &WideSlice| (slice.from - other.to).max(other.from - slice.to) > ALONE as f64;
+                let is_alone = is_free_around(slice, cells)
+                    && i.checked_sub(1).is_none_or(|before| is_far(&wide[before]))
+                    && wide.get(i + 1).is_none_or(is_far);
+                let wide = slice;
                 let rect = Rect::from_x_y_ranges(x(wide.from)..=x(wide.to), top..=top + height);
                 let slice = SliceId(row.slices.start + wide.index as u32);
                 let color = open.trace.facts.colors.get(slice).copied();
-                SliceBox { trace: line.trace, slice, tint: open.trace.slice_tint(slice), color, rect }
+                SliceBox { trace: line.trace, slice, tint: open.trace.slice_tint(slice), color, rect, is_alone }
             }));
         }
     }
@@ -232,28 +242,33 @@ impl DrawList {
     }
 }
 
-/// Makes work stand out that is far from any other: by its share alone it would fade into background and grid.
-fn show_alone(cells: &mut [Cell]) {
-    let mut last_busy = None;
-    let mut at = 0;
-    while at < cells.len() {
-        if cells[at].share == 0 {
-            at += 1;
-            continue;
-        }
-        let end = at + cells[at..].iter().take_while(|cell| cell.share > 0).count();
-        let is_free = |from: usize, to: usize| {
-            cells[from.min(cells.len())..to.min(cells.len())].iter().all(|cell| cell.share == 0)
-        };
-        let before = last_busy.is_none_or(|last: usize| at - last > ALONE);
-        if end - at <= 2 && before && is_free(end, end + ALONE) {
-            for cell in &mut cells[at..end] {
-                cell.share = cell.share.max(LEAST_ALONE);
+/// Finds work that is far from any other: by its share alone it would fade into background and grid.
+///
+/// * `first`: the index of the first of these cells.
+fn find_alone(cells: &[Cell], first: usize, alone: &mut Vec<usize>) {
+    let is_busy = |at: &usize| cells[*at].share > 0;
+    let mut next = (0..cells.len()).find(is_busy);
+    while let Some(start) = next {
+        let mut last = start;
+        loop {
+            next = (last + 1..cells.len()).find(is_busy);
+            match next.filter(|next| next - last <= ALONE) {
+                Some(near) => last = near,
+                None => break,
             }
         }
-        last_busy = Some(end - 1);
-        at = end;
+        if last - start < MAX_ALONE {
+            alone.extend((start..=last).filter(is_busy).map(|at| first + at));
+        }
     }
+}
+
+/// Whether a slice is narrow, and nothing narrower is near it.
+fn is_free_around(slice: &WideSlice, cells: &[Cell]) -> bool {
+    let pixel = |x: f64| (x.max(0.0) as usize).min(cells.len());
+    let (from, to) = (pixel(slice.from), pixel(slice.to.ceil()));
+    slice.to - slice.from <= MAX_ALONE as f64
+        && cells[from.saturating_sub(ALONE)..(to + ALONE).min(cells.len())].iter().all(|cell| cell.share == 0)
 }
 
 #[cfg(test)]
@@ -323,13 +338,34 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_stands_alone_stands_out_and_dense_ones_keep_their_shares() {
-        let mut cells = vec![Cell::default(); 60];
-        for (at, share) in [(0, 1), (10, 1), (11, 2), (20, 1), (22, 1)].into_iter().chain((40..50).map(|at| (at, 9))) {
-            cells[at].share = share;
+    fn work_that_stands_alone_is_found_and_dense_work_is_not() {
+        let mut cells = vec![Cell::default(); 80];
+        let few = [0, 10, 11, 20, 22];
+        for at in few.into_iter().chain(40..60) {
+            cells[at].share = 9;
         }
-        show_alone(&mut cells);
-        let shares: Vec<u8> = [0, 10, 11, 20, 22, 45, 30].map(|at: usize| cells[at].share).to_vec();
-        assert_eq!(shares, [LEAST_ALONE, LEAST_ALONE, LEAST_ALONE, 1, 1, 9, 0]);
+        let mut alone = Vec::new();
+        find_alone(&cells, 1_000, &mut alone);
+        assert_eq!(alone, few.map(|at| 1_000 + at), "single ones, and two beside each other, but no dense stretch");
+    }
+
+    #[test]
+    fn a_short_slice_alone_stands_out_at_every_zoom() {
+        let slices = [
+            ("main", SliceKind::Os, "short", 1_000_000, 1_000_300),
+            ("main", SliceKind::Os, "far", 9_000_000, 9_900_000),
+        ];
+        let traces = [OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0)];
+        for zoom in 0..40 {
+            let dur = (10_000_000.0 / 1.3_f64.powi(zoom)) as i64;
+            let view = TimeRange { start: 1_000_150 - dur / 2, end: 1_000_150 + dur / 2 };
+            let list = draw(&traces, view);
+            let width = 300.0 * list.n_pixels as f64 / dur as f64;
+            let is_seen = |slice: &SliceBox| slice.is_alone || slice.rect.width() > MAX_ALONE as f32;
+            assert!(
+                list.alone.iter().any(|&at| (495..505).contains(&at)) || list.boxes.iter().any(is_seen),
+                "{width} pixels wide"
+            );
+        }
     }
 }

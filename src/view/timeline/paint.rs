@@ -32,6 +32,9 @@ impl AreaPaint {
     pub fn rows(&mut self, painter: &Painter, list: &DrawList, colors: &SliceColors, left: f32, pixel: f32) {
         let mut rows: Vec<(f32, f32)> = list.cell_rows.clone();
         let mut pixels: Vec<Color32> = list.cells.iter().map(|cell| colors.mixed(cell.tint, cell.share)).collect();
+        for &at in &list.alone {
+            pixels[at] = colors.alone(list.cells[at].tint);
+        }
         for strip in &list.strips {
             let n_rows = (strip.height / pixel).round().max(1.0) as usize;
             strip.pixels(n_rows, colors.is_for(true), &mut pixels);
@@ -82,7 +85,12 @@ pub fn boxes(painter: &Painter, list: &DrawList, colors: &SliceColors) {
 }
 
 fn color_of(slice: &SliceBox, colors: &SliceColors) -> Color32 {
-    slice.color.map_or_else(|| colors.full(slice.tint), slice_color::chosen)
+    match slice.color.map(slice_color::chosen) {
+        Some(color) if slice.is_alone => colors.standing_out(color),
+        Some(color) => color,
+        None if slice.is_alone => colors.alone(slice.tint),
+        None => colors.full(slice.tint),
+    }
 }
 
 fn darker(color: Color32) -> Color32 {

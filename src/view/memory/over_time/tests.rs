@@ -359,7 +359,7 @@ fn what_is_marked_stands_out_and_can_be_cleared() {
     settle(&mut harness);
     assert_eq!(color(&harness, 1), before[1]);
     assert_ne!(color(&harness, 0), before[0]);
-    harness.get_by_label("Clear highlight (1)").click();
+    harness.get_by_label("Clear highlight").click();
     settle(&mut harness);
     assert_eq!(color(&harness, 0), before[0]);
 }
