@@ -6,7 +6,7 @@ use eframe::egui::{self, RichText, Ui};
 use egui_extras::{Column, TableBuilder};
 
 use super::form::Form;
-use crate::capture::launch::{self, Earlier, Manifest};
+use crate::capture::launch::{self, Earlier, Manifest, words};
 use crate::command::Command;
 use crate::figures::{Sort, format};
 use crate::job::{Job, Poll};
@@ -17,7 +17,7 @@ use crate::widget::table::small::{head_ui, sorted};
 const ROW_HEIGHT: f32 = 24.0;
 /// The columns that sort, and whether they begin with the largest.
 const COLUMNS: [(&str, bool); 5] =
-    [("Started (UTC)", true), ("Command", false), ("Duration", true), ("End", false), ("Recorded", true)];
+    [("Started", true), ("Command", false), ("Duration", true), ("End", false), ("Recorded", true)];
 /// As the runs are listed.
 const LATEST: Sort = Sort { column: 0, is_descending: true };
 
@@ -159,7 +159,8 @@ impl EarlierRuns {
         let run = &self.found[i];
         match action {
             Action::Open => {
-                let paths = run.manifest.results.iter().map(|name| run.folder.join(name));
+                let names = run.manifest.results.iter().filter_map(|name| words::path(name).ok());
+                let paths = names.map(|name| run.folder.join(name));
                 ctx.commands.extend(paths.map(Command::OpenPath));
             }
             Action::Again => form.take(&run.manifest),
