@@ -30,7 +30,7 @@ impl Counters {
 
 impl Drop for Counters {
     fn drop(&mut self) {
-        if self.recorder.take().is_some() {
+        if self.recorder.take().map(Recorder::stop).is_some() {
             keep(&self.folder);
         }
     }

@@ -82,8 +82,11 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     write(out.as_bytes(), None, &[])?;
     if let Some(recorder) = recorder {
         let path = recorder.path().display().to_string();
-        let n = recorder.stop().map_err(Failure::Usage)?;
-        write_stderr(&format!("{n} lines in {path}"));
+        let written = recorder.stop();
+        if let Some(why) = written.error {
+            return Err(Failure::Usage(why));
+        }
+        write_stderr(&format!("{written} in {path}"));
     }
     Ok(Outcome::Done)
 }
@@ -98,7 +101,7 @@ fn watch(monitor: &Monitor, duration: Option<Duration>, is_over: &AtomicBool, re
         let (revision, line) = monitor.read(|store| (store.revision, line(store)));
         if is_terminal && revision != shown {
             shown = revision;
-            let lines = recorder.map_or(String::new(), |recorder| format!("  {} lines", recorder.n_lines()));
+            let lines = recorder.map_or(String::new(), |recorder| format!("  {}", recorder.written()));
             // Without a terminal any more, nothing is lost.
             let _ = write!(stderr, "\r\x1b[2K{line}{lines}");
             let _ = stderr.flush();

@@ -8,6 +8,7 @@
 
 mod alarm;
 mod amd;
+mod clock;
 mod history;
 mod host;
 mod metric;
@@ -22,13 +23,14 @@ mod worker;
 mod xid;
 
 pub use alarm::{Alarm, AlarmKind, default_alarms};
+pub use clock::{local, time_of_day};
 pub use history::{DeviceHistory, Point, Status, Store, System};
 pub use metric::{Metric, Unit, text};
 pub use monitor::Monitor;
 pub use nvml::NvmlDriver;
-pub use record::Recorder;
+pub use record::{Recorder, Written};
 pub use source::{Absent, Driver, Event, Missing, ProcessKind, ProcessUse};
-pub use summary::{every_metric, nothing_to_watch, summary, utc};
+pub use summary::{every_metric, nothing_to_watch, summary};
 
 use crate::model::TimeNs;
 

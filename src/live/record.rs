@@ -3,11 +3,15 @@
 //! Each line has the keys that GPU monitors in guides write (`gpu_id`, `gpu_util_pct`, `memory_util_pct`,
 //! `memory_used_gb`, `memory_total_gb`, `power_w`, `temperature_c`, `timestamp`), then the exact time, what the device
 //! is, and every other metric that was read since the line before. What a device does not support is absent.
+//!
+//! A thread of its own writes, so that a slow disk delays no reading.
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use serde_json::{Map, Number, Value};
 
@@ -26,52 +30,51 @@ const SCHEMA: [(&str, Metric, f64); 6] = [
     ("temperature_c", Metric::Temperature, 1.0),
 ];
 
-/// A recording under way. Dropping it ends it.
+/// Lines that may wait for the disk, which are minutes of many GPUs; further ones are lost, and counted.
+const MAX_WAITING: usize = 16_384;
+
+/// A recording under way. Dropping it ends it, without waiting for the disk.
 #[derive(Debug)]
 pub struct Recorder {
     line: Arc<Line>,
     monitor: Arc<super::monitor::Shared>,
+    /// `None` if no thread could be started.
+    writer: Option<JoinHandle<()>>,
 }
 
 impl Recorder {
     /// Starts to write what the monitor reads to `file`, which `path` names; starts the monitor.
     pub fn start(monitor: &Monitor, file: File, path: &Path) -> Self {
-        let line = Arc::new(Line {
-            path: path.to_owned(),
-            output: Mutex::new(Output { file: BufWriter::new(file), n_lines: 0, error: None }),
-            last: Mutex::default(),
-        });
+        let (line, writer) = Line::new(file, path, MAX_WAITING);
         let shared = Arc::clone(monitor.shared());
         shared.recorders.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&line));
         monitor.start();
-        Self { line, monitor: shared }
+        Self { line, monitor: shared, writer }
     }
 
     pub fn path(&self) -> &Path {
         &self.line.path
     }
 
-    pub fn n_lines(&self) -> u64 {
-        self.line.lock().n_lines
+    /// What was written so far, and what was lost.
+    pub fn written(&self) -> Written {
+        self.line.written().clone()
     }
 
-    /// Why lines could not be written, if so.
-    pub fn error(&self) -> Option<String> {
-        self.line.lock().error.clone()
-    }
-
-    /// Ends it; returns the number of lines.
-    ///
-    /// Errors: why a line could not be written.
-    pub fn stop(self) -> Result<u64, String> {
+    /// Ends it, and waits until the lines that wait for the disk are written.
+    pub fn stop(mut self) -> Written {
         self.forget();
-        let output = self.line.lock();
-        output.error.clone().map_or(Ok(output.n_lines), Err)
+        if let Some(Err(_)) = self.writer.take().map(JoinHandle::join) {
+            self.line.fail("its thread failed");
+        }
+        self.written()
     }
 
     fn forget(&self) {
         let mut recorders = self.monitor.recorders.lock().unwrap_or_else(PoisonError::into_inner);
         recorders.retain(|line| !Arc::ptr_eq(line, &self.line));
+        // The writer ends once it has written what waits.
+        *lock(&self.line.to_writer) = None;
     }
 }
 
@@ -85,21 +88,69 @@ impl Drop for Recorder {
 #[derive(Debug)]
 pub struct Line {
     path: PathBuf,
-    output: Mutex<Output>,
+    /// `None` once it has ended.
+    to_writer: Mutex<Option<Queue>>,
+    written: Mutex<Written>,
     /// When each device's last line was, by its place.
     last: Mutex<Vec<TimeNs>>,
 }
 
 #[derive(Debug)]
-struct Output {
-    file: BufWriter<File>,
-    n_lines: u64,
-    error: Option<String>,
+struct Queue {
+    sender: SyncSender<String>,
+    /// Lines that were lost since the last one that was not.
+    n_lost: u64,
+}
+
+/// What became of the lines of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    pub n_lines: u64,
+    /// Lines that were lost because the disk was too slow; the line after them says so too.
+    pub n_lost: u64,
+    /// Why lines could not be written, if so.
+    pub error: Option<String>,
+}
+
+impl std::fmt::Display for Written {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} line{}", self.n_lines, if self.n_lines == 1 { "" } else { "s" })?;
+        match self.n_lost {
+            0 => Ok(()),
+            lost => write!(f, " ({lost} lost: the disk is too slow)"),
+        }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Line {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Output> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    /// With the thread that writes.
+    fn new(file: File, path: &Path, max_waiting: usize) -> (Arc<Self>, Option<JoinHandle<()>>) {
+        let (sender, waiting) = sync_channel(max_waiting);
+        let line = Arc::new(Self {
+            path: path.to_owned(),
+            to_writer: Mutex::new(Some(Queue { sender, n_lost: 0 })),
+            written: Mutex::default(),
+            last: Mutex::default(),
+        });
+        let of_writer = Arc::clone(&line);
+        let work = move || of_writer.write_all(file, &waiting);
+        let writer = std::thread::Builder::new().name("gpu recording".to_owned()).spawn(work);
+        if let Err(error) = &writer {
+            line.fail(error);
+        }
+        (line, writer.ok())
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        lock(&self.written)
+    }
+
+    fn fail(&self, why: impl std::fmt::Display) {
+        self.written().error = Some(format!("Cannot write {}: {why}", self.path.display()));
     }
 
     /// What is new of a device since its line before.
@@ -113,16 +164,32 @@ impl Line {
         line
     }
 
-    /// Writes a line through to the file, so that nothing is lost if Lacuna is killed.
+    /// Has a line written, an object; never waits.
     pub fn write(&self, text: &str) {
-        let mut output = self.lock();
-        if output.error.is_some() {
-            return;
+        let mut to_writer = lock(&self.to_writer);
+        let Some(queue) = &mut *to_writer else { return };
+        let line = match (queue.n_lost, text.strip_prefix('{')) {
+            (lost @ 1.., Some(rest)) => format!("{{\"lines_lost_before\":{lost},{rest}\n"),
+            _ => format!("{text}\n"),
+        };
+        match queue.sender.try_send(line) {
+            Ok(()) => queue.n_lost = 0,
+            Err(TrySendError::Full(_)) => {
+                queue.n_lost += 1;
+                self.written().n_lost += 1;
+            }
+            // The writer has failed and says so.
+            Err(TrySendError::Disconnected(_)) => {}
         }
-        let written = writeln!(output.file, "{text}").and_then(|()| output.file.flush());
-        match written {
-            Ok(()) => output.n_lines += 1,
-            Err(error) => output.error = Some(format!("Cannot write {}: {error}", self.path.display())),
+    }
+
+    /// Writes each line as it comes, so that little is lost if Lacuna is killed.
+    fn write_all(&self, mut file: File, waiting: &Receiver<String>) {
+        for line in waiting {
+            if let Err(error) = file.write_all(line.as_bytes()) {
+                return self.fail(error);
+            }
+            self.written().n_lines += 1;
         }
     }
 }
@@ -166,6 +233,46 @@ mod tests {
     use super::*;
     use crate::live::history::Store;
     use crate::live::source::{Absent, DeviceInfo, Sample};
+
+    /// A pipe that nobody reads holds some lines; one more waits in the hands of the writer.
+    #[cfg(unix)]
+    #[test]
+    fn a_disk_that_does_not_write_delays_nobody_and_what_is_lost_is_counted() {
+        let (mut reader, pipe) = std::io::pipe().unwrap();
+        let (line, writer) = Line::new(File::from(std::os::fd::OwnedFd::from(pipe)), Path::new("x"), 10);
+        let text = format!("{{\"x\":\"{}\"}}", "y".repeat(1000));
+        let started = std::time::Instant::now();
+        while line.written().n_lost < 50 {
+            line.write(&text);
+            assert!(started.elapsed() < std::time::Duration::from_secs(20), "every line was taken");
+        }
+        let text = std::thread::scope(|scope| {
+            let read = scope.spawn(|| std::io::read_to_string(&mut reader).unwrap());
+            while line.written().n_lines < 5 || lock(&line.to_writer).as_ref().unwrap().n_lost > 0 {
+                line.write(&text);
+            }
+            *lock(&line.to_writer) = None;
+            writer.unwrap().join().unwrap();
+            read.join().unwrap()
+        });
+        let found = line.written().clone();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lost: u64 = lines.iter().filter_map(|line| line["lines_lost_before"].as_u64()).sum();
+        assert_eq!((lines.len() as u64, lost, &found.error), (found.n_lines, found.n_lost, &None), "{found}");
+        assert!(found.to_string().contains("lost: the disk is too slow"), "{found}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_an_error() {
+        let Ok(full) = File::options().write(true).open("/dev/full") else { return };
+        let (line, writer) = Line::new(full, Path::new("/dev/full"), 10);
+        line.write("{}");
+        writer.unwrap().join().unwrap();
+        line.write("{}");
+        let found = line.written().clone();
+        assert_eq!((found.n_lines, found.n_lost), (0, 0));
+        assert!(found.error.unwrap().starts_with("Cannot write /dev/full: "));
+    }
 
     #[test]
     fn a_line_has_the_schema_and_only_what_is_new() {

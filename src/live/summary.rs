@@ -1,5 +1,6 @@
 //! Summary of all readings as text.
 
+use super::clock::time_of_day;
 use super::history::{DeviceHistory, Status, Store};
 use super::metric::{Metric, Pace, Unit, text};
 use super::source::Missing;
@@ -39,7 +40,7 @@ pub fn summary(store: &Store) -> String {
     }
     for event in &store.events {
         let of = if event.device.is_empty() { String::new() } else { format!("GPU {}: ", event.device) };
-        out.push_str(&format!("  {}  {of}{}\n", utc(event.ts), event.text));
+        out.push_str(&format!("  {}  {of}{}\n", time_of_day(event.ts), event.text));
     }
     out
 }
@@ -127,12 +128,6 @@ pub fn every_metric(store: &Store) -> String {
     out
 }
 
-/// The time of day, in UTC: `17:30:55 UTC`.
-pub fn utc(ts: i64) -> String {
-    let seconds = ts.div_euclid(1_000_000_000).rem_euclid(86_400);
-    format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,10 +161,5 @@ mod tests {
         store.set_status(1, missing("There is no AMD GPU"));
         let found = nothing_to_watch(&store).unwrap();
         assert_eq!(found.what, "The library is not installed, and there is no AMD GPU");
-    }
-
-    #[test]
-    fn times_of_day_are_utc() {
-        assert_eq!(utc(1_700_000_000_000_000_000), "22:13:20 UTC");
     }
 }

@@ -9,6 +9,8 @@ use std::path::Path;
 #[cfg(unix)]
 use std::path::PathBuf;
 
+use super::orphans::Orphans;
+
 /// The variable by which a process is known that left the group of its run; its value is the folder.
 pub const MARK: &str = "LACUNA_RUN";
 
@@ -16,6 +18,8 @@ pub const MARK: &str = "LACUNA_RUN";
 #[derive(Debug, Default)]
 pub struct Members {
     found: Vec<Process>,
+    /// The first of them, which no other is older than.
+    first: Option<Process>,
     /// All processes of the machine at the last look, whosever they are.
     #[cfg(unix)]
     known: HashSet<u32>,
@@ -23,62 +27,92 @@ pub struct Members {
 
 /// A process that is not mistaken for a later one with its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Process {
-    id: u32,
+pub struct Process {
+    pub id: u32,
     /// In ticks since the system was started.
     started: u64,
+}
+
+impl Process {
+    pub fn of(id: u32) -> Option<Self> {
+        Stat::of(id).map(|stat| stat.process(id))
+    }
+
+    /// What Linux tells of it, until its parent has noticed its end.
+    pub fn stat(&self) -> Option<Stat> {
+        Stat::of(self.id).filter(|stat| stat.started == self.started)
+    }
+
+    pub fn is_there(&self) -> bool {
+        self.stat().is_some()
+    }
 }
 
 impl Members {
     /// Adds a process that was just started.
     pub fn add(&mut self, id: u32) {
-        self.found.extend(Stat::of(id).map(|stat| Process { id, started: stat.started }));
+        let process = Process::of(id);
+        self.first = self.first.or(process);
+        self.found.extend(process);
     }
 
     /// Looks at the processes that are new since the last time.
+    ///
+    /// * `takes_orphans`: whether processes that are given to Lacuna are of this run, since it is the only one.
     #[cfg(unix)]
-    pub fn look(&mut self, folder: &Path) {
-        let all: HashSet<u32> = processes().map(|(id, _)| id).collect();
-        self.found.retain(|&Process { id, started }| Stat::of(id).is_some_and(|stat| stat.started == started));
+    pub fn look(&mut self, folder: &Path, orphans: &mut Orphans, takes_orphans: bool) {
+        let mut all: HashSet<u32> = processes().map(|(id, _)| id).collect();
+        self.found.retain(Process::is_there);
         let new = all.difference(&self.known).filter(|&&id| self.found.iter().all(|known| known.id != id));
         let mut new: Vec<(u32, Stat)> = new.filter_map(|&id| Some((id, Stat::of(id)?))).collect();
         let wanted = marked(folder);
         let mut marked: Vec<u32> = new.iter().map(|&(id, _)| id).filter(|&id| has_all(id, &[&wanted])).collect();
-        loop {
+        let is_later = |stat: Stat| self.first.is_some_and(|first| stat.started >= first.started);
+        let mut is_orphan = |&&(id, stat): &&(u32, Stat)| orphans.adopts(stat.process(id), stat) && is_later(stat);
+        let adopted: Vec<u32> = new.iter().filter(&mut is_orphan).map(|&(id, _)| id).collect();
+        marked.extend(adopted.into_iter().filter(|_| takes_orphans));
+        orphans.reap();
+        let others = loop {
             let is_ours = |&(id, stat): &(u32, Stat)| {
                 marked.contains(&id) || self.found.iter().any(|known| known.id == stat.parent)
             };
             let (ours, others): (Vec<_>, Vec<_>) = new.into_iter().partition(is_ours);
             if ours.is_empty() {
-                break;
+                break others;
             }
-            self.found.extend(ours.into_iter().map(|(id, stat)| Process { id, started: stat.started }));
+            self.found.extend(ours.into_iter().map(|(id, stat)| stat.process(id)));
             // Each is found once.
             marked.clear();
             new = others;
+        };
+        // One whose parent ends meanwhile gets another, by which it may be known.
+        for (id, stat) in others {
+            if stat.parent > 0 && Stat::of(stat.parent).is_none() {
+                all.remove(&id);
+            }
         }
         self.known = all;
     }
 
     #[cfg(not(unix))]
-    pub fn look(&mut self, _folder: &Path) {}
+    pub fn look(&mut self, _folder: &Path, _orphans: &mut Orphans, _takes_orphans: bool) {}
 
     /// Those that have not ended.
     pub fn alive(&self) -> Vec<u32> {
-        let is_alive = |process: &&Process| {
-            Stat::of(process.id).is_some_and(|stat| stat.started == process.started && !stat.has_ended)
-        };
+        let is_alive = |process: &&Process| process.stat().is_some_and(|stat| !stat.has_ended);
         self.found.iter().filter(is_alive).map(|process| process.id).collect()
     }
 }
 
 /// What Linux tells of a process.
 #[derive(Clone, Copy, Debug)]
-struct Stat {
-    parent: u32,
+pub struct Stat {
+    pub parent: u32,
+    /// Its process group.
+    pub group: u32,
     started: u64,
     /// Whether it only waits for its parent to notice.
-    has_ended: bool,
+    pub has_ended: bool,
 }
 
 impl Stat {
@@ -87,9 +121,14 @@ impl Stat {
         // A name may hold anything, parentheses too.
         let rest = text.rsplitn(2, |&byte| byte == b')').next()?;
         let mut fields = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
-        let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
-        let started = fields.nth(17)?.parse().ok()?;
-        Some(Self { parent, started, has_ended: matches!(state, "Z" | "X") })
+        let (state, parent, group) = (fields.next()?, fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        let started = fields.nth(16)?.parse().ok()?;
+        Some(Self { parent, group, started, has_ended: matches!(state, "Z" | "X") })
+    }
+
+    /// The process that it is of.
+    fn process(self, id: u32) -> Process {
+        Process { id, started: self.started }
     }
 }
 

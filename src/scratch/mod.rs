@@ -2,14 +2,13 @@
 //! killed.
 
 pub mod members;
+mod orphans;
 pub mod registry;
 
 use std::fs::{DirEntry, File, TryLockError};
 use std::io::Result;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use self::members::Members;
 
 const PREFIX: &str = "part-";
 /// A file in each folder that is locked while its Lacuna lives.
@@ -164,7 +163,7 @@ pub fn remove_abandoned(root: &Path) {
     for entry in entries().filter(of_lacuna) {
         let folder = entry.path();
         if is_abandoned(&folder) {
-            registry::end_processes(&folder, None, &mut Members::default());
+            registry::end_processes(&folder);
             registry::remove(&folder);
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::members::{MARK, Members};
 #[cfg(unix)]
 use super::members::{is_one_starting, processes_with, variable};
+use super::orphans::Orphans;
 
 /// How often processes are looked for again: one may start another at the moment it is killed.
 const ROUNDS: usize = 200;
@@ -17,7 +18,8 @@ const ROUND: Duration = Duration::from_millis(5);
 /// When Lacuna ends, the runs that the user started have this long to write what they recorded.
 const CLOSING: Duration = Duration::from_secs(10);
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry { folders: Vec::new(), is_closed: false });
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { folders: Vec::new(), orphans: Orphans::new(), is_closed: false });
 /// How often the runs that the user started were asked to end, by signals to Lacuna or because it ends.
 static STOPS: AtomicU32 = AtomicU32::new(0);
 /// Whether the first of them was SIGTERM.
@@ -28,6 +30,7 @@ static IS_PASSED_ON: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 struct Registry {
     folders: Vec<PrivateFolder>,
+    orphans: Orphans,
     /// Nothing more is started.
     is_closed: bool,
 }
@@ -63,6 +66,19 @@ impl Registry {
     fn find(&mut self, folder: &Path) -> Option<&mut PrivateFolder> {
         self.folders.iter_mut().find(|known| known.path == folder)
     }
+
+    fn n_runs(&self) -> usize {
+        self.folders.iter().filter(|folder| folder.keep == Keep::Run).count()
+    }
+
+    /// Calls `act` with a folder and its orphans: those of the machine's processes that were given to Lacuna are of the
+    /// only run that goes on.
+    fn with<R>(&mut self, folder: &Path, act: impl FnOnce(&mut PrivateFolder, (&mut Orphans, bool)) -> R) -> Option<R> {
+        let is_alone = self.n_runs() == 1;
+        let known = self.folders.iter_mut().find(|known| known.path == folder)?;
+        let takes_orphans = is_alone && known.keep == Keep::Run;
+        Some(act(known, (&mut self.orphans, takes_orphans)))
+    }
 }
 
 fn lock() -> MutexGuard<'static, Registry> {
@@ -94,7 +110,10 @@ pub fn partial_file<T>(path: &Path, make: impl FnOnce() -> std::io::Result<T>) -
 }
 
 pub fn forget(folder: &Path) {
-    lock().folders.retain(|known| known.path != folder);
+    let mut registry = lock();
+    registry.folders.retain(|known| known.path != folder);
+    let has_runs = registry.n_runs() > 0;
+    registry.orphans.switch(has_runs);
 }
 
 /// Starts `command` as the process group of a remembered folder.
@@ -102,7 +121,9 @@ pub fn forget(folder: &Path) {
 /// Errors: it cannot be started, or Lacuna is about to end.
 pub fn start(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
     let mut registry = lock();
-    let child = spawn(&registry, command, folder)?;
+    let has_runs = registry.n_runs() > 0;
+    registry.orphans.switch(has_runs);
+    let child = spawn(&mut registry, command, folder)?;
     if let Some(known) = registry.find(folder) {
         known.group = Some(child.id());
         known.members.add(child.id());
@@ -114,28 +135,34 @@ pub fn start(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
 ///
 /// Errors: it cannot be started, or Lacuna is about to end.
 pub fn start_beside(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
-    spawn(&lock(), command, folder)
+    spawn(&mut lock(), command, folder)
 }
 
-fn spawn(registry: &Registry, command: &mut Command, folder: &Path) -> std::io::Result<Child> {
+fn spawn(registry: &mut Registry, command: &mut Command, folder: &Path) -> std::io::Result<Child> {
     refuse_if_closed(registry)?;
     command.env(MARK, folder);
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
-    command.spawn()
+    let child = command.spawn()?;
+    registry.orphans.started(child.id());
+    Ok(child)
 }
 
 /// Ends all that was started in the folder, before its first process is waited for and its id may be reused.
 pub fn end(folder: &Path) {
-    match lock().find(folder) {
-        Some(known) => end_processes(folder, known.group.take(), &mut known.members),
-        None => end_processes(folder, None, &mut Members::default()),
+    let mut registry = lock();
+    let ended = registry.with(folder, |known, orphans| {
+        end_with_orphans(folder, known.group.take(), &mut known.members, orphans);
+    });
+    drop(registry);
+    if ended.is_none() {
+        end_processes(folder);
     }
 }
 
 /// Looks which processes of a run are new; to be called often while it goes on.
 pub fn look(folder: &Path) {
-    _ = lock().find(folder).map(|known| known.members.look(folder));
+    _ = lock().with(folder, |known, (orphans, takes_orphans)| known.members.look(folder, orphans, takes_orphans));
 }
 
 fn refuse_if_closed(registry: &Registry) -> std::io::Result<()> {
@@ -153,7 +180,7 @@ fn refuse_if_closed(registry: &Registry) -> std::io::Result<()> {
 pub fn end_all() -> impl Sized {
     let mut registry = lock();
     registry.is_closed = true;
-    let has_runs = |registry: &Registry| registry.folders.iter().any(|folder| folder.keep == Keep::Run);
+    let has_runs = |registry: &Registry| registry.n_runs() > 0;
     if has_runs(&registry) {
         STOPS.fetch_max(1, Ordering::Relaxed);
         let asked = Instant::now();
@@ -163,12 +190,14 @@ pub fn end_all() -> impl Sized {
             registry = lock();
         }
     }
-    for PrivateFolder { path, group, members, keep } in &mut registry.folders {
+    let is_alone = registry.n_runs() == 1;
+    let Registry { folders, orphans, .. } = &mut *registry;
+    for PrivateFolder { path, group, members, keep } in folders {
         if *keep == Keep::Unfinished {
             let _ = std::fs::remove_file(path);
             continue;
         }
-        end_processes(path, *group, members);
+        end_with_orphans(path, *group, members, (orphans, is_alone && *keep == Keep::Run));
         if *keep == Keep::Remove {
             remove(path);
         }
@@ -245,10 +274,21 @@ fn pid(id: u32) -> Option<rustix::process::Pid> {
     rustix::process::Pid::from_raw(i32::try_from(id).ok()?)
 }
 
+/// Kills every process that was started in a folder that is not remembered, wherever it has moved itself.
+pub fn end_processes(folder: &Path) {
+    end_with_orphans(folder, None, &mut Members::default(), (&mut Orphans::new(), false));
+}
+
 /// Kills the process group and every process that was started in the folder, wherever it has moved itself.
 ///
 /// * `members`: those of its processes that were seen.
-pub fn end_processes(folder: &Path, group: Option<u32>, members: &mut Members) {
+/// * `orphans`: whether they are of this folder.
+fn end_with_orphans(
+    folder: &Path,
+    group: Option<u32>,
+    members: &mut Members,
+    (orphans, takes_orphans): (&mut Orphans, bool),
+) {
     #[cfg(unix)]
     {
         use rustix::process::{Signal, kill_process};
@@ -258,7 +298,7 @@ pub fn end_processes(folder: &Path, group: Option<u32>, members: &mut Members) {
         for _ in 0..ROUNDS {
             // Asked first: what has started by the time of the search is found by it.
             let is_one_starting = is_one_starting();
-            members.look(folder);
+            members.look(folder, orphans, takes_orphans);
             let found = joined(members.alive(), folder);
             if found.is_empty() && !is_one_starting {
                 return;
@@ -270,7 +310,7 @@ pub fn end_processes(folder: &Path, group: Option<u32>, members: &mut Members) {
         }
     }
     #[cfg(not(unix))]
-    let _ = (folder, group, members);
+    let _ = (folder, group, members, orphans, takes_orphans);
 }
 
 /// Removes a folder, also one in which a process that is being killed just made another file.
@@ -344,7 +384,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..100 {
             let mut started = Command::new("sleep").arg("30").env(MARK, folder.path()).spawn().unwrap();
-            end_processes(folder.path(), None, &mut Members::default());
+            end_processes(folder.path());
             assert!(!started.wait().unwrap().success(), "it slept to its end");
         }
     }

@@ -31,6 +31,8 @@ mod nsys_report;
 mod odd_tables;
 mod operators;
 mod oracle;
+#[cfg(target_os = "linux")]
+mod orphans;
 mod outputs;
 mod peers;
 mod planted;

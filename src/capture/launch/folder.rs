@@ -3,13 +3,13 @@
 use std::fs::DirBuilder;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 use super::Exit;
 pub use crate::capture::partial::write_whole;
 use crate::capture::{counters, cupti};
+use crate::live;
 
 const MANIFEST: &str = "run.json";
 /// What the program wrote, as far as it was kept.
@@ -22,6 +22,7 @@ pub struct Manifest {
     pub lacuna: String,
     /// The program with its arguments, as [`super::words::split`] reads it.
     pub command: String,
+    /// As [`super::words::path`] reads it.
     pub working_folder: String,
     /// Additions to the environment, `NAME=value`, each as one quoted word.
     pub env: Vec<String>,
@@ -39,7 +40,7 @@ pub struct Manifest {
     pub was_stopped: bool,
     pub lines: u64,
     pub lines_dropped: u64,
-    /// Names of the files that were recorded.
+    /// Names of the files that were recorded, as [`super::words::path`] reads them.
     pub results: Vec<String>,
     /// Sentences for the user: why something is missing.
     pub notes: Vec<String>,
@@ -73,9 +74,9 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Its name without the folder.
+    /// Its name without the folder, as [`super::words::path`] reads it.
     pub fn name(&self) -> String {
-        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        super::words::path_text(Path::new(self.path.file_name().unwrap_or_default()))
     }
 }
 
@@ -97,7 +98,8 @@ pub fn create(root: &Path, what: &str) -> Result<PathBuf> {
     private().recursive(true).create(root)?;
     let is_kept = |c: &char| c.is_alphanumeric() || "._-".contains(*c);
     let what: String = what.chars().filter(is_kept).take(40).collect();
-    let time = compact(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+    let time: String = local(now_ms()).chars().filter(|c| !"-:".contains(*c)).collect();
+    let time = time.replace(' ', "-");
     for n in 1..1000 {
         let again = if n == 1 { String::new() } else { format!("-{n}") };
         let folder = root.join(format!("{time}-{what}{again}"));
@@ -128,32 +130,19 @@ fn private() -> DirBuilder {
     builder
 }
 
-/// A time since 1970 as `YYYYMMDD-HHMMSS`, UTC.
-fn compact(since: Duration) -> String {
-    let seconds = since.as_secs();
-    let (year, month, day) = date(seconds / 86_400);
-    let [h, m, s] = [seconds / 3600 % 24, seconds / 60 % 60, seconds % 60];
-    format!("{year:04}{month:02}{day:02}-{h:02}{m:02}{s:02}")
-}
-
-/// A time since 1970 for the user, `YYYY-MM-DD HH:MM` UTC.
+/// A time in milliseconds since 1970 for the user, `YYYY-MM-DD HH:MM` where this machine is.
 pub fn shown_time(ms: u64) -> String {
-    let minutes = ms / 60_000;
-    let (year, month, day) = date(minutes / 1440);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", minutes / 60 % 24, minutes % 60)
+    let mut text = local(ms);
+    text.replace_range(16..19, "");
+    text
 }
 
-/// Year, month and day of a count of days since 1970 in the Gregorian calendar.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Years that begin in March end with the leap day. 1970 began 719,468 days after March 1 of the year 0.
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + later, month, day)
+fn now_ms() -> u64 {
+    (live::now() / 1_000_000).unsigned_abs()
+}
+
+fn local(ms: u64) -> String {
+    live::local(i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX))
 }
 
 impl Manifest {
@@ -242,19 +231,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
-        // `date -u -d @N +%Y%m%d-%H%M%S`
-        for (seconds, expected) in [
-            (0, "19700101-000000"),
-            (951_782_400, "20000229-000000"),
-            (951_868_799, "20000229-235959"),
-            (1_735_689_599, "20241231-235959"),
-            (1_772_323_200, "20260301-000000"),
-            (4_107_542_400, "21000301-000000"),
-        ] {
-            assert_eq!(compact(Duration::from_secs(seconds)), expected);
-        }
-        assert_eq!(shown_time(951_868_799_999), "2000-02-29 23:59");
+    fn folders_are_named_by_the_time_that_is_shown() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = create(root.path(), "x").unwrap();
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let digits: String = shown_time(now_ms()).chars().filter(char::is_ascii_digit).collect();
+        // The minute may be over meanwhile.
+        let earlier: String = shown_time(now_ms() - 60_000).chars().filter(char::is_ascii_digit).collect();
+        let found: String = name.chars().filter(char::is_ascii_digit).take(12).collect();
+        assert!([digits, earlier].contains(&found) && name.ends_with("-x") && name.len() == 17, "{name}");
     }
 
     #[test]

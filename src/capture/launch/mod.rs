@@ -24,7 +24,7 @@ pub use self::output::{Output, OutputLine, Stream};
 pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
 pub use self::switch::Switch;
 pub use super::registry::pass_signals_on;
-use super::{counters, is_program, kineto, members::Members, nsys, pytorch, registry, scratch};
+use super::{counters, is_program, kineto, nsys, pytorch, registry, scratch};
 
 /// Where the folder of a run is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -345,7 +345,7 @@ impl Drop for Run {
 pub fn end_abandoned(root: &Path) {
     for Earlier { folder, mut manifest, .. } in list(root) {
         if !manifest.has_ended && scratch::is_abandoned(&folder) {
-            registry::end_processes(&folder, None, &mut Members::default());
+            registry::end_processes(&folder);
             manifest.has_ended = true;
             manifest.notes.push("Lacuna was killed while this ran".to_owned());
             nsys::take_reports(&folder);

@@ -125,7 +125,7 @@ fn manifest_of(request: &Request) -> Manifest {
     Manifest {
         lacuna: env!("CARGO_PKG_VERSION").to_owned(),
         command: words::joined(&request.argv),
-        working_folder: working_folder.to_string_lossy().into_owned(),
+        working_folder: words::path_text(&working_folder),
         env: request.env.iter().map(|(name, value)| assignment(name, value)).collect(),
         recorder: request.recorder.name().to_owned(),
         started_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),

@@ -158,6 +158,21 @@ fn processes_that_hide_their_environment_are_ended_too() {
 }
 
 #[test]
+fn names_that_are_not_text_are_kept_exactly() {
+    let root = tempfile::tempdir().unwrap();
+    let place = root.path().join(OsStr::from_bytes(b"a b\xff "));
+    std::fs::create_dir(&place).unwrap();
+    let runs = root.path().join("runs");
+    let mut request = shell(&runs, "pwd; : > \"$LACUNA_RUN/$(printf 'x\\376').pickle\"");
+    request.working_folder = Some(place.clone());
+    start(&request).wait();
+    let [earlier] = &list(&runs)[..] else { panic!() };
+    assert_eq!(words::path(&earlier.manifest.working_folder).unwrap(), place);
+    let [name] = &earlier.manifest.results[..] else { panic!("{:?}", earlier.manifest) };
+    assert!(earlier.folder.join(words::path(name).unwrap()).is_file(), "{name}");
+}
+
+#[test]
 fn what_is_watched_alongside_lives_as_long_as_the_program() {
     struct Guard(std::sync::mpsc::SyncSender<&'static str>);
     impl Drop for Guard {

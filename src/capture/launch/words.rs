@@ -3,6 +3,7 @@
 //! Nothing is expanded and nothing is run: variables, patterns, pipes and redirections are plain text here.
 
 use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 /// The reason why a line has no words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -176,6 +177,24 @@ pub fn quoted(word: &OsStr) -> String {
     }
 }
 
+/// A path as text that [`path`] reads back exactly: as it is where nothing in it needs escapes.
+pub fn path_text(path: &Path) -> String {
+    let is_plain = |text: &&str| !text.starts_with("$'") && text.trim() == *text && !text.chars().any(char::is_control);
+    let bytes = || ansi(&bytes(path.as_os_str()));
+    path.to_str().filter(is_plain).map_or_else(bytes, str::to_owned)
+}
+
+/// The path that a text stands for: the text itself, or `$'…'` with escapes such as `\xff`.
+///
+/// Errors: the quotation is not closed, or an escape is not known.
+pub fn path(text: &str) -> Result<PathBuf, SplitError> {
+    if !text.starts_with("$'") {
+        return Ok(PathBuf::from(text));
+    }
+    let words = split(text)?.argv;
+    Ok(<[OsString; 1]>::try_from(words).map_or_else(|_| PathBuf::from(text), |[path]| PathBuf::from(path)))
+}
+
 /// `$'…'` with an escape for each byte that is not printable ASCII.
 fn ansi(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
@@ -277,6 +296,13 @@ mod tests {
             let line = split(&joined(&words)).unwrap();
             prop_assert!(line.env.is_empty());
             prop_assert_eq!(line.argv, words);
+        }
+
+        #[test]
+        fn any_path_comes_back(bytes in any::<Vec<u8>>(), quote in any::<bool>()) {
+            let start = if quote { "$'" } else { "" };
+            let path = PathBuf::from(text([start.as_bytes(), &bytes].concat()));
+            prop_assert_eq!(super::path(&path_text(&path)).unwrap(), path);
         }
 
         #[test]

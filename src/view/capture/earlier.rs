@@ -6,7 +6,7 @@ use eframe::egui::{self, RichText, Ui};
 use egui_extras::{Column as Width, TableBuilder};
 
 use super::form::Form;
-use crate::capture::launch::{self, Earlier, Manifest};
+use crate::capture::launch::{self, Earlier, Manifest, words};
 use crate::command::Command;
 use crate::figures::{Column, Natural, Sort, format};
 use crate::job::{Job, Poll};
@@ -17,7 +17,7 @@ use crate::widget::table::{header_ui, number_ui};
 
 const ROW_HEIGHT: f32 = 24.0;
 const COLUMNS: [Column; 6] = [
-    Column { key: "started", title: "Started (UTC)", width: 120, is_text: true, help: "When it was started" },
+    Column { key: "started", title: "Started", width: 120, is_text: true, help: "When it was started" },
     Column { key: "command", title: "Command", width: 160, is_text: true, help: "What was run" },
     Column { key: "dur_ns", title: "Duration", width: 90, is_text: false, help: "How long it ran" },
     Column { key: "end", title: "End", width: 90, is_text: true, help: "How it ended" },
@@ -172,7 +172,8 @@ impl EarlierRuns {
         let run = &self.found[i];
         match action {
             Action::Open => {
-                let paths = run.manifest.results.iter().map(|name| run.folder.join(name));
+                let names = run.manifest.results.iter().filter_map(|name| words::path(name).ok());
+                let paths = names.map(|name| run.folder.join(name));
                 ctx.commands.extend(paths.map(Command::OpenPath));
             }
             Action::Again => form.take(&run.manifest),

@@ -134,6 +134,8 @@ impl Form {
             return Err(format!("The environment takes NAME=value: {}", words::quoted(word)));
         }
         line.env.splice(0..0, added.env);
+        let folder = Some(self.folder.trim()).filter(|folder| !folder.is_empty()).map(words::path).transpose();
+        let working_folder = folder.map_err(|error| format!("{error}, in the working folder"))?;
         let mut options = self.options.clone();
         options.ranks = match self.ranks.trim() {
             "" => Some([0].into()),
@@ -143,7 +145,7 @@ impl Form {
         Ok(Request {
             argv: line.argv,
             env: line.env,
-            working_folder: Some(self.folder.trim()).filter(|folder| !folder.is_empty()).map(PathBuf::from),
+            working_folder,
             recorder: match self.backend {
                 Backend::PyTorch => Recorder::PyTorch(options),
                 Backend::OnDemand => Recorder::OnDemand(self.on_demand(options)),

@@ -88,7 +88,7 @@ pub fn events_ui(shown: &Shown, ui: &mut Ui) {
     list("events").show(ui, |ui| {
         egui::Grid::new("events").num_columns(3).spacing([18.0, 3.0]).show(ui, |ui| {
             for event in &shown.events {
-                ui.weak(crate::live::utc(event.ts));
+                ui.weak(crate::live::time_of_day(event.ts));
                 ui.label(if event.device.is_empty() { String::new() } else { format!("GPU {}", event.device) });
                 let color = if event.is_alarm { tokens.severity[2] } else { tokens.text };
                 ui.label(RichText::new(display_name(&event.text)).color(color));

@@ -20,6 +20,7 @@ use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::capture::counters;
 use crate::command::{Command, ctrl};
 use crate::figures::Sort;
+use crate::job::{Job, Poll, Progress};
 use crate::live::{Alarm, Monitor, Recorder, default_alarms};
 
 /// The description of the view.
@@ -57,6 +58,8 @@ pub struct Live {
     recorder: Option<Recorder>,
     /// The file of the last recording, or why there is none.
     recorded: Option<Result<PathBuf, String>>,
+    /// A recording whose last lines are being written.
+    ending: Option<Job<Result<PathBuf, String>>>,
 }
 
 /// How often a missing driver is looked for.
@@ -75,6 +78,7 @@ impl Default for Live {
             sort: None,
             recorder: None,
             recorded: None,
+            ending: None,
         }
     }
 }
@@ -154,17 +158,23 @@ impl Live {
         }
         if let Some(recorder) = self.recorder.take() {
             let is_over = ui.button("Stop recording").on_hover_text("End the file").clicked();
-            let lines = recorder.n_lines();
-            ui.weak(format!("{lines} line{} in {}", if lines == 1 { "" } else { "s" }, recorder.path().display()));
-            if let Some(why) = recorder.error() {
-                self.recorded = Some(Err(why));
-            } else if is_over {
-                let path = recorder.path().to_owned();
-                self.recorded = Some(recorder.stop().map(|_| path));
+            let written = recorder.written();
+            ui.weak(format!("{written} in {}", recorder.path().display()));
+            if is_over || written.error.is_some() {
+                self.stop(recorder, ui.ctx());
             } else {
                 self.recorder = Some(recorder);
             }
             return;
+        }
+        match self.ending.as_ref().map(Job::poll) {
+            None => {}
+            Some(Poll::Running) => {
+                ui.weak("Writing the last lines…");
+                return;
+            }
+            Some(Poll::Done(outcome)) => (self.recorded, self.ending) = (Some(outcome), None),
+            Some(Poll::Crashed(why)) => (self.recorded, self.ending) = (Some(Err(why)), None),
         }
         let help = "Write each reading to a new file, one JSON object a line, until you stop or close this tab";
         if ui.button("Record").on_hover_text(help).clicked() {
@@ -183,6 +193,19 @@ impl Live {
             }
             Some(Err(why)) => failed_ui(why, ui),
             None => {}
+        }
+    }
+
+    /// Ends a recording; its last lines may have to wait for the disk.
+    fn stop(&mut self, recorder: Recorder, egui: &egui::Context) {
+        let waker = egui.clone();
+        let work = move |_: &Progress| {
+            let path = recorder.path().to_owned();
+            recorder.stop().error.map_or(Ok(path), Err)
+        };
+        match Job::spawn("recording", move || waker.request_repaint(), work) {
+            Ok(job) => self.ending = Some(job),
+            Err(error) => self.recorded = Some(Err(format!("No thread could be started: {error}"))),
         }
     }
 

@@ -53,6 +53,19 @@ fn a_form_says_how_it_is_recorded() {
     assert_eq!(form.request("/data".into(), None).unwrap().recorder, Recorder::Cupti);
 }
 
+#[cfg(unix)]
+#[test]
+fn the_folder_of_an_earlier_run_is_taken_over_exactly() {
+    use std::os::unix::ffi::OsStrExt as _;
+    for folder in [&b"/data/train"[..], b"/a b/c", b"/x\xff\xfe/y", b"/blank ", b"$'odd", b"/new\nline"] {
+        let folder = Path::new(OsStr::from_bytes(folder));
+        let manifest = launch::Manifest { working_folder: words::path_text(folder), ..Default::default() };
+        let mut form = Form { line: "true".to_owned(), ..Default::default() };
+        form.take(&manifest);
+        assert_eq!(form.request("/data".into(), None).unwrap().working_folder.as_deref(), Some(folder));
+    }
+}
+
 #[test]
 fn variables_are_added_once_and_their_options_joined() {
     let mut form = Form::default();
