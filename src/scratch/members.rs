@@ -66,7 +66,7 @@ impl Members {
         let new = all.difference(&self.known).filter(|&&id| self.found.iter().all(|known| known.id != id));
         let mut new: Vec<(u32, Stat)> = new.filter_map(|&id| Some((id, Stat::of(id)?))).collect();
         let wanted = marked(folder);
-        let mut marked: Vec<u32> = new.iter().map(|&(id, _)| id).filter(|&id| has_all(id, &[&wanted])).collect();
+        let mut marked: Vec<u32> = new.iter().map(|&(id, _)| id).filter(|&id| has(id, &wanted)).collect();
         let is_later = |stat: Stat| self.first.is_some_and(|first| stat.started >= first.started);
         let mut is_orphan = |&&(id, stat): &&(u32, Stat)| orphans.adopts(stat.process(id), stat) && is_later(stat);
         let adopted: Vec<u32> = new.iter().filter(&mut is_orphan).map(|&(id, _)| id).collect();
@@ -132,12 +132,11 @@ impl Stat {
     }
 }
 
-/// Processes with the mark of the folder that also have this variable, `NAME=value`.
+/// Processes with the mark of the folder.
 #[cfg(unix)]
-pub fn processes_with(folder: &Path, also: Option<&str>) -> Vec<u32> {
+pub fn processes_with(folder: &Path) -> Vec<u32> {
     let mark = marked(folder);
-    let wanted: Vec<&[u8]> = std::iter::once(&mark[..]).chain(also.map(str::as_bytes)).collect();
-    processes().map(|(id, _)| id).filter(|&id| has_all(id, &wanted)).collect()
+    processes().map(|(id, _)| id).filter(|&id| has(id, &mark)).collect()
 }
 
 /// The mark of a folder, `NAME=value`.
@@ -147,11 +146,11 @@ fn marked(folder: &Path) -> Vec<u8> {
     [MARK.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat()
 }
 
-/// Whether a process was started with all of these variables; not so if it has ended and waits for its parent.
+/// Whether a process was started with this variable, `NAME=value`; not so if it has ended and waits for its parent.
 #[cfg(unix)]
-fn has_all(process: u32, wanted: &[&[u8]]) -> bool {
+fn has(process: u32, wanted: &[u8]) -> bool {
     let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-    wanted.iter().all(|wanted| environment.split(|&byte| byte == 0).any(|variable| variable == *wanted))
+    environment.split(|&byte| byte == 0).any(|variable| variable == wanted)
 }
 
 /// A variable of the environment in which a process was started, if this user may read it.

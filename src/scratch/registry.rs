@@ -247,7 +247,7 @@ pub fn n_processes(folder: &Path) -> usize {
 
 /// The processes of a run; not those that have ended and wait for their parent.
 #[cfg(unix)]
-fn processes_in(folder: &Path) -> Vec<u32> {
+pub fn processes_in(folder: &Path) -> Vec<u32> {
     let seen = lock().find(folder).map(|known| known.members.alive()).unwrap_or_default();
     joined(seen, folder)
 }
@@ -255,7 +255,7 @@ fn processes_in(folder: &Path) -> Vec<u32> {
 /// Those that were seen, and all with the mark of the folder.
 #[cfg(unix)]
 fn joined(mut seen: Vec<u32>, folder: &Path) -> Vec<u32> {
-    seen.extend(processes_with(folder, None));
+    seen.extend(processes_with(folder));
     seen.sort_unstable();
     seen.dedup();
     seen

@@ -304,10 +304,13 @@ pub fn clean(folder: &Path) {
     }
 }
 
-/// The processes of the program, without those of `nsys`.
+/// The processes of the program, without those of `nsys`: these keep the environment that Lacuna gave them, and a
+/// program may write over its own.
 #[cfg(unix)]
 pub fn program(folder: &Path) -> Vec<u32> {
-    members::processes_with(folder, Some(&format!("{PROGRAM}=1")))
+    let is_of_nsys =
+        |&id: &u32| members::variable(id, members::MARK).is_some() && members::variable(id, PROGRAM).is_none();
+    registry::processes_in(folder).into_iter().filter(|id| !is_of_nsys(id)).collect()
 }
 
 /// Signals the program, without `nsys`: to SIGINT its group, as a terminal does, to others all its processes.

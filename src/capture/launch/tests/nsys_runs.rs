@@ -44,7 +44,10 @@ fn by_nsys(root: &Path, script: &str, fake: &str, change: impl Fn(&mut nsys::Pro
 #[test]
 fn nsys_writes_its_report_however_the_program_ends() {
     let root = tempfile::tempdir().unwrap();
+    // As one that writes its title over its environment.
+    let hidden = "exec env -i sh -c 'trap \"exit 7\" INT; echo ready; while :; do sleep 0.05; done'";
     for (script, stops, exit) in [
+        (hidden, 1, Exit::Code(7)),
         ("echo ready \"$TMPDIR\"; exit 5", 0, Exit::Code(5)),
         ("echo ready; kill -SEGV $$", 0, Exit::Signal(11)),
         ("trap 'exit 9' INT; echo ready; while :; do sleep 0.05; done", 1, Exit::Code(9)),

@@ -17,9 +17,9 @@ const TRACES: [(&str, &str); 7] = [
 
 /// What nsys records, and when.
 ///
-/// * `path`: the `nsys` that the form names, and which it is while that is empty.
+/// * `path`, `found`: the `nsys` that the form names, and which it is while that is empty.
 /// * `others`: further options, as typed.
-pub fn ui(profile: &mut nsys::Profile, path: (&mut String, &str), others: &mut String, ui: &mut Ui) {
+pub fn ui(profile: &mut nsys::Profile, (path, found): (&mut String, &str), others: &mut String, ui: &mut Ui) {
     ui.horizontal_wrapped(|ui| {
         ui.label("Trace");
         for (name, help) in TRACES {
@@ -78,7 +78,7 @@ pub fn ui(profile: &mut nsys::Profile, path: (&mut String, &str), others: &mut S
         ui.add(edit).labelled_by(label.id);
         ui.end_row();
         let label = ui.label("nsys");
-        let edit = TextEdit::singleline(path.0).id_salt("nsys").hint_text(path.1).desired_width(440.0);
+        let edit = TextEdit::singleline(path).id_salt("nsys").hint_text(found).desired_width(440.0);
         ui.add(edit).labelled_by(label.id);
         ui.end_row();
     });
