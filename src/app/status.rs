@@ -464,7 +464,7 @@ fn load_text(load: &Load) -> String {
 /// What is being done and how far it is: `Reading: 12.00 MiB of 80.00 MiB, 30.00 MiB/s`. Where that is unknown, for how
 /// long it has been done: once all bytes are read, tracks and rows are built of them.
 fn progress_text(phase: &str, (done, total): (u64, u64), elapsed: Duration) -> String {
-    let since = format!("{} s", elapsed.as_secs());
+    let since = format::seconds(elapsed.as_secs());
     match phase {
         "" if total == 0 => format!("Reading, {since}"),
         "" if done >= total => format!("Building tracks of {}, {since}", format::bytes(total as f64)),

@@ -59,10 +59,16 @@ pub fn moment(ns: DurNs, step: DurNs) -> String {
     format!("{}{text}", if ns < 0 { "-" } else { "" })
 }
 
-/// An estimate with two digits: `13 to 40 ms`, or `13 ms or more` without a highest value.
+/// Whole seconds: `7 s`, `2 min 05 s`.
+pub fn seconds(n: u64) -> String {
+    if n < 60 { format!("{n} s") } else { long_duration(n.saturating_mul(1_000_000_000), 0) }
+}
+
+/// An estimate with two digits: `13 to 40 ms`, `2.0 to 3.5 min`, or `13 ms or more` without a highest value.
 pub fn rough_duration(least: DurNs, most: Option<DurNs>) -> String {
     let highest = most.unwrap_or(least) as f64;
-    let (unit, name) = UNITS.into_iter().find(|&(unit, _)| highest >= unit).unwrap_or((1.0, "ns"));
+    let mut units = [(3_600e9, "h"), (60e9, "min")].into_iter().chain(UNITS);
+    let (unit, name) = units.find(|&(unit, _)| highest >= unit).unwrap_or((1.0, "ns"));
     let rough = |ns: DurNs| {
         let value = ns as f64 / unit;
         let scale = 10_f64.powf(1.0 - value.max(1e-9).log10().floor());
@@ -136,6 +142,9 @@ mod tests {
         assert_eq!(rough_duration(280_000_000, None), "280 ms or more");
         assert_eq!(rough_duration(117_000, Some(431_000)), "120 to 430 µs");
         assert_eq!(rough_duration(0, None), "0.0 ns or more");
+        assert_eq!(rough_duration(1_800_000_000_000, Some(7_600_000_000_000)), "0.5 to 2.1 h");
+        assert_eq!(rough_duration(95_000_000_000, None), "1.6 min or more");
+        assert_eq!([7, 125, 3_600].map(seconds), ["7 s", "2 min 05 s", "1 h 00 min 00 s"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use eframe::egui::{
-    Align, Align2, Color32, FontId, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder,
+    Align, Color32, FontId, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder,
     WidgetInfo, pos2, vec2,
 };
 
@@ -117,15 +117,15 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let busy = share(idle.window_ns - total, idle.window_ns);
     let text = format!("Busy {busy}, idle {}", format::duration(total));
     let response = ui.interact(rect, eframe::egui::Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
-    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &text));
+    let label = text.clone();
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &label));
     let color = ui.visuals().weak_text_color();
-    ui.painter().with_clip_rect(rect.intersect(ui.clip_rect())).text(
-        rect.left_center(),
-        Align2::LEFT_CENTER,
-        &text,
-        FontId::proportional(10.5),
-        color,
-    );
+    let painter = ui.painter().with_clip_rect(rect.intersect(ui.clip_rect()));
+    let lay_out = |text: String| painter.layout_no_wrap(text, FontId::proportional(10.5), color);
+    // A time that is cut would be misread; on hover it is there.
+    let whole = lay_out(text);
+    let shown = if whole.size().x <= rect.width() { whole } else { lay_out(format!("Busy {busy}")) };
+    painter.galley(rect.left_center() - vec2(0.0, shown.size().y / 2.0), shown, color);
     response.on_hover_ui(|ui| {
         ui.strong(format!("{}: idle {} of {}", line.title, format::duration(total), format::duration(idle.window_ns)));
         if total == 0 {
