@@ -172,11 +172,15 @@ fn start(
     (nsys, samples): (Option<PathBuf>, PathBuf),
     ctx: &Context,
 ) -> std::io::Result<Job<Result<Found, LoadError>>> {
-    let ctx = ctx.clone();
+    let (ctx, seen) = (ctx.clone(), ctx.clone());
     let path = path.to_owned();
     let work = move |progress: &Progress| {
         samples::generate(&path, &samples)
             .map_err(|error| LoadError::Failed(format!("The sample cannot be written: {error}")))?;
+        // What is read and how much, on screen before anything else is known of it.
+        let file = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
+        progress.set_total(file.map_or(0, |file| file.len()));
+        seen.request_repaint();
         read(&path, options, nsys, progress)
     };
     Job::spawn("read", move || ctx.request_repaint(), work)

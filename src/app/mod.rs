@@ -10,6 +10,7 @@ mod loads;
 mod menu;
 mod panels;
 mod place;
+mod progress;
 mod run;
 mod samples;
 mod save;
@@ -25,7 +26,7 @@ mod window;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use eframe::egui::{self, Context, Event, PointerButton, RawInput, ThemePreference};
+use eframe::egui::{self, Context, Event, PointerButton, Pos2, RawInput, ThemePreference};
 
 use self::dialog::OpenDialog;
 use self::fonts::SystemFonts;
@@ -101,6 +102,8 @@ pub struct App {
     is_keyboard_taken: bool,
     /// Whether a dialog was open in the last frame.
     had_dialog: bool,
+    /// Where the pointer is that was taken away for a frame.
+    lifted: Option<Pos2>,
 }
 
 impl std::fmt::Debug for App {
@@ -141,6 +144,7 @@ impl App {
             commands: Vec::new(),
             is_keyboard_taken: false,
             had_dialog: false,
+            lifted: None,
         };
         app.loads.samples = samples::folder();
         app.loads.nsys.clone_from(&app.settings.nsys);
@@ -231,12 +235,17 @@ impl App {
         self.fonts.poll(ui.ctx());
     }
 
-    /// Lets go of what is under the pointer when a dialog opens: a tooltip stays while the pointer rests, and would lie
-    /// above the dialog. It is found again when it moves.
-    fn leave_pointer(&mut self, input: &mut RawInput) {
+    /// Takes the pointer away for a frame when a dialog opens: a tooltip stays while the pointer rests, and would lie above
+    /// the dialog.
+    fn lift_pointer(&mut self, ctx: &Context, input: &mut RawInput) {
+        if let Some(pointer) = self.lifted.take() {
+            input.events.insert(0, Event::PointerMoved(pointer));
+        }
         let has_dialog = self.has_dialog();
         if has_dialog && !self.had_dialog {
+            self.lifted = ctx.pointer_latest_pos();
             input.events.push(Event::PointerGone);
+            ctx.request_repaint();
         }
         self.had_dialog = has_dialog;
     }

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use eframe::egui::{self, Align, Layout, Panel, ProgressBar, RichText};
+use eframe::egui::{self, Align, Layout, Panel, RichText};
 
 use super::loads::Load;
+use super::progress::{load_text, progress_ui, reading_text};
 use super::{App, Note, NoteKind};
 use crate::command::Command;
-use crate::figures::{escape, format, text::display_name};
+use crate::figures::{escape, format};
 use crate::model::{Format, ImportReport, Severity, TimeRange, TrackKind};
 use crate::reader::Options;
 use crate::session::{OpenTrace, counts_events};
@@ -18,8 +19,6 @@ use crate::widget::theme;
 const SHOW_AFTER: Duration = Duration::from_millis(300);
 /// A folder may hold thousands of files; more lines than this would hide the window.
 const MAX_WAITING_SHOWN: usize = 3;
-/// Before this the speed is a guess.
-const RATE_AFTER: Duration = Duration::from_secs(1);
 /// How long an answer to a command stays.
 const SHOW_TOLD: Duration = Duration::from_secs(8);
 /// What lies outside of all slices is far if it is this part of their time or more away.
@@ -432,54 +431,6 @@ fn is_slow(load: &Load) -> bool {
     load.elapsed() >= SHOW_AFTER
 }
 
-/// How far a load is; a bar only where that is known: all that is read is not yet all that is done, and nsys says
-/// nothing for a while.
-fn progress_ui(load: &Load, ui: &mut egui::Ui) -> egui::Response {
-    let (done, total) = load.progress();
-    let text = load_text(load);
-    if done == 0 || done >= total {
-        return ui.label(text);
-    }
-    ui.add(ProgressBar::new(done as f32 / total as f32).text(text).desired_width(ui.available_width()))
-}
-
-/// What is being read, from the first frame on: `Reading trace.json, 80.00 MiB, and 3 more files`.
-fn reading_text(load: &Load, n_others: usize) -> String {
-    let name = load.path.file_name().unwrap_or_default().to_string_lossy();
-    let (phase, (_, total)) = (load.phase(), load.progress());
-    let doing = if phase.is_empty() { "Reading" } else { phase.as_str() };
-    let size = if phase.is_empty() && total > 0 { format!(", {}", format::bytes(total as f64)) } else { String::new() };
-    let others = match n_others {
-        0 => String::new(),
-        1 => ", and 1 more file".to_owned(),
-        n => format!(", and {} more files", format::count(n as u64)),
-    };
-    format!("{doing}: {}{size}{others}", display_name(&name))
-}
-
-fn load_text(load: &Load) -> String {
-    progress_text(&load.phase(), load.progress(), load.elapsed())
-}
-
-/// What is being done and how far it is: `Reading: 12.00 MiB of 80.00 MiB, 30.00 MiB/s`. Where that is unknown, for how
-/// long it has been done: once all bytes are read, tracks and rows are built of them.
-fn progress_text(phase: &str, (done, total): (u64, u64), elapsed: Duration) -> String {
-    let since = format::seconds(elapsed.as_secs());
-    match phase {
-        "" if total == 0 => format!("Reading, {since}"),
-        "" if done >= total => format!("Building tracks of {}, {since}", format::bytes(total as f64)),
-        "" => {
-            let read = format!("Reading: {} of {}", format::bytes(done as f64), format::bytes(total as f64));
-            match elapsed >= RATE_AFTER && done > 0 {
-                true => format!("{read}, {}/s", format::bytes(done as f64 / elapsed.as_secs_f64())),
-                false => read,
-            }
-        }
-        phase if done == 0 || done >= total => format!("{phase}, {since}"),
-        phase => format!("{phase}: {:.0} %", (100.0 * done as f64 / total as f64).min(99.0)),
-    }
-}
-
 /// From left to right, on as many lines as it takes.
 fn wrapping() -> Layout {
     Layout::left_to_right(Align::Center).with_main_wrap(true)
@@ -500,21 +451,5 @@ mod tests {
         assert_eq!(counts_text(10, [5, 2, 3]), "10 events read: 5 shown, 2 merged, 3 rejected");
         assert_eq!(counts_text(10, [9, 0, 1]), "10 events read: 9 shown, 1 rejected");
         assert_eq!(counts_text(640, [640, 0, 0]), "640 events read, all shown");
-    }
-
-    #[test]
-    fn progress_names_its_phase_and_never_stands_at_its_end() {
-        let mib = 1024 * 1024;
-        let text = |phase, done: u64, total: u64, ms| {
-            progress_text(phase, (done * mib, total * mib), Duration::from_millis(ms))
-        };
-        assert_eq!(text("", 2, 8, 500), "Reading: 2.00 MiB of 8.00 MiB");
-        assert_eq!(text("", 2, 8, 2_000), "Reading: 2.00 MiB of 8.00 MiB, 1.00 MiB/s");
-        assert_eq!(text("", 8, 8, 2_900), "Building tracks of 8.00 MiB, 2 s");
-        assert_eq!(text("", 0, 0, 9_000), "Reading, 9 s");
-        assert_eq!(text("Converting with nsys 2023.4", 0, 0, 3_000), "Converting with nsys 2023.4, 3 s");
-        assert_eq!(progress_text("Converting", (0, 100), Duration::from_secs(4)), "Converting, 4 s");
-        assert_eq!(progress_text("Converting", (37, 100), Duration::ZERO), "Converting: 37 %");
-        assert_eq!(progress_text("Converting", (100, 100), Duration::from_secs(4)), "Converting, 4 s");
     }
 }

@@ -25,8 +25,8 @@ impl eframe::App for App {
         self.step(ctx);
     }
 
-    fn raw_input_hook(&mut self, _ctx: &egui::Context, input: &mut egui::RawInput) {
-        self.leave_pointer(input);
+    fn raw_input_hook(&mut self, ctx: &egui::Context, input: &mut egui::RawInput) {
+        self.lift_pointer(ctx, input);
     }
 
     fn ui(&mut self, ui: &mut egui::Ui, _frame: &mut eframe::Frame) {

@@ -55,11 +55,14 @@ fn a_selection_moves_no_view() {
 }
 
 #[test]
-fn what_is_under_the_pointer_is_let_go_when_a_dialog_opens() {
+fn the_pointer_is_away_for_a_frame_when_a_dialog_opens() {
     let mut harness = harness(vec![trace()]);
+    let at = Pos2::new(300.0, 200.0);
+    harness.event(Event::PointerMoved(at));
+    settle(&mut harness);
     let events = |harness: &mut Harness<'_, Option<App>>| {
-        let mut input = RawInput::default();
-        app_mut(harness).leave_pointer(&mut input);
+        let (ctx, mut input) = (harness.ctx.clone(), RawInput::default());
+        app_mut(harness).lift_pointer(&ctx, &mut input);
         input.events
     };
     assert_eq!(events(&mut harness), []);
@@ -67,7 +70,8 @@ fn what_is_under_the_pointer_is_let_go_when_a_dialog_opens() {
         app_mut(&mut harness).commands.push(Command::Shortcuts);
         settle(&mut harness);
         assert_eq!(events(&mut harness), [Event::PointerGone]);
-        assert_eq!(events(&mut harness), [], "once");
+        assert_eq!(events(&mut harness), [Event::PointerMoved(at)], "the wheel scrolls the dialog");
+        assert_eq!(events(&mut harness), []);
         harness.key_press(Key::Escape);
         settle(&mut harness);
         assert_eq!(events(&mut harness), []);

@@ -1,8 +1,8 @@
 //! What the open files are, shown while nothing is selected: the panel is never empty, and nothing moves when it fills.
 
-use eframe::egui::{self, Label, RichText};
+use eframe::egui::{self, Align, Label, Layout, RichText, vec2};
 
-use super::{cut, exact_ui, row_ui};
+use super::cut;
 use crate::analysis::clock::utc_start;
 use crate::capture::launch::shown_time;
 use crate::figures::{format, text::display_name};
@@ -11,6 +11,8 @@ use crate::session::{OpenTrace, in_order};
 
 /// Files that are described; of an archive there may be thousands.
 const MOST: usize = 8;
+/// Of the names of facts, in points.
+const LABEL_WIDTH: f32 = 110.0;
 /// Facts of one file that are listed.
 const MOST_FACTS: usize = 24;
 
@@ -22,21 +24,28 @@ pub fn recordings_ui(traces: &[OpenTrace], ui: &mut egui::Ui) {
         let path = open.trace.info.path.display().to_string();
         ui.add(Label::new(RichText::new(title).strong()).truncate().show_tooltip_when_elided(false))
             .on_hover_text(path);
-        egui::Grid::new(("recording", trace)).num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
-            recording_ui(&open.trace, ui);
-        });
-        // Their names are long.
-        egui::Grid::new(("facts", trace)).num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
-            for (key, value) in open.trace.info.facts.iter().take(MOST_FACTS) {
-                row_ui(ui, &display_name(key), &display_name(&cut(value)));
-            }
-        });
+        recording_ui(&open.trace, ui);
+        for (key, value) in open.trace.info.facts.iter().take(MOST_FACTS) {
+            row_ui(ui, &display_name(key), &display_name(&cut(value)));
+        }
         ui.add_space(8.0);
     }
     let n_more = traces.len().saturating_sub(MOST) as u64;
     if n_more > 0 {
         ui.weak(format!("{} more files are open", format::count(n_more)));
     }
+}
+
+/// A fact. Its value has a place of its own at once: a grid knows its columns only in a later frame.
+fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
+    ui.horizontal_top(|ui| {
+        let size = vec2(LABEL_WIDTH.min(ui.available_width() * 0.45), ui.spacing().interact_size.y);
+        ui.allocate_ui_with_layout(size, Layout::left_to_right(Align::Min), |ui| {
+            ui.set_min_width(size.x);
+            ui.add(Label::new(RichText::new(label).weak()).truncate());
+        });
+        ui.add(Label::new(value).wrap());
+    });
 }
 
 fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
@@ -50,7 +59,7 @@ fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
     }
     if !trace.slices.is_empty() || trace.memories.iter().any(|history| history.has_time) {
         let length = trace.span.dur();
-        exact_ui(ui, "Length", &format::duration(length), &format::duration_exact(length));
+        row_ui(ui, "Length", &format::duration_in_full(length));
     }
     if let Some(rank) = info.rank {
         let of = info.world_size.map(|size| format!(" of {size}")).unwrap_or_default();

@@ -214,7 +214,7 @@ impl MemoryState {
         let area = ui.available_rect_before_wrap();
         let scroll_bar = ui.spacing().scroll.allocated_width() + 2.0;
         let n_sums = if is_small || area.width() >= ONE_LINE { 1.0 } else { 2.0 };
-        let sums_height = n_sums * (ui.text_style_height(&egui::TextStyle::Body) + ui.spacing().item_spacing.y);
+        let sums_height = n_sums * (ui.spacing().interact_size.y + ui.spacing().item_spacing.y);
         let wanted = MapOf {
             state: ctx.memory.moment.unwrap_or(shown.history().last_state()),
             width: (area.width() - scroll_bar).max(60.0) as u32,

@@ -16,6 +16,8 @@ use crate::widget::theme;
 /// Seconds to play the whole recording at normal speed.
 const WHOLE_SECONDS: f64 = 20.0;
 const SPEEDS: [f64; 5] = [0.1, 0.5, 1.0, 2.0, 10.0];
+/// Points of width in which the buttons and the text of a moment stand on one row.
+const ONE_ROW: f32 = 1050.0;
 /// Points of the button that plays and pauses.
 const PLAY_WIDTH: f32 = 52.0;
 /// Interval between two steps of playback.
@@ -56,14 +58,16 @@ impl Transport {
         self.play(shown, ctx, ui);
         let state = ctx.memory.moment.unwrap_or(last);
         let is_small = head::is_small(ui);
-        let row = |ui: &mut egui::Ui, add: &mut dyn FnMut(&mut egui::Ui)| match is_small {
-            true => ui.horizontal(|ui| add(ui)),
-            false => ui.horizontal_wrapped(|ui| add(ui)),
-        };
-        row(ui, &mut |ui| {
+        // Whether the text has a line of its own depends on the room alone: it changes with the moment, and must not move
+        // what is below.
+        let has_room = ui.available_width() >= ONE_ROW;
+        if !is_small && !has_room {
+            ui.horizontal_wrapped(|ui| self.buttons_ui(shown, state, ctx, ui));
+        }
+        ui.horizontal(|ui| {
             if is_small {
                 ui.menu_button("Moment", |ui| self.buttons_ui(shown, state, ctx, ui));
-            } else {
+            } else if has_room {
                 self.buttons_ui(shown, state, ctx, ui);
                 ui.separator();
             }

@@ -182,13 +182,9 @@ impl DrawList {
             let width = scale.n_pixels as f64;
             let x = |pixels: f64| scale.left + pixels.clamp(-8.0, width + 8.0) as f32 * scale.pixel;
             self.boxes.extend(wide.iter().enumerate().map(|(i, slice)| {
-                let is_far = |other: &WideSlice| (slice.from - other.to).max(other.from - slice.to) > ALONE as f64;
-                let is_alone = is_free_around(slice, cells)
-                    && i.checked_sub(1).is_none_or(|before| is_far(&wide[before]))
-                    && wide.get(i + 1).is_none_or(is_far);
-                let wide = slice;
-                let rect = Rect::from_x_y_ranges(x(wide.from)..=x(wide.to), top..=top + height);
-                let slice = SliceId(row.slices.start + wide.index as u32);
+                let is_alone = is_alone((i, slice), &wide, cells);
+                let rect = Rect::from_x_y_ranges(x(slice.from)..=x(slice.to), top..=top + height);
+                let slice = SliceId(row.slices.start + slice.index as u32);
                 let color = open.trace.facts.colors.get(slice).copied();
                 SliceBox { trace: line.trace, slice, tint: open.trace.slice_tint(slice), color, rect, is_alone }
             }));
@@ -246,29 +242,34 @@ impl DrawList {
 ///
 /// * `first`: the index of the first of these cells.
 fn find_alone(cells: &[Cell], first: usize, alone: &mut Vec<usize>) {
-    let is_busy = |at: &usize| cells[*at].share > 0;
-    let mut next = (0..cells.len()).find(is_busy);
-    while let Some(start) = next {
-        let mut last = start;
-        loop {
-            next = (last + 1..cells.len()).find(is_busy);
-            match next.filter(|next| next - last <= ALONE) {
-                Some(near) => last = near,
-                None => break,
-            }
+    let is_busy = |at: &usize| cells.get(*at).is_some_and(|cell| cell.share > 0);
+    let mut at = 0;
+    while at < cells.len() {
+        if !is_busy(&at) {
+            at += 1;
+            continue;
+        }
+        let (start, mut last) = (at, at);
+        // From the far end: what is between does not matter.
+        while let Some(near) = (last + 1..=last + ALONE).rev().find(is_busy) {
+            last = near;
         }
         if last - start < MAX_ALONE {
             alone.extend((start..=last).filter(is_busy).map(|at| first + at));
         }
+        at = last + ALONE + 1;
     }
 }
 
-/// Whether a slice is narrow, and nothing narrower is near it.
-fn is_free_around(slice: &WideSlice, cells: &[Cell]) -> bool {
+/// Whether a slice of a row is narrow, with free space around it.
+fn is_alone((i, slice): (usize, &WideSlice), wide: &[WideSlice], cells: &[Cell]) -> bool {
+    let is_far = |other: &WideSlice| (slice.from - other.to).max(other.from - slice.to) > ALONE as f64;
     let pixel = |x: f64| (x.max(0.0) as usize).min(cells.len());
-    let (from, to) = (pixel(slice.from), pixel(slice.to.ceil()));
+    let around = pixel(slice.from).saturating_sub(ALONE)..(pixel(slice.to.ceil()) + ALONE).min(cells.len());
     slice.to - slice.from <= MAX_ALONE as f64
-        && cells[from.saturating_sub(ALONE)..(to + ALONE).min(cells.len())].iter().all(|cell| cell.share == 0)
+        && i.checked_sub(1).is_none_or(|before| is_far(&wide[before]))
+        && wide.get(i + 1).is_none_or(is_far)
+        && cells[around].iter().all(|cell| cell.share == 0)
 }
 
 #[cfg(test)]
