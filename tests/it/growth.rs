@@ -141,6 +141,30 @@ fn failures_each_with_a_stack_of_its_own_cost_what_they_do() {
     assert_grows_as("failures.json", 1000, |n| write(snapshot(n)));
 }
 
+/// As many slices are open at once, and end together, as there are launches inside them.
+#[test]
+fn slices_that_end_together_cost_what_they_do() {
+    let nested = |n: usize, kind: &str, gap: usize| {
+        let mut text = String::from("[");
+        for i in 0..n {
+            let (end, at, dur) = (10 * n, 10 * i, 10 - gap);
+            let comma = if i == 0 { "" } else { "," };
+            // Kernels without gaps have a name each.
+            let kernel = if gap == 0 { i } else { 0 };
+            let _ = write!(
+                text,
+                r#"{comma}{{"ph":"X","cat":"{kind}","name":"r{}","pid":1,"tid":1,"ts":0,"dur":{end}}},
+                {{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":{at},"dur":5,"args":{{"correlation":1{i}}}}},
+                {{"ph":"X","cat":"kernel","name":"k{kernel}","pid":0,"tid":7,"ts":{at},"dur":{dur},"args":{{"correlation":1{i},"stream":7}}}}"#,
+                i % 5
+            );
+        }
+        text + "]"
+    };
+    assert_grows_as("ranges.json", 2000, |n| write(nested(n, "user_annotation", 0)));
+    assert_grows_as("operators.json", 2000, |n| write(nested(n, "cpu_op", 5)));
+}
+
 #[test]
 fn slices_deeper_than_a_thread_calls_are_shown_and_counted_as_not_looked_at() {
     let events: Vec<String> = (0..2000)

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::{Gap, GapClass, GapPart, Ledger};
 use crate::analysis::frame::{Frame, FrameNames};
 use crate::model::time::partition_near;
-use crate::model::{SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{MOST_ROWS, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// A place in the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -247,11 +247,13 @@ impl Near {
     }
 }
 
-/// The slices of a thread that run at a time, the outermost first. Cost: O(rows of the track · log n).
+/// The slices of a thread that run at a time, the outermost first. Cost: O(rows of the track · log n), of
+/// [`MOST_ROWS`] at most.
 pub(super) fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> Vec<SliceId> {
     let slices = &trace.slices;
     let first_row = trace.track_rows[thread.0 as usize].start as usize;
     let rows = trace.rows(thread);
+    let rows = &rows[..rows.len().min(MOST_ROWS)];
     let mut open: Vec<SliceId> = Vec::with_capacity(rows.len());
     // Slices of a nested row run inside those of the row above.
     let mut is_inside = true;
