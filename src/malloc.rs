@@ -1,4 +1,4 @@
-//! The allocator: one setting of the C library's, and a sentence where memory runs out.
+//! The allocator: two settings of the C library's, and a sentence where memory runs out.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{Read as _, Write as _};
@@ -7,19 +7,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Makes large freed blocks return to the system at once. Call it first in `main`.
+/// Makes large freed blocks return to the system at once, and smaller ones once much is free. Call it first in `main`.
 ///
 /// A trace is read into thousands of columns of a few hundred kilobytes, which are then sorted into
 /// a few large ones. glibc raises its threshold for `mmap` as blocks are freed and then keeps the small columns:
-/// at 29 million rows the peak was 2.5 GB with 1.5 GB in use. A fixed threshold prevents that. Allocators of other
-/// systems keep their settings.
+/// at 29 million rows the peak was 2.5 GB with 1.5 GB in use. A fixed threshold prevents that: at 1 MiB the peak was
+/// that at 256 KiB, at 4 MiB a quarter higher. What is kept need not be zeroed by the system again: a report on 100 MB
+/// takes about 4 % less time for it, and 12 MB more. Allocators of other systems keep their settings.
 pub fn unmap_large_blocks() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         #![expect(unsafe_code, reason = "glibc has no other way to set it, and it touches no memory of the program")]
-        const LARGE: i32 = 256 << 10;
-        // SAFETY: mallopt takes two numbers and sets one of the allocator's own, under its lock.
-        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+        const LARGE: i32 = 1 << 20;
+        const MANY: i32 = 8 << 20;
+        for (setting, bytes) in [(libc::M_MMAP_THRESHOLD, LARGE), (libc::M_TRIM_THRESHOLD, MANY)] {
+            // SAFETY: mallopt takes two numbers and sets one of the allocator's own, under its lock.
+            unsafe { libc::mallopt(setting, bytes) };
+        }
     }
 }
 

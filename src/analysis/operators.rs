@@ -110,6 +110,35 @@ impl OperatorSums {
     }
 }
 
+/// The sums of the slices of a track: the fields of [`OperatorSums`], of each slice, empty where there are none.
+#[derive(Clone, Debug, Default)]
+struct Columns([Vec<i64>; 3]);
+
+impl Columns {
+    /// * `n`: how many slices there are.
+    fn add(&mut self, slice: usize, n: usize, OperatorSums { device_ns, host_bytes, device_bytes }: OperatorSums) {
+        for (column, value) in self.0.iter_mut().zip([device_ns, host_bytes, device_bytes]) {
+            if value != 0 {
+                column.resize(n, 0);
+                column[slice] = column[slice].saturating_add(value);
+            }
+        }
+    }
+
+    /// Adds the sums of a slice to those of the one around it.
+    fn count_up(&mut self, slice: usize, parent: usize) {
+        for column in self.0.iter_mut().filter(|column| !column.is_empty()) {
+            column[parent] = column[parent].saturating_add(column[slice]);
+        }
+    }
+
+    fn at(&self, slice: usize) -> OperatorSums {
+        let [device_ns, host_bytes, device_bytes] =
+            [0, 1, 2].map(|of: usize| self.0[of].get(slice).copied().unwrap_or(0));
+        OperatorSums { device_ns, host_bytes, device_bytes }
+    }
+}
+
 /// The calls of one row of the table.
 #[derive(Clone, Copy, Debug, Default)]
 struct OperatorGroup {
@@ -187,25 +216,25 @@ fn thread_groups(
     let slices = &trace.slices;
     let all = trace.track_slices(track);
     let base = all.start;
-    let mut own = vec![OperatorSums::default(); all.len()];
+    let mut own = Columns::default();
     for &(operator, dur) in work {
-        own[operator.idx() - base].add(OperatorSums { device_ns: dur, ..Default::default() });
+        own.add(operator.idx() - base, all.len(), OperatorSums { device_ns: dur, ..Default::default() });
     }
-    add_bytes(trace, track, allocations, |operator, sums| own[operator - base].add(sums));
+    add_bytes(trace, track, allocations, |operator, sums| own.add(operator - base, all.len(), sums));
 
     let rows = &trace.track_rows[track.0 as usize];
     let parents = slices.parents(rows.start as usize..rows.end as usize);
     let dur = |i: usize| slices.end[i].saturating_sub(slices.ts[i]);
     let mut total = own.clone();
     let mut host_self: Vec<DurNs> = all.clone().map(dur).collect();
-    let mut n_children = vec![0_u32; all.len()];
+    // None, one, or several.
+    let mut n_children = vec![0_u8; all.len()];
     // Rows come from top to bottom, so what is inside comes later.
     for i in (0..all.len()).rev() {
         if let Some(parent) = parents[i] {
-            let inside = total[i];
-            total[parent as usize].add(inside);
+            total.count_up(i, parent as usize);
             host_self[parent as usize] -= dur(base + i);
-            n_children[parent as usize] += 1;
+            n_children[parent as usize] = n_children[parent as usize].saturating_add(1);
         }
     }
     let mut groups = Groups::new();
@@ -233,7 +262,7 @@ fn thread_groups(
         let shapes = if by_shape { trace.facts.shapes.get(SliceId(call as u32)).copied() } else { None };
         let group = groups.entry((slices.name[call], shapes.unwrap_or_default())).or_default();
         group.host_self_ns = group.host_self_ns.saturating_add(host_self[i]);
-        group.own.add(own[i]);
+        group.own.add(own.at(i));
         if passed_on.is_none() {
             let dur = dur(call);
             if group.calls == 0 || dur > group.longest_ns {
@@ -241,7 +270,7 @@ fn thread_groups(
             }
             group.calls += 1;
             group.host_total_ns = group.host_total_ns.saturating_add(dur);
-            group.total.add(total[i]);
+            group.total.add(total.at(i));
         }
     }
     groups

@@ -55,7 +55,14 @@ fn join<T: Copy>(parts: &mut [RawSlices], column: impl Fn(&mut RawSlices) -> &mu
 }
 
 fn gather<T: Copy + Send + Sync>(column: &[T], order: &[u32]) -> Vec<T> {
-    order.par_iter().with_min_len(1 << 14).map(|&i| column[i as usize]).collect()
+    gather_into(Vec::new(), column, order)
+}
+
+/// Puts a column in order into the memory of one that is done with, since the system must zero fresh memory.
+fn gather_into<T: Copy + Send + Sync>(mut out: Vec<T>, column: &[T], order: &[u32]) -> Vec<T> {
+    order.par_iter().with_min_len(1 << 14).map(|&i| column[i as usize]).collect_into_vec(&mut out);
+    out.shrink_to_fit();
+    out
 }
 
 /// The slices of one track during the layout.
@@ -67,6 +74,14 @@ struct TrackPart<'a> {
 }
 
 impl TraceBuilder {
+    /// Adds slices to the last part; `slices` keeps its memory. One part is built from without copying it first.
+    pub fn append(&mut self, slices: &mut RawSlices) {
+        match self.slices.last_mut() {
+            Some(last) => last.append(slices),
+            None => self.slices.push(std::mem::take(slices)),
+        }
+    }
+
     /// Builds the trace.
     ///
     /// Slices are sorted and nested, and arrows are bound to the slices at their ends; events that cannot be
@@ -89,18 +104,20 @@ impl TraceBuilder {
         let (layouts, bound) = self.lay_out(&ts, &end, &mut order, &bounds);
 
         let mut slices = SliceTable { ts: gather(&ts, &order), ..Default::default() };
-        drop(ts);
-        slices.end = gather(&end, &order);
+        slices.end = gather_into(ts, &end, &order);
         drop(end);
         slices.name = gather(&join(&mut parts, |part| &mut part.name), &order);
         slices.kind = gather(&join(&mut parts, |part| &mut part.kind), &order);
-        slices.correlation = gather(&join(&mut parts, |part| &mut part.correlation), &order);
+        let mut spare = join(&mut parts, |part| &mut part.correlation);
+        slices.correlation = gather(&spare, &order);
         let has_external = parts.iter().any(|part| part.external.iter().any(|&id| id != 0));
         if has_external {
-            slices.external = gather(&join(&mut parts, |part| &mut part.external), &order);
+            let external = join(&mut parts, |part| &mut part.external);
+            slices.external = gather_into(spare, &external, &order);
+            spare = external;
         }
         // Before the widest column, since the tables take less room than the numbers they are built from.
-        let facts = gather(&join(&mut parts, |part| &mut part.facts), &order);
+        let facts = gather_into(spare, &join(&mut parts, |part| &mut part.facts), &order);
         let facts = std::mem::take(&mut self.facts).build(&facts);
         slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
         drop(parts);

@@ -57,7 +57,12 @@ impl Pyramid {
             if sums.len() <= 2 || shift >= 62 {
                 break;
             }
-            sums = sums.chunks(2).map(Sum::merged).collect();
+            // In place: what is merged lies before what is to be merged.
+            let n_merged = sums.len().div_ceil(2);
+            for i in 0..n_merged {
+                sums[i] = Sum::merged(&sums[2 * i..sums.len().min(2 * i + 2)]);
+            }
+            sums.truncate(n_merged);
             shift += 1;
         }
         Self { origin: span.start, base_shift, levels }

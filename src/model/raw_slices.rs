@@ -59,6 +59,32 @@ impl RawSlices {
         self.source.reserve_exact(n);
     }
 
+    /// Moves all slices of `other` to the end; it keeps its memory.
+    pub fn append(&mut self, other: &mut Self) {
+        self.ts.append(&mut other.ts);
+        self.end.append(&mut other.end);
+        self.name.append(&mut other.name);
+        self.kind.append(&mut other.kind);
+        self.track.append(&mut other.track);
+        self.correlation.append(&mut other.correlation);
+        self.external.append(&mut other.external);
+        self.facts.append(&mut other.facts);
+        self.source.append(&mut other.source);
+    }
+
+    /// Removes all slices and keeps the memory.
+    pub fn clear(&mut self) {
+        self.ts.clear();
+        self.end.clear();
+        self.name.clear();
+        self.kind.clear();
+        self.track.clear();
+        self.correlation.clear();
+        self.external.clear();
+        self.facts.clear();
+        self.source.clear();
+    }
+
     /// Releases unused capacity.
     pub fn shrink(&mut self) {
         self.ts.shrink_to_fit();

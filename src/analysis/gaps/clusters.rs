@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use hashbrown::HashMap;
 
 use self::key::{HostPlace, Key, Keys, Numbered, family};
-use super::recorder::{self, Recorder, Unrecorded};
+use super::recorder::{self, Recorder, Taken, Unrecorded};
 use super::{Gap, GapClass, Ledger, Trigger};
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
@@ -26,6 +26,8 @@ pub struct Clusters {
     pub micro: Recurrence,
     /// Steps that count for the figures per step; 0 without steps.
     pub n_steps: usize,
+    /// What the recorder took of the gaps in these steps.
+    pub taken: Taken,
     names: Vec<String>,
     /// The parent and the name of each operator path; the first is the empty path.
     paths: Vec<(u32, NameId)>,
@@ -203,7 +205,9 @@ fn of_device(
     let mut ids: HashMap<Key, u32> = HashMap::new();
     let mut cluster_of: Vec<(u32, u32)> = Vec::new();
     let mut places: HashMap<(u32, HostPlace), DurNs> = HashMap::new();
-    let mut micro = Sums::new(unrecorded, boundaries);
+    let counted = boundaries.first().zip(boundaries.last()).map(|(&start, &end)| TimeRange { start, end });
+    let taken = unrecorded.taken(counted.unwrap_or_default(), is_cancelled);
+    let mut micro = Sums::new((unrecorded, &taken), boundaries);
     for gap in 0..ledger.len() {
         if gap % 4096 == 0 && is_cancelled() {
             break;
@@ -227,11 +231,12 @@ fn of_device(
     let mut durs: Vec<DurNs> = Vec::new();
     for (key, (start, end)) in distinct.iter().zip(gaps.ranges) {
         let members = &gaps.gaps[start as usize..end as usize];
-        out.all.push(cluster(unrecorded, boundaries, key, (start, end), members, &mut durs));
+        out.all.push(cluster((unrecorded, &taken), boundaries, key, (start, end), members, &mut durs));
     }
     (out.names, out.paths) = (keys.texts, keys.paths);
     out.gaps = gaps.gaps;
     out.cluster_of = cluster_of;
+    out.taken = taken;
     out.sort();
     out
 }
@@ -321,7 +326,7 @@ fn by_cluster(cluster_of: &[(u32, u32)], n: usize) -> ByCluster {
 
 /// The figures of one cluster.
 fn cluster(
-    unrecorded: &Unrecorded<'_>,
+    (unrecorded, taken): (&Unrecorded<'_>, &Taken),
     boundaries: &[TimeNs],
     key: &Key,
     range: (u32, u32),
@@ -331,7 +336,7 @@ fn cluster(
     let ledger = unrecorded.ledger;
     let mut by_class = [0; GapClass::N];
     let mut by_trigger = [0; 1 + Trigger::ALL.len()];
-    let mut sums = Sums::new(unrecorded, boundaries);
+    let mut sums = Sums::new((unrecorded, taken), boundaries);
     durs.clear();
     for &gap in gaps {
         sums.add(gap as usize);
@@ -365,6 +370,7 @@ fn cluster(
 /// work of a step, and at its start where the device lags behind the host.
 struct Sums<'a> {
     unrecorded: &'a Unrecorded<'a>,
+    taken: &'a Taken,
     /// Of the steps that count.
     boundaries: &'a [TimeNs],
     recurrence: Recurrence,
@@ -377,9 +383,9 @@ struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    fn new(unrecorded: &'a Unrecorded<'a>, boundaries: &'a [TimeNs]) -> Self {
+    fn new((unrecorded, taken): (&'a Unrecorded<'a>, &'a Taken), boundaries: &'a [TimeNs]) -> Self {
         let recurrence = Recurrence::default();
-        Self { unrecorded, boundaries, recurrence, n_in_steps: 0, n_at_boundary: 0, n_passed: 0, last_step: 0 }
+        Self { unrecorded, taken, boundaries, recurrence, n_in_steps: 0, n_at_boundary: 0, n_passed: 0, last_step: 0 }
     }
 
     fn add(&mut self, index: usize) {
@@ -396,7 +402,7 @@ impl<'a> Sums<'a> {
             return;
         }
         sum.in_steps_ns += gap.time.dur();
-        let [gain, recorder] = self.unrecorded.gain(index);
+        let [gain, recorder] = self.unrecorded.gain(index, self.taken);
         sum.recoverable_in_steps_ns += gain;
         sum.recorder_in_steps_ns += recorder;
         sum.steps_present += usize::from(self.last_step != self.n_passed);

@@ -8,7 +8,7 @@ use self::starts::Starts;
 use super::ceiling::is_recoverable;
 use super::{Gap, GapClass, GapPart, Ledger, Near};
 use crate::analysis::host_roles::{Role, Roles};
-use crate::model::{DurNs, Format, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, Format, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Time in nanoseconds that recording one Python frame costs, and one operator with all that is recorded of it: its shapes
 /// and stack, the calls inside, the device work; from and to.
@@ -35,7 +35,7 @@ const MOST_SEARCHED: u64 = 1 << 18;
 const MIN_EVENTS: u64 = 100;
 
 /// What the recorder of a trace costs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorder {
     /// The judged time on the host, and what was recorded in it.
     pub time: TimeRange,
@@ -64,8 +64,7 @@ impl Recorder {
     }
 
     fn new(trace: &Trace, time: TimeRange) -> Self {
-        let count = |kind: SliceKind| starts(trace, kind, time).count() as u64;
-        let (frames, operators) = (count(SliceKind::PythonFunction), count(SliceKind::Operator));
+        let [frames, operators] = [SliceKind::PythonFunction, SliceKind::Operator].map(|kind| count(trace, kind, time));
         let bounded = |kind: SliceKind, n: u64, [ns, most]: [DurNs; 2]| {
             let searched = MOST_SEARCHED.min(n) as f64 / n.max(1) as f64;
             let time = TimeRange { end: time.start + (time.dur() as f64 * searched) as DurNs, ..time };
@@ -114,21 +113,29 @@ fn begun(trace: &Trace, thread: TrackId, time: TimeRange, near: &Near, mut visit
     }
 }
 
-/// When slices of a kind begin, by row.
-fn starts(trace: &Trace, kind: SliceKind, time: TimeRange) -> impl Iterator<Item = (TrackId, TimeNs)> {
+/// How many slices of a kind begin in some time.
+fn count(trace: &Trace, kind: SliceKind, time: TimeRange) -> u64 {
     let slices = &trace.slices;
-    let of_row = move |row| slices.window(row, time).filter(move |&i| slices.kind[i] == kind);
-    slices.rows.iter().flat_map(move |row| of_row(row).map(move |i| (row.track, slices.ts[i])))
+    slices.rows.iter().map(|row| slices.window(row, time).filter(|&i| slices.kind[i] == kind).count() as u64).sum()
 }
 
 /// The time for one of [`STRETCH`] slices of a kind that follow each other on one thread, where that is shortest; `None`
 /// if there are fewer. Cost: O(n log n).
 fn densest(trace: &Trace, kind: SliceKind, time: TimeRange) -> Option<DurNs> {
-    let mut all: Vec<(TrackId, TimeNs)> = starts(trace, kind, time).collect();
-    // Rows of one thread follow one another: this sort merges them.
-    all.sort();
-    let stretches = all.windows(STRETCH + 1).filter(|stretch| stretch[0].0 == stretch[STRETCH].0);
-    stretches.map(|stretch| (stretch[STRETCH].1 - stretch[0].1) / STRETCH as DurNs).min()
+    let slices = &trace.slices;
+    let mut starts: Vec<TimeNs> = Vec::new();
+    let of_thread = |rows: &[Row]| {
+        starts.clear();
+        for row in rows {
+            let of_kind = slices.window(row, time).filter(|&i| slices.kind[i] == kind);
+            starts.extend(of_kind.map(|i| slices.ts[i]));
+        }
+        // Rows ascend: this sort merges them.
+        starts.sort();
+        starts.windows(STRETCH + 1).map(|stretch| stretch[STRETCH] - stretch[0]).min()
+    };
+    let shortest = slices.rows.chunk_by(|a, b| a.track == b.track).filter_map(of_thread).min();
+    shortest.map(|ns| ns / STRETCH as DurNs)
 }
 
 /// What the recorder took of gaps, at least: a program that is not recorded does not wait that long.
@@ -137,7 +144,7 @@ pub struct Unrecorded<'a> {
     trace: &'a Trace,
     pub ledger: &'a Ledger,
     /// `None` where its cost is not known.
-    recorder: Option<Recorder>,
+    pub recorder: Option<Recorder>,
     pub near: Near,
     starts: Starts,
     roles: RefCell<Roles>,
@@ -158,17 +165,35 @@ impl<'a> Unrecorded<'a> {
         recorder.least_ns(self.starts.count(self.trace, thread, time, &self.near))
     }
 
-    /// What ending the causes of some gap would save at most, see [`super::ceiling`], and what the recorder took of that.
-    pub fn gain(&self, index: usize) -> [DurNs; 2] {
-        let gap = self.ledger.gap(index);
-        let parts = self.ledger.parts(index).filter(|part| is_recoverable(part.class, &gap));
-        let mut of_gap = self.gap(index);
-        let [mut recoverable, mut taken] = [0; 2];
-        for part in parts {
-            recoverable += part.time.dur();
-            taken += of_gap.of_part(&part);
+    /// What it took of the parts of the gaps in some time; no gaps where its cost is not known. Incomplete if cancelled.
+    pub fn taken(&self, time: TimeRange, is_cancelled: &dyn Fn() -> bool) -> Taken {
+        let gaps = if self.recorder.is_some() { self.ledger.within(time) } else { 0..0 };
+        let mut taken = Taken { recorder: self.recorder, first_gap: gaps.start, ends: vec![0], ns: Vec::new() };
+        for index in gaps {
+            if index % 4096 == 0 && is_cancelled() {
+                break;
+            }
+            let mut of_gap = self.gap(index);
+            for part in self.ledger.parts(index) {
+                let ns = if is_recoverable(part.class, &of_gap.gap) { of_gap.of_part(&part) } else { 0 };
+                taken.ns.push(u32::try_from(ns).unwrap_or(TOO_LONG));
+            }
+            taken.ends.push(taken.ns.len());
         }
-        [recoverable - taken, taken]
+        taken
+    }
+
+    /// What ending the causes of some gap would save at most, see [`super::ceiling`], and what the recorder took of that.
+    pub fn gain(&self, index: usize, taken: &Taken) -> [DurNs; 2] {
+        let gap = self.ledger.gap(index);
+        let mut of_gap = self.gap(index);
+        let known = taken.of_gap(index);
+        let [mut recoverable, mut recorder_ns] = [0; 2];
+        for (i, part) in self.ledger.parts(index).enumerate().filter(|(_, part)| is_recoverable(part.class, &gap)) {
+            recoverable += part.time.dur();
+            recorder_ns += known.map_or_else(|| of_gap.of_part(&part), |known| DurNs::from(known[i]));
+        }
+        [recoverable - recorder_ns, recorder_ns]
     }
 
     /// What it took of the host before a gap, from the launch that ended the gap before: while that launch took effect, and
@@ -205,6 +230,28 @@ impl<'a> Unrecorded<'a> {
         }
         let time = TimeRange { start, ..stretch };
         threads.map(|thread| self.least_ns(recorder, thread, time)).sum::<DurNs>().min(time.dur())
+    }
+}
+
+/// What the recorder took of each part of some gaps of a device: it is asked for more than once.
+#[derive(Clone, Debug, Default)]
+pub struct Taken {
+    pub recorder: Option<Recorder>,
+    first_gap: usize,
+    /// Where the parts of each gap end in `ns`, after a 0.
+    ends: Vec<usize>,
+    /// Of parts that may be recovered, else 0; [`TOO_LONG`] if it does not fit.
+    ns: Vec<u32>,
+}
+
+/// More than four seconds.
+const TOO_LONG: u32 = u32::MAX;
+
+impl Taken {
+    /// Of each part of a gap that may be recovered, in nanoseconds; `None` if it is not kept.
+    pub fn of_gap(&self, index: usize) -> Option<&[u32]> {
+        let &[start, end] = self.ends.get(index.checked_sub(self.first_gap)?..)?.first_chunk()?;
+        Some(&self.ns[start..end]).filter(|ns| !ns.contains(&TOO_LONG))
     }
 }
 
@@ -282,6 +329,14 @@ mod tests {
         assert_eq!(recorder(&frames(1_000, 10_000)).frame_ns, FRAME_NS);
         assert_eq!(recorder(&frames(1_000, 300)).frame_ns[0], 297, "the frame around them begins with the first");
         assert_eq!(recorder(&frames(90, 300)).frame_ns, FRAME_NS, "too few");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_kept() {
+        let taken = Taken { recorder: None, first_gap: 3, ends: vec![0, 2, 3], ns: vec![5, 0, TOO_LONG] };
+        assert_eq!(taken.of_gap(3), Some(&[5, 0][..]));
+        assert!([2, 4, 5, 9].into_iter().all(|other| taken.of_gap(other).is_none()));
+        assert_eq!(Taken::default().of_gap(0), None);
     }
 
     #[test]

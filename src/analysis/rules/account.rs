@@ -12,7 +12,7 @@ use super::run_facts::CompiledCode;
 use super::sites::{Around, Callees, Origins, Sites};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::recorder::Unrecorded;
+use crate::analysis::gaps::recorder::{Taken, Unrecorded};
 use crate::analysis::gaps::{
     BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, open_during, origin_of_call,
 };
@@ -263,6 +263,8 @@ pub struct Books<'a, 'b> {
     pub ledger: &'b Ledger,
     is_between_steps: &'b dyn Fn(&GapPart) -> bool,
     pub unrecorded: &'b Unrecorded<'b>,
+    /// What `unrecorded` found before, if that is kept.
+    taken: Option<&'b Taken>,
     launches: Launches<'a>,
     near: &'b Near,
 }
@@ -270,11 +272,20 @@ pub struct Books<'a, 'b> {
 impl<'a, 'b> Books<'a, 'b> {
     pub fn new(
         trace: &'a Trace,
-        unrecorded: &'b Unrecorded<'b>,
+        (unrecorded, taken): (&'b Unrecorded<'b>, Option<&'b Taken>),
         is_between_steps: &'b dyn Fn(&GapPart) -> bool,
     ) -> Self {
         let (ledger, near) = (unrecorded.ledger, &unrecorded.near);
-        Self { trace, ledger, is_between_steps, unrecorded, launches: Launches::new(trace, near.has_frames), near }
+        let launches = Launches::new(trace, near.has_frames);
+        Self { trace, ledger, is_between_steps, unrecorded, taken, launches, near }
+    }
+
+    /// What the recorder took of each part of a gap, if that is kept and the parts asked about are the same: whole ones,
+    /// of which those count that may be recovered.
+    fn taken(&self, index: usize, gap: &Gap, window: TimeRange) -> Option<&'b [u32]> {
+        let known = self.taken?.of_gap(index).filter(|_| gap.time.intersect(window) == Some(gap.time))?;
+        let is_other = |part: GapPart| part.time.dur() >= LONG_PART && !is_recoverable(part.class, gap);
+        (!self.ledger.parts(index).any(is_other)).then_some(known)
     }
 
     /// Whether the launch of the work after a gap was over before the gap.
@@ -322,8 +333,9 @@ impl<'a, 'b> Books<'a, 'b> {
             let is_macro = gap.time.dur() >= ledger.theta_ns;
             let step = judged.step_of(gap.time);
             let mut own = [0; Cause::N];
+            let known = self.taken(index, &gap, window);
             let mut recorded = self.unrecorded.gap(index);
-            for part in ledger.parts(index) {
+            for (i, part) in ledger.parts(index).enumerate() {
                 let Some(time) = part.time.intersect(window) else { continue };
                 let is_between = gap.trigger == Some(Trigger::StepBoundary) && (self.is_between_steps)(&part);
                 let cause = cause_of(trace, &gap, &part, is_between);
@@ -345,7 +357,8 @@ impl<'a, 'b> Books<'a, 'b> {
                 let prepared = is_silent && copies_data(trace, gap.ended_by, CopyKind::HtoD);
                 if is_recoverable(part.class, &gap) || copied || prepared {
                     let is_launch = matches!(cause, Cause::LaunchBound | Cause::Collective);
-                    let recorder_ns = recorded.of_part(&GapPart { time, ..part });
+                    let found = || recorded.of_part(&GapPart { time, ..part });
+                    let recorder_ns = known.map_or_else(found, |known| DurNs::from(known[i]));
                     account.add_gain(step, time.dur(), recorder_ns, is_launch && is_small_collective(gap.ended_by));
                 }
                 if is_macro {

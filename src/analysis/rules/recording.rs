@@ -2,7 +2,7 @@
 
 use super::{Device, Hit, Rule};
 use crate::analysis::gaps::recorder::Recorder;
-use crate::model::{DurNs, Severity};
+use crate::model::{DurNs, Severity, TimeRange};
 
 /// Share of the steps' time, as one part of so many, from which on the recording changes what the causes of idle time
 /// gain.
@@ -20,11 +20,10 @@ pub struct RecordingCost {
 }
 
 impl Device<'_, '_> {
-    /// The recorder, where its cost is known. Cost: see [`Recorder::of`].
-    pub(super) fn recorder(&self) -> Option<Recorder> {
+    /// The judged time on the host.
+    pub(super) fn host_time(&self) -> TimeRange {
         let steps = &self.window.host_steps;
-        let whole = steps.first().zip(steps.last()).map(|(first, last)| first.union(*last));
-        self.has_known_recorder.then(|| Recorder::of(self.of.trace, whole.unwrap_or(self.window.time))).flatten()
+        steps.first().zip(steps.last()).map_or(self.window.time, |(first, last)| first.union(*last))
     }
 
     /// The cost of recording Python's frames and operators. It counts only as far as the device waits for the host. Where

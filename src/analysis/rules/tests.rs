@@ -40,7 +40,13 @@ pub fn judged(trace: &Trace, range: Option<TimeRange>) -> Verdicts {
         range,
         run: RunFacts::of(trace),
     };
-    verdicts(&measured, &Thresholds::default(), &|| false)
+    let found = verdicts(&measured, &Thresholds::default(), &|| false);
+    let mut without_taken = clusters.clone();
+    without_taken.iter_mut().for_each(|clusters| clusters.taken = Taken::default());
+    let measured = Measured { clusters: &without_taken, ..measured };
+    let found_again = verdicts(&measured, &Thresholds::default(), &|| false);
+    assert_eq!(found, found_again, "what the recorder took is the same where it is not kept");
+    found
 }
 
 /// Ten steps of the same slices, given for one step that begins at 0.

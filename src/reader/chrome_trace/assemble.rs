@@ -71,8 +71,8 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Appends a batch. Batches must arrive in file order.
-    pub fn absorb(&mut self, mut batch: Batch) {
+    /// Appends the events of a batch, which keeps memory for others. Batches must arrive in file order.
+    pub fn absorb(&mut self, batch: &mut Batch) {
         let names: Vec<StringId> = batch.names.iter().map(|raw| self.builder.strings.intern(&unescape(raw))).collect();
         let tracks: Vec<TrackId> = batch.tracks.iter().map(|key| self.thread(key)).collect();
         let name = |id: &mut StringId| *id = names[id.0 as usize];
@@ -92,7 +92,7 @@ impl Assembly {
             thread.is_used = true;
             thread.has_device_work |= is_on_device(kind);
         }
-        self.builder.slices.push(batch.slices);
+        self.builder.append(&mut batch.slices);
 
         let groups: Vec<u32> = batch
             .flow_groups
@@ -102,40 +102,40 @@ impl Assembly {
                 *self.flow_groups.entry(key.to_vec()).or_insert(next)
             })
             .collect();
-        self.builder.flows.extend(batch.flows.into_iter().map(|mut point| {
+        self.builder.flows.extend(batch.flows.drain(..).map(|mut point| {
             name(&mut point.name);
             track(&mut point.track);
             point.group = groups[point.group as usize];
             point
         }));
-        for (mut at, ts, mut what, source) in batch.instants {
+        for (mut at, ts, mut what, source) in batch.instants.drain(..) {
             track(&mut at);
             name(&mut what);
             self.push_instant(at, ts, what, source);
         }
-        self.begin_ends.extend(batch.begin_ends.into_iter().map(|mut event| {
+        self.begin_ends.extend(batch.begin_ends.drain(..).map(|mut event| {
             name(&mut event.slice.name);
             track(&mut event.slice.track);
             event.slice.facts = facts.of(event.slice.facts);
             event
         }));
-        self.asyncs.extend(batch.asyncs.into_iter().map(|mut event| {
+        self.asyncs.extend(batch.asyncs.drain(..).map(|mut event| {
             name(&mut event.name);
             name(&mut event.category);
             track(&mut event.track);
             event
         }));
-        self.samples.extend(batch.samples.into_iter().map(|mut sample| {
+        self.samples.extend(batch.samples.drain(..).map(|mut sample| {
             name(&mut sample.name);
             name(&mut sample.series);
             track(&mut sample.track);
             sample
         }));
-        self.memory.extend(batch.memory.into_iter().map(|mut event| {
+        self.memory.extend(batch.memory.drain(..).map(|mut event| {
             track(&mut event.track);
             event
         }));
-        self.metadata.extend(batch.metadata.into_iter().map(|mut meta| {
+        self.metadata.extend(batch.metadata.drain(..).map(|mut meta| {
             track(&mut meta.track);
             meta
         }));
@@ -206,7 +206,7 @@ impl Assembly {
         builder
     }
 
-    fn take_pairs(&mut self, paired: pairing::Paired, track: Option<TrackId>) {
+    fn take_pairs(&mut self, mut paired: pairing::Paired, track: Option<TrackId>) {
         for slice in &paired.slices.track {
             if track.is_none() {
                 self.threads[slice.0 as usize].is_used = true;
@@ -220,7 +220,7 @@ impl Assembly {
         self.builder.import.shown += paired.slices.len() as u64;
         self.builder.import.merged += paired.n_ends;
         self.builder.unfinished.extend(paired.unfinished);
-        self.builder.slices.push(paired.slices);
+        self.builder.append(&mut paired.slices);
     }
 
     /// Creates tracks for asynchronous operations, one per process and category.

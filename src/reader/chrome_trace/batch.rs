@@ -207,9 +207,13 @@ impl Batch {
         self.key.extend_from_slice(pid);
         self.key.push(0x1f);
         self.key.extend_from_slice(tid);
-        let track = TrackId(self.tracks.intern(&self.key).0);
-        self.last_track = (pid.to_vec(), tid.to_vec(), track);
-        track
+        let (last_pid, last_tid, track) = &mut self.last_track;
+        for (last, id) in [(last_pid, pid), (last_tid, tid)] {
+            last.clear();
+            last.extend_from_slice(id);
+        }
+        *track = TrackId(self.tracks.intern(&self.key).0);
+        *track
     }
 
     #[inline(never)]
@@ -327,9 +331,14 @@ impl Batch {
         self.metadata.push(Metadata { track, key, value });
     }
 
-    /// Releases excess capacity.
-    pub fn close(&mut self) {
-        self.slices.shrink();
+    /// Empty again, with the memory of what most files have much of.
+    pub fn recycled(self) -> Self {
+        let Self { mut names, mut tracks, mut slices, mut work, mut flows, mut flow_groups, .. } = self;
+        [&mut names, &mut tracks, &mut flow_groups].into_iter().for_each(Interner::clear);
+        slices.clear();
+        work.clear();
+        flows.clear();
+        Self { names, tracks, slices, work, flows, flow_groups, ..Self::default() }
     }
 }
 

@@ -43,6 +43,13 @@ impl Interner {
         self.spans.is_empty()
     }
 
+    /// Forgets all texts and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+        self.table.clear();
+    }
+
     /// All texts, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.spans.iter().map(|&(start, len)| &self.bytes[start as usize..(start + len) as usize])

@@ -23,7 +23,7 @@ use super::walk::{End, EventText, walk};
 
 /// Bytes per block: large enough to make cutting and joining negligible, small enough for the L2 cache and for
 /// prompt cancellation.
-const BLOCK: usize = 2 << 20;
+const BLOCK: usize = 512 << 10;
 
 /// Blocks in flight: bounds memory when one block takes long.
 const MAX_AHEAD: u64 = 16;
@@ -104,8 +104,8 @@ struct Shared<'a, R> {
     feeder: Mutex<Feeder<R>>,
     /// Number of merged blocks.
     merged: Mutex<u64>,
-    /// Buffers of finished blocks, reused because the system must zero fresh memory.
-    spare: Mutex<Vec<Vec<u8>>>,
+    /// What finished blocks were read and scanned into, reused because the system must zero fresh memory.
+    spare: Mutex<Vec<(Vec<u8>, Batch)>>,
     moved: Condvar,
     /// Off outside event lists, where scanning would be wasted work.
     is_speculating: AtomicBool,
@@ -181,8 +181,8 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
         if shared.progress.is_cancelled() {
             return;
         }
-        let spare = lock(&shared.spare).pop();
-        let Some(block) = lock(&shared.feeder).next(spare) else { return };
+        let (text, batch) = lock(&shared.spare).pop().unzip();
+        let Some(block) = lock(&shared.feeder).next(text) else { return };
         {
             let merged = lock(&shared.merged);
             let is_early = |merged: &mut u64| block.seq >= *merged + MAX_AHEAD && !shared.progress.is_cancelled();
@@ -193,7 +193,7 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
                 wait = shared.moved.wait_timeout_while(lock(&shared.merged), timeout, is_early);
             }
         }
-        let mut batch = Batch::default();
+        let mut batch = batch.unwrap_or_default();
         let end = shared.is_speculating.load(Ordering::Relaxed).then(|| {
             let TextBlock { text, offset, is_last, .. } = &block;
             let last_object = &OnceCell::new();
@@ -202,7 +202,6 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
             let is_limited = false;
             walk(EventText { text, start, offset, is_last, after_event, last_object, is_limited }, &mut batch)
         });
-        batch.close();
         if sender.send(Scanned { block, batch, end }).is_err() {
             return;
         }
@@ -220,8 +219,8 @@ fn merge_in_order<R>(receiver: &Receiver<Scanned>, shared: &Shared<'_, R>, merge
     for scanned in receiver {
         early.insert(scanned.block.seq, scanned);
         while let Some(scanned) = early.remove(&next) {
-            let text = merger.take(scanned);
-            lock(&shared.spare).push(text);
+            let spare = merger.take(scanned);
+            lock(&shared.spare).push(spare);
             shared.is_speculating.store(merger.in_events, Ordering::Relaxed);
             next += 1;
             *lock(&shared.merged) = next;
@@ -246,28 +245,33 @@ struct Merger<'a> {
 }
 
 impl Merger<'_> {
-    /// Merges a block; returns its buffer for reuse.
-    fn take(&mut self, scanned: Scanned) -> Vec<u8> {
-        let Scanned { block, batch, end } = scanned;
+    /// Merges a block; returns its buffers for reuse.
+    fn take(&mut self, scanned: Scanned) -> (Vec<u8>, Batch) {
+        let Scanned { block, mut batch, end } = scanned;
         self.offset = block.offset + block.text.len() as u64 - PADDING as u64;
         match end {
             Some(end) if self.in_events && self.carry.is_empty() => {
-                self.assembly.absorb(batch);
+                self.assembly.absorb(&mut batch);
                 self.follow(end, &block.text, block.offset, block.is_last);
             }
             _ => {
                 let offset = block.offset - self.carry.len() as u64;
-                self.carry.extend_from_slice(&block.text);
-                if self.carry.len() < self.carry_until && !block.is_last {
-                    self.carry.truncate(self.carry.len() - PADDING);
-                    return block.text;
+                let mut joined = std::mem::take(&mut self.carry);
+                if joined.is_empty() {
+                    self.go_on(&block.text, 0, offset, block.is_last);
+                } else {
+                    joined.extend_from_slice(&block.text);
+                    if joined.len() < self.carry_until && !block.is_last {
+                        joined.truncate(joined.len() - PADDING);
+                        self.carry = joined;
+                        return (block.text, batch.recycled());
+                    }
+                    self.go_on(&joined, 0, offset, block.is_last);
                 }
-                let text = std::mem::take(&mut self.carry);
-                self.go_on(&text, 0, offset, block.is_last);
                 self.carry_until = 2 * self.carry.len();
             }
         }
-        block.text
+        (block.text, batch.recycled())
     }
 
     /// Continues where the scan of `text` ended.
@@ -304,8 +308,7 @@ impl Merger<'_> {
             let is_limited = self.document.is_limited;
             let input = EventText { text, start: at, offset, is_last, after_event, last_object, is_limited };
             let end = walk(input, &mut batch);
-            batch.close();
-            self.assembly.absorb(batch);
+            self.assembly.absorb(&mut batch);
             match end {
                 End::Closed(close) => {
                     self.document.close_array();

@@ -100,6 +100,12 @@ pub struct WorkTexts {
 }
 
 impl WorkTexts {
+    /// Forgets all texts and keeps the memory.
+    pub fn clear(&mut self) {
+        self.shapes.clear();
+        self.others.clear();
+    }
+
     /// The number of this event's facts, for [`FactNumbers::of`]; 0 for none.
     #[inline(always)]
     pub fn facts(&mut self, kind: SliceKind, event: &Event<'_>) -> u32 {

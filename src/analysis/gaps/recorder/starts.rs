@@ -23,8 +23,18 @@ pub struct Starts(RefCell<HashMap<TrackId, Thread>>);
 #[derive(Debug, Default)]
 struct Thread {
     asked: usize,
-    /// When the slices of each kind begin, ascending, and where the last time was found there.
-    lists: Option<[(Vec<TimeNs>, usize); 2]>,
+    /// Of each kind.
+    lists: Option<[List; 2]>,
+    /// The end of the last time that was asked for: the next one often begins there.
+    until: TimeNs,
+}
+
+/// When slices begin, ascending.
+#[derive(Debug, Default)]
+struct List {
+    starts: Vec<TimeNs>,
+    /// How many begin before `until`.
+    n_before: usize,
 }
 
 impl Starts {
@@ -51,16 +61,18 @@ impl Starts {
                 let mut starts: Vec<TimeNs> = of_kind.map(|i| trace.slices.ts[i]).collect();
                 // Rows ascend: this sort merges them.
                 starts.sort();
-                (starts, 0)
+                List { starts, n_before: 0 }
             }));
+            known.until = TimeNs::MIN;
         }
-        let lists = known.lists.iter_mut().flatten();
+        let follows = time.start == known.until;
         let mut counts = [0; 2];
-        for ((starts, near), count) in lists.zip(&mut counts) {
-            let first = partition_near(starts, *near, |&ts| ts < time.start);
-            *near = first + partition_near(&starts[first..], 0, |&ts| ts < time.end);
-            *count = (*near - first) as u64;
+        for (List { starts, n_before }, count) in known.lists.iter_mut().flatten().zip(&mut counts) {
+            let first = if follows { *n_before } else { partition_near(starts, *n_before, |&ts| ts < time.start) };
+            *n_before = first + partition_near(&starts[first..], 0, |&ts| ts < time.end);
+            *count = (*n_before - first) as u64;
         }
+        known.until = time.end;
         counts
     }
 }
