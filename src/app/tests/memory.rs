@@ -150,7 +150,7 @@ fn the_map_keeps_its_place_and_scale_at_every_moment() {
             settle(&mut harness);
             wait_for(&mut harness, |harness| !is_pending(app(harness)));
             settle(&mut harness);
-            let text = harness.get_by_label_contains(" a pixel").accesskit_node().label().unwrap();
+            let text = harness.get_by_label_contains(" a pixel").accesskit_node().value().unwrap();
             let scale = text.split_once("segments, ").unwrap().1.to_owned();
             (harness.get_by_label("Map of the allocator's memory").rect().left_top(), scale)
         })
