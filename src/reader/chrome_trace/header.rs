@@ -80,14 +80,17 @@ fn devices(properties: Option<&Value>) -> Vec<DeviceInfo> {
 }
 
 /// A key and its value as text; `None` if it could be a secret or is not a scalar.
+/// A fact about the recording. What a program adds as text may hold anything, a command line with its keys too.
 fn fact(key: &str, value: &Value) -> Option<(String, String)> {
+    /// Texts that recorders write.
+    const TEXTS: [&str; 3] = ["displayTimeUnit", "recorder", "trace_id"];
     const SECRETS: [&str; 6] = ["env", "token", "secret", "password", "credential", "key"];
     let lower = key.to_ascii_lowercase();
     if SECRETS.iter().any(|word| lower.contains(word)) {
         return None;
     }
     let text = match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) if TEXTS.contains(&key) => text.clone(),
         Value::Number(number) => number.to_string(),
         Value::Bool(flag) => flag.to_string(),
         _ => return None,
@@ -142,6 +145,7 @@ mod tests {
         let value = Value::String("x".to_owned());
         assert!(fact("API_TOKEN", &value).is_none());
         assert!(fact("mast_job_environment", &value).is_none());
-        assert!(fact("traceName", &value).is_some());
+        assert!(fact("cmdline", &value).is_none(), "what a program adds may hold keys");
+        assert!(fact("trace_id", &value).is_some() && fact("with_stack", &Value::Bool(true)).is_some());
     }
 }

@@ -55,7 +55,7 @@ fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
     }
     if let Some(start) = utc_start(trace) {
         let ms = u64::try_from(start / 1_000_000).unwrap_or_default();
-        row_ui(ui, "Recorded", &format!("{} UTC", shown_time(ms)));
+        row_ui(ui, "Recorded", &shown_time(ms));
     }
     if !trace.slices.is_empty() || trace.memories.iter().any(|history| history.has_time) {
         let length = trace.span.dur();
