@@ -83,8 +83,8 @@ impl Recorded {
 /// The user's folder for runs: `$XDG_DATA_HOME/lacuna/runs`, or the same in `~/.local/share`.
 pub fn root() -> Option<PathBuf> {
     if cfg!(test) {
-        // Tests press any button.
-        return Some(std::env::temp_dir().join(format!("lacuna-test-runs-{}", std::process::id())));
+        // Tests press any button. What they leave goes with what was built.
+        return Some(std::env::current_exe().ok()?.with_file_name(format!("test-runs-{}", std::process::id())));
     }
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")))?;

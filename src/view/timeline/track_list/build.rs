@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::fold::{Fold, folds_streams, importance, n_shown_counters};
+use super::fold::{Fold, folds_streams, importance, n_programs, n_shown_counters};
 use super::{
     COUNTER_HEIGHT, GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, TrackList, process_key, track_key,
 };
@@ -28,20 +28,6 @@ pub fn lines(traces: &[OpenTrace], parts: &[Vec<Part>], settings: &TimelineSetti
     let rank = |line: &Line| settings.pinned.iter().position(|key| *key == line.key);
     list.out.pinned.sort_by_key(rank);
     list.out
-}
-
-/// How many programs share the picture: the ranks of a job, or what is compared. Of each trace the processes that launch
-/// work of devices count, of one where nothing is known of that it counts itself.
-fn n_programs(traces: &[OpenTrace], parts: &[Vec<Part>]) -> usize {
-    let of_trace = |(trace, open): (usize, &OpenTrace)| {
-        let parts = parts.get(trace).into_iter().flatten().zip(&open.trace.tracks);
-        let mut launching: Vec<ProcessId> =
-            parts.filter(|(part, _)| part.n_launches > 0).map(|(_, track)| track.process).collect();
-        launching.sort_unstable();
-        launching.dedup();
-        launching.len().max(1)
-    };
-    traces.iter().enumerate().filter(|(_, open)| open.is_program()).map(of_trace).sum()
 }
 
 struct Builder<'a> {

@@ -1,6 +1,7 @@
 //! Tracks of a process that are folded into one line by default.
 
 use super::process_key;
+use crate::analysis::threads::Part;
 use crate::model::{ProcessId, TrackId};
 use crate::session::OpenTrace;
 
@@ -8,6 +9,20 @@ use crate::session::OpenTrace;
 const N_COUNTERS: usize = 6;
 /// Fewer that would be folded stay: their line takes room as well.
 const LEAST_FOLDED: usize = 3;
+
+/// How many programs share the picture: the ranks of a job, or what is compared. Of each trace the processes that launch
+/// work of devices count, of one where nothing is known of that it counts itself.
+pub fn n_programs(traces: &[OpenTrace], parts: &[Vec<Part>]) -> usize {
+    let of_trace = |(trace, open): (usize, &OpenTrace)| {
+        let parts = parts.get(trace).into_iter().flatten().zip(&open.trace.tracks);
+        let mut launching: Vec<ProcessId> =
+            parts.filter(|(part, _)| part.n_launches > 0).map(|(_, track)| track.process).collect();
+        launching.sort_unstable();
+        launching.dedup();
+        launching.len().max(1)
+    };
+    traces.iter().enumerate().filter(|(_, open)| open.is_program()).map(of_trace).sum()
+}
 
 /// What the tracks of a folded line have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
