@@ -6,7 +6,7 @@ use lacuna::job::Progress;
 use lacuna::model::{Severity, Trace};
 use lacuna::reader::{self, ReadError};
 
-use super::support::{beside, lacuna, scratch, unbalanced, wrong_shares};
+use super::support::{beside, lacuna, project, scratch, unbalanced, wrong_shares};
 
 fn damaged(name: &str) -> Option<PathBuf> {
     beside(&format!("data/damaged/{name}"))
@@ -62,7 +62,7 @@ fn each_repairable_event_is_repaired() {
     }
 }
 
-/// Text is read in blocks of 2 MiB, which end anywhere where no event begins with a usual key.
+/// Text is read in blocks of 512 KiB, which end anywhere where no event begins with a usual key.
 #[test]
 fn a_block_that_begins_with_a_comma_is_whole() {
     let folder = scratch("blocks");
@@ -74,6 +74,103 @@ fn a_block_that_begins_with_a_comma_is_whole() {
     assert_eq!(&text[2 << 20..][..6], ",{\"zz\"");
     let trace = written(&folder, "t.json", text);
     assert_eq!((counts(&trace), losses(&trace), notes(&trace)), ((2000, 2000, 0, 0), vec![], vec![]));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// What is odd between events is counted wherever the blocks end.
+#[test]
+fn commas_are_judged_across_blocks() {
+    let folder = scratch("commas");
+    let n = 30_000;
+    let event =
+        |i: usize| format!(r#"{{"ph":"X","ts":{i},"dur":1,"pid":1,"tid":1,"name":"a{}"}}"#, "b".repeat(i * 7 % 90));
+    for (between, told) in
+        [(",", None), (" \n", Some("Comma missing")), (",\n,", Some("Comma with no event before it"))]
+    {
+        let text = format!("[{}]", (0..n).map(event).collect::<Vec<_>>().join(between));
+        assert!(text.len() > 4 * (512 << 10));
+        let trace = written(&folder, "t.json", text);
+        assert_eq!(counts(&trace), (n as u64, n as u64, 0, 0), "{between:?}");
+        let expected = told.map(|reason| format!("{} {reason}", n - 1));
+        let losses = losses(&trace);
+        assert!(losses.len() == usize::from(told.is_some()), "{losses:?}");
+        assert!(expected.is_none_or(|expected| losses[0].starts_with(&expected)), "{losses:?}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Values in the list of events that are none are counted one by one, wherever the blocks end.
+#[test]
+fn each_value_that_is_no_event_is_counted() {
+    let folder = scratch("values");
+    let good = r#"{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"good"}"#;
+    for values in [
+        &["1"][..],
+        &["null", "-2.5e3", "true"],
+        &[r#""x""#, r#""a, \"ph\": {b]""#, "\"\""],
+        &["[]", r#"[1, [2, {"x": "]"}], 3]"#, r#"["ph", {"x": 1}]"#],
+        &["7", r#""x""#, "[1]", "{}", r#"{"y": 1}"#],
+    ] {
+        for n in [1, 2, 5, 200_000] {
+            let run = (0..n).map(|i| values[i % values.len()]).collect::<Vec<_>>().join(",\n ");
+            for text in [format!("[{good},{run},{good}]"), format!("[{good},{run}]"), format!("[0,{run},{good},5]")] {
+                let n_good = text.matches("good").count() as u64;
+                let n_empty = text.matches("{}").count() as u64;
+                let n_rejected = n as u64 - n_empty + 2 * u64::from(text.ends_with("5]"));
+                let trace = written(&folder, "t.json", &text);
+                let expected = (n_good + n_empty + n_rejected, n_good, n_empty, n_rejected);
+                assert_eq!(counts(&trace), expected, "{n} of {values:?}: {:?}", losses(&trace));
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Keys may be written with escapes, and so may phases, categories and ids.
+#[test]
+fn escapes_in_keys_change_nothing() {
+    let folder = scratch("escapes");
+    let packed = std::fs::File::open(project().join("sample_traces/kineto_10_steps.json.gz")).unwrap();
+    let plain = std::io::read_to_string(flate2::read::GzDecoder::new(packed)).unwrap();
+    // Every string that a colon follows is a key.
+    let mut escaped = String::new();
+    let mut rest = &*plain;
+    let mut n_keys = 0;
+    while let Some(start) = rest.find('"') {
+        let end = start + 1 + rest[start + 1..].find('"').unwrap();
+        let (text, after) = (&rest[start + 1..end], &rest[end + 1..]);
+        let is_short_value = text.len() < 16 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let is_key = after.trim_start().starts_with(':');
+        n_keys += usize::from(is_key);
+        escaped.push_str(&rest[..=start]);
+        for (i, c) in text.chars().enumerate() {
+            match is_key && (i + n_keys) % 3 > 0 || is_short_value && !is_key {
+                true if c.is_ascii() => escaped.push_str(&format!("\\u{:04x}", c as u32)),
+                _ => escaped.push(c),
+            }
+        }
+        escaped.push('"');
+        rest = after;
+    }
+    escaped.push_str(rest);
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&escaped).unwrap(),
+        serde_json::from_str::<serde_json::Value>(&plain).unwrap()
+    );
+    let report = |text: &str| {
+        let path = folder.join("t.json");
+        std::fs::write(&path, text).unwrap();
+        let output = lacuna(&["report".as_ref(), "--format=json".as_ref(), "--top=0".as_ref(), path.as_os_str()]);
+        let mut report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["files"] = serde_json::Value::Null;
+        report
+    };
+    assert!(n_keys > 1000);
+    let (escaped, plain) = (report(&escaped), report(&plain));
+    for (key, value) in plain.as_object().unwrap() {
+        assert!(escaped[key] == *value, "{key}: {} instead of {value}", escaped[key]);
+    }
+    assert!(escaped == plain);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -156,8 +156,12 @@ impl Assembly {
         }
         let mut parts = key.splitn(2, |&byte| byte == 0x1f).map(|part| unescape(part).into_owned());
         let (pid, tid) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let id = self.threads.len() as u32;
-        self.threads.push(Thread { pid, tid, ..Default::default() });
+        // The same thread may be written with escapes and without.
+        let plain = [pid.as_bytes(), b"\x1f", tid.as_bytes()].concat();
+        let id = *self.thread_ids.entry(plain).or_insert(self.threads.len() as u32);
+        if id as usize == self.threads.len() {
+            self.threads.push(Thread { pid, tid, ..Default::default() });
+        }
         self.thread_ids.insert(key.to_vec(), id);
         TrackId(id)
     }

@@ -344,8 +344,12 @@ impl Batch {
 
 /// An id as a number: as written if it is one, else a hash of its text.
 fn id_number(text: &[u8]) -> u64 {
-    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok());
-    number.unwrap_or_else(|| hash_bytes(text) | 1 << 63)
+    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
+    let slow = || {
+        let text = text::unescaped(text);
+        number(&text).unwrap_or_else(|| hash_bytes(&text) | 1 << 63)
+    };
+    number(text).unwrap_or_else(slow)
 }
 
 fn memory_of(args: &[u8]) -> Option<AllocatorEvent> {

@@ -5,6 +5,7 @@ use super::elsewhere::{self, Value};
 use super::lenient;
 use super::profile::Profile;
 use super::scan::{Fail, PADDING, Scanner};
+use super::text::unescaped;
 use super::walk::{MAX_EVENT, MIN_VAIN, VAIN_FACTOR};
 
 /// Values of the header that are larger than this are not kept.
@@ -349,7 +350,7 @@ fn holds_events(scanner: &mut Scanner<'_, Portable>) -> Result<bool, Fail> {
     scanner.expect(b'{')?;
     scanner.skip_space();
     loop {
-        match scanner.key()? {
+        match &*unescaped(scanner.key()?) {
             b"traceEvents" if scanner.byte() == b'[' => return Ok(true),
             b"ph" => return Ok(false),
             _ => scanner.skip_value()?,

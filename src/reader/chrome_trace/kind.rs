@@ -2,11 +2,20 @@
 
 use crate::model::SliceKind;
 
+use super::text::unescaped;
+
 /// The kind of a slice of this category.
 ///
 /// Covers old and new names: Kineto wrote `Kernel`, `Operator`, … in 2020-21, lower case since.
 /// ROCm calls HIP runtime calls `cuda_runtime`. Others are [`SliceKind::Other`].
 pub fn kind_of(category: &[u8]) -> SliceKind {
+    match plain_kind(category) {
+        SliceKind::Other if category.contains(&b'\\') => plain_kind(&unescaped(category)),
+        kind => kind,
+    }
+}
+
+fn plain_kind(category: &[u8]) -> SliceKind {
     match category {
         b"kernel" | b"Kernel" => SliceKind::Kernel,
         b"cpu_op" | b"Operator" => SliceKind::Operator,

@@ -6,11 +6,15 @@
 use super::bytes::Portable;
 use super::number::number_of;
 use super::scalar::{Time, time_of};
-use super::scan::{Event, PADDING, Scanner};
+use super::scan::{Event, PADDING, Scanner, first_byte};
+use super::text::unescaped;
 use super::work::WORK_KEYS;
 
 /// The key that every event has.
 const PHASE: &[u8] = b"\"ph\"";
+
+/// The same with escapes.
+const ESCAPED_PHASES: [&[u8]; 3] = [br#""\u0070h""#, br#""p\u0068""#, br#""\u0070\u0068""#];
 
 /// An event that must be repaired is taken for one only if it is no longer than this.
 const WINDOW: usize = 1 << 16;
@@ -88,12 +92,18 @@ pub fn count_with_phase(text: &[u8]) -> u64 {
 }
 
 fn has_phase(text: &[u8]) -> bool {
-    memchr::memmem::find(text, PHASE).is_some()
+    memchr::memmem::find(text, PHASE).is_some() || count_escaped_phases(text) > 0
 }
 
 /// The number of keys of phases, in text that holds no start of an event.
 pub fn count_phases(text: &[u8]) -> u64 {
-    memchr::memmem::find_iter(text, PHASE).count() as u64
+    memchr::memmem::find_iter(text, PHASE).count() as u64 + count_escaped_phases(text)
+}
+
+fn count_escaped_phases(text: &[u8]) -> u64 {
+    let Some(first) = memchr::memmem::find(text, br"\u00") else { return 0 };
+    let text = &text[first.saturating_sub(2)..];
+    ESCAPED_PHASES.iter().map(|phase| memchr::memmem::find_iter(text, phase).count() as u64).sum()
 }
 
 /// Whether the object at `at` is an event, if need be with repairs, and how many bytes were scanned in vain if not;
@@ -128,8 +138,12 @@ fn is_event_start(text: &[u8], at: usize) -> bool {
 /// End of the key at `at`, quotes included, if it is a key of events.
 fn known_key(text: &[u8], at: usize) -> Option<usize> {
     let rest = text.get(at..)?.strip_prefix(b"\"")?;
-    let len = rest.iter().take(12).position(|&byte| byte == b'"')?;
-    KEYS.contains(&&rest[..len]).then_some(at + len + 2)
+    let len = rest.iter().take(12).position(|&byte| matches!(byte, b'"' | b'\\'))?;
+    if rest[len] == b'"' {
+        return KEYS.contains(&&rest[..len]).then_some(at + len + 2);
+    }
+    let len = rest.iter().take(64).position(|&byte| byte == b'"')?;
+    KEYS.contains(&&*unescaped(&rest[..len])).then_some(at + len + 2)
 }
 
 fn skip_space(text: &[u8], mut at: usize) -> usize {
@@ -170,8 +184,8 @@ fn field<'a>(text: &'a [u8], at: usize, event: &mut Event<'a>) -> Option<usize> 
     let value = &text[start..end];
     let plain = value.strip_prefix(b"\"").map_or(value, |rest| rest.strip_suffix(b"\"").unwrap_or(rest));
     let plain = if value == b"null" { b"" } else { plain };
-    match key {
-        b"ph" => event.phase = plain.first().copied().unwrap_or(0),
+    match &*unescaped(key) {
+        b"ph" => event.phase = first_byte(plain),
         b"cat" => event.category = plain,
         b"name" => event.name = plain,
         b"pid" => event.pid = plain,
@@ -180,7 +194,7 @@ fn field<'a>(text: &'a [u8], at: usize, event: &mut Event<'a>) -> Option<usize> 
         b"dur" => event.dur = time(plain),
         b"id" | b"id2" => event.id = plain,
         b"scope" => event.scope = plain,
-        b"bp" => event.binds_enclosing = plain == b"e",
+        b"bp" => event.binds_enclosing = first_byte(plain) == b'e',
         b"args" if value.starts_with(b"{") => {
             event.args = value;
             event.correlation = number_after(value, b"\"correlation\"");
@@ -212,11 +226,28 @@ fn number_after(args: &[u8], key: &[u8]) -> u32 {
 /// The raw value of a key of args.
 pub fn value_after<'a>(args: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let is_key = |&at: &usize| args[..at].ends_with(b"\"") && args[at + key.len()..].starts_with(b"\"");
-    let at = memchr::memmem::find_iter(args, key).find(is_key)?;
+    let Some(at) = memchr::memmem::find_iter(args, key).find(is_key) else { return escaped_value_after(args, key) };
     let colon = skip_space(args, at + key.len() + 1);
     let start = skip_space(args, colon + 1);
     let end = value_end(args, start, true)?;
     (args.get(colon) == Some(&b':')).then_some(&args[start..end])
+}
+
+/// The same of a key that is written with escapes.
+fn escaped_value_after<'a>(args: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    memchr::memchr(b'\\', args)?;
+    let mut at = 1;
+    loop {
+        let quote = skip_space(args, at);
+        let end = (args.get(quote) == Some(&b'"')).then(|| string_end(args, quote, true)).flatten()?;
+        let colon = skip_space(args, end);
+        let start = skip_space(args, colon + 1);
+        let value = (args.get(colon) == Some(&b':')).then(|| value_end(args, start, true)).flatten()?;
+        if *unescaped(&args[quote + 1..end - 1]) == *key {
+            return Some(&args[start..value]);
+        }
+        at = skip_space(args, value) + 1;
+    }
 }
 
 /// Where the value at `start` ends.

@@ -15,11 +15,12 @@ use crate::job::Progress;
 
 use super::assemble::Assembly;
 use super::batch::Batch;
+use super::bytes::Portable;
 use super::document::{Document, Found};
 use super::lenient::last_event_start;
-use super::scan::PADDING;
+use super::scan::{PADDING, Scanner};
 use super::tally::Reason;
-use super::walk::{End, EventText, walk};
+use super::walk::{Before, End, EventText, walk};
 
 /// Bytes per block: large enough to make cutting and joining negligible, small enough for the L2 cache and for
 /// prompt cancellation.
@@ -137,6 +138,7 @@ pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assemb
         assembly,
         document: Document::default(),
         in_events: false,
+        before: Before::Nothing,
         carry: Vec::new(),
         carry_until: 0,
         offset: 0,
@@ -197,20 +199,14 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
         let end = shared.is_speculating.load(Ordering::Relaxed).then(|| {
             let TextBlock { text, offset, is_last, .. } = &block;
             let last_object = &OnceCell::new();
-            let after_event = begins_with_comma(text);
             let (start, offset, is_last) = (0, *offset, *is_last);
-            let is_limited = false;
-            walk(EventText { text, start, offset, is_last, after_event, last_object, is_limited }, &mut batch)
+            let (before, is_limited) = (Before::Unknown, false);
+            walk(EventText { text, start, offset, is_last, before, last_object, is_limited }, &mut batch)
         });
         if sender.send(Scanned { block, batch, end }).is_err() {
             return;
         }
     }
-}
-
-/// Whether text within the list of events goes on behind an event, which only a comma tells.
-fn begins_with_comma(text: &[u8]) -> bool {
-    text.trim_ascii_start().first() == Some(&b',')
 }
 
 fn merge_in_order<R>(receiver: &Receiver<Scanned>, shared: &Shared<'_, R>, merger: &mut Merger<'_>) {
@@ -235,6 +231,8 @@ struct Merger<'a> {
     document: Document,
     /// Inside an array of events; else at the top level around it.
     in_events: bool,
+    /// What comes before the next text in the array.
+    before: Before,
     /// Incomplete text that is prepended to the next block.
     carry: Vec<u8>,
     /// Length of the carry from which on it is read again: twice what was read in vain, so that the cost of all
@@ -251,6 +249,7 @@ impl Merger<'_> {
         self.offset = block.offset + block.text.len() as u64 - PADDING as u64;
         match end {
             Some(end) if self.in_events && self.carry.is_empty() => {
+                self.judge_start(&block, &mut batch);
                 self.assembly.absorb(&mut batch);
                 self.follow(end, &block.text, block.offset, block.is_last);
             }
@@ -274,11 +273,24 @@ impl Merger<'_> {
         (block.text, batch.recycled())
     }
 
+    /// Notes what is odd about the comma before a block that was scanned before what comes before it was known.
+    fn judge_start(&self, block: &TextBlock, batch: &mut Batch) {
+        let mut start = Scanner::<Portable>::new(&block.text, 0);
+        start.skip_space();
+        if let Some(reason) = self.before.oddity(start.byte()) {
+            batch.tally.count(reason, block.offset + start.at as u64);
+        }
+    }
+
     /// Continues where the scan of `text` ended.
     fn follow(&mut self, end: End, text: &[u8], offset: u64, is_last: bool) {
         match end {
-            End::Between { .. } => {}
-            End::Inside(at) => self.carry.extend_from_slice(&text[at..text.len() - PADDING]),
+            End::Between(Before::Unknown) => {}
+            End::Between(before) => self.before = before,
+            End::Inside(at) => {
+                self.before = Before::Nothing;
+                self.carry.extend_from_slice(&text[at..text.len() - PADDING]);
+            }
             End::Closed(at) => {
                 self.document.close_array();
                 self.in_events = false;
@@ -291,10 +303,8 @@ impl Merger<'_> {
     fn go_on(&mut self, text: &[u8], at: usize, offset: u64, is_last: bool) {
         let mut at = at;
         let last_object = &OnceCell::new();
-        let mut after_event = self.in_events && begins_with_comma(&text[at..]);
         loop {
             if !self.in_events {
-                after_event = false;
                 match self.document.feed(&text[at..], offset + at as u64, is_last) {
                     Found::Events(start) => at += start,
                     Found::More(end) => {
@@ -302,11 +312,11 @@ impl Merger<'_> {
                         return;
                     }
                 }
-                self.in_events = true;
+                (self.in_events, self.before) = (true, Before::Nothing);
             }
             let mut batch = Batch::default();
             let is_limited = self.document.is_limited;
-            let input = EventText { text, start: at, offset, is_last, after_event, last_object, is_limited };
+            let input = EventText { text, start: at, offset, is_last, before: self.before, last_object, is_limited };
             let end = walk(input, &mut batch);
             self.assembly.absorb(&mut batch);
             match end {

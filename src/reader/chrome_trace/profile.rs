@@ -7,6 +7,7 @@ use super::interner::Interner;
 use super::scalar::{Time, time_of};
 use super::scan::{Fail, PADDING, Scanner};
 use super::tally::{Reason, Tally};
+use super::text::unescaped;
 
 /// Limit of all distinct texts (names, ids), in bytes.
 const MAX_TEXTS: usize = 1 << 30;
@@ -173,7 +174,7 @@ impl Profile {
 
 /// Iterates over the object at `at`, passing each key with its value: the contents of a string, other values
 /// as written, an empty text for null. Returns the end of the object.
-fn members<'a>(text: &'a [u8], at: usize, mut take: impl FnMut(&'a [u8], &'a [u8])) -> Result<usize, Fail> {
+fn members<'a>(text: &'a [u8], at: usize, mut take: impl FnMut(&[u8], &'a [u8])) -> Result<usize, Fail> {
     let mut scanner = Scanner::<Portable>::new(text, at);
     scanner.expect(b'{')?;
     scanner.skip_space();
@@ -189,7 +190,7 @@ fn members<'a>(text: &'a [u8], at: usize, mut take: impl FnMut(&'a [u8], &'a [u8
         scanner.skip_value()?;
         let value = text.get(start..scanner.at).unwrap_or_default();
         let inside = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
-        take(key, inside.unwrap_or(if value == b"null" { b"" } else { value }));
+        take(&unescaped(key), inside.unwrap_or(if value == b"null" { b"" } else { value }));
         if !scanner.goes_on()? {
             return if scanner.at > text.len() - PADDING { Err(Fail::Short) } else { Ok(scanner.at) };
         }

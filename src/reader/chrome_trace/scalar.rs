@@ -3,6 +3,7 @@
 use super::bytes::Bytes;
 use super::number::{TimeError, from_digits, is_json_number, number_of, us_to_ns};
 use super::scan::{Fail, Scanner};
+use super::text::unescaped;
 
 /// A time field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +115,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         self.at = start;
         if self.byte() == b'"' {
             *has_text_number = true;
-            return Ok(time_of(self.string()?));
+            return Ok(time_of(&unescaped(self.string()?)));
         }
         let token = self.scalar()?;
         Ok(if token == b"null" { Time::Absent } else { time_of(token) })
@@ -137,7 +138,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
             self.skip_container()?;
             return Ok(0);
         }
-        Ok(number_of(self.plain()?))
+        Ok(number_of(&unescaped(self.plain()?)))
     }
 }
 

@@ -3,12 +3,13 @@
 //! [`Scanner::event`] fails on anything that is not strict JSON, and [`super::lenient`] then parses that
 //! event. The strict pass comes first because a lenient parser alone would misread valid files.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use super::bytes::{Bytes, escaped, prefix_xor};
 use super::nest::{Nest, are_escapes_known, are_words_known};
 use super::scalar::Time;
-use super::text::escape_len;
+use super::text::{escape_len, unescaped};
 use super::work::WorkArgs;
 
 /// Zero bytes that must follow the text in its buffer, so that whole chunks can be loaded.
@@ -61,6 +62,8 @@ pub struct Scanner<'a, B> {
     pub len: usize,
     pub at: usize,
     is_deep: bool,
+    /// A key of the event was written with escapes.
+    has_escaped_key: bool,
     bytes: PhantomData<B>,
 }
 
@@ -69,7 +72,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
     #[inline(always)]
     pub fn new(text: &'a [u8], at: usize) -> Self {
         let len = text.len().saturating_sub(PADDING);
-        Self { text, len, at, is_deep: false, bytes: PhantomData }
+        Self { text, len, at, is_deep: false, has_escaped_key: false, bytes: PhantomData }
     }
 
     #[inline(always)]
@@ -118,6 +121,11 @@ impl<'a, B: Bytes> Scanner<'a, B> {
     /// The contents of the string that starts here.
     #[inline(always)]
     pub fn string(&mut self) -> Result<&'a [u8], Fail> {
+        self.quoted::<false>()
+    }
+
+    #[inline(always)]
+    fn quoted<const IS_KEY: bool>(&mut self) -> Result<&'a [u8], Fail> {
         self.expect(b'"')?;
         let start = self.at;
         loop {
@@ -136,7 +144,10 @@ impl<'a, B: Bytes> Scanner<'a, B> {
                     self.at += 1;
                     return self.text.get(start..self.at - 1).ok_or(Fail::Irregular);
                 }
-                b'\\' => self.escape()?,
+                b'\\' => {
+                    self.has_escaped_key |= IS_KEY;
+                    self.escape()?;
+                }
                 _ => return self.fail(),
             }
         }
@@ -145,7 +156,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
     /// The key of a member; moves to its value.
     #[inline(always)]
     pub fn key(&mut self) -> Result<&'a [u8], Fail> {
-        let key = self.string()?;
+        let key = self.quoted::<true>()?;
         if self.chunk(self.at) == Some(b": ") {
             self.at += 2;
         } else {
@@ -229,6 +240,22 @@ impl<'a, B: Bytes> Scanner<'a, B> {
     /// The event that starts here, at its `{`. After an error the position is undefined.
     #[inline(always)]
     pub fn event(&mut self) -> Result<Event<'a>, Fail> {
+        let start = self.at;
+        self.has_escaped_key = false;
+        let event = self.event_with::<false>();
+        if self.has_escaped_key { self.unescaped_event(start) } else { event }
+    }
+
+    /// The event at `start`, whose keys are compared as what they stand for.
+    #[cold]
+    #[inline(never)]
+    fn unescaped_event(&mut self, start: usize) -> Result<Event<'a>, Fail> {
+        self.at = start;
+        self.event_with::<true>()
+    }
+
+    #[inline(always)]
+    fn event_with<const UNESCAPES: bool>(&mut self) -> Result<Event<'a>, Fail> {
         let mut event = Event::default();
         self.is_deep = false;
         self.expect(b'{')?;
@@ -239,18 +266,20 @@ impl<'a, B: Bytes> Scanner<'a, B> {
             return Ok(event);
         }
         loop {
-            match self.key()? {
-                b"ph" => event.phase = self.text_value()?.first().copied().unwrap_or(0),
+            let raw = self.key()?;
+            let plain = if UNESCAPES { unescaped(raw) } else { Cow::Borrowed(raw) };
+            match &*plain {
+                b"ph" => event.phase = first_byte(self.text_value()?),
                 b"cat" => event.category = self.text_value()?,
                 b"name" => event.name = self.text_value()?,
                 b"pid" => event.pid = self.plain()?,
                 b"tid" => event.tid = self.plain()?,
                 b"ts" => event.ts = self.time(&mut event.has_text_number)?,
                 b"dur" => event.dur = self.time(&mut event.has_text_number)?,
-                b"args" if self.byte() == b'{' => self.args(&mut event)?,
+                b"args" if self.byte() == b'{' => self.args::<UNESCAPES>(&mut event)?,
                 b"id" | b"id2" => event.id = self.id()?,
                 b"scope" => event.scope = self.text_value()?,
-                b"bp" => event.binds_enclosing = self.text_value()? == b"e",
+                b"bp" => event.binds_enclosing = first_byte(self.text_value()?) == b'e',
                 _ => self.skip_value()?,
             }
             if !self.goes_on()? {
@@ -297,7 +326,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
     }
 
     #[inline(always)]
-    fn args(&mut self, event: &mut Event<'a>) -> Result<(), Fail> {
+    fn args<const UNESCAPES: bool>(&mut self, event: &mut Event<'a>) -> Result<(), Fail> {
         let start = self.at;
         (event.correlation, event.external, event.work) = (0, 0, WorkArgs::default());
         self.at += 1;
@@ -305,14 +334,15 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         let mut is_open = self.byte() != b'}';
         self.at += usize::from(!is_open);
         while is_open {
-            let key = self.key()?;
-            match key {
+            let raw = self.key()?;
+            let plain = if UNESCAPES { unescaped(raw) } else { Cow::Borrowed(raw) };
+            match &*plain {
                 b"correlation" => event.correlation = self.small_number()?,
                 b"External id" | b"external id" => event.external = self.small_number()?,
                 _ => {
                     let start = self.at;
                     self.skip_value()?;
-                    if let Some(raw) = event.work.slot(key) {
+                    if let Some(raw) = event.work.slot(&plain) {
                         *raw = self.text.get(start..self.at).unwrap_or_default();
                     }
                 }
@@ -321,6 +351,15 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         }
         event.args = self.text.get(start..self.at).unwrap_or_default();
         Ok(())
+    }
+}
+
+/// The first byte of a text of one letter, such as a phase; 0 if it is empty.
+#[inline(always)]
+pub fn first_byte(raw: &[u8]) -> u8 {
+    match raw.first() {
+        Some(b'\\') => unescaped(raw).first().copied().unwrap_or(0),
+        first => first.copied().unwrap_or(0),
     }
 }
 

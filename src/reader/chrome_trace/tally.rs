@@ -5,6 +5,7 @@ use crate::reader::tally::reasons;
 reasons! {
     Repaired: Warn, "Not valid JSON (a raw quote, line break, backslash or NaN): repaired and shown";
     Damaged: Warn rejected, "Damaged beyond repair: skipped up to the next event";
+    NotAnObject: Warn rejected, "Value in the list of events that is no object, and holds none that is an event";
     CutOff: Warn rejected, "The file ends inside this event: its writer was stopped before it had finished";
     NoPhase: Warn rejected, "Event without a phase (`ph`)";
     UnknownPhase: Warn rejected, "Event with a phase (`ph`) that the format does not have";
@@ -45,7 +46,7 @@ reasons! {
 impl Tally {
     /// Whether anything in the form of an event was found.
     pub fn has_events(&self) -> bool {
-        let shapeless = [Reason::Damaged, Reason::CutOff, Reason::NoPhase, Reason::Elsewhere];
+        let shapeless = [Reason::Damaged, Reason::NotAnObject, Reason::CutOff, Reason::NoPhase, Reason::Elsewhere];
         self.n_rejected() > shapeless.into_iter().map(|reason| self.n(reason)).sum()
     }
 }

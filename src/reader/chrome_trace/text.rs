@@ -21,6 +21,14 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&out).into_owned())
 }
 
+/// The same for keys and short values, of which hardly any has an escape.
+pub fn unescaped(raw: &[u8]) -> Cow<'_, [u8]> {
+    match memchr::memchr(b'\\', raw) {
+        None => Cow::Borrowed(raw),
+        Some(_) => Cow::Owned(unescape(raw).into_owned().into_bytes()),
+    }
+}
+
 /// Unescapes one escape; `rest` starts after its backslash. Returns the text after it.
 fn unescape_one<'a>(rest: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     let plain = match rest.first() {

@@ -21,12 +21,37 @@ pub const MIN_VAIN: usize = 1 << 20;
 /// The state at the end of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Between two events. `after_comma`: the last thing seen was a comma.
-    Between { after_comma: bool },
-    /// Inside the event that starts here: read it again with more text appended.
+    /// Between two events, behind this.
+    Between(Before),
+    /// Inside the event or other value that starts here: read it again with more text appended.
     Inside(usize),
     /// At the `]` that closes the array of events, at this position.
     Closed(usize),
+}
+
+/// What comes before a place in the list of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Before {
+    /// The start of the list, damage, or a value whose comma was judged.
+    #[default]
+    Nothing,
+    Event,
+    Comma,
+    /// What the text before ends with, which is still read: a text's first comma is judged where texts are joined.
+    Unknown,
+}
+
+impl Before {
+    /// What is odd about a comma, event or end of the list here.
+    #[inline(always)]
+    pub fn oddity(self, byte: u8) -> Option<Reason> {
+        match (self, byte) {
+            (Self::Event, b'{') => Some(Reason::MissingComma),
+            (Self::Nothing | Self::Comma, b',') => Some(Reason::ExtraComma),
+            (Self::Comma, b']') => Some(Reason::TrailingComma),
+            _ => None,
+        }
+    }
 }
 
 /// Text with events: a block of the file, or the rest of one.
@@ -40,8 +65,7 @@ pub struct EventText<'a> {
     pub offset: u64,
     /// No text follows.
     pub is_last: bool,
-    /// Whether an event, rather than a comma or the start of the array, came before.
-    pub after_event: bool,
+    pub before: Before,
     /// Start of the last object of the text that looks like an event, once it was searched for.
     pub last_object: &'a OnceCell<Option<usize>>,
     /// Too much was scanned in vain before.
@@ -103,29 +127,25 @@ mod on_avx2 {
 
 #[inline(always)]
 fn walk_with<B: Bytes>(input: EventText<'_>, batch: &mut Batch) -> End {
-    let EventText { text, start, offset, mut after_event, .. } = input;
+    let EventText { text, start, offset, mut before, .. } = input;
     let len = text.len() - PADDING;
     let mut scanner = Scanner::<B>::new(text, start);
-    let mut after_comma = false;
     let mut vain = Vain { bytes: 0, is_limited: input.is_limited, is_always_limited: input.is_limited };
     loop {
         scanner.skip_space();
         let at = scanner.at;
         if at >= len {
-            return End::Between { after_comma };
+            return End::Between(before);
+        }
+        if let Some(reason) = before.oddity(text[at]) {
+            batch.tally.count(reason, offset + at as u64);
         }
         match text[at] {
             b',' => {
-                if !after_event {
-                    batch.tally.count(Reason::ExtraComma, offset + at as u64);
-                }
-                (after_event, after_comma) = (false, true);
+                before = Before::Comma;
                 scanner.at += 1;
             }
             b'{' => {
-                if after_event {
-                    batch.tally.count(Reason::MissingComma, offset + at as u64);
-                }
                 let limit = if vain.is_limited { limit(&input, at, &mut vain) } else { None };
                 let found = match limit {
                     None => scanner.event(),
@@ -141,18 +161,13 @@ fn walk_with<B: Bytes>(input: EventText<'_>, batch: &mut Batch) -> End {
                         }
                     }
                 }
-                (after_event, after_comma) = (true, false);
+                before = Before::Event;
             }
-            b']' => {
-                if after_comma {
-                    batch.tally.count(Reason::TrailingComma, offset + at as u64);
-                }
-                return End::Closed(at);
-            }
-            _ => {
-                scanner.at = skip_damage(&input, at, batch);
-                (after_event, after_comma) = (false, false);
-            }
+            b']' => return End::Closed(at),
+            _ => match skip_other(&input, at, &mut vain, batch) {
+                Some((next, what)) => (scanner.at, before) = (next, what),
+                None => return End::Inside(at),
+            },
         }
     }
 }
@@ -233,9 +248,55 @@ fn following_event(text: &[u8], from: usize, vain: &mut Vain) -> Option<usize> {
     None
 }
 
-/// Skips to the next event; returns its start.
+/// Skips what is no object: a value, or damage up to the next event. Returns where to continue, and what is behind;
+/// `None` if the text ends inside it and more will follow.
 #[cold]
-fn skip_damage(input: &EventText<'_>, at: usize, batch: &mut Batch) -> usize {
+fn skip_other(input: &EventText<'_>, at: usize, vain: &mut Vain, batch: &mut Batch) -> Option<(usize, Before)> {
+    let may_go_on = !input.is_last && input.text.len() - PADDING - at <= MAX_EVENT;
+    match value_end(input, at, vain) {
+        Ok(end) => {
+            let n = lenient::count_phases(&input.text[at..end]).max(1);
+            batch.n_read += n;
+            batch.tally.add_at(Reason::NotAnObject, n, input.offset + at as u64);
+            Some((end, Before::Event))
+        }
+        Err(Fail::Short) if may_go_on => None,
+        Err(_) => Some((skip_damage(input, at, may_go_on, batch)?, Before::Nothing)),
+    }
+}
+
+/// Where the value at `at` ends, if it is a whole one of the list that is no object and holds no event.
+fn value_end(input: &EventText<'_>, at: usize, vain: &mut Vain) -> Result<usize, Fail> {
+    let mut scanner = Scanner::<Portable>::new(input.text, at);
+    let is_list = scanner.byte() == b'[';
+    if is_list && vain.is_limited {
+        return Err(Fail::Irregular);
+    }
+    let skipped = scanner.skip_value();
+    let end = scanner.at;
+    if skipped.is_err() || is_list && lenient::next_keyed_object(&input.text[..end], at).is_some() {
+        vain.add(end.saturating_sub(at), at);
+        return skipped.and(Err(Fail::Irregular));
+    }
+    scanner.skip_space();
+    match scanner.byte() {
+        b']' => Ok(end),
+        b',' => {
+            // An event that lost its beginning may start with a value, but goes on with a key.
+            scanner.at += 1;
+            scanner.skip_space();
+            let is_key = scanner.byte() == b'"' && scanner.key().is_ok();
+            let is_cut = scanner.at >= scanner.len && !input.is_last;
+            if is_cut { Err(Fail::Short) } else { (!is_key).then_some(end).ok_or(Fail::Irregular) }
+        }
+        _ if scanner.at < scanner.len => Err(Fail::Irregular),
+        _ => Err(Fail::Short),
+    }
+}
+
+/// Skips to the next event; returns its start, or `None` if more text that follows may hold it.
+#[cold]
+fn skip_damage(input: &EventText<'_>, at: usize, may_go_on: bool, batch: &mut Batch) -> Option<usize> {
     let text = &input.text[..input.text.len() - PADDING];
     let is_before = |last: &Option<usize>| last.is_some_and(|last| at <= last);
     let has_next = is_before(input.last_object.get_or_init(|| lenient::last_keyed_object(text)));
@@ -243,13 +304,14 @@ fn skip_damage(input: &EventText<'_>, at: usize, batch: &mut Batch) -> usize {
     // Resume at the end of the array if no event precedes it.
     let next = match memchr::memchr(b']', &text[at..next]) {
         Some(close) if next == text.len() => at + close,
+        None if next == text.len() && may_go_on => return None,
         _ => next,
     };
     // What is skipped may hold several events that lost their first brace.
     let n = lenient::count_phases(&text[at..next]).max(1);
     batch.n_read += n;
     batch.tally.add_at(Reason::Damaged, n, input.offset + at as u64);
-    next
+    Some(next)
 }
 
 #[cfg(test)]
@@ -258,7 +320,7 @@ mod tests {
 
     /// All of a text that is padded.
     fn whole<'a>(text: &'a [u8], is_last: bool, last_object: &'a OnceCell<Option<usize>>) -> EventText<'a> {
-        EventText { text, start: 0, offset: 0, is_last, after_event: false, last_object, is_limited: false }
+        EventText { text, start: 0, offset: 0, is_last, before: Before::Nothing, last_object, is_limited: false }
     }
 
     fn check(text: &str, n_shown: u64, n_rejected: u64, end: End) {
@@ -279,8 +341,8 @@ mod tests {
 
     #[test]
     fn whole_events() {
-        check("", 0, 0, End::Between { after_comma: false });
-        check(&format!("{A},{A},"), 2, 0, End::Between { after_comma: true });
+        check("", 0, 0, End::Between(Before::Nothing));
+        check(&format!("{A},{A},"), 2, 0, End::Between(Before::Comma));
         check(&format!("{A} {A}] rest"), 2, 0, End::Closed(A.len() * 2 + 1));
         check(&format!("{{}}, {A}]"), 1, 0, End::Closed(A.len() + 4));
     }
@@ -289,11 +351,11 @@ mod tests {
     fn damage_costs_one_event() {
         let cut = &A[..20];
         check(&format!("{A},{cut},{A}]"), 2, 1, End::Closed(A.len() * 2 + 22));
-        check(&format!("{A},{cut}"), 1, 1, End::Between { after_comma: false });
+        check(&format!("{A},{cut}"), 1, 1, End::Between(Before::Event));
         let headless = &A[1..];
         check(&format!("{A},{headless},{headless},{A}]"), 2, 2, End::Closed(4 * A.len() + 1));
         check(&format!("{A}, garbage {A}]"), 2, 1, End::Closed(A.len() * 2 + 10));
-        check(&A.replace("\"ts\":1", "\"ts\":Infinity"), 0, 1, End::Between { after_comma: false });
+        check(&A.replace("\"ts\":1", "\"ts\":Infinity"), 0, 1, End::Between(Before::Event));
     }
 
     #[test]

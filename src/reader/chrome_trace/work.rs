@@ -296,9 +296,7 @@ fn sides_of(raw: &[u8]) -> [u32; 3] {
 
 /// A whole number, also as a string; a fraction is rounded.
 fn number_in<T: TryFrom<u64>>(raw: &[u8]) -> Option<T> {
-    let raw = raw.trim_ascii();
-    let raw = raw.strip_prefix(b"\"").and_then(|raw| raw.strip_suffix(b"\"")).unwrap_or(raw);
-    let text = std::str::from_utf8(raw).ok()?;
+    let text = text_in(raw);
     let rounded = || text.parse::<f64>().ok().filter(|number| (0.0..1e15).contains(number)).map(|n| n.round() as u64);
     T::try_from(text.parse().ok().or_else(rounded)?).ok()
 }
