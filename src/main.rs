@@ -6,7 +6,7 @@ use clap::Parser as _;
 use lacuna::app::open_window;
 use lacuna::capture;
 use lacuna::cli::{self, Cli};
-use lacuna::malloc;
+use lacuna::{live, malloc};
 
 #[global_allocator]
 static ALLOCATOR: malloc::Allocator = malloc::Allocator;
@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     malloc::unmap_large_blocks();
     malloc::know_limits();
     capture::fail_writes_at_the_limit();
+    capture::at_end(live::end_recordings);
     let Cli { command, paths, reading } = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(answer) => return cli::print(&answer),

@@ -200,13 +200,16 @@ fn projected(
     }
     let work = launched(trace, |thread| by_track.contains_key(&thread));
     let of_thread = |(track, work): &(TrackId, Vec<Launched>)| {
-        let mut sums = vec![Projected::default(); n_groups];
-        project(trace, work, &by_track[track], &mut |group, projection| sums[group as usize].add(&projection.into()));
+        // Not one for each group: there may be as many groups as threads.
+        let mut sums: HashMap<u32, Projected> = HashMap::new();
+        project(trace, work, &by_track[track], &mut |group, projection| {
+            sums.entry(group).or_default().add(&projection.into());
+        });
         sums
     };
     let found: Vec<_> = work.par_iter().filter(|_| !is_cancelled()).map(of_thread).collect();
     for of_thread in found {
-        sums.iter_mut().zip(&of_thread).for_each(|(sum, other)| sum.add(other));
+        of_thread.iter().for_each(|(&group, other)| sums[group as usize].add(other));
     }
     sums
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::launch;
 use crate::live::{Monitor, Recorder};
+use crate::scratch::registry;
 
 /// The file in the folder of a run, once the run has ended.
 pub const FILE: &str = "gpu_metrics.jsonl";
@@ -52,6 +53,8 @@ pub fn keep(folder: &Path) {
 /// Errors: the folder cannot be made, or the user has none.
 pub fn record(monitor: &Monitor) -> std::io::Result<Recorder> {
     let none = || std::io::Error::other("there is no folder for it: set XDG_DATA_HOME or HOME");
+    // A signal that ends Lacuna lets the last lines be written.
+    registry::watch_signals();
     let path = launch::create(&launch::root().ok_or_else(none)?, "gpus")?.join(FILE);
     Ok(Recorder::start(monitor, File::create_new(&path)?, &path))
 }

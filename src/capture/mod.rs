@@ -11,7 +11,7 @@ mod run;
 
 use std::path::Path;
 
-pub use crate::scratch::registry::{end_all, fail_writes_at_the_limit};
+pub use crate::scratch::registry::{at_end, end_all, fail_writes_at_the_limit};
 use crate::scratch::{self, members, registry};
 
 /// Ends and removes what a Lacuna that was killed left behind; what its runs recorded stays.

@@ -28,7 +28,7 @@ pub use history::{DeviceHistory, Point, Status, Store, System};
 pub use metric::{Metric, Unit, text};
 pub use monitor::Monitor;
 pub use nvml::NvmlDriver;
-pub use record::{Recorder, Written};
+pub use record::{Recorder, Written, end_recordings};
 pub use source::{Absent, Driver, Event, Missing, ProcessKind, ProcessUse};
 pub use summary::{every_metric, nothing_to_watch, summary};
 

@@ -10,14 +10,15 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Number, Value};
 
 use super::Monitor;
 use super::history::DeviceHistory;
 use super::metric::Metric;
+use crate::job;
 use crate::model::TimeNs;
 
 /// The keys of the schema with their metric, and by what its value is divided.
@@ -33,23 +34,38 @@ const SCHEMA: [(&str, Metric, f64); 6] = [
 /// Lines that may wait for the disk, which are minutes of many GPUs; further ones are lost, and counted.
 const MAX_WAITING: usize = 16_384;
 
+/// How long the end of a recording, or of Lacuna, waits for the disk.
+const LAST_LINES: Duration = Duration::from_secs(5);
+
+/// All files whose lines may not be written yet.
+static FILES: Mutex<Vec<Weak<Line>>> = Mutex::new(Vec::new());
+
+/// Ends all recordings, and waits a few seconds at most until the lines that wait for the disk are written. For the end
+/// of Lacuna.
+pub fn end_recordings() {
+    let files: Vec<Arc<Line>> = lock(&FILES).iter().filter_map(Weak::upgrade).collect();
+    files.iter().for_each(|line| line.close());
+    let until = Instant::now() + LAST_LINES;
+    for line in files {
+        line.wait(until);
+    }
+}
+
 /// A recording under way. Dropping it ends it, without waiting for the disk.
 #[derive(Debug)]
 pub struct Recorder {
     line: Arc<Line>,
     monitor: Arc<super::monitor::Shared>,
-    /// `None` if no thread could be started.
-    writer: Option<JoinHandle<()>>,
 }
 
 impl Recorder {
     /// Starts to write what the monitor reads to `file`, which `path` names; starts the monitor.
     pub fn start(monitor: &Monitor, file: File, path: &Path) -> Self {
-        let (line, writer) = Line::new(file, path, MAX_WAITING);
+        let line = Line::new(file, path, MAX_WAITING);
         let shared = Arc::clone(monitor.shared());
         shared.recorders.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&line));
         monitor.start();
-        Self { line, monitor: shared, writer }
+        Self { line, monitor: shared }
     }
 
     pub fn path(&self) -> &Path {
@@ -61,11 +77,11 @@ impl Recorder {
         self.line.written().clone()
     }
 
-    /// Ends it, and waits until the lines that wait for the disk are written.
-    pub fn stop(mut self) -> Written {
+    /// Ends it, and waits a few seconds at most until the lines that wait for the disk are written.
+    pub fn stop(self) -> Written {
         self.forget();
-        if let Some(Err(_)) = self.writer.take().map(JoinHandle::join) {
-            self.line.fail("its thread failed");
+        if !self.line.wait(Instant::now() + LAST_LINES) {
+            self.line.fail("the disk does not answer");
         }
         self.written()
     }
@@ -73,8 +89,7 @@ impl Recorder {
     fn forget(&self) {
         let mut recorders = self.monitor.recorders.lock().unwrap_or_else(PoisonError::into_inner);
         recorders.retain(|line| !Arc::ptr_eq(line, &self.line));
-        // The writer ends once it has written what waits.
-        *lock(&self.line.to_writer) = None;
+        self.line.close();
     }
 }
 
@@ -91,6 +106,9 @@ pub struct Line {
     /// `None` once it has ended.
     to_writer: Mutex<Option<Queue>>,
     written: Mutex<Written>,
+    /// Whether all lines are written, or none will be any more.
+    is_over: Mutex<bool>,
+    ended: Condvar,
     /// When each device's last line was, by its place.
     last: Mutex<Vec<TimeNs>>,
 }
@@ -127,22 +145,49 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Line {
-    /// With the thread that writes.
-    fn new(file: File, path: &Path, max_waiting: usize) -> (Arc<Self>, Option<JoinHandle<()>>) {
+    /// With a thread that writes.
+    fn new(file: File, path: &Path, max_waiting: usize) -> Arc<Self> {
         let (sender, waiting) = sync_channel(max_waiting);
         let line = Arc::new(Self {
             path: path.to_owned(),
             to_writer: Mutex::new(Some(Queue { sender, n_lost: 0 })),
             written: Mutex::default(),
+            is_over: Mutex::new(false),
+            ended: Condvar::new(),
             last: Mutex::default(),
         });
-        let of_writer = Arc::clone(&line);
-        let work = move || of_writer.write_all(file, &waiting);
-        let writer = std::thread::Builder::new().name("gpu recording".to_owned()).spawn(work);
-        if let Err(error) = &writer {
+        let (of_writer, at_end) = (Arc::clone(&line), Arc::clone(&line));
+        let end = move |outcome: Result<(), String>| {
+            if let Err(panic) = outcome {
+                at_end.fail(panic);
+            }
+            at_end.end();
+        };
+        if let Err(error) = job::start("gpu recording", move || of_writer.write_all(file, &waiting), end) {
             line.fail(error);
+            line.end();
         }
-        (line, writer.ok())
+        let mut files = lock(&FILES);
+        files.retain(|file| file.strong_count() > 0);
+        files.push(Arc::downgrade(&line));
+        line
+    }
+
+    fn end(&self) {
+        *lock(&self.is_over) = true;
+        self.ended.notify_all();
+    }
+
+    /// Takes no more lines; the writer ends once it has written what waits.
+    fn close(&self) {
+        *lock(&self.to_writer) = None;
+    }
+
+    /// Waits until the writer has ended; whether it has.
+    fn wait(&self, until: Instant) -> bool {
+        let left = until.saturating_duration_since(Instant::now());
+        let is_over = self.ended.wait_timeout_while(lock(&self.is_over), left, |is_over| !*is_over);
+        *is_over.unwrap_or_else(PoisonError::into_inner).0
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
@@ -239,7 +284,7 @@ mod tests {
     #[test]
     fn a_disk_that_does_not_write_delays_nobody_and_what_is_lost_is_counted() {
         let (mut reader, pipe) = std::io::pipe().unwrap();
-        let (line, writer) = Line::new(File::from(std::os::fd::OwnedFd::from(pipe)), Path::new("x"), 10);
+        let line = Line::new(File::from(std::os::fd::OwnedFd::from(pipe)), Path::new("x"), 10);
         let text = format!("{{\"x\":\"{}\"}}", "y".repeat(1000));
         let started = std::time::Instant::now();
         while line.written().n_lost < 50 {
@@ -251,8 +296,8 @@ mod tests {
             while line.written().n_lines < 5 || lock(&line.to_writer).as_ref().unwrap().n_lost > 0 {
                 line.write(&text);
             }
-            *lock(&line.to_writer) = None;
-            writer.unwrap().join().unwrap();
+            line.close();
+            assert!(line.wait(Instant::now() + Duration::from_secs(60)));
             read.join().unwrap()
         });
         let found = line.written().clone();
@@ -265,9 +310,9 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_is_an_error() {
         let Ok(full) = File::options().write(true).open("/dev/full") else { return };
-        let (line, writer) = Line::new(full, Path::new("/dev/full"), 10);
+        let line = Line::new(full, Path::new("/dev/full"), 10);
         line.write("{}");
-        writer.unwrap().join().unwrap();
+        assert!(line.wait(Instant::now() + Duration::from_secs(60)));
         line.write("{}");
         let found = line.written().clone();
         assert_eq!((found.n_lines, found.n_lost), (0, 0));

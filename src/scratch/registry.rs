@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::members::{MARK, Members};
@@ -18,6 +18,8 @@ const ROUND: Duration = Duration::from_millis(5);
 /// When Lacuna ends, the runs that the user started have this long to write what they recorded.
 const CLOSING: Duration = Duration::from_secs(10);
 
+/// What else is to be done at the end.
+static AT_END: OnceLock<fn()> = OnceLock::new();
 static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { folders: Vec::new(), orphans: Orphans::new(), is_closed: false });
 /// How often the runs that the user started were asked to end, by signals to Lacuna or because it ends.
@@ -165,6 +167,12 @@ pub fn look(folder: &Path) {
     _ = lock().with(folder, |known, (orphans, takes_orphans)| known.members.look(folder, orphans, takes_orphans));
 }
 
+/// Has the end of Lacuna also do this, after what it runs has ended: it must not take long.
+pub fn at_end(last: fn()) {
+    // The first stays.
+    let _ = AT_END.set(last);
+}
+
 fn refuse_if_closed(registry: &Registry) -> std::io::Result<()> {
     match registry.is_closed {
         true => Err(std::io::Error::new(std::io::ErrorKind::Interrupted, "Lacuna is being closed")),
@@ -201,6 +209,9 @@ pub fn end_all() -> impl Sized {
         if *keep == Keep::Remove {
             remove(path);
         }
+    }
+    if let Some(last) = AT_END.get() {
+        last();
     }
     registry
 }
@@ -327,7 +338,7 @@ pub fn remove(folder: &Path) {
 /// stay ignored, except that an interrupt ends what Lacuna starts: a shell has it ignored in all that it runs in the
 /// background, programs inherit that, and it is how they are asked to end.
 #[cfg(unix)]
-fn watch_signals() {
+pub fn watch_signals() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -357,7 +368,7 @@ fn watch_signals() {
 }
 
 #[cfg(not(unix))]
-fn watch_signals() {}
+pub fn watch_signals() {}
 
 /// Makes it an error of the write that a file reaches the limit of its size, which else ends Lacuna without a word.
 ///

@@ -98,6 +98,44 @@ fn what_is_missing_is_said_in_one_sentence_with_what_to_do() {
     assert!(code == 0 || err.contains("is not installed"), "{err}");
 }
 
+/// What waits for a slow disk is written before the end, and a disk that does not answer holds it up for seconds only. A
+/// pipe that nobody reads for a while stands for both.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_last_lines_are_written_before_the_end() {
+    use std::os::fd::AsRawFd as _;
+    for reads in [true, false] {
+        let fake = FakeNvml::new("gpus=8 busy=30");
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let out = format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd());
+        let child = monitor(&fake, &["--overwrite", "--out", &out]).spawn().unwrap();
+        // More than the pipe holds.
+        std::thread::sleep(Duration::from_secs(4));
+        drop(writer);
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let started = Instant::now();
+        let read = std::thread::spawn(move || {
+            if reads {
+                std::thread::sleep(Duration::from_secs(1));
+                return std::io::read_to_string(&mut reader).unwrap();
+            }
+            // Open, and not read, until the monitor has ended.
+            std::thread::sleep(Duration::from_secs(20));
+            String::new()
+        });
+        let (_, err, code) = texts(&child.wait_with_output().unwrap());
+        assert!(started.elapsed() < Duration::from_secs(15), "it waited {:?}", started.elapsed());
+        if reads {
+            let text = read.join().unwrap();
+            assert!(text.len() > 65_536 && text.ends_with('\n'), "{} bytes", text.len());
+            assert!(err.starts_with(&format!("{} lines", text.lines().count())) && code == 0, "{err}");
+        } else {
+            assert!(err.contains("the disk does not answer") && code == 2, "{err}");
+        }
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_ends_with_the_summary() {

@@ -1,6 +1,7 @@
 //! Collectives: how long and how exposed, and with which bandwidth. Those that a device runs are kernels, those that threads
 //! of the host run are ranges.
 
+mod exposed;
 mod host;
 mod kernels;
 mod op;
@@ -10,13 +11,14 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
+use self::exposed::{Beside, Place};
 pub use self::host::host_backend;
 pub use self::kernels::CollectiveKernels;
 pub use self::op::CollectiveOp;
 use self::ranks::{RankCalls, RankPart, rank_calls};
 use super::totals::{Durations, Instance, Scope, durations};
-use crate::model::time::{length, partition_near, unite};
-use crate::model::{Collective, DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace, host_collective};
+use crate::model::time::{length, unite};
+use crate::model::{Collective, DurNs, SliceId, StringId, TimeRange, Trace, host_collective};
 
 /// The collectives of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -119,8 +121,16 @@ pub fn collectives(scope: &Scope<'_>, by_size: bool) -> Vec<CollectiveTotals> {
             rows[row].1.push(Instance { trace: part.index, slice });
         }
     }
+    let mut beside = Beside::default();
+    for (key, instances) in &rows {
+        for &Instance { trace, slice } in instances {
+            let of = scope.traces[trace as usize];
+            beside.add(place(of, (trace, slice), key.backend), of.slices.time(slice));
+        }
+    }
     let ranks = if rows.is_empty() { RankCalls::default() } else { rank_calls(scope.traces) };
-    let totals = |(key, instances): (Key, Vec<Instance>)| totals(scope, key, instances, &mut collectives, &ranks);
+    let totals =
+        |(key, instances): (Key, Vec<Instance>)| totals(scope, key, instances, &mut collectives, &mut beside, &ranks);
     let mut rows: Vec<CollectiveTotals> = rows.into_iter().map(totals).collect();
     let place =
         |row: &CollectiveTotals| (Reverse(row.durations.total_ns), row.op, row.backend, row.group.clone(), row.bytes);
@@ -191,14 +201,14 @@ fn totals(
     key: Key,
     instances: Vec<Instance>,
     collectives: &mut [CollectiveKernels<'_>],
+    beside: &mut Beside,
     ranks: &RankCalls,
 ) -> CollectiveTotals {
     let Key { op, backend, group, n_ranks, dtype, bytes } = key;
     // Bytes with the time in which they were moved: of all, and of those that were matched.
     let (mut all, mut matched) = ((None::<u64>, 0), (None, 0));
     let mut waits = Waits::default();
-    // By trace and device; those of the host are of all devices of their trace.
-    let mut spans: HashMap<(u32, Option<ProcessId>), Vec<TimeRange>> = HashMap::new();
+    let mut spans: HashMap<Place, Vec<TimeRange>> = HashMap::new();
     for &Instance { trace: index, slice } in &instances {
         let trace = scope.traces[index as usize];
         let time = trace.slices.time(slice);
@@ -213,21 +223,18 @@ fn totals(
         if let Some(part) = part {
             waits.add(ranks, part);
         }
-        let device = backend.is_none().then(|| trace.track(trace.slices.track_of(slice)).process);
-        spans.entry((index, device)).or_default().push(time);
+        spans.entry(place(trace, (index, slice), backend)).or_default().push(time);
     }
     let (mut any_ns, mut exposed_ns) = (0, None);
-    for ((index, device), mut spans) in spans {
+    for (place, mut spans) in spans {
+        if (scope.is_cancelled)() {
+            break;
+        }
         unite(&mut spans);
-        let trace = scope.traces[index as usize];
-        let is_device = |process: &ProcessId| trace.process(*process).device.is_some();
-        let devices: Vec<ProcessId> = match device {
-            Some(device) => vec![device],
-            None => (0..trace.processes.len() as u32).map(ProcessId).filter(is_device).collect(),
-        };
-        if !devices.is_empty() && !(scope.is_cancelled)() {
+        let index = place.0 as usize;
+        if let Some(ns) = beside.exposed(scope.traces[index], place, &spans, &mut collectives[index]) {
             any_ns += length(&spans);
-            *exposed_ns.get_or_insert(0) += exposed(trace, &devices, &spans, &mut collectives[index as usize]);
+            *exposed_ns.get_or_insert(0) += ns;
         }
     }
     let speed = |(bytes, ns): (Option<u64>, DurNs)| bytes.filter(|_| ns > 0).map(|bytes| bytes as f64 / ns as f64);
@@ -248,6 +255,11 @@ fn totals(
         bus_gb_per_s: alg_gb_per_s.zip(op.bus_factor(n_ranks)).map(|(speed, factor)| speed * factor),
         instances,
     }
+}
+
+/// Where a collective runs. Those of the host are of all devices of their trace.
+fn place(trace: &Trace, (index, slice): (u32, SliceId), backend: Option<&str>) -> Place {
+    (index, backend.is_none().then(|| trace.track(trace.slices.track_of(slice)).process))
 }
 
 /// Sums up the waits of a row.
@@ -276,39 +288,13 @@ impl Waits {
     }
 }
 
-/// Time within `spans`, which are disjoint, in which none of these devices computes.
-fn exposed(
-    trace: &Trace,
-    devices: &[ProcessId],
-    spans: &[TimeRange],
-    collectives: &mut CollectiveKernels<'_>,
-) -> DurNs {
-    let slices = &trace.slices;
-    let mut compute: Vec<TimeRange> = Vec::new();
-    for row in devices.iter().flat_map(|&device| trace.rows_of(device)) {
-        let (ts, end) = (&slices.ts[row.range()], &slices.end[row.range()]);
-        let (mut first, mut last) = (0, 0);
-        for &span in spans {
-            first = partition_near(end, first, |&end| end <= span.start);
-            last = partition_near(ts, last, |&ts| ts < span.end);
-            let within = (first..last).map(|at| row.range().start + at).filter(|&i| match slices.kind[i] {
-                SliceKind::Kernel => !collectives.contains(SliceId(i as u32)),
-                kind => kind == SliceKind::CudaGraph,
-            });
-            compute.extend(within.filter_map(|i| slices.time(SliceId(i as u32)).intersect(span)));
-        }
-    }
-    unite(&mut compute);
-    length(spans) - length(&compute)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::analysis::busy::devices;
-    use crate::model::{SliceFacts, TraceBuilder};
+    use crate::model::{SliceFacts, SliceKind, TraceBuilder};
 
     const K: SliceKind = SliceKind::Kernel;
     const CALL: SliceKind = SliceKind::Runtime;

@@ -279,7 +279,11 @@ fn profiler_steps(named: &[Named<'_>]) -> Option<Division> {
     // Several threads, or duplicate records, may name the same step.
     steps.dedup_by(|next, step| next.name == step.name);
     let names = steps.iter().map(|step| step.name.to_owned()).collect();
-    let times: Vec<TimeRange> = steps.iter().map(|step| step.time).collect();
+    let mut times: Vec<TimeRange> = steps.iter().map(|step| step.time).collect();
+    // Where one begins in another, that one has ended: steps follow each other.
+    for i in 1..times.len() {
+        times[i - 1].end = times[i - 1].end.min(times[i].start);
+    }
     Some(Division { names: Some(names), ..of_ranges(StepSource::ProfilerStep, times)? })
 }
 

@@ -13,6 +13,9 @@ use crate::model::{SliceKind, TimeNs, TimeRange, Trace, TrackId};
 /// cost more than the questions, which may be of a few gaps of many devices.
 const PATIENCE: usize = 16;
 
+/// A question about a thread with this many rows costs as much as two about one with few.
+const ROWS: usize = 64;
+
 /// The kinds that are counted.
 const KINDS: [SliceKind; 2] = [SliceKind::PythonFunction, SliceKind::Operator];
 
@@ -46,7 +49,7 @@ impl Starts {
         let mut threads = self.0.borrow_mut();
         let known = threads.entry(thread).or_default();
         if known.lists.is_none() {
-            known.asked += 1;
+            known.asked += 1 + trace.rows(thread).len() / ROWS;
             let slices = trace.track_slices(thread);
             if known.asked * PATIENCE < slices.len() {
                 let mut counts = [0; 2];
