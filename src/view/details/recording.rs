@@ -20,7 +20,7 @@ const MOST_FACTS: usize = 24;
 pub fn recordings_ui(traces: &[OpenTrace], ui: &mut egui::Ui) {
     for trace in in_order(traces).into_iter().take(MOST) {
         let open = &traces[trace];
-        let title = display_name(&open.trace.info.title()).into_owned();
+        let title = display_name(&open.heading()).into_owned();
         let path = open.trace.info.path.display().to_string();
         ui.add(Label::new(RichText::new(title).strong()).truncate().show_tooltip_when_elided(false))
             .on_hover_text(path);
