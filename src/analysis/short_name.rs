@@ -47,6 +47,7 @@ fn without_arguments(signature: &str) -> Option<(String, &str)> {
             '(' if angles > 0 => rounds += 1,
             ')' if angles > 0 => rounds = rounds.checked_sub(1)?,
             _ if angles > 0 => {}
+            '(' if !ends_signature(rest) => return None,
             '(' => break,
             // What came before was the return type.
             ' ' => (name, template) = (String::new(), ""),
@@ -61,6 +62,24 @@ fn without_arguments(signature: &str) -> Option<(String, &str)> {
         rest = &rest[c.len_utf8()..];
     }
     (angles == 0).then_some((name, template))
+}
+
+/// Whether a signature ends with these call arguments: `(DataLoader)#next` goes on as no signature does. Arguments that
+/// were cut off end it.
+fn ends_signature(arguments: &str) -> bool {
+    let mut depth = 0_u32;
+    for (at, c) in arguments.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth > 1 => depth -= 1,
+            ')' => {
+                let after = &arguments[at + 1..];
+                return after.is_empty() || [" ", "(", "::"].iter().any(|next| after.starts_with(next));
+            }
+            _ => {}
+        }
+    }
+    true
 }
 
 #[cfg(test)]
@@ -141,6 +160,11 @@ mod tests {
             let short = short_name(name);
             assert!(short == name || !short.is_empty(), "{name:?} became {short:?}");
         }
+        for name in ["enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "train.py(12): step", "f(x)_3"] {
+            assert_eq!(short_name(name), name, "words follow the parentheses");
+        }
+        assert_eq!(short_name("at::f(at::T&)::{lambda()#2}::operator()() const"), "at::f", "an operator of a lambda");
+        assert_eq!(short_name("void f(int, fl"), "f", "a signature that was cut");
         assert_eq!(short_name("a<b"), "a<b");
         assert_eq!(short_name("<lambda>"), "<lambda>");
         assert_eq!(short_name("("), "(");

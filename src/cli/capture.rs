@@ -22,7 +22,7 @@ use super::{Cli, Failure, Headless, report};
 use crate::capture::counters::Counters;
 use crate::capture::launch::{self, Destination, ONE_RECORDER, Recorder, Request, Run, overhead, words};
 use crate::capture::{nsys, pytorch};
-use crate::live::Monitor;
+use crate::live::{Monitor, nothing_to_watch};
 
 /// Arguments of `lacuna capture`.
 #[derive(Debug, clap::Args)]
@@ -229,6 +229,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     introduction(&request, args).iter().for_each(|sentence| write_stderr(sentence));
     let status = tell::until_end(&run, switched.as_deref());
     let Some(exit) = status.exit else { return Ok(ExitCode::FAILURE) };
+    if let Some(missing) = monitor.read(nothing_to_watch).filter(|_| !args.no_gpu_counters) {
+        write_stderr(&format!("No GPU metrics were recorded: {}. {}", missing.what, missing.remedy));
+    }
     tell::end(&run, &status, args.nsys.nsys.as_deref());
     if args.report && !status.results.is_empty() {
         let nsys = args.nsys.nsys.iter().flat_map(|nsys| ["--nsys".into(), nsys.clone().into_os_string()]);

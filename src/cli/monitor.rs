@@ -113,7 +113,7 @@ fn watch(monitor: &Monitor, duration: Option<Duration>, is_over: &AtomicBool, re
     }
 }
 
-/// What matters of each GPU now: `GPU 0: 45 %, 12.5 GB, 310 W, 54 °C`.
+/// What matters of each GPU now: `GPU 0: 45 %, 12.50 GiB, 310 W, 54 °C`.
 fn line(store: &Store) -> String {
     let shown = [Metric::Utilization, Metric::MemoryUsed, Metric::Power, Metric::Temperature];
     let of_device = |device: &crate::live::DeviceHistory| {

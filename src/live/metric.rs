@@ -1,5 +1,7 @@
 //! The table of metrics: unit, pace and names of each.
 
+use crate::figures::format;
+
 /// How often a metric is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -172,12 +174,12 @@ impl Metric {
     }
 }
 
-/// A value with its unit, for the user: `81.6 GB`, `45 %`, `P0`.
+/// A value with its unit, for the user: `75.96 GiB`, `45 %`, `P0`.
 pub fn text(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Percent => format!("{value:.0} %"),
-        Unit::Bytes => bytes(value),
-        Unit::BytesPerSecond => format!("{}/s", bytes(value)),
+        Unit::Bytes => format::bytes(value),
+        Unit::BytesPerSecond => per_second(value),
         Unit::Watts => format!("{value:.0} W"),
         Unit::Joules if value >= 3.6e6 => format!("{:.2} kWh", value / 3.6e6),
         Unit::Joules if value >= 1e4 => format!("{:.1} kJ", value / 1e3),
@@ -191,13 +193,13 @@ pub fn text(unit: Unit, value: f64) -> String {
     }
 }
 
-/// In decimal units, as memory and links are sold.
-fn bytes(value: f64) -> String {
+/// In decimal units, as links are sold.
+fn per_second(bytes: f64) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    match units.into_iter().find(|&(unit, _)| value.abs() >= unit * 0.9995) {
-        Some((unit, name)) if value.abs() >= unit * 99.95 => format!("{:.0} {name}", value / unit),
-        Some((unit, name)) => format!("{:.1} {name}", value / unit),
-        None => format!("{value:.0} B"),
+    match units.into_iter().find(|&(unit, _)| bytes.abs() >= unit * 0.9995) {
+        Some((unit, name)) if bytes.abs() >= unit * 99.95 => format!("{:.0} {name}/s", bytes / unit),
+        Some((unit, name)) => format!("{:.1} {name}/s", bytes / unit),
+        None => format!("{bytes:.0} B/s"),
     }
 }
 
@@ -222,9 +224,9 @@ mod tests {
     #[test]
     fn values_have_units() {
         let shown = [
-            (Unit::Bytes, 81_559_000_000.0, "81.6 GB"),
-            (Unit::Bytes, 999_960_000.0, "1.0 GB"),
-            (Unit::Bytes, 512.0, "512 B"),
+            (Unit::Bytes, 81_559_000_000.0, "75.96 GiB"),
+            (Unit::BytesPerSecond, 999_960_000.0, "1.0 GB/s"),
+            (Unit::BytesPerSecond, 512.0, "512 B/s"),
             (Unit::BytesPerSecond, 24_500_000_000.0, "24.5 GB/s"),
             (Unit::Joules, 7_200_000.0, "2.00 kWh"),
             (Unit::PerformanceState, 2.0, "P2"),

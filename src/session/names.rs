@@ -1,6 +1,6 @@
 //! Names that tell the open files apart by what the user knows of them: rank, folder, file name, and only then a number.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::sync::Arc;
 
@@ -56,6 +56,9 @@ pub fn name(traces: &mut [OpenTrace]) {
             taken.insert(name);
         }
     }
+    let mut n_of_title: HashMap<String, usize> = HashMap::new();
+    traces.iter().for_each(|open| *n_of_title.entry(open.trace.info.title()).or_default() += 1);
+    traces.iter_mut().for_each(|open| open.has_namesake = n_of_title[&open.trace.info.title()] > 1);
 }
 
 fn named(trace: &Trace, folder: Option<&OsStr>, has_file: bool) -> String {
@@ -130,6 +133,20 @@ mod tests {
         let file = |path: &str| trace(path, None, false);
         assert_eq!(names(vec![file("/a/x.json"), file("/a/y.json")]), ["x.json", "y.json"]);
         assert_eq!(names(vec![file("/a/x.json"), file("/b/x.json")]), ["a/x.json", "b/x.json"]);
+    }
+
+    #[test]
+    fn files_of_one_title_are_headed_by_what_tells_them_apart() {
+        let mut all = vec![
+            trace("/runs/a/x.json", Some(0), false),
+            trace("/runs/b/x.json", Some(0), false),
+            trace("/runs/b/y.json", Some(1), false),
+            trace("/runs/a/gpus.jsonl", None, true),
+            trace("/runs/b/gpus.jsonl", None, true),
+        ];
+        name(&mut all);
+        let headings: Vec<_> = all.iter().map(OpenTrace::heading).collect();
+        assert_eq!(headings, ["Rank 0, a", "Rank 0, b", "y.json", "a/gpus.jsonl", "b/gpus.jsonl"]);
     }
 
     #[test]

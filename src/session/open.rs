@@ -21,6 +21,8 @@ pub struct OpenTrace {
     pub run: usize,
     /// Its name among the traces that are open, unlike any other: `rank 3`, or its title; see `session::names`.
     pub name: Arc<str>,
+    /// Whether another open file has its title, as those of two captures have, so that only `name` tells them apart.
+    pub has_namesake: bool,
     /// Names the recording in what is kept of it: the same wherever its file lies, unlike that of any other recording,
     /// also one that has overwritten the file.
     pub id: Arc<str>,
@@ -43,7 +45,16 @@ impl OpenTrace {
         let name = names::base(&trace).into();
         let id = identity(&trace).into();
         let content = content(&trace);
-        Self { trace, offset, source: ClockSource::Start, run: 0, name, id, content, order: 0 }
+        Self { trace, offset, source: ClockSource::Start, run: 0, name, has_namesake: false, id, content, order: 0 }
+    }
+
+    /// Heads what is shown of it: the title of its file, or its name where another open file has that title.
+    pub fn heading(&self) -> String {
+        match self.name.strip_prefix("rank ").filter(|_| self.trace.info.rank.is_some()) {
+            _ if !self.has_namesake => self.trace.info.title(),
+            Some(rank) => format!("Rank {rank}"),
+            None => self.name.to_string(),
+        }
     }
 
     /// Whether it recorded what ran: not only memory, or readings of a device. Such files are beside it.

@@ -37,9 +37,9 @@ fn gpus_are_watched_without_a_trace() {
     settle(&mut harness);
     harness.get_by_label("Nothing is open");
     let mut harness = watching(&fake, Vec::new());
-    wait_for(&mut harness, has("Memory used: GPU 0 34.2 GB, GPU 1 34.2 GB"));
+    wait_for(&mut harness, has("Memory used: GPU 0 31.86 GiB, GPU 1 31.86 GiB"));
     harness.get_by_label("Utilization: GPU 0 40 %, GPU 1 40 %");
-    assert_eq!(harness.query_all_by_label("Memory: 34.2 GB of 85.5 GB").count(), 2);
+    assert_eq!(harness.query_all_by_label("Memory: 31.86 GiB of 79.65 GiB").count(), 2);
     wait_for(&mut harness, has("Processes (2)"));
     harness.get_by_label("SM").click_accesskit();
     wait_for(&mut harness, |harness| harness.query_by_label("SM, descending").is_some());
@@ -145,7 +145,7 @@ fn the_gpus_are_in_sight_while_a_program_runs() {
     let fake = FakeNvml::new("gpus=6 busy=40");
     let mut harness = running(&fake, "sleep 600");
     wait_for(&mut harness, has("GPU 0: utilization of the last minute"));
-    wait_for(&mut harness, has("40 %, 34.2 GB of 85.5 GB"));
+    wait_for(&mut harness, has("40 %, 31.86 GiB of 79.65 GiB"));
     assert!(has("GPU 3: utilization")(&harness) && !has("GPU 4: utilization")(&harness) && has("and 2 more")(&harness));
     fake.set("gpus=6 busy=40 lost=1");
     wait_for(&mut harness, has("Lost: the driver gets no answer"));

@@ -122,6 +122,14 @@ pub struct Process {
     pub problems: Vec<String>,
 }
 
+impl Process {
+    /// Whether it is one to tell of: not one that only started others, as torchrun is, which has no rank of its own.
+    pub fn has_worked(&self) -> bool {
+        let has_nothing = self.steps == 0 && self.results.is_empty() && self.problems.is_empty();
+        !(has_nothing && matches!(&*self.state, "waiting" | "ended"))
+    }
+}
+
 /// The folder of the recorder in that of a run; it belongs first on `PYTHONPATH`.
 pub fn place(folder: &Path) -> PathBuf {
     folder.join("python")
@@ -268,6 +276,23 @@ mod tests {
             assert_eq!(of(line), None, "{line:?}");
         }
         assert_eq!(obstacle(&[]), None);
+    }
+
+    #[test]
+    fn a_process_that_only_starts_others_is_not_told_of() {
+        let is_told = |text: &str| serde_json::from_str::<Process>(text).unwrap().has_worked();
+        assert!(!is_told(r#"{"pid":7,"state":"ended","steps":0,"torch":"2.0.1"}"#), "torchrun");
+        assert!(!is_told(r#"{"pid":7,"state":"waiting","steps":0}"#));
+        for text in [
+            r#"{"pid":7,"state":"waiting","steps":1}"#,
+            r#"{"pid":7,"state":"ended","steps":3}"#,
+            r#"{"pid":7,"state":"ended","results":["memory-rank0.pickle"]}"#,
+            r#"{"pid":7,"state":"ended","problems":["no room"]}"#,
+            r#"{"pid":7,"state":"skipped"}"#,
+            r#"{"pid":7,"state":"recording"}"#,
+        ] {
+            assert!(is_told(text), "{text}");
+        }
     }
 
     #[test]

@@ -239,9 +239,14 @@ pub struct MemoryAnnotation {
 impl MemoryHistory {
     /// Whether only the state at the end was recorded: nothing that changes memory came before it. Cost: O(n).
     pub fn is_state_only(&self) -> bool {
+        self.source == MemorySource::Snapshot && !self.has_changes()
+    }
+
+    /// Whether memory changed while it was recorded. Cost: O(n), and O(1) where the first events change it.
+    pub fn has_changes(&self) -> bool {
         use MemoryAction::{Annotate, OutOfMemory, Snapshot};
         let changes = |action: &MemoryAction| !matches!(action, Annotate | OutOfMemory | Snapshot);
-        self.source == MemorySource::Snapshot && !self.events.action.iter().any(changes)
+        self.events.action.iter().any(changes)
     }
 
     /// Number of states: events + 1.

@@ -3,7 +3,7 @@
 use eframe::egui::{self, RichText, Sense, Stroke, Ui, pos2, vec2};
 
 use crate::command::Command;
-use crate::live::{DeviceHistory, Metric, Store, text};
+use crate::live::{DeviceHistory, Metric, Store, nothing_to_watch, text};
 use crate::view::ViewContext;
 use crate::view::live::{device_color, lines};
 use crate::widget::theme;
@@ -41,16 +41,19 @@ impl Line {
     }
 }
 
-/// Paints a line for each device that is watched; nothing where there is none.
+/// Paints a line for each device that is watched, or why there is none.
 pub fn ui(ctx: &mut ViewContext<'_>, ui: &mut Ui) {
     if !ctx.live.is_started() {
         return;
     }
     let of = |store: &Store| {
         let shown: Vec<Line> = store.devices.iter().take(MAX_DEVICES).map(Line::of).collect();
-        (store.devices.len(), shown)
+        (store.devices.len(), shown, nothing_to_watch(store))
     };
-    let (n, shown) = ctx.live.read(of);
+    let (n, shown, missing) = ctx.live.read(of);
+    if let Some(missing) = missing {
+        ui.weak(format!("No GPU metrics: {}", missing.what)).on_hover_text(missing.remedy);
+    }
     let tokens = theme::tokens(ui.visuals().dark_mode);
     for (i, line) in shown.iter().enumerate() {
         ui.horizontal(|ui| {

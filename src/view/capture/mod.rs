@@ -274,7 +274,7 @@ fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         };
         let is_bad = status.exit.is_some_and(|exit| exit != Exit::Code(0));
         ui.label(RichText::new(state).strong().color(if is_bad { tokens.severity[2] } else { tokens.strong_text }));
-        for process in status.processes.iter().filter(|process| process.steps > 0 || process.state != "waiting") {
+        for process in status.processes.iter().filter(|process| process.has_worked()) {
             ui.weak(format!("rank {}: {}", process.rank, process.state)).on_hover_text(match &*process.torch {
                 "" => format!("Process {}", process.pid),
                 torch => format!("Process {}, torch {torch}", process.pid),

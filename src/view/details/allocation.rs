@@ -158,6 +158,10 @@ fn running_ui(ctx: &mut ViewContext<'_>, running: Option<&Running>, ui: &mut egu
 }
 
 fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id: AllocationId) {
+    if !history.has_changes() {
+        row_ui(ui, "Live", "When the snapshot was taken");
+        return;
+    }
     let lifetime = history.lifetime(id);
     let moment_ui = |ui: &mut egui::Ui, label: &str, event: u32| {
         let ts = history.events.ts[event as usize];

@@ -6,7 +6,7 @@ use super::cut;
 use crate::analysis::clock::utc_start;
 use crate::capture::launch::shown_time;
 use crate::figures::{format, text::display_name};
-use crate::model::Trace;
+use crate::model::{DeviceInfo, Trace};
 use crate::session::{OpenTrace, in_order};
 
 /// Files that are described; of an archive there may be thousands.
@@ -20,13 +20,15 @@ const MOST_FACTS: usize = 24;
 pub fn recordings_ui(traces: &[OpenTrace], ui: &mut egui::Ui) {
     for trace in in_order(traces).into_iter().take(MOST) {
         let open = &traces[trace];
-        let title = display_name(&open.trace.info.title()).into_owned();
+        let title = display_name(&open.heading()).into_owned();
         let path = open.trace.info.path.display().to_string();
         ui.add(Label::new(RichText::new(title).strong()).truncate().show_tooltip_when_elided(false))
             .on_hover_text(path);
         recording_ui(&open.trace, ui);
-        for (key, value) in open.trace.info.facts.iter().take(MOST_FACTS) {
-            row_ui(ui, &display_name(key), &display_name(&cut(value)));
+        // A fact may have several values.
+        for facts in open.trace.info.facts.chunk_by(|a, b| a.0 == b.0).take(MOST_FACTS) {
+            let values: Vec<_> = facts.iter().map(|(_, value)| value.as_str()).collect();
+            row_ui(ui, &display_name(&facts[0].0), &display_name(&cut(&values.join(", "))));
         }
         ui.add_space(8.0);
     }
@@ -65,13 +67,15 @@ fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
         let of = info.world_size.map(|size| format!(" of {size}")).unwrap_or_default();
         row_ui(ui, "Rank", &format!("{rank}{of}"));
     }
-    for device in info.devices.iter().take(MOST) {
-        let memory = device.total_memory_bytes.map(|bytes| format!(", {}", format::bytes(bytes as f64)));
-        row_ui(
-            ui,
-            &format!("GPU {}", device.id),
-            &format!("{}{}", display_name(&device.name), memory.unwrap_or_default()),
-        );
+    let alike = |a: &DeviceInfo, b: &DeviceInfo| {
+        a.id.checked_add(1) == Some(b.id) && (&a.name, a.total_memory_bytes) == (&b.name, b.total_memory_bytes)
+    };
+    for devices in info.devices.chunk_by(alike).take(MOST) {
+        let (first, last) = (&devices[0], &devices[devices.len() - 1]);
+        let memory = first.total_memory_bytes.map(|bytes| format!(", {}", format::bytes(bytes as f64)));
+        let label =
+            if devices.len() > 1 { format!("GPU {} to {}", first.id, last.id) } else { format!("GPU {}", first.id) };
+        row_ui(ui, &label, &format!("{}{}", display_name(&first.name), memory.unwrap_or_default()));
     }
     row_ui(ui, "Size", &format::bytes(info.bytes as f64));
     let counts = [
@@ -85,5 +89,31 @@ fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
     }
     if trace.import.rejected > 0 {
         row_ui(ui, "Not shown", &format!("{} events, see Problems", format::count(trace.import.rejected)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    #[test]
+    fn devices_that_are_alike_and_values_of_one_fact_share_a_line() {
+        let device = |id: u32, name: &str| DeviceInfo { id, name: name.to_owned(), ..DeviceInfo::default() };
+        let mut trace = Trace::default();
+        trace.info.devices =
+            [(0, "V100"), (1, "V100"), (2, "V100"), (4, "V100"), (5, "A100")].map(|of| device(of.0, of.1)).into();
+        trace.info.facts =
+            [("TYPE", "Cuda"), ("TYPE", "Nvtx"), ("RATE", "50")].map(|of| (of.0.into(), of.1.into())).into();
+        let trace = Arc::new(trace);
+        let harness = Harness::new_ui(|ui| recordings_ui(&[OpenTrace::new(Arc::clone(&trace), 0)], ui));
+        for text in ["GPU 0 to 2", "GPU 4", "GPU 5", "Cuda, Nvtx", "RATE"] {
+            harness.get_by_label(text);
+        }
+        assert!(harness.query_by_label("GPU 1").is_none());
     }
 }

@@ -94,7 +94,8 @@ fn warnings_ui(device: &Device, ui: &mut Ui) {
     let slowed = device.slowed_by.as_ref().map(|reasons| format!("Clocks limited by: {reasons}"));
     let all: Vec<String> = alarms.into_iter().chain(slowed).collect();
     let (text, color) = match all.is_empty() {
-        true => ("No alarm, clocks not limited".to_owned(), tokens.weak_text),
+        true if device.are_clocks_known => ("No alarm, clocks not limited".to_owned(), tokens.weak_text),
+        true => ("No alarm".to_owned(), tokens.weak_text),
         false => (all.join("; "), tokens.severity[if device.ringing.is_empty() { 1 } else { 2 }]),
     };
     let hint = all.join("\n");

@@ -5,7 +5,7 @@ use egui_plot::{GridMark, HLine, HoverPosition, Line, LineStyle, Plot, PlotPoint
 
 use super::devices::color;
 use super::shown::{PlotLine, PlotLines, Shown};
-use crate::live::text;
+use crate::live::{Unit, text};
 use crate::widget::theme;
 
 /// The least width and the height of a plot, in points.
@@ -61,7 +61,7 @@ fn plot_ui(plot: &PlotLines, shown: &Shown, hidden: &[String], ui: &mut Ui) {
         .link_cursor(Id::unique("live plots"), [true, false])
         .y_axis_min_width(66.0)
         .x_grid_spacer(move |_| marks(-seconds, 0.0, seconds / 4.0))
-        .y_grid_spacer(|input| marks(input.bounds.0, input.bounds.1, step(input.bounds.1 - input.bounds.0)))
+        .y_grid_spacer(|input| marks(input.bounds.0, input.bounds.1, step(unit, input.bounds.1 - input.bounds.0)))
         .y_axis_formatter(move |mark, _| text(unit, mark.value))
         .x_axis_formatter(|mark, _| ago(mark.value))
         .label_formatter(move |at| match at {
@@ -93,10 +93,15 @@ fn marks(low: f64, high: f64, step: f64) -> Vec<GridMark> {
     values.map(|value| GridMark { value, step_size: step }).collect()
 }
 
-/// A round distance of which two to four fit into the range.
-fn step(range: f64) -> f64 {
+/// A distance that is round as values of `unit` are written, of which two to four fit into the range.
+fn step(unit: Unit, range: f64) -> f64 {
     let rough = (range / 4.0).max(1e-9);
-    let power = 10_f64.powf(rough.log10().floor());
+    // Bytes are written in KiB, MiB, GiB.
+    let written_in = match unit {
+        Unit::Bytes => 1024_f64.powf(rough.log(1024.0).floor().max(0.0)),
+        _ => 1.0,
+    };
+    let power = written_in * 10_f64.powf((rough / written_in).log10().floor());
     let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * power >= rough).unwrap_or(10.0);
     digit * power
 }
@@ -117,10 +122,16 @@ mod tests {
 
     #[test]
     fn marks_are_round_and_few() {
-        let values = |low, high| marks(low, high, step(high - low)).iter().map(|mark| mark.value).collect::<Vec<_>>();
-        assert_eq!(values(-6.0, 106.0), [0.0, 50.0, 100.0]);
-        assert_eq!(values(0.0, 700.0), [0.0, 200.0, 400.0, 600.0]);
-        assert!(values(0.0, 0.0).len() <= 16);
+        let values = |unit, low, high| {
+            marks(low, high, step(unit, high - low)).iter().map(|mark| mark.value).collect::<Vec<_>>()
+        };
+        assert_eq!(values(Unit::Percent, -6.0, 106.0), [0.0, 50.0, 100.0]);
+        assert_eq!(values(Unit::Watts, 0.0, 700.0), [0.0, 200.0, 400.0, 600.0]);
+        let shown =
+            |high| values(Unit::Bytes, 0.0, high).into_iter().map(|mark| text(Unit::Bytes, mark)).collect::<Vec<_>>();
+        assert_eq!(shown(85.52e9), ["0 B", "20.00 GiB", "40.00 GiB", "60.00 GiB"]);
+        assert_eq!(shown(9e8), ["0 B", "500.00 MiB"]);
+        assert!(values(Unit::Percent, 0.0, 0.0).len() <= 16);
     }
 
     #[test]

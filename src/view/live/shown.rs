@@ -59,6 +59,8 @@ pub struct Device {
     pub memory: Option<(f64, f64)>,
     /// Further values: title and text.
     pub values: Vec<(&'static str, String)>,
+    /// Whether it tells why its clocks are held down; a part of a divided GPU does not.
+    pub are_clocks_known: bool,
     /// Why the clocks are held down, if that costs speed.
     pub slowed_by: Option<String>,
     pub ringing: Vec<Alarm>,
@@ -144,6 +146,7 @@ impl Device {
             utilization: device.value(Metric::Utilization),
             memory,
             values: values(device),
+            are_clocks_known: reasons.is_some(),
             slowed_by: slowed_by.map(|bits| throttle::names(bits).join(", ")),
             ringing,
             absent: absent.collect(),

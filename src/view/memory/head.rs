@@ -14,7 +14,7 @@ use crate::figures::format;
 use crate::figures::memory::{headline, why};
 use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
-use crate::model::memory::{AllocationId, MemoryAction, OutOfMemory};
+use crate::model::memory::{AllocationId, OutOfMemory};
 use crate::session::{OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
 use crate::view::tables::Grid;
@@ -30,7 +30,8 @@ fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
     let is_alike = |other: &&MemoryHistory| (other.device, other.source) == (history.device, history.source);
     let is_alone = open.trace.memories.iter().filter(is_alike).count() == 1;
     let process = history.pid.filter(|_| !is_alone).map(|pid| format!(", process {pid}")).unwrap_or_default();
-    format!("{rank}{}{process} ({}){file}", history.title(), history.source.label())
+    let source = if history.is_state_only() { "state of one moment" } else { history.source.label() };
+    format!("{rank}{}{process} ({source}){file}", history.title())
 }
 
 /// Highlights in the picture the blocks of the row that was chosen in a table, and shows it if the row was opened.
@@ -114,14 +115,6 @@ pub fn in_short_ui(
         ui.add(egui::Label::new(text).truncate()).on_hover_text(&line.text);
     }
     answer.is_working()
-}
-
-/// Whether memory changed while it was recorded. Otherwise the file holds the state of one moment.
-pub fn has_changes(history: &MemoryHistory) -> bool {
-    let is_change = |action: &MemoryAction| {
-        !matches!(action, MemoryAction::Snapshot | MemoryAction::Annotate | MemoryAction::OutOfMemory)
-    };
-    history.events.action.iter().any(is_change)
 }
 
 /// Width and height of a picture with too little room for rows of controls, in points.
@@ -242,6 +235,7 @@ pub fn state_text(shown: &OpenMemory, state: u32) -> String {
 mod tests {
     use super::*;
     use crate::model::TraceBuilder;
+    use crate::model::memory::MemoryAction;
     use crate::model::memory::RawMemory;
 
     #[test]
@@ -253,16 +247,16 @@ mod tests {
         let traces = [OpenTrace::new(builder.finish(), 0)];
         let titles = [0, 1, 2].map(|memory| title(&traces, 0, memory));
         let expected = ["GPU 0 memory, process 7", "GPU 0 memory, process 8", "GPU 1 memory"];
-        assert_eq!(titles, expected.map(|title| format!("{title} (memory history)")));
+        assert_eq!(titles, expected.map(|title| format!("{title} (state of one moment)")));
     }
 
     #[test]
     fn a_snapshot_and_its_notes_alone_are_no_history() {
         let mut history = MemoryHistory::default();
-        assert!(!has_changes(&history));
+        assert!(!history.has_changes());
         history.events.action = vec![MemoryAction::Snapshot, MemoryAction::OutOfMemory];
-        assert!(!has_changes(&history));
+        assert!(!history.has_changes());
         history.events.action.push(MemoryAction::SegmentAlloc);
-        assert!(has_changes(&history));
+        assert!(history.has_changes());
     }
 }

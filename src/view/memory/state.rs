@@ -22,6 +22,8 @@ use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 
 /// Points of width in which all sums stand on one line.
 const ONE_LINE: f32 = 1150.0;
+/// Height in which the sums of all segments have a line; in less, those above each pool tell.
+const LEAST_WITH_SUMS: f32 = 110.0;
 /// The most lines of a map.
 const MAX_LINES: f64 = 20_000.0;
 
@@ -105,10 +107,15 @@ impl View for MemoryState {
         self.zoom = self.zoom.max(1.0);
         let view = ui.max_rect().size();
         egui::Frame::NONE.inner_margin(egui::Margin::symmetric(8, 4)).show(ui, |ui| {
-            let shown = ui.horizontal_wrapped(|ui| head::choose_ui(ctx, ui)).inner;
-            let Some(shown) = shown else { return };
             let is_small = head::is_small(ui);
-            let is_summing_up = head::in_short_ui(&mut self.in_short, &shown, ctx, ui);
+            let mut head_ui = |ui: &mut egui::Ui| {
+                let shown = ui.horizontal_wrapped(|ui| head::choose_ui(ctx, ui)).inner?;
+                let is_summing_up = head::in_short_ui(&mut self.in_short, &shown, ctx, ui);
+                Some((shown, is_summing_up))
+            };
+            // Where lines are few, the map has them.
+            let head = if is_small { ui.horizontal(head_ui).inner } else { head_ui(ui) };
+            let Some((shown, is_summing_up)) = head else { return };
             if !shown.history().has_segments {
                 let how = "A memory history (torch.cuda.memory._dump_snapshot) has both";
                 nothing_ui("This recording has blocks, but not the segments they lie in", how, ui);
@@ -213,7 +220,11 @@ impl MemoryState {
     ) {
         let area = ui.available_rect_before_wrap();
         let scroll_bar = ui.spacing().scroll.allocated_width() + 2.0;
-        let n_sums = if is_small || area.width() >= ONE_LINE { 1.0 } else { 2.0 };
+        let n_sums = match () {
+            () if is_small && area.height() < LEAST_WITH_SUMS => 0.0,
+            () if is_small || area.width() >= ONE_LINE => 1.0,
+            () => 2.0,
+        };
         let sums_height = n_sums * (ui.spacing().interact_size.y + ui.spacing().item_spacing.y);
         let wanted = MapOf {
             state: ctx.memory.moment.unwrap_or(shown.history().last_state()),
@@ -227,6 +238,7 @@ impl MemoryState {
         self.is_waiting = answer.is_working();
         let Some(map) = answer_ui(&answer, "Laying out the map…", ui) else { return };
         match is_small {
+            true if n_sums == 0.0 => {}
             true => _ = ui.add(egui::Label::new(sums_text(&map.state.sums)).truncate()),
             false => sums_ui(&map, ui),
         }

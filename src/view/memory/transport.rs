@@ -51,7 +51,7 @@ impl Transport {
     pub fn ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let history = shown.history();
         let last = history.last_state();
-        if !head::has_changes(history) {
+        if !history.has_changes() {
             ui.weak("No history was recorded: this is the state when the snapshot was taken");
             return;
         }

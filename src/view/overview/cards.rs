@@ -70,7 +70,8 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
     bar_ui(("Time", PARTS), &parts, [card.window; 2], DEVICE.len(), ui);
     if !card.causes.is_empty() {
         let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
-        let title = format!("Idle {}, by what would end it: {}", share(idle, card.window), format::duration(idle));
+        let length = format::duration(idle).replace(' ', "\u{a0}");
+        let title = format!("Idle {}, by what would end it: {length}", share(idle, card.window));
         ui.weak(title).on_hover_text(CAUSES);
         let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
         let parts = card.causes.iter().map(part);

@@ -121,7 +121,9 @@ impl View for OverviewView {
 }
 
 fn scroll(ui: &mut egui::Ui, id: &str, content: impl FnOnce(&mut egui::Ui)) {
-    ScrollArea::vertical().id_salt(id).auto_shrink(false).show(ui, content);
+    // Text keeps its distance from the bar.
+    let beside = Frame::NONE.inner_margin(Margin { right: 10, ..Margin::ZERO });
+    ScrollArea::vertical().id_salt(id).auto_shrink(false).show(ui, |ui| beside.show(ui, content));
 }
 
 impl OverviewView {

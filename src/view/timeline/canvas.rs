@@ -4,14 +4,15 @@ use eframe::egui::{
     Color32, FontId, Id, Painter, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo, pos2, vec2,
 };
 
-use super::hit::{Hit, edges_at, hit};
+use super::hit::{Hit, edges_at, edges_of_selected, hit};
 use super::layout::{Area, DrawList, layout};
 use super::overlay::{self, Geometry};
 use super::paint::{self, AreaPaint, Labels};
-use super::{Parts, Timeline, hover};
+use super::{Parts, Timeline, hover, steps};
+use crate::analysis::steps::Steps;
 use crate::command::Command;
 use crate::figures::format;
-use crate::model::{TimeNs, TimeRange};
+use crate::model::{DurNs, TimeNs, TimeRange};
 use crate::session::{Selection, counts_events};
 use crate::view::ViewContext;
 use crate::view::axis::{DragAction, Scale, Wheel, fitted, middle, paint_hover_line, paint_marks, paint_range, panned};
@@ -40,7 +41,15 @@ impl Canvas {
 
 impl Timeline {
     /// Applies keys, wheel and drags to the view, the scroll offset and the selected range.
-    pub(super) fn canvas_input(&mut self, ctx: &mut ViewContext<'_>, ui: &Ui, parts: &Parts) {
+    ///
+    /// * `of_trace`: the steps that are shown, with the offset of their trace.
+    pub(super) fn canvas_input(
+        &mut self,
+        ctx: &mut ViewContext<'_>,
+        ui: &Ui,
+        parts: &Parts,
+        of_trace: Option<(&Steps, DurNs)>,
+    ) {
         let rect = parts.canvas;
         let response = ui.interact(rect, Id::unique("timeline canvas"), Sense::click_and_drag());
         response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline canvas"));
@@ -67,7 +76,8 @@ impl Timeline {
         let is_free = ui.input(|input| input.modifiers.command);
         let [mut drag, mut ruler_drag] = [std::mem::take(&mut self.drag), std::mem::take(&mut self.ruler_drag)];
         for (drag, response) in [(&mut drag, &response), (&mut ruler_drag, &ruler)] {
-            let place = |at: Pos2| if is_free { scale.time(at.x) } else { self.snapped(ctx, areas, &scale, at) };
+            let place =
+                |at: Pos2| if is_free { scale.time(at.x) } else { self.snapped(ctx, areas, &scale, of_trace, at) };
             let (range, is_range) = (*ctx.range, drag.is_range());
             match drag.update(ui, response, &scale, range, self.scroll[1], &place) {
                 Some(DragAction::Range(range)) => *ctx.range = range,
@@ -88,11 +98,23 @@ impl Timeline {
     }
 
     /// The session time at a place on screen: that of an edge nearby, of the slices of the row there, of the selection
-    /// or of a mark.
-    fn snapped(&self, ctx: &ViewContext<'_>, areas: [Area; 3], scale: &Scale, at: Pos2) -> TimeNs {
+    /// or of a mark. The ruler is of no row: there it is the row of the selected slice, and the steps.
+    fn snapped(
+        &self,
+        ctx: &ViewContext<'_>,
+        areas: [Area; 3],
+        scale: &Scale,
+        of_trace: Option<(&Steps, DurNs)>,
+        at: Pos2,
+    ) -> TimeNs {
         let time = scale.time(at.x);
-        let (lines, area) = self.lines_at(areas, at);
-        let mut edges: Vec<TimeNs> = edges_at(ctx.traces, lines, area, at, time);
+        let mut edges: Vec<TimeNs> = if at.y < areas[0].rect.top() {
+            let steps = of_trace.into_iter().flat_map(|(steps, offset)| steps::edges(steps, offset, time));
+            steps.chain(edges_of_selected(ctx.traces, *ctx.selection, time)).collect()
+        } else {
+            let (lines, area) = self.lines_at(areas, at);
+            edges_at(ctx.traces, lines, area, at, time)
+        };
         let marks = ctx.marks.iter().map(|mark| mark.range);
         edges.extend(marks.chain(ctx.selected_time()).flat_map(|range| [range.start, range.end]));
         let nearest = edges.into_iter().min_by_key(|edge| edge.abs_diff(time));

@@ -6,7 +6,7 @@ use super::layout::Area;
 use super::strips::{Strips, idle_at};
 use super::track_list::{Line, LineKind, visible_lines};
 use crate::model::{ProcessId, Row, SliceId, TimeNs, TimeRange, Trace, TrackId};
-use crate::session::OpenTrace;
+use crate::session::{OpenTrace, Selection};
 use crate::view::axis::Scale;
 
 /// Tolerance beside a slice, in points.
@@ -93,6 +93,19 @@ pub fn edges_at(traces: &[OpenTrace], lines: &[Line], area: Area, pointer: Pos2,
     let Some(row) = open.trace.rows(track).get(row).filter(|_| area.clip().contains(pointer)) else {
         return Vec::new();
     };
+    edges_beside(open, row, at)
+}
+
+/// The edges of the slices beside a moment, in session time, on the row of the selected slice.
+pub fn edges_of_selected(traces: &[OpenTrace], selection: Selection, at: TimeNs) -> Vec<TimeNs> {
+    let Selection::Slice { trace, slice } = selection else { return Vec::new() };
+    let open = traces.get(trace);
+    let slices = open.map(|open| &open.trace.slices);
+    let row = slices.and_then(|slices| slices.rows.get(slices.row_of(slice)));
+    open.zip(row).map(|(open, row)| edges_beside(open, row, at)).unwrap_or_default()
+}
+
+fn edges_beside(open: &OpenTrace, row: &Row, at: TimeNs) -> Vec<TimeNs> {
     let (slices, all) = (&open.trace.slices, row.range());
     let next = all.start + slices.end[all.clone()].partition_point(|&end| end <= at.saturating_sub(open.offset));
     let beside = (next.saturating_sub(1)..=next + 1).filter(|i| all.contains(i));

@@ -403,7 +403,8 @@ impl View for Timeline {
         let heights = [steps_height, legend_height];
         let parts = Parts::new(rect, self.settings.label_width, heights, ui.pixels_per_point());
         self.fill(ctx, parts.canvas.height());
-        self.canvas_input(ctx, ui, &parts);
+        let of_trace = steps.as_ref().and_then(|(found, offset)| Some((found.as_ref().as_ref()?, *offset)));
+        self.canvas_input(ctx, ui, &parts, of_trace);
         let areas = self.areas(parts.canvas);
         self.scroll_to_revealed(ctx, areas);
         self.scroll_to_device(areas);

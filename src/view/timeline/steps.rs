@@ -10,7 +10,7 @@ use crate::answers::time::TraceSteps;
 use crate::figures::format;
 use crate::figures::steps::{lengths, place_text, short_name};
 use crate::figures::text::display_name;
-use crate::model::{DurNs, TimeRange};
+use crate::model::{DurNs, TimeNs, TimeRange};
 use crate::view::ViewContext;
 use crate::view::axis::{Scale, fitted};
 use crate::view::steps::{BEHIND, choose, chosen, picker_ui};
@@ -51,6 +51,14 @@ fn visible(steps: &Steps, view: TimeRange) -> Range<usize> {
     let first = steps.extents().partition_point(|time| time.end <= view.start);
     let last = steps.extents().partition_point(|time| time.start < view.end);
     first..last.max(first)
+}
+
+/// The edges of the steps beside a moment, in session time. Cost: O(log n).
+pub fn edges(steps: &Steps, offset: DurNs, at: TimeNs) -> impl Iterator<Item = TimeNs> {
+    let extents = steps.extents();
+    let next = extents.partition_point(|time| time.end <= at.saturating_sub(offset));
+    let beside = next.saturating_sub(1)..(next + 2).min(extents.len());
+    extents[beside].iter().map(move |time| time.shifted(offset)).flat_map(|time| [time.start, time.end])
 }
 
 /// Paints the bands; a click chooses a step, a double click zooms to it.

@@ -227,6 +227,27 @@ fn dragged_ranges_snap_to_edges_on_the_tracks_and_work_on_the_ruler() {
     drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
     let on_ruler = harness.state().session.range.unwrap();
     assert!((on_ruler.start - 550_000).abs() < 5_000 && (on_ruler.end - 900_000).abs() < 5_000, "{on_ruler:?}");
+    harness.state_mut().session.range = None;
+    harness.state_mut().session.selection = Selection::Slice { trace: 0, slice: SliceId(3) };
+    let [from, to] = [x(400_000) + 3.0, x(700_000) - 3.0].map(|x| Pos2::new(x, ruler));
+    drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
+    let beside = Some(TimeRange { start: 400_000, end: 700_000 });
+    assert_eq!(harness.state().session.range, beside, "the ruler takes the row of the selected slice");
+}
+
+#[test]
+fn dragged_ranges_on_the_ruler_snap_to_steps() {
+    let steps = (0..6).map(|i| (format!("ProfilerStep#{i}"), i * 1_000_000));
+    let all: Vec<_> = steps.collect();
+    let mut slices: Vec<_> = all.iter().map(|(name, at)| ("main", OP, name.as_str(), *at, at + 900_000)).collect();
+    slices.push(("stream 7", KERNEL, "gemm", 100_000, 5_700_000));
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    let view = harness.state().session.navigation.visible();
+    let ruler = harness.get_by_label("Timeline ruler").rect();
+    let x = |ts: i64| ruler.left() + (ts - view.start) as f32 / view.dur() as f32 * ruler.width();
+    let [from, to] = [x(2_000_000) + 3.0, x(3_900_000) - 4.0].map(|x| Pos2::new(x, ruler.top() + 5.0));
+    drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
+    assert_eq!(harness.state().session.range, Some(TimeRange { start: 2_000_000, end: 3_900_000 }));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::session::ShownMemory;
 use crate::view::ViewContext;
-use crate::view::memory::head::{has_changes, highlight_ui, is_small, state_text};
+use crate::view::memory::head::{highlight_ui, is_small, state_text};
 
 /// A patch of color.
 fn patch(ui: &mut Ui, color: Color32) {
@@ -46,7 +46,7 @@ impl MemoryOverTime {
                     ui.horizontal_wrapped(|ui| self.tools_ui(ctx, ui, shown, axis, index));
                 });
             }
-            if !has_changes(shown.history()) {
+            if !shown.history().has_changes() {
                 let text = "No history was recorded: these are the blocks that were live when the snapshot was taken";
                 ui.add(Label::new(RichText::new(text).weak()).truncate());
             } else {
@@ -73,7 +73,7 @@ impl MemoryOverTime {
         self.axis_ui(ctx, ui, axis);
         self.colors_ui(ui, shown, index);
         ui.separator();
-        if has_changes(shown.history()) {
+        if shown.history().has_changes() {
             self.curve_switches_ui(ctx, ui, axis, index);
         }
         if ui.button("Zoom to fit").on_hover_text("Show all events and all bytes (0)").clicked() {
@@ -102,7 +102,7 @@ impl MemoryOverTime {
     }
 
     fn axis_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, axis: &Axis<'_>) {
-        if !has_changes(axis.history) {
+        if !axis.history.has_changes() {
             return;
         }
         if !axis.history.has_time || axis.history.span.dur() <= 0 {

@@ -24,6 +24,10 @@ pub fn lines(chart: &Chart<'_>, id: AllocationId, state: u32) -> Vec<String> {
         lines.push(format!("Category {}", display_name(category)));
     }
     lines.push(format!("{:#x}, {}", all.addr[i], history.pool_of(id)));
+    if !history.has_changes() {
+        lines.push("Live when the snapshot was taken".to_owned());
+        return lines;
+    }
     let born = match history.alloc_event(id) {
         Some(event) => format!("Allocated by event {}", format::count(event.into())),
         None => "Allocated before the recording began".to_owned(),
@@ -41,7 +45,7 @@ pub fn lines(chart: &Chart<'_>, id: AllocationId, state: u32) -> Vec<String> {
         lines.push(format!("Lifetime {lifetime}, age here {}", format::duration(age)));
     } else {
         let [lifetime, age] = [history.lifetime(id), i64::from(at - start)].map(|n| format::count(n.unsigned_abs()));
-        lines.push(format!("Lifetime {lifetime} events, age here {age} events"));
+        lines.push(format!("Lifetime in events {lifetime}, age here {age}"));
     }
     if all.freed[i] <= state && state < all.end[i] {
         lines.push("Freed by the program, but still waiting for a stream".to_owned());

@@ -35,7 +35,7 @@ use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
-use super::head::{choose_ui, has_changes, in_short_ui};
+use super::head::{choose_ui, in_short_ui};
 use crate::analysis::clock::ClockSource;
 use crate::answers::memory::InShort;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
@@ -212,7 +212,7 @@ impl MemoryOverTime {
             return;
         }
         let n_lanes = if rect.height() < 180.0 { 0 } else { index.n_lanes };
-        let parts = Parts::new(rect, n_lanes, has_changes(history), ui.pixels_per_point());
+        let parts = Parts::new(rect, n_lanes, history.has_changes(), ui.pixels_per_point());
         let chart = Chart { shown, span: axis.reach(ctx.span), axis, index: &index, parts };
         self.parts_ui(ctx, ui, &chart, &colors);
     }

@@ -113,9 +113,12 @@ impl Builder<'_> {
             self.is_hidden(key, tracks.iter().map(String::as_str));
             return;
         }
-        let file = data.info.title();
-        let title = display_name(&file);
-        let title = data.info.rank.map_or_else(|| title.to_string(), |rank| format!("Rank {rank}: {title}"));
+        let heading = open.heading();
+        let title = display_name(&heading);
+        let title = match data.info.rank.filter(|_| !open.has_namesake) {
+            Some(rank) => format!("Rank {rank}: {title}"),
+            None => title.to_string(),
+        };
         // Of a snapshot one heading says all.
         let is_one = has_line && data.info.format.is_memory_only() && processes.len() == 1;
         let title = match processes.first().filter(|_| is_one) {
