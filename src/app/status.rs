@@ -186,9 +186,10 @@ impl App {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
         let traces = self.session.traces();
         let mut remedies: Vec<_> = traces.iter().filter_map(|open| open.trace.info.format.device_remedy()).collect();
-        // Logs of metrics alone lack nothing.
-        let is_log = |open: &OpenTrace| open.trace.info.format == Format::GpuMetrics;
-        if remedies.is_empty() || traces.iter().any(has_stream) || traces.iter().all(is_log) {
+        // Logs of metrics lack nothing, with memory or without.
+        let is_beside =
+            |open: &OpenTrace| open.trace.info.format == Format::GpuMetrics || open.trace.info.format.is_memory_only();
+        if remedies.is_empty() || traces.iter().any(has_stream) || traces.iter().all(is_beside) {
             return;
         }
         remedies.sort_unstable();
