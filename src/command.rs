@@ -79,6 +79,8 @@ pub enum Command {
     ExpandAll,
     /// Shows the tracks and groups of the timeline that were hidden.
     ShowHiddenTracks,
+    /// Shows runs that were recorded far apart at their UTC times, or each from zero.
+    ToggleOneClock,
     /// Shows or hides launched work below each device of the timeline.
     ToggleQueues,
     CopyName,
@@ -159,6 +161,8 @@ pub enum Needs {
     Trace,
     /// An open trace or one that is being read.
     TraceOrLoad,
+    /// Several runs that know when they were recorded.
+    Runs,
     /// An open trace in which memory was recorded.
     Memory,
     Selection,

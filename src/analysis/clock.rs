@@ -63,6 +63,25 @@ impl Clock {
         let &[run] = self.runs.as_slice() else { return None };
         run.origin_utc_ns.filter(|_| is_utc)
     }
+
+    /// Moves each run to its UTC time: zero is the start of the first one. Runs without UTC times stay at zero. Which
+    /// traces are of one run stays as it is.
+    ///
+    /// * `traces`: those that were placed.
+    pub fn spread(&mut self, traces: &[&Trace]) {
+        let first = self.runs.iter().filter_map(|run| run.origin_utc_ns).min().unwrap_or_default();
+        for place in &mut self.placed {
+            let after = self.runs[place.run].origin_utc_ns.map_or(0, |origin| origin.saturating_sub(first));
+            place.offset = place.offset.saturating_add(after);
+        }
+        self.span = span(traces, &self.placed);
+    }
+}
+
+/// From the first start to the last end, in session time.
+fn span(traces: &[&Trace], placed: &[TraceClock]) -> TimeRange {
+    let spans = traces.iter().zip(placed).map(|(trace, place)| trace.span.shifted(place.offset));
+    spans.reduce(TimeRange::union).unwrap_or_default()
 }
 
 /// How many times what was recorded before or after it a pause within a run takes at most: beside one that is longer,
@@ -110,8 +129,7 @@ pub fn clock(traces: &[&Trace]) -> Clock {
         place.source = if from_run.is_some() { ClockSource::Utc } else { ClockSource::Start };
         place.offset = from_run.unwrap_or(0).saturating_sub(trace.span.start);
     }
-    let spans = traces.iter().zip(&placed).map(|(trace, place)| trace.span.shifted(place.offset));
-    let span = spans.reduce(TimeRange::union).unwrap_or_default();
+    let span = span(traces, &placed);
     Clock { placed, runs, span }
 }
 

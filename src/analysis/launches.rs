@@ -90,9 +90,10 @@ pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
         .correlations
         .groups(&slices.correlation)
         .flat_map_iter(|same| {
-            let call = same.iter().find(|slice| slices.kind[slice.idx()].is_call());
-            let operator = call.and_then(|call| operator_around(slices, *call));
-            let work = same.iter().filter(|slice| slices.kind[slice.idx()].is_device_work());
+            let mut work = same.iter().filter(|slice| slices.kind[slice.idx()].is_device_work()).peekable();
+            // Most calls launch nothing.
+            let is_call = |slice: &&SliceId| work.peek().is_some() && slices.kind[slice.idx()].is_call();
+            let operator = same.iter().find(is_call).and_then(|call| operator_around(slices, *call));
             work.map(move |&work| (work, operator))
         })
         .collect();

@@ -132,10 +132,12 @@ impl Columns {
         }
     }
 
-    fn at(&self, slice: usize) -> OperatorSums {
-        let [device_ns, host_bytes, device_bytes] =
-            [0, 1, 2].map(|of: usize| self.0[of].get(slice).copied().unwrap_or(0));
-        OperatorSums { device_ns, host_bytes, device_bytes }
+    /// Adds the sums of a slice to those of its group.
+    fn add_to(&self, group: &mut OperatorSums, slice: usize) {
+        let OperatorSums { device_ns, host_bytes, device_bytes } = group;
+        for (column, sum) in self.0.iter().zip([device_ns, host_bytes, device_bytes]) {
+            *sum = sum.saturating_add(column.get(slice).copied().unwrap_or(0));
+        }
     }
 }
 
@@ -262,7 +264,7 @@ fn thread_groups(
         let shapes = if by_shape { trace.facts.shapes.get(SliceId(call as u32)).copied() } else { None };
         let group = groups.entry((slices.name[call], shapes.unwrap_or_default())).or_default();
         group.host_self_ns = group.host_self_ns.saturating_add(host_self[i]);
-        group.own.add(own.at(i));
+        own.add_to(&mut group.own, i);
         if passed_on.is_none() {
             let dur = dur(call);
             if group.calls == 0 || dur > group.longest_ns {
@@ -270,7 +272,7 @@ fn thread_groups(
             }
             group.calls += 1;
             group.host_total_ns = group.host_total_ns.saturating_add(dur);
-            group.total.add(total.at(i));
+            total.add_to(&mut group.total, i);
         }
     }
     groups

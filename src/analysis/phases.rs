@@ -288,7 +288,7 @@ fn join_backward(trace: &Trace, threads: &[TrackId], own: TrackId, tiles: &mut V
             let between = TimeRange { start: last.time.end, end: tile.time.start };
             let phases = [last.phase, tile.phase];
             let is_one_pass = phases.contains(&Phase::Backward) && phases.into_iter().all(is_inside);
-            if is_one_pass && others().all(|track| first_operator(trace, track, between).is_none()) {
+            if is_one_pass && !others().any(|track| operator_begins(trace, track, between)) {
                 push(&mut joined, Tile { time: between, phase: Phase::Backward });
             }
         }
@@ -306,16 +306,22 @@ fn push(tiles: &mut Vec<Tile>, tile: Tile) {
     }
 }
 
-/// When the first operator or annotation of a thread begins within `range`. Cost: O(rows log n + slices within).
-fn first_operator(trace: &Trace, track: TrackId, range: TimeRange) -> Option<TimeNs> {
+/// Whether an operator or annotation of a thread begins within `range`. Cost: O(log n + slices within) for each row with
+/// slices there.
+fn operator_begins(trace: &Trace, track: TrackId, range: TimeRange) -> bool {
     let slices = &trace.slices;
-    let rows = trace.rows(track).iter().filter_map(|row| {
-        let begins = slices.window(row, range).find(|&i| {
+    // Slices of a nested row run inside those of the row above.
+    let mut is_inside = true;
+    trace.rows(track).iter().any(|row| {
+        if !row.is_overflow && !is_inside {
+            return false;
+        }
+        let mut window = slices.window(row, range);
+        is_inside = !window.is_empty();
+        window.any(|i| {
             slices.ts[i] >= range.start && matches!(slices.kind[i], SliceKind::Operator | SliceKind::Annotation)
-        })?;
-        Some(slices.ts[begins])
-    });
-    rows.min()
+        })
+    })
 }
 
 /// The forward passes that nothing names: before each backward pass, from where [`first_of_pass`] says after data was

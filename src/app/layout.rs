@@ -164,7 +164,7 @@ impl Layout {
         let ran = |trace: &Trace| {
             !trace.info.format.is_memory_only() && (!trace.slices.is_empty() || !trace.samples.ts.is_empty())
         };
-        let suitable = if !has(&|trace| !trace.info.format.is_memory_only()) {
+        let suitable = if !has(&ran) && has(&|trace| trace.info.format.is_memory_only()) {
             let ran_out = has(&|trace| trace.memories.iter().any(|history| !history.ooms.is_empty()));
             [memory::OVER_TIME, if ran_out { memory::RESERVED } else { memory::PLACES }]
         } else if has(&|trace| trace.processes.iter().any(|process| process.device.is_some())) || !has(&ran) {

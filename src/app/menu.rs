@@ -149,6 +149,7 @@ impl App {
             Command::Show(id) => Some(!self.session.traces().is_empty() && self.layout.is_in_sight(id)),
             Command::ToggleSidePanel => Some(self.layout.is_area_shown(DockArea::Side)),
             Command::ToggleBottomPanel => Some(self.layout.is_area_shown(DockArea::Bottom)),
+            Command::ToggleOneClock => Some(self.session.open.is_spread()),
             Command::ToggleWheelZooms => Some(self.settings.wheel_zooms),
             _ => None,
         }
@@ -160,6 +161,7 @@ impl App {
             Needs::Nothing => true,
             Needs::Trace => is_open,
             Needs::TraceOrLoad => is_open || !self.loads.is_idle(),
+            Needs::Runs => self.session.open.can_spread(),
             Needs::Memory => Content::Memory.is_in(self.session.traces()),
             Needs::Selection => self.session.selection != Selection::None,
             Needs::Range => self.session.range.is_some(),

@@ -69,6 +69,11 @@ impl App {
             Command::CopyName => self.copy_name(ctx),
             Command::ToggleSidePanel => self.layout.toggle(DockArea::Side),
             Command::ToggleBottomPanel => self.layout.toggle(DockArea::Bottom),
+            Command::ToggleOneClock if !self.session.open.can_spread() => {
+                let text = "There are no two runs that know when they were recorded";
+                self.commands.push(Command::Tell(text));
+            }
+            Command::ToggleOneClock => self.session.spread_runs(!self.session.open.is_spread()),
             Command::ToggleWheelZooms => self.settings.wheel_zooms ^= true,
             Command::ToggleTheme | Command::ScaleUp | Command::ScaleDown | Command::ScaleReset => {
                 self.change_look(ctx, &command);

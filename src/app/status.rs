@@ -186,9 +186,10 @@ impl App {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
         let traces = self.session.traces();
         let mut remedies: Vec<_> = traces.iter().filter_map(|open| open.trace.info.format.device_remedy()).collect();
-        // Logs of metrics alone lack nothing.
-        let is_log = |open: &OpenTrace| open.trace.info.format == Format::GpuMetrics;
-        if remedies.is_empty() || traces.iter().any(has_stream) || traces.iter().all(is_log) {
+        // Logs of metrics lack nothing, with memory or without.
+        let is_beside =
+            |open: &OpenTrace| open.trace.info.format == Format::GpuMetrics || open.trace.info.format.is_memory_only();
+        if remedies.is_empty() || traces.iter().any(has_stream) || traces.iter().all(is_beside) {
             return;
         }
         remedies.sort_unstable();
@@ -247,7 +248,7 @@ impl App {
                         self.length_ui(ui, range, "selected").on_hover_text(LIMITS);
                     }
                     if let Some(note) = self.session.open.clock_note() {
-                        whole_label(RichText::new(note).weak(), ui);
+                        self.clock_ui(note, ui);
                     }
                     self.hidden_ui(ui);
                     self.no_device_ui(ui);
@@ -306,6 +307,21 @@ impl App {
             if ui.button(format!("{} hidden", tracks(hidden + folded))).on_hover_text(hint).clicked() {
                 self.commands.push(Command::ShowHiddenTracks);
             }
+        }
+    }
+
+    /// How the files were placed on one clock; of several runs the switch.
+    fn clock_ui(&mut self, note: String, ui: &mut egui::Ui) {
+        if !self.session.open.can_spread() {
+            whole_label(RichText::new(note).weak(), ui);
+            return;
+        }
+        let hint = match self.session.open.is_spread() {
+            true => "Show each run from zero, to compare them",
+            false => "They were recorded far apart. Show them at the times they were recorded",
+        };
+        if ui.button(note).on_hover_text(hint).clicked() {
+            self.commands.push(Command::ToggleOneClock);
         }
     }
 

@@ -105,6 +105,14 @@ pub const COMMANDS: &[CommandSpec] = &[
     .needs(Needs::Trace),
     spec(
         Menu::View,
+        Command::ToggleOneClock,
+        "Runs on one clock",
+        "Show runs that were recorded far apart at the times they were recorded, or each from zero",
+        &[],
+    )
+    .needs(Needs::Runs),
+    spec(
+        Menu::View,
         Command::ToggleWheelZooms,
         "Wheel zooms",
         "Let the plain wheel zoom and Ctrl+wheel scroll, or the other way round",

@@ -90,7 +90,7 @@ pub fn main_part<'a>(trace: &'a Trace, ledger: &Ledger, index: usize) -> MainPar
 fn main_class(ledger: &Ledger, index: usize) -> ((GapClass, DurNs), GapPart) {
     let mut by_class = IdleByClass::default();
     ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
-    let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
+    let class = GapClass::of_most(&by_class);
     let of_class = ledger.parts(index).filter(|part| part.class == class);
     let none = GapPart { time: ledger.time(index), class, slice: None };
     let part = of_class.min_by_key(|part| (Reverse(part.time.dur()), part.time.start)).unwrap_or(none);

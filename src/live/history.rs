@@ -205,7 +205,9 @@ impl Store {
                 known.driver == driver && known.info.uuid == info.uuid && known.info.name == info.name
             };
             if let Some(at) = self.devices.iter().position(is_it) {
-                self.devices[at].info = info.clone();
+                let known = &mut self.devices[at].info;
+                // A driver that lost one may number the rest anew.
+                *known = DeviceInfo { id: known.id.clone(), ..info.clone() };
                 return at;
             }
             if self.devices.len() == MAX_DEVICES {
@@ -344,6 +346,16 @@ mod tests {
         assert_eq!((values.len(), values[0], values[1].is_nan(), values[2]), (3, 50.0, true, 60.0));
         let texts: Vec<_> = store.events.iter().map(|event| (event.ts, event.is_alarm)).collect();
         assert_eq!(texts, [(20, true), (30, false)]);
+    }
+
+    #[test]
+    fn a_device_keeps_its_number_when_another_is_gone() {
+        let mut store = Store::new(["AMD"].into_iter());
+        let numbered = |uuid, id: &str| DeviceInfo { id: id.to_owned(), ..info(uuid) };
+        store.adopt("AMD", &[numbered("a", "0"), numbered("b", "1")]);
+        store.adopt("AMD", &[numbered("b", "0")]);
+        let ids: Vec<_> = store.devices.iter().map(|device| (&*device.info.uuid, &*device.info.id)).collect();
+        assert_eq!(ids, [("a", "0"), ("b", "1")]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::history::Status;
 use super::metric::Pace;
 use super::monitor::Shared;
 use super::now;
-use super::source::{Driver, Sample, Sampler, Source};
+use super::source::{Driver, Event, Sample, Sampler, Source};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_secs(2);
@@ -51,7 +51,13 @@ pub fn run(driver: &dyn Driver, system: usize, shared: &Arc<Shared>) {
 fn watch(source: &dyn Source, driver: &'static str, places: &[usize], shared: &Shared) {
     let is_done = AtomicBool::new(false);
     let is_over = || is_done.load(Ordering::Relaxed) || shared.is_over();
-    let report = |event| shared.change(|store| store.report(event));
+    let report = |event: Event| {
+        let place = source.devices().iter().position(|info| info.id == event.device).and_then(|at| places.get(at));
+        shared.change(|store| {
+            let known = place.and_then(|&place| store.devices.get(place)).map(|device| device.info.id.clone());
+            store.report(Event { device: known.unwrap_or(event.device), ..event });
+        });
+    };
     std::thread::scope(|scope| {
         let slow = || {
             let mut sampler = source.sampler(Pace::Slow);

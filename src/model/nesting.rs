@@ -25,8 +25,12 @@ impl SliceTable {
     }
 
     /// The slices around `id`, the innermost first. Cost: O(log n) each.
-    pub fn ancestors(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
-        std::iter::successors(self.parent(id), |&id| self.parent(id))
+    pub fn ancestors(&self, mut id: SliceId) -> impl Iterator<Item = SliceId> {
+        // Not `successors`, which looks for one more than is asked for.
+        std::iter::from_fn(move || {
+            id = self.parent(id)?;
+            Some(id)
+        })
     }
 
     /// For each slice of some rows of one track the slice directly around it, both counted from the first

@@ -329,6 +329,8 @@ pub fn remove(folder: &Path) {
     for _ in 0..ROUNDS {
         match std::fs::remove_dir_all(folder) {
             Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(ROUND),
+            // Another thread removes it too, and may not come to the end of that.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && folder.exists() => {}
             _ => return,
         }
     }

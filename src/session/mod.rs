@@ -129,6 +129,23 @@ impl Session {
         }
     }
 
+    /// Shows runs at their UTC times, or each from zero, and all of them. The ranges move along with the trace of the
+    /// selection, marks each with their own.
+    pub fn spread_runs(&mut self, is_spread: bool) {
+        let moved = self.open.spread(is_spread);
+        let of_trace = |trace: usize| moved.get(trace).copied().unwrap_or_default();
+        let leading = of_trace(self.selection.trace().unwrap_or_default());
+        let marks = std::mem::take(&mut self.marks);
+        self.follow_clock(leading, false);
+        self.marks = marks;
+        for mark in &mut self.marks {
+            let of = self.open.iter().position(|open| open.id == mark.of);
+            mark.range = mark.range.shifted(of.map_or(leading, of_trace));
+        }
+        self.marks.sort_by_key(|mark| (mark.range.start, mark.range.end));
+        self.navigation.go(self.content());
+    }
+
     /// Closes everything. The thresholds and the watch over the GPUs stay.
     pub fn clear(&mut self) {
         let live = std::mem::take(&mut self.live);
@@ -242,6 +259,35 @@ mod tests {
         assert_eq!(session_starts(&session), [0, 0]);
         let note = session.open.clock_note().unwrap();
         assert_eq!(note, "2 runs, their starts aligned at 0; 1 file does not say when it was recorded");
+    }
+
+    #[test]
+    fn runs_far_apart_are_shown_at_their_times_where_that_is_asked_for() {
+        const LATER: i64 = 1_000_000;
+        let of = |offset| trace(50, 1_050, offset);
+        let mut session = Session::of(vec![of(Some(LATER)), of(Some(0)), of(None)]);
+        assert_eq!((session_starts(&session), session.open.is_spread()), (vec![0, 0, 0], false));
+        let range = TimeRange { start: 100, end: 200 };
+        for (trace, note) in [(0, "of the first"), (1, "of the second")] {
+            let of = Arc::clone(&session.open[trace].id);
+            session.marks.push(Mark { note: note.to_owned(), of, ..Mark::new(range) });
+        }
+        session.selection = Selection::Slice { trace: 0, slice: SliceId(0) };
+        session.range = Some(range);
+        session.spread_runs(true);
+        assert_eq!(session_starts(&session), [LATER, 0, 0], "without a time it stays at zero");
+        assert_eq!(session.navigation.visible(), TimeRange { start: 0, end: LATER + 1_000 });
+        assert_eq!(session.range, Some(range.shifted(LATER)), "along with what is selected");
+        let marks: Vec<_> = session.marks.iter().map(|mark| (mark.note.as_str(), mark.range)).collect();
+        assert_eq!(marks, [("of the second", range), ("of the first", range.shifted(LATER))]);
+        assert!(!session.open[0].shares_clock(&session.open[1]), "they are still two runs");
+        let note = session.open.clock_note().unwrap();
+        assert_eq!(note, "3 runs on one UTC clock; 1 file does not say when it was recorded");
+        session.spread_runs(false);
+        assert_eq!((session_starts(&session), session.range), (vec![0, 0, 0], Some(range)));
+        assert!(session.marks.iter().all(|mark| mark.range == range));
+        session.close(|i, _| i == 0);
+        assert!(!session.open.can_spread(), "one run has a time");
     }
 
     #[test]

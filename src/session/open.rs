@@ -80,6 +80,8 @@ impl OpenTrace {
 pub struct OpenTraces {
     traces: Vec<OpenTrace>,
     runs: Vec<Run>,
+    /// Whether runs are shown at their UTC times. Else each starts at zero.
+    is_spread: bool,
     span: TimeRange,
     content: TimeRange,
     n_outside: u64,
@@ -89,7 +91,15 @@ pub struct OpenTraces {
 impl Default for OpenTraces {
     fn default() -> Self {
         let empty = TimeRange { start: 0, end: 1 };
-        Self { traces: Vec::new(), runs: Vec::new(), span: empty, content: empty, n_outside: 0, n_failures: 0 }
+        Self {
+            traces: Vec::new(),
+            runs: Vec::new(),
+            is_spread: false,
+            span: empty,
+            content: empty,
+            n_outside: 0,
+            n_failures: 0,
+        }
     }
 }
 
@@ -139,8 +149,27 @@ impl OpenTraces {
         Some(match self.runs.len() {
             1 if n == 0 => "All files are on one UTC clock".to_owned(),
             1 => format!("Starts aligned at 0{without_utc}"),
+            n if self.is_spread => format!("{n} runs on one UTC clock{without_utc}"),
             n => format!("{n} runs, their starts aligned at 0{without_utc}"),
         })
+    }
+
+    /// Whether several runs know their UTC times, so that they can be shown at these.
+    pub fn can_spread(&self) -> bool {
+        self.runs.iter().filter(|run| run.origin_utc_ns.is_some()).count() > 1
+    }
+
+    /// Whether runs are shown at their UTC times, and not each from zero.
+    pub fn is_spread(&self) -> bool {
+        self.is_spread && self.can_spread()
+    }
+
+    /// Shows runs at their UTC times, or each from zero. Returns by how much each trace moved on the session clock.
+    pub(super) fn spread(&mut self, is_spread: bool) -> Vec<DurNs> {
+        let before: Vec<DurNs> = self.traces.iter().map(|open| open.offset).collect();
+        self.is_spread = is_spread;
+        self.place(0, 0);
+        self.traces.iter().zip(before).map(|(open, before)| open.offset.saturating_sub(before)).collect()
     }
 
     /// Opens more. Returns the new index of each trace that was open, and by how much the one that was the first moved
@@ -182,7 +211,11 @@ impl OpenTraces {
     /// Places all traces anew; by how much the one with index `of` moved from `offset_before`.
     fn place(&mut self, of: usize, offset_before: DurNs) -> DurNs {
         let models: Vec<&Trace> = self.traces.iter().map(|open| &*open.trace).collect();
-        let clock::Clock { placed, runs, span } = clock::clock(&models);
+        let mut clock = clock::clock(&models);
+        if self.is_spread {
+            clock.spread(&models);
+        }
+        let clock::Clock { placed, runs, span } = clock;
         for (open, place) in self.traces.iter_mut().zip(placed) {
             (open.offset, open.source, open.run) = (place.offset, place.source, place.run);
         }

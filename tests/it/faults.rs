@@ -44,16 +44,15 @@ fn unpacking(folder: &Path) -> (Child, PathBuf) {
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
     command.args(["check", "--allow-any-ratio"]).arg(packed).env("TMPDIR", folder);
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    (child, growing_copy(folder))
-}
-
-/// Waits for a private copy.
-fn growing_copy(folder: &Path) -> PathBuf {
-    let began = Instant::now();
+    let mut start = || command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let (mut child, began) = (start(), Instant::now());
     loop {
         if let Some(copy) = copies(folder).into_iter().find(|copy| copy.join("export.sqlite").exists()) {
-            return copy;
+            return (child, copy);
+        }
+        // On a busy machine it may come to its end unseen.
+        if child.try_wait().unwrap().is_some() {
+            child = start();
         }
         assert!(began.elapsed() < SOON, "no private copy");
         std::thread::sleep(Duration::from_millis(1));
@@ -64,18 +63,32 @@ fn growing_copy(folder: &Path) -> PathBuf {
 fn private_copies_are_private_and_go_away_at_every_end() {
     interrupts_end_programs();
     let folder = scratch("faults-copies");
+    let mode = |path: &Path| path.metadata().ok().map(|data| data.mode() & 0o777);
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let (mut child, copy) = unpacking(&folder);
-        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
-        assert_eq!((mode(&copy), mode(&copy.join("export.sqlite"))), (0o700, 0o600));
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        assert!(!child.wait().unwrap().success());
-        assert_eq!(copies(&folder), Vec::<PathBuf>::new(), "after {signal:?}");
+        let began = Instant::now();
+        loop {
+            let (mut child, copy) = unpacking(&folder);
+            let modes = (mode(&copy), mode(&copy.join("export.sqlite")));
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            let has_finished = child.wait().unwrap().success();
+            assert_eq!(copies(&folder), Vec::<PathBuf>::new(), "after {signal:?}");
+            // On a busy machine it may finish before this thread goes on.
+            if !has_finished && let (Some(folder), Some(file)) = modes {
+                assert_eq!((folder, file), (0o700, 0o600));
+                break;
+            }
+            assert!(began.elapsed() < SOON, "{signal:?} never ends it");
+        }
     }
-    let (mut child, copy) = unpacking(&folder);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(copy.exists());
+    let began = Instant::now();
+    loop {
+        let (mut child, copy) = unpacking(&folder);
+        child.kill().unwrap();
+        if !child.wait().unwrap().success() && copy.exists() {
+            break;
+        }
+        assert!(began.elapsed() < SOON, "it is never killed in time");
+    }
     let mut next = Command::new(env!("CARGO_BIN_EXE_lacuna"));
     let status = next.args(["report", "--thresholds"]).env("TMPDIR", &folder).stdout(Stdio::null()).status();
     assert!(status.unwrap().success());

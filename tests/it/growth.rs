@@ -182,3 +182,78 @@ fn slices_deeper_than_a_thread_calls_are_shown_and_counted_as_not_looked_at() {
     let deep: Vec<_> = import.problems.iter().filter(|it| it.reason.contains("not looked at")).collect();
     assert_eq!(deep.iter().map(|it| it.count).collect::<Vec<_>>(), [500]);
 }
+
+/// One event of a Chrome trace.
+fn event(name: &str, cat: &str, (pid, tid): (usize, usize), (ts, dur): (f64, f64), args: &str) -> String {
+    format!(
+        r#"{{"ph":"X","name":"{name}","cat":"{cat}","pid":{pid},"tid":{tid},"ts":{ts:.3},"dur":{dur:.3},"args":{{{args}}}}}"#
+    )
+}
+
+/// A launch and its kernel.
+fn launch(i: usize, thread: usize, at: f64, kernel: &str) -> [String; 2] {
+    let correlation = format!(r#""correlation":{i}"#);
+    let args = format!(r#""device":0,"stream":7,"correlation":{i}"#);
+    [
+        event("cudaLaunchKernel", "cuda_runtime", (1, thread), (at, 2.0), &correlation),
+        event(kernel, "kernel", (0, 7), (at + 3.0, 5.0), &args),
+    ]
+}
+
+fn chrome(events: impl Iterator<Item = String>) -> String {
+    format!("[{}]", events.collect::<Vec<_>>().join(","))
+}
+
+#[test]
+fn ranges_of_many_threads_cost_what_they_do() {
+    let input = |n: usize| {
+        chrome((0..n).flat_map(|i| {
+            let at = 10.0 * i as f64;
+            let range = event(&format!("range {i}"), "user_annotation", (1, i + 5), (at, 9.0), "");
+            [range].into_iter().chain(launch(i + 1, i + 5, at + 2.0, "k"))
+        }))
+    };
+    assert_grows_as("ranges.json", 3000, |n| write(input(n)));
+}
+
+#[test]
+fn collectives_inside_one_another_cost_what_they_do() {
+    let input = |n: usize| {
+        chrome((0..n).flat_map(|i| {
+            let (at, inner) = (n as f64 + 10.0 * i as f64, 0.01 * i as f64);
+            let args = format!(
+                r#""device":0,"stream":8,"Collective name":"allreduce","Process Group Name":"g","Group size":2,"dtype":"Float","In msg nelems":{i}"#
+            );
+            let time = (n as f64 + inner, 20.0 * n as f64 - 2.0 * inner);
+            let collective = event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "kernel", (0, 8), time, &args);
+            [collective].into_iter().chain(launch(i + 1, 1, at, "gemm"))
+        }))
+    };
+    assert_grows_as("collectives.json", 1500, |n| write(input(n)));
+}
+
+#[test]
+fn steps_inside_one_another_follow_each_other_and_cost_what_they_do() {
+    let input = |n: usize| {
+        chrome((0..n).flat_map(|i| {
+            let (at, inner) = (n as f64 + 10.0 * i as f64, 0.01 * i as f64);
+            let step = (inner, 20.0 * n as f64 - 2.0 * inner);
+            let step = event(&format!("ProfilerStep#{i}"), "user_annotation", (1, 1), step, "");
+            [step].into_iter().chain(launch(i + 1, 1, at, "gemm"))
+        }))
+    };
+    assert_grows_as("steps.json", 1500, |n| write(input(n)));
+}
+
+/// The first question about a thread is not answered row by row where it has many.
+#[test]
+fn launches_in_deep_stacks_cost_what_they_do() {
+    let input = |n: usize| {
+        chrome((0..n).flat_map(|i| {
+            let inner = 2.0 * i as f64;
+            let operator = event("aten::op", "cpu_op", (1, 1), (inner, 40.0 * n as f64 - 2.0 * inner), "");
+            [operator].into_iter().chain(launch(i + 1, 1, 2.0 * n as f64 + 10.0 * i as f64, "gemm"))
+        }))
+    };
+    assert_grows_as("deep.json", 3000, |n| write(input(n)));
+}

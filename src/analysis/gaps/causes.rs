@@ -218,24 +218,34 @@ impl<'a> Causes<'a> {
     }
 
     /// Tiles `range` by what the launching thread did; while it does nothing or waits for another thread, by
-    /// what the thread did that launched the work before.
-    ///
-    /// A wait in the operating system of that other thread explains why the launching one does nothing only if the
-    /// launching one does nothing during all of it, and goes on after it: a thread that waits while the other goes
-    /// on was not waited for. It may wait for the launching thread itself, as a main thread does for the worker that
-    /// compiles for it.
+    /// what the thread did that launched the work before. `out` is empty.
     fn host_part(&mut self, range: TimeRange, scene: &Scene, call: SliceId, out: &mut Vec<Segment>) {
         let slices = &self.trace.slices;
         let thread = slices.track_of(call);
         let before = scene.after_call.map(|call| slices.track_of(call)).filter(|&before| before != thread);
+        match before {
+            Some(before) => self.tile_both(thread, before, range, out),
+            None => self.tile(thread, range, out),
+        }
+        self.overlay_loading(range, out);
+        self.overlay_loading_elsewhere(thread, range, out);
+        self.overlay_loaders(thread, out);
+    }
+
+    /// A wait in the operating system of the thread that launched the work before explains why the launching one does
+    /// nothing only if the launching one does nothing during all of it, and goes on after it: a thread that waits while the
+    /// other goes on was not waited for. It may wait for the launching thread itself, as a main thread does for the worker
+    /// that compiles for it.
+    fn tile_both(&mut self, thread: TrackId, before: TrackId, range: TimeRange, out: &mut Vec<Segment>) {
+        let slices = &self.trace.slices;
         let [mut own, mut other] = std::mem::take(&mut self.scratch);
         own.clear();
         self.tile(thread, range, &mut own);
         for segment in &own {
-            let Some(before) = before.filter(|_| segment.activity != Activity::Works) else {
+            if segment.activity == Activity::Works {
                 push(out, *segment);
                 continue;
-            };
+            }
             other.clear();
             self.tile(before, segment.time, &mut other);
             for theirs in &other {
@@ -257,9 +267,6 @@ impl<'a> Causes<'a> {
             }
         }
         self.scratch = [own, other];
-        self.overlay_loading(range, out);
-        self.overlay_loading_elsewhere(thread, range, out);
-        self.overlay_loaders(thread, out);
     }
 
     /// While a thread waits for long, and another one of the process loads data that is ready when the wait is over, it

@@ -1,5 +1,7 @@
 //! Names of causes and triggers of idle time. Their keys are a contract with readers of the report.
 
+use crate::model::DurNs;
+
 /// The cause of a part of a gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -68,6 +70,11 @@ impl GapClass {
         Self::NoLaunch,
         Self::Profiler,
     ];
+
+    /// That with the most time, by number; of equal ones the first.
+    pub fn of_most(by_class: &[DurNs; Self::N]) -> Self {
+        Self::ALL[(1..Self::N).fold(0, |most, class| if by_class[class] > by_class[most] { class } else { most })]
+    }
 
     /// As in JSON.
     pub fn key(self) -> &'static str {

@@ -10,7 +10,9 @@ use super::work::LOADING;
 use crate::analysis::host_roles::{Role, Roles};
 use crate::analysis::phases::{Phase, phase_of_range};
 use crate::analysis::steps::is_step_name;
-use crate::model::{CopyKind, DurNs, MOST_ROWS, SliceId, SliceKind, SliceTable, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{
+    CopyKind, DurNs, MOST_ROWS, Row, SliceId, SliceKind, SliceTable, TimeNs, TimeRange, Trace, TrackId,
+};
 
 /// A call of no class that lasts this long, in nanoseconds, names its part in place of the operator or frame around
 /// it: `cudaGetDeviceProperties`. Ordinary ones take 1-10 us.
@@ -55,14 +57,15 @@ pub struct Host<'a> {
     /// Launches that load code.
     loading: &'a HashSet<SliceId>,
     pub roles: Roles,
-    threads: HashMap<TrackId, Vec<Cursor>>,
+    threads: HashMap<TrackId, Thread>,
     /// Whether any operator or Python frame was recorded.
     has_context: bool,
     /// Operators and ranges whose class depends on what lies inside.
     judged: HashMap<SliceId, GapClass>,
     theta: DurNs,
-    /// Slices that overlap the interval, and those open at an instant, the outermost first. Kept for their memory.
-    found: Vec<u32>,
+    /// Slices across others that overlap the interval, and those open at an instant, the outermost first. Kept for their
+    /// memory.
+    crossing: Vec<u32>,
     open: Vec<Open>,
 }
 
@@ -72,12 +75,22 @@ pub struct Host<'a> {
 struct Open {
     slice: SliceId,
     role: Role,
+    is_nested: bool,
+    /// How many of them are nested: the next one is of the row with this index.
+    depth: usize,
     /// When the first of them ends.
     end: TimeNs,
     has_operator: bool,
     has_frame: bool,
     /// Whether one of them may decide the class, whatever runs inside.
     has_cause: bool,
+}
+
+/// The rows of a thread: slices of a nested row run inside those of the row above.
+#[derive(Debug, Default)]
+struct Thread {
+    nested: Vec<Cursor>,
+    crossing: Vec<Cursor>,
 }
 
 /// The slices of one row from the first that is not over.
@@ -103,10 +116,10 @@ impl Cursor {
 
 impl<'a> Host<'a> {
     pub fn new(trace: &'a Trace, loading: &'a HashSet<SliceId>, theta: DurNs) -> Self {
-        let (roles, threads, judged, found, open) = Default::default();
+        let (roles, threads, judged, crossing, open) = Default::default();
         let has_context =
             [SliceKind::Operator, SliceKind::PythonFunction].iter().any(|&kind| trace.slices.has_kind(kind));
-        Self { trace, loading, roles, threads, has_context, judged, theta, found, open }
+        Self { trace, loading, roles, threads, has_context, judged, theta, crossing, open }
     }
 
     /// Adds what `track` did during `range` in order of time; the segments tile the range.
@@ -114,37 +127,57 @@ impl<'a> Host<'a> {
     /// At each instant the open slices are judged from the innermost outwards. A slice with a definite class
     /// decides; without one, the innermost operator, frame or call of the operating system.
     ///
-    /// Cost: O(m log m) for m slices in the range, and the slices between it and the last range of the track:
-    /// O(slices of the track) for all of ascending ranges.
+    /// Cost: O(m) for m slices in the range, and the slices between it and the last range of the track: O(slices of the
+    /// track) for all of ascending ranges. Of m slices across others O(m log m).
     pub fn tile(&mut self, track: TrackId, range: TimeRange, out: &mut Vec<Segment>) {
-        let trace = self.trace;
-        let slices = &trace.slices;
-        let mut found = std::mem::take(&mut self.found);
-        found.clear();
-        for row in self.rows(track) {
+        let slices = &self.trace.slices;
+        let mut thread = std::mem::take(self.thread(track));
+        let mut crossing = std::mem::take(&mut self.crossing);
+        crossing.clear();
+        for row in &mut thread.crossing {
             let overlapping = row.seek(slices, range.start).take_while(|&i| slices.ts[i] < range.end);
-            found.extend(overlapping.map(|i| i as u32));
+            crossing.extend(overlapping.map(|i| i as u32));
         }
-        found.sort_unstable_by_key(|&i| (slices.ts[i as usize], Reverse(slices.end[i as usize]), i));
+        let order = |i: u32| (slices.ts[i as usize], Reverse(slices.end[i as usize]), i);
+        crossing.sort_unstable_by_key(|&i| order(i));
         let mut open = std::mem::take(&mut self.open);
         open.clear();
-        let (mut next, mut at) = (0, range.start);
+        if let Some(row) = thread.nested.first_mut() {
+            row.seek(slices, range.start);
+        }
+        let (mut n_crossed, mut at) = (0, range.start);
         while at < range.end {
             self.close(&mut open, at);
-            while let Some(&i) = found.get(next).filter(|&&i| slices.ts[i as usize] <= at) {
-                if slices.end[i as usize] > at {
-                    open.push(self.opened(SliceId(i), open.last()));
+            let mut until = range.end;
+            loop {
+                let depth = open.last().map_or(0, |open| open.depth);
+                let inner = thread.nested.get(depth).filter(|row| row.next < row.end).map(|row| row.next as u32);
+                let across = crossing.get(n_crossed).copied();
+                let is_nested = inner.is_some_and(|inner| across.is_none_or(|across| order(inner) < order(across)));
+                let Some(i) = (if is_nested { inner } else { across }) else { break };
+                if slices.ts[i as usize] > at {
+                    until = until.min(slices.ts[i as usize]);
+                    break;
                 }
-                next += 1;
+                if is_nested {
+                    thread.nested[depth].next += 1;
+                } else {
+                    n_crossed += 1;
+                }
+                if slices.end[i as usize] > at {
+                    open.push(self.opened(SliceId(i), is_nested, open.last()));
+                    if let Some(row) = thread.nested.get_mut(depth + 1).filter(|_| is_nested) {
+                        row.seek(slices, at);
+                    }
+                }
             }
-            let starts = found.get(next).map_or(range.end, |&i| slices.ts[i as usize]);
-            let ends = open.last().map_or(range.end, |open| open.end);
-            let until = starts.min(ends).min(range.end);
+            until = open.last().map_or(until, |open| open.end.min(until));
             let segment = self.judge(&open, TimeRange { start: at, end: until });
             push(out, segment);
             at = until;
         }
-        (self.found, self.open) = (found, open);
+        (self.crossing, self.open) = (crossing, open);
+        *self.thread(track) = thread;
     }
 
     /// Removes what is over at `at`.
@@ -153,9 +186,9 @@ impl<'a> Host<'a> {
         let first = open.partition_point(|open| open.end > at);
         let mut kept = first;
         for i in first..open.len() {
-            let slice = open[i].slice;
+            let Open { slice, is_nested, .. } = open[i];
             if self.trace.slices.end[slice.idx()] > at {
-                open[kept] = self.opened(slice, kept.checked_sub(1).map(|around| &open[around]));
+                open[kept] = self.opened(slice, is_nested, kept.checked_sub(1).map(|around| &open[around]));
                 kept += 1;
             }
         }
@@ -163,13 +196,15 @@ impl<'a> Host<'a> {
     }
 
     /// A slice that is open inside of `around`.
-    fn opened(&mut self, slice: SliceId, around: Option<&Open>) -> Open {
+    fn opened(&mut self, slice: SliceId, is_nested: bool, around: Option<&Open>) -> Open {
         let slices = &self.trace.slices;
         let (role, is_user_frame) = self.roles.with_frame(self.trace, slice);
         let end = slices.end[slice.idx()];
         Open {
             slice,
             role,
+            is_nested,
+            depth: around.map_or(0, |around| around.depth) + usize::from(is_nested),
             end: around.map_or(end, |around| around.end.min(end)),
             has_operator: slices.kind[slice.idx()] == SliceKind::Operator || around.is_some_and(|it| it.has_operator),
             has_frame: is_user_frame || around.is_some_and(|around| around.has_frame),
@@ -182,26 +217,29 @@ impl<'a> Host<'a> {
         if !self.has_context {
             return (false, false);
         }
-        let trace = self.trace;
-        let mut found = std::mem::take(&mut self.found);
-        found.clear();
-        for row in self.rows(track) {
-            found.extend(row.seek(&trace.slices, at).next().filter(|&i| trace.slices.ts[i] <= at).map(|i| i as u32));
-        }
-        let kind = |slice: SliceId| trace.slices.kind[slice.idx()];
+        let slices = &self.trace.slices;
+        let mut thread = std::mem::take(self.thread(track));
+        let open_in = |row: &mut Cursor| row.seek(slices, at).next().filter(|&i| slices.ts[i] <= at);
+        let nested = thread.nested.iter_mut().map_while(open_in);
         let (mut has_operator, mut has_frame) = (false, false);
-        for slice in found.iter().map(|&i| SliceId(i)) {
-            has_operator |= kind(slice) == SliceKind::Operator;
-            has_frame |= kind(slice) == SliceKind::PythonFunction && self.roles.with_frame(trace, slice).1;
+        for slice in nested.chain(thread.crossing.iter_mut().filter_map(open_in)).map(|i| SliceId(i as u32)) {
+            let kind = slices.kind[slice.idx()];
+            has_operator |= kind == SliceKind::Operator;
+            has_frame |= kind == SliceKind::PythonFunction && self.roles.with_frame(self.trace, slice).1;
         }
-        self.found = found;
+        *self.thread(track) = thread;
         (has_operator, has_frame)
     }
 
-    fn rows(&mut self, track: TrackId) -> &mut [Cursor] {
+    fn thread(&mut self, track: TrackId) -> &mut Thread {
         self.threads.entry(track).or_insert_with(|| {
-            let rows = self.trace.rows(track).iter().take(MOST_ROWS);
-            rows.map(|row| Cursor { first: row.range().start, next: row.range().start, end: row.range().end }).collect()
+            let rows = self.trace.rows(track);
+            let rows = &rows[..rows.len().min(MOST_ROWS)];
+            let cursors = |is_overflow| {
+                let rows = rows.iter().filter(|row| row.is_overflow == is_overflow).map(Row::range);
+                rows.map(|row| Cursor { first: row.start, next: row.start, end: row.end }).collect()
+            };
+            Thread { nested: cursors(false), crossing: cursors(true) }
         })
     }
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::{Gap, GapClass, GapPart, Ledger};
 use crate::analysis::frame::{Frame, FrameNames};
 use crate::model::time::partition_near;
-use crate::model::{MOST_ROWS, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{MOST_ROWS, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// A place in the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -254,24 +254,18 @@ pub(super) fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -
     let first_row = trace.track_rows[thread.0 as usize].start as usize;
     let rows = trace.rows(thread);
     let rows = &rows[..rows.len().min(MOST_ROWS)];
+    let open_in = |(row, index): (&Row, usize)| {
+        let range = row.range();
+        let after = range.start + near.partition(index, &slices.ts[range.clone()], |&ts| ts <= at);
+        let last = (after > range.start).then(|| after - 1)?;
+        (slices.end[last] > at).then_some(SliceId(last as u32))
+    };
+    let (nested, crossing) = rows.split_at(rows.partition_point(|row| !row.is_overflow));
     let mut open: Vec<SliceId> = Vec::with_capacity(rows.len());
     // Slices of a nested row run inside those of the row above.
-    let mut is_inside = true;
-    for (row, index) in rows.iter().zip(first_row..) {
-        if !row.is_overflow && !is_inside {
-            continue;
-        }
-        let range = row.range();
-        let ts = &slices.ts[range.clone()];
-        let after = range.start + near.partition(index, ts, |&ts| ts <= at);
-        let is_open = after > range.start && slices.end[after - 1] > at;
-        if is_open {
-            open.push(SliceId(after as u32 - 1));
-        }
-        is_inside = is_open || row.is_overflow && is_inside;
-    }
-    // Already in order but for the rows of slices that overlap others.
-    if rows.iter().any(|row| row.is_overflow) {
+    open.extend(nested.iter().zip(first_row..).map_while(open_in));
+    if !crossing.is_empty() {
+        open.extend(crossing.iter().zip(first_row + nested.len()..).filter_map(open_in));
         open.sort_by_key(|&slice| (slices.ts[slice.idx()], slice));
     }
     open

@@ -168,32 +168,37 @@ impl<'a> Unrecorded<'a> {
     /// What it took of the parts of the gaps in some time; no gaps where its cost is not known. Incomplete if cancelled.
     pub fn taken(&self, time: TimeRange, is_cancelled: &dyn Fn() -> bool) -> Taken {
         let gaps = if self.recorder.is_some() { self.ledger.within(time) } else { 0..0 };
-        let mut taken = Taken { recorder: self.recorder, first_gap: gaps.start, ends: vec![0], ns: Vec::new() };
+        let mut taken = Taken { recorder: self.recorder, first_gap: gaps.start, ..Taken::default() };
         for index in gaps {
             if index % 4096 == 0 && is_cancelled() {
                 break;
             }
-            let mut of_gap = self.gap(index);
-            for part in self.ledger.parts(index) {
-                let ns = if is_recoverable(part.class, &of_gap.gap) { of_gap.of_part(&part) } else { 0 };
-                taken.ns.push(u32::try_from(ns).unwrap_or(TOO_LONG));
-            }
-            taken.ends.push(taken.ns.len());
+            let gain = self.gain_of_parts(index, |ns| taken.ns.push(u32::try_from(ns).unwrap_or(TOO_LONG)));
+            taken.gaps.push((taken.ns.len(), gain));
         }
         taken
     }
 
     /// What ending the causes of some gap would save at most, see [`super::ceiling`], and what the recorder took of that.
     pub fn gain(&self, index: usize, taken: &Taken) -> [DurNs; 2] {
-        let gap = self.ledger.gap(index);
+        let known = index.checked_sub(taken.first_gap).and_then(|at| taken.gaps.get(at));
+        known.map_or_else(|| self.gain_of_parts(index, |_| ()), |known| known.1)
+    }
+
+    /// The same, with what the recorder took of each part.
+    fn gain_of_parts(&self, index: usize, mut visit: impl FnMut(DurNs)) -> [DurNs; 2] {
         let mut of_gap = self.gap(index);
-        let known = taken.of_gap(index);
-        let [mut recoverable, mut recorder_ns] = [0; 2];
-        for (i, part) in self.ledger.parts(index).enumerate().filter(|(_, part)| is_recoverable(part.class, &gap)) {
-            recoverable += part.time.dur();
-            recorder_ns += known.map_or_else(|| of_gap.of_part(&part), |known| DurNs::from(known[i]));
+        let [mut gain_ns, mut recorder_ns] = [0; 2];
+        for part in self.ledger.parts(index) {
+            let mut ns = 0;
+            if is_recoverable(part.class, &of_gap.gap) {
+                ns = of_gap.of_part(&part);
+                gain_ns += part.time.dur() - ns;
+                recorder_ns += ns;
+            }
+            visit(ns);
         }
-        [recoverable - recorder_ns, recorder_ns]
+        [gain_ns, recorder_ns]
     }
 
     /// What it took of the host before a gap, from the launch that ended the gap before: while that launch took effect, and
@@ -238,8 +243,8 @@ impl<'a> Unrecorded<'a> {
 pub struct Taken {
     pub recorder: Option<Recorder>,
     first_gap: usize,
-    /// Where the parts of each gap end in `ns`, after a 0.
-    ends: Vec<usize>,
+    /// Where the parts of each gap end in `ns`, and its [`Unrecorded::gain`].
+    gaps: Vec<(usize, [DurNs; 2])>,
     /// Of parts that may be recovered, else 0; [`TOO_LONG`] if it does not fit.
     ns: Vec<u32>,
 }
@@ -250,7 +255,9 @@ const TOO_LONG: u32 = u32::MAX;
 impl Taken {
     /// Of each part of a gap that may be recovered, in nanoseconds; `None` if it is not kept.
     pub fn of_gap(&self, index: usize) -> Option<&[u32]> {
-        let &[start, end] = self.ends.get(index.checked_sub(self.first_gap)?..)?.first_chunk()?;
+        let at = index.checked_sub(self.first_gap)?;
+        let &(end, _) = self.gaps.get(at)?;
+        let start = at.checked_sub(1).map_or(0, |before| self.gaps[before].0);
         Some(&self.ns[start..end]).filter(|ns| !ns.contains(&TOO_LONG))
     }
 }
@@ -333,7 +340,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_kept() {
-        let taken = Taken { recorder: None, first_gap: 3, ends: vec![0, 2, 3], ns: vec![5, 0, TOO_LONG] };
+        let taken =
+            Taken { recorder: None, first_gap: 3, gaps: vec![(2, [0; 2]), (3, [0; 2])], ns: vec![5, 0, TOO_LONG] };
         assert_eq!(taken.of_gap(3), Some(&[5, 0][..]));
         assert!([2, 4, 5, 9].into_iter().all(|other| taken.of_gap(other).is_none()));
         assert_eq!(Taken::default().of_gap(0), None);

@@ -100,25 +100,6 @@ pub struct Shares {
 }
 
 impl Shares {
-    fn add(&mut self, other: &Self) {
-        self.compiled_ns += other.compiled_ns;
-        self.inferred_ns += other.inferred_ns;
-        self.unlaunched_ns += other.unlaunched_ns;
-        self.to_device_ns += other.to_device_ns;
-        self.from_device_ns += other.from_device_ns;
-        self.room_ns += other.room_ns;
-        self.slow_ns += other.slow_ns;
-        self.optimizer_ns += other.optimizer_ns;
-        self.apart_ns += other.apart_ns;
-        self.saves_ns += other.saves_ns;
-        self.copied_ns += other.copied_ns;
-        self.prepared_ns += other.prepared_ns;
-        self.after_ns += other.after_ns;
-        self.lead_ns += other.lead_ns;
-        self.collective_ns += other.collective_ns;
-        self.queued_ns += other.queued_ns;
-    }
-
     /// Adds the time of a copy.
     pub fn add_copy(&mut self, kind: CopyKind, ns: DurNs) {
         match kind {
@@ -285,7 +266,18 @@ impl<'a, 'b> Books<'a, 'b> {
     fn taken(&self, index: usize, gap: &Gap, window: TimeRange) -> Option<&'b [u32]> {
         let known = self.taken?.of_gap(index).filter(|_| gap.time.intersect(window) == Some(gap.time))?;
         let is_other = |part: GapPart| part.time.dur() >= LONG_PART && !is_recoverable(part.class, gap);
-        (!self.ledger.parts(index).any(is_other)).then_some(known)
+        let has_other = self.is_after_data(gap) || self.is_before_data(gap);
+        (!has_other || !self.ledger.parts(index).any(is_other)).then_some(known)
+    }
+
+    /// Whether data was copied from the device right before a gap.
+    fn is_after_data(&self, gap: &Gap) -> bool {
+        copies_data(self.trace, gap.after, CopyKind::DtoH)
+    }
+
+    /// Whether data is copied to the device right after a gap.
+    fn is_before_data(&self, gap: &Gap) -> bool {
+        copies_data(self.trace, gap.ended_by, CopyKind::HtoD)
     }
 
     /// Whether the launch of the work after a gap was over before the gap.
@@ -294,24 +286,20 @@ impl<'a, 'b> Books<'a, 'b> {
         call.is_some_and(|call| self.trace.slices.end[call.idx()] <= gap.time.start)
     }
 
-    /// What a part of a gap alone tells of its time.
+    /// Adds what a part of a gap alone tells of its time.
     ///
     /// * `around`: what runs around it, if it is looked at.
-    fn shares(&self, gap: &Gap, part: &GapPart, cause: Cause, around: Option<&Around>) -> Shares {
+    fn add_shares(&self, shares: &mut Shares, gap: &Gap, part: &GapPart, cause: Cause, around: Option<&Around>) {
         let (trace, ns) = (self.trace, part.time.dur());
         let ns_if = |holds: bool| if holds { ns } else { 0 };
-        let mut shares = Shares {
-            inferred_ns: inferred_ns(trace, part),
-            unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
-            slow_ns: ns_if(cause == Cause::Host && ns >= LONG_PART),
-            after_ns: ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync),
-            saves_ns: ns_if(ns >= LONG_PART && around.is_some_and(|around| around.saves(trace, self.near))),
-            ..Shares::default()
-        };
+        shares.inferred_ns += inferred_ns(trace, part);
+        shares.unlaunched_ns += ns_if(part.class == GapClass::NoLaunch);
+        shares.slow_ns += ns_if(cause == Cause::Host && ns >= LONG_PART);
+        shares.after_ns += ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync);
+        shares.saves_ns += ns_if(ns >= LONG_PART && around.is_some_and(|around| around.saves(trace, self.near)));
         if matches!(cause, Cause::Synchronization | Cause::Copy) {
             shares.add_copy(copy_of(trace, gap, part).kind, ns);
         }
-        shares
     }
 
     /// The idle time within a window by [`Cause`]; their totals sum to it.
@@ -353,8 +341,8 @@ impl<'a, 'b> Books<'a, 'b> {
                 let around = around.map(|slice| Around::new(trace, slice, time, near));
                 // The host works on data that it copied, or is to copy, as far as that is all that is known.
                 let is_silent = is_macro && cause == Cause::Unexplained && time.dur() >= LONG_PART;
-                let copied = is_silent && copies_data(trace, gap.after, CopyKind::DtoH);
-                let prepared = is_silent && copies_data(trace, gap.ended_by, CopyKind::HtoD);
+                let copied = is_silent && self.is_after_data(&gap);
+                let prepared = is_silent && self.is_before_data(&gap);
                 if is_recoverable(part.class, &gap) || copied || prepared {
                     let is_launch = matches!(cause, Cause::LaunchBound | Cause::Collective);
                     let found = || recorded.of_part(&GapPart { time, ..part });
@@ -363,14 +351,15 @@ impl<'a, 'b> Books<'a, 'b> {
                 }
                 if is_macro {
                     let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
-                    let mut shares = self.shares(&gap, &GapPart { time, ..part }, cause, around.as_ref());
-                    (shares.copied_ns, shares.prepared_ns) = (ns_if(copied), ns_if(prepared));
+                    let shares = &mut account.shares;
+                    self.add_shares(shares, &gap, &GapPart { time, ..part }, cause, around.as_ref());
+                    shares.copied_ns += ns_if(copied);
+                    shares.prepared_ns += ns_if(prepared);
                     let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
-                    shares.compiled_ns = ns_if(part.slice.is_some_and(runs_compiled));
+                    shares.compiled_ns += ns_if(part.slice.is_some_and(runs_compiled));
                     let call = part.slice.filter(|_| part.class == GapClass::Allocator).or(gap.trigger_slice);
                     let makes_room = |call| room.is_made_around(call);
-                    shares.room_ns = ns_if(cause == Cause::Allocator && call.is_some_and(makes_room));
-                    account.shares.add(&shares);
+                    shares.room_ns += ns_if(cause == Cause::Allocator && call.is_some_and(makes_room));
                 }
                 // The launch of work that waits in a queue for no known reason is not a reason.
                 if is_macro && part.class != GapClass::Queued {

@@ -407,3 +407,19 @@ fn a_log_that_is_read_before_its_trace_leaves_the_overview_in_front() {
         assert!(layout.is_on_screen("overview"), "{} files", order.len());
     }
 }
+
+#[test]
+fn memory_with_a_log_of_its_gpu_opens_as_memory_alone_does() {
+    let log = || {
+        let mut builder = TraceBuilder::from_slices(&[]);
+        builder.info.format = Format::GpuMetrics;
+        builder.finish()
+    };
+    let snapshot = || memory::sample("snapshot_leak.pickle");
+    for traces in [vec![snapshot()], vec![snapshot(), log()], vec![log(), snapshot()]] {
+        let mut layout = Layout::default();
+        let n = traces.len();
+        layout.suit(Session::of(traces).traces());
+        assert!(layout.is_on_screen("memory") && layout.is_on_screen("memory-places"), "{n} files");
+    }
+}

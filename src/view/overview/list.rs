@@ -1,6 +1,7 @@
 //! Findings and recurring gaps. A click opens the place of one.
 
-use eframe::egui::{self, RichText};
+use eframe::egui::text::{LayoutJob, TextFormat};
+use eframe::egui::{self, RichText, TextStyle};
 
 use super::work::{Found, Place, Seen, Summarized};
 use crate::figures::findings::{OUT_OF_MEMORY, no_findings, severity, value};
@@ -106,11 +107,20 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
     let mut is_open = ui.data(|data| data.get_temp::<bool>(id)).unwrap_or_default();
     let mut shown = None;
     ui.horizontal_wrapped(|ui| {
-        ui.label(RichText::new(severity(finding.severity).label).color(color).strong());
-        ui.label(shortened(&finding.text, MAX_SENTENCE));
-        if let Some(of) = &found.of {
-            ui.weak(format!("in {}", display_name(of)));
+        // One text: egui cuts the beginning of a long word in the later lines of a text that begins within a line.
+        let mut text = LayoutJob::default();
+        let of = found.of.as_ref().map(|of| format!("  in {}", display_name(of))).unwrap_or_default();
+        let parts = [
+            (severity(finding.severity).label, color),
+            ("  ", color),
+            (&*shortened(&finding.text, MAX_SENTENCE), ui.visuals().text_color()),
+            (&*of, ui.visuals().weak_text_color()),
+        ];
+        for (part, color) in parts {
+            let font = TextStyle::Body.resolve(ui.style());
+            text.append(part, 0.0, TextFormat { font_id: font, color, ..TextFormat::default() });
         }
+        ui.label(text);
         if found.place.is_some() && ui.link("Show").on_hover_text("Show where it is most visible").clicked() {
             shown = found.place;
         }

@@ -26,7 +26,7 @@ impl Causes<'_> {
         }
         let is_graph = self.launches_graph(call);
         let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
-        if ahead < self.usual.latency && !is_graph && !has_cause(parts) {
+        if ahead < self.usual.latency && !is_graph && !has_cause(parts, scene.gap.dur()) {
             let is_of_run = scene.late_run >= LAUNCH_BOUND_RUN
                 && scene.gap.dur() <= LAUNCH_BOUND_INTERVALS * usual_interval(scene.launches);
             if let Some(sync) = self.refilling_after(scene, call, is_of_run) {
@@ -81,7 +81,7 @@ impl Causes<'_> {
         let is_of_sync = is_synced && idle <= 2 * (self.lost.left + self.usual.latency);
         let is_own = match trigger {
             Some((Trigger::Sync | Trigger::LaunchBound | Trigger::Profiler, _)) => true,
-            Some((Trigger::StepBoundary | Trigger::GraphEnd, _)) | None => has_cause_beside_copies(parts),
+            Some((Trigger::StepBoundary | Trigger::GraphEnd, _)) | None => has_cause_beside_copies(parts, idle),
         };
         // Else it was launched ahead.
         let waits = scene.call.is_some_and(|call| slices.end[call.idx()] > scene.gap.start);
@@ -182,16 +182,16 @@ fn usual_interval(mut launches: Launches) -> DurNs {
 }
 
 /// Whether most of a gap is time that the speed of launches does not explain, such as loading data.
-fn has_cause(parts: &[Segment]) -> bool {
-    is_most(parts, |class| class < GapClass::Launch)
+fn has_cause(parts: &[Segment], idle: DurNs) -> bool {
+    is_most(parts, idle, |class| class < GapClass::Launch)
 }
 
 /// The same without synchronizations and copies, which both wait for the device.
-fn has_cause_beside_copies(parts: &[Segment]) -> bool {
-    is_most(parts, |class| class < GapClass::Launch && !matches!(class, GapClass::Sync | GapClass::Copy))
+fn has_cause_beside_copies(parts: &[Segment], idle: DurNs) -> bool {
+    is_most(parts, idle, |class| class < GapClass::Launch && !matches!(class, GapClass::Sync | GapClass::Copy))
 }
 
-fn is_most(parts: &[Segment], is_definite: impl Fn(GapClass) -> bool) -> bool {
-    let sum = |parts: &mut dyn Iterator<Item = &Segment>| -> DurNs { parts.map(|part| part.time.dur()).sum() };
-    2 * sum(&mut parts.iter().filter(|part| is_definite(part.class))) > sum(&mut parts.iter())
+/// * `idle`: the length of the gap.
+fn is_most(parts: &[Segment], idle: DurNs, is_definite: impl Fn(GapClass) -> bool) -> bool {
+    2 * parts.iter().filter(|part| is_definite(part.class)).map(|part| part.time.dur()).sum::<DurNs>() > idle
 }

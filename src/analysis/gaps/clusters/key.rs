@@ -56,6 +56,8 @@ pub struct Keys<'a> {
     ids: HashMap<String, NameId>,
     pub texts: Vec<String>,
     path_ids: HashMap<(u32, NameId), u32>,
+    /// Where each string inside a path leads.
+    descents: HashMap<(u32, StringId), u32>,
     /// The parent and the name of each operator path; the first is the empty path.
     pub paths: Vec<(u32, NameId)>,
     /// Gaps ascend: what was open at the last one is near.
@@ -73,6 +75,7 @@ impl<'a> Keys<'a> {
             ids: HashMap::new(),
             texts: Vec::new(),
             path_ids: HashMap::new(),
+            descents: HashMap::new(),
             paths: vec![(0, NameId::default())],
             near: Near::new(trace),
             numbered,
@@ -120,7 +123,7 @@ impl<'a> Keys<'a> {
         parts.extend(ledger.parts(index));
         let mut by_class = [0; GapClass::N];
         parts.iter().for_each(|part| by_class[part.class as usize] += part.time.dur());
-        let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
+        let class = GapClass::of_most(&by_class);
         let longest = parts.iter().filter(|part| family(part.class) == family(class));
         let longest = longest.max_by_key(|part| part.time.dur());
         let at = longest.and_then(|longest| whereabouts(self.trace, &gap, longest));
@@ -190,16 +193,22 @@ impl<'a> Keys<'a> {
 
     /// The path of this operator or named range inside `path`. The profiler's own steps have none.
     fn descend(&mut self, path: u32, string: StringId) -> u32 {
-        if self.trace.strings.get(string).starts_with(PROFILER_STEP) {
-            return path;
+        if let Some(&known) = self.descents.get(&(path, string)) {
+            return known;
         }
-        let name = self.name(string, Form::Range);
-        let next = self.paths.len() as u32;
-        let id = *self.path_ids.entry((path, name)).or_insert(next);
-        if id == next {
-            self.paths.push((path, name));
-        }
-        id
+        let inside = if self.trace.strings.get(string).starts_with(PROFILER_STEP) {
+            path
+        } else {
+            let name = self.name(string, Form::Range);
+            let next = self.paths.len() as u32;
+            let id = *self.path_ids.entry((path, name)).or_insert(next);
+            if id == next {
+                self.paths.push((path, name));
+            }
+            id
+        };
+        self.descents.insert((path, string), inside);
+        inside
     }
 }
 

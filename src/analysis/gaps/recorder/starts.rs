@@ -71,6 +71,9 @@ impl Starts {
         let follows = time.start == known.until;
         let mut counts = [0; 2];
         for (List { starts, n_before }, count) in known.lists.iter_mut().flatten().zip(&mut counts) {
+            if starts.is_empty() {
+                continue;
+            }
             let first = if follows { *n_before } else { partition_near(starts, *n_before, |&ts| ts < time.start) };
             *n_before = first + partition_near(&starts[first..], 0, |&ts| ts < time.end);
             *count = (*n_before - first) as u64;
