@@ -18,7 +18,8 @@ pub const GZIP: FileFormat = FileFormat {
 pub const ZSTD: FileFormat = FileFormat {
     name: "Zstandard",
     extensions: &["zst"],
-    sniff: |head| head.bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]),
+    // A frame to skip may come first, as pzstd writes it.
+    sniff: |head| matches!(head.bytes, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]),
     contents: Contents::Wrapped(|source| Ok(source.with(Layer::Zstd))),
 };
 

@@ -445,6 +445,20 @@ fn a_long_window_is_read() {
     }
 }
 
+/// As pzstd writes them: frames to skip, the first before all others.
+#[test]
+fn frames_to_skip_are_skipped() {
+    let folder = scratch("skipped-frames");
+    let events = format!("[{}]", [r#"{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a"}"#; 100].join(","));
+    let skipped = [&[0x53, 0x2a, 0x4d, 0x18, 5, 0, 0, 0][..], b"12345"].concat();
+    let (first, second) = events.as_bytes().split_at(700);
+    let [first, second] = [first, second].map(|part| zstd::encode_all(part, 1).unwrap());
+    let packed = [&skipped[..], &first, &skipped, &second, &skipped].concat();
+    let trace = written(&folder, "t.json.zst", packed);
+    assert_eq!((counts(&trace), losses(&trace)), ((100, 100, 0, 0), vec![]));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn a_snapshot_with_odd_sizes_is_read() {
     let Some(path) = damaged("efficiency_above_1.pickle") else { return };

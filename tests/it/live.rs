@@ -115,7 +115,7 @@ fn the_last_lines_are_written_before_the_end() {
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let started = Instant::now();
-        let read = std::thread::spawn(move || {
+        let read = std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
             if reads {
                 std::thread::sleep(Duration::from_secs(1));
                 return std::io::read_to_string(&mut reader).unwrap();
@@ -124,6 +124,7 @@ fn the_last_lines_are_written_before_the_end() {
             std::thread::sleep(Duration::from_secs(20));
             String::new()
         });
+        let read = read.unwrap();
         let (_, err, code) = texts(&child.wait_with_output().unwrap());
         assert!(started.elapsed() < Duration::from_secs(15), "it waited {:?}", started.elapsed());
         if reads {

@@ -125,7 +125,8 @@ fn zone_ns(zone: &str) -> Option<i64> {
     };
     let number = |text: &str| text.parse::<i64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
     let minutes = if minutes.is_empty() { 0 } else { number(minutes).filter(|minutes| *minutes < 60)? };
-    Some(number(hours)? * 60 + minutes).filter(|all| *all <= WIDEST / (60 * SECOND)).map(|all| sign * all * 60 * SECOND)
+    let hours = number(hours).filter(|hours| *hours < 24)?;
+    Some(hours * 60 + minutes).filter(|all| *all <= WIDEST / (60 * SECOND)).map(|all| sign * all * 60 * SECOND)
 }
 
 /// The days from 1 January 1970 to a day of the Gregorian calendar.
@@ -187,6 +188,8 @@ mod tests {
             ("2026-11-23T02:30:55+09", Some(1_795_368_655_000_000_000)),
             ("2026-11-22T17:30:55+99:99", None),
             ("2026-11-22T17:30:55+02:60", None),
+            ("2026-11-22T17:30:55-922337203685477580:", None),
+            ("2026-11-22T17:30:55+153722867280912931", None),
             ("2026-11-22T17:30:55+é", None),
             ("2026-13-01 00:00:00", None),
             ("2026-02-29 00:00:00", None),
