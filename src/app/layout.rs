@@ -11,7 +11,7 @@ use crate::answers::{Subject as _, SubjectKey};
 use crate::model::Trace;
 use crate::session::OpenTrace;
 use crate::settings::OldLayout;
-use crate::view::{DockArea, VIEWS, ViewSpec, flame, memory, overview, timeline, view_spec};
+use crate::view::{DockArea, VIEWS, ViewSpec, flame, memory, overview, problems, timeline, view_spec};
 
 /// Points of what is in the middle, which gets what is left, and of what is beside or below it.
 const SIDE_SHARES: [f32; 2] = [1000.0, 320.0];
@@ -158,13 +158,17 @@ impl Layout {
 
     /// Brings to the front what the first traces are opened for: of those that ran on a device the overview, of others
     /// the flame graph, of memory alone its curve and why it ran out, or who holds it: few programs leak, and a line says so.
+    /// Of files with nothing to draw, what is told of them.
     pub fn suit(&mut self, traces: &[OpenTrace]) {
         let has = |is_so: &dyn Fn(&Trace) -> bool| traces.iter().any(|open| is_so(&open.trace));
         // Often a log of a GPU, and a snapshot with its annotations, are read before the trace beside them.
         let ran = |trace: &Trace| {
             !trace.info.format.is_memory_only() && (!trace.slices.is_empty() || !trace.samples.ts.is_empty())
         };
-        let suitable = if !has(&ran) && has(&|trace| trace.info.format.is_memory_only()) {
+        let is_told = has(&|trace| !trace.import.problems.is_empty());
+        let suitable = if is_told && !has(&|trace| !trace.tracks.is_empty()) {
+            [timeline::SPEC, problems::SPEC]
+        } else if !has(&ran) && has(&|trace| trace.info.format.is_memory_only()) {
             let ran_out = has(&|trace| trace.memories.iter().any(|history| !history.ooms.is_empty()));
             [memory::OVER_TIME, if ran_out { memory::RESERVED } else { memory::PLACES }]
         } else if has(&|trace| trace.processes.iter().any(|process| process.device.is_some())) || !has(&ran) {

@@ -242,7 +242,9 @@ impl App {
                     let name = self.files_ui(room - beside - spare, is_low, ui);
                     self.badge_ui(ui);
                     self.out_of_memory_ui(ui);
-                    self.length_ui(ui, self.session.navigation.visible(), "visible");
+                    if self.session.traces().iter().any(|open| !open.trace.tracks.is_empty()) {
+                        self.length_ui(ui, self.session.navigation.visible(), "visible");
+                    }
                     self.outside_ui(ui);
                     if let Some(range) = self.session.range {
                         self.length_ui(ui, range, "selected").on_hover_text(LIMITS);

@@ -389,6 +389,24 @@ fn a_tab_is_closed_by_its_cross_and_comes_back_by_the_menu() {
 }
 
 #[test]
+fn a_file_with_nothing_to_draw_opens_on_what_is_told_of_it() {
+    let empty = || {
+        let mut trace = TraceBuilder::from_slices(&[]).finish();
+        trace.import.note(Severity::Note, "It is empty", 1, None);
+        trace
+    };
+    let mut layout = Layout::default();
+    layout.suit(Session::of(vec![empty()]).traces());
+    assert!(layout.is_on_screen("timeline") && layout.is_on_screen("problems"));
+    layout.suit(Session::of(vec![empty(), trace()]).traces());
+    assert!(layout.is_on_screen("overview"));
+    let harness = harness(vec![empty()]);
+    harness.get_by_label("Nothing in this file can be drawn");
+    assert!(harness.query_by_label_contains("visible").is_none(), "there is no time");
+    assert!(harness.query_by_label("Nothing is selected").is_none(), "there is nothing to select");
+}
+
+#[test]
 fn a_log_that_is_read_before_its_trace_leaves_the_overview_in_front() {
     let of = |format: Format, slices: &[(&str, SliceKind, &str, i64, i64)]| {
         let mut builder = TraceBuilder::from_slices(slices);

@@ -22,7 +22,7 @@ mod tests;
 mod track_list;
 mod walk;
 
-use eframe::egui::{self, Id, Key, Pos2, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
+use eframe::egui::{self, Frame, Id, Key, Margin, Pos2, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
 
 pub use settings::TimelineSettings;
 
@@ -385,7 +385,14 @@ impl Timeline {
 impl View for Timeline {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         if ctx.traces.iter().all(|open| open.trace.tracks.is_empty()) {
-            nothing_ui("No tracks in this trace", "The Problems tab lists what the file contains", ui);
+            Frame::NONE.inner_margin(Margin::symmetric(8, 4)).show(ui, |ui| {
+                let what = if ctx.traces.len() > 1 {
+                    "Nothing in these files can be drawn"
+                } else {
+                    "Nothing in this file can be drawn"
+                };
+                nothing_ui(what, "The Problems tab lists what was found in it", ui);
+            });
             return;
         }
         self.refresh(ctx);
