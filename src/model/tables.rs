@@ -124,10 +124,14 @@ pub struct FlowTable {
 impl FlowTable {
     /// Builds the table from (from, to, name), in any order; equal arrows are kept once.
     pub fn build(mut arrows: Vec<(SliceId, SliceId, StringId)>) -> Self {
-        arrows.sort_unstable();
+        // One number compares faster than three.
+        arrows.sort_unstable_by_key(|&(from, to, name)| {
+            u128::from(from.0) << 64 | u128::from(to.0) << 32 | u128::from(name.0)
+        });
         arrows.dedup();
         let mut by_target: Vec<u32> = (0..arrows.len() as u32).collect();
-        by_target.sort_unstable_by_key(|&i| (arrows[i as usize].1, arrows[i as usize].0));
+        // Stable: arrows ascend, and so do the targets of most that follow each other.
+        by_target.sort_by_key(|&i| arrows[i as usize].1);
         Self {
             from: arrows.iter().map(|arrow| arrow.0).collect(),
             to: arrows.iter().map(|arrow| arrow.1).collect(),

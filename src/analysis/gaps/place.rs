@@ -205,7 +205,12 @@ fn user_frame<'a>(
 pub fn open_during(trace: &Trace, thread: TrackId, time: TimeRange, near: &Near) -> Vec<SliceId> {
     let mut open = open_at(trace, thread, time.start + time.dur() / 2, near);
     let is_most = |slice: &SliceId| {
-        let within = trace.slices.time(*slice).intersect(time);
+        let own = trace.slices.time(*slice);
+        // As nearly all do.
+        if own.start <= time.start && time.end <= own.end {
+            return true;
+        }
+        let within = own.intersect(time);
         time.dur() == 0 || within.is_some_and(|within| within.dur() >= time.dur() - within.dur())
     };
     open.retain(is_most);
