@@ -32,7 +32,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "analysis", may_use: &["model"], never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer { name: "job", may_use: &[], never: &[WINDOW, DATABASE, FILES, PROCESSES, NETWORK] },
     Layer { name: "capture", may_use: &["model", "job", "live", "scratch"], never: &[WINDOW, DATABASE] },
-    Layer { name: "live", may_use: &["model", "job"], never: &[WINDOW, DATABASE, PROCESSES] },
+    Layer { name: "live", may_use: &["model", "job", "figures::format"], never: &[WINDOW, DATABASE, PROCESSES] },
     Layer { name: "workload", may_use: &[], never: &[WINDOW, DATABASE, JSON, FILES, PROCESSES, NETWORK] },
     Layer { name: "command", may_use: &["model"], never: &[DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer {

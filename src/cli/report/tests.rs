@@ -207,7 +207,7 @@ fn kernels_are_grouped_as_asked() {
         (0..report.kernels.rows.len()).map(|row| (cell(row, "name"), cell(row, "grid"))).collect::<Vec<_>>()
     };
     assert_eq!(rows(KernelsBy::Name), rows(KernelsBy::Shape));
-    assert_eq!(rows(KernelsBy::Short)[1].0, Cell::name("=cmd"));
+    assert_eq!(rows(KernelsBy::Short)[1].0, Cell::name(EVIL), "it is no signature");
     let text = written(
         &build::report(&[trace(0).into()], 0, KernelsBy::Shape, false, Thresholds::default(), &[]).unwrap(),
         Format::Text,
