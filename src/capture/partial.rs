@@ -70,11 +70,18 @@ impl Drop for Partial {
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file whole or not at all, for its owner alone: commands that the user typed are in it, and what they added to
+/// the environment.
 ///
 /// Errors: it cannot be written; what was there before is unchanged.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut partial = Partial::beside(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // File systems without permissions have none to give.
+        let _ = partial.file().set_permissions(std::fs::Permissions::from_mode(0o600));
+    }
     std::io::Write::write_all(partial.file(), bytes)?;
     partial.replace(path)
 }
@@ -91,14 +98,14 @@ mod tests {
             let entries = std::fs::read_dir(folder.path()).unwrap();
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
         };
-        write_whole(&path, b"one").unwrap();
+        write_private(&path, b"one").unwrap();
         let partial = Partial::beside(&path).unwrap();
         assert_eq!(names().len(), 2);
         drop(partial);
-        write_whole(&path, b"two").unwrap();
+        write_private(&path, b"two").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         assert_eq!(names(), ["a.json"]);
-        assert!(write_whole(&folder.path().join("absent/a"), b"").is_err());
+        assert!(write_private(&folder.path().join("absent/a"), b"").is_err());
     }
 
     #[cfg(unix)]
@@ -111,8 +118,10 @@ mod tests {
         std::fs::write(&old, "").unwrap();
         std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o640)).unwrap();
         std::fs::write(&plain, "").unwrap();
-        write_whole(&old, b"x").unwrap();
-        write_whole(&new, b"x").unwrap();
+        Partial::beside(&old).unwrap().replace(&old).unwrap();
+        Partial::beside(&new).unwrap().replace(&new).unwrap();
         assert_eq!((mode(&old), mode(&new)), (0o640, mode(&plain)));
+        write_private(&old, b"x").unwrap();
+        assert_eq!(mode(&old), 0o600);
     }
 }

@@ -250,7 +250,10 @@ pub fn none() -> Part<u64> {
 
 /// That no check found anything.
 pub fn no_findings(n_checks: u64) -> String {
-    format!("No findings: {} checks are within their thresholds", format::count(n_checks))
+    match n_checks {
+        1 => "No findings: 1 check is within its threshold".to_owned(),
+        n => format!("No findings: {} checks are within their thresholds", format::count(n)),
+    }
 }
 
 fn with_notes(finding: &Finding) -> String {

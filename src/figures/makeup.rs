@@ -179,7 +179,7 @@ impl<'a> Summary<'a> {
         let share = percent(self.share(ns)) + &self.of_recorder();
         Some(match cause {
             Cause::Latency => {
-                let between = match 2 * self.makeup.queued_ns >= ns {
+                let between = match self.makeup.queued_ns >= ns - self.makeup.queued_ns {
                     true => "between kernels that were already queued",
                     false => "between launches and the work that they start",
                 };

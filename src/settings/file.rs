@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::Settings;
-use crate::capture::partial::write_whole;
+use crate::capture::partial::write_private;
 
 /// How often, and how long in between, another window's turn is waited for.
 const TURNS: u32 = 50;
@@ -67,7 +67,7 @@ impl SettingsFile {
         };
         let merged = if stored.is_object() { merged(&self.last, settings, &stored) } else { settings.clone() };
         if merged != stored {
-            write_whole(&self.path, format!("{merged:#}\n").as_bytes())?;
+            write_private(&self.path, format!("{merged:#}\n").as_bytes())?;
         }
         self.last = settings.clone();
         Ok(())

@@ -49,6 +49,8 @@ struct State {
     look: traces::FileWatch,
     /// Traces that were asked for.
     n_asked: u32,
+    /// Whether one was asked for while no process could record.
+    was_in_vain: bool,
     /// When the latest was; before, when the first process was there.
     asked: Option<Instant>,
     /// Traces that hold nothing and were not kept.
@@ -206,6 +208,10 @@ impl Endpoint {
             () if !state.clients.values().any(|client| self.shared.is_wanted(client)) => {
                 Some("Nothing was recorded: no process had one of the chosen ranks")
             }
+            () if state.n_asked == 0 && state.was_in_vain => Some(
+                "Nothing was recorded: whenever a trace was asked for, no process could record; torch 2.0 cannot without a \
+                 GPU: record with the PyTorch profiler instead",
+            ),
             () if state.n_asked == 0 => Some("Nothing was recorded: no trace was asked for while it ran"),
             () => Some("Nothing was recorded: the program ended before the recording began"),
         }.map(str::to_owned));
@@ -306,6 +312,7 @@ impl Shared {
         let mut clients: Vec<&mut Client> = state.clients.values_mut().filter(ready).collect();
         let n = clients.len();
         if n == 0 {
+            state.was_in_vain = true;
             return 0;
         }
         state.n_asked += 1;

@@ -26,6 +26,10 @@ pub use self::elsewhere::Endpoint;
 #[cfg(target_os = "linux")]
 pub use self::endpoint::Endpoint;
 pub use self::traces::is_writing;
+
+/// Why a trace cannot be recorded now: a sentence.
+pub const NO_PROCESS: &str = "No process can record now: none has imported torch yet, or all have ended, or the profiler \
+                              library in their torch does not answer, as in torch 2.0 without a GPU";
 use super::pytorch::{self, Contents};
 
 /// How often processes are asked to ask, in seconds; Kineto does so every five unless told.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Exit;
-pub use crate::capture::partial::write_whole;
+pub use crate::capture::partial::write_private;
 use crate::capture::{counters, cupti};
 use crate::live;
 
@@ -148,7 +148,7 @@ fn local(ms: u64) -> String {
 impl Manifest {
     /// Errors: it cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        write_whole(&folder.join(MANIFEST), serde_json::to_string_pretty(self)?.as_bytes())
+        write_private(&folder.join(MANIFEST), serde_json::to_string_pretty(self)?.as_bytes())
     }
 
     /// How the program ended, where that is known.

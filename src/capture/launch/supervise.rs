@@ -402,8 +402,8 @@ impl Watch {
         manifest.results = state.status.results.iter().map(super::Recorded::name).collect();
         manifest.notes.clone_from(&notes);
         drop(state);
-        let written =
-            folder::write_whole(&self.folder.join(folder::OUTPUT), output.as_bytes()).and(manifest.write(&self.folder));
+        let written = folder::write_private(&self.folder.join(folder::OUTPUT), output.as_bytes())
+            .and(manifest.write(&self.folder));
         registry::forget(&self.folder);
         let mut state = self.shared.lock();
         state.status.notes = notes;

@@ -228,13 +228,19 @@ pub fn notes(folder: &Path, options: &Options) -> Vec<String> {
             "Nothing was recorded: no step of an optimizer was seen; record the whole run instead (--whole)".to_owned(),
         ),
         Some(steps) if options.trace => Some(format!(
-            "Nothing was recorded: the program ended after {steps} steps, before the recording began; wait for fewer"
+            "Nothing was recorded: the program ended after {} of an optimizer, and the recording begins after {}",
+            steps_of(steps),
+            steps_of(u64::from(options.wait) + u64::from(options.warmup)),
         )),
         Some(_) => {
             Some("Nothing was recorded: the program did not use CUDA, whose memory was to be recorded".to_owned())
         }
     });
     notes
+}
+
+fn steps_of(n: u64) -> String {
+    if n == 1 { "1 step".to_owned() } else { format!("{n} steps") }
 }
 
 #[cfg(test)]

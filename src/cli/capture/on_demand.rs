@@ -57,7 +57,7 @@ fn ask(run: &Run) {
     let n = run.on_demand().map_or(0, |endpoint| endpoint.trigger());
     write_stderr(&match n {
         0 if is_busy => "The previous trace is still being recorded".to_owned(),
-        0 => "No process can record now: none of them has imported torch yet, or all have ended".to_owned(),
+        0 => kineto::NO_PROCESS.to_owned(),
         1 => "A trace is being recorded".to_owned(),
         n => format!("A trace of {n} processes is being recorded"),
     });

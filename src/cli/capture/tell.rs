@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::write_stderr;
-use crate::capture::launch::{Run, Status, Switch, words};
+use crate::capture::launch::{Run, Stage, Status, Switch, words};
 use crate::figures::format;
 
 /// How often a run is looked at.
@@ -43,9 +43,15 @@ impl Said {
 pub fn until_end(run: &Run, switched: Option<&AtomicBool>) -> Status {
     let mut said = Said::default();
     let mut shown = Some(Switch::Off);
+    let mut stage = Stage::Running;
     loop {
         let last = run.wait_at_most(LOOK);
         let status = last.clone().unwrap_or_else(|| run.status());
+        if status.stage != std::mem::replace(&mut stage, status.stage)
+            && let Some(text) = told(status.stage)
+        {
+            write_stderr(text);
+        }
         if let Some(exit) = status.exit.filter(|_| last.is_some()) {
             let elapsed = i64::try_from(status.elapsed.as_nanos()).unwrap_or(i64::MAX);
             write_stderr(&format!("The program ended after {} with {}", format::duration(elapsed), exit.shown()));
@@ -67,6 +73,16 @@ pub fn until_end(run: &Run, switched: Option<&AtomicBool>) -> Status {
             });
         }
     }
+}
+
+/// What is done to end a program.
+fn told(stage: Stage) -> Option<&'static str> {
+    Some(match stage {
+        Stage::Interrupted => "The program is asked to end (SIGINT, as by Ctrl+C)",
+        Stage::Terminated => "The program is told to end (SIGTERM)",
+        Stage::Killed => "The program is killed (SIGKILL)",
+        Stage::Running | Stage::Ending | Stage::Ended => return None,
+    })
 }
 
 /// Says how to open what was recorded. `nsys`: the one that was chosen, which converts its reports.

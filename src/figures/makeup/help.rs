@@ -95,12 +95,12 @@ impl Summary<'_> {
         let cores = if self.run.vendor == Vendor::Amd { "matrix cores" } else { "tensor cores" };
         let elementwise = self.makeup.kinds[KernelKind::Elementwise as usize];
         let fused = elementwise as f64 / self.makeup.kernel_ns.max(1) as f64;
-        if 2 * fp32_ns > all {
+        if fp32_ns > all - fp32_ns {
             format!(
                 "matrix products on {cores}: {} of their time is in kernels named for fp32 without them",
                 of_all(fp32_ns)
             )
-        } else if 2 * (tensor_ns - narrow_ns) > all {
+        } else if tensor_ns - narrow_ns > all - (tensor_ns - narrow_ns) {
             let share = of_all(tensor_ns - narrow_ns);
             format!(
                 "matrix products in bf16 or fp16: {share} of their time is in kernels named for {cores} with wider types"
@@ -126,7 +126,7 @@ impl Summary<'_> {
     }
 
     fn faster_kernels(&self) -> String {
-        if 2 * self.makeup.kernel_ns < self.makeup.parts.compute_ns {
+        if self.makeup.kernel_ns < self.makeup.parts.compute_ns - self.makeup.kernel_ns {
             return "to record the kernels inside of CUDA graphs (nsys profile --cuda-graph-trace=node)".to_owned();
         }
         let RunFacts { is_compiled, is_too_old, .. } = *self.run;

@@ -105,7 +105,7 @@ fn of_saving(hit: &Hit) -> Option<String> {
 
 /// What the recorder took of the time, which is not a part of what ending the cause gains, and what of the steps in all.
 fn of_recording(hit: &Hit) -> Option<String> {
-    let is_large = 10 * hit.recorder_ns >= hit.recorder_ns + hit.ceiling_ns_per_step.unwrap_or_default();
+    let is_large = hit.recorder_ns.saturating_mul(9) >= hit.ceiling_ns_per_step.unwrap_or_default();
     let own = Some(hit.recorder_ns).filter(|&ns| ns > 0 && is_large).map(format::duration);
     let in_all = hit.recording.filter(|_| hit.rule != Rule::Recording && hit.ceiling_ns_per_step.is_some());
     let in_all = in_all.map(|cost| format::rough_duration(cost.ns, cost.most_ns));

@@ -3,7 +3,8 @@
 mod fields;
 mod slow;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use nvml_wrapper::bitmasks::event::EventTypes;
 use nvml_wrapper::enum_wrappers::device::{
@@ -40,12 +41,19 @@ impl Driver for NvmlDriver {
         if let Some(library) = &self.library {
             builder.lib_path(library);
         }
-        let nvml = builder.init().map_err(|error| missing(&error))?;
+        let nvml = builder.init().map_err(|error| missing(&error, self.library.as_deref()))?;
         NvmlSource::new(nvml).map(|source| Box::new(source) as Box<dyn Source>)
     }
 }
 
-fn missing(error: &NvmlError) -> Missing {
+/// * `library`: the one that was asked for, in place of the system's.
+fn missing(error: &NvmlError, library: Option<&OsStr>) -> Missing {
+    if let (NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound, Some(library)) = (error, library)
+        && !Path::new(library).exists()
+    {
+        let what = format!("There is no library {}", library.display());
+        return Missing { what, remedy: "Check the path of the library, or leave it out".to_owned() };
+    }
     let (what, remedy) = match error {
         NvmlError::LibloadingError(inner) if inner.to_string().contains("invalid ELF") => {
             ("The library given for NVML is not a library of this system", "Check the path of the library")
@@ -104,7 +112,7 @@ struct NvmlSource {
 
 impl NvmlSource {
     fn new(nvml: Nvml) -> Result<Self, Missing> {
-        let count = nvml.device_count().map_err(|error| missing(&error))?;
+        let count = nvml.device_count().map_err(|error| missing(&error, None))?;
         let (mut places, mut devices, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..count {
             let device = match nvml.device_by_index(index) {

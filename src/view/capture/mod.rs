@@ -88,10 +88,12 @@ impl View for Capture {
                 self.earlier.ui(&mut self.forms.form, ctx, ui);
                 return;
             };
+            // In view wherever the rest is scrolled to.
+            head_ui(run, status, ui);
             if ui.available_height() < LEAST_FOR_PANELS {
                 // Else one would lie on the other.
                 ScrollArea::vertical().id_salt("run and earlier runs").auto_shrink(false).show(ui, |ui| {
-                    run_ui(run, status, ctx, ui);
+                    run_ui(status, ctx, ui);
                     let list = vec2(ui.available_width(), LIST_HEIGHT);
                     ui.allocate_ui(list, |ui| self.output.ui(run, ui));
                     ui.separator();
@@ -106,7 +108,7 @@ impl View for Capture {
                 ui.add_space(4.0);
                 self.earlier.ui(&mut self.forms.form, ctx, ui);
             });
-            run_ui(run, status, ctx, ui);
+            run_ui(status, ctx, ui);
             self.output.ui(run, ui);
         });
         if is_busy {
@@ -232,7 +234,7 @@ fn record_ui(endpoint: &kineto::Endpoint, ui: &mut Ui) {
     let button = ui.add_enabled(n > 0, egui::Button::new("Record now"));
     let button = button.on_disabled_hover_text(match endpoint.is_busy() {
         true => "The previous trace is still being recorded",
-        false => "No process can record now: none of them has imported torch yet, or all have ended",
+        false => kineto::NO_PROCESS,
     });
     if button.on_hover_text("Record a trace of what the program does from now on; it opens when it is whole").clicked()
     {
@@ -240,8 +242,8 @@ fn record_ui(endpoint: &kineto::Endpoint, ui: &mut Ui) {
     }
 }
 
-/// The state of the run, its results, how to stop it, and the GPUs meanwhile.
-fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+/// The state of the run, and how to stop it.
+fn head_ui(run: &Run, status: &Status, ui: &mut Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
     let elapsed = format::duration(i64::try_from(status.elapsed.as_nanos()).unwrap_or(i64::MAX));
     ui.horizontal_wrapped(|ui| {
@@ -281,11 +283,16 @@ fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
             });
         }
     });
+}
+
+/// The results of the run, what is to be said of it, and the GPUs meanwhile.
+fn run_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
     if !status.results.is_empty() {
         results_ui(status, ctx, ui);
     }
+    let color = theme::tokens(ui.visuals().dark_mode).severity[1];
     for note in &status.notes {
-        ui.colored_label(tokens.severity[1], note);
+        ui.colored_label(color, note);
     }
     if status.stage < Stage::Ended {
         gpus::ui(ctx, ui);
