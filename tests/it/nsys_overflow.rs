@@ -56,10 +56,7 @@ fn export(path: &Path, page: usize, reserved: u8) -> Vec<u8> {
 fn chains(whole: &[u8], page: usize) -> Vec<(u8, Vec<usize>)> {
     let next = |at: usize| u32::from_be_bytes(*whole[(at - 1) * page..].first_chunk().unwrap()) as usize;
     let content = |at: usize| &whole[(at - 1) * page + 4..][..40];
-    let letter = |at: usize| {
-        let at = content(at).iter().position(|&byte| byte == b'<');
-        at
-    };
+    let letter = |at: usize| content(at).iter().position(|&byte| byte == b'<');
     let is_text = |at: &usize| content(*at).iter().all(|byte| b"<>.smn0123456789".contains(byte));
     let pages: Vec<usize> = (2..=whole.len() / page).filter(is_text).collect();
     let firsts = pages.iter().filter(|first| !pages.iter().any(|&other| next(other) == **first));
