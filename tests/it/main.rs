@@ -27,6 +27,7 @@ mod mutate;
 mod nsys_damage;
 mod nsys_ends;
 mod nsys_oracle;
+mod nsys_overflow;
 mod nsys_report;
 mod odd_tables;
 mod operators;

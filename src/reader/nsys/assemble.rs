@@ -279,6 +279,7 @@ impl<'a> Assembly<'a> {
         let import = &mut self.builder.import;
         for (table, account) in self.catalog.tables.iter().zip(&self.accounts) {
             let TableCounts { n_read, n_shown, n_merged, tally, lost } = account;
+            lost.note_without_loss(&table.name, import);
             let n_damaged = lost.n_damaged.min(database.most_rows());
             let n_lost = n_damaged + lost.n_too_large;
             let read = n_read + n_lost;

@@ -1,5 +1,6 @@
 //! Opens an untrusted SQLite file safely, without writing beside it.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -48,6 +49,8 @@ pub struct Database {
     pub utf16: Option<Unit>,
     /// Columns of some table are expressions, which SQLite computes: what they cost is bounded.
     pub is_computed: bool,
+    /// Pages on which no record goes on, or several do.
+    pub barred: Arc<HashSet<u32>>,
     /// Notes for the user about how it was opened.
     pub notes: Vec<(Severity, &'static str)>,
     /// The header requires a write-ahead log, which is missing.
@@ -183,7 +186,16 @@ impl Database {
         notes: Vec<(Severity, &'static str)>,
     ) -> Self {
         let Header { is_wal, utf16 } = header;
-        Self { file, path, copy: copy.map(Arc::new), utf16, is_computed: false, notes, lacks_log: is_wal }
+        Self {
+            file,
+            path,
+            copy: copy.map(Arc::new),
+            utf16,
+            is_computed: false,
+            barred: Arc::default(),
+            notes,
+            lacks_log: is_wal,
+        }
     }
 
     pub fn close(self) -> Closed {
@@ -193,7 +205,7 @@ impl Database {
 
     /// The file's pages.
     pub fn pages(&self) -> Option<pages::Reader> {
-        pages::Reader::open(opened::again(&self.file, &self.path).ok()?).ok()
+        pages::Reader::open(opened::again(&self.file, &self.path).ok()?, Arc::clone(&self.barred)).ok()
     }
 
     /// A hardened connection.
@@ -231,7 +243,8 @@ impl Closed {
         let file = File::open(&self.path).map_err(|error| format!("The file cannot be opened again ({error})"))?;
         let (path, copy) = (self.path.clone(), self.copy.clone());
         let Self { utf16, is_computed, .. } = *self;
-        let database = Database { file, path, copy, utf16, is_computed, notes: Vec::new(), lacks_log: false };
+        let (barred, notes) = Default::default();
+        let database = Database { file, path, copy, utf16, is_computed, barred, notes, lacks_log: false };
         database.check(source)?;
         Ok(database)
     }

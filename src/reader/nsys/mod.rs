@@ -34,13 +34,13 @@ mod whole;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
 use rusqlite::Connection;
 
 use crate::job::Progress;
-use crate::model::{Severity, SliceKind, Trace, TraceBuilder};
+use crate::model::{ImportReport, Severity, SliceKind, Trace, TraceBuilder};
 
 use super::source::Source;
 use super::{Options, ReadError};
@@ -85,23 +85,35 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
 
     let is_utf16 = database.utf16.is_some();
     let plan = database.pages().map(|mut pages| Plan::new(&mut pages, &catalog, is_utf16)).unwrap_or_default();
-    let reading = Scans {
-        database: &database,
-        catalog: &catalog,
-        plan: &plan,
-        interrupt: &interrupt,
-        progress,
-        bytes: source.bytes,
-        copies: OnceLock::new(),
+    database.barred = Arc::new(database.pages().map(|mut pages| pages.free_pages()).unwrap_or_default());
+    let event_types = Arc::new(EventTypes::new(&connection, &catalog));
+    let (chunks, keys, names, strings) = loop {
+        let reading = Scans {
+            database: &database,
+            catalog: &catalog,
+            plan: &plan,
+            interrupt: &interrupt,
+            progress,
+            bytes: source.bytes,
+            copies: OnceLock::new(),
+            ends: Mutex::default(),
+        };
+        let mut chunks = reading.events(&event_types)?;
+        file_access::settle(&mut chunks);
+        let keys = assemble::track_keys(chunks.iter().map(|chunk| &chunk.0));
+        let names = Names::new(&connection, &catalog, &keys);
+        let mut wanted = ids::string_ids(chunks.iter().map(|chunk| &chunk.0));
+        wanted.extend(names.threads.values());
+        let strings = reading.strings(wanted, &mut builder)?;
+        reading.check_names(&mut builder);
+        let shared = reading.shared();
+        if shared.is_empty() {
+            break (chunks, keys, names, strings);
+        }
+        // Which of the texts is right nothing tells: once more, without them.
+        database.barred = Arc::new(database.barred.union(&shared).copied().collect());
+        builder.import = ImportReport::default();
     };
-    let mut chunks = reading.events(&Arc::new(EventTypes::new(&connection, &catalog)))?;
-    file_access::settle(&mut chunks);
-    let keys = assemble::track_keys(chunks.iter().map(|chunk| &chunk.0));
-    let names = Names::new(&connection, &catalog, &keys);
-    let mut wanted = ids::string_ids(chunks.iter().map(|chunk| &chunk.0));
-    wanted.extend(names.threads.values());
-    let strings = reading.strings(wanted, &mut builder)?;
-    reading.check_names(&mut builder);
     let unread = unread(&connection, &catalog, &interrupt, progress);
     if progress.is_cancelled() {
         return Err(ReadError::Cancelled);
@@ -197,6 +209,8 @@ struct Scans<'a> {
     bytes: u64,
     /// Pages in the place of others, once the events are read.
     copies: OnceLock<HashSet<u32>>,
+    /// The last pages of records that go on on other pages.
+    ends: Mutex<Vec<u32>>,
 }
 
 impl Scans<'_> {
@@ -229,6 +243,7 @@ impl Scans<'_> {
         tally.report_table(&table.name, &mut builder.import);
         let text = format!("StringIds: text of more than {} left out", self.database.longest_cell());
         builder.import.note(Severity::Warn, &text, lost.n_too_large, None);
+        lost.note_without_loss(&table.name, &mut builder.import);
         let text = "StringIds: texts on damaged pages could not be read; names are shown as their numbers";
         builder.import.note(Severity::High, text, lost.n_damaged.min(self.database.most_rows()), None);
         Ok(Strings::new(chunks.iter().map(|chunk| &chunk.0)))
@@ -244,18 +259,19 @@ impl Scans<'_> {
     ) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
         let done = AtomicU64::new(0);
         let empty = |task: &Task<'_>| whole::chunk(task, wanted, event_types);
-        type Read = (Chunk, Vec<u64>);
+        type Read = (Chunk, Vec<u64>, Vec<u32>);
         let read = |pages: &mut Option<pages::Reader>, task: &Task<'_>| -> Option<Read> {
             let mut chunk = empty(task);
             let (pages, leaves, layout) = (pages.as_mut()?, task.leaves.as_ref()?, task.table.layout?);
             pages.marks.clear();
+            pages.chains.take();
             scan::scan_pages(pages, task, (leaves, layout), &mut chunk, self.progress).ok()?;
             chunk.slices.shrink();
             let n_done = 1 + done.fetch_add(1, Ordering::Relaxed);
             // In 128 bits, since `bytes` times the number of tasks may exceed 64.
             let share = u128::from(bytes) * u128::from(n_done) / work.len().max(1) as u128;
             self.progress.set_done(self.bytes - bytes + share as u64);
-            Some((chunk, std::mem::take(&mut pages.marks)))
+            Some((chunk, std::mem::take(&mut pages.marks), pages.chains.take()))
         };
         // One task at a time per thread, since tasks differ in cost.
         let by_pages: Vec<Option<Read>> =
@@ -271,6 +287,7 @@ impl Scans<'_> {
             copies,
             visited: HashSet::new(),
             strays: None,
+            ends: Vec::new(),
         };
         let mut chunks = Vec::with_capacity(work.len());
         let mut by_pages = by_pages.into_iter();
@@ -283,7 +300,10 @@ impl Scans<'_> {
             let is_own = |leaf: &Leaf| !copies.contains(&leaf.page);
             let is_all_own = copies.is_empty() || leaves.is_none_or(|leaves| leaves.iter().all(is_own));
             match of_table.into_iter().collect::<Option<Vec<Read>>>().filter(|_| is_all_own) {
-                Some(read) => chunks.extend(read.into_iter().map(|(chunk, _)| (chunk, LostRows::default()))),
+                Some(read) => {
+                    again.ends.extend(read.iter().flat_map(|read| &read.2));
+                    chunks.extend(read.into_iter().map(|(chunk, ..)| (chunk, LostRows::default())));
+                }
                 None => {
                     let read = again.read(&tasks[0], leaves, &|| empty(&tasks[0]));
                     chunks.extend(read.map_err(|error| refused(&error))?);
@@ -293,7 +313,24 @@ impl Scans<'_> {
         if self.progress.is_cancelled() {
             return Err(ReadError::Cancelled);
         }
+        self.note_ends(again.ends);
         Ok(chunks)
+    }
+
+    fn note_ends(&self, mut ends: Vec<u32>) {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).append(&mut ends);
+    }
+
+    /// Pages on which several records end. Tables that are not shown are asked only if some record goes on at all.
+    fn shared(&self) -> HashSet<u32> {
+        let mut ends = std::mem::take(&mut *self.ends.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(mut pages) = self.database.pages().filter(|_| !ends.is_empty()) {
+            let unread = self.catalog.tables.iter().zip(&self.plan.leaves);
+            let unread = unread.filter(|(table, _)| matches!(table.role, Role::Unknown));
+            ends.extend(unread.filter_map(|(_, leaves)| pages.ends(leaves.as_deref()?).ok()).flatten());
+        }
+        ends.sort_unstable();
+        ends.chunk_by(|a, b| a == b).filter(|alike| alike.len() > 1).map(|alike| alike[0]).collect()
     }
 
     /// Notes tables of names that are damaged: what they name may lack its name.
@@ -306,7 +343,10 @@ impl Scans<'_> {
                 continue;
             }
             let none = Columns::new(&[], None, table.columns.len());
+            pages.chains.take();
             let read = leaves.map(|leaves| pages.read(leaves, i64::MIN, &none, |_, _| true));
+            let ends = leaves.map_or(Ok(Vec::new()), |leaves| pages.ends(leaves));
+            self.note_ends(ends.clone().unwrap_or_default());
             let is_copied = |leaf: &Leaf| self.copies.get().is_some_and(|copies| copies.contains(&leaf.page));
             if read == Some(Ok(())) && !leaves.is_some_and(|leaves| leaves.iter().any(is_copied)) {
                 continue;
@@ -314,7 +354,8 @@ impl Scans<'_> {
             let connection = self.database.connect(self.interrupt);
             let damage = connection.map_or_else(|error| Some(error.to_string()), |it| whole::damage(&it, table));
             let leaves = leaves.map_or(&[][..], Vec::as_slice);
-            let is_mixed = self.plan.owners.contested.contains(&index)
+            let is_mixed = ends.is_err()
+                || self.plan.owners.contested.contains(&index)
                 || whole::has_rows_of_others(&mut pages, table, leaves, self.copies.get());
             if damage.is_some() || is_mixed {
                 let text = format!("{}: damaged; what its rows name or describe may lack it", table.name);

@@ -8,15 +8,20 @@
 
 mod copies;
 mod interior;
+mod overflow;
 mod owners;
 
+use std::collections::HashSet;
 use std::fs::File;
+use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 
 use self::copies::mark;
 pub use self::copies::{Mark, Owner, copies};
 pub use self::interior::is_explained;
+pub use self::overflow::MAX_RECORD;
+use self::overflow::{Chains, Size};
 pub use self::owners::Owners;
 use super::opened::read_exact_at;
 
@@ -44,23 +49,24 @@ const MAX_AHEAD: u64 = 64;
 #[derive(Debug)]
 pub struct Reader {
     file: File,
-    page_size: usize,
-    /// Usable bytes of a page.
-    pub usable: usize,
-    pub n_pages: u64,
+    pub size: Size,
     window: Vec<u8>,
     /// The first page in the window, counted from 0.
     first: u64,
     n_ahead: u64,
     /// By leaf that was read, what tells it from others; 0 for those without rows.
     pub marks: Vec<u64>,
+    /// Records that go on on other pages.
+    pub chains: Chains,
 }
 
 impl Reader {
     /// Reads a database file whose header was checked.
     ///
+    /// * `barred`: pages on which no record goes on.
+    ///
     /// Errors: it cannot be read.
-    pub fn open(mut file: File) -> std::io::Result<Self> {
+    pub fn open(mut file: File, barred: Arc<HashSet<u32>>) -> std::io::Result<Self> {
         let mut head = [0_u8; 100];
         read_exact_at(&mut file, &mut head, 0)?;
         let page_size = match u16::from_be_bytes([head[16], head[17]]) {
@@ -69,23 +75,25 @@ impl Reader {
         };
         let n_pages = file.metadata()?.len() / page_size.max(1) as u64;
         let usable = page_size.saturating_sub(usize::from(head[20]));
-        Ok(Self { file, page_size, usable, n_pages, window: Vec::new(), first: 0, n_ahead: 1, marks: Vec::new() })
+        let size = Size { page: page_size, usable, n_pages };
+        let chains = Chains::new(barred);
+        Ok(Self { file, size, window: Vec::new(), first: 0, n_ahead: 1, marks: Vec::new(), chains })
     }
 
     /// Puts a page, counted from 1 as SQLite does, into the window; returns where it starts there.
     fn load(&mut self, page: u32) -> Result<usize, Unexpected> {
-        let index = u64::from(page).checked_sub(1).filter(|&index| index < self.n_pages).ok_or(Unexpected)?;
-        let n_held = (self.window.len() / self.page_size) as u64;
+        let index = u64::from(page).checked_sub(1).filter(|&index| index < self.size.n_pages).ok_or(Unexpected)?;
+        let n_held = (self.window.len() / self.size.page) as u64;
         if let Some(inside) = index.checked_sub(self.first).filter(|&inside| inside < n_held) {
-            return Ok(inside as usize * self.page_size);
+            return Ok(inside as usize * self.size.page);
         }
         // Read ahead only where the pages of the table are consecutive.
         let is_next = n_held > 0 && index == self.first + n_held;
         self.n_ahead = if is_next { (self.n_ahead * 2).min(MAX_AHEAD) } else { 1 };
-        let n = self.n_ahead.min(self.n_pages - index);
-        self.window.resize(n as usize * self.page_size, 0);
+        let n = self.n_ahead.min(self.size.n_pages - index);
+        self.window.resize(n as usize * self.size.page, 0);
         self.first = index;
-        if read_exact_at(&mut self.file, &mut self.window, index * self.page_size as u64).is_err() {
+        if read_exact_at(&mut self.file, &mut self.window, index * self.size.page as u64).is_err() {
             self.window.clear();
             return Err(Unexpected);
         }
@@ -97,7 +105,7 @@ impl Reader {
     /// Errors: it is not in the file.
     pub fn page(&mut self, page: u32) -> Result<&[u8], Unexpected> {
         let start = self.load(page)?;
-        Ok(&self.window[start..start + self.usable])
+        Ok(&self.window[start..start + self.size.usable])
     }
 
     /// The leaf pages of the table with this root, in order; all its pages are claimed for it.
@@ -108,7 +116,7 @@ impl Reader {
             return Err(Unexpected);
         }
         let mut level = vec![Leaf { page: root, last_row: i64::MAX }];
-        if u64::from(root) <= self.n_pages {
+        if u64::from(root) <= self.size.n_pages {
             owners.claim(root, table);
         }
         for _ in 0..MAX_DEPTH {
@@ -118,7 +126,7 @@ impl Reader {
                 LEAF => return Ok(level),
                 INTERIOR => {
                     level = self.children(&level)?;
-                    let n_pages = self.n_pages;
+                    let n_pages = self.size.n_pages;
                     let inside = level.iter().filter(|leaf| u64::from(leaf.page) <= n_pages);
                     inside.for_each(|leaf| owners.claim(leaf.page, table));
                 }
@@ -133,7 +141,7 @@ impl Reader {
         let mut last = i64::MIN;
         for parent in parents {
             let start = self.load(parent.page)?;
-            let page = &self.window[start..start + self.usable];
+            let page = &self.window[start..start + self.size.usable];
             if page[0] != INTERIOR {
                 return Err(Unexpected);
             }
@@ -157,7 +165,7 @@ impl Reader {
             children.push(Leaf { page: u32_at(page, 8)?, last_row: parent.last_row });
             last = parent.last_row;
             // A tree with a cycle would never end.
-            if children.len() as u64 > self.n_pages {
+            if children.len() as u64 > self.size.n_pages {
                 return Err(Unexpected);
             }
         }
@@ -178,7 +186,7 @@ impl Reader {
         let mut last_row = after;
         for leaf in leaves {
             let start = self.load(leaf.page)?;
-            let page = &self.window[start..start + self.usable];
+            let page = &self.window[start..start + self.size.usable];
             if page[0] != LEAF {
                 return Err(Unexpected);
             }
@@ -204,8 +212,11 @@ impl Reader {
                 }
                 if let Some(overflow) = cell.overflow {
                     let local = page[cell.start..cell.start + cell.local].to_vec();
-                    let record =
-                        overflowing(&mut self.file, self.page_size, self.n_pages, (local, overflow, cell.len))?;
+                    let (record, end) = self.chains.record(&mut self.file, self.size, (local, overflow, cell.len))?;
+                    self.chains.ends.push(end);
+                    if self.chains.is_too_long(self.size) {
+                        return Err(Unexpected);
+                    }
                     let mut cells = [ValueRef::Null; MAX_CELLS];
                     columns.read(&record, cell.row_id, &mut cells)?;
                     if !row(cell.row_id, &cells[..columns.n_cells]) {
@@ -229,12 +240,12 @@ impl Reader {
 
     /// The whole record of a cell.
     ///
-    /// Errors: its overflow pages are not in the file.
+    /// Errors: its chain is not of its length, or not in the file.
     pub fn record(&mut self, page: u32, cell: &Cell) -> Result<Vec<u8>, Unexpected> {
         let bytes = self.page(page)?;
         let local = bytes.get(cell.start..cell.start + cell.local).ok_or(Unexpected)?.to_vec();
         match cell.overflow {
-            Some(overflow) => overflowing(&mut self.file, self.page_size, self.n_pages, (local, overflow, cell.len)),
+            Some(overflow) => Ok(self.chains.record(&mut self.file, self.size, (local, overflow, cell.len))?.0),
             None => Ok(local),
         }
     }
@@ -303,31 +314,6 @@ pub fn n_missing(page: &[u8], n_cells: usize, n_bytes: usize) -> Result<usize, U
     let is_odd = u16_at(page, 1)? != 0 || 8 + 2 * n_cells > start;
     let n_explained = n_bytes + usize::from(page[7]);
     Ok(n_content.abs_diff(n_explained).max(usize::from(is_odd)))
-}
-
-/// Longest record that is read, as SQLite is told as well; longer ones are counted as too large.
-pub const MAX_RECORD: usize = super::database::MAX_CELL as usize;
-
-/// A record of this length, whose beginning is known, and the page on which it goes on.
-#[cold]
-fn overflowing(
-    file: &mut File,
-    page_size: usize,
-    n_pages: u64,
-    (mut record, mut next, len): (Vec<u8>, u32, usize),
-) -> Result<Vec<u8>, Unexpected> {
-    if len > MAX_RECORD || len as u64 > n_pages * page_size as u64 {
-        return Err(Unexpected);
-    }
-    let mut page = vec![0; page_size];
-    while record.len() < len {
-        let index = u64::from(next).checked_sub(1).filter(|&index| index < n_pages).ok_or(Unexpected)?;
-        read_exact_at(file, &mut page, index * page_size as u64).map_err(|_| Unexpected)?;
-        next = u32_at(&page, 0)?;
-        let n = (len - record.len()).min(page_size - 4);
-        record.extend_from_slice(&page[4..4 + n]);
-    }
-    Ok(record)
 }
 
 /// Most cells requested of one table.

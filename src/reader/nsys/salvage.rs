@@ -86,7 +86,7 @@ pub struct Stray {
 /// The leaf pages that no table is known to have. None in a file with free pages, which keep what they held.
 pub fn strays(pages: &mut Reader, owners: &Owners, visited: &Visited) -> Vec<Stray> {
     let n_free = pages.page(1).and_then(|header| u32_at(header, 36));
-    let last = if n_free == Ok(0) { u32::try_from(pages.n_pages).unwrap_or(u32::MAX) } else { 0 };
+    let last = if n_free == Ok(0) { u32::try_from(pages.size.n_pages).unwrap_or(u32::MAX) } else { 0 };
     let alone = (2..=last).filter(|page| !owners.is_owned(*page) && !visited.contains(page));
     let stray = |page| {
         let bytes = pages.page(page).ok().filter(|bytes| bytes[0] == LEAF)?;
@@ -189,7 +189,7 @@ fn read_leaf(
         if cell.len > MAX_RECORD {
             account.n_too_large += 1;
         } else {
-            let record = pages.record(page, &cell);
+            let record = pages.own_record(page, &cell);
             let mut values = [ValueRef::Null; MAX_CELLS];
             let is_read = record.as_ref().is_ok_and(|record| {
                 n_columns(record) == Ok(table.n_columns) && columns.read(record, cell.row_id, &mut values).is_ok()

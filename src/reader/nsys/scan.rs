@@ -6,6 +6,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, ErrorCode};
 
 use crate::job::Progress;
+use crate::model::{ImportReport, Severity};
 
 use super::catalog::{Layout, Table, quoted};
 use super::chunk::Chunk;
@@ -45,6 +46,14 @@ impl LostRows {
         self.n_damaged = self.n_damaged.saturating_add(other.n_damaged);
         self.n_too_large += other.n_too_large;
         self.error = self.error.take().or(other.error);
+    }
+
+    /// Notes damage that cost no row: what is left may be wrong.
+    pub fn note_without_loss(&self, table: &str, import: &mut ImportReport) {
+        if let Some(error) = self.error.as_ref().filter(|_| self.n_damaged == 0) {
+            let text = format!("{table}: damaged ({error}), though no row is missing: export again");
+            import.note(Severity::Warn, &text, 1, None);
+        }
     }
 }
 

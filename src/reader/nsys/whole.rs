@@ -91,6 +91,8 @@ pub struct Rereading<'a> {
     pub visited: Visited,
     /// Leaf pages of no table, once they were asked for.
     pub strays: Option<Vec<Stray>>,
+    /// The last pages of records that go on on other pages.
+    pub ends: Vec<u32>,
 }
 
 impl Rereading<'_> {
@@ -111,12 +113,18 @@ impl Rereading<'_> {
         let table = task.table;
         let leaves = leaves.unwrap_or_default();
         let is_mixed = |mut pages: Reader| has_rows_of_others(&mut pages, table, leaves, Some(self.copies));
+        // SQLite checks a table alone, and not whether its texts go on on pages of others.
+        let ends = self.database.pages().map_or(Ok(Vec::new()), |mut pages| pages.ends(leaves));
         let found = match () {
             () if self.owners.contested.contains(&task.index) => Some("a page of two tables".to_owned()),
             () if self.database.pages().is_some_and(is_mixed) => Some("a page of another table".to_owned()),
-            () => damage(&self.database.connect(self.interrupt)?, table),
+            () => damage(&self.database.connect(self.interrupt)?, table)
+                .or_else(|| ends.is_err().then(|| "a text on pages of another".to_owned())),
         };
-        let Some(error) = found else { return self.through_sqlite(task, empty) };
+        let Some(error) = found else {
+            self.ends.extend(ends.unwrap_or_default());
+            return self.through_sqlite(task, empty);
+        };
         let mut chunk = empty();
         let lost = match (table.layout, self.database.pages()) {
             (Some(layout), Some(mut pages)) => {
@@ -132,6 +140,7 @@ impl Rereading<'_> {
                         let cells = if decoded.is_empty() { cells } else { &decoded };
                         (task.spec.read)(&mut chunk, cells, source(task.index, row_id));
                     });
+                self.ends.append(&mut pages.chains.ends);
                 let (n_damaged, n_too_large) = (account.n_lost(), account.n_too_large);
                 LostRows { n_damaged, n_too_large, error: Some(error) }
             }

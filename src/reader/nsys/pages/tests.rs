@@ -32,7 +32,7 @@ fn both(path: &Path) -> (Result<Vec<String>, Unexpected>, Vec<String>) {
         let [id, c, a, b] = [0, 1, 2, 3].map(|i| row.get_ref(i).unwrap());
         expected.push(format!("{id:?} {c:?} {a:?} {b:?}"));
     }
-    let mut reader = Reader::open(File::open(path).unwrap()).unwrap();
+    let mut reader = Reader::open(File::open(path).unwrap(), Arc::default()).unwrap();
     let columns = Columns::new(&[Some(2), Some(0), Some(1)], None, 4);
     let mut found = Vec::new();
     let read = reader.leaves(root(&connection), 0, &mut Owners::default()).and_then(|leaves| {
@@ -66,7 +66,7 @@ proptest! {
         bytes[at] = byte;
         std::fs::write(file.path(), &bytes).unwrap();
         // Reading damaged pages terminates without a panic.
-        let mut reader = Reader::open(File::open(file.path()).unwrap()).unwrap();
+        let mut reader = Reader::open(File::open(file.path()).unwrap(), Arc::default()).unwrap();
         let columns = Columns::new(&[Some(2), Some(0), Some(1)], None, 4);
         let mut n = 0;
         let _ = reader.leaves(2, 0, &mut Owners::default()).and_then(|leaves| reader.read(&leaves, i64::MIN, &columns, |_, _| (n += 1, true).1));
