@@ -216,33 +216,30 @@ fn ranges_of_many_threads_cost_what_they_do() {
     assert_grows_as("ranges.json", 3000, |n| write(input(n)));
 }
 
+/// Events of which each runs inside the one before, and within all of them a launch for each.
+fn inside_one_another(n: usize, event_at: impl Fn(usize, (f64, f64)) -> String) -> String {
+    chrome((0..n).flat_map(|i| {
+        let inner = 0.01 * i as f64;
+        let launch = launch(i + 1, 1, n as f64 + 10.0 * i as f64, "gemm");
+        [event_at(i, (inner, 20.0 * n as f64 - 2.0 * inner))].into_iter().chain(launch)
+    }))
+}
+
 #[test]
 fn collectives_inside_one_another_cost_what_they_do() {
-    let input = |n: usize| {
-        chrome((0..n).flat_map(|i| {
-            let (at, inner) = (n as f64 + 10.0 * i as f64, 0.01 * i as f64);
-            let args = format!(
-                r#""device":0,"stream":8,"Collective name":"allreduce","Process Group Name":"g","Group size":2,"dtype":"Float","In msg nelems":{i}"#
-            );
-            let time = (n as f64 + inner, 20.0 * n as f64 - 2.0 * inner);
-            let collective = event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "kernel", (0, 8), time, &args);
-            [collective].into_iter().chain(launch(i + 1, 1, at, "gemm"))
-        }))
+    let collective = |i: usize, time: (f64, f64)| {
+        let args = format!(
+            r#""device":0,"stream":8,"Collective name":"allreduce","Process Group Name":"g","Group size":2,"dtype":"Float","In msg nelems":{i}"#
+        );
+        event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "kernel", (0, 8), time, &args)
     };
-    assert_grows_as("collectives.json", 1500, |n| write(input(n)));
+    assert_grows_as("collectives.json", 1500, |n| write(inside_one_another(n, collective)));
 }
 
 #[test]
 fn steps_inside_one_another_follow_each_other_and_cost_what_they_do() {
-    let input = |n: usize| {
-        chrome((0..n).flat_map(|i| {
-            let (at, inner) = (n as f64 + 10.0 * i as f64, 0.01 * i as f64);
-            let step = (inner, 20.0 * n as f64 - 2.0 * inner);
-            let step = event(&format!("ProfilerStep#{i}"), "user_annotation", (1, 1), step, "");
-            [step].into_iter().chain(launch(i + 1, 1, at, "gemm"))
-        }))
-    };
-    assert_grows_as("steps.json", 1500, |n| write(input(n)));
+    let step = |i: usize, time: (f64, f64)| event(&format!("ProfilerStep#{i}"), "user_annotation", (1, 1), time, "");
+    assert_grows_as("steps.json", 1500, |n| write(inside_one_another(n, step)));
 }
 
 /// The first question about a thread is not answered row by row where it has many.

@@ -22,6 +22,7 @@ mod info;
 mod memory;
 mod opened;
 mod pages;
+mod plan;
 mod project;
 mod salvage;
 mod scan;
@@ -45,21 +46,19 @@ use crate::model::{ImportReport, Severity, SliceKind, Trace, TraceBuilder};
 use super::source::Source;
 use super::{Options, ReadError};
 use assemble::Assembly;
-use catalog::{Catalog, Table};
+use catalog::Catalog;
 use chunk::Chunk;
 use database::{Database, Interrupt};
 use details::NsysDetails;
 pub use format::{EXPORT, REPORT, UNFINISHED};
 use generic::EventTypes;
-use pages::{Columns, Leaf, Owners};
-use scan::{LostRows, RowRange, Task};
+use pages::{Columns, Leaf};
+use plan::Plan;
+use scan::{LostRows, Task};
 use strings::{STRING_IDS, Strings, WantedStrings};
-use tables::{EVENT_LIKE, Role, Spec};
+use tables::{EVENT_LIKE, Role};
 use tracks::Names;
 use whole::Rereading;
-
-/// Pages of one task: enough to make its own cost negligible.
-const LEAVES_PER_TASK: usize = 4096;
 
 /// Larger tables of names are not checked for damage before they are used.
 const MAX_CHECKED_LEAVES: usize = 256;
@@ -153,50 +152,6 @@ fn check(catalog: &Catalog, database: &Database) -> Result<(), ReadError> {
             crate::reader::printable(&names.join(", "))
         ),
     }))
-}
-
-/// Where the rows of each table are.
-#[derive(Debug, Default)]
-pub struct Plan {
-    /// By table of the catalog: its leaf pages; `None` where they are not in order, or not to be read as they are.
-    leaves: Vec<Option<Vec<Leaf>>>,
-    owners: Owners,
-}
-
-impl Plan {
-    /// Finds the pages of all tables.
-    fn new(pages: &mut pages::Reader, catalog: &Catalog, is_utf16: bool) -> Self {
-        let mut owners = Owners::default();
-        let mut leaves_of = |(index, table): (usize, &Table)| {
-            let layout = table.layout?;
-            pages.leaves(layout.root, index, &mut owners).ok()
-        };
-        let mut leaves: Vec<_> = catalog.tables.iter().enumerate().map(&mut leaves_of).collect();
-        for &contested in &owners.contested {
-            leaves[contested] = None;
-        }
-        if is_utf16 {
-            leaves.fill(None);
-        }
-        Self { leaves, owners }
-    }
-
-    /// The tasks of a table, of [`LEAVES_PER_TASK`] pages each; one without pages if these are not in order.
-    fn tasks<'a>(&self, index: usize, table: &'a Table, spec: &'a Spec) -> Vec<Task<'a>> {
-        let task = |rows, leaves| Task { index, table, spec, rows, leaves };
-        let Some(Some(leaves)) = self.leaves.get(index) else {
-            let (first, last) = table.row_ids.unwrap_or((i64::MIN, i64::MAX));
-            return vec![task(RowRange { first, last }, None)];
-        };
-        let mut at = i64::MIN;
-        let chunks = leaves.chunks(LEAVES_PER_TASK).map(|leaves| {
-            let last = leaves.last().map_or(i64::MAX, |leaf| leaf.last_row);
-            let rows = RowRange { first: at, last };
-            at = last.saturating_add(1);
-            task(rows, Some(leaves.into()))
-        });
-        chunks.collect()
-    }
 }
 
 /// State shared by all scanning threads.

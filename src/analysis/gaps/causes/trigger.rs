@@ -193,5 +193,6 @@ fn has_cause_beside_copies(parts: &[Segment], idle: DurNs) -> bool {
 
 /// * `idle`: the length of the gap.
 fn is_most(parts: &[Segment], idle: DurNs, is_definite: impl Fn(GapClass) -> bool) -> bool {
-    2 * parts.iter().filter(|part| is_definite(part.class)).map(|part| part.time.dur()).sum::<DurNs>() > idle
+    let definite: DurNs = parts.iter().filter(|part| is_definite(part.class)).map(|part| part.time.dur()).sum();
+    definite > idle - definite
 }
