@@ -18,9 +18,7 @@ pub const MARK: &str = "LACUNA_RUN";
 #[derive(Debug, Default)]
 pub struct Members {
     found: Vec<Process>,
-    /// The first of them, which no other is older than.
-    first: Option<Process>,
-    /// All processes of the machine at the last look, whosever they are.
+    /// All processes of the machine at the last look, whosever they are; those before the run are none of it.
     #[cfg(unix)]
     known: HashSet<u32>,
 }
@@ -49,11 +47,19 @@ impl Process {
 }
 
 impl Members {
+    /// Notes the processes that are there before the first one of the run is started. Their start times would not tell:
+    /// Linux counts them in hundredths of a second, in which a shell starts several.
+    #[cfg(unix)]
+    pub fn note_others(&mut self) {
+        self.known.extend(processes().map(|(id, _)| id));
+    }
+
+    #[cfg(not(unix))]
+    pub fn note_others(&mut self) {}
+
     /// Adds a process that was just started.
     pub fn add(&mut self, id: u32) {
-        let process = Process::of(id);
-        self.first = self.first.or(process);
-        self.found.extend(process);
+        self.found.extend(Process::of(id));
     }
 
     /// Looks at the processes that are new since the last time.
@@ -67,8 +73,7 @@ impl Members {
         let mut new: Vec<(u32, Stat)> = new.filter_map(|&id| Some((id, Stat::of(id)?))).collect();
         let wanted = marked(folder);
         let mut marked: Vec<u32> = new.iter().map(|&(id, _)| id).filter(|&id| has(id, &wanted)).collect();
-        let is_later = |stat: Stat| self.first.is_some_and(|first| stat.started >= first.started);
-        let mut is_orphan = |&&(id, stat): &&(u32, Stat)| orphans.adopts(stat.process(id), stat) && is_later(stat);
+        let mut is_orphan = |&&(id, stat): &&(u32, Stat)| orphans.adopts(stat.process(id), stat);
         let adopted: Vec<u32> = new.iter().filter(&mut is_orphan).map(|&(id, _)| id).collect();
         marked.extend(adopted.into_iter().filter(|_| takes_orphans));
         orphans.reap();

@@ -125,6 +125,9 @@ pub fn start(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
     let mut registry = lock();
     let has_runs = registry.n_runs() > 0;
     registry.orphans.switch(has_runs);
+    if let Some(known) = registry.find(folder) {
+        known.members.note_others();
+    }
     let child = spawn(&mut registry, command, folder)?;
     if let Some(known) = registry.find(folder) {
         known.group = Some(child.id());
