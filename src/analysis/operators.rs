@@ -14,12 +14,12 @@
 //! them; PyTorch gives them to whatever runs on any thread at that moment. And operators that
 //! PyTorch's table hides, such as `aten::is_leaf`, are rows like others.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
 use super::launches;
 use super::totals::Scope;
-use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, SliceId, SliceKind, SliceTable, StringId, TimeNs, TimeRange, Trace, TrackId};
 
 /// All calls of one operator, or of one operator with the same input shapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -229,16 +229,14 @@ fn thread_groups(
     let dur = |i: usize| slices.end[i].saturating_sub(slices.ts[i]);
     let mut total = own.clone();
     let mut host_self: Vec<DurNs> = all.clone().map(dur).collect();
-    // None, one, or several.
-    let mut n_children = vec![0_u8; all.len()];
     // Rows come from top to bottom, so what is inside comes later.
     for i in (0..all.len()).rev() {
         if let Some(parent) = parents[i] {
             total.count_up(i, parent as usize);
             host_self[parent as usize] -= dur(base + i);
-            n_children[parent as usize] = n_children[parent as usize].saturating_add(1);
         }
     }
+    let passed_on_by = passed_on_by(slices, base, &parents);
     let mut groups = Groups::new();
     // To which call each counts: itself, or the one that it only passes on.
     let mut counts_to: Vec<u32> = (0..all.len() as u32).collect();
@@ -246,15 +244,7 @@ fn thread_groups(
         if slices.kind[base + i] != SliceKind::Operator {
             continue;
         }
-        let same = |&parent: &u32| {
-            let parent = parent as usize;
-            let (this, above) = (base + i, base + parent);
-            n_children[parent] == 1
-                && slices.name[above] == slices.name[this]
-                && slices.kind[above] == SliceKind::Operator
-        };
-        let passed_on = parents[i].filter(same);
-        if let Some(parent) = passed_on {
+        if let Some(parent) = passed_on_by[i] {
             counts_to[i] = counts_to[parent as usize];
         }
         let call = base + counts_to[i] as usize;
@@ -265,7 +255,7 @@ fn thread_groups(
         let group = groups.entry((slices.name[call], shapes.unwrap_or_default())).or_default();
         group.host_self_ns = group.host_self_ns.saturating_add(host_self[i]);
         own.add_to(&mut group.own, i);
-        if passed_on.is_none() {
+        if passed_on_by[i].is_none() {
             let dur = dur(call);
             if group.calls == 0 || dur > group.longest_ns {
                 (group.longest, group.longest_ns) = ((0, SliceId(call as u32)), dur);
@@ -276,6 +266,45 @@ fn thread_groups(
         }
     }
     groups
+}
+
+/// The calls that the rows of [`operators`] do not count, since the call around them did nothing but pass on to them: they
+/// are of that call.
+///
+/// Cost: O(slices of tracks with operators).
+pub fn passed_on(trace: &Trace) -> HashSet<SliceId> {
+    let slices = &trace.slices;
+    let mut out = HashSet::new();
+    for track in (0..trace.tracks.len() as u32).map(TrackId) {
+        let all = trace.track_slices(track);
+        if slices.kind[all.clone()].contains(&SliceKind::Operator) {
+            let rows = &trace.track_rows[track.0 as usize];
+            let parents = slices.parents(rows.start as usize..rows.end as usize);
+            let found = all.clone().zip(passed_on_by(slices, all.start, &parents));
+            out.extend(found.filter(|(_, by)| by.is_some()).map(|(i, _)| SliceId(i as u32)));
+        }
+    }
+    out
+}
+
+/// For each slice of a track the operator around it, if it has the same name and nothing else directly inside.
+///
+/// * `base`: the first slice of the track, from which the others are counted.
+fn passed_on_by(slices: &SliceTable, base: usize, parents: &[Option<u32>]) -> Vec<Option<u32>> {
+    // None, one, or several.
+    let mut n_children = vec![0_u8; parents.len()];
+    for &parent in parents.iter().flatten() {
+        n_children[parent as usize] = n_children[parent as usize].saturating_add(1);
+    }
+    let is_same = |i: usize, parent: u32| {
+        let (this, above) = (base + i, base + parent as usize);
+        let is_operator = |i: usize| slices.kind[i] == SliceKind::Operator;
+        n_children[parent as usize] == 1
+            && slices.name[above] == slices.name[this]
+            && is_operator(above)
+            && is_operator(this)
+    };
+    parents.iter().enumerate().map(|(i, parent)| parent.filter(|&parent| is_same(i, parent))).collect()
 }
 
 /// Whether a call shares time with a range, or has no length and lies in it.
@@ -367,6 +396,8 @@ pub(super) mod tests {
         assert_eq!((addmm.host_self_bytes, addmm.device_bytes), (Some(64), Some(0)));
         assert_eq!(all[2].device_self_bytes, Some(4));
         assert_eq!(trace.slice_name(linear.longest.1), "aten::linear");
+        let passed_on: Vec<_> = passed_on(&trace).into_iter().map(|call| trace.slices.ts[call.idx()]).collect();
+        assert_eq!(passed_on, [210]);
 
         let all = operators(&Scope::whole(&[&trace, &trace]), true);
         assert_eq!(find(&all, "aten::linear", Some("[[2, 3]]")).host_total_ns, 200);

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lacuna::analysis::operators::operators;
-use lacuna::analysis::totals::Scope;
-use lacuna::model::{SliceId, SliceKind, Trace};
+use lacuna::analysis::operators::{operators, passed_on};
+use lacuna::analysis::totals::{Instance, Scope};
+use lacuna::model::{SliceId, SliceKind, TimeRange, Trace};
 use serde_json::Value;
 
 use super::support::{has_python, name, project, real, recording, scratch};
@@ -83,6 +83,42 @@ fn agree_with_the_oracle_on_every_real_kineto_trace() {
     }
     assert!(wrong.is_empty(), "{} of {} files:\n{}", wrong.len(), files.len(), wrong.join("\n"));
     assert!(n_files > 20 && n_with_shapes > 8 && n_with_bytes > 3, "{n_files}, {n_with_shapes}, {n_with_bytes}");
+}
+
+/// The calls of a row are those that a table lists beside it, and their time in a range is at most their time in full.
+#[test]
+fn rows_count_the_calls_that_are_listed() {
+    let mut n_rows = 0;
+    for path in real("A_kineto").iter().chain(&real("B_sqlite")) {
+        for trace in recording(path).iter().copied().flatten() {
+            let passed_on = passed_on(trace);
+            let span = trace.span;
+            let third = span.dur() / 3;
+            let ranges = vec![TimeRange { start: span.start + third, end: span.end - third }];
+            let scope = Scope { traces: &[trace], ranges: Some(ranges), is_cancelled: &|| false };
+            let mut listed: BTreeMap<String, (u64, i64, i64)> = BTreeMap::new();
+            for part in scope.parts() {
+                let calls = part.slices.map(|i| SliceId(i as u32));
+                let is_listed =
+                    |id: &SliceId| trace.slices.kind[id.idx()] == SliceKind::Operator && !passed_on.contains(id);
+                for slice in calls.filter(is_listed) {
+                    let row = listed.entry(trace.slice_name(slice).to_owned()).or_default();
+                    row.0 += 1;
+                    row.1 += trace.slices.time(slice).dur();
+                    row.2 += scope.time_of(Instance { trace: 0, slice });
+                }
+            }
+            let rows = operators(&scope, false);
+            n_rows += rows.len();
+            for row in &rows {
+                let (calls, in_full, in_range) = listed.remove(&row.name).unwrap_or_default();
+                assert_eq!((row.calls, row.host_total_ns), (calls, in_full), "{}: {}", name(path), row.name);
+                assert!(in_range <= row.host_total_ns, "{}: {}", name(path), row.name);
+            }
+            assert!(listed.is_empty(), "{}: {listed:?}", name(path));
+        }
+    }
+    assert!(real("A_kineto").is_empty() || n_rows > 1_000, "{n_rows}");
 }
 
 /// What the input shapes, launches and copies of a recording should be, from its raw text.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near, frame};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns};
 use crate::analysis::rules::RunFacts;
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TraceRun;
@@ -69,6 +69,8 @@ pub struct PartLine {
     pub slice: Option<SliceId>,
     pub ns: DurNs,
     pub count: usize,
+    /// As in [`inferred_ns`], of all of them.
+    pub inferred_ns: DurNs,
     pub frame: Option<String>,
     /// Time of the longest of them.
     longest_ns: DurNs,
@@ -218,12 +220,14 @@ fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
     for part in ledger.parts(index).filter(|part| part.time.dur() > 0) {
         let ns = part.time.dur();
         let at = *known.entry((part.class, part.slice.map(|slice| trace.slice_name(slice)))).or_insert_with(|| {
-            let line = PartLine { class: part.class, slice: part.slice, ns: 0, count: 0, frame: None, longest_ns: 0 };
+            let (class, slice) = (part.class, part.slice);
+            let line = PartLine { class, slice, ns: 0, count: 0, inferred_ns: 0, frame: None, longest_ns: 0 };
             lines.push((line, part));
             lines.len() - 1
         });
         let (line, longest) = &mut lines[at];
         (line.ns, line.count) = (line.ns + ns, line.count + 1);
+        line.inferred_ns += inferred_ns(trace, &part);
         if ns > line.longest_ns {
             (line.longest_ns, line.slice, *longest) = (ns, part.slice, part);
         }
@@ -258,6 +262,16 @@ fn segments(ledger: &Ledger, index: usize) -> Vec<GapPart> {
         }
     }
     out.into_iter().map(|(segment, _)| segment).collect()
+}
+
+impl PartLine {
+    /// How much of it no slice shows, and what tells of it then.
+    pub fn inferred(&self) -> Option<String> {
+        let is_load = self.class == GapClass::ModuleLoad;
+        let why =
+            if is_load { "pauses between calls that load, slow first launches" } else { "the thread was off the CPU" };
+        (self.inferred_ns > 0).then(|| format!("{} of it inferred: {why}", format::duration(self.inferred_ns)))
+    }
 }
 
 impl GapFacts {
@@ -304,7 +318,9 @@ impl GapFacts {
         for part in &self.parts {
             let of = part.slice.map_or_else(String::new, |slice| format!(", {}", name(slice)));
             let share = part.ns as f64 / dur.max(1) as f64 * 100.0;
-            line(format!("  {:5.1} %  {:>12}  {}{of}", share, format::duration(part.ns), part.class.label()));
+            let inferred = part.inferred().map_or_else(String::new, |text| format!(", {text}"));
+            let (duration, class) = (format::duration(part.ns), part.class.label());
+            line(format!("  {share:5.1} %  {duration:>12}  {class}{of}{inferred}"));
         }
         line(format!("After: {}", name(self.gap.after)));
         line(format!("Ended by: {}", name(self.gap.ended_by)));

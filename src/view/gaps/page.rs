@@ -177,6 +177,9 @@ fn part_ui(open: &OpenTrace, part: &PartLine, share: f64, ui: &mut Ui) -> Option
             clicked = Some(slice);
         }
     }
+    if let Some(inferred) = part.inferred() {
+        ui.add(Label::new(RichText::new(inferred).weak()).wrap());
+    }
     if let Some(frame) = frame {
         ui.add(Label::new(RichText::new(display_name(frame)).weak().monospace().size(10.5)).wrap());
     }

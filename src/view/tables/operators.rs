@@ -9,7 +9,7 @@ use super::rows::{Choice, TimeTable, with_instances};
 use super::side::Related;
 use super::tree::Tree;
 use crate::analysis::call_tree::{Frames, call_tree, operators_by_stack};
-use crate::analysis::operators::{OperatorTotals, operators};
+use crate::analysis::operators::{OperatorTotals, operators, passed_on};
 use crate::analysis::totals::{self, Instance, Scope, group};
 use crate::command::ctrl;
 use crate::figures::work;
@@ -113,8 +113,12 @@ fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
     let has_shapes = rows.iter().any(|row| row.shapes.as_deref().is_some_and(|shapes| !shapes.is_empty()));
     let is_missing = by_shape && !has_shapes && !rows.is_empty();
     let note = ("Input shapes were not recorded: record with record_shapes=True in torch.profiler".to_owned(), "");
-    let slices =
-        |row: OperatorTotals| instances.remove(&(row.name, row.shapes.unwrap_or_default())).unwrap_or_default();
+    let passed_on: Vec<_> = scope.traces.iter().map(|trace| passed_on(trace)).collect();
+    let slices = |row: OperatorTotals| {
+        let mut calls = instances.remove(&(row.name, row.shapes.unwrap_or_default())).unwrap_or_default();
+        calls.retain(|call| !passed_on[call.trace as usize].contains(&call.slice));
+        calls
+    };
     Answer {
         data,
         longest,

@@ -50,6 +50,22 @@ fn rows_of_a_range_come_by_their_part_in_it() {
 }
 
 #[test]
+fn a_call_that_is_only_passed_on_is_listed_once() {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", SliceKind::Operator, "aten::conv", 0, 8_000),
+        ("main", SliceKind::Operator, "aten::conv", 1_000, 8_000),
+    ]);
+    builder.slices[0].correlation = vec![0; 2];
+    let mut harness = harness(builder.finish(), &operators::TABLE);
+    harness.state_mut().session.range = Some(TimeRange { start: 0, end: 7_000 });
+    settle(&mut harness);
+    click(&mut harness, "aten::conv");
+    harness.get_by_label("Instances (1)");
+    // In the range, beside the row and in the list of its calls; of all calls with the one inside it would be 13 µs.
+    assert_eq!(harness.query_all_by_label("7.000 µs").count(), 2);
+}
+
+#[test]
 fn a_filter_that_fits_no_row_says_so_and_is_cleared() {
     let mut harness = harness(trace(), &kernels::TABLE);
     harness.get_by_label("Filter").click();
