@@ -109,7 +109,10 @@ impl GapRows {
             (Kind::Device, column("Device", "device", 80, true, "The device that waits")),
             (Kind::Cause, column("Main cause", "class", 150, true, "What the device waited for during most of it")),
             (Kind::CauseShare, column("Share", "class_share", 62, false, "Share of the gap that this cause takes")),
-            (Kind::Name, column("During", "name", 170, true, "The call, operator or work that explains most of it")),
+            (
+                Kind::Name,
+                column("During", "name", 170, true, "Of that cause, the call, operator or work that takes longest"),
+            ),
             (Kind::Operator, column("Operator", "operator", 150, true, "The innermost operator at that time")),
             (Kind::Frame, column("Frame", "frame", 210, true, "The innermost frame of the user's program")),
             (Kind::Trigger, column("Trigger", "trigger", 150, true, "The event that made the gap possible")),

@@ -149,7 +149,9 @@ fn late_rank(judged: &[Judged<'_>]) -> Option<String> {
     let per = if hit.n_steps > 0 { " per step" } else { "" };
     let wait = format::duration(hit.amount / n_steps);
     let mean = if late.n_ranks > 2 { " on average" } else { "" };
-    Some(format!("Rank {rank} comes last to {n_late} of {calls} collectives, and others wait {wait}{per} for it{mean}"))
+    Some(format!(
+        "Rank {rank} comes last to {n_late} of {calls} judged collectives, and others wait {wait}{per} for it{mean}"
+    ))
 }
 
 #[cfg(test)]

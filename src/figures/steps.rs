@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Cell, Figure, Object, Part, Table, figures, format};
+use super::{Cell, Column, Figure, Object, Part, Table, figures, format};
 use crate::analysis::roles::{Role, RoleTimes};
 use crate::analysis::steps::{DevicePart, StepParts, Steps};
 use crate::analysis::totals::Durations;
@@ -157,8 +157,9 @@ pub fn step_list() -> Part<StepRow> {
             "The time that the device took for the step, from the completion of the step before; of several devices the \
              mean";
         number "device_idle_ns", "+ Idle", 84, row.on_devices(|on| on.parts.idle_ns),
-            "Devices: nothing ran. The four parts sum to the time that the device took for the step; of several devices it \
-             is their mean";
+            "Devices: nothing ran, in the first and last step also before the first and after the last work of a device, which \
+             is in no gap. The four parts sum to the time that the device took for the step; of several devices it is their \
+             mean";
         words "breakdown", "Parts", 0, breakdown(row), "What filled the step, by priority";
         words "devices", "Devices", 0, devices(row), "The parts of the step on each device, which may lag behind the host";
     };
@@ -261,10 +262,23 @@ pub fn list(of: Option<&StepsOf<'_>>) -> Table {
         Some(of) => step_list().table(of.rows(), of.top),
         None => step_list().table(Vec::<StepRow>::new(), 0),
     };
-    if of.is_some_and(|of| of.steps.is_of_completions()) {
+    if let Some(of) = of.filter(|of| of.steps.is_of_completions()) {
         table.note = NOTE;
+        name_host_columns(of.steps, &mut table.columns);
     }
     table
+}
+
+/// Says of the start and duration of steps that they are those of the host, where it runs ahead of the devices, whose times
+/// stand beside them.
+pub fn name_host_columns(steps: &Steps, columns: &mut [Column]) {
+    for column in columns.iter_mut().filter(|_| steps.is_of_completions()) {
+        match column.key {
+            "start_ns" => column.title = "Host start",
+            "dur_ns" => column.title = "On host",
+            _ => {}
+        }
+    }
 }
 
 /// The place of a step among `n`, from 1; names may number them otherwise.
@@ -277,7 +291,7 @@ const OF_RANGE: &str = "from its start to its end. It is selected and counts in 
 /// What its lengths are where the host runs ahead.
 const OF_COMPLETIONS: [&str; 2] = [
     "from the completion of the step before on the slowest device to its own. It is selected and counts in mean and median",
-    "its range on the host, which only launches the work: Duration in the table of steps",
+    "its range on the host, which only launches the work: On host in the table of steps",
 ];
 
 /// How long a step takes: each length with what it is, first that which is selected and which statistics are of. Empty

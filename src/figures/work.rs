@@ -153,8 +153,11 @@ pub fn kernel_summary(all: &KernelSummary) -> Vec<(String, &'static str)> {
     if all.calls == 0 {
         return head;
     }
-    let unknown = if all.unknown_ns > 0 { format!(", {} unknown", share(all.unknown_ns)) } else { String::new() };
-    let tensor = format!("Tensor cores: {} of kernel time{unknown}", share(all.tensor_ns));
+    let tensor = match all.unknown_ns {
+        0 => format!("Tensor cores: {} of kernel time", share(all.tensor_ns)),
+        ns if ns >= all.within_ns => "Tensor cores: not told by the names of these kernels".to_owned(),
+        ns => format!("Tensor cores: {} of kernel time, {} unknown", share(all.tensor_ns), share(ns)),
+    };
     head.push((tensor, tensor_cores::RULES));
     if let Some(efficiency) = all.sm_efficiency {
         head.push((format!("SM efficiency: {}", Cell::Share(efficiency).shown()), SM_EFFICIENCY));

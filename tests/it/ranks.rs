@@ -145,7 +145,7 @@ fn the_late_rank_of_a_real_job_is_named() {
         found["text"].as_str().unwrap()
     };
     let late = text("late_rank");
-    assert!(late.starts_with("Rank 7, GPU 7 comes last to 4 of 7 collectives of the 8 ranks here"), "{late}");
+    assert!(late.starts_with("Rank 7, GPU 7 comes last to 4 of 7 judged collectives of the 8 ranks here"), "{late}");
     let exposed = text("exposed_communication");
     assert!(
         exposed.contains("is waiting for others of the 8 ranks here") && exposed.contains("in the first collective")

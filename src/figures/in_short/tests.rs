@@ -24,7 +24,7 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
         "{}",
         texts[0]
     );
-    let late = "Rank 1 comes last to 8 of 8 collectives, and others wait 3.000 ms per step for it on average";
+    let late = "Rank 1 comes last to 8 of 8 judged collectives, and others wait 3.000 ms per step for it on average";
     assert!(texts[0].ends_with(late), "{}", texts[0]);
     let help = "that rank 1 comes sooner to collectives, which saves at most 3.000 ms of 10.000 ms per step";
     assert!(texts[1].contains(help), "{}", texts[1]);

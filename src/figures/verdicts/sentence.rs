@@ -204,7 +204,7 @@ fn late_rank(hit: &Hit, device: &str) -> String {
         Some((last, first)) => format!("; before that it has {} and {last} more{per} than they have", first.join(", ")),
     };
     format!(
-        "{device} comes last to {late} of {calls} collectives of the {n_ranks} ranks here: {others} {} {} for it{mean}, \
+        "{device} comes last to {late} of {calls} judged collectives of the {n_ranks} ranks here: {others} {} {} for it{mean}, \
          {}{}{before}",
         percent(hit.measured),
         scope(hit),

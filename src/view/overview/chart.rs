@@ -141,6 +141,12 @@ fn hover_text(chart: &Chart, bar: &super::work::StepBar, name: &str) -> String {
     }
     let parts = chart.series.iter().zip(&bar.parts).filter(|(_, ns)| **ns > 0);
     lines.extend(parts.map(|(series, &ns)| format!("{}: {}", series.0, format::duration(ns))));
+    if bar.outside_ns > 0 {
+        let outside = format::duration(bar.outside_ns);
+        lines.push(format!(
+            "{outside} of it before the first or after the last work of the device: no gap, and not judged"
+        ));
+    }
     lines.join("\n")
 }
 
@@ -169,7 +175,9 @@ fn step_marks(input: &GridInput, n: usize) -> Vec<GridMark> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::work::StepBar;
     use super::*;
+    use crate::model::TimeRange;
 
     #[test]
     fn two_times_above_zero_are_marked_at_every_scale() {
@@ -180,5 +188,24 @@ mod tests {
                 assert!(marks.iter().all(|mark| mark.value <= top));
             }
         }
+    }
+
+    #[test]
+    fn a_bar_says_what_of_its_idle_time_is_in_no_gap() {
+        let bar = |outside_ns| {
+            let time = TimeRange { start: 0, end: 5_000 };
+            StepBar { name: "step".to_owned(), time, parts: vec![3_000, 0, 0, 2_000], outside_ns }
+        };
+        let chart = Chart {
+            title: "GPU 0".to_owned(),
+            source: "annotations".to_owned(),
+            length: "on this device",
+            series: &super::super::work::DEVICE,
+            bars: Vec::new(),
+            steps_per_bar: 1,
+        };
+        let text = hover_text(&chart, &bar(1_500), "step");
+        assert!(text.contains("Idle: 2.000 µs\n1.500 µs of it before the first or after the last work"), "{text}");
+        assert!(!hover_text(&chart, &bar(0), "step").contains("of it"));
     }
 }

@@ -328,6 +328,8 @@ pub struct StepBar {
     pub time: TimeRange,
     /// In nanoseconds, one for each series.
     pub parts: Vec<DurNs>,
+    /// Of a device, how much of its idle time is before its first work or after its last.
+    pub outside_ns: DurNs,
 }
 
 /// Parts of the time of a device, the lowest first.
@@ -367,13 +369,14 @@ impl Analysis for StepCharts {
                 };
                 let boundaries = steps.on(busy.process).device;
                 if boundaries.len() == steps.boundaries.len() {
-                    charts.push(chart(title, (steps, boundaries), open, &DEVICE, parts));
+                    charts.push(chart(title, (steps, boundaries, Some(busy.window)), open, &DEVICE, parts));
                 }
             }
             let phases = work.get(&open.trace, &TracePhases)?;
             if !phases.is_empty() {
                 let title = track_title(of, i, "Host phases");
-                charts.push(chart(title, (steps, &steps.boundaries), open, &HOST, |step| phases.within(step).to_vec()));
+                let parts = |step| phases.within(step).to_vec();
+                charts.push(chart(title, (steps, &steps.boundaries, None), open, &HOST, parts));
             }
         }
         Some(charts)
@@ -381,9 +384,10 @@ impl Analysis for StepCharts {
 }
 
 /// * `boundaries`: the steps as what the chart is of sees them.
+/// * `window`: of a device from its first to its last work.
 fn chart(
     title: String,
-    (steps, boundaries): (&Steps, &[TimeNs]),
+    (steps, boundaries, window): (&Steps, &[TimeNs], Option<TimeRange>),
     open: &OpenTrace,
     series: &'static [Series],
     parts: impl Fn(TimeRange) -> Vec<DurNs>,
@@ -393,7 +397,10 @@ fn chart(
         let last = (first + steps_per_bar).min(steps.len());
         let time = |of: &[TimeNs]| TimeRange { start: of[first], end: of[last] };
         let n = (last - first) as DurNs;
-        let mut parts = parts(time(boundaries));
+        let own = time(boundaries);
+        let within = |window| own.intersect(window).map_or(0, |time| time.dur());
+        let outside_ns = window.map_or(0, |window| own.dur() - within(window)) / n;
+        let mut parts = parts(own);
         parts.iter_mut().for_each(|part| *part /= n);
         let name = if n == 1 {
             steps.names[first].clone()
@@ -401,7 +408,7 @@ fn chart(
             format!("Mean of {} to {}", steps.names[first], steps.names[last - 1])
         };
         let time = steps.extents()[first].union(steps.extents()[last - 1]);
-        StepBar { name, time: time.shifted(open.offset), parts }
+        StepBar { name, time: time.shifted(open.offset), parts, outside_ns }
     };
     let bars = (0..steps.len()).step_by(steps_per_bar).map(bar).collect();
     let length = if series.len() == DEVICE.len() { ON_DEVICE } else { ON_HOST };

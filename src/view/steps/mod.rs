@@ -19,7 +19,7 @@ use crate::answers::time::{PartsOfSteps, TraceSteps};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::steps::{StepsOf, step_list};
+use crate::figures::steps::{StepsOf, name_host_columns, step_list};
 use crate::model::{DurNs, Trace};
 use crate::session::in_order;
 use crate::widget::busy::busy_ui;
@@ -68,6 +68,9 @@ impl Analysis for StepTable {
         });
         let mut data = step_list().data(of.iter().flat_map(StepsOf::rows).collect::<Vec<_>>());
         data.drop_empty_columns();
+        if let Some(steps) = &**steps {
+            name_host_columns(steps, &mut data.columns);
+        }
         Some(Shown { steps: Arc::clone(steps), table: Arc::new(Table { data, ..Table::default() }) })
     }
 }

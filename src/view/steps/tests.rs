@@ -22,8 +22,29 @@ fn trace() -> Trace {
     TraceBuilder::from_slices(&slices).finish()
 }
 
+/// Steps whose work the device runs two and a half steps later.
+fn behind() -> Trace {
+    let names: Vec<String> = (0..8).map(|step| format!("ProfilerStep#{step}")).collect();
+    let mut slices = Vec::new();
+    let mut correlation = Vec::new();
+    for (step, name) in names.iter().enumerate() {
+        let start = 100 * step as i64;
+        slices.push(("main", SliceKind::Annotation, name.as_str(), start, start + 100));
+        slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", start + 1, start + 2));
+        slices.push(("stream 7", SliceKind::Kernel, "gemm", start + 250, start + 345));
+        correlation.extend([0, step as u32 + 1, step as u32 + 1]);
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = correlation;
+    builder.finish()
+}
+
 fn harness() -> Harness<'static, Fixture<StepsView>> {
-    let state = Fixture::new(vec![trace()], StepsView::default());
+    harness_of(trace())
+}
+
+fn harness_of(trace: Trace) -> Harness<'static, Fixture<StepsView>> {
+    let state = Fixture::new(vec![trace], StepsView::default());
     let app = |ui: &mut Ui, state: &mut Fixture<StepsView>| {
         state.with(|view, ctx| view.update(ctx, ui.ctx()));
         state.ui(ui);
@@ -106,4 +127,13 @@ fn marks_are_steps_when_asked_for() {
     harness.get_by_label("2 steps by marks");
     walk(&mut harness, &Command::NextStep);
     assert_eq!(range(&harness), Some((250, 450)));
+}
+
+#[test]
+fn times_of_the_host_are_called_so_where_it_runs_ahead() {
+    let harness = harness_of(behind());
+    for label in ["Host start, ascending", "On host", "On device"] {
+        harness.get_by_label(label);
+    }
+    assert!(harness.query_by_label("Duration").is_none());
 }
