@@ -10,6 +10,7 @@ use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeRange};
 use crate::view::ViewContext;
 use crate::view::axis::{fitted, middle};
+use crate::view::tables::file_name;
 
 /// Margin on both sides of a step that is shown, as a share of it.
 const MARGIN: f64 = 0.1;
@@ -19,6 +20,16 @@ const LIMITS: &str = "It is the selected range: overview, tables and gaps are li
 
 /// What a step's time is where the host runs ahead of the devices.
 pub const BEHIND: &str = "A step is where the device runs its work. The host runs ahead: it launched this work earlier";
+
+/// How steps were found, and in which file where several are open: each has steps of its own, and those of one are shown.
+pub fn source_text(ctx: &ViewContext<'_>, steps: &Steps) -> String {
+    let by = format!("By {}", steps.source.label());
+    let is_one = ctx.traces.iter().filter(|open| open.has_events()).count() < 2;
+    match ctx.trace_steps().filter(|_| !is_one) {
+        Some((index, ..)) => format!("{by} of {}. The view Steps chooses another file", file_name(ctx.traces, index)),
+        None => by,
+    }
+}
 
 /// The step that is the selected range.
 ///
@@ -95,6 +106,7 @@ pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, has_co
     if steps.is_of_completions() {
         hint.push(BEHIND.to_owned());
     }
+    hint.push(source_text(ctx, steps));
     hint.push("Show the table of steps".to_owned());
     if open.on_hover_text(hint.join("\n")).clicked() {
         ctx.commands.push(Command::Show(super::SPEC.id));

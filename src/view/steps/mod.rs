@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, ComboBox, RichText, TextWrapMode};
 
-pub use choose::{BEHIND, choose, chosen, neighbor, picker_ui};
+pub use choose::{BEHIND, choose, chosen, neighbor, picker_ui, source_text};
 
 use super::axis::fitted;
 use super::states::{failed_ui, nothing_ui};

@@ -5,6 +5,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
 use super::*;
+use crate::analysis::steps::steps;
 use crate::model::{SliceKind, TimeRange, TraceBuilder};
 use crate::session::Mark;
 use crate::view::fixture::Fixture;
@@ -136,4 +137,19 @@ fn times_of_the_host_are_called_so_where_it_runs_ahead() {
         harness.get_by_label(label);
     }
     assert!(harness.query_by_label("Duration").is_none());
+}
+
+#[test]
+fn of_several_files_it_is_said_whose_steps_are_shown() {
+    let of = |traces: Vec<Trace>| {
+        let mut fixture = Fixture::new(traces, StepsView::default());
+        fixture.with(|_, ctx| {
+            let found = steps(&ctx.traces[0].trace, &|| false).unwrap();
+            source_text(ctx, &found)
+        })
+    };
+    assert_eq!(of(vec![trace()]), "By ProfilerStep annotations");
+    let text = of(vec![trace(), trace()]);
+    assert!(text.starts_with("By ProfilerStep annotations of "), "{text}");
+    assert!(text.ends_with(". The view Steps chooses another file"), "{text}");
 }

@@ -13,7 +13,7 @@ use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeNs, TimeRange};
 use crate::view::ViewContext;
 use crate::view::axis::{Scale, fitted};
-use crate::view::steps::{BEHIND, choose, chosen, picker_ui};
+use crate::view::steps::{BEHIND, choose, chosen, picker_ui, source_text};
 use crate::widget::theme::tokens;
 
 /// Height of the bands, in points.
@@ -133,7 +133,8 @@ pub fn ui(
     {
         ctx.navigation.go(fitted(range, 0.1, ctx.span));
     }
-    response.on_hover_ui_at_pointer(|ui| tooltip_ui(steps, step, ui));
+    let source = source_text(ctx, steps);
+    response.on_hover_ui_at_pointer(|ui| tooltip_ui(steps, step, &source, ui));
 }
 
 /// The name of a step as far as it fits: whole, else the number that it ends in, else its place, else none.
@@ -148,7 +149,7 @@ fn name(painter: &eframe::egui::Painter, band: Rect, name: &str, step: usize, co
     }
 }
 
-fn tooltip_ui(steps: &Steps, step: usize, ui: &mut Ui) {
+fn tooltip_ui(steps: &Steps, step: usize, source: &str, ui: &mut Ui) {
     let dur = steps.extents()[step].dur();
     ui.strong(display_name(&steps.names[step]).as_ref());
     ui.label(place_text(step, steps.len()));
@@ -169,5 +170,5 @@ fn tooltip_ui(steps: &Steps, step: usize, ui: &mut Ui) {
         ui.label(BEHIND);
     }
     ui.weak("Click to limit overview, tables and gaps to it");
-    ui.weak(format!("By {}", steps.source.label()));
+    ui.weak(source);
 }
