@@ -264,10 +264,15 @@ impl<'a, 'b> Books<'a, 'b> {
     /// What the recorder took of each part of a gap, if that is kept and the parts asked about are the same: whole ones,
     /// of which those count that may be recovered.
     fn taken(&self, index: usize, gap: &Gap, window: TimeRange) -> Option<&'b [u32]> {
-        let known = self.taken?.of_gap(index).filter(|_| gap.time.intersect(window) == Some(gap.time))?;
+        let known = self.taken_of_whole(index, gap, window)?;
         let is_other = |part: GapPart| part.time.dur() >= LONG_PART && !is_recoverable(part.class, gap);
         let has_other = self.is_after_data(gap) || self.is_before_data(gap);
         (!has_other || !self.ledger.parts(index).any(is_other)).then_some(known)
+    }
+
+    /// What the recorder took of each part of a gap that may be recovered, if that is kept and all of the gap is in a window.
+    pub fn taken_of_whole(&self, index: usize, gap: &Gap, window: TimeRange) -> Option<&'b [u32]> {
+        self.taken?.of_gap(index).filter(|_| gap.time.intersect(window) == Some(gap.time))
     }
 
     /// Whether data was copied from the device right before a gap.

@@ -75,14 +75,16 @@ impl Device<'_, '_> {
         let mut gains: Vec<Vec<DurNs>> = vec![Vec::new(); Cause::N];
         for &index in clusters.gaps(cluster) {
             let gap = books.ledger.gap(index as usize);
+            let known = books.taken_of_whole(index as usize, &gap, self.window.time);
             let mut recorded = books.unrecorded.gap(index as usize);
-            for part in books.ledger.parts(index as usize) {
+            for (i, part) in books.ledger.parts(index as usize).enumerate() {
                 let Some(time) = part.time.intersect(self.window.time) else { continue };
                 let part = GapPart { time, ..part };
                 let cause = cause_of(self.of.trace, &gap, &part, self.of.is_between_steps(&part)) as usize;
                 all[cause] += time.dur();
                 if is_recoverable(part.class, &gap) {
-                    let gain = time.dur() - recorded.of_part(&part);
+                    let taken = known.map_or_else(|| recorded.of_part(&part), |known| DurNs::from(known[i]));
+                    let gain = time.dur() - taken;
                     add(&mut gains[cause], self.window.step_of(gap.time), gain);
                 }
             }
