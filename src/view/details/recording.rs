@@ -70,11 +70,17 @@ fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
     let alike = |a: &DeviceInfo, b: &DeviceInfo| {
         a.id.checked_add(1) == Some(b.id) && (&a.name, a.total_memory_bytes) == (&b.name, b.total_memory_bytes)
     };
+    // Recorders number the devices that the process sees, on some systems work by the devices of the machine.
+    let mut worked = trace.processes.iter().filter_map(|process| process.device).peekable();
+    let is_other = worked.peek().is_some() && !worked.any(|id| info.devices.iter().any(|device| device.id == id));
+    let what = if is_other { "Visible GPU" } else { "GPU" };
     for devices in info.devices.chunk_by(alike).take(MOST) {
         let (first, last) = (&devices[0], &devices[devices.len() - 1]);
         let memory = first.total_memory_bytes.map(|bytes| format!(", {}", format::bytes(bytes as f64)));
-        let label =
-            if devices.len() > 1 { format!("GPU {} to {}", first.id, last.id) } else { format!("GPU {}", first.id) };
+        let label = match devices.len() {
+            1 => format!("{what} {}", first.id),
+            _ => format!("{what} {} to {}", first.id, last.id),
+        };
         row_ui(ui, &label, &format!("{}{}", display_name(&first.name), memory.unwrap_or_default()));
     }
     row_ui(ui, "Size", &format::bytes(info.bytes as f64));
@@ -100,6 +106,7 @@ mod tests {
     use egui_kittest::kittest::Queryable as _;
 
     use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
 
     #[test]
     fn devices_that_are_alike_and_values_of_one_fact_share_a_line() {
@@ -115,5 +122,20 @@ mod tests {
             harness.get_by_label(text);
         }
         assert!(harness.query_by_label("GPU 1").is_none());
+    }
+
+    #[test]
+    fn devices_with_other_numbers_than_those_that_worked_are_called_otherwise() {
+        for (id, label) in [(7, "GPU 7"), (0, "Visible GPU 0")] {
+            let mut builder = TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "gemm", 0, 10)]);
+            builder.info.devices = vec![DeviceInfo { id, ..DeviceInfo::default() }];
+            let mut trace = builder.finish();
+            for process in trace.processes.iter_mut().filter(|process| process.device.is_some()) {
+                process.device = Some(7);
+            }
+            let trace = Arc::new(trace);
+            let harness = Harness::new_ui(|ui| recordings_ui(&[OpenTrace::new(Arc::clone(&trace), 0)], ui));
+            harness.get_by_label(label);
+        }
     }
 }

@@ -190,7 +190,7 @@ fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
     ];
     if let Some(durations) = steps.durations.filter(|durations| durations.calls > 0) {
         let mean = format::duration(durations.mean_ns);
-        let interval = steps.ci95_ns().map(|ns| format!(" ± {}", format::duration(ns))).unwrap_or_default();
+        let interval = steps.ci95_ns().map(|ns| format!(" ± {} (95 %)", format::duration(ns))).unwrap_or_default();
         let help = match steps.is_of_completions() {
             true => {
                 "Mean duration of the steps that count, from completion to completion on the slowest device, since the host \
