@@ -54,6 +54,12 @@ impl Part {
     }
 }
 
+/// Whether a track shows the calls of a thread that only waits: what runs there is no work. How long such a thread was
+/// on a CPU is true of it all the same.
+pub fn only_waits(track: &Track, part: Part) -> bool {
+    part.is_idle && track.kind == TrackKind::Thread && !track.name.ends_with(ON_CPU)
+}
+
 /// The parts of all tracks.
 ///
 /// Where all threads are idle, none is said to be.

@@ -8,8 +8,10 @@ use crate::model::TimeRange;
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrackTime {
     pub track: String,
-    /// Busy share of the range.
-    pub busy: f64,
+    /// What its thread does, in words; empty if nothing tells.
+    pub role: &'static str,
+    /// Busy share of the range; `None` of a thread that only waits: its calls run, and nothing else does.
+    pub busy: Option<f64>,
     pub count: u64,
     /// Nanoseconds within the range; `self_ns` without what lies directly inside.
     pub total_ns: i64,
@@ -27,6 +29,8 @@ pub struct SliceTime {
     pub track: String,
 }
 
+const BUSY: &str =
+    "Share of the range in which anything ran; empty for threads that only wait, whose waiting calls run all the time";
 const COUNT: &str = "Slices that share time with the range";
 const TOTAL: &str = "Sum of their durations within the range; nested slices count twice";
 const FULL: &str = "Sum of their whole durations, also outside of the range: all other times are those within it";
@@ -36,7 +40,8 @@ const SELF: &str = "Time within the range, less what the slices directly inside 
 pub fn tracks() -> Part<TrackTime> {
     let figures = figures! { row: TrackTime;
         words "track", "Track", 300, Cell::name(&row.track), "Its track";
-        number "busy_share", "Busy", 110, Cell::Share(row.busy), "Share of the range in which anything ran";
+        words "role", "Role", 130, Cell::text(row.role), "What its thread does in the whole recording";
+        number "busy_share", "Busy", 110, Cell::or_empty(row.busy, Cell::Share), BUSY;
         number "count", "Count", 110, Cell::Count(row.count), COUNT;
         number "total_ns", "In range", 110, Cell::Ns(row.total_ns), TOTAL;
         number "full_ns", "In full", 110, Cell::Ns(row.full_ns), FULL;

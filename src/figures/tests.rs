@@ -43,7 +43,15 @@ fn hostile_tables() -> Vec<Data> {
     };
     let explained = Explained { signature, verdict: Verdict::Setup, bytes: -1 };
     let range = TimeRange { start: 0, end: 100 };
-    let track = range::TrackTime { track: EVIL.to_owned(), busy: 1.0, count: 1, total_ns: 1, full_ns: 2, self_ns: 1 };
+    let track = range::TrackTime {
+        track: EVIL.to_owned(),
+        role: "steps",
+        busy: Some(1.0),
+        count: 1,
+        total_ns: 1,
+        full_ns: 2,
+        self_ns: 1,
+    };
     let sentences = Data {
         columns: vec![Column { key: "doubts", title: "Doubts", width: 0, is_text: true, help: "" }],
         rows: vec![vec![Cell::Sentences([EVIL.to_owned()].into())], vec![Cell::Frames(EVIL.into())]],

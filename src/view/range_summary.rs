@@ -8,6 +8,7 @@ use super::states::failed_ui;
 use super::tables::{Answer as Table, Grid, Many, apart, file_name, file_switch_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::range_summary::{TrackSummary, join_names, range_summary};
+use crate::analysis::threads::{Part, only_waits, parts};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
@@ -105,7 +106,8 @@ fn summarize(
     let mut of_names = Vec::new();
     for (i, open) in traces.iter().enumerate().filter(|(i, _)| files.has(*i)) {
         let summary = range_summary(&open.trace, range.shifted(open.offset.saturating_neg()), is_cancelled);
-        rows.extend(summary.tracks.iter().map(|track| track_time(traces, i, track, range)));
+        let parts = parts(&open.trace);
+        rows.extend(summary.tracks.iter().map(|track| track_time(traces, i, track, &parts, range)));
         if files.counts(traces, i) {
             of_names.push((file_name(traces, i), summary.names));
         }
@@ -120,15 +122,24 @@ fn summarize(
     Tables { tracks: Arc::new(table(tracks().data(rows))), names: Arc::new(names) }
 }
 
-fn track_time(traces: &[OpenTrace], trace: usize, summary: &TrackSummary, range: TimeRange) -> TrackTime {
+fn track_time(
+    traces: &[OpenTrace],
+    trace: usize,
+    summary: &TrackSummary,
+    parts: &[Part],
+    range: TimeRange,
+) -> TrackTime {
     let TrackSummary { track, count, total_ns, full_ns, self_ns, busy_ns } = *summary;
+    let part = parts.get(track.0 as usize).copied().unwrap_or_default();
     let model = traces.get(trace).map(|open| &open.trace);
     let name = model.map_or_else(String::new, |model| {
         let track = model.track(track);
         format!("{}, {}", model.process(track.process).title(), track.title())
     });
-    let busy = busy_ns as f64 / range.dur().max(1) as f64;
-    TrackTime { track: track_title(traces, trace, &name), busy, count, total_ns, full_ns, self_ns }
+    let waits = model.is_some_and(|model| only_waits(model.track(track), part));
+    let busy = (!waits).then(|| busy_ns as f64 / range.dur().max(1) as f64);
+    let role = if waits { "only waits" } else { part.words().unwrap_or_default() };
+    TrackTime { track: track_title(traces, trace, &name), role, busy, count, total_ns, full_ns, self_ns }
 }
 
 impl View for RangeSummaryView {
@@ -173,7 +184,7 @@ impl View for RangeSummaryView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Rows as _, tsv};
+    use crate::figures::{Rows as _, Sort, tsv};
     use crate::model::{SliceKind, TraceBuilder};
 
     #[test]
@@ -189,6 +200,24 @@ mod tests {
                         '=tab here\tOperator\t1\t1000000\t1500000\t1000000\n\
                         gemm\tKernel\t1\t500000\t500000\t500000\n";
         assert_eq!(tsv(&*answer.names, &order), expected);
-        assert_eq!(answer.tracks.data.rows[1][1].shown(), "50.0 %");
+        assert_eq!(answer.tracks.data.rows[1][2].shown(), "50.0 %");
+    }
+
+    #[test]
+    fn threads_that_only_wait_are_said_to_and_do_not_lead_the_busy_ones() {
+        let os = SliceKind::Os;
+        let trace = TraceBuilder::from_slices(&[
+            ("main", SliceKind::Operator, "aten::mm", 0, 600),
+            ("watcher", os, "poll", 0, 1_000),
+            ("stream 7", SliceKind::Kernel, "gemm", 0, 800),
+            ("stream 9", SliceKind::Kernel, "copy", 0, 10),
+        ]);
+        let traces = [OpenTrace::new(trace.finish(), 0)];
+        let answer = summarize(&traces, (TimeRange { start: 0, end: 1_000 }, Files::Apart), &|| false).tracks;
+        let busiest = Sort { column: 2, is_descending: true };
+        let shown = |row: u32| [1, 2].map(|column| answer.data.rows[row as usize][column].shown());
+        let rows: Vec<[String; 2]> = answer.order(Some(busiest), "").into_iter().map(shown).collect();
+        let expected = [["", "80.0 %"], ["", "60.0 %"], ["", "1.0 %"], ["only waits", ""]];
+        assert_eq!(rows, expected, "a stream that hardly works does not wait");
     }
 }

@@ -13,7 +13,9 @@ use super::pane::Pane;
 use super::rows::TimeTable;
 use super::{ALL, annotations, calls, collectives, copies, kernels, operators};
 use crate::command::Command;
-use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, TimeRange, Trace, TraceBuilder};
+use crate::model::{
+    Collective, CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, TimeRange, Trace, TraceBuilder,
+};
 use crate::session::{Files, Selection};
 use crate::view::fixture::Fixture;
 
@@ -318,6 +320,35 @@ fn a_collective_lists_its_kernels_and_a_click_selects_one() {
         assert_eq!(harness.state().commands.last(), Some(&Command::Reveal));
         harness.state_mut().session.selection = Selection::None;
         settle(&mut harness);
+    }
+}
+
+#[test]
+fn the_total_of_a_row_stays_in_view_beside_its_slices() {
+    let mut builder =
+        TraceBuilder::from_slices(&[("stream 9", SliceKind::Kernel, "ncclDevKernel_Broadcast", 100, 400)]);
+    let [op, group, dtype] = ["broadcast", "default_pg", "BFloat16"].map(|text| builder.strings.intern(text));
+    let n_ranks = Some(128);
+    let (element_bytes, in_elements, out_elements) = (Some(2), Some(1 << 30), Some(1 << 30));
+    let collective =
+        Collective { op, group, n_ranks, dtype, element_bytes, in_elements, out_elements, ..Default::default() };
+    builder.set_facts(0, SliceFacts { collective: Some(collective), ..Default::default() });
+    let cases = [
+        (builder.finish(), &collectives::TABLE, "broadcast"),
+        (trace(), &kernels::TABLE, GEMM),
+        (trace(), &copies::TABLE, CopyKind::HtoD.label()),
+        (trace(), &calls::TABLE, "cudaLaunchKernel"),
+        (trace(), &annotations::TABLE, "forward"),
+    ];
+    for (trace, table, row) in cases {
+        let mut harness = harness(trace, table);
+        // The panel below the timeline in a window 1280 points wide.
+        harness.set_size(egui::vec2(940.0, 280.0));
+        harness.get_all_by_label(row).next().unwrap().click();
+        settle(&mut harness);
+        let slices = harness.get_by_label_contains("Instances (").rect();
+        let total = harness.get_all_by_label_contains("Total").next().unwrap().rect();
+        assert!(total.right() < slices.left(), "{}: {total} {slices}", table.title);
     }
 }
 
