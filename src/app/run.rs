@@ -7,7 +7,7 @@ use eframe::egui::{Context, ViewportCommand};
 
 use super::dialog::Pick;
 use super::layout::Layout;
-use super::{App, Note, NoteKind};
+use super::{App, Note, NoteKind, Told};
 use crate::capture::nsys::lasting;
 use crate::command::Command;
 use crate::figures::escape;
@@ -61,7 +61,9 @@ impl App {
                 }
             }
             Command::Back | Command::Forward => self.travel(&command),
-            Command::Tell(text) => self.told = Some((text, Instant::now())),
+            Command::Tell(text) => {
+                self.told = Some(Told { text: text.into(), since: Instant::now(), is_refusal: true });
+            }
             Command::SaveText(name, text) => self.save.ask(ctx, name, text),
             Command::FindTrack => self.palette.open(Mode::Tracks),
             Command::Palette => self.palette.open(Mode::Commands),
