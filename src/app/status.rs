@@ -224,14 +224,14 @@ impl App {
         let is_low = ui.available_height() < LOW;
         Panel::bottom("status").show(ui, |ui| {
             let line = if is_low { Layout::left_to_right(Align::Center) } else { wrapping() };
-            let size = egui::vec2(ui.available_width(), ui.spacing().interact_size.y);
-            ui.allocate_ui_with_layout(size, line, |ui| {
+            let kept_height = egui::Id::unique("status height");
+            let is_told = self.told(ui.ctx()).is_some();
+            // What is said for a moment moves nothing.
+            let height = ui.data(|data| data.get_temp(kept_height)).filter(|_| is_told);
+            let size = egui::vec2(ui.available_width(), height.unwrap_or(ui.spacing().interact_size.y));
+            let shown = ui.allocate_ui_with_layout(size, line, |ui| {
                 if let Some(told) = self.told(ui.ctx()) {
-                    let text = RichText::new(&*told.text);
-                    let color = told.is_refusal.then(|| theme::tokens(ui.visuals().dark_mode).severity[1]);
-                    let text = color.into_iter().fold(text, RichText::color);
-                    let label = egui::Label::new(text).truncate().show_tooltip_when_elided(false);
-                    ui.add(label).on_hover_text(&*told.text);
+                    told_ui(told, ui);
                 } else if self.session.traces().is_empty() {
                     match self.loads.running().first() {
                         None => ui.weak("Nothing is open"),
@@ -280,6 +280,9 @@ impl App {
                     );
                 });
             });
+            if !is_told {
+                ui.data_mut(|data| data.insert_temp(kept_height, shown.response.rect.height()));
+            }
         });
     }
 
@@ -433,6 +436,14 @@ impl App {
             self.commands.push(Command::Show(problems::SPEC.id));
         }
     }
+}
+
+/// What is said for a while.
+fn told_ui(told: &Told, ui: &mut egui::Ui) {
+    let color = told.is_refusal.then(|| theme::tokens(ui.visuals().dark_mode).severity[1]);
+    let text = color.into_iter().fold(RichText::new(&*told.text), RichText::color);
+    let label = egui::Label::new(text).truncate().show_tooltip_when_elided(false);
+    ui.add(label).on_hover_text(&*told.text);
 }
 
 /// What became of the events: `4,168 events read: 1,608 shown, 2,560 merged`.

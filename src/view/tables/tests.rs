@@ -173,6 +173,9 @@ fn keys_move_the_cursor_and_enter_shows_the_longest() {
     harness.key_press(Key::Enter);
     settle(&mut harness);
     assert_eq!(harness.state().selected_name(), "add_kernel");
+    harness.event(egui::Event::Copy);
+    harness.step();
+    assert_eq!(copied(&harness).as_deref(), Some("add_kernel"));
     harness.key_press(Key::Home);
     settle(&mut harness);
     harness.get_by_label("Instances (2)");

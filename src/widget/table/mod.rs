@@ -79,7 +79,8 @@ impl std::fmt::Debug for TableSpec<'_> {
     }
 }
 
-/// Paints a table. Up, down, page, home and end move the cursor, Enter opens, a click on a column header sorts. In a
+/// Paints a table. Up, down, page, home and end move the cursor, Enter opens, Ctrl+C
+/// copies the name of its row, a click on a column header sorts. In a
 /// tree left folds a row or goes to the one around it, right unfolds it or goes to the first below it.
 pub fn table_ui(data: &dyn Rows, spec: TableSpec<'_>, ui: &mut egui::Ui) -> Option<Action> {
     let mut action = None;
@@ -261,6 +262,9 @@ fn keys(spec: TableSpec<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
     });
     let at = spec.cursor_position();
     let row = |at: usize| rows.get(at).map(|&row| row as usize);
+    if ui.input(|input| input.events.contains(&Event::Copy)) {
+        return Some(Action::CopyName(row(at?)?));
+    }
     if pressed.contains(&Key::Enter) {
         return Some(Action::Open(row(at?)?));
     }
