@@ -272,6 +272,10 @@ impl App {
                     return;
                 }
                 ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                    if self.save.is_writing() {
+                        ui.label("Writing…")
+                            .on_hover_text("A file is being written; where to is said when it is there");
+                    }
                     if self.is_analyzing(ui.ctx()) {
                         ui.label("Analyzing…").on_hover_text("Some views are still being computed");
                     }
