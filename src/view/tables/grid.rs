@@ -385,7 +385,10 @@ impl<T: Table> Grid<T> {
             Action::Open(row) | Action::Extra(row) => self.selected = Some(row),
             Action::Fold(row) => tree.into_iter().for_each(|tree| self.fold(tree, row)),
             Action::CopyName(row) => {
-                let name = answer.row_in_full(row).iter().find_map(|cell| cell.as_name().map(escape::tsv_cell));
+                let name = answer
+                    .row_in_full(row)
+                    .iter()
+                    .find_map(|cell| cell.as_name().map(|name| escape::tsv_cell(name.trim_start())));
                 // A row without a name has nothing else to copy.
                 ui.ctx().copy_text(name.unwrap_or_else(|| tsv(&*answer, &[row as u32])));
             }

@@ -12,6 +12,7 @@ use egui_extras::{Column as Width, TableBuilder, TableRow};
 pub use self::cells::number_ui;
 use self::cells::{aligned, branch_ui, cell_ui};
 pub use self::header::header_ui;
+use crate::figures::work::INDENT;
 use crate::figures::{Cell, Column, Order, Rows, Sort, format};
 
 const ROW_HEIGHT: f32 = 20.0;
@@ -307,6 +308,10 @@ fn row_ui(
         row.col(|ui| {
             aligned(column, ui, |ui| {
                 let Some(branch) = branch else {
+                    // Of a tree that is listed: rows above are not around those below.
+                    let listed = cell.as_name().filter(|name| i == 0 && name.starts_with(INDENT));
+                    let listed = listed.map(|name| Cell::name(name.trim_start()));
+                    let cell = listed.as_ref().unwrap_or(cell);
                     let width = cell_ui(cell, !column.is_text, in_full, ui);
                     if let Some(needed) = needed.get_mut(i).filter(|_| !column.is_text) {
                         *needed = needed.max(width.ceil());
