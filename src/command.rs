@@ -24,6 +24,8 @@ pub enum Command {
     /// Closes all traces of a file.
     CloseFile(std::path::PathBuf),
     CloseAll,
+    /// Asks where to, and writes what `lacuna report` says of all open traces there.
+    ExportReport,
     Quit,
     ZoomIn,
     ZoomOut,

@@ -14,7 +14,8 @@ const MIN_WIDTH: f32 = 230.0;
 /// A menu is not lower than this if its entries are not, in points.
 const MIN_HEIGHT: f32 = 120.0;
 /// The first commands of the groups in menus, but those that begin a menu.
-const GROUPS: [Command; 16] = [
+const GROUPS: [Command; 17] = [
+    Command::ExportReport,
     Command::CloseTrace,
     Command::Quit,
     Command::CollapseAll,

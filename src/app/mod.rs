@@ -1,5 +1,6 @@
 //! The window: takes what background work brings, runs commands, and places panels and views.
 
+mod copied;
 mod dialog;
 mod display;
 mod fonts;
@@ -23,6 +24,7 @@ mod views;
 mod welcome;
 mod window;
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -68,6 +70,15 @@ enum NoteKind {
     Consent,
 }
 
+/// What the status bar says for a while.
+#[derive(Debug)]
+struct Told {
+    text: Cow<'static, str>,
+    since: Instant,
+    /// Whether it says why something did not happen.
+    is_refusal: bool,
+}
+
 /// Everything behind the window.
 pub struct App {
     session: Session,
@@ -82,8 +93,8 @@ pub struct App {
     dialog: OpenDialog,
     save: SaveDialog,
     notes: Vec<Note>,
-    /// What the status bar says in answer to a command, and since when.
-    told: Option<(&'static str, Instant)>,
+    /// What the status bar says in answer to a command.
+    told: Option<Told>,
     /// Since when a view on screen waits for an analysis.
     pending_since: Option<Instant>,
     views: Views,
@@ -118,6 +129,7 @@ impl App {
     /// * `old`: the panels of a version without docking, where `settings` have no layout.
     pub fn new(ctx: &Context, settings: Settings, old: &OldLayout, paths: Vec<PathBuf>, options: Options) -> Self {
         theme::apply(ctx);
+        copied::watch(ctx);
         forget_scrolled(ctx);
         // Ctrl and +, -, 0 are commands of the window.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
@@ -182,6 +194,9 @@ impl App {
         match self.dialog.poll() {
             Ok(paths) => self.commands.extend(paths.into_iter().map(Command::OpenPath)),
             Err(why) => self.commands.push(Command::Tell(why)),
+        }
+        if let Some(notice) = copied::take(ctx) {
+            self.told = Some(Told { text: notice.into(), since: Instant::now(), is_refusal: false });
         }
         self.notes.extend(self.save.poll(&self.session, ctx));
         self.notes.extend(self.keeper.poll());

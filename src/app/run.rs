@@ -1,13 +1,15 @@
 //! Runs every command that no view handles.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use eframe::egui::{Context, ViewportCommand};
 
 use super::dialog::Pick;
 use super::layout::Layout;
-use super::{App, Note, NoteKind};
+use super::save::Content;
+use super::{App, Note, NoteKind, Told};
 use crate::capture::nsys::lasting;
 use crate::command::Command;
 use crate::figures::escape;
@@ -17,7 +19,7 @@ use crate::session::Selection;
 use crate::settings::ThemeChoice;
 use crate::view::details::stack_text;
 use crate::view::palette::Mode;
-use crate::view::{Content, DockArea, ViewContext, range_summary, view_spec};
+use crate::view::{self, DockArea, ViewContext, range_summary, view_spec};
 
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
@@ -61,8 +63,11 @@ impl App {
                 }
             }
             Command::Back | Command::Forward => self.travel(&command),
-            Command::Tell(text) => self.told = Some((text, Instant::now())),
-            Command::SaveText(name, text) => self.save.ask(ctx, name, text),
+            Command::Tell(text) => {
+                self.told = Some(Told { text: text.into(), since: Instant::now(), is_refusal: true });
+            }
+            Command::SaveText(name, text) => self.save.ask(ctx, name, Content::Text(text)),
+            Command::ExportReport => self.export_report(ctx),
             Command::FindTrack => self.palette.open(Mode::Tracks),
             Command::Palette => self.palette.open(Mode::Commands),
             Command::Shortcuts => self.shortcuts.toggle(),
@@ -105,7 +110,7 @@ impl App {
 
     /// Shows a view; without a trace only one of this machine.
     fn show(&mut self, id: &'static str) {
-        if view_spec(id).is_some_and(|spec| spec.content == Content::Machine) {
+        if view_spec(id).is_some_and(|spec| spec.content == view::Content::Machine) {
             self.alone = Some(id);
         }
         self.layout.show(id);
@@ -135,6 +140,20 @@ impl App {
         } else {
             self.notes.retain(|note| note.path.as_ref() != Some(&path));
         }
+    }
+
+    /// Asks where to write the report of all open traces.
+    fn export_report(&mut self, ctx: &Context) {
+        let traces: Vec<_> = self.session.traces().iter().map(|open| Arc::clone(&open.trace)).collect();
+        let name = match traces.as_slice() {
+            [] => return,
+            [trace] => {
+                let name = trace.info.path.file_name().unwrap_or_default().to_string_lossy();
+                format!("{}.report.txt", name.split('.').next().unwrap_or_default())
+            }
+            _ => "report.txt".to_owned(),
+        };
+        self.save.ask(ctx, name, Content::Report(traces, Box::new(self.session.thresholds)));
     }
 
     fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {

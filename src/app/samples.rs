@@ -50,7 +50,7 @@ pub const SAMPLES: [Sample; 5] = [
     },
     Sample {
         title: "Training, Nsight Systems",
-        help: "The same run as an SQLite export, with CUDA graphs, NVTX and metrics",
+        help: "The same training recorded by nsys: an SQLite export with CUDA graphs, NVTX and metrics",
         file: "training.sqlite",
         write: |path| {
             File::create(path)?;

@@ -1,25 +1,77 @@
-//! Dialog for the file that a text is exported to, and the export itself, in the background.
+//! Dialog for the file that a text or a report is exported to, and the export itself, in the background.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui::{self, Context};
 
 use super::dialog::{Asked, PathBox, PathBoxEnd, asked};
 use super::{Note, NoteKind};
-use crate::cli::output;
+use crate::analysis::rules::Thresholds;
+use crate::cli::{Failure, output, report};
 use crate::job::{Job, Poll};
+use crate::model::Trace;
 use crate::session::Session;
 
-/// Said where the dialog ended without a choice, since it may never have been on screen.
-const NOT_EXPORTED: &str =
-    "Not exported: no file was chosen. If no dialog appeared, Copy puts the same rows on the clipboard";
+/// The endings of a report's file.
+const FORMATS: [(&str, &str); 5] =
+    [("Text", "txt"), ("JSON", "json"), ("Markdown", "md"), ("Web page", "html"), ("CSV", "csv")];
 
-/// A text to export.
+/// What is exported.
+#[derive(Clone, Debug)]
+pub enum Content {
+    Text(Arc<str>),
+    /// What `lacuna report` says of these traces.
+    Report(Vec<Arc<Trace>>, Box<Thresholds>),
+}
+
+impl Content {
+    fn title(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "Export",
+            Self::Report(..) => "Export report",
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "This system offers no file dialog. Type or paste where to write it",
+            Self::Report(..) => {
+                "This system offers no file dialog. Type or paste where to write it: as text, JSON, Markdown, web page \
+                 or CSV if the name ends in .txt, .json, .md, .html or .csv"
+            }
+        }
+    }
+
+    /// Said where the dialog ended without a choice, since it may never have been on screen.
+    fn not_exported(&self) -> &'static str {
+        match self {
+            Self::Text(_) => {
+                "Not exported: no file was chosen. If no dialog appeared, Copy puts the same rows on the clipboard"
+            }
+            Self::Report(..) => {
+                "Not exported: no file was chosen. If no dialog appeared, `lacuna report` writes the same"
+            }
+        }
+    }
+
+    fn write(&self, path: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
+        match self {
+            Self::Text(text) => output::write_file(text.as_bytes(), path, inputs),
+            Self::Report(traces, thresholds) => {
+                // It may take long, for nothing.
+                output::check_target(path, inputs)?;
+                output::write_file(report::file(path, **thresholds, traces)?.as_bytes(), path, inputs)
+            }
+        }
+    }
+}
+
+/// What to export, and the name of its file to begin with.
 #[derive(Clone, Debug)]
 struct Wanted {
     name: String,
-    text: Arc<str>,
+    content: Content,
 }
 
 /// The export dialog and the export that runs.
@@ -35,19 +87,26 @@ pub struct SaveDialog {
 
 impl SaveDialog {
     /// Starts to ask; does nothing while a question is open.
-    pub fn ask(&mut self, ctx: &Context, name: String, text: Arc<str>) {
+    pub fn ask(&mut self, ctx: &Context, name: String, content: Content) {
         if self.wanted.is_some() {
             return;
         }
-        let (waker, suggested) = (ctx.clone(), name.clone());
-        let pick = move |_: &crate::job::Progress| {
-            asked(|| rfd::FileDialog::new().set_title("Export").set_file_name(&suggested).save_file())
-        };
+        let waker = ctx.clone();
+        let mut dialog = rfd::FileDialog::new().set_title(content.title()).set_file_name(&name);
+        if matches!(content, Content::Report(..)) {
+            dialog = FORMATS.iter().fold(dialog, |dialog, &(name, ending)| dialog.add_filter(name, &[ending]));
+        }
+        let pick = move |_: &crate::job::Progress| asked(|| dialog.save_file());
         match Job::spawn("file dialog", move || waker.request_repaint(), pick) {
             Ok(job) => self.asking = Some(job),
             Err(_) => self.path_box = Some(PathBox::new(&name)),
         }
-        self.wanted = Some(Wanted { name, text });
+        self.wanted = Some(Wanted { name, content });
+    }
+
+    /// Whether a file is being written.
+    pub fn is_writing(&self) -> bool {
+        self.writing.is_some()
     }
 
     /// Whether the window's own path box is on screen.
@@ -66,7 +125,7 @@ impl SaveDialog {
             let inputs: Vec<PathBuf> = session.traces().iter().map(|open| open.trace.info.path.clone()).collect();
             let waker = ctx.clone();
             let write = move |_: &crate::job::Progress| {
-                let written = output::write_file(wanted.text.as_bytes(), &path, &inputs);
+                let written = wanted.content.write(&path, &inputs);
                 written.map(|()| path.clone()).map_err(|error| (path, error.to_string()))
             };
             self.writing = Job::spawn("export", move || waker.request_repaint(), write).ok();
@@ -96,8 +155,9 @@ impl SaveDialog {
                 self.path_box = Some(PathBox::new(name));
             }
             Asked::Nothing => {
-                self.wanted = None;
-                return Some(Note { text: NOT_EXPORTED.to_owned(), path: None, kind: NoteKind::Info });
+                let wanted = self.wanted.take()?;
+                let text = wanted.content.not_exported().to_owned();
+                return Some(Note { text, path: None, kind: NoteKind::Info });
             }
         }
         None
@@ -105,9 +165,9 @@ impl SaveDialog {
 
     /// Shows the path box, if it is open.
     pub fn ui(&mut self, ctx: &Context) {
-        let Some(path_box) = &mut self.path_box else { return };
-        let hint = "This system offers no file dialog. Type or paste where to write it";
-        let end = path_box.ui(ctx, egui::Id::unique("save box"), ["Export", hint, "Write"]);
+        let Some((path_box, wanted)) = self.path_box.as_mut().zip(self.wanted.as_ref()) else { return };
+        let words = [wanted.content.title(), wanted.content.hint(), "Write"];
+        let end = path_box.ui(ctx, egui::Id::unique("save box"), words);
         match end {
             None => return,
             Some(PathBoxEnd::Entered(path)) => self.chosen = Some(path),
@@ -123,8 +183,12 @@ mod tests {
     use super::*;
     use crate::model::{SliceKind, TraceBuilder};
 
-    fn write(session: &Session, path: &std::path::Path) -> String {
-        let wanted = Some(Wanted { name: "kernels.csv".to_owned(), text: "name\r\n".into() });
+    fn write(session: &Session, path: &Path) -> String {
+        write_content(session, path, Content::Text("name\r\n".into()))
+    }
+
+    fn write_content(session: &Session, path: &Path, content: Content) -> String {
+        let wanted = Some(Wanted { name: "kernels.csv".to_owned(), content });
         let mut dialog = SaveDialog { wanted, chosen: Some(path.to_owned()), ..Default::default() };
         loop {
             if let Some(note) = dialog.poll(session, &Context::default()) {
@@ -149,6 +213,31 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&table).unwrap(), "name\r\n");
         assert!(write(&session, &trace).contains("Will not overwrite an input"));
         assert_eq!(std::fs::read_to_string(&trace).unwrap(), "precious");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    #[test]
+    fn a_report_is_what_the_command_writes_and_its_ending_is_its_format() {
+        let folder = std::env::temp_dir().join(format!("lacuna-report-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let slices = [("main", SliceKind::Operator, "aten::mm", 0, 9), ("stream 7", SliceKind::Kernel, "gemm", 3, 5)];
+        let mut session = Session::default();
+        session.add(vec![TraceBuilder::from_slices(&slices).finish()]);
+        let traces: Vec<Arc<Trace>> = session.traces().iter().map(|open| Arc::clone(&open.trace)).collect();
+        let text = |name: &str| {
+            let path = folder.join(name);
+            let content = Content::Report(traces.clone(), Box::new(session.thresholds));
+            assert_eq!(write_content(&session, &path, content), "Written:", "{name}");
+            std::fs::read_to_string(path).unwrap()
+        };
+        let json: serde_json::Value = serde_json::from_str(&text("report.JSON")).unwrap();
+        assert_eq!(json["kernels"][0]["name"], "gemm");
+        assert!(text("report.html").starts_with("<!"));
+        assert!(text("report.csv").starts_with("part,"));
+        assert!(text("report.md").contains("| gemm"));
+        let args = report::Args { out: Some("report".into()), ..report::Args::default() };
+        let (expected, _) = report::answer(&args, session.thresholds, &traces).unwrap();
+        assert_eq!(text("report.txt"), expected);
+        assert_eq!(text("report"), expected);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

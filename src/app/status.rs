@@ -6,7 +6,7 @@ use eframe::egui::{self, Align, Layout, Panel, RichText};
 
 use super::loads::Load;
 use super::progress::{load_text, progress_ui, reading_text};
-use super::{App, Note, NoteKind};
+use super::{App, Note, NoteKind, Told};
 use crate::command::Command;
 use crate::figures::{escape, format};
 use crate::model::{Format, ImportReport, Severity, TimeRange, TrackKind};
@@ -19,8 +19,10 @@ use crate::widget::theme;
 const SHOW_AFTER: Duration = Duration::from_millis(300);
 /// A folder may hold thousands of files; more lines than this would hide the window.
 const MAX_WAITING_SHOWN: usize = 3;
-/// How long an answer to a command stays.
+/// How long it stays why a command did nothing.
 const SHOW_TOLD: Duration = Duration::from_secs(8);
+/// How long it stays that something was done: it takes the place of the line at the bottom.
+const SHOW_DONE: Duration = Duration::from_secs(3);
 /// What lies outside of all slices is far if it is this part of their time or more away.
 const FAR: i64 = 10;
 /// Points that the keys at the right of the line at the bottom take.
@@ -222,12 +224,14 @@ impl App {
         let is_low = ui.available_height() < LOW;
         Panel::bottom("status").show(ui, |ui| {
             let line = if is_low { Layout::left_to_right(Align::Center) } else { wrapping() };
-            let size = egui::vec2(ui.available_width(), ui.spacing().interact_size.y);
-            ui.allocate_ui_with_layout(size, line, |ui| {
-                if let Some(text) = self.told_text(ui.ctx()) {
-                    let color = theme::tokens(ui.visuals().dark_mode).severity[1];
-                    let label = egui::Label::new(RichText::new(text).color(color)).truncate();
-                    ui.add(label.show_tooltip_when_elided(false)).on_hover_text(text);
+            let kept_height = egui::Id::unique("status height");
+            let is_told = self.told(ui.ctx()).is_some();
+            // What is said for a moment moves nothing.
+            let height = ui.data(|data| data.get_temp(kept_height)).filter(|_| is_told);
+            let size = egui::vec2(ui.available_width(), height.unwrap_or(ui.spacing().interact_size.y));
+            let shown = ui.allocate_ui_with_layout(size, line, |ui| {
+                if let Some(told) = self.told(ui.ctx()) {
+                    told_ui(told, ui);
                 } else if self.session.traces().is_empty() {
                     match self.loads.running().first() {
                         None => ui.weak("Nothing is open"),
@@ -268,6 +272,10 @@ impl App {
                     return;
                 }
                 ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                    if self.save.is_writing() {
+                        ui.label("Writing…")
+                            .on_hover_text("A file is being written; where to is said when it is there");
+                    }
                     if self.is_analyzing(ui.ctx()) {
                         ui.label("Analyzing…").on_hover_text("Some views are still being computed");
                     }
@@ -276,6 +284,9 @@ impl App {
                     );
                 });
             });
+            if !is_told {
+                ui.data_mut(|data| data.insert_temp(kept_height, shown.response.rect.height()));
+            }
         });
     }
 
@@ -328,14 +339,12 @@ impl App {
     }
 
     /// What was said last, while it is new.
-    fn told_text(&mut self, ctx: &egui::Context) -> Option<&'static str> {
-        let (text, since) = self.told?;
-        let left = SHOW_TOLD.checked_sub(since.elapsed());
-        match left {
-            Some(left) => ctx.request_repaint_after(left),
-            None => self.told = None,
-        }
-        left.map(|_| text)
+    fn told(&mut self, ctx: &egui::Context) -> Option<&Told> {
+        let told = self.told.take()?;
+        let time = if told.is_refusal { SHOW_TOLD } else { SHOW_DONE };
+        let left = time.checked_sub(told.since.elapsed())?;
+        ctx.request_repaint_after(left);
+        Some(self.told.insert(told))
     }
 
     /// How long a range is, as time or as a number of events.
@@ -431,6 +440,14 @@ impl App {
             self.commands.push(Command::Show(problems::SPEC.id));
         }
     }
+}
+
+/// What is said for a while.
+fn told_ui(told: &Told, ui: &mut egui::Ui) {
+    let color = told.is_refusal.then(|| theme::tokens(ui.visuals().dark_mode).severity[1]);
+    let text = color.into_iter().fold(RichText::new(&*told.text), RichText::color);
+    let label = egui::Label::new(text).truncate().show_tooltip_when_elided(false);
+    ui.add(label).on_hover_text(&*told.text);
 }
 
 /// What became of the events: `4,168 events read: 1,608 shown, 2,560 merged`.

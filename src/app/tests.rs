@@ -152,6 +152,8 @@ fn the_welcome_page_opens_samples_and_says_how_to_record() {
     harness.step();
     let copies = |command: &egui::OutputCommand| matches!(command, egui::OutputCommand::CopyText(text) if text.contains("nsys profile"));
     assert!(harness.output().platform_output.commands.iter().any(copies));
+    harness.step();
+    harness.get_by_label("Copied 2 lines");
     let folder = std::env::temp_dir().join(format!("lacuna-welcome-{}", std::process::id()));
     app_mut(&mut harness).loads.samples.clone_from(&folder);
     harness.get_by_label("Memory leak").click();

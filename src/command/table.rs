@@ -59,6 +59,14 @@ pub const COMMANDS: &[CommandSpec] = &[
     ),
     spec(
         Menu::File,
+        Command::ExportReport,
+        "Export report…",
+        "Write what `lacuna report` says of the open traces to a file: text, JSON, Markdown, HTML or CSV",
+        &[],
+    )
+    .needs(Needs::Trace),
+    spec(
+        Menu::File,
         Command::CloseTrace,
         "Close trace…",
         "Choose an open trace or file and close it",

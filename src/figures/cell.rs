@@ -226,7 +226,9 @@ impl Cell {
             (Self::Empty, Self::Empty) => return Ordering::Equal,
             (Self::Empty, _) => return Ordering::Greater,
             (_, Self::Empty) => return Ordering::Less,
-            (Self::Text(a), Self::Text(b)) | (Self::Frames(a), Self::Frames(b)) => Natural(a).cmp(&Natural(b)),
+            // Not by the level of a tree.
+            (Self::Text(a), Self::Text(b)) => Natural(a.trim_start()).cmp(&Natural(b.trim_start())),
+            (Self::Frames(a), Self::Frames(b)) => Natural(a).cmp(&Natural(b)),
             (Self::Sentences(a), Self::Sentences(b)) => a.cmp(b),
             (Self::Stack(a), Self::Stack(b)) => a.name().cmp(b.name()),
             (Self::Word(a), Self::Word(b)) => (a.rank, a.label).cmp(&(b.rank, b.label)),

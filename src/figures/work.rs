@@ -219,7 +219,7 @@ pub fn call_tree() -> Part<CallTotals> {
 }
 
 /// Indentation of a level of a tree.
-const INDENT: &str = "\u{2003}";
+pub const INDENT: &str = "\u{2003}";
 
 /// Operators by the Python functions around them.
 pub fn operator_stacks() -> Part<CallTotals> {

@@ -422,3 +422,20 @@ fn actions_of_memory_have_keys_and_need_no_picture() {
     settle(&mut harness);
     assert!(app(&harness).layout.is_on_screen("memory-state") && app(&harness).session().memory.moment > Some(0));
 }
+
+#[test]
+fn the_memory_in_short_takes_the_lines_that_it_needs() {
+    for (name, starts, whole) in
+        [("snapshot_leak.pickle", "Peak ", "2 places"), ("snapshot_oom.pickle", "Out of memory: ", "Missing")]
+    {
+        let mut harness = harness(vec![sample(name)]);
+        harness.set_size(egui::vec2(1280.0, 720.0));
+        app_mut(&mut harness).commands.push(Command::Show("memory"));
+        let text = |node: &egui_kittest::Node<'_>| node.accesskit_node().value().unwrap_or_default();
+        let is_wanted = |node: &egui_kittest::Node<'_>| text(node).starts_with(starts) && text(node).contains(whole);
+        wait_for(&mut harness, |harness| harness.query_all_by_label_contains(whole).any(|node| is_wanted(&node)));
+        let line = harness.query_all_by_label_contains(whole).find(is_wanted).unwrap();
+        assert!(line.rect().height() > 25.0, "{name} is cut after one line");
+        harness.get_by_label("Go to peak");
+    }
+}

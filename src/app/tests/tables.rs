@@ -85,7 +85,13 @@ fn the_command_that_profiles_a_kernel_is_copied_from_palette_and_details() {
     }
     let expected = "ncu --set full --kernel-name 'regex:^gemm_fp16$' --launch-skip 0 --launch-count 1 python train.py";
     assert_eq!(text.as_deref(), Some(expected));
+    let notice = format!("Copied “{expected}”");
+    harness.step();
+    harness.get_by_label(&notice);
+    // The line at the bottom comes back.
+    app_mut(&mut harness).told.as_mut().unwrap().since -= std::time::Duration::from_secs(4);
     settle(&mut harness);
+    assert!(harness.query_by_label(&notice).is_none());
     harness.get_by_label("Copy ncu command").click();
     harness.step();
     assert_eq!(copied(&harness).as_deref(), Some(expected));

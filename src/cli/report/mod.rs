@@ -9,7 +9,7 @@ mod text;
 mod thresholds;
 mod time;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -24,7 +24,7 @@ use crate::model::{Severity, Trace};
 pub use build::files;
 
 /// Arguments of `lacuna report`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct Args {
     /// Traces, archives of traces, or folders of them
     #[arg(required_unless_present = "thresholds", value_name = "FILE|FOLDER")]
@@ -67,9 +67,10 @@ pub struct Args {
 }
 
 /// How the report is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Aligned tables for a terminal
+    #[default]
     Text,
     /// Every figure, in nanoseconds; the keys are stable
     Json,
@@ -80,10 +81,25 @@ pub enum Format {
     Csv,
 }
 
+impl Format {
+    /// What the ending of a file's name asks for; text where it asks for nothing else.
+    fn of_file(path: &Path) -> Self {
+        let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        match &*ending {
+            "json" => Self::Json,
+            "md" | "markdown" => Self::Markdown,
+            "html" | "htm" => Self::Html,
+            "csv" => Self::Csv,
+            _ => Self::Text,
+        }
+    }
+}
+
 /// How kernels are grouped into rows of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum KernelRows {
     /// Full name
+    #[default]
     Name,
     /// Name without template and call arguments
     Short,
@@ -142,6 +158,14 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         Some(level) if worst >= Some(level) => Outcome::ThresholdMet,
         _ => Outcome::Done,
     })
+}
+
+/// What `lacuna report --out PATH` writes of these traces, in the format that the ending of `path` asks for.
+///
+/// Errors: as in [`answer`].
+pub fn file(path: &Path, thresholds: Thresholds, traces: &[Arc<Trace>]) -> Result<String, Failure> {
+    let args = Args { format: Format::of_file(path), out: Some(path.to_owned()), ..Args::default() };
+    Ok(answer(&args, thresholds, traces)?.0)
 }
 
 /// What is said of these traces, and how severe the worst finding is.

@@ -16,6 +16,8 @@ use crate::model::{MemoryHistory, Severity};
 pub struct Headline {
     /// Peak, end, reserved and unused, largest holder, verdict. May contain text from a file.
     pub text: String,
+    /// The end of the text.
+    pub verdict: String,
     /// Of the verdict; `None` if nothing is wrong.
     pub severity: Option<Severity>,
 }
@@ -83,8 +85,8 @@ pub fn headline(
         parts.push(format!("{when}: {} {}", holder_name(holder), size(holder.bytes)));
     }
     let (verdict, severity) = verdict(history, found, steps, cards);
-    parts.push(verdict);
-    Headline { text: parts.join("; "), severity }
+    parts.push(verdict.clone());
+    Headline { text: parts.join("; "), verdict, severity }
 }
 
 /// What holds the most: `forward (model.py:9)`, `update (server.py:265, 267, 268)`.
@@ -169,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_paragraph_says_whose_memory_it_is() {
-        let headline = Headline { text: "Peak 1 B".into(), severity: None };
+        let headline = Headline { text: "Peak 1 B".into(), verdict: String::new(), severity: None };
         let of = |file: Option<&str>, rank, device| {
             let owner = Owner { file: file.map(Into::into), rank, device };
             InShort { owner, headline: headline.clone() }.paragraph()

@@ -8,9 +8,10 @@ pub enum SegmentKind {
     /// Not recorded. Replayed segments never have this kind.
     #[default]
     Unknown,
+    /// Before the small ones, in lists and on the map: nearly all memory is in these.
+    Large,
     /// For requests up to [`SMALL`].
     Small,
-    Large,
 }
 
 /// PyTorch serves requests up to this from small segments (`kSmallSize`). In large ones it splits no

@@ -2,7 +2,7 @@
 
 use crate::figures::{Cell, format, text::display_name};
 use crate::model::{
-    Collective, DurNs, GraphNode, SliceId, SliceKind, StringId, SyncKind, Synchronization, TimeRange, Trace,
+    Collective, DurNs, GraphNode, Launch, SliceId, SliceKind, StringId, SyncKind, Synchronization, TimeRange, Trace,
 };
 
 /// Links listed per group.
@@ -67,6 +67,12 @@ impl Facts {
         if let Some(shape) = trace.facts.launches.value(trace.facts.launches.id(id)) {
             let sides = |sides: [u32; 3]| Cell::Sides(sides).shown();
             rows.push(("Grid and block", format!("{}, {}", sides(shape.grid), sides(shape.block))));
+            launch_rows(shape, &mut rows);
+        }
+        if let Some(bytes) = trace.facts.copies.get(id).and_then(|copy| copy.bytes) {
+            let speed = (time.dur() > 0).then(|| Cell::GbPerS(bytes as f64 / time.dur() as f64).shown());
+            let speed = speed.map(|speed| format!(", {speed}")).unwrap_or_default();
+            rows.push(("Bytes", format!("{} ({} B){speed}", format::bytes(bytes as f64), format::count(bytes))));
         }
         if let Some(collective) = trace.facts.collectives.get(id) {
             collective_rows(trace, collective, &mut rows);
@@ -89,6 +95,17 @@ impl Facts {
             event_record: recorders.first().copied().filter(|call| slices.kind[call.idx()].is_call()),
             rows,
         }
+    }
+}
+
+/// What a launch takes of a multiprocessor, as far as it was recorded.
+fn launch_rows(launch: &Launch, rows: &mut Vec<(&'static str, String)>) {
+    let Launch { registers_per_thread: registers, shared_bytes, .. } = *launch;
+    if registers > 0 {
+        rows.push(("Registers", format!("{registers} a thread")));
+    }
+    if shared_bytes > 0 {
+        rows.push(("Shared memory", format!("{} a block", format::bytes(shared_bytes.into()))));
     }
 }
 
@@ -139,7 +156,7 @@ fn graph_node_text(GraphNode { graph, exec, node }: GraphNode) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SliceFacts, TraceBuilder};
+    use crate::model::{MemoryCopy, SliceFacts, TraceBuilder};
 
     #[test]
     fn kernels_and_their_launch_are_linked() {
@@ -199,6 +216,25 @@ mod tests {
         let device = "Synchronization: Context Sync; Waits for: All streams of the context";
         assert_eq!(of("cudaDeviceSynchronize"), (device.to_owned(), None));
         assert_eq!(of("cudaEventRecord"), (String::new(), None));
+    }
+
+    #[test]
+    fn copies_and_kernels_have_figures_with_units() {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("stream 7", SliceKind::Memcpy, "Memcpy HtoD", 0, 1_000),
+            ("stream 7", SliceKind::Kernel, "gemm", 2_000, 2_100),
+        ]);
+        let copy = Some(MemoryCopy { bytes: Some(24 << 10), ..MemoryCopy::default() });
+        builder.set_facts(0, SliceFacts { copy, ..Default::default() });
+        let shared_bytes = 48 << 10;
+        let launch =
+            Launch { grid: [4, 1, 1], block: [256, 1, 1], registers_per_thread: 64, shared_bytes, ..Launch::default() };
+        builder.set_facts(1, SliceFacts { launch: Some(launch), ..Default::default() });
+        let trace = builder.finish();
+        let of = |slice| Facts::new(&trace, SliceId(slice)).rows;
+        assert_eq!(of(0), [("Bytes", "24.00 KiB (24,576 B), 24.576 GB/s".to_owned())]);
+        let rows: Vec<_> = of(1).into_iter().map(|(label, value)| format!("{label}: {value}")).collect();
+        assert_eq!(rows[1..], ["Registers: 64 a thread", "Shared memory: 48.00 KiB a block"]);
     }
 
     #[test]

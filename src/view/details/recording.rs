@@ -28,13 +28,32 @@ pub fn recordings_ui(traces: &[OpenTrace], ui: &mut egui::Ui) {
         // A fact may have several values.
         for facts in open.trace.info.facts.chunk_by(|a, b| a.0 == b.0).take(MOST_FACTS) {
             let values: Vec<_> = facts.iter().map(|(_, value)| value.as_str()).collect();
-            row_ui(ui, &display_name(&facts[0].0), &display_name(&cut(&values.join(", "))));
+            let value = fact_text(&facts[0].0, values.join(", "));
+            row_ui(ui, &display_name(&facts[0].0), &display_name(&cut(&value)));
         }
         ui.add_space(8.0);
     }
     let n_more = traces.len().saturating_sub(MOST) as u64;
     if n_more > 0 {
         ui.weak(format!("{} more files are open", format::count(n_more)));
+    }
+}
+
+/// The value of a fact, with its unit where the name tells one.
+fn fact_text(name: &str, value: String) -> String {
+    let number = value.trim().parse::<i64>().ok();
+    match (name, number) {
+        _ if value.trim().is_empty() => "not set".to_owned(),
+        ("RUN_DURATION_MS", Some(ms)) => format::duration(ms.saturating_mul(1_000_000)),
+        // As CUDA numbers them: 12080 is 12.8.
+        ("CudaDriverVersion" | "cuda_driver_version" | "cuda_runtime_version", Some(version)) if version >= 1_000 => {
+            format!("{}.{}", version / 1_000, version % 1_000 / 10)
+        }
+        // What stands for "no limit" in the allocator's settings.
+        ("max_split_size", Some(-1)) => "no limit".to_owned(),
+        ("max_split_size", None) if value == u64::MAX.to_string() => "no limit".to_owned(),
+        ("max_split_size", Some(bytes)) => format::bytes(bytes as f64),
+        _ => value,
     }
 }
 
@@ -107,6 +126,24 @@ mod tests {
 
     use super::*;
     use crate::model::{SliceKind, TraceBuilder};
+
+    #[test]
+    fn facts_have_values_and_units() {
+        let cases = [
+            ("PYTORCH_CUDA_ALLOC_CONF", "", "not set"),
+            ("PYTORCH_CUDA_ALLOC_CONF", "a:b", "a:b"),
+            ("RUN_DURATION_MS", "43756", "43.756 s"),
+            ("CudaDriverVersion", "12080", "12.8"),
+            ("cuda_runtime_version", "11080", "11.8"),
+            ("max_split_size", "-1", "no limit"),
+            ("max_split_size", "18446744073709551615", "no limit"),
+            ("max_split_size", "134217728", "128.00 MiB"),
+            ("CpuCores", "152", "152"),
+        ];
+        for (name, value, text) in cases {
+            assert_eq!(fact_text(name, value.to_owned()), text, "{name}");
+        }
+    }
 
     #[test]
     fn devices_that_are_alike_and_values_of_one_fact_share_a_line() {

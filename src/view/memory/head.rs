@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use eframe::egui::accesskit::Action;
+use eframe::egui::text::LayoutJob;
 use eframe::egui::{
-    self, ComboBox, EventFilter, Frame, InputState, Key, Margin, Modifiers, Response, RichText, Stroke, WidgetInfo,
+    self, Color32, ComboBox, EventFilter, Frame, InputState, Key, Margin, Modifiers, Response, RichText, Stroke,
+    WidgetInfo,
 };
 
 use crate::answers::Query;
@@ -75,7 +77,7 @@ pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMe
     Some(shown)
 }
 
-/// Sums up the memory in one line. That it ran out comes first, in a frame of its own, and leads to the reasons.
+/// Sums up the memory, its verdict last. That it ran out comes first, in a frame of its own, and leads to the reasons.
 pub fn in_short_ui(
     query: &mut Query<InShort>,
     shown: &ShownMemory,
@@ -86,6 +88,8 @@ pub fn in_short_ui(
     let known = answer.newest().map(|known| &**known);
     // The picture goes before what the frame already says.
     let is_short = ui.available_height() < 450.0;
+    // Nothing of it is cut unless names are very long.
+    let rows = if is_small(ui) { 1 } else { 3 };
     let severity = &theme::tokens(ctx.is_dark).severity;
     if let Some(last) = shown.history().ooms.last() {
         let n = shown.history().ooms.len();
@@ -98,8 +102,7 @@ pub fn in_short_ui(
                 if ui.button("Show why").on_hover_text("Show the figures of each failed request").clicked() {
                     ctx.commands.push(Command::Show(super::RESERVED.id));
                 }
-                let label = RichText::new(text.as_str()).color(severity[2]).strong();
-                ui.add(egui::Label::new(label).truncate()).on_hover_text(&text);
+                lines_ui(&text, &text, rows, severity[2], ui);
             });
         });
     }
@@ -107,18 +110,34 @@ pub fn in_short_ui(
         && (cards.is_empty() || !is_short)
     {
         let line = headline(shown.history(), summary, holder.as_ref(), &found.leaks, (*found.steps).as_ref(), cards);
-        let text = match line.severity {
+        let color = match line.severity {
+            Some(worst) if cards.is_empty() => severity[worst as usize],
             // The frame above says it.
-            Some(worst) if cards.is_empty() => RichText::new(&line.text).color(severity[worst as usize]),
-            _ => RichText::new(&line.text),
+            _ => ui.visuals().text_color(),
         };
-        ui.add(egui::Label::new(text).truncate()).on_hover_text(&line.text);
+        // Of what has no room the verdict matters most.
+        let shown = if rows == 1 { &line.verdict } else { &line.text };
+        lines_ui(shown, &line.text, rows, color, ui);
+    } else if known.is_none() && shown.history().ooms.is_empty() && rows > 1 {
+        // What it takes most often: the picture below must not move when it comes.
+        ui.allocate_space(egui::vec2(0.0, 2.0 * ui.text_style_height(&egui::TextStyle::Body)));
     }
     answer.is_working()
 }
 
+/// A text on as many lines as it takes.
+///
+/// * `whole`: shown on hover.
+/// * `rows`: it is cut after so many.
+fn lines_ui(text: &str, whole: &str, rows: usize, color: Color32, ui: &mut egui::Ui) {
+    let font = egui::TextStyle::Body.resolve(ui.style());
+    let mut job = LayoutJob::simple(text.to_owned(), font, color, ui.available_width());
+    job.wrap.max_rows = rows;
+    ui.add(egui::Label::new(job).wrap()).on_hover_text(whole);
+}
+
 /// Width and height of a picture with too little room for rows of controls, in points.
-pub const SMALL: [f32; 2] = [600.0, 280.0];
+pub const SMALL: [f32; 2] = [600.0, 250.0];
 
 /// Whether there is no room for rows of controls: they go into menus, and text is cut with an ellipsis.
 pub fn is_small(ui: &egui::Ui) -> bool {

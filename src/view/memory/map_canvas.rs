@@ -7,7 +7,7 @@ use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Stroke, StrokeKind, 
 
 use super::map::{Fill, MapBox, MapLine};
 use super::state::StateMap;
-use crate::analysis::memory::state::{PartKind, PoolState};
+use crate::analysis::memory::state::{MemorySums, PartKind, PoolState};
 use crate::figures::format;
 use crate::figures::text::display_name;
 use crate::model::memory::{AllocationId, SegmentKind};
@@ -41,6 +41,20 @@ fn pool_title(shown: &ShownMemory, pool: &PoolState) -> String {
         SegmentKind::Unknown => "Segments",
     };
     format!("{kind}, {known}")
+}
+
+/// What a pool has, and what of it is free for which requests.
+fn heading(title: &str, n_segments: usize, sums: &MemorySums) -> String {
+    let bytes = |bytes: u64| format::bytes(bytes as f64);
+    format!(
+        "{title}: {} in {} segment{}; free {}: largest range {}, {} in partly used segments",
+        bytes(sums.reserved),
+        format::count(n_segments as u64),
+        if n_segments == 1 { "" } else { "s" },
+        bytes(sums.free),
+        bytes(sums.largest_free),
+        bytes(sums.pinned),
+    )
 }
 
 /// The map and its place on screen.
@@ -89,18 +103,7 @@ impl Canvas<'_> {
         for line in lines.clone() {
             if let Some(MapLine::Heading(pool)) = self.map.map.lines.get(line as usize) {
                 let pool = &self.map.state.pools[*pool as usize];
-                let sums = &pool.sums;
-                let text = format!(
-                    "{}: {} in {} segment{}, {} free, largest {}, pinned {}, fragmentation {:.1} %",
-                    pool_title(self.shown, pool),
-                    format::bytes(sums.reserved as f64),
-                    format::count(pool.segments.len() as u64),
-                    if pool.segments.len() == 1 { "" } else { "s" },
-                    format::bytes(sums.free as f64),
-                    format::bytes(sums.largest_free as f64),
-                    format::bytes(sums.pinned as f64),
-                    sums.fragmentation() * 100.0,
-                );
+                let text = heading(&pool_title(self.shown, pool), pool.segments.len(), &pool.sums);
                 let at = self.origin + vec2(0.0, (line + 1) as f32 * (LINE_HEIGHT + LINE_GAP) - LINE_GAP - 2.0);
                 let mut job = LayoutJob::simple_singleline(text, font.clone(), tokens.text);
                 job.wrap = TextWrapping::truncate_at_width((ui.clip_rect().right() - at.x).max(1.0));
@@ -187,5 +190,23 @@ impl Canvas<'_> {
             bytes(segment.bytes),
             bytes(segment.sums.free)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heading_says_what_of_a_pool_is_free_and_not_that_nothing_is_fragmented() {
+        const MIB: u64 = 1 << 20;
+        let mut sums = MemorySums::default();
+        (sums.reserved, sums.free) = (400 * MIB, 150 * MIB);
+        (sums.largest_free, sums.pinned) = (80 * MIB, 70 * MIB);
+        assert_eq!(
+            heading("Large segments, default stream", 12, &sums),
+            "Large segments, default stream: 400.00 MiB in 12 segments; free 150.00 MiB: largest range 80.00 MiB, \
+             70.00 MiB in partly used segments"
+        );
     }
 }

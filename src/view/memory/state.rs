@@ -21,7 +21,7 @@ use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 
 /// Points of width in which all sums stand on one line.
-const ONE_LINE: f32 = 1150.0;
+const ONE_LINE: f32 = 1400.0;
 /// Height in which the sums of all segments have a line; in less, those above each pool tell.
 const LEAST_WITH_SUMS: f32 = 110.0;
 /// The most lines of a map.
@@ -342,7 +342,10 @@ fn sums_ui(map: &StateMap, ui: &mut egui::Ui) {
         });
     } else {
         ui.horizontal(|ui| parts_ui(map, ui));
-        ui.horizontal(|ui| free_ui(map, ui));
+        ui.horizontal(|ui| {
+            ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Truncate);
+            free_ui(map, ui);
+        });
     }
 }
 
@@ -371,11 +374,15 @@ fn parts_ui(map: &StateMap, ui: &mut egui::Ui) {
 fn free_ui(map: &StateMap, ui: &mut egui::Ui) {
     let MemorySums { largest_free, pinned, .. } = map.state.sums;
     let bytes = |bytes: u64| format::bytes(bytes as f64);
-    ui.label(format!("largest free {}", bytes(largest_free)));
+    let hint =
+        "The largest request that fits without more from the device, if its pool and stream are those of the segment";
+    ui.label(format!("largest free range {}", bytes(largest_free))).on_hover_text(hint);
     let hint = "Free, but in segments that still hold blocks and so cannot be returned to the device";
-    ui.label(format!("pinned {}", bytes(pinned))).on_hover_text(hint);
-    let hint = "1 - Σ free² / (Σ free)² of each segment, weighed with its free bytes: 0 is one free range per segment, near 1 is many small ones";
-    ui.label(format!("fragmentation {:.1} %", map.state.sums.fragmentation() * 100.0)).on_hover_text(hint);
+    ui.label(format!("free in partly used segments {}", bytes(pinned))).on_hover_text(hint);
+    let hint = "How scattered the free memory of each segment is in itself, however many segments there are: 1 - Σ free² / (Σ free)², \
+                weighed with free bytes. 0 is one free range per segment, near 1 is many small ones";
+    let within = format!("fragmentation within segments {:.1} %", map.state.sums.fragmentation() * 100.0);
+    ui.label(within).on_hover_text(hint);
     if map.state.unplaced > 0 {
         let hint = "Blocks that lie in no segment of the recording, or where another block does";
         ui.label(format!("{} in no segment", bytes(map.state.unplaced))).on_hover_text(hint);

@@ -385,8 +385,12 @@ impl<T: Table> Grid<T> {
             Action::Open(row) | Action::Extra(row) => self.selected = Some(row),
             Action::Fold(row) => tree.into_iter().for_each(|tree| self.fold(tree, row)),
             Action::CopyName(row) => {
-                let name = answer.row_in_full(row).iter().find_map(|cell| cell.as_name().map(escape::tsv_cell));
-                ui.ctx().copy_text(name.unwrap_or_default());
+                let name = answer
+                    .row_in_full(row)
+                    .iter()
+                    .find_map(|cell| cell.as_name().map(|name| escape::tsv_cell(name.trim_start())));
+                // A row without a name has nothing else to copy.
+                ui.ctx().copy_text(name.unwrap_or_else(|| tsv(&*answer, &[row as u32])));
             }
             Action::CopyRow(row) => ui.ctx().copy_text(tsv(&*answer, &[row as u32])),
             Action::CopyAll => self.copy(ui.ctx()),

@@ -175,6 +175,9 @@ fn keys_move_the_cursor_and_enter_shows_the_longest() {
     harness.key_press(Key::Enter);
     settle(&mut harness);
     assert_eq!(harness.state().selected_name(), "add_kernel");
+    harness.event(egui::Event::Copy);
+    harness.step();
+    assert_eq!(copied(&harness).as_deref(), Some("add_kernel"));
     harness.key_press(Key::Home);
     settle(&mut harness);
     harness.get_by_label("Instances (2)");
@@ -387,6 +390,16 @@ fn a_call_tree_folds_by_click_and_by_keys_and_stays_folded_in_a_range() {
     assert!(!is_there(&harness, "aten::add"));
     click(&mut harness, "Unfold all");
     harness.get_by_label("7 rows");
+    // As a list no row is indented below another one, and levels do not decide the order.
+    click(&mut harness, "Name");
+    harness.get_by_label("Name, ascending");
+    let [add, copy] = ["aten::add", "cudaMemcpyAsync"].map(|name| harness.get_by_label(name).rect());
+    assert!((add.left() - copy.left()).abs() < 0.5 && add.top() < copy.top(), "{add} {copy}");
+    click(&mut harness, "cudaMemcpyAsync");
+    harness.event(egui::Event::Copy);
+    harness.step();
+    assert_eq!(copied(&harness).as_deref(), Some("cudaMemcpyAsync"), "without its indentation");
+    settle(&mut harness);
     click(&mut harness, "Calls");
     assert!(!is_there(&harness, "Fold forward"), "sorted, the tree is a list");
     click(&mut harness, "As tree");

@@ -12,6 +12,7 @@ use egui_extras::{Column as Width, TableBuilder, TableRow};
 pub use self::cells::number_ui;
 use self::cells::{aligned, branch_ui, cell_ui};
 pub use self::header::header_ui;
+use crate::figures::work::INDENT;
 use crate::figures::{Cell, Column, Order, Rows, Sort, format};
 
 const ROW_HEIGHT: f32 = 20.0;
@@ -79,7 +80,8 @@ impl std::fmt::Debug for TableSpec<'_> {
     }
 }
 
-/// Paints a table. Up, down, page, home and end move the cursor, Enter opens, a click on a column header sorts. In a
+/// Paints a table. Up, down, page, home and end move the cursor, Enter opens, Ctrl+C
+/// copies the name of its row, a click on a column header sorts. In a
 /// tree left folds a row or goes to the one around it, right unfolds it or goes to the first below it.
 pub fn table_ui(data: &dyn Rows, spec: TableSpec<'_>, ui: &mut egui::Ui) -> Option<Action> {
     let mut action = None;
@@ -261,6 +263,9 @@ fn keys(spec: TableSpec<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
     });
     let at = spec.cursor_position();
     let row = |at: usize| rows.get(at).map(|&row| row as usize);
+    if ui.input(|input| input.events.contains(&Event::Copy)) {
+        return Some(Action::CopyName(row(at?)?));
+    }
     if pressed.contains(&Key::Enter) {
         return Some(Action::Open(row(at?)?));
     }
@@ -303,6 +308,10 @@ fn row_ui(
         row.col(|ui| {
             aligned(column, ui, |ui| {
                 let Some(branch) = branch else {
+                    // Of a tree that is listed: rows above are not around those below.
+                    let listed = cell.as_name().filter(|name| i == 0 && name.starts_with(INDENT));
+                    let listed = listed.map(|name| Cell::name(name.trim_start()));
+                    let cell = listed.as_ref().unwrap_or(cell);
                     let width = cell_ui(cell, !column.is_text, in_full, ui);
                     if let Some(needed) = needed.get_mut(i).filter(|_| !column.is_text) {
                         *needed = needed.max(width.ceil());

@@ -114,13 +114,13 @@ fn mappings_of_an_expandable_segment_are_merged() {
     let found = allocator(history(&trace), 6, &|| false);
     let pool = |pool: &PoolState| (pool.pool, pool.kind, pool.segments.len(), pool.sums.reserved);
     let expected = [
-        (PoolId(0), SegmentKind::Small, 1, 2 * MIB),
         (PoolId(0), SegmentKind::Large, 1, 60 * MIB),
+        (PoolId(0), SegmentKind::Small, 1, 2 * MIB),
         (PoolId(1), SegmentKind::Large, 1, 20 * MIB),
     ];
     assert_eq!(found.pools.iter().map(pool).collect::<Vec<_>>(), expected);
     let whole = [(0, 10 * MIB, "free"), (10 * MIB, 30 * MIB, "allocated"), (40 * MIB, 20 * MIB, "free")];
-    assert_eq!(parts(&found.pools[1].segments[0]), whole);
+    assert_eq!(parts(&found.pools[0].segments[0]), whole);
 }
 
 /// Random events within 16 pages of 4 KiB: the state by scanning every 512 bytes.
