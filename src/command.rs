@@ -25,6 +25,10 @@ pub enum Command {
     CloseFile(std::path::PathBuf),
     CloseAll,
     Quit,
+    /// Asks the program of the launcher to end.
+    StopRun,
+    /// Brings to the front what suits the open traces, as when the first of them was opened.
+    ShowRecorded,
     ZoomIn,
     ZoomOut,
     PanLeft,

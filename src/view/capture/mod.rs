@@ -26,6 +26,7 @@ use crate::capture::launch::{self, Exit, Kind, LaunchError, Run, Stage, Status, 
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
+use crate::session::OpenTrace;
 use crate::widget::busy::busy_ui;
 use crate::widget::theme;
 
@@ -61,14 +62,19 @@ pub struct Capture {
     /// Results that were opened.
     opened: HashSet<PathBuf>,
     has_ended: bool,
+    /// Whether the run is to be asked to end as soon as it has started.
+    is_to_stop: bool,
+    /// Whether the view was painted in the last frame.
+    was_painted: bool,
     output: OutputSearch,
     earlier: EarlierRuns,
 }
 
 impl View for Capture {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        self.was_painted = true;
         let status = self.run.as_ref().map(Run::status);
-        let is_busy = self.starting.is_some() || status.as_ref().is_some_and(|status| status.stage < Stage::Ended);
+        let is_busy = self.has_run();
         Frame::NONE.inner_margin(8).show(ui, |ui| {
             // Else fields cannot be told from what is behind them.
             let field = theme::tokens(ui.visuals().dark_mode).stripe;
@@ -132,7 +138,11 @@ impl View for Capture {
                 self.starting = None;
             }
         }
+        let was_painted = std::mem::take(&mut self.was_painted);
         let Some(run) = &self.run else { return };
+        if std::mem::take(&mut self.is_to_stop) {
+            run.stop();
+        }
         let status = run.status();
         for result in status.results.iter().filter(|result| is_to_open(&status, result.kind)) {
             if self.opened.len() < MAX_OPENED && self.opened.insert(result.path.clone()) {
@@ -141,7 +151,21 @@ impl View for Capture {
         }
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();
+            // What a program leaves that failed stays beside its output, which says why.
+            if was_painted && status.exit.is_some_and(is_well) && has_opened(ctx.traces, &status) {
+                ctx.commands.push(Command::ShowRecorded);
+            }
         }
+    }
+
+    fn has_run(&self) -> bool {
+        self.starting.is_some() || self.run.as_ref().is_some_and(|run| run.status().stage < Stage::Ended)
+    }
+
+    fn run_hidden(&mut self, command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
+        let is_it = *command == Command::StopRun;
+        self.is_to_stop |= is_it && self.has_run();
+        is_it
     }
 
     fn is_pending(&self) -> bool {
@@ -175,6 +199,7 @@ impl Capture {
         // The same converts what it records.
         ctx.commands.extend(self.forms.form.own_nsys().map(Command::UseNsys));
         self.run = None;
+        self.is_to_stop = false;
         self.has_ended = false;
         self.opened.clear();
         self.output.reset();
@@ -194,10 +219,23 @@ impl Capture {
 /// Whether what was recorded opens by itself. Where a program failed and its counters are all there is, its output stays
 /// in sight, which says why.
 fn is_to_open(status: &Status, kind: Kind) -> bool {
-    const STOPPED: [Exit; 3] = [Exit::Code(0), Exit::Signal(2), Exit::Signal(15)];
     let has_more = || status.results.iter().any(|result| result.kind != Kind::Counters);
-    let is_well = |exit: Exit| STOPPED.contains(&exit) || has_more();
-    kind != Kind::Counters || status.exit.is_some_and(is_well)
+    kind != Kind::Counters || status.exit.is_some_and(|exit| is_well(exit) || has_more())
+}
+
+/// Whether a program ended by itself or because it was asked to.
+fn is_well(exit: Exit) -> bool {
+    [Exit::Code(0), Exit::Signal(2), Exit::Signal(15)].contains(&exit)
+}
+
+/// Whether something of the run is among the open traces: by the name of its file and of the run's folder, since the way
+/// there may be another.
+fn has_opened(traces: &[OpenTrace], status: &Status) -> bool {
+    let is_of = |path: &Path, result: &Path| {
+        let end = |path: &Path| Some((path.parent()?.file_name()?.to_owned(), path.file_name()?.to_owned()));
+        end(path) == end(result)
+    };
+    traces.iter().any(|open| status.results.iter().any(|result| is_of(&open.trace.info.path, &result.path)))
 }
 
 /// Time that passes: `0:07`, `1:02:03`.
@@ -309,6 +347,14 @@ fn results_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
                 ctx.commands.push(Command::OpenPath(result.path.clone()));
             }
             ui.weak(size);
+        }
+        if has_opened(ctx.traces, status) {
+            ui.separator();
+            ui.label("Opened");
+            let show = ui.button("Show what was recorded");
+            if show.on_hover_text("Go to the timeline and the tables; the run goes on").clicked() {
+                ctx.commands.push(Command::ShowRecorded);
+            }
         }
     });
 }
