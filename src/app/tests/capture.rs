@@ -75,6 +75,28 @@ fn what_was_recorded_opens_by_itself() {
 }
 
 #[test]
+fn a_new_recording_does_not_mix_with_one_that_is_open() {
+    let mut harness = harness(vec![trace()]);
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    let event = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}]}"#;
+    let command = format!("sh -c 'echo $1 > $LACUNA_RUN/trace-rank0-1.pt.trace.json; sleep 600' sh '{event}'");
+    type_text(&mut harness, &command);
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 2);
+    wait_for(&mut harness, has("Show what was recorded"));
+    let own = app(&harness).session().traces().iter().position(|open| open.trace.slice_name(SliceId(0)) == "step");
+    let files = |harness: &Harness<'_, Option<App>>| app(harness).session().files.of("samples");
+    assert_eq!(files(&harness).one(), own);
+    // What the user chooses stays.
+    app_mut(&mut harness).session.files.choose("samples", crate::session::Files::Together);
+    settle(&mut harness);
+    assert_eq!(files(&harness).one(), None);
+}
+
+#[test]
 fn a_window_with_a_running_program_asks_before_it_closes() {
     let mut harness = launcher("sleep 600");
     harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();

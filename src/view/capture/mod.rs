@@ -19,14 +19,14 @@ use self::earlier::EarlierRuns;
 use self::form::Forms;
 use self::output::OutputSearch;
 use super::states::failed_ui;
-use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, View, ViewContext, ViewSpec, flame};
 use crate::capture::counters::Counters;
 use crate::capture::kineto;
 use crate::capture::launch::{self, Exit, Kind, LaunchError, Run, Stage, Status, Switch};
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
-use crate::session::OpenTrace;
+use crate::session::{Files, OpenTrace};
 use crate::widget::busy::busy_ui;
 use crate::widget::theme;
 
@@ -66,6 +66,8 @@ pub struct Capture {
     is_to_stop: bool,
     /// Whether the view was painted in the last frame.
     was_painted: bool,
+    /// Whether its recordings were told from others that are open.
+    is_told_apart: bool,
     output: OutputSearch,
     earlier: EarlierRuns,
 }
@@ -149,6 +151,7 @@ impl View for Capture {
                 ctx.commands.push(Command::OpenPath(result.path.clone()));
             }
         }
+        self.is_told_apart |= tell_apart(ctx, &status, self.is_told_apart);
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();
             // What a program leaves that failed stays beside its output, which says why.
@@ -200,6 +203,7 @@ impl Capture {
         ctx.commands.extend(self.forms.form.own_nsys().map(Command::UseNsys));
         self.run = None;
         self.is_to_stop = false;
+        self.is_told_apart = false;
         self.has_ended = false;
         self.opened.clear();
         self.output.reset();
@@ -228,14 +232,27 @@ fn is_well(exit: Exit) -> bool {
     [Exit::Code(0), Exit::Signal(2), Exit::Signal(15)].contains(&exit)
 }
 
-/// Whether something of the run is among the open traces: by the name of its file and of the run's folder, since the way
-/// there may be another.
+/// Whether something of the run is among the open traces.
 fn has_opened(traces: &[OpenTrace], status: &Status) -> bool {
-    let is_of = |path: &Path, result: &Path| {
-        let end = |path: &Path| Some((path.parent()?.file_name()?.to_owned(), path.file_name()?.to_owned()));
-        end(path) == end(result)
-    };
-    traces.iter().any(|open| status.results.iter().any(|result| is_of(&open.trace.info.path, &result.path)))
+    traces.iter().any(|open| is_of(open, status))
+}
+
+/// Whether a trace was recorded by a run: by the name of its file and of the run's folder, since the way there may be another.
+fn is_of(open: &OpenTrace, status: &Status) -> bool {
+    let end = |path: &Path| Some((path.parent()?.file_name()?.to_owned(), path.file_name()?.to_owned()));
+    let opened = end(&open.trace.info.path);
+    status.results.iter().any(|result| end(&result.path) == opened)
+}
+
+/// Has the flame graph, which adds files up, show what was recorded now alone where other programs' recordings are open;
+/// whether it did. It does so once, so that the user may choose otherwise.
+fn tell_apart(ctx: &mut ViewContext<'_>, status: &Status, was_done: bool) -> bool {
+    let programs = || ctx.traces.iter().enumerate().filter(|(_, open)| open.is_program());
+    let own = programs().find(|(_, open)| is_of(open, status)).map(|(index, _)| index);
+    let has_others = || programs().any(|(_, open)| !is_of(open, status));
+    let Some(own) = own.filter(|_| !was_done && has_others()) else { return false };
+    ctx.files.choose(flame::SPEC.id, Files::One(own));
+    true
 }
 
 /// Time that passes: `0:07`, `1:02:03`.
