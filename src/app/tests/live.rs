@@ -173,6 +173,25 @@ fn the_gpus_are_in_sight_while_a_program_runs() {
 }
 
 #[test]
+fn a_run_without_a_driver_says_why_there_are_no_gpu_metrics() {
+    let fake = FakeNvml::new("init=9");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, has("The NVIDIA driver is installed, but not loaded"));
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    type_text(&mut harness, "sleep 600");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("No GPU metrics: The NVIDIA driver is installed, but not loaded"));
+    // It is loaded while the program runs.
+    fake.set("gpus=1 busy=40");
+    wait_for(&mut harness, has("GPU 0: utilization of the last minute"));
+    assert!(!has("No GPU metrics")(&harness));
+}
+
+#[test]
 fn the_output_of_a_program_that_failed_stays_in_sight() {
     let fake = FakeNvml::new("gpus=1 busy=40");
     let mut harness = running(&fake, "sh -c 'sleep 1; echo this is why; exit 3'");
