@@ -27,6 +27,10 @@ pub enum Command {
     /// Asks where to, and writes what `lacuna report` says of all open traces there.
     ExportReport,
     Quit,
+    /// Asks the program of the launcher to end.
+    StopRun,
+    /// Brings to the front what suits the open traces, as when the first of them was opened.
+    ShowRecorded,
     ZoomIn,
     ZoomOut,
     PanLeft,

@@ -7,6 +7,7 @@ mod fonts;
 mod guard;
 mod keeper;
 mod layout;
+mod leave;
 mod loads;
 mod menu;
 mod panels;
@@ -28,12 +29,13 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use eframe::egui::{self, Context, Event, PointerButton, Pos2, RawInput, ThemePreference};
+use eframe::egui::{self, Context, Event, PointerButton, Pos2, RawInput, ThemePreference, ViewportCommand};
 
 use self::dialog::OpenDialog;
 use self::fonts::SystemFonts;
 use self::keeper::Keeper;
 use self::layout::Layout;
+use self::leave::{Leave, Leaving};
 use self::loads::{Found, LoadError, Loads};
 use self::save::SaveDialog;
 use self::views::Views;
@@ -46,7 +48,7 @@ use crate::session::{OpenTrace, Session, lenient};
 use crate::settings::{OldLayout, Settings, ThemeChoice};
 use crate::view::palette::Palette;
 use crate::view::shortcuts::Shortcuts;
-use crate::view::{ViewContext, all_commands};
+use crate::view::{ViewContext, all_commands, capture};
 use crate::widget::theme;
 
 /// Something the user should read and may then close.
@@ -92,6 +94,7 @@ pub struct App {
     fonts: SystemFonts,
     dialog: OpenDialog,
     save: SaveDialog,
+    leaving: Leaving,
     notes: Vec<Note>,
     /// What the status bar says in answer to a command.
     told: Option<Told>,
@@ -141,6 +144,7 @@ impl App {
             fonts: SystemFonts::new(ctx),
             dialog: OpenDialog::default(),
             save: SaveDialog::default(),
+            leaving: Leaving::default(),
             notes: Vec::new(),
             told: None,
             pending_since: None,
@@ -190,6 +194,9 @@ impl App {
 
     /// Takes what background work brought and runs the commands of the last frame. Paints nothing.
     pub fn step(&mut self, ctx: &Context) {
+        if ctx.input(|input| input.viewport().close_requested()) && !self.leaving.may_close(self.views.has_run()) {
+            ctx.send_viewport_cmd(ViewportCommand::CancelClose);
+        }
         self.take_loaded(ctx);
         match self.dialog.poll() {
             Ok(paths) => self.commands.extend(paths.into_iter().map(Command::OpenPath)),
@@ -267,7 +274,17 @@ impl App {
 
     /// Whether something lies above all views and takes the keys.
     fn has_dialog(&self) -> bool {
-        self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open() || self.save.is_open()
+        self.palette.is_open()
+            || self.shortcuts.is_open()
+            || self.dialog.is_open()
+            || self.save.is_open()
+            || self.leaving.is_open()
+    }
+
+    /// Whether the launcher is in front while its program runs.
+    fn watches_run(&self) -> bool {
+        let is_in_front = self.alone == Some(capture::SPEC.id) || self.layout.on_screen().contains(&capture::SPEC.id);
+        is_in_front && self.views.has_run()
     }
 
     /// The tabs in front, in no order of use.
@@ -298,11 +315,16 @@ impl App {
                         |open: &OpenTrace| open.trace.memories.iter().position(|history| !history.ooms.is_empty());
                     let oom = traces.iter().enumerate().find_map(|(i, open)| Some((i, ran_out(open)?)));
                     self.session.add(traces);
+                    // Whoever watches a program run goes on watching; its view says that there is something to see.
+                    let watches = self.watches_run();
                     self.alone = None;
                     // Of files that were opened together the order in which they are read does not matter.
                     let is_suited = self.suited.take().is_some_and(|tabs| tabs == self.tabs());
                     if is_first || is_suited {
                         self.layout.suit(self.session.traces());
+                        if watches {
+                            self.layout.show(capture::SPEC.id);
+                        }
                     }
                     if is_first {
                         forget_scrolled(ctx);
@@ -347,6 +369,13 @@ impl App {
             self.commands.push(Command::OpenPath(path));
         }
         self.save.ui(ctx);
+        if self.leaving.is_open() {
+            match self.leaving.ui(self.views.has_run(), ctx) {
+                Some(Leave::Close) => ctx.send_viewport_cmd(ViewportCommand::Close),
+                Some(Leave::StopTheRun) => self.commands.push(Command::StopRun),
+                None => {}
+            }
+        }
         let is_dark = ctx.global_style().visuals.dark_mode;
         // Without a trace no tab is on screen.
         let has_tabs = !self.session.traces().is_empty();

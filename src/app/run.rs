@@ -43,7 +43,12 @@ impl App {
                 self.loads.cancel_all();
                 self.close(ctx, |_, _| true);
             }
-            Command::Quit => ctx.send_viewport_cmd(ViewportCommand::Close),
+            Command::Quit => {
+                if self.leaving.may_close(self.views.has_run()) {
+                    ctx.send_viewport_cmd(ViewportCommand::Close);
+                }
+            }
+            Command::ShowRecorded => self.layout.suit(self.session.traces()),
             Command::Show(id) => self.show(id),
             Command::Visit(id) => {
                 self.session.history.depart();

@@ -64,6 +64,11 @@ impl Views {
         self.0.iter().any(|slot| ids.contains(&slot.spec.id) && slot.view.is_pending())
     }
 
+    /// Whether a program runs that the user started in a view, and that ends with the window.
+    pub fn has_run(&self) -> bool {
+        self.0.iter().any(|slot| slot.view.has_run())
+    }
+
     /// Whether one of these views shows the selected range alone.
     pub fn follow_range(&self, ids: &[&str]) -> bool {
         self.0.iter().any(|slot| ids.contains(&slot.spec.id) && slot.view.follows_range())

@@ -122,7 +122,7 @@ fn line(store: &Store) -> String {
         let values = if device.lost_since.is_some() { "lost".to_owned() } else { values };
         format!("GPU {}: {values}", device.info.id)
     };
-    store.devices.iter().map(of_device).collect::<Vec<_>>().join("  ")
+    store.devices.iter().filter(|device| !device.is_removed).map(of_device).collect::<Vec<_>>().join("  ")
 }
 
 /// Set by Ctrl+C and by the signal that ends programs.

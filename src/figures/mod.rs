@@ -24,6 +24,7 @@ mod natural;
 pub mod ncu;
 pub mod phases;
 pub mod range;
+pub mod readings;
 mod rows;
 pub mod stacks;
 pub mod steps;

@@ -49,6 +49,10 @@ pub struct DeviceHistory {
     pub info: DeviceInfo,
     /// Since when it does not answer.
     pub lost_since: Option<TimeNs>,
+    /// Whether it was an instance of a GPU that is divided otherwise now, or not at all.
+    pub is_removed: bool,
+    /// The last error that the driver reported of it.
+    pub error: Option<Event>,
     /// Empty where the driver tells none.
     pub processes: Vec<ProcessUse>,
     latest: [Option<(TimeNs, Result<f64, Absent>)>; N_METRICS],
@@ -63,6 +67,8 @@ impl DeviceHistory {
             driver,
             info,
             lost_since: None,
+            is_removed: false,
+            error: None,
             processes: Vec::new(),
             latest: [None; N_METRICS],
             points: vec![VecDeque::new(); N_METRICS],
@@ -121,7 +127,7 @@ impl DeviceHistory {
     }
 
     fn lose(&mut self, ts: TimeNs) {
-        self.lost_since = Some(ts);
+        self.lost_since = (!self.is_removed).then_some(ts);
         self.processes.clear();
         for &metric in Metric::ALL {
             if let Some((_, Ok(_))) = self.latest(metric) {
@@ -208,6 +214,7 @@ impl Store {
                 let known = &mut self.devices[at].info;
                 // A driver that lost one may number the rest anew.
                 *known = DeviceInfo { id: known.id.clone(), ..info.clone() };
+                self.devices[at].is_removed = false;
                 return at;
             }
             if self.devices.len() == MAX_DEVICES {
@@ -222,7 +229,8 @@ impl Store {
     /// Marks those devices of a driver as lost that are not at these places.
     pub fn lose_others(&mut self, driver: &'static str, places: &[usize], ts: TimeNs) {
         let of_driver = |(at, device): (usize, &DeviceHistory)| {
-            (device.driver == driver && !places.contains(&at) && device.lost_since.is_none()).then_some(at)
+            let is_known = device.is_removed || device.lost_since.is_some();
+            (device.driver == driver && !places.contains(&at) && !is_known).then_some(at)
         };
         let gone: Vec<usize> = self.devices.iter().enumerate().filter_map(of_driver).collect();
         gone.into_iter().for_each(|at| self.lose(at, ts));
@@ -233,11 +241,33 @@ impl Store {
         self.devices.iter().any(|device| device.driver == driver && device.lost_since.is_some())
     }
 
+    /// An instance whose GPU answers was not lost: that GPU was divided otherwise.
     fn lose(&mut self, at: usize, ts: TimeNs) {
+        let is_removed = self.is_of_a_gpu_that_answers(at);
         let device = &mut self.devices[at];
+        device.is_removed = is_removed;
         device.lose(ts);
-        let text = "The GPU was lost: it does not answer the driver".to_owned();
-        let event = Event { ts, device: device.info.id.clone(), text, is_alarm: true };
+        let text = match is_removed {
+            true => "The instance is gone: its GPU was divided otherwise, or MIG was switched off",
+            false => "The GPU was lost: it does not answer the driver",
+        };
+        let event = Event { ts, device: device.info.id.clone(), text: text.to_owned(), is_alarm: !is_removed };
+        self.report(event);
+    }
+
+    fn is_of_a_gpu_that_answers(&self, at: usize) -> bool {
+        let DeviceHistory { driver, info, .. } = &self.devices[at];
+        let is_it = |gpu: &str, other: &DeviceHistory| {
+            other.driver == *driver && other.info.id == gpu && other.lost_since.is_none()
+        };
+        info.gpu().is_some_and(|gpu| self.devices.iter().any(|other| is_it(gpu, other)))
+    }
+
+    /// Takes over what a driver reported of the device at this place.
+    pub fn report_of(&mut self, at: usize, event: Event) {
+        if let Some(device) = self.devices.get_mut(at).filter(|_| event.is_alarm) {
+            device.error = Some(event.clone());
+        }
         self.report(event);
     }
 
@@ -246,6 +276,9 @@ impl Store {
         self.revision += 1;
         let (ts, is_lost) = (sample.ts, sample.is_lost());
         let Some(device) = self.devices.get_mut(at) else { return };
+        if device.is_removed {
+            return;
+        }
         if is_lost {
             if device.lost_since.is_none() {
                 self.lose(at, ts);
@@ -346,6 +379,25 @@ mod tests {
         assert_eq!((values.len(), values[0], values[1].is_nan(), values[2]), (3, 50.0, true, 60.0));
         let texts: Vec<_> = store.events.iter().map(|event| (event.ts, event.is_alarm)).collect();
         assert_eq!(texts, [(20, true), (30, false)]);
+    }
+
+    #[test]
+    fn an_instance_without_its_gpu_is_lost_and_without_its_place_is_gone() {
+        let of = |id: &str| DeviceInfo { id: id.to_owned(), ..info(id) };
+        let mut store = Store::new(["NVIDIA"].into_iter());
+        assert_eq!(store.adopt("NVIDIA", &[of("0"), of("0:0")]), [0, 1]);
+        (0..2).for_each(|at| store.apply(at, sample(10, Ok(50.0))));
+        (0..2).for_each(|at| store.apply(at, sample(20, Err(Absent::Lost))));
+        assert!(store.devices.iter().all(|device| device.lost_since == Some(20) && !device.is_removed));
+        (0..2).for_each(|at| store.apply(at, sample(30, Ok(50.0))));
+        store.apply(1, sample(40, Err(Absent::Lost)));
+        store.apply(1, sample(41, Ok(50.0)));
+        assert!(store.devices[1].is_removed && !store.has_lost("NVIDIA"), "nothing is looked for");
+        assert_eq!(store.events.back().map(|event| (event.ts, event.is_alarm)), Some((40, false)));
+        // It was only divided anew.
+        store.adopt("NVIDIA", &[of("0"), of("0:0")]);
+        store.apply(1, sample(50, Ok(60.0)));
+        assert_eq!(store.devices[1].value(Metric::Utilization), Some(60.0));
     }
 
     #[test]

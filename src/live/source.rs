@@ -105,6 +105,13 @@ pub struct DeviceInfo {
     pub facts: Vec<(&'static str, String)>,
 }
 
+impl DeviceInfo {
+    /// The id of the GPU that it is an instance of.
+    pub fn gpu(&self) -> Option<&str> {
+        self.id.split_once(':').map(|(gpu, _)| gpu)
+    }
+}
+
 /// Why nothing can be watched, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
@@ -140,6 +147,11 @@ pub trait Source: Sync {
 
     /// A sentence for each device that is there and cannot be watched.
     fn notes(&self) -> &[String];
+
+    /// Whether [`Source::devices`] may be others by now, so that the driver has to be opened again; asked once a second.
+    fn is_outdated(&self) -> bool {
+        false
+    }
 
     /// Reads metrics on the calling thread; one for each pace.
     fn sampler(&self, pace: Pace) -> Box<dyn Sampler + '_>;

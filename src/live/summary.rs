@@ -50,6 +50,9 @@ fn of_device(device: &DeviceHistory) -> String {
     if device.lost_since.is_some() {
         out.push_str("  (lost)");
     }
+    if device.is_removed {
+        out.push_str("  (no longer there)");
+    }
     out.push_str(&format!("\n  {:<22}{:>12}{:>12}{:>12}\n", "", "mean", "least", "most"));
     for metric in SHOWN {
         let Some(stats) = device.stats(metric) else { continue };

@@ -54,8 +54,9 @@ fn watch(source: &dyn Source, driver: &'static str, places: &[usize], shared: &S
     let report = |event: Event| {
         let place = source.devices().iter().position(|info| info.id == event.device).and_then(|at| places.get(at));
         shared.change(|store| {
-            let known = place.and_then(|&place| store.devices.get(place)).map(|device| device.info.id.clone());
-            store.report(Event { device: known.unwrap_or(event.device), ..event });
+            let place = place.copied().unwrap_or(usize::MAX);
+            let known = store.devices.get(place).map(|device| device.info.id.clone());
+            store.report_of(place, Event { device: known.unwrap_or(event.device), ..event });
         });
     };
     std::thread::scope(|scope| {
@@ -90,7 +91,8 @@ fn read_fast(source: &dyn Source, driver: &'static str, places: &[usize], shared
         } else {
             round(&mut [(Pace::Fast, &mut *fast)], places, shared);
         }
-        if opened.elapsed() >= shared.retry() && shared.lock().has_lost(driver) {
+        let is_to_open = || is_second && source.is_outdated() || shared.lock().has_lost(driver);
+        if opened.elapsed() >= shared.retry() && is_to_open() {
             return;
         }
         // Readings that were missed are not made up for.
@@ -115,7 +117,8 @@ fn round(samplers: &mut [(Pace, &mut dyn Sampler)], places: &[usize], shared: &S
         let recorders = shared.recorders.lock().map(|all| all.clone()).unwrap_or_default();
         let lines = shared.change(|store| {
             store.apply(place, sample);
-            let device = store.devices.get(place).filter(|device| is_fast && device.lost_since.is_none());
+            let device =
+                store.devices.get(place).filter(|device| is_fast && device.lost_since.is_none() && !device.is_removed);
             device.map(|device| recorders.iter().map(|line| line.text(place, device)).collect::<Vec<_>>())
         });
         for (recorder, text) in recorders.iter().zip(lines.into_iter().flatten()) {

@@ -165,6 +165,11 @@ pub trait View {
         false
     }
 
+    /// Whether a program runs that the user started in it, and that ends with the window.
+    fn has_run(&self) -> bool {
+        false
+    }
+
     /// Runs a command while the view is visible; false if the view does not handle it.
     fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
         false

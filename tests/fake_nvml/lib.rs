@@ -78,6 +78,8 @@ fn answer(device: usize, metric: &str) -> Code {
     let index = index(device);
     match () {
         () if is_lost(index) || PRESENT.load(Ordering::SeqCst) >> index & 1 == 0 => LOST,
+        // What a program still has of an instance that is gone.
+        () if is_instance(device) && number("mig", 0) == 0 => LOST,
         () if lists("denied", metric) => NO_PERMISSION,
         () if lists("unsupported", metric) => NOT_SUPPORTED,
         () if is_instance(device) && !["memory", "name"].contains(&metric) => NOT_SUPPORTED,

@@ -64,8 +64,60 @@ fn what_was_recorded_opens_by_itself() {
         launcher(&format!("sh -c 'echo $1 > $LACUNA_RUN/trace-rank0-1.pt.trace.json; sleep 600' sh '{trace}'"));
     harness.get_by_label("Start").click();
     wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);
-    // The program runs on; closing the window ends it.
+    // The program runs on, and is still in sight.
+    wait_for(&mut harness, has("Show what was recorded"));
+    assert!(app(&harness).layout.is_on_screen("capture") && has("Running for")(&harness));
+    harness.get_by_label("Show what was recorded").click();
+    settle(&mut harness);
+    assert!(!app(&harness).layout.is_on_screen("capture"));
+    // Closing the window ends it.
     drop(harness);
+}
+
+#[test]
+fn a_new_recording_does_not_mix_with_one_that_is_open() {
+    let mut harness = harness(vec![trace()]);
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    let event = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}]}"#;
+    let command = format!("sh -c 'echo $1 > $LACUNA_RUN/trace-rank0-1.pt.trace.json; sleep 600' sh '{event}'");
+    type_text(&mut harness, &command);
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 2);
+    wait_for(&mut harness, has("Show what was recorded"));
+    let own = app(&harness).session().traces().iter().position(|open| open.trace.slice_name(SliceId(0)) == "step");
+    let files = |harness: &Harness<'_, Option<App>>| app(harness).session().files.of("samples");
+    assert_eq!(files(&harness).one(), own);
+    // What the user chooses stays.
+    app_mut(&mut harness).session.files.choose("samples", crate::session::Files::Together);
+    settle(&mut harness);
+    assert_eq!(files(&harness).one(), None);
+}
+
+#[test]
+fn a_window_with_a_running_program_asks_before_it_closes() {
+    let mut harness = launcher("sleep 600");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Running for"));
+    let close = |harness: &mut Harness<'_, Option<App>>| {
+        let window = harness.input_mut().viewports.entry(egui::ViewportId::ROOT).or_default();
+        window.events.push(egui::ViewportEvent::Close);
+        harness.step();
+        harness.input_mut().viewports.entry(egui::ViewportId::ROOT).or_default().events.clear();
+        settle(harness);
+    };
+    app_mut(&mut harness).commands.push(Command::Quit);
+    settle(&mut harness);
+    harness.get_by_label("Keep Lacuna open").click();
+    settle(&mut harness);
+    assert!(!has("Keep Lacuna open")(&harness) && has("Running for")(&harness));
+    close(&mut harness);
+    harness.get_by_label("Stop the run and quit").click();
+    wait_for(&mut harness, |harness| !has("Stopping the run")(harness) && has("with SIGINT")(harness));
+    assert!(app_mut(&mut harness).leaving.may_close(true), "it was agreed");
 }
 
 #[test]

@@ -88,11 +88,26 @@ fn a_gpu_that_is_lost_comes_back() {
 }
 
 #[test]
+fn an_instance_that_is_gone_is_not_lost() {
+    let fake = FakeNvml::new("gpus=1 busy=40 mig=1");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, has("GPU 0:1 31.86 GiB"));
+    fake.set("gpus=1 busy=40");
+    wait_for(&mut harness, has("The instance is gone: its GPU was divided otherwise, or MIG was switched off"));
+    wait_for(&mut harness, has("GPU 0:1 none now"));
+    assert_eq!(harness.query_all_by_label("Memory: 31.86 GiB of 79.65 GiB").count(), 1, "its card is gone");
+    assert!(!has("Lost")(&harness) && !has("was lost")(&harness));
+}
+
+#[test]
 fn alarms_and_errors_are_said() {
     let fake = FakeNvml::new("gpus=1 busy=40 hot=92 xid=79");
     let mut harness = watching(&fake, Vec::new());
     wait_for(&mut harness, has("Alarm: Temperature ≥ 85 °C"));
     wait_for(&mut harness, has("XID 79: the GPU fell off the bus"));
+    // Among what happened, and on the card.
+    let n_errors = harness.query_all_by_label_contains("XID 79: the GPU fell off the bus").count();
+    assert_eq!(n_errors, 2);
     fake.set("gpus=1 busy=40 hot=60 xid=79");
     wait_for(&mut harness, |harness| !has("Alarm: Temperature")(harness));
     wait_for(&mut harness, has("Alarm over (Temperature ≥ 85 °C)"));
@@ -155,6 +170,25 @@ fn the_gpus_are_in_sight_while_a_program_runs() {
     app_mut(&mut harness).commands.push(Command::Show("capture"));
     wait_for(&mut harness, has("with SIGINT"));
     assert!(!has("GPU 0: utilization")(&harness), "nothing runs");
+}
+
+#[test]
+fn a_run_without_a_driver_says_why_there_are_no_gpu_metrics() {
+    let fake = FakeNvml::new("init=9");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, has("The NVIDIA driver is installed, but not loaded"));
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    type_text(&mut harness, "sleep 600");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("No GPU metrics: The NVIDIA driver is installed, but not loaded"));
+    // It is loaded while the program runs.
+    fake.set("gpus=1 busy=40");
+    wait_for(&mut harness, has("GPU 0: utilization of the last minute"));
+    assert!(!has("No GPU metrics")(&harness));
 }
 
 #[test]

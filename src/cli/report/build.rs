@@ -28,6 +28,7 @@ use crate::cli::{Failure, input};
 use crate::figures::devices::{self, Device, StreamIdle};
 use crate::figures::files::{self, File, FileClock};
 use crate::figures::gaps::{self, DeviceGaps};
+use crate::figures::readings::{self, Readings};
 use crate::figures::steps::{self, StepsOf};
 use crate::figures::text::display_name;
 use crate::figures::work::Work;
@@ -69,6 +70,7 @@ pub fn report(
     // slices, stay out of it and come before it.
     let answers = Answers::default();
     let files_named = titles(&models);
+    report.gpu_readings = gpu_readings(traces, &files_named);
     let memory_in_short = memory::add(&mut report, &open, &files_named, &answers, top, moments)?;
     let parts_of_steps = parts_of_steps(&open, &answers, top)?;
     let found_steps: Vec<StepsOf<'_>> = open
@@ -179,6 +181,14 @@ fn gaps(traces: &[Arc<Trace>], offsets: &[i64], answers: &Answers, top: usize) -
     }
     let classes: Vec<_> = devices.iter().flat_map(DeviceGaps::classes).collect();
     Ok((gaps::device_gaps().table(devices, 0), gaps::classes().table(&classes, 0)))
+}
+
+/// What logs of GPU metrics hold.
+fn gpu_readings(traces: &[Arc<Trace>], files: &[Option<Arc<str>>]) -> Table {
+    let n_logs = traces.iter().filter(|trace| trace.info.format == Format::GpuMetrics).count();
+    let named = traces.iter().zip(files).map(|(trace, file)| (trace, file.as_ref().filter(|_| n_logs > 1)));
+    let rows: Vec<Readings<'_>> = named.flat_map(|(trace, file)| Readings::all(trace, file)).collect();
+    readings::readings().table(rows, 0)
 }
 
 /// The title of each trace whose rank another one has too, or which has none beside others; the path where another has

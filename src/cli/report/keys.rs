@@ -49,6 +49,9 @@ pub struct Report {
     /// Only where the recording names phases.
     pub phases: Table,
     pub memory: Table,
+    /// Only of logs of GPU metrics.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub gpu_readings: Table,
     /// The parts that JSON has inside others, for flat reports.
     #[serde(skip)]
     pub device_work: Table,
@@ -139,6 +142,7 @@ impl Report {
             annotations,
             range_kernels,
             memory,
+            gpu_readings,
             memory_in_short,
             growth,
             reserved_shares,
@@ -198,6 +202,7 @@ impl Report {
             let collectives = all.iter().position(|table| table.key == "collectives").unwrap_or_default();
             all.insert(collectives, Borrowed(ranks));
         }
+        all.extend((!gpu_readings.is_empty()).then_some(Borrowed(gpu_readings)));
         // Only beside a log of GPU metrics.
         all.extend((!outside.rows.is_empty()).then_some(Borrowed(outside)));
         all.extend(memory_lists(memory).map(Owned));

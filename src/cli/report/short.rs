@@ -16,7 +16,7 @@ const MOST: usize = 20;
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 28] = [
+const TABLES: [(&str, &str); 29] = [
     ("summary", ""),
     ("judged", "rank device text dur_ns share"),
     ("memory_in_short", ""),
@@ -56,6 +56,7 @@ const TABLES: [(&str, &str); 28] = [
         "memory",
         "file rank device source recorded events peak_allocated_bytes peak_reserved_bytes end_allocated_bytes end_reserved_bytes",
     ),
+    ("gpu_readings", ""),
     ("files", ""),
 ];
 

@@ -356,3 +356,23 @@ fn files_are_read_written_and_judged() {
     std::fs::remove_file(&elsewhere).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_log_of_gpu_metrics_is_summed_up() {
+    let log = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces/gpu_metrics.jsonl");
+    let traces: Vec<_> =
+        crate::reader::read(&log, &crate::job::Progress::default()).unwrap().into_iter().map(Into::into).collect();
+    let report = build::report(&traces, 1, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let json = serde_json::to_value(&report).unwrap();
+    let first = serde_json::json!({
+        "gpu": "GPU 0: NVIDIA H100", "metric": "GPU utilization", "unit": "%", "readings": 40,
+        "mean": 64.575, "min": 25.0, "max": 95.0, "change": 35.0,
+    });
+    assert_eq!(json["gpu_readings"][0], first);
+    assert!(
+        json["gpu_readings"].as_array().is_some_and(|all| all.len() == 14),
+        "every metric of both, also with --top"
+    );
+    let text = written(&report, Format::Text, None, None).unwrap();
+    assert!(text.contains("GPU readings") && text.contains("22.259    18.626    25.891"), "{text}");
+}

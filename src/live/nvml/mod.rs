@@ -124,12 +124,9 @@ impl NvmlSource {
             };
             places.push(NvmlId::Gpu(index));
             devices.push(describe(index.to_string(), &device, &nvml));
-            if device.mig_mode().is_ok_and(|mode| mode.current == 1) {
-                for instance in 0..device.mig_device_count().unwrap_or(0) {
-                    let Ok(part) = device.mig_device_by_index(instance) else { continue };
-                    places.push(NvmlId::Instance(index, instance));
-                    devices.push(describe(format!("{index}:{instance}"), &part, &nvml));
-                }
+            for (instance, part) in instances(&device) {
+                places.push(NvmlId::Instance(index, instance));
+                devices.push(describe(format!("{index}:{instance}"), &part, &nvml));
             }
         }
         match (devices.is_empty(), notes.first()) {
@@ -141,6 +138,13 @@ impl NvmlSource {
             _ => Ok(Self { nvml, places, devices, notes }),
         }
     }
+}
+
+/// The instances of a GPU that is divided.
+fn instances<'a>(device: &'a Device<'_>) -> impl Iterator<Item = (u32, Device<'a>)> {
+    let is_divided = device.mig_mode().is_ok_and(|mode| mode.current == 1);
+    let n = if is_divided { device.mig_device_count().unwrap_or(0) } else { 0 };
+    (0..n).filter_map(|instance| Some((instance, device.mig_device_by_index(instance).ok()?)))
 }
 
 fn describe(id: String, device: &Device<'_>, nvml: &Nvml) -> DeviceInfo {
@@ -185,6 +189,21 @@ impl Source for NvmlSource {
 
     fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    fn is_outdated(&self) -> bool {
+        let known = |gpu: u32| {
+            self.places.iter().filter_map(move |place| match place {
+                NvmlId::Instance(of, instance) if *of == gpu => Some(*instance),
+                _ => None,
+            })
+        };
+        self.places.iter().any(|place| {
+            let NvmlId::Gpu(gpu) = *place else { return false };
+            // One that does not answer is lost, which is noticed elsewhere.
+            let device = self.nvml.device_by_index(gpu).ok().filter(|device| device.mig_mode().is_ok());
+            device.is_some_and(|device| !instances(&device).map(|(instance, _)| instance).eq(known(gpu)))
+        })
     }
 
     fn sampler(&self, pace: Pace) -> Box<dyn Sampler + '_> {

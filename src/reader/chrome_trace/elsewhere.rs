@@ -23,6 +23,45 @@ enum Met {
     Ph,
     Key,
     Colon,
+    /// In an escape that may stand for the `p`, so many of its bytes behind the backslash.
+    EscapedP(usize),
+    /// The same for the `h`.
+    EscapedH(usize),
+}
+
+/// How escapes write `p` and `h`.
+const ESCAPED: [[u8; 5]; 2] = [*b"u0070", *b"u0068"];
+
+impl Met {
+    /// What a backslash in a string begins.
+    fn escape(self) -> Self {
+        match self {
+            Self::Quote => Self::EscapedP(0),
+            Self::P => Self::EscapedH(0),
+            _ => Self::Nothing,
+        }
+    }
+
+    /// Goes on with a byte of an escape.
+    fn escaped(self, byte: u8) -> Self {
+        match self {
+            Self::EscapedP(n) if ESCAPED[0][n] == byte => {
+                if n == 4 {
+                    Self::P
+                } else {
+                    Self::EscapedP(n + 1)
+                }
+            }
+            Self::EscapedH(n) if ESCAPED[1][n] == byte => {
+                if n == 4 {
+                    Self::Ph
+                } else {
+                    Self::EscapedH(n + 1)
+                }
+            }
+            _ => Self::Nothing,
+        }
+    }
 }
 
 impl Value {
@@ -32,12 +71,13 @@ impl Value {
             self.met = match (byte, self.met) {
                 _ if self.is_escaped => {
                     self.is_escaped = false;
-                    Met::Nothing
+                    self.met.escaped(byte)
                 }
-                (b'\\', _) if self.in_string => {
+                (b'\\', met) if self.in_string => {
                     self.is_escaped = true;
-                    Met::Nothing
+                    met.escape()
                 }
+                (b'0'..=b'9', met @ (Met::EscapedP(_) | Met::EscapedH(_))) => met.escaped(byte),
                 (b'"', met) => {
                     self.in_string = !self.in_string;
                     match met {
@@ -81,7 +121,8 @@ impl Value {
 
 /// The number of events in a value that is whole.
 pub fn n_events(text: &[u8]) -> u64 {
-    if memchr::memmem::find(text, b"\"ph\"").is_none() {
+    let is_in = |word: &[u8]| memchr::memmem::find(text, word).is_some();
+    if !is_in(b"\"ph\"") && !is_in(br"\u00") {
         return 0;
     }
     let mut value = Value::default();
@@ -99,6 +140,8 @@ mod tests {
             (r#"[{"ph":"X","args":{"ph":"X"}},{"name":"\"ph\":\"","ph" : "i"},{"ph":1},"ph"]"#, 2),
             (r#"{"a":{"ph":"B","ph":"B"},"b":[[{"x":"}","ph":"E"}]],"ph\u0020":"X"}"#, 2),
             (r#"["ph","ph",{"alph":"X"}]"#, 0),
+            (r#"[{"\u0070h":"X"},{"p\u0068":"X"},{"\u0070\u0068" : "X"},{"\u0070\u0070":"X"},{"\\u0070h":"X"}]"#, 3),
+            (r#"[{"\u0070h\u0068":"X"},{"\u007h":"X"},{"\p\h":"X"},{"a\u0070h":"X"}]"#, 0),
             (r#""ph""#, 0),
         ] {
             assert_eq!(n_events(text.as_bytes()), n, "{text}");

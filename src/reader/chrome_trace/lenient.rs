@@ -197,8 +197,8 @@ fn field<'a>(text: &'a [u8], at: usize, event: &mut Event<'a>) -> Option<usize> 
         b"bp" => event.binds_enclosing = first_byte(plain) == b'e',
         b"args" if value.starts_with(b"{") => {
             event.args = value;
-            event.correlation = number_after(value, b"\"correlation\"");
-            event.external = number_after(value, b"\"External id\"").max(number_after(value, b"\"external id\""));
+            event.correlation = number_after(value, b"correlation");
+            event.external = number_after(value, b"External id").max(number_after(value, b"external id"));
             for key in WORK_KEYS {
                 if let (Some(slot), Some(raw)) = (event.work.slot(key), value_after(value, key)) {
                     *slot = raw;
@@ -214,9 +214,13 @@ fn time(text: &[u8]) -> Time {
     if text.is_empty() { Time::Absent } else { time_of(text) }
 }
 
+/// The number of a key of args, also in quotes; 0 if there is none.
 fn number_after(args: &[u8], key: &[u8]) -> u32 {
-    let Some(at) = memchr::memmem::find(args, key) else { return 0 };
-    let rest = &args[at + key.len()..];
+    let is_key = |&at: &usize| args[..at].ends_with(b"\"") && args[at + key.len()..].starts_with(b"\"");
+    let rest = match memchr::memmem::find_iter(args, key).find(is_key) {
+        Some(at) => &args[at + key.len() + 1..],
+        None => escaped_value_after(args, key).unwrap_or_default(),
+    };
     let is_gap = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b':' | b'"');
     let start = rest.iter().take_while(|byte| is_gap(byte)).count();
     let len = rest[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -381,6 +385,13 @@ mod tests {
         assert_eq!(end, text.len());
         assert!(matches!(event.ts, Time::Bad(_)));
         assert_eq!((event.correlation, event.work.grid), (7, &b"[1, 2,3]"[..]));
+    }
+
+    #[test]
+    fn keys_of_args_may_be_escaped() {
+        let text = br#"{"ph":"X","ts":1,"args":{"a":NaN,"corre\u006cation":7,"Extern\u0061l id":"9"}}"#;
+        let (event, _) = event(text, 0).unwrap();
+        assert_eq!((event.correlation, event.external), (7, 9));
     }
 
     #[test]

@@ -47,17 +47,18 @@ pub fn ui(ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         return;
     }
     let of = |store: &Store| {
-        let shown: Vec<Line> = store.devices.iter().take(MAX_DEVICES).map(Line::of).collect();
-        (store.devices.len(), shown, nothing_to_watch(store))
+        let there = || store.devices.iter().enumerate().filter(|(_, device)| !device.is_removed);
+        let shown: Vec<(usize, Line)> = there().take(MAX_DEVICES).map(|(i, device)| (i, Line::of(device))).collect();
+        (there().count(), shown, nothing_to_watch(store))
     };
     let (n, shown, missing) = ctx.live.read(of);
     if let Some(missing) = missing {
         ui.weak(format!("No GPU metrics: {}", missing.what)).on_hover_text(missing.remedy);
     }
     let tokens = theme::tokens(ui.visuals().dark_mode);
-    for (i, line) in shown.iter().enumerate() {
+    for (nth, (place, line)) in shown.iter().enumerate() {
         ui.horizontal(|ui| {
-            let color = device_color(i, ui.visuals().dark_mode);
+            let color = device_color(*place, ui.visuals().dark_mode);
             let (square, _) = ui.allocate_exact_size(vec2(10.0, 10.0), Sense::hover());
             ui.painter().rect_filled(square, 2.0, color);
             ui.label(&line.title);
@@ -78,7 +79,7 @@ pub fn ui(ctx: &mut ViewContext<'_>, ui: &mut Ui) {
                 true => _ = ui.colored_label(tokens.severity[2], "Lost: the driver gets no answer from it"),
                 false => _ = ui.label(RichText::new(&line.values)),
             }
-            if i == 0 && ui.link("GPU monitor").on_hover_text("Show all that is read of the GPUs").clicked() {
+            if nth == 0 && ui.link("GPU monitor").on_hover_text("Show all that is read of the GPUs").clicked() {
                 ctx.commands.push(Command::Show(crate::view::live::SPEC.id));
             }
         });

@@ -19,13 +19,14 @@ use self::earlier::EarlierRuns;
 use self::form::Forms;
 use self::output::OutputSearch;
 use super::states::failed_ui;
-use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, View, ViewContext, ViewSpec, flame};
 use crate::capture::counters::Counters;
 use crate::capture::kineto;
 use crate::capture::launch::{self, Exit, Kind, LaunchError, Run, Stage, Status, Switch};
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
+use crate::session::{Files, OpenTrace};
 use crate::widget::busy::busy_ui;
 use crate::widget::theme;
 
@@ -61,14 +62,21 @@ pub struct Capture {
     /// Results that were opened.
     opened: HashSet<PathBuf>,
     has_ended: bool,
+    /// Whether the run is to be asked to end as soon as it has started.
+    is_to_stop: bool,
+    /// Whether the view was painted in the last frame.
+    was_painted: bool,
+    /// Whether its recordings were told from others that are open.
+    is_told_apart: bool,
     output: OutputSearch,
     earlier: EarlierRuns,
 }
 
 impl View for Capture {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        self.was_painted = true;
         let status = self.run.as_ref().map(Run::status);
-        let is_busy = self.starting.is_some() || status.as_ref().is_some_and(|status| status.stage < Stage::Ended);
+        let is_busy = self.has_run();
         Frame::NONE.inner_margin(8).show(ui, |ui| {
             // Else fields cannot be told from what is behind them.
             let field = theme::tokens(ui.visuals().dark_mode).stripe;
@@ -132,16 +140,35 @@ impl View for Capture {
                 self.starting = None;
             }
         }
+        let was_painted = std::mem::take(&mut self.was_painted);
         let Some(run) = &self.run else { return };
+        if std::mem::take(&mut self.is_to_stop) {
+            run.stop();
+        }
         let status = run.status();
         for result in status.results.iter().filter(|result| is_to_open(&status, result.kind)) {
             if self.opened.len() < MAX_OPENED && self.opened.insert(result.path.clone()) {
                 ctx.commands.push(Command::OpenPath(result.path.clone()));
             }
         }
+        self.is_told_apart |= tell_apart(ctx, &status, self.is_told_apart);
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();
+            // What a program leaves that failed stays beside its output, which says why.
+            if was_painted && status.exit.is_some_and(is_well) && has_opened(ctx.traces, &status) {
+                ctx.commands.push(Command::ShowRecorded);
+            }
         }
+    }
+
+    fn has_run(&self) -> bool {
+        self.starting.is_some() || self.run.as_ref().is_some_and(|run| run.status().stage < Stage::Ended)
+    }
+
+    fn run_hidden(&mut self, command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
+        let is_it = *command == Command::StopRun;
+        self.is_to_stop |= is_it && self.has_run();
+        is_it
     }
 
     fn is_pending(&self) -> bool {
@@ -175,6 +202,8 @@ impl Capture {
         // The same converts what it records.
         ctx.commands.extend(self.forms.form.own_nsys().map(Command::UseNsys));
         self.run = None;
+        self.is_to_stop = false;
+        self.is_told_apart = false;
         self.has_ended = false;
         self.opened.clear();
         self.output.reset();
@@ -194,10 +223,36 @@ impl Capture {
 /// Whether what was recorded opens by itself. Where a program failed and its counters are all there is, its output stays
 /// in sight, which says why.
 fn is_to_open(status: &Status, kind: Kind) -> bool {
-    const STOPPED: [Exit; 3] = [Exit::Code(0), Exit::Signal(2), Exit::Signal(15)];
     let has_more = || status.results.iter().any(|result| result.kind != Kind::Counters);
-    let is_well = |exit: Exit| STOPPED.contains(&exit) || has_more();
-    kind != Kind::Counters || status.exit.is_some_and(is_well)
+    kind != Kind::Counters || status.exit.is_some_and(|exit| is_well(exit) || has_more())
+}
+
+/// Whether a program ended by itself or because it was asked to.
+fn is_well(exit: Exit) -> bool {
+    [Exit::Code(0), Exit::Signal(2), Exit::Signal(15)].contains(&exit)
+}
+
+/// Whether something of the run is among the open traces.
+fn has_opened(traces: &[OpenTrace], status: &Status) -> bool {
+    traces.iter().any(|open| is_of(open, status))
+}
+
+/// Whether a trace was recorded by a run: by the name of its file and of the run's folder, since the way there may be another.
+fn is_of(open: &OpenTrace, status: &Status) -> bool {
+    let end = |path: &Path| Some((path.parent()?.file_name()?.to_owned(), path.file_name()?.to_owned()));
+    let opened = end(&open.trace.info.path);
+    status.results.iter().any(|result| end(&result.path) == opened)
+}
+
+/// Has the flame graph, which adds files up, show what was recorded now alone where other programs' recordings are open;
+/// whether it did. It does so once, so that the user may choose otherwise.
+fn tell_apart(ctx: &mut ViewContext<'_>, status: &Status, was_done: bool) -> bool {
+    let programs = || ctx.traces.iter().enumerate().filter(|(_, open)| open.is_program());
+    let own = programs().find(|(_, open)| is_of(open, status)).map(|(index, _)| index);
+    let has_others = || programs().any(|(_, open)| !is_of(open, status));
+    let Some(own) = own.filter(|_| !was_done && has_others()) else { return false };
+    ctx.files.choose(flame::SPEC.id, Files::One(own));
+    true
 }
 
 /// Time that passes: `0:07`, `1:02:03`.
@@ -309,6 +364,14 @@ fn results_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
                 ctx.commands.push(Command::OpenPath(result.path.clone()));
             }
             ui.weak(size);
+        }
+        if has_opened(ctx.traces, status) {
+            ui.separator();
+            ui.label("Opened");
+            let show = ui.button("Show what was recorded");
+            if show.on_hover_text("Go to the timeline and the tables; the run goes on").clicked() {
+                ctx.commands.push(Command::ShowRecorded);
+            }
         }
     });
 }

@@ -4,7 +4,7 @@ use eframe::egui::{self, Color32, Rect, RichText, Sense, Ui, vec2};
 
 use super::shown::{Device, Shown};
 use crate::figures::text::display_name;
-use crate::live::{Alarm, Unit, text};
+use crate::live::{Alarm, Unit, text, time_of_day};
 use crate::widget::series_color::series_color;
 use crate::widget::theme;
 
@@ -23,7 +23,9 @@ pub fn color(device: usize, is_dark: bool) -> Color32 {
 pub fn ui(shown: &Shown, hidden: &mut Vec<String>, ui: &mut Ui) {
     let layout = egui::Layout::left_to_right(egui::Align::TOP).with_main_wrap(true);
     ui.with_layout(layout, |ui| {
-        for (i, device) in shown.devices.iter().enumerate() {
+        let there = shown.devices.iter().enumerate().filter(|(_, device)| !device.is_removed);
+        let is_one_of_many = there.clone().count() > 1;
+        for (i, device) in there {
             let tokens = theme::tokens(ui.visuals().dark_mode);
             let frame =
                 egui::Frame::NONE.fill(tokens.panel).stroke((1.0, tokens.line)).corner_radius(4).inner_margin(8);
@@ -31,7 +33,7 @@ pub fn ui(shown: &Shown, hidden: &mut Vec<String>, ui: &mut Ui) {
                 frame.show(ui, |ui| {
                     ui.vertical(|ui| {
                         ui.set_width(WIDTH - 18.0);
-                        card_ui(i, device, shown.devices.len() > 1, hidden, ui);
+                        card_ui(i, device, is_one_of_many, hidden, ui);
                     });
                 });
             });
@@ -64,7 +66,7 @@ fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec
     if device.is_lost {
         let error = RichText::new("Lost: it does not answer the driver").color(tokens.severity[2]);
         ui.add(egui::Label::new(error).wrap()).on_hover_text("Lacuna retries every few seconds");
-        return;
+        return error_ui(device, ui);
     }
     if let Some(share) = device.utilization {
         bar_ui("Utilization", share / 100.0, &format!("{share:.0} %"), color(place, ui.visuals().dark_mode), ui);
@@ -85,24 +87,30 @@ fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec
     warnings_ui(device, ui);
 }
 
-/// What is wrong, in one line that is always there: nothing moves when it changes.
+/// What is wrong, in lines that are always there: nothing moves when alarms ring and clocks change.
 fn warnings_ui(device: &Device, ui: &mut Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
+    let mut line_ui = |text: String, color: Color32| ui.add(egui::Label::new(RichText::new(text).color(color)).wrap());
     let alarm = |alarm: &Alarm| format!("{} {:.0} {}", alarm.kind.title(), alarm.level, alarm.kind.unit());
     let alarms: Vec<String> = device.ringing.iter().map(alarm).collect();
-    let alarms = (!alarms.is_empty()).then(|| format!("Alarm: {}", alarms.join(", ")));
-    let slowed = device.slowed_by.as_ref().map(|reasons| format!("Clocks limited by: {reasons}"));
-    let all: Vec<String> = alarms.into_iter().chain(slowed).collect();
-    let (text, color) = match all.is_empty() {
-        true if device.are_clocks_known => ("No alarm, clocks not limited".to_owned(), tokens.weak_text),
-        true => ("No alarm".to_owned(), tokens.weak_text),
-        false => (all.join("; "), tokens.severity[if device.ringing.is_empty() { 1 } else { 2 }]),
+    match alarms.is_empty() {
+        true => line_ui("No alarm".to_owned(), tokens.weak_text),
+        false => line_ui(format!("Alarm: {}", alarms.join(", ")), tokens.severity[2]),
     };
-    let hint = all.join("\n");
-    let line = ui.add(egui::Label::new(RichText::new(text).color(color)).truncate());
-    if !hint.is_empty() {
-        line.on_hover_text(hint);
+    match &device.slowed_by {
+        Some(reasons) => _ = line_ui(format!("Clocks limited by: {reasons}"), tokens.severity[1]),
+        None if device.are_clocks_known => _ = line_ui("Clocks not limited".to_owned(), tokens.weak_text),
+        None => {}
     }
+    error_ui(device, ui);
+}
+
+/// The last error of the device, which stays: it may be the reason of what is seen long after it.
+fn error_ui(device: &Device, ui: &mut Ui) {
+    let Some(error) = &device.error else { return };
+    let text = format!("{} {}", time_of_day(error.ts), display_name(&error.text));
+    let text = RichText::new(text).color(theme::tokens(ui.visuals().dark_mode).severity[2]);
+    ui.add(egui::Label::new(text).wrap()).on_hover_text("The last error that the driver reported of this GPU");
 }
 
 /// A share of a whole with its value in words.

@@ -101,7 +101,7 @@ pub fn events_ui(shown: &Shown, ui: &mut Ui) {
 pub fn absent_ui(shown: &Shown, ui: &mut Ui) {
     ui.add_space(6.0);
     egui::CollapsingHeader::new("Metrics not available on these GPUs").show(ui, |ui| {
-        for device in shown.devices.iter().filter(|device| !device.is_lost) {
+        for device in shown.devices.iter().filter(|device| !device.is_lost && !device.is_removed) {
             let absent: Vec<String> = device.absent.iter().map(|(title, why)| format!("{title}: {why}")).collect();
             let absent = if absent.is_empty() { "nothing".to_owned() } else { absent.join("; ") };
             ui.add(egui::Label::new(format!("GPU {}: {absent}", device.id)).wrap());

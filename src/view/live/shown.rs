@@ -53,6 +53,10 @@ pub struct Device {
     pub facts: Vec<(&'static str, String)>,
     /// Whether it does not answer.
     pub is_lost: bool,
+    /// Whether it was an instance of a GPU that is divided otherwise now.
+    pub is_removed: bool,
+    /// The last error that the driver reported of it.
+    pub error: Option<Event>,
     /// In percent.
     pub utilization: Option<f64>,
     /// Bytes used, and in all.
@@ -143,6 +147,8 @@ impl Device {
             uuid: device.info.uuid.clone(),
             facts: device.info.facts.clone(),
             is_lost: device.lost_since.is_some(),
+            is_removed: device.is_removed,
+            error: device.error.clone(),
             utilization: device.value(Metric::Utilization),
             memory,
             values: values(device),

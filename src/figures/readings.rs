@@ -1,0 +1,168 @@
+//! Figures of logs of GPU metrics: least, mean and most of each metric of each device.
+
+use std::sync::Arc;
+
+use super::{Cell, Part, figures};
+use crate::model::{Counter, CounterUnit, Format, Trace};
+
+/// Metrics that people look at first, as `lacuna monitor` and nvidia-smi name them.
+const FIRST: [&str; 14] = [
+    "GPU utilization",
+    "utilization.gpu",
+    "Memory used",
+    "memory.used",
+    "Power",
+    "power.draw",
+    "Temperature",
+    "temperature.gpu",
+    "SM clock",
+    "clocks.sm",
+    "clocks.current.sm",
+    "Memory utilization",
+    "utilization.memory",
+    "Energy",
+];
+
+/// The readings of one metric of one device.
+#[derive(Clone, Debug)]
+pub struct Readings<'a> {
+    /// Title of the file, where another has readings too.
+    pub file: Option<Arc<str>>,
+    pub device: &'a str,
+    counter: &'a Counter,
+    name: &'a str,
+    unit: &'a str,
+    mean: f64,
+}
+
+impl<'a> Readings<'a> {
+    /// All readings of a log of GPU metrics, none of other files: the metrics that people look at first come first, those that
+    /// never changed last. Cost: O(readings).
+    pub fn all(trace: &'a Trace, file: Option<&Arc<str>>) -> Vec<Self> {
+        if trace.info.format != Format::GpuMetrics {
+            return Vec::new();
+        }
+        let of = |counter: &'a Counter| {
+            let track = trace.track(counter.track);
+            let (name, unit) = match track.name.split_once(" [") {
+                Some((name, unit)) => (name, unit.trim_end_matches(']')),
+                None => (track.name.as_str(), unit(counter.unit)),
+            };
+            let mean = counter.value.iter().sum::<f64>() / counter.value.len().max(1) as f64;
+            let device = trace.processes.get(track.process.0 as usize).map_or("", |process| &process.name);
+            // Rounding must not take it out of its bounds.
+            Self { file: file.cloned(), device, counter, name, unit, mean: mean.clamp(counter.min, counter.max) }
+        };
+        let mut all: Vec<Self> = trace.counters.iter().filter(|counter| !counter.value.is_empty()).map(of).collect();
+        all.sort_by_key(|readings| readings.rank());
+        all
+    }
+
+    fn rank(&self) -> (bool, usize) {
+        let place = FIRST.iter().position(|name| *name == self.name);
+        (place.is_none() && self.counter.min == self.counter.max, place.unwrap_or(FIRST.len()))
+    }
+
+    fn change(&self) -> f64 {
+        match (self.counter.value.first(), self.counter.value.last()) {
+            (Some(first), Some(last)) => last - first,
+            _ => 0.0,
+        }
+    }
+
+    /// For people: bytes as GiB, nanoseconds as milliseconds.
+    fn shown(&self, value: f64) -> Cell {
+        Cell::Plain(match self.counter.unit {
+            CounterUnit::Bytes => value / f64::from(1 << 30),
+            CounterUnit::Nanoseconds => value / 1e6,
+            CounterUnit::Plain | CounterUnit::Percent => value,
+        })
+    }
+
+    fn shown_unit(&self) -> Cell {
+        Cell::text(match self.counter.unit {
+            CounterUnit::Bytes => "GiB",
+            CounterUnit::Nanoseconds => "ms",
+            CounterUnit::Plain | CounterUnit::Percent => self.unit,
+        })
+    }
+}
+
+fn unit(unit: CounterUnit) -> &'static str {
+    match unit {
+        CounterUnit::Plain => "",
+        CounterUnit::Bytes => "B",
+        CounterUnit::Percent => "%",
+        CounterUnit::Nanoseconds => "ns",
+    }
+}
+
+/// Metrics of logs of GPUs. JSON has exact values; text has those of one metric in one unit.
+pub fn readings<'a>() -> Part<Readings<'a>> {
+    let figures = figures! { row: Readings<'a>;
+        words "file", "File", 140, Cell::or_empty(row.file.as_deref(), Cell::name), "The file, where there are several";
+        words "gpu", "GPU", 140, Cell::name(row.device), "The device that was read";
+        words "metric", "Metric", 160, Cell::name(row.name), "What was read";
+        number "readings", "Readings", 70, Cell::Count(row.counter.value.len() as u64), "How often it was read";
+        words "unit", "Unit", 60, Cell::text(row.unit), "Unit of the values";
+        number "mean", "Mean", 90, Cell::Plain(row.mean), "Mean of all readings";
+        number "min", "Least", 90, Cell::Plain(row.counter.min), "The lowest reading";
+        number "max", "Most", 90, Cell::Plain(row.counter.max), "The highest reading";
+        number "change", "Change", 90, Cell::Plain(row.change()), "The last reading less the first";
+        number "shown_mean", "Mean", 90, row.shown(row.mean), "Mean of all readings";
+        number "shown_min", "Least", 90, row.shown(row.counter.min), "The lowest reading";
+        number "shown_max", "Most", 90, row.shown(row.counter.max), "The highest reading";
+        number "shown_change", "Change", 90, row.shown(row.change()), "The last reading less the first: of energy, what was drawn";
+        words "shown_unit", "Unit", 60, row.shown_unit(), "Unit of the values";
+    };
+    Part::new("gpu_readings", "GPU readings", figures)
+        .report("file metric gpu shown_mean shown_min shown_max shown_change shown_unit readings")
+        .json("file gpu metric unit readings mean min max change")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Process, ProcessId, TraceBuilder, Track, TrackId, TrackKind};
+
+    #[test]
+    fn what_people_look_at_comes_first_and_what_never_changed_last() {
+        let mut builder = TraceBuilder::default();
+        builder.info.format = Format::GpuMetrics;
+        builder.processes.push(Process { name: "GPU 0".to_owned(), ..Process::default() });
+        let gib = f64::from(1 << 30);
+        let columns = [
+            ("Retired pages", CounterUnit::Plain, vec![0.0, 0.0]),
+            ("PCIe sent [B/s]", CounterUnit::Plain, vec![5.0, 7.0]),
+            ("Memory used", CounterUnit::Bytes, vec![gib, 4.0 * gib]),
+            ("GPU utilization", CounterUnit::Percent, vec![20.0, 50.0]),
+        ];
+        for (i, (name, unit, value)) in columns.into_iter().enumerate() {
+            builder.tracks.push(Track {
+                kind: TrackKind::Counter,
+                process: ProcessId(0),
+                name: name.to_owned(),
+                tid: String::new(),
+                sort_index: i as i64,
+            });
+            builder.counters.push(Counter {
+                track: TrackId(i as u32),
+                unit,
+                ts: vec![1, 2],
+                value,
+                ..Counter::default()
+            });
+        }
+        let trace = builder.finish();
+        let found = Readings::all(&trace, None);
+        let names: Vec<&str> = found.iter().map(|readings| readings.name).collect();
+        assert_eq!(names, ["GPU utilization", "Memory used", "PCIe sent", "Retired pages"]);
+        let table = readings().table(&found, 0);
+        let json = serde_json::to_value(&table).unwrap();
+        let memory = serde_json::json!({"gpu": "GPU 0", "metric": "Memory used", "unit": "B", "readings": 2,
+            "mean": 2.5 * gib, "min": gib, "max": 4.0 * gib, "change": 3.0 * gib});
+        assert_eq!(json[1], memory);
+        assert_eq!(table.cell(1, "shown_mean"), &Cell::Plain(2.5));
+        assert_eq!((found[2].unit, found[3].unit), ("B/s", ""));
+    }
+}
