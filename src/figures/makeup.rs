@@ -207,10 +207,14 @@ impl<'a> Summary<'a> {
     fn computes(&self) -> String {
         let mut text = format!("Kernels compute {}", percent(self.share(self.makeup.parts.compute_ns)));
         let kind = self.kind().filter(|kind| kind.0 != KernelKind::Other);
-        let kind = kind.map(|(kind, share)| format!("{} take {} of the kernel time", kind_label(kind), percent(share)));
+        let kind = kind
+            .map(|(kind, share)| format!("{} take {} of the compute kernel time", kind_label(kind), percent(share)));
         let kernel = self.kernel().filter(|kernel| kernel.1 >= LARGE);
-        let kernel =
-            kernel.map(|(name, share)| format!("{} alone takes {} of the time", clipped(name), percent(share)));
+        let variants = self.makeup.kernel.as_ref().map_or(1, |kernel| kernel.variants);
+        let kernel = kernel.map(|(name, share)| match (clipped(name), percent(share)) {
+            (name, share) if variants > 1 => format!("{variants} kernels named {name} take {share} of the time"),
+            (name, share) => format!("{name} alone takes {share} of the time"),
+        });
         let which: Vec<String> = kind.into_iter().chain(kernel).collect();
         if !which.is_empty() {
             text += &format!("; {}", which.join(", "));

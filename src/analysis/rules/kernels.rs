@@ -14,6 +14,8 @@ use crate::model::{DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Tr
 pub struct Dominant {
     /// Without template and call arguments.
     pub name: String,
+    /// How many kernels have this name, with different arguments.
+    pub variants: usize,
     pub total_ns: DurNs,
     /// Its longest launch.
     pub longest: TimeRange,
@@ -101,6 +103,8 @@ pub fn is_fp32_matmul(kernel: &str) -> bool {
 #[derive(Clone, Copy, Default)]
 struct Sums {
     count: u64,
+    /// Full names.
+    names: usize,
     total_ns: DurNs,
     tiny: u64,
     longest: TimeRange,
@@ -119,7 +123,7 @@ impl KernelStats {
             }
             let time = slices.time(id);
             let tiny = u64::from(time.dur() < thresholds.tiny_kernel_ns);
-            let one = Sums { count: 1, total_ns: time.dur(), tiny, longest: time };
+            let one = Sums { count: 1, names: 0, total_ns: time.dur(), tiny, longest: time };
             sums.entry(slices.name[i]).or_default().add(&one);
         }
         let mut by_name: HashMap<String, Sums> = HashMap::new();
@@ -133,12 +137,13 @@ impl KernelStats {
                 matmul.tensor_ns += of_name.total_ns;
                 matmul.narrow_ns += if is_narrow(full) { of_name.total_ns } else { 0 };
             }
-            by_name.entry(short(trace, name)).or_default().add(&of_name);
+            by_name.entry(short(trace, name)).or_default().add(&Sums { names: 1, ..of_name });
         }
         let mut sums: Vec<(String, Sums)> = by_name.into_iter().collect();
         sums.sort_unstable_by(|a, b| (b.1.total_ns, &a.0).cmp(&(a.1.total_ns, &b.0)));
         let dominant = |(name, sums): &(String, Sums)| Dominant {
             name: name.clone(),
+            variants: sums.names,
             total_ns: sums.total_ns,
             longest: sums.longest,
         };
@@ -199,6 +204,7 @@ fn runs_ns(trace: &Trace, process: ProcessId, window: TimeRange, names: &[String
 impl Sums {
     fn add(&mut self, other: &Self) {
         self.count += other.count;
+        self.names += other.names;
         self.total_ns += other.total_ns;
         self.tiny += other.tiny;
         if self.longest.dur() < other.longest.dur() {

@@ -109,7 +109,7 @@ impl Summary<'_> {
             let how =
                 if self.run.is_compiled || self.run.is_too_old { "fuse them" } else { "torch.compile fuses them" };
             format!(
-                "fewer elementwise kernels, which take {} of the kernel time: {how}; the matrix products already use types of at \
+                "fewer elementwise kernels, which take {} of the compute kernel time: {how}; the matrix products already use types of at \
                  most 16 bits ({} of their time, by the names of kernels)",
                 percent(fused),
                 of_all(narrow_ns),

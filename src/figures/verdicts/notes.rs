@@ -49,7 +49,10 @@ fn of_shares(hit: &Hit) -> Vec<String> {
     match hit.rule {
         Rule::ExposedCommunication => time(hit.collective_calls_ns).map(|ns| {
             let share = percent(hit.collective_calls_ns as f64 / hit.of.max(1) as f64);
-            format!("The device is idle for another {ns}, {share}, while the host is in calls of collectives")
+            format!(
+                "The device is idle for another {ns}, {share}, while the host is in calls of collectives, or has not got \
+                 ahead of the device again since"
+            )
         }),
         Rule::LateRank => Some(
             "What makes it late may have findings of its own: their gain and this one are the same time, seen from two ranks"
@@ -140,13 +143,17 @@ fn of_usual(hit: &Hit) -> Option<String> {
     Some(format!("Few steps have much more of it than the others, which gain at most {}", format::duration(usual)))
 }
 
-/// How much of the time of data is after it was loaded, where that is enough to count.
+/// How much of the time of data or of calls of collectives is after these, where that is enough to count.
 fn of_lead(hit: &Hit) -> Option<String> {
-    let is_large =
-        hit.rule == Rule::DataLoading && hit.shares.lead_ns * LEAST_PART >= hit.amount && hit.shares.lead_ns > 0;
+    let (over, without) = match hit.rule {
+        Rule::DataLoading => ("the data was there", "that wait"),
+        Rule::CollectiveCalls => ("these calls were over", "them"),
+        _ => return None,
+    };
+    let is_large = hit.shares.lead_ns * LEAST_PART >= hit.amount && hit.shares.lead_ns > 0;
     is_large.then(|| {
         let ns = format::duration(hit.shares.lead_ns);
-        format!("For {ns} of it the data was there: the host had not yet got ahead of the device again, as it would have been without that wait")
+        format!("For {ns} of it {over}: the host had not yet got ahead of the device again, as it would have been without {without}")
     })
 }
 

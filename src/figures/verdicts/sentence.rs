@@ -130,7 +130,9 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
         }
         Rule::SlowKernels => {
             let limit = format::duration(thresholds.slow_kernel_ns);
-            format!("{device}: kernels that take more than {limit} on average have {share} of the kernel time{most}")
+            format!(
+                "{device}: kernels that take more than {limit} on average have {share} of the compute kernel time{most}"
+            )
         }
         Rule::LongKernel => {
             let of = if hit.n_steps > 0 { "of a step" } else { &scope };

@@ -16,6 +16,6 @@ reasons! {
     UnpairedSched: Note rejected, "Scheduling event without its counterpart: the other switch of the thread was not recorded";
     UnknownNvtx: Warn rejected, "NVTX event of an unknown type";
     NoEventTime: Note,
-        "CUDA event record without its own time, as in all exports before 2025: shown as the API call that made it";
+        "CUDA event record without its own time, which the recorder did not write: shown as the API call that made it";
     OrphanStack: Note rejected, "Frame of a call stack whose sample is not in the file";
 }

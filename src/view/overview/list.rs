@@ -18,7 +18,7 @@ const MAX_IN_SHORT: usize = 3;
 const MAX_SENTENCE: usize = 1_000;
 
 /// What the figures of the sentence about a device are of.
-const IN_SHORT: &str = "All shares but that of the kernel time are of the judged time: the steps that count, as the device \
+const IN_SHORT: &str = "All shares but that of the compute kernel time are of the judged time: the steps that count, as the device \
                         runs them. The time per step is the judged time divided by these steps; a single step may take \
                         longer or shorter";
 
