@@ -7,7 +7,7 @@ use eframe::egui::KeyboardShortcut;
 
 use crate::model::{SliceId, TrackId};
 pub use keys::{key_text, pressed};
-pub use table::{COMMANDS, ctrl, ctrl_shift};
+pub use table::{COMMANDS, NEXT_GAP, ctrl, ctrl_shift};
 
 /// What can be asked for by menu, key or palette, or by a view. The app runs it before the next frame.
 #[derive(Clone, Debug, PartialEq, Eq)]

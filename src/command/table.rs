@@ -20,6 +20,10 @@ const fn spec(
     CommandSpec { command, menu, label, help, keys, needs }
 }
 
+/// What the key of the next gap does, wherever it is said.
+pub const NEXT_GAP: &str =
+    "Select the longest gap of the device, then the next longest, or the next in time if the Gaps view is set so";
+
 const fn key(key: Key) -> KeyboardShortcut {
     KeyboardShortcut::new(Modifiers::NONE, key)
 }
@@ -215,13 +219,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Select the first slice inside this one",
         &[key(Key::ArrowDown)],
     ),
-    spec(
-        Menu::Select,
-        Command::NextGap,
-        "Next gap",
-        "Select the longest gap of the device, then the next longest, or the next in time if the Gaps view is set so",
-        &[key(Key::G)],
-    ),
+    spec(Menu::Select, Command::NextGap, "Next gap", NEXT_GAP, &[key(Key::G)]),
     spec(
         Menu::Select,
         Command::PreviousGap,

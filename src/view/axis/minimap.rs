@@ -1,6 +1,8 @@
 //! The minimap: an overview of the whole axis, in which the visible range is a window that can be dragged.
 
-use eframe::egui::{CursorIcon, Mesh, Rect, Role, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2};
+use eframe::egui::{
+    Color32, CursorIcon, Mesh, Rect, Role, Sense, Shape, Stroke, StrokeKind, Ui, Visuals, WidgetInfo, pos2,
+};
 
 use super::{Motion, Scale, centered};
 use crate::model::TimeRange;
@@ -89,11 +91,16 @@ fn paint_heights(ui: &Ui, rect: Rect, heights: &[f32]) {
         if run[0] > 0.0 {
             let height = ((bottom - top) * run[0]).max(1.0);
             let bar = Rect::from_min_max(pos2(x[0], bottom - height), pos2(x[1], bottom));
-            mesh.add_colored_rect(bar, ui.visuals().selection.bg_fill);
+            mesh.add_colored_rect(bar, bar_color(ui.visuals()));
         }
         first = after;
     }
     ui.painter_at(rect).add(Shape::mesh(mesh));
+}
+
+/// Stands out against the canvas in both themes, which what is selected in a list need not.
+fn bar_color(visuals: &Visuals) -> Color32 {
+    visuals.extreme_bg_color.lerp_to_gamma(visuals.hyperlink_color, 0.75)
 }
 
 /// Dims the parts outside of the visible range and outlines it.
@@ -108,11 +115,23 @@ fn paint_window(ui: &Ui, rect: Rect, window: Rect) {
 
 #[cfg(test)]
 mod tests {
-    use eframe::egui::{Event, Modifiers, PointerButton, vec2};
+    use eframe::egui::{Context, Event, Modifiers, PointerButton, Theme, vec2};
     use egui_kittest::Harness;
     use egui_kittest::kittest::Queryable as _;
 
     use super::*;
+    use crate::widget::theme;
+
+    #[test]
+    fn bars_stand_out_in_both_themes() {
+        let ctx = Context::default();
+        theme::apply(&ctx);
+        for of in [Theme::Dark, Theme::Light] {
+            let visuals = &ctx.style_of(of).visuals;
+            let contrast = theme::contrast(bar_color(visuals), visuals.extreme_bg_color);
+            assert!(contrast >= 3.0, "{of:?}: {contrast:.2}");
+        }
+    }
 
     #[test]
     fn an_edge_follows_a_fast_drag_and_the_window_keeps_its_length() {

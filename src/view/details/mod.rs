@@ -171,7 +171,7 @@ fn unselected_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         ui.add_space(8.0);
     }
     if ctx.traces.iter().any(|open| !open.trace.tracks.is_empty()) {
-        let how = "Click a slice, a gap or an allocation, press / to search for a slice, or G for the longest gap";
+        let how = "Click a slice, a gap or an allocation, press / to search for a slice, or G for the next gap";
         nothing_ui("Nothing is selected", how, ui);
         ui.add_space(8.0);
     }

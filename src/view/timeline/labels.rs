@@ -137,7 +137,7 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
         ui.weak(
             "Of the whole recording, by what the host did meanwhile. The overview counts the steps that count alone",
         );
-        ui.weak("G goes to its longest gap");
+        ui.weak(format!("G: {}", crate::command::NEXT_GAP));
     });
 }
 
