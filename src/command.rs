@@ -174,6 +174,8 @@ pub enum Needs {
     Selection,
     /// A selected time range.
     Range,
+    /// A program that the launcher runs.
+    Run,
     /// Hits of a search.
     Hits,
 }

@@ -166,6 +166,7 @@ impl App {
             Needs::Memory => Content::Memory.is_in(self.session.traces()),
             Needs::Selection => self.session.selection != Selection::None,
             Needs::Range => self.session.range.is_some(),
+            Needs::Run => self.views.has_run(),
             Needs::Hits => !self.session.hits.is_empty(),
         }
     }

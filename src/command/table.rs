@@ -85,6 +85,22 @@ pub const COMMANDS: &[CommandSpec] = &[
         &[ctrl(Key::W)],
     )
     .needs(Needs::TraceOrLoad),
+    spec(
+        Menu::File,
+        Command::StopRun,
+        "Stop the run",
+        "Ask the program that the launcher runs to end, and make it end if it does not",
+        &[],
+    )
+    .needs(Needs::Run),
+    spec(
+        Menu::File,
+        Command::ShowRecorded,
+        "Show what was recorded",
+        "Bring the views to the front that suit the open traces",
+        &[],
+    )
+    .needs(Needs::Trace),
     spec(Menu::File, Command::Quit, "Quit", "Close the window and cancel loading", &[ctrl(Key::Q)]),
     spec(Menu::View, Command::ToggleSidePanel, "Side panel", "Show or hide the details", &[ctrl(Key::B)]),
     spec(Menu::View, Command::ToggleBottomPanel, "Bottom panel", "Show or hide tables and lists", &[ctrl(Key::J)]),
