@@ -7,6 +7,8 @@ use crate::model::{DurNs, Severity, TimeRange};
 /// Share of the steps' time, as one part of so many, from which on the recording changes what the causes of idle time
 /// gain.
 const LARGE_PART: DurNs = 10;
+/// The same of what it costs at most.
+const LARGE_MOST: DurNs = 4;
 
 /// What was recorded in the judged steps, and what that costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +52,8 @@ impl Device<'_, '_> {
             hit.severity = Severity::Note;
         }
         let n_steps = self.window.host_steps.len() as DurNs;
-        if n_steps == 0 || LARGE_PART * found.ns < time.dur() {
+        let is_large = LARGE_PART * found.ns >= time.dur() || LARGE_MOST * most.min(waits_ns) >= time.dur();
+        if n_steps == 0 || !is_large {
             return;
         }
         let per_step = |ns: DurNs| ns / n_steps;

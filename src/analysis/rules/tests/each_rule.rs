@@ -272,6 +272,9 @@ fn recording_operators_alone_is_a_note_and_bounds_what_is_said_of_the_host() {
     assert_eq!((cost.frames, cost.operators), (0, 8 * 1_000));
     assert_eq!((cost.ns, cost.most_ns), (1_000_000, None), "it counts as far as the device waits");
     assert_eq!(hit.recording.unwrap().most_ns, None, "the device waits for less");
+    // 4 % of the step at least, and a third of it at most.
+    let some = of(&found(400), Rule::HostBound).unwrap().recording.unwrap();
+    assert_eq!((some.ns, some.most_ns), (400_000, Some(3_200_000)));
     let few = found(100);
     assert_eq!(of(&few, Rule::Recording).map(|hit| hit.amount), None);
     assert_eq!(of(&few, Rule::HostBound).unwrap().recording, None);
