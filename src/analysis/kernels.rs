@@ -1,5 +1,7 @@
 //! Time of kernels on the device, and the occupancy of their launches.
 
+use std::collections::BTreeSet;
+
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
@@ -236,8 +238,12 @@ impl Chip {
 }
 
 fn chips(trace: &Trace) -> Vec<Chip> {
-    let devices = trace.info.devices.iter();
-    devices.map(|info| Chip { device: info.id, limits: Limits::of(info), n_sms: info.n_sms }).collect()
+    let worked: BTreeSet<u32> = trace.processes.iter().filter_map(|process| process.device).collect();
+    let chip = |device| {
+        let info = trace.device_of_work(device)?;
+        Some(Chip { device, limits: Limits::of(info), n_sms: info.n_sms })
+    };
+    worked.into_iter().filter_map(chip).collect()
 }
 
 /// All but the share.
@@ -346,7 +352,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{DeviceInfo, SliceFacts, TraceBuilder};
+    use crate::model::{DeviceInfo, Process, SliceFacts, TraceBuilder};
 
     const KERNEL: SliceKind = SliceKind::Kernel;
 
@@ -399,6 +405,21 @@ mod tests {
         let shape = rows(KernelsBy::Shape);
         let shapes: Vec<_> = shape[1..].iter().map(|k| (k.launch.unwrap().registers_per_thread, k.occupancy)).collect();
         assert_eq!(shapes, [(64, Some(0.5)), (32, Some(1.0)), (32, Some(1.0))]);
+    }
+
+    #[test]
+    fn the_only_device_listed_is_that_of_all_work_whatever_its_number() {
+        let occupancy = |worked: &[u32]| {
+            let mut trace = trace();
+            let of_work = trace.processes.iter().find(|process| process.device.is_some()).cloned();
+            trace.processes.retain(|process| process.device.is_none());
+            let with = |&device: &u32| of_work.clone().map(|process| Process { device: Some(device), ..process });
+            trace.processes.extend(worked.iter().filter_map(with));
+            kernels(&Scope::whole(&[&trace]), KernelsBy::Short)[1].occupancy
+        };
+        assert_eq!(occupancy(&[2]), occupancy(&[0]));
+        assert!(occupancy(&[0]).is_some());
+        assert_eq!(occupancy(&[2, 3]), None, "it may be another");
     }
 
     #[test]

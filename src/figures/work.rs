@@ -297,8 +297,8 @@ fn size_text(class: Option<u64>) -> String {
 
 /// Named ranges, with the device work that was launched in them.
 pub fn annotations() -> Part<AnnotationTotals> {
-    const ON_DEVICE: &str =
-        "For each range from the first start to the last end of the device work that its thread launched in it";
+    const ON_DEVICE: &str = "For each range from the first start to the last end of the device work that its thread launched in it; what other \
+         threads launched meanwhile, as that of autograd in the backward pass, is not in it";
     fn on_device(row: &AnnotationTotals, ns: i64) -> Cell {
         if row.launches == 0 { Cell::Empty } else { Cell::Ns(ns) }
     }

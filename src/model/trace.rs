@@ -144,6 +144,18 @@ pub trait Details: Debug + Send + Sync {
 pub const MOST_ROWS: usize = 1500;
 
 impl Trace {
+    /// What is known of the device that its work has this number of.
+    ///
+    /// PyTorch numbers the devices that the process sees, and the recorder of AMD's the devices of the machine: where one is
+    /// listed and all work is on one other, it is that. Cost: O(processes).
+    pub fn device_of_work(&self, id: u32) -> Option<&DeviceInfo> {
+        self.info.device(id).or_else(|| {
+            let [only] = &self.info.devices[..] else { return None };
+            let mut worked = self.processes.iter().filter_map(|process| process.device);
+            worked.all(|other| other == id).then_some(only)
+        })
+    }
+
     pub fn track(&self, id: TrackId) -> &Track {
         &self.tracks[id.0 as usize]
     }

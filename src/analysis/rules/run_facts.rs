@@ -171,7 +171,7 @@ impl RunFacts {
         run.is_torch |= has_inductor;
         run.vendor = if is_amd { Vendor::Amd } else { Vendor::Nvidia };
         let used: HashSet<u32> = trace.processes.iter().filter_map(|process| process.device).collect();
-        let devices = trace.info.devices.iter().filter(|device| !is_amd && used.contains(&device.id));
+        let devices = used.into_iter().filter(|_| !is_amd).filter_map(|id| trace.device_of_work(id));
         let versions: Vec<u32> = devices.filter_map(|device| device.compute_major).collect();
         run.is_too_old = versions.iter().any(|&major| major < 7);
         run.has_tf32 = versions.iter().any(|&major| major >= 8);

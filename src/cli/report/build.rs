@@ -259,7 +259,7 @@ fn steps_of<'a>((open, file): (&OpenTrace, &'a Option<Arc<str>>), found: &'a Par
 }
 
 fn device<'a>(trace: &'a Trace, busy: &'a DeviceBusy) -> Device<'a> {
-    let info = trace.info.device(busy.device);
+    let info = trace.device_of_work(busy.device);
     Device { rank: trace.info.rank, name: info.map_or("", |info| &info.name), busy }
 }
 

@@ -201,7 +201,7 @@ impl Summary {
             };
             causes.retain(|cause| cause.2 > 0);
             causes.sort_by_key(|cause| std::cmp::Reverse(cause.2));
-            let info = open.trace.info.device(busy.device);
+            let info = open.trace.device_of_work(busy.device);
             Some(Card {
                 title: track_title(traces, trace, &open.trace.process(busy.process).title()),
                 name: info.map_or_else(String::new, |info| info.name.clone()),

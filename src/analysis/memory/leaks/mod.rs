@@ -381,8 +381,7 @@ pub fn capacity(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
 
 /// The device's total memory in bytes as recorded in the file.
 pub fn device_total(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
-    let is_it = |id: u32| i64::from(id) == i64::from(history.device);
-    trace.info.devices.iter().find(|device| is_it(device.id)).and_then(|device| device.total_memory_bytes)
+    trace.device_of_work(u32::try_from(history.device).ok()?)?.total_memory_bytes
 }
 
 /// Growth of each signature between the first and the last state. A block that takes the place of one of equal size
