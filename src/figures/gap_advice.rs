@@ -1,8 +1,8 @@
 //! Advice about idle time by cause and trigger, and how to check that it helped.
 
 use super::advice::{
-    ALWAYS, AMD, COMPILED, Case, EAGER, GRAPHS, Line, NO_GRAPHS, NVIDIA, OTHER, TOO_OLD, TORCH, TRAINS, of_vendor,
-    to_record as of_host,
+    ALWAYS, AMD, COMPILED, Case, EAGER, FUSING_BACKEND, GRAPHS, Line, NO_GRAPHS, NVIDIA, OTHER, TOO_OLD, TORCH,
+    UNFUSED, of_vendor, to_record as of_host,
 };
 use crate::analysis::gaps::{GapClass, Trigger};
 use crate::analysis::rules::{Rule, RunFacts, Vendor};
@@ -122,9 +122,10 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
         (
             &[
                 (EAGER, "Launch fewer, larger kernels: torch.compile, larger batches"),
+                FUSING_BACKEND,
                 (COMPILED, "Launch fewer, larger kernels: fewer graph breaks, larger batches"),
                 (TOO_OLD, "Launch fewer, larger kernels: larger batches, fused operators"),
-                (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
+                (UNFUSED, "Update many parameters with one launch: optimizers with fused=True"),
                 (OTHER, "Launch fewer, larger kernels"),
                 (NO_GRAPHS, "Record the step as a CUDA graph (torch.cuda.graph, torch.cuda.make_graphed_callables)"),
                 (GRAPHS, "CUDA graphs are launched already: bring what is still launched one by one into them"),
@@ -137,6 +138,7 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
         (
             &[
                 (EAGER, "Reduce the operators per step: torch.compile, fused modules"),
+                FUSING_BACKEND,
                 (COMPILED, "Part of the program is compiled: if this is not, TORCH_LOGS=graph_breaks says why"),
                 (NO_GRAPHS, "Record the step as a CUDA graph, so that operators run once only"),
                 (ALWAYS, "Give the device more work per operator: larger batches"),

@@ -95,8 +95,8 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "p95_ns", "95 %", 84, Cell::Ns(row.cluster.spread.p95_ns), "Length that 95 % of them do not exceed";
         number "variation", "Variation", 70, Cell::Plain(row.cluster.spread.variation),
             "Standard deviation of their lengths over the mean";
-        number "at_most", "Max. gain", 96, Cell::or_empty(row.ceiling(), |gain| Cell::Share(gain.throughput_percent() / 100.0)),
-            "How many more steps a time could hold at most if their causes ended: T / (T - R) - 1 for steps of T and recoverable \
+        number "at_most", "Max. more steps", 110, Cell::or_empty(row.ceiling(), |gain| Cell::Share(gain.throughput_percent() / 100.0)),
+            "How many more steps the same time could hold at most if their causes ended, as a share of the steps it holds now: T / (T - R) - 1 for steps of T and recoverable \
              time R. It exceeds the share of time R / T, since it counts from the shorter step. An upper bound, not a forecast";
         number "ceiling_ns_per_step", "Ceiling", 84, Cell::or_empty(row.ceiling(), |gain| Cell::Ns(gain.ns_per_step)),
             "Recoverable time per step: without launch latency (unless launches only just keep up), queues, graphs, the \

@@ -19,7 +19,33 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
     let alone = |of: &Summary<'_>| of.text();
     let devices = if summaries.len() < MANY { summaries.iter().map(alone).collect() } else { grouped(&summaries) };
-    job(judged, &summaries).into_iter().chain(devices).chain(judged.iter().filter_map(host::paragraph)).collect()
+    let hosts = judged.iter().filter_map(host::paragraph);
+    job(judged, &summaries).into_iter().chain(devices).chain(hosts).chain(of_absent_ranks(judged, &summaries)).collect()
+}
+
+/// That ranks which are not open may set the pace of the steps, where what is told may be gained is of a device that
+/// communicates with them.
+fn of_absent_ranks(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
+    let gains = judged
+        .iter()
+        .flat_map(|of| &of.verdicts.hits)
+        .any(|hit| hit.rule.cause().is_some() && hit.ceiling_ns_per_step.is_some());
+    let communicates = summaries.iter().any(|summary| summary.makeup.parts.exposed_comm_ns > 0);
+    let in_group = |of: &Judged<'_>| {
+        let collectives = of.trace.facts.collectives.iter();
+        collectives.filter_map(|(_, collective)| collective.n_ranks).max().or(of.trace.info.world_size)
+    };
+    let n_ranks = judged.iter().filter_map(in_group).max();
+    // NCCL launches no kernels for a group of one; older recordings do not say how many ranks there are.
+    let n_ranks = n_ranks.or_else(|| judged.iter().any(|of| of.trace.info.rank.is_some()).then_some(2))?;
+    let mut open: Vec<Option<u32>> = judged.iter().map(|of| of.trace.info.rank).collect();
+    open.sort_unstable();
+    open.dedup();
+    (gains && communicates && (open.len() as u64) < u64::from(n_ranks)).then(|| {
+        "Not all ranks of this job are open, and another may set the pace: what a device here saves in other waits, it \
+         may wait longer in collectives"
+            .to_owned()
+    })
 }
 
 /// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed; and

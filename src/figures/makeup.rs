@@ -7,7 +7,7 @@ pub use self::help::remedy;
 use std::sync::Arc;
 
 use super::verdicts::{Judged, clipped, device, percent, scope_of, why, why_of};
-use super::{Cell, Part, figures, format};
+use super::{Cell, Part, Word, figures, format};
 use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
 use crate::model::{DurNs, Severity};
 
@@ -236,8 +236,13 @@ impl<'a> Summary<'a> {
     }
 }
 
-fn cause_key(cause: Cause) -> &'static str {
-    cause.rule().map_or("launch_latency", |rule| rule.key())
+/// A cause as a cell of a table.
+fn cause_word(cause: Cause) -> Cell {
+    static WORDS: std::sync::LazyLock<Vec<Word>> = std::sync::LazyLock::new(|| {
+        let key = |cause: Cause| cause.rule().map_or("launch_latency", |rule| rule.key());
+        Cause::ALL.into_iter().map(|cause| Word { rank: 0, key: key(cause), label: cause.label() }).collect()
+    });
+    Cell::Word(&WORDS[cause as usize])
 }
 
 /// Several kernels of a kind.
@@ -300,7 +305,7 @@ pub fn causes<'a>() -> Part<IdleCause<'a>> {
         words "file", "File", 160, Cell::or_empty(row.name, Cell::name), "The file, where the rank is ambiguous";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::number(row.device), "Index of the device";
-        words "cause", "Cause", 150, Cell::name(cause_key(row.cause)),
+        words "cause", "Cause", 150, cause_word(row.cause),
             "The rule that judges it. A part of a gap has the cause of what emptied the queue, or kept it empty, where \
              that is known: its class in the gaps by class says what the host ran meanwhile";
         number "total_ns", "Total", 90, Cell::Ns(row.ns), "Idle time in the judged time";

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::analysis::gaps::BACKWARD_NODE;
 use crate::analysis::short_name::{name_and_template, short_name};
 
 /// What memory of the host is called instead of by the index of a device.
@@ -52,6 +53,9 @@ pub fn telling(name: &str) -> Cow<'_, str> {
     }
 }
 
+/// What is left of [`BACKWARD_NODE`] in short names.
+const EVALUATES: &str = "evaluate_function: ";
+
 /// A name in at most `max` characters. Names that differ only in their middle, end or template arguments keep
 /// enough of these to look different: `vectorized_ele…rnel<4, FillFunctor<float>>`. Lists of words lose their end.
 ///
@@ -60,6 +64,11 @@ pub fn shortened(name: &str, max: usize) -> String {
     let whole: String = name.chars().map(visible).collect();
     if whole.chars().nth(max).is_none() {
         return whole;
+    }
+    // The function that runs a node of the backward pass, and the node itself, are two operators.
+    if let Some(node) = whole.strip_prefix(BACKWARD_NODE).filter(|node| node.contains('<') && max > 2 * EVALUATES.len())
+    {
+        return format!("{EVALUATES}{}", shortened(node, max - EVALUATES.len()));
     }
     if whole.contains('<') {
         if let Some((function, template)) = name_and_template(&whole).filter(|(_, template)| !template.is_empty()) {
@@ -237,6 +246,15 @@ pub fn short_python(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_and_the_function_that_runs_it_stay_different() {
+        let node = "torch::autograd::CppNode<fbgemm_gpu::SplitLookupFunction_adagrad_Op_and_a_long_name>";
+        let function = format!("{BACKWARD_NODE}{node}");
+        let [node, function] = [node, &function].map(|name| shortened(name, 54));
+        assert_ne!(node, function);
+        assert!(function.starts_with("evaluate_function: CppNode") && function.chars().count() <= 54, "{function}");
+    }
 
     #[test]
     fn plain_names_are_not_copied() {

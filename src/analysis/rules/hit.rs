@@ -47,6 +47,8 @@ pub struct Hit {
     pub usual_ns_per_step: Option<DurNs>,
     /// What the recorder took at least of what ending the cause would gain, per step; not in the ceiling.
     pub recorder_ns: DurNs,
+    /// What of its time is before small collectives, or their own, per step: ending that is counted with them.
+    pub small_ns: DurNs,
     /// The step that has nearly all of the time, if one of several has.
     pub once: Option<Once>,
     /// The gap that comes back with most of it, if one does.
@@ -137,6 +139,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         alone_ns_per_step: None,
         usual_ns_per_step: None,
         recorder_ns: 0,
+        small_ns: 0,
         once: None,
         recurring: None,
         data_time: None,

@@ -36,6 +36,8 @@ pub use self::cause::Cause;
 use self::cause::is_between;
 pub use self::collectives::{SmallCollectives, Transfers};
 use self::hit::hit;
+#[cfg(test)]
+pub use self::hit::hit as hit_of;
 pub use self::hit::{Check, Hit};
 pub use self::host::{HostTime, LongestStep};
 pub use self::irregular::{Groups, Irregular, Lengths, Part, Trend};
@@ -301,6 +303,10 @@ impl<'a> Device<'a, '_> {
             Some(once) => PerStep { ns: once.gain_ns_per_step(None), usual_ns: None },
             None => gain,
         });
+        let small_ns = small.map_or(0, |small| {
+            let own = if rule == Rule::ExposedCommunication { small.small_collectives.exposed_ns } else { 0 };
+            account.small_by_step.iter().sum::<DurNs>() + own
+        });
         let sites = if rule == Rule::HostBound { &account.long } else { &account.sites };
         let mut sites = sites.top(2, account.total_ns);
         if sites.is_empty() && rule == Rule::HostBound {
@@ -316,6 +322,7 @@ impl<'a> Device<'a, '_> {
             ceiling_ns_per_step: gain.and_then(PerStep::some),
             usual_ns_per_step: gain.and_then(|gain| gain.usual_ns),
             recorder_ns: gain.map_or(0, |_| account.recorder_ns / n_steps.max(1)),
+            small_ns: gain.map_or(0, |_| small_ns / n_steps.max(1)),
             shares,
             once,
             ..self.hit(rule, account.total_ns + exposed_ns)

@@ -23,6 +23,8 @@ pub struct Recurring {
     pub n_steps: usize,
     /// Of a step.
     pub ns_per_step: DurNs,
+    /// What of that is of the cause of the hit that it is evidence of.
+    pub of_cause_ns: DurNs,
     /// The longest of its gaps in these steps.
     pub longest: TimeRange,
 }
@@ -47,6 +49,7 @@ impl Device<'_, '_> {
             n_present: cluster.sum.steps_present,
             n_steps,
             ns_per_step,
+            of_cause_ns: ns_per_step,
             longest: longest.max_by_key(|time| time.dur()).unwrap_or_default(),
         };
         let (of_cause, gain) = self.causes(clusters, cluster, books);
@@ -62,15 +65,22 @@ impl Device<'_, '_> {
         });
         let device = self.window.device;
         let is_hit = self.out.hit_of(Rule::RecurringGap, device).is_some();
-        if let Some(hit) = of_cause.and_then(|rule| self.out.hit_of(rule, device)).filter(|_| is_hit) {
-            hit.recurring = Some(recurring);
+        let hit = of_cause.filter(|_| is_hit).and_then(|(ns, rule)| Some((ns, self.out.hit_of(rule, device)?)));
+        if let Some((ns, hit)) = hit {
+            let of_cause_ns = (ns / n_steps as DurNs).min(ns_per_step);
+            hit.recurring = Some(Recurring { of_cause_ns, ..recurring });
             self.out.verdicts.hits.retain(|hit| (hit.rule, hit.device) != (Rule::RecurringGap, device));
         }
     }
 
-    /// Of the rules with a hit that together have most of the time of a cluster, the one with most of it; and what can be
-    /// gained from other causes. Both within the window.
-    fn causes(&mut self, clusters: &Clusters, cluster: &GapCluster, books: &Books<'_, '_>) -> (Option<Rule>, PerStep) {
+    /// Of the rules with a hit that together have most of the time of a cluster, the one with most of it, with that time; and
+    /// what can be gained from other causes. Both within the window.
+    fn causes(
+        &mut self,
+        clusters: &Clusters,
+        cluster: &GapCluster,
+        books: &Books<'_, '_>,
+    ) -> (Option<(DurNs, Rule)>, PerStep) {
         let mut all = [0; Cause::N];
         let mut gains: Vec<Vec<DurNs>> = vec![Vec::new(); Cause::N];
         for &index in clusters.gaps(cluster) {
@@ -102,6 +112,6 @@ impl Device<'_, '_> {
         for gains in &gains {
             by_step.iter_mut().zip(gains).for_each(|(sum, gain)| *sum += gain);
         }
-        (most.map(|(_, rule)| rule), PerStep::of(&by_step))
+        (most, PerStep::of(&by_step))
     }
 }

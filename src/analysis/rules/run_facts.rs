@@ -23,14 +23,21 @@ pub struct RunFacts {
     /// Whether code of torch.compile runs: at least `COMPILED_SHARE` of the kernels are Inductor's, or launched by
     /// its code.
     pub is_compiled: bool,
+    /// Whether `AOTAutograd`'s functions run, as of torch.compile,
+    /// and no code of Inductor does: most kernels are the framework's own.
+    pub is_captured: bool,
     /// Whether XLA compiled kernels, as for JAX.
     pub is_xla: bool,
     /// Whether a device is too old for Triton, and with that for torch.compile: compute capability below 7.0.
     pub is_too_old: bool,
     /// Whether a device has TF32: NVIDIA's from compute capability 8.0 on.
     pub has_tf32: bool,
+    /// Whether the devices are `GeForce`: TF32 on their tensor cores is hardly faster than their fp32.
+    pub is_geforce: bool,
     /// Whether it trains: there is a backward pass or an optimizer.
     pub is_training: bool,
+    /// Whether an optimizer is in the recording.
+    pub has_optimizer: bool,
     /// Whether an optimizer updates its parameters in fused kernels already, as with `fused=True`.
     pub has_fused_optimizer: bool,
     /// Whether CUDA or HIP graphs are launched.
@@ -58,6 +65,9 @@ const COMPILED_SHARE: f64 = 0.05;
 /// Parts of names of what runs in training only.
 const TRAINING: [&str; 7] =
     ["autograd::engine", "Optimizer.step", "Backward0", "backward", "Backward", "multi_tensor_apply", "optimizer"];
+
+/// Parts of names of what runs in the step of an optimizer.
+const OPTIMIZERS: [&str; 5] = ["Optimizer", "optimizer", "multi_tensor_apply", "_foreach_add", "optim/"];
 
 /// Parts of names of operators and kernels of fused optimizers: of PyTorch, and of Apex and `DeepSpeed`.
 const FUSED_OPTIMIZERS: [&str; 8] = [
@@ -152,6 +162,8 @@ impl RunFacts {
             }
             run.is_training |= TRAINING.iter().any(|part| name.contains(part));
             run.has_fused_optimizer |= FUSED_OPTIMIZERS.iter().any(|part| name.contains(part));
+            run.has_optimizer |= OPTIMIZERS.iter().any(|part| name.contains(part));
+            run.is_captured |= name.contains("CompiledFunction");
             run.has_workers |= name.contains("_MultiProcessingDataLoaderIter");
             let has = |kind: SliceKind| kinds[id.0 as usize] & 1 << kind as u16 != 0;
             if has(SliceKind::Kernel) {
@@ -168,11 +180,13 @@ impl RunFacts {
             }
         }
         run.is_compiled = has_inductor && CompiledCode::new(trace).share() >= COMPILED_SHARE;
+        run.is_captured &= !has_inductor;
         run.is_torch |= has_inductor;
         run.vendor = if is_amd { Vendor::Amd } else { Vendor::Nvidia };
         let used: HashSet<u32> = trace.processes.iter().filter_map(|process| process.device).collect();
-        let devices = used.into_iter().filter(|_| !is_amd).filter_map(|id| trace.device_of_work(id));
-        let versions: Vec<u32> = devices.filter_map(|device| device.compute_major).collect();
+        let devices: Vec<_> = used.into_iter().filter(|_| !is_amd).filter_map(|id| trace.device_of_work(id)).collect();
+        run.is_geforce = devices.iter().any(|device| device.name.contains("GeForce"));
+        let versions: Vec<u32> = devices.iter().filter_map(|device| device.compute_major).collect();
         run.is_too_old = versions.iter().any(|&major| major < 7);
         run.has_tf32 = versions.iter().any(|&major| major >= 8);
         run
@@ -211,7 +225,14 @@ mod tests {
         assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "_attn_fwd")]), nothing);
         let training = RunFacts { is_training: true, ..nothing };
         assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "layer_norm_backward_kernel")]), training);
-        assert_eq!(facts(&[("main", SliceKind::Annotation, "Optimizer.step#SGD.step")]), training);
+        let optimizer = RunFacts { has_optimizer: true, ..training };
+        assert_eq!(facts(&[("main", SliceKind::Annotation, "Optimizer.step#SGD.step")]), optimizer);
+        let captured = RunFacts { is_captured: true, ..operators };
+        let backward = ("main", SliceKind::Operator, "CompiledFunctionBackward");
+        let aten = ("main", SliceKind::Operator, "aten::mm");
+        assert_eq!(facts(&[backward, aten]), RunFacts { is_training: true, ..captured });
+        let by_inductor = facts(&[backward, aten, ("stream 7", SliceKind::Kernel, "triton_poi_fused_add_0")]);
+        assert!(!by_inductor.is_captured && by_inductor.is_compiled);
         let stacks = RunFacts { has_stacks: true, ..nothing };
         assert_eq!(facts(&[("main", SliceKind::PythonFunction, "train.py(3): main")]), stacks);
     }

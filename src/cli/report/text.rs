@@ -185,6 +185,7 @@ fn cell_text(cell: &Cell, unit: Unit, escape: impl Fn(&str) -> String) -> String
         Cell::Ns(ns) => unit.time(*ns),
         Cell::Share(share) => format!("{:.2}", share * 100.0),
         Cell::Plain(figure) | Cell::GbPerS(figure) => format!("{figure:.3}"),
+        Cell::Word(word) => escape(word.label),
         other => other.exact(escape),
     }
 }
@@ -257,5 +258,19 @@ impl Unit {
             Self::Millis => format!("{sign}{}.{:06}", count(ns / 1_000_000), ns % 1_000_000),
             _ => format!("{sign}{}.{:03}", count(ns / 1000), ns % 1000),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::gaps::GapClass;
+    use crate::figures::gaps::class_word;
+
+    #[test]
+    fn words_are_those_of_the_window_for_people_and_keys_for_programs() {
+        let class = class_word(GapClass::Unknown);
+        assert_eq!(cell_text(&class, Unit::None, str::to_owned), "Unexplained");
+        assert_eq!(class.exact(str::to_owned), "unknown");
     }
 }

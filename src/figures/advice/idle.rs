@@ -1,10 +1,10 @@
 //! Advice about idle time, by its cause.
 
 use super::{
-    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, COLLECTS, COMPILED, COMPILES_AGAIN, EAGER, FROM_DEVICE, GRAPHS,
-    IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM, NARROW, NEW_SHAPES,
-    NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW, TO_DEVICE, TOO_OLD, TORCH, TRAINS,
-    UNFUSED, USUAL_SHAPES, WAITS, kernels,
+    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, EAGER, FROM_DEVICE,
+    FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM,
+    NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW, TO_DEVICE,
+    TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -44,6 +44,7 @@ pub fn lines(rule: Rule) -> &'static [Line] {
                 "Most of it is the optimizer's step: fused=True updates many parameters with one launch, foreach=True with a few",
             ),
             (EAGER, "Launch less: torch.compile, larger batches"),
+            FUSING_BACKEND,
             GRAPH_BREAKS,
             COMPILED_HOST,
             LARGER_KERNELS,
@@ -231,6 +232,10 @@ fn host_lines(rule: Rule) -> &'static [Line] {
             (
                 |case| EAGER(case) && USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && !SAVES(case),
                 "Many small operators: torch.compile, or larger batches",
+            ),
+            (
+                |case| CAPTURED(case) && USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && !SAVES(case),
+                FUSING_BACKEND.1,
             ),
             GRAPH_BREAKS,
             COMPILED_HOST,

@@ -1,7 +1,8 @@
 //! Advice about kernels, steps, memory and the recording.
 
 use super::{
-    ALWAYS, BESIDE_COMPILED, COMPILED, Case, EAGER, Fits, IN_COMPILED, Line, OTHER, TOO_OLD, TORCH, TRAINS, UNFUSED,
+    ALWAYS, BESIDE_COMPILED, COMPILED, Case, EAGER, FUSING_BACKEND, Fits, IN_COMPILED, Line, OTHER, TOO_OLD, TORCH,
+    TRAINS, UNFUSED,
 };
 use crate::analysis::gaps::GapClass;
 use crate::analysis::rules::{Irregular, KernelKind, Part, Rule, is_fp32_matmul};
@@ -21,6 +22,7 @@ pub fn lines(rule: Rule) -> &'static [Line] {
     match rule {
         Rule::TinyKernels => &[
             (EAGER, "Fuse them: torch.compile, or larger batches"),
+            FUSING_BACKEND,
             (TOO_OLD, "Fuse them, or larger batches (this GPU is too old for torch.compile)"),
             (IN_COMPILED, "Most are compiled code: larger batches, or CUDA graphs (mode=\"reduce-overhead\")"),
             (
@@ -139,6 +141,7 @@ fn step_lines(rule: Rule) -> &'static [Line] {
 
 /// For matrix products in fp32.
 const FP32: &[Line] = &[
+    (|case| case.run.is_geforce, "On GeForce cards TF32 is hardly faster than fp32: measure it, bf16 gains more"),
     (
         TORCH,
         "Where a relative error of 0.001 is accepted, torch.set_float32_matmul_precision(\"high\") computes them in TF32 on tensor cores",
@@ -154,6 +157,7 @@ const FP32: &[Line] = &[
 /// For kernels of single elementwise operators.
 const ELEMENTWISE: &[Line] = &[
     (EAGER, "Fuse them: torch.compile joins operators that follow one another into one kernel"),
+    FUSING_BACKEND,
     (
         COMPILED,
         "torch.compile is in use, and these run outside of what it compiled: TORCH_LOGS=graph_breaks names what it leaves out",

@@ -56,11 +56,20 @@ pub const ALWAYS: Fits = |_| true;
 pub const TORCH: Fits = |case| case.run.is_torch;
 pub const OTHER: Fits = |case| !case.run.is_torch;
 pub const TRAINS: Fits = |case| case.run.is_torch && case.run.is_training;
-/// Trains, and no optimizer is fused, as far as it is known.
-pub const UNFUSED: Fits = |case| TRAINS(case) && !case.run.has_fused_optimizer;
+/// Trains with an optimizer that is in the recording, and is not fused as far as it is known.
+pub const UNFUSED: Fits = |case| TRAINS(case) && case.run.has_optimizer && !case.run.has_fused_optimizer;
 /// Does not train, as far as it is known.
 const INFERS: Fits = |case| !TRAINS(case);
-pub const EAGER: Fits = |case| case.run.is_torch && !case.run.is_compiled && !case.run.is_too_old;
+pub const EAGER: Fits = |case| CAN_COMPILE(case) && !case.run.is_captured;
+/// torch.compile or `AOTAutograd` captured code, and what it runs is not Inductor's.
+pub const CAPTURED: Fits = |case| CAN_COMPILE(case) && case.run.is_captured;
+const CAN_COMPILE: Fits = |case| case.run.is_torch && !case.run.is_compiled && !case.run.is_too_old;
+/// For it, where kernels are many and small.
+pub const FUSING_BACKEND: Line = (
+    CAPTURED,
+    "The code is captured already (CompiledFunction), but runs the framework's own kernels one by one: a backend that \
+     fuses them (torch.compile's inductor) launches fewer; larger batches give each more work",
+);
 /// The device cannot run what torch.compile generates.
 pub const TOO_OLD: Fits = |case| case.run.is_torch && !case.run.is_compiled && case.run.is_too_old;
 pub const COMPILED: Fits = |case| case.run.is_compiled;
@@ -197,6 +206,7 @@ pub mod tests {
             is_nsys: bit(i, 1),
             is_torch: bit(i, 2) || bit(i, 3),
             is_compiled: bit(i, 3),
+            is_captured: bit(i, 9) && !bit(i, 3),
             has_graphs: bit(i, 4),
             has_stacks: bit(i, 5),
             is_training: bit(i, 6),
@@ -209,6 +219,8 @@ pub mod tests {
             has_waits: bit(i, 9),
             has_workers: bit(i, 9),
             has_fused_optimizer: bit(i, 4),
+            has_optimizer: bit(i, 8),
+            is_geforce: bit(i, 9),
         };
         (0..1024).map(run).collect()
     }
@@ -231,6 +243,12 @@ pub mod tests {
             if run.is_compiled {
                 assert!(!all(Rule::LaunchBound).contains("Launch less: torch.compile"));
                 assert!(!all(Rule::TinyKernels).contains("Fuse them: torch.compile"));
+            }
+            if run.is_captured {
+                assert!(!all(Rule::LaunchBound).contains("Launch less: torch.compile"));
+            }
+            if !run.has_optimizer {
+                assert!(!Rule::ALL.into_iter().any(|rule| all(rule).contains("fused=True")));
             }
             if run.has_graphs {
                 assert!(!all(Rule::LaunchBound).contains("Launch the step as"));

@@ -161,3 +161,16 @@ fn what_is_inferred_is_said_so_in_short_as_in_the_finding() {
     assert!(text(18 * MS).contains("while code is probably compiled or loaded"));
     assert!(text(0).contains("while code is compiled or loaded"));
 }
+
+#[test]
+fn ranks_that_are_not_open_may_set_the_pace() {
+    let traces = [rank(0, 4 * MS, 0), rank(1, 7 * MS, 0)];
+    let mut verdicts = judged_together(&traces);
+    let waits = crate::analysis::rules::hit_of(Rule::LaunchBound, Some(0), 3 * MS, 10 * MS);
+    verdicts[0].hits.push(Hit { ceiling_ns_per_step: Some(MS), ..waits });
+    let of = |i: usize| Judged { trace: &traces[i], name: None, path: "", offset: 0, verdicts: &verdicts[i] };
+    let count = |judged: &[Judged<'_>]| paragraphs(judged).iter().filter(|text| text.contains("set the pace")).count();
+    assert_eq!(count(&[of(0)]), 1);
+    assert_eq!(count(&[of(1)]), 0, "nothing is told to be gained by ending a wait");
+    assert_eq!(count(&[of(0), of(1)]), 0, "all are open");
+}

@@ -13,8 +13,14 @@ const LEAST_PART: DurNs = 20;
 pub(super) fn notes(hit: &Hit) -> Vec<String> {
     let data = hit.data_time.map(|times| format!("In {}", data_time(times)));
     let gap = hit.recurring.as_ref().filter(|_| hit.rule != Rule::RecurringGap).map(|gap| {
-        let (between, ns) = (between(gap), format::duration(gap.ns_per_step));
-        format!("The {between} in {} of {}, {ns} per step{}", gap.n_present, format::steps(gap.n_steps), host(gap))
+        let [ns, own] = [gap.ns_per_step, gap.of_cause_ns].map(format::duration);
+        let own = if gap.of_cause_ns < gap.ns_per_step {
+            format!("; {own} of that is of this cause, the rest of others")
+        } else {
+            String::new()
+        };
+        let steps = format::steps(gap.n_steps);
+        format!("The {} in {} of {steps}, {ns} per step{}{own}", between(gap), gap.n_present, host(gap))
     });
     data.into_iter()
         .chain(gap)
@@ -24,6 +30,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(of_joined(hit))
         .chain(of_lead(hit))
         .chain(of_optimizer(hit))
+        .chain(of_ceiling(hit))
         .chain(of_recording(hit))
         .chain(of_alone(hit))
         .chain(of_usual(hit))
@@ -106,22 +113,33 @@ fn of_saving(hit: &Hit) -> Option<String> {
     hit.is_saving().then(|| format!("For {} of it the host writes a checkpoint", format::duration(hit.shares.saves_ns)))
 }
 
-/// What the recorder took of the time, which is not a part of what ending the cause gains, and what of the steps in all.
+/// Why ending the cause gains less than its time per step, where it does.
+fn of_ceiling(hit: &Hit) -> Option<String> {
+    let ceiling = hit.ceiling_ns_per_step?;
+    let n_steps = Some(hit.n_steps as DurNs).filter(|&n| n > 0 && hit.once.is_none() && hit.joined.rules.is_empty())?;
+    // What few nanoseconds are is lost in rounding.
+    let less = hit.amount / n_steps - ceiling;
+    let is_told = |ns: DurNs| ns > 0 && ns <= less + n_steps;
+    let small = is_told(hit.small_ns).then(|| {
+        let of = if hit.rule == Rule::ExposedCommunication { "of" } else { "before" };
+        format!("{} {of} small collectives, which their finding counts", format::duration(hit.small_ns))
+    });
+    let recorder = is_told(hit.recorder_ns)
+        .then(|| format!("at least {} that the recorder took", format::duration(hit.recorder_ns)));
+    // Between ranks, and where communication cannot all be overlapped, notes of their own tell the rest.
+    let rest = less - hit.small_ns - hit.recorder_ns;
+    let is_plain = hit.rule.cause().is_some() && hit.alone_ns_per_step.is_none() && hit.waiting.n_ranks == 0;
+    let rest = (is_plain && ceiling > 0 && rest > n_steps && rest >= less / LEAST_PART)
+        .then(|| format!("{} that ending it would not save, such as launch latency", format::duration(rest)));
+    let parts: Vec<String> = small.into_iter().chain(recorder).chain(rest).collect();
+    (!parts.is_empty()).then(|| format!("The ceiling leaves out, per step, {}", parts.join("; ")))
+}
+
+/// What the recorder takes of the steps in all.
 fn of_recording(hit: &Hit) -> Option<String> {
-    let is_large = hit.recorder_ns.saturating_mul(9) >= hit.ceiling_ns_per_step.unwrap_or_default();
-    let own = Some(hit.recorder_ns).filter(|&ns| ns > 0 && is_large).map(format::duration);
-    let in_all = hit.recording.filter(|_| hit.rule != Rule::Recording && hit.ceiling_ns_per_step.is_some());
-    let in_all = in_all.map(|cost| format::rough_duration(cost.ns, cost.most_ns));
-    let left_out = "What ending it gains leaves out what the recorder took of that time, at least";
-    match (own, in_all) {
-        (Some(own), Some(all)) => {
-            Some(format!("{left_out} {own} per step; it takes about {all} of each recorded step"))
-        }
-        (Some(own), None) => Some(format!("{left_out} {own} per step")),
-        (None, all) => {
-            all.map(|all| format!("The recorder takes about {all} of each recorded step, and a part of that here"))
-        }
-    }
+    let cost = hit.recording.filter(|_| hit.rule != Rule::Recording && hit.ceiling_ns_per_step.is_some())?;
+    let all = format::rough_duration(cost.ns, cost.most_ns);
+    Some(format!("The recorder takes about {all} of each recorded step, and a part of that here"))
 }
 
 /// What ending it on the one rank gains, where that is less than on all.
@@ -140,7 +158,10 @@ fn of_alone(hit: &Hit) -> Option<String> {
 /// What ending it gains in most steps, where few steps have much more of it.
 fn of_usual(hit: &Hit) -> Option<String> {
     let usual = hit.usual_ns_per_step.filter(|&ns| hit.ceiling_ns_per_step.is_some_and(|all| ns < all))?;
-    Some(format!("Few steps have much more of it than the others, which gain at most {}", format::duration(usual)))
+    Some(format!(
+        "A few steps have most of it: without them, ending it gains at most {} per step",
+        format::duration(usual)
+    ))
 }
 
 /// How much of the time of data or of calls of collectives is after these, where that is enough to count.
@@ -201,4 +222,38 @@ fn of_missing(missing: &Missing) -> Vec<String> {
 pub(super) fn data_time((data, busy): (DurNs, DurNs)) -> String {
     let [data, busy] = [data, busy].map(format::duration);
     format!("the median step the host loads data for {data}, and the device works for {busy}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::rules::{Recurring, hit_of};
+
+    /// A hit of launches with 30 us in 3 steps, of which ending it gains so much per step.
+    fn launches(ceiling: DurNs) -> Hit {
+        let found = hit_of(Rule::LaunchBound, None, 30_000, 100_000);
+        Hit { n_steps: 3, ceiling_ns_per_step: Some(ceiling), ..found }
+    }
+
+    #[test]
+    fn what_a_ceiling_leaves_out_is_told() {
+        assert_eq!(of_ceiling(&launches(10_000)), None);
+        let all = of_ceiling(&Hit { small_ns: 2_000, recorder_ns: 1_000, ..launches(6_000) });
+        let expected = "The ceiling leaves out, per step, 2.000 µs before small collectives, which their finding counts; \
+                        at least 1.000 µs that the recorder took; 1.000 µs that ending it would not save, such as launch \
+                        latency";
+        assert_eq!(all.as_deref(), Some(expected));
+        assert_eq!(of_ceiling(&Hit { ceiling_ns_per_step: None, ..launches(0) }), None);
+    }
+
+    #[test]
+    fn a_recurring_gap_says_how_much_of_it_is_of_the_cause() {
+        let gap =
+            Recurring { n_present: 3, n_steps: 3, ns_per_step: 4_000, of_cause_ns: 4_000, ..Recurring::default() };
+        let note = |gap| notes(&Hit { recurring: Some(gap), ..launches(10_000) }).remove(0);
+        assert!(note(gap.clone()).ends_with("4.000 µs per step"));
+        let part = note(Recurring { of_cause_ns: 1_000, ..gap });
+        let own = "4.000 µs per step; 1.000 µs of that is of this cause, the rest of others";
+        assert!(part.ends_with(own), "{part}");
+    }
 }

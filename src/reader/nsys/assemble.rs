@@ -338,7 +338,11 @@ impl<'a> Assembly<'a> {
         }
         for ((level, text, is_other), pids) in found {
             let text = self.builder.strings.get(text).split_whitespace().collect::<Vec<_>>().join(" ");
-            let (severity, word) = if level == 3 { (Severity::High, "error") } else { (Severity::Note, "warning") };
+            let (severity, word) = match level {
+                3 if is_of_capability(&text) => (Severity::Note, "notice"),
+                3 => (Severity::High, "error"),
+                _ => (Severity::Note, "warning"),
+            };
             let of = match pids.iter().next() {
                 Some(pid) if is_other && pids.len() == 1 => format!(" about process {pid}, not the recorded one"),
                 _ if is_other => format!(" about {} processes, not the recorded one", pids.len()),
@@ -347,5 +351,26 @@ impl<'a> Assembly<'a> {
             let text = format!("Nsight Systems {word}{of}: {}", text.trim_end_matches('.'));
             self.builder.import.note(severity, &text, 1, None);
         }
+    }
+}
+
+/// Whether an error of the recorder says that it had no means to record something on this machine: what it did record
+/// lost nothing by that.
+fn is_of_capability(text: &str) -> bool {
+    const PARTS: [&str; 4] =
+        ["cannot be traced", "not supported", "Unable to configure the collection", "not available"];
+    PARTS.iter().any(|part| text.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_capability;
+
+    #[test]
+    fn what_the_recorder_had_no_means_for_is_no_loss() {
+        let unified =
+            "CUDA device 0: Unified Memory cannot be traced on devices that don't support peer-to-peer transfers";
+        assert!(is_of_capability(unified));
+        assert!(!is_of_capability("Dropped 12 events: the buffer was full"));
     }
 }
