@@ -159,7 +159,7 @@ fn of_alone(hit: &Hit) -> Option<String> {
 fn of_usual(hit: &Hit) -> Option<String> {
     let usual = hit.usual_ns_per_step.filter(|&ns| hit.ceiling_ns_per_step.is_some_and(|all| ns < all))?;
     Some(format!(
-        "A few steps have most of it: without them, ending it gains at most {} per step",
+        "Without the few steps in which it takes much longer, ending it gains at most {} per step",
         format::duration(usual)
     ))
 }

@@ -14,7 +14,9 @@ mod zoom;
 pub use drag::{Drag, DragAction};
 pub use minimap::Minimap;
 pub use motion::{Motion, Wheel};
-pub use overlay::{paint_bracket, paint_flag, paint_hover_line, paint_marks, paint_range};
+pub use overlay::{
+    paint_bracket, paint_flag, paint_hover_line, paint_marks, paint_range, taken_by_bracket, taken_by_marks,
+};
 pub use ruler::RulerLabels;
 pub use scale::Scale;
 pub use zoom::{MARGIN, ZoomTarget, centered, fitted, focus, is_centered, middle, panned, run, zoomed};

@@ -1,6 +1,8 @@
 //! Overlays on a canvas: the selected range, marks, and the line at the pointer.
 
-use eframe::egui::{Color32, FontId, Painter, Rect, Shape, Stroke, pos2, vec2};
+use std::sync::Arc;
+
+use eframe::egui::{Color32, FontId, Galley, Painter, Rangef, Rect, Shape, Stroke, pos2, vec2};
 
 use super::Scale;
 use crate::model::TimeRange;
@@ -9,6 +11,8 @@ use crate::widget::theme;
 const MARK_COLOR: Color32 = Color32::from_rgb(230, 159, 0);
 /// The longest note shown, in characters.
 const MAX_NOTE_CHARS: usize = 40;
+/// From a mark to its note, in points: its flag stands between.
+const NOTE_LEFT: f32 = 11.0;
 
 /// A line through the canvas at the pointer.
 pub fn paint_hover_line(painter: &Painter, x: f32, color: Color32) {
@@ -45,25 +49,71 @@ pub fn paint_bracket(painter: &Painter, scale: &Scale, ruler: Rect, range: TimeR
     let (top, bottom) = (ruler.bottom() - 6.0, ruler.bottom());
     // An end that is out of sight has no corner.
     let visible = left.max(ruler.left())..=right.min(ruler.right());
-    let middle = (visible.start() + visible.end()) / 2.0;
     for x in [left, right].into_iter().filter(|x| ruler.x_range().contains(*x)) {
         painter.vline(x, top..=bottom, stroke);
     }
-    let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
-    let has_room = visible.end() - visible.start() >= galley.size().x + 16.0;
     painter.hline(visible, top, stroke);
-    if has_room {
-        // Covers the line and the labels of the ruler.
-        let back = Rect::from_center_size(pos2(middle, ruler.center().y), vec2(galley.size().x + 8.0, ruler.height()));
+    let (galley, place) = bracket_text(painter, scale, ruler, range, text, color);
+    if let Some(place) = place {
+        // Covers the line.
+        let back = Rect::from_x_y_ranges(place, ruler.y_range());
         painter.rect_filled(back, 0.0, theme::tokens(is_dark).panel);
         painter.galley(back.center() - galley.size() / 2.0, galley, color);
     }
+}
+
+/// Where the text of [`paint_bracket`] stands in the ruler, for [`super::RulerLabels::paint`]; `None` without room for it.
+pub fn taken_by_bracket(
+    painter: &Painter,
+    scale: &Scale,
+    ruler: Rect,
+    range: TimeRange,
+    text: String,
+) -> Option<Rangef> {
+    bracket_text(painter, scale, ruler, range, text, Color32::PLACEHOLDER).1
+}
+
+fn bracket_text(
+    painter: &Painter,
+    scale: &Scale,
+    ruler: Rect,
+    range: TimeRange,
+    text: String,
+    color: Color32,
+) -> (Arc<Galley>, Option<Rangef>) {
+    let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
+    let [left, right] = [range.start, range.end].map(|at| scale.x(at).clamp(ruler.left(), ruler.right()));
+    let (middle, half) = ((left + right) / 2.0, galley.size().x / 2.0 + 4.0);
+    let has_room = right - left >= 2.0 * half + 8.0;
+    (galley, has_room.then(|| Rangef::new(middle - half, middle + half)))
 }
 
 /// A flag to the right of `x`, with its upper corner at `top`.
 pub fn paint_flag(painter: &Painter, x: f32, top: f32, color: Color32) {
     let corners = [pos2(x, top), pos2(x + 9.0, top + 4.0), pos2(x, top + 8.0)];
     painter.add(Shape::convex_polygon(corners.to_vec(), color, Stroke::NONE));
+}
+
+/// Where marks stand in the ruler, for [`super::RulerLabels::paint`].
+pub fn taken_by_marks<'a>(
+    painter: &Painter,
+    marks: impl Iterator<Item = (TimeRange, &'a str)>,
+    scale: &Scale,
+) -> Vec<Rangef> {
+    let place = |(range, note): (TimeRange, &str)| {
+        let (left, width) = (scale.x(range.start), note_galley(painter, note).size().x);
+        [Rangef::new(left, left + NOTE_LEFT + width), Rangef::point(scale.x(range.end))]
+    };
+    marks.filter(|mark| is_visible(mark.0, scale)).flat_map(place).collect()
+}
+
+fn is_visible(range: TimeRange, scale: &Scale) -> bool {
+    range.start <= scale.view.end && range.end >= scale.view.start
+}
+
+fn note_galley(painter: &Painter, note: &str) -> Arc<Galley> {
+    let text: String = note.chars().take(MAX_NOTE_CHARS).collect();
+    painter.layout_no_wrap(text, FontId::proportional(10.0), MARK_COLOR)
 }
 
 /// Marks, each a range with its note, as flags in the ruler with lines over the canvas.
@@ -75,8 +125,7 @@ pub fn paint_marks<'a>(
     is_dark: bool,
 ) {
     let color = MARK_COLOR;
-    let is_visible = |range: TimeRange| range.start <= scale.view.end && range.end >= scale.view.start;
-    for (range, note) in marks.filter(|mark| is_visible(mark.0)) {
+    for (range, note) in marks.filter(|mark| is_visible(mark.0, scale)) {
         let (left, right) = (scale.x(range.start), scale.x(range.end));
         painter.vline(left, ruler.top()..=canvas.bottom(), Stroke::new(1.0, color));
         if right > left {
@@ -86,10 +135,9 @@ pub fn paint_marks<'a>(
         }
         paint_flag(painter, left, ruler.top(), color);
         if !note.is_empty() {
-            let text: String = note.chars().take(MAX_NOTE_CHARS).collect();
-            let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
-            let at = pos2(left + 11.0, ruler.top());
-            // Covers the labels of the ruler.
+            let galley = note_galley(painter, note);
+            let at = pos2(left + NOTE_LEFT, ruler.top());
+            // Covers the notes of other marks.
             let back = Rect::from_min_size(at, galley.size()).expand2(vec2(2.0, 0.0));
             painter.rect_filled(back, 2.0, theme::tokens(is_dark).canvas);
             painter.galley(at, galley, color);

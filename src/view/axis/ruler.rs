@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use eframe::egui::{FontId, Painter, Rect, Stroke, Visuals, pos2};
+use eframe::egui::{FontId, Painter, Rangef, Rect, Stroke, Visuals, pos2};
 
 use super::Scale;
 use crate::figures::format;
@@ -63,7 +63,17 @@ impl RulerLabels {
     }
 
     /// Paints the ruler, and faint lines at its ticks over `canvas`.
-    pub fn paint(&self, painter: &Painter, rect: Rect, canvas: Rect, scale: &Scale, visuals: &Visuals) {
+    ///
+    /// * `taken`: where other texts stand in the ruler. A label that they would cover a part of is left out: the rest of a
+    ///   number would be misread.
+    pub fn paint(
+        &self,
+        painter: &Painter,
+        [rect, canvas]: [Rect; 2],
+        scale: &Scale,
+        visuals: &Visuals,
+        taken: &[Rangef],
+    ) {
         let color = visuals.weak_text_color();
         let label = |tick, step| painter.layout_no_wrap((self.label)(tick, step), FontId::proportional(11.0), color);
         let (step, ticks) = self.ticks(scale.view, scale.width(), MIN_DISTANCE);
@@ -77,8 +87,9 @@ impl RulerLabels {
             painter.vline(x, rect.bottom()..=canvas.bottom(), Stroke::new(line.width, line.color.gamma_multiply(GRID)));
             let galley = label(tick, step);
             let at = pos2(x + 3.0, rect.center().y - galley.size().y / 2.0);
+            let place = Rangef::new(at.x, at.x + galley.size().x);
             // A truncated number would be misread.
-            if at.x + galley.size().x <= rect.right() {
+            if place.max <= rect.right() && !taken.iter().any(|other| other.intersects(place)) {
                 painter.galley(at, galley, color);
             }
         }
@@ -113,6 +124,8 @@ fn time_step(ns: f64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use eframe::egui::{Context, RawInput, Shape, vec2};
+
     use super::*;
 
     #[test]
@@ -127,6 +140,28 @@ mod tests {
             assert_eq!(time_step(secs * 1e9), expected * 1_000_000_000);
         }
         assert_eq!(time_step(f64::INFINITY), i64::MAX);
+    }
+
+    #[test]
+    fn a_label_that_another_text_would_cover_is_left_out() {
+        let labels = |taken: &[Rangef]| {
+            let output = Context::default().run_ui(RawInput::default(), |ui| {
+                let ruler = Rect::from_min_size(pos2(0.0, 0.0), vec2(500.0, 20.0));
+                let scale = Scale::new(TimeRange { start: -10, end: 490 }, 0.0, 500.0, 1.0);
+                let painter = ui.painter().with_clip_rect(ruler);
+                RulerLabels::time(0).paint(&painter, [ruler, ruler], &scale, ui.visuals(), taken);
+            });
+            let text = |shape: &Shape| match shape {
+                Shape::Text(text) => Some(text.galley.text().to_owned()),
+                _ => None,
+            };
+            let found: Vec<String> = output.shapes.iter().filter_map(|clipped| text(&clipped.shape)).collect();
+            output.drop_without_applying_deltas();
+            found
+        };
+        assert_eq!(labels(&[]), ["0 ns", "200 ns", "400 ns"]);
+        assert_eq!(labels(&[Rangef::new(216.0, 230.0)]), ["0 ns", "400 ns"]);
+        assert_eq!(labels(&[Rangef::new(180.0, 212.0)]), ["0 ns", "200 ns", "400 ns"]);
     }
 
     #[test]

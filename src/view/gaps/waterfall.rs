@@ -43,7 +43,7 @@ pub fn waterfall_ui(trace: &Trace, facts: &GapFacts, colors: &SliceColors, ui: &
     let scale = Scale::new(view, rect.left(), rect.width(), ui.pixels_per_point());
     let painter = ui.painter_at(rect);
     let ruler = Rect::from_min_size(rect.min, vec2(rect.width(), RULER_HEIGHT));
-    RulerLabels::time(gap.start).paint(&painter, ruler, rect, &scale, ui.visuals());
+    RulerLabels::time(gap.start).paint(&painter, [ruler, rect], &scale, ui.visuals(), &[]);
     let lane = |lane: usize| {
         let top = ruler.bottom() + lane as f32 * (TITLE_HEIGHT + LANE_HEIGHT) + TITLE_HEIGHT;
         Rect::from_x_y_ranges(rect.x_range(), top..=top + LANE_HEIGHT - 2.0)

@@ -1,7 +1,9 @@
 //! The canvas: pointer input, and painting in layers.
 
+use std::sync::Arc;
+
 use eframe::egui::{
-    Color32, FontId, Id, Painter, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo, pos2, vec2,
+    Color32, FontId, Galley, Id, Painter, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo, pos2, vec2,
 };
 
 use super::hit::{Hit, edges_at, edges_of_selected, hit};
@@ -13,7 +15,7 @@ use crate::analysis::steps::Steps;
 use crate::command::Command;
 use crate::figures::format;
 use crate::model::{DurNs, TimeNs, TimeRange};
-use crate::session::{Selection, counts_events};
+use crate::session::{OpenTrace, Selection, counts_events};
 use crate::view::ViewContext;
 use crate::view::axis::{DragAction, Scale, Wheel, fitted, middle, paint_hover_line, paint_marks, paint_range, panned};
 use crate::widget::slice_color::SliceColors;
@@ -97,6 +99,11 @@ impl Timeline {
         self.canvas.response = Some(response);
     }
 
+    /// The time at the pointer, where the axis is time.
+    pub(super) fn measured(&self, traces: &[OpenTrace]) -> Option<TimeNs> {
+        self.pointer_time.filter(|_| !counts_events(traces))
+    }
+
     /// The session time at a place on screen: that of an edge nearby, of the slices of the row there, of the selection
     /// or of a mark. The ruler is of no row: there it is the row of the selected slice, and the steps.
     fn snapped(
@@ -156,8 +163,9 @@ impl Timeline {
         let response = self.canvas.response.take();
         let Some(response) = response else { return };
         let pointer = response.hover_pos().filter(|_| !self.drag.is_active());
-        let measured = self.pointer_time.filter(|_| !counts_events(ctx.traces));
-        measured.inspect(|&at| paint_time(ui, parts, &scale, at));
+        if let Some(at) = self.measured(ctx.traces) {
+            paint_time(ui, parts, &scale, at);
+        }
         let under = pointer.map_or(Hit::Nothing, |pointer| self.hit(ctx, areas, &scale, pointer));
         let geometry = Geometry { traces: ctx.traces, list: &self.tracks, scale, pinned, scrolled };
         let zoom = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos());
@@ -249,8 +257,8 @@ impl Timeline {
     }
 }
 
-/// Writes the time at the pointer into the ruler.
-fn paint_time(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs) {
+/// The time at the pointer as text, and its place in the ruler.
+pub(super) fn time_label(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs) -> (Arc<Galley>, Rect) {
     let step = (scale.ns_per_point() as i64).max(1);
     let text = format::moment(at, step);
     let painter = ui.painter_at(parts.ruler);
@@ -258,6 +266,13 @@ fn paint_time(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs) {
     let (width, x) = (galley.size().x + 8.0, scale.x(at));
     let left = (x - width / 2.0).clamp(parts.ruler.left(), (parts.ruler.right() - width).max(parts.ruler.left()));
     let back = Rect::from_min_size(pos2(left, parts.ruler.top() + 1.0), vec2(width, parts.ruler.height() - 3.0));
+    (galley, back)
+}
+
+/// Writes the time at the pointer into the ruler.
+fn paint_time(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs) {
+    let painter = ui.painter_at(parts.ruler);
+    let (galley, back) = time_label(ui, parts, scale, at);
     painter.rect_filled(back, 3.0, ui.visuals().widgets.active.weak_bg_fill);
     painter.galley(back.center() - galley.size() / 2.0, galley, Color32::WHITE);
 }

@@ -35,7 +35,7 @@ use self::queues::Queues;
 use self::steps::StepBands;
 use self::strips::Strips;
 use self::track_list::{Line, LineKind, SPACING, STRIP_GROUP_HEIGHT, TrackList, total_height, visible_lines};
-use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
+use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale, taken_by_marks};
 use super::states::nothing_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::threads::{Part, parts};
@@ -421,7 +421,10 @@ impl View for Timeline {
         // Session time is zero where the run starts: what was recorded before is negative.
         let is_counted = counts_events(ctx.traces);
         let ruler = if is_counted { RulerLabels::events(0, 1, i64::MAX) } else { RulerLabels::time(0) };
-        ruler.paint(ui.painter(), parts.ruler, parts.canvas, &scale, ui.visuals());
+        let marks = ctx.marks.iter().map(|mark| (mark.range, mark.note.as_str()));
+        let mut taken = taken_by_marks(ui.painter(), marks, &scale);
+        taken.extend(self.measured(ctx.traces).map(|at| canvas::time_label(ui, &parts, &scale, at).1.x_range()));
+        ruler.paint(ui.painter(), [parts.ruler, parts.canvas], &scale, ui.visuals(), &taken);
         if let Some((found, offset)) = &steps
             && let Some(found) = found.as_ref()
         {

@@ -8,10 +8,13 @@ use super::heights::Heights;
 use super::paint::{self, Fit, PictureTexture};
 use super::work::{Picture, PictureKey};
 use super::{Chart, MemoryOverTime, hover, plot, strips};
+use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
 use crate::session::Selection;
 use crate::view::ViewContext;
-use crate::view::axis::{Scale, paint_bracket, paint_hover_line, paint_marks, paint_range};
+use crate::view::axis::{
+    Scale, paint_bracket, paint_hover_line, paint_marks, paint_range, taken_by_bracket, taken_by_marks,
+};
 use crate::widget::labels::Labels;
 use crate::widget::theme;
 
@@ -65,6 +68,14 @@ impl Canvas {
     }
 }
 
+/// The life of the selected allocation, also of one too small to be seen, and its length as text.
+fn lifetime(ctx: &ViewContext<'_>, chart: &Chart<'_>) -> Option<(TimeRange, String)> {
+    let id = chart.shown.selected(*ctx.selection)?;
+    let all = &chart.shown.history().allocations;
+    let life = chart.axis.range(all.start[id.idx()], all.end[id.idx()]);
+    Some((life, format!("lifetime {}", chart.axis.length_text(life))))
+}
+
 impl MemoryOverTime {
     /// Paints the canvas and handles clicks.
     pub(super) fn canvas_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>, frame: &Frame) {
@@ -72,7 +83,12 @@ impl MemoryOverTime {
         let canvas = parts.canvas;
         let (strong, accent) = (ui.visuals().strong_text_color(), theme::tokens(ctx.is_dark).accent);
         let with_ruler = ui.painter_at(parts.ruler.union(canvas).expand2(vec2(0.0, 1.0)));
-        chart.axis.ruler().paint(&with_ruler, parts.ruler, canvas, &frame.scale, ui.visuals());
+        let marks = ctx.marks.iter().map(|mark| (chart.axis.at_times(mark.range), mark.note.as_str()));
+        let mut taken = taken_by_marks(&with_ruler, marks, &frame.scale);
+        let life = lifetime(ctx, chart);
+        taken
+            .extend(life.and_then(|(life, text)| taken_by_bracket(&with_ruler, &frame.scale, parts.ruler, life, text)));
+        chart.axis.ruler().paint(&with_ruler, [parts.ruler, canvas], &frame.scale, ui.visuals(), &taken);
         frame.heights.paint(ui.painter(), ui.visuals(), TICK_DISTANCE);
         let painter = ui.painter_at(canvas);
         let fit = frame.picture.as_ref().map(|(key, picture)| (Fit::new(key, &frame.scale, &frame.heights), picture));
@@ -164,11 +180,7 @@ impl MemoryOverTime {
         if let Some(((_, corner), pointer)) = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos()) {
             strips::rubber_band(&ui.painter_at(chart.parts.canvas), Rect::from_two_pos(corner, pointer), strong);
         }
-        // The life of what is selected, also where it is too small to be seen.
-        if let Some(id) = chart.shown.selected(*ctx.selection) {
-            let all = &chart.shown.history().allocations;
-            let life = chart.axis.range(all.start[id.idx()], all.end[id.idx()]);
-            let text = format!("lifetime {}", chart.axis.length_text(life));
+        if let Some((life, text)) = lifetime(ctx, chart) {
             paint_bracket(&painter, &frame.scale, chart.parts.ruler, life, text, ctx.is_dark);
         }
     }
