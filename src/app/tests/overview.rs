@@ -41,11 +41,27 @@ fn a_finding_shows_its_place_and_says_what_to_do() {
     wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());
     harness.get_all_by_label("What to do").next().unwrap().click();
     settle(&mut harness);
-    harness.get_by_label_contains("Measured ");
+    let measured = harness.get_by_label_contains("Measured ").rect();
+    let advice = harness.get_all_by_label_contains("\u{2022} ").next().unwrap().rect();
+    assert!(advice.top() < measured.top(), "advice comes first");
     let before = app(&harness).session.navigation.visible();
     harness.get_all_by_label("Show").next().unwrap().click();
     settle(&mut harness);
     assert_ne!(app(&harness).session.navigation.visible(), before);
+}
+
+#[test]
+fn what_to_do_is_scrolled_into_view() {
+    let mut harness = harness(vec![waiting_for_data()]);
+    harness.set_size([1280.0, 520.0].into());
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());
+    let link = harness.get_all_by_label("What to do").next().unwrap();
+    let before = link.rect().top();
+    link.click_accesskit();
+    settle(&mut harness);
+    let link = harness.get_by_label("Less").rect();
+    let advice = harness.get_all_by_label_contains("\u{2022} ").next().unwrap().rect();
+    assert!(link.top() < before && advice.bottom() < 520.0, "{before} {link:?} {advice:?}");
 }
 
 #[test]

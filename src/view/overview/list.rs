@@ -106,7 +106,8 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
     let id = ui.scope_id().with("advice");
     let mut is_open = ui.data(|data| data.get_temp::<bool>(id)).unwrap_or_default();
     let mut shown = None;
-    ui.horizontal_wrapped(|ui| {
+    let mut is_asked = false;
+    let sentence = ui.horizontal_wrapped(|ui| {
         // One text: egui cuts the beginning of a long word in the later lines of a text that begins within a line.
         let mut text = LayoutJob::default();
         let of = found.of.as_ref().map(|of| format!("  in {}", display_name(of))).unwrap_or_default();
@@ -126,11 +127,15 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
         }
         if ui.link(if is_open { "Less" } else { "What to do" }).clicked() {
             is_open = !is_open;
+            is_asked = is_open;
             ui.data_mut(|data| data.insert_temp(id, is_open));
         }
     });
     if is_open {
-        ui.indent("advice", |ui| {
+        let advice = ui.indent("advice", |ui| {
+            for sentence in &finding.advice {
+                ui.label(format!("\u{2022} {sentence}"));
+            }
             let measured = value(finding.measured, finding.unit);
             let threshold = level(finding.threshold, finding.default_threshold, finding.unit);
             ui.label(format!("Measured {measured}, threshold {threshold}"));
@@ -140,10 +145,12 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
             for note in &finding.evidence.notes {
                 ui.label(display_name(note));
             }
-            for sentence in &finding.advice {
-                ui.label(format!("\u{2022} {sentence}"));
-            }
         });
+        if is_asked {
+            let whole = sentence.response.rect.union(advice.response.rect);
+            let is_larger = whole.height() > ui.clip_rect().height();
+            ui.scroll_to_rect(whole, is_larger.then_some(egui::Align::Min));
+        }
     }
     shown
 }
