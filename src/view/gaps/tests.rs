@@ -208,6 +208,30 @@ fn small_causes_are_one_line_that_opens() {
 }
 
 #[test]
+fn a_range_that_the_host_was_in_is_drawn_on_the_lane_of_the_host() {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", SliceKind::Annotation, "epoch", 0, 700_000),
+        ("main", CALL, "cudaLaunchKernel", 10_000, 20_000),
+        ("main", CALL, "cudaLaunchKernel", 600_000, 605_000),
+        ("stream 7", KERNEL, "gemm", 50_000, 100_000),
+        ("stream 7", KERNEL, "relu", 610_000, 700_000),
+    ]);
+    builder.slices[0].correlation = vec![0, 1, 2, 1, 2];
+    let fixture = Fixture::new(vec![builder.finish()], Details::default());
+    let builder = Harness::builder().with_size([400.0, 1600.0]).with_max_steps(200);
+    let mut harness = builder.build_ui_state(|ui, fixture: &mut Fixture<Details>| fixture.ui(ui), fixture);
+    harness.state_mut().session.selection = gap(100_000, 610_000);
+    settle(&mut harness);
+    let picture = harness.get_by_label("The gap in time").rect();
+    let on_lane = |lane: f32| egui::pos2(picture.center().x, picture.top() + 40.0 + 34.0 * lane);
+    for (lane, is_there) in [(0.0, true), (1.0, false)] {
+        harness.hover_at(on_lane(lane));
+        harness.run_steps(30);
+        assert_eq!(harness.query_by_label_contains("Unexplained, 500").is_some(), is_there, "lane {lane}");
+    }
+}
+
+#[test]
 fn the_page_says_why_between_what_and_what_to_do() {
     let mut harness = harness(Details::default());
     harness.set_size(egui::vec2(400.0, 1600.0));

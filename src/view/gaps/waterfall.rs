@@ -7,7 +7,6 @@ use eframe::egui::{
 };
 
 use super::facts::GapFacts;
-use crate::analysis::gaps::GapClass;
 use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, TimeRange, Trace};
 use crate::view::axis::{RulerLabels, Scale};
@@ -89,12 +88,17 @@ fn bars(trace: &Trace, facts: &GapFacts, colors: &SliceColors, is_dark: bool) ->
     let mut bars: Vec<Bar> = Vec::new();
     for part in &facts.segments {
         let class = part.class;
-        let is_host =
-            class.is_host() && class != GapClass::Unknown || class == GapClass::Unknown && part.slice.is_none();
         let text = part.slice.map_or_else(|| class.label().to_owned(), name);
         let what = format!("{}, {}", class.label(), format::duration(part.time.dur()));
         let color = gap_color(class, is_dark);
-        bars.push(Bar { lane: usize::from(!is_host), time: part.time, color, name: text, what, slice: part.slice });
+        bars.push(Bar {
+            lane: usize::from(!class.is_host()),
+            time: part.time,
+            color,
+            name: text,
+            what,
+            slice: part.slice,
+        });
     }
     let slice_bar = |slice: SliceId, lane: usize, role: &str| {
         let time = trace.slices.time(slice);
