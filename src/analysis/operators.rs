@@ -218,16 +218,17 @@ fn thread_groups(
     let slices = &trace.slices;
     let all = trace.track_slices(track);
     let base = all.start;
+    // Of bytes: device work stands in order.
     let mut own = Columns::default();
-    for &(operator, dur) in work {
-        own.add(operator.idx() - base, all.len(), OperatorSums { device_ns: dur, ..Default::default() });
-    }
     add_bytes(trace, track, allocations, |operator, sums| own.add(operator - base, all.len(), sums));
+    let mut total = own.clone();
+    for &(operator, dur) in work {
+        total.add(operator.idx() - base, all.len(), OperatorSums { device_ns: dur, ..Default::default() });
+    }
 
     let rows = &trace.track_rows[track.0 as usize];
     let parents = slices.parents(rows.start as usize..rows.end as usize);
     let dur = |i: usize| slices.end[i].saturating_sub(slices.ts[i]);
-    let mut total = own.clone();
     let mut host_self: Vec<DurNs> = all.clone().map(dur).collect();
     // Rows come from top to bottom, so what is inside comes later.
     for i in (0..all.len()).rev() {
@@ -236,18 +237,21 @@ fn thread_groups(
             host_self[parent as usize] -= dur(base + i);
         }
     }
-    let passed_on_by = passed_on_by(slices, base, &parents);
+    let n_children = n_children(&parents);
     let mut groups = Groups::new();
-    // To which call each counts: itself, or the one that it only passes on.
-    let mut counts_to: Vec<u32> = (0..all.len() as u32).collect();
+    // To which call each counts: itself, or the one that it only passes on. Takes the place of the parent, which comes
+    // earlier.
+    let mut counts_to = parents;
+    let mut work = work.iter().peekable();
     for i in 0..all.len() {
+        let passed_on_by = counts_to[i].filter(|&parent| is_passed_on(slices, base, &n_children, i, parent));
+        counts_to[i] = passed_on_by.map_or(Some(i as u32), |parent| counts_to[parent as usize]);
         if slices.kind[base + i] != SliceKind::Operator {
             continue;
         }
-        if let Some(parent) = passed_on_by[i] {
-            counts_to[i] = counts_to[parent as usize];
-        }
-        let call = base + counts_to[i] as usize;
+        let launched = std::iter::from_fn(|| work.next_if(|(operator, _)| operator.idx() <= base + i));
+        let device_ns = launched.map(|&(_, dur)| dur).fold(0, DurNs::saturating_add);
+        let call = base + counts_to[i].map_or(i, |call| call as usize);
         if range.is_some_and(|range| !runs_in(slices.time(SliceId(call as u32)), range)) {
             continue;
         }
@@ -255,7 +259,8 @@ fn thread_groups(
         let group = groups.entry((slices.name[call], shapes.unwrap_or_default())).or_default();
         group.host_self_ns = group.host_self_ns.saturating_add(host_self[i]);
         own.add_to(&mut group.own, i);
-        if passed_on_by[i].is_none() {
+        group.own.device_ns = group.own.device_ns.saturating_add(device_ns);
+        if passed_on_by.is_none() {
             let dur = dur(call);
             if group.calls == 0 || dur > group.longest_ns {
                 (group.longest, group.longest_ns) = ((0, SliceId(call as u32)), dur);
@@ -280,31 +285,36 @@ pub fn passed_on(trace: &Trace) -> HashSet<SliceId> {
         if slices.kind[all.clone()].contains(&SliceKind::Operator) {
             let rows = &trace.track_rows[track.0 as usize];
             let parents = slices.parents(rows.start as usize..rows.end as usize);
-            let found = all.clone().zip(passed_on_by(slices, all.start, &parents));
-            out.extend(found.filter(|(_, by)| by.is_some()).map(|(i, _)| SliceId(i as u32)));
+            let n_children = n_children(&parents);
+            let is_passed_on = |i: &usize| {
+                let parent = parents[i - all.start];
+                parent.is_some_and(|parent| is_passed_on(slices, all.start, &n_children, i - all.start, parent))
+            };
+            out.extend(all.clone().filter(is_passed_on).map(|i| SliceId(i as u32)));
         }
     }
     out
 }
 
-/// For each slice of a track the operator around it, if it has the same name and nothing else directly inside.
-///
-/// * `base`: the first slice of the track, from which the others are counted.
-fn passed_on_by(slices: &SliceTable, base: usize, parents: &[Option<u32>]) -> Vec<Option<u32>> {
-    // None, one, or several.
+/// How many slices are directly inside each of a track: none, one, or several.
+fn n_children(parents: &[Option<u32>]) -> Vec<u8> {
     let mut n_children = vec![0_u8; parents.len()];
     for &parent in parents.iter().flatten() {
         n_children[parent as usize] = n_children[parent as usize].saturating_add(1);
     }
-    let is_same = |i: usize, parent: u32| {
-        let (this, above) = (base + i, base + parent as usize);
-        let is_operator = |i: usize| slices.kind[i] == SliceKind::Operator;
-        n_children[parent as usize] == 1
-            && slices.name[above] == slices.name[this]
-            && is_operator(above)
-            && is_operator(this)
-    };
-    parents.iter().enumerate().map(|(i, parent)| parent.filter(|&parent| is_same(i, parent))).collect()
+    n_children
+}
+
+/// Whether an operator has the same name as the one directly around it, which has nothing else directly inside.
+///
+/// * `base`: the first slice of the track, from which the others are counted.
+fn is_passed_on(slices: &SliceTable, base: usize, n_children: &[u8], i: usize, parent: u32) -> bool {
+    let (this, above) = (base + i, base + parent as usize);
+    let is_operator = |i: usize| slices.kind[i] == SliceKind::Operator;
+    n_children[parent as usize] == 1
+        && slices.name[above] == slices.name[this]
+        && is_operator(above)
+        && is_operator(this)
 }
 
 /// Whether a call shares time with a range, or has no length and lies in it.

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::time::partition_near;
 use super::{DurNs, Row, SliceId, SliceTable, TimeNs, TimeRange, Trace, TrackId};
 
 impl SliceTable {
@@ -73,8 +74,8 @@ impl SliceTable {
     fn within(&self, row: &Row, time: TimeRange) -> Range<usize> {
         let all = row.range();
         let first = all.start + self.ts[all.clone()].partition_point(|&ts| ts < time.start);
-        let last = all.start + self.end[all].partition_point(|&end| end <= time.end);
-        first..last.max(first)
+        // Most slices hold few others.
+        first..first + partition_near(&self.end[first..all.end], 0, |&end| end <= time.end)
     }
 
     /// The part of a slice within `range`; of zero length if there is none.

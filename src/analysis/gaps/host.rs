@@ -182,8 +182,9 @@ impl<'a> Host<'a> {
 
     /// Removes what is over at `at`.
     fn close(&mut self, open: &mut Vec<Open>, at: TimeNs) {
-        // `end` descends inwards.
-        let first = open.partition_point(|open| open.end > at);
+        // `end` descends inwards, and little is over at once.
+        let n_over = open.iter().rev().take_while(|open| open.end <= at).count();
+        let first = open.len() - n_over;
         let mut kept = first;
         for i in first..open.len() {
             let Open { slice, is_nested, .. } = open[i];

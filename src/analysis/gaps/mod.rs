@@ -9,6 +9,7 @@ mod index;
 mod known;
 mod loaders;
 mod overlay;
+mod parts;
 mod place;
 pub mod recorder;
 #[cfg(test)]
@@ -29,6 +30,8 @@ pub use self::index::{IdleByClass, LedgerIndex};
 use self::known::Change;
 use self::overlay::Overheads;
 pub use self::overlay::inferred_ns;
+pub use self::parts::Parts;
+use self::parts::StoredPart;
 use self::place::backward_threads;
 pub use self::place::{BACKWARD_NODE, GapPlace, Near, frame, open_during, origin_of_call, place, place_of_call};
 use self::theta::{Usual, usual};
@@ -36,7 +39,6 @@ use self::waits::Waits;
 use self::work::{in_order, loading_launches};
 use super::busy::DeviceBusy;
 use super::steps::Steps;
-use crate::model::time::partition_near;
 use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// One gap of a device: nothing runs on it.
@@ -145,16 +147,6 @@ const SEVERAL: u8 = 1;
 /// The duration of a gap of more than four seconds.
 const LONG: u32 = u32::MAX;
 
-/// A part of a gap, up to the next one.
-#[derive(Clone, Copy, Debug)]
-struct StoredPart {
-    start: TimeNs,
-    gap: u32,
-    /// [`NONE`] if nothing explains it.
-    slice: SliceId,
-    class: GapClass,
-}
-
 /// No slice.
 const NONE: SliceId = SliceId(u32::MAX);
 
@@ -198,31 +190,6 @@ impl Ledger {
         TimeRange { start, end: if dur == LONG { long() } else { start + DurNs::from(dur) } }
     }
 
-    /// The parts of a gap in order of time. Their lengths sum to that of the gap.
-    pub fn parts(&self, index: usize) -> impl ExactSizeIterator<Item = GapPart> {
-        self.parts_from(index, 0)
-    }
-
-    /// The parts of a gap from the one with the index `first` on.
-    #[inline]
-    fn parts_from(&self, index: usize, first: usize) -> impl ExactSizeIterator<Item = GapPart> {
-        let time = self.time(index);
-        let StoredGap { slice, class, flags, .. } = self.gaps[index];
-        let parts = if flags & SEVERAL != 0 { self.several_of(index, slice.idx()) } else { &[] };
-        let n = parts.len();
-        (first..n.max(1)).map(move |i| {
-            let Some(part) = parts.get(i) else { return GapPart { time, class, slice: some(slice) } };
-            let end = parts.get(i + 1).map_or(time.end, |next| next.start);
-            GapPart { time: TimeRange { start: part.start, end }, class: part.class, slice: some(part.slice) }
-        })
-    }
-
-    /// The parts of a gap that has several.
-    fn several_of(&self, index: usize, first: usize) -> &[StoredPart] {
-        let parts = &self.several[first..];
-        &parts[..partition_near(parts, 1, |part| part.gap as usize == index)]
-    }
-
     /// Appends a gap with its parts, of which there is at least one, as class and slice.
     fn push(&mut self, gap: Gap, parts: impl IntoIterator<Item = (TimeNs, GapClass, Option<SliceId>)>) {
         let index = self.gaps.len() as u32;
@@ -231,18 +198,7 @@ impl Ledger {
         if dur == LONG {
             self.long.push((index, time.end));
         }
-        let first = self.several.len();
-        let part = |(start, class, slice): (TimeNs, GapClass, Option<SliceId>)| {
-            let slice = slice.unwrap_or(NONE);
-            StoredPart { start, gap: index, slice, class }
-        };
-        self.several.extend(parts.into_iter().map(part));
-        let has_several = self.several.len() > first + 1;
-        let (slice, class) = if has_several {
-            (SliceId(first as u32), GapClass::default())
-        } else {
-            self.several.pop().map_or((NONE, GapClass::default()), |only| (only.slice, only.class))
-        };
+        let (slice, class, has_several) = self.push_parts(parts);
         let (start, trigger_slice) = (time.start, trigger_slice.unwrap_or(NONE));
         self.gaps.push(StoredGap {
             start,

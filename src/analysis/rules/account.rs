@@ -171,11 +171,10 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Adds what ending the cause would save.
+    /// Adds what ending the cause would save of one gap.
     ///
-    /// * `recorder_ns`: what of it the recorder took.
     /// * `is_small`: whether it is before a small collective.
-    fn add_gain(&mut self, step: Option<usize>, ns: DurNs, recorder_ns: DurNs, is_small: bool) {
+    fn add_gain(&mut self, step: Option<usize>, Gain { ns, recorder_ns }: Gain, is_small: bool) {
         self.recorder_ns += recorder_ns;
         add(&mut self.gain_by_step, step, ns - recorder_ns);
         if is_small {
@@ -196,6 +195,13 @@ impl<'a> Account<'a> {
             self.longest = Some((gap.time, ns));
         }
     }
+}
+
+/// What ending a cause would save of one gap, in nanoseconds, and what of that the recorder took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gain {
+    ns: DurNs,
+    recorder_ns: DurNs,
 }
 
 /// Where the work after gaps was launched, as far as the recording tells.
@@ -325,50 +331,53 @@ impl<'a, 'b> Books<'a, 'b> {
             let gap = ledger.gap(index);
             let is_macro = gap.time.dur() >= ledger.theta_ns;
             let step = judged.step_of(gap.time);
-            let mut own = [0; Cause::N];
+            let (mut own, mut gains) = ([0; Cause::N], [Gain::default(); Cause::N]);
             let known = self.taken(index, &gap, window);
             let mut recorded = self.unrecorded.gap(index);
             for (i, part) in ledger.parts(index).enumerate() {
                 let Some(time) = part.time.intersect(window) else { continue };
                 let is_between = gap.trigger == Some(Trigger::StepBoundary) && (self.is_between_steps)(&part);
+                let (part, ns) = (GapPart { time, ..part }, time.dur());
                 let cause = cause_of(trace, &gap, &part, is_between);
-                own[cause as usize] += time.dur();
+                own[cause as usize] += ns;
                 let account = &mut all[cause as usize];
-                let is_later = gap.refill.is_some() && Cause::of(part.class, gap.trigger, is_between) != cause;
-                account.shares.lead_ns += if is_later { time.dur() } else { 0 };
-                account.shares.queued_ns +=
-                    if cause == Cause::Latency && self.is_queued(&gap) { time.dur() } else { 0 };
-                let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
-                let is_long = time.dur() >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
-                // Ranges are looked at in long parts only, functions in all.
-                let is_looked_at = is_host && (near.has_frames || time.dur() >= LONG_PART) || is_long;
-                let around = part.slice.filter(|_| is_macro && is_looked_at);
-                let around = around.map(|slice| Around::new(trace, slice, time, near));
+                if gap.refill.is_some() && Cause::of(part.class, gap.trigger, is_between) != cause {
+                    account.shares.lead_ns += ns;
+                }
+                if cause == Cause::Latency && self.is_queued(&gap) {
+                    account.shares.queued_ns += ns;
+                }
                 // The host works on data that it copied, or is to copy, as far as that is all that is known.
-                let is_silent = is_macro && cause == Cause::Unexplained && time.dur() >= LONG_PART;
+                let is_silent = is_macro && cause == Cause::Unexplained && ns >= LONG_PART;
                 let copied = is_silent && self.is_after_data(&gap);
                 let prepared = is_silent && self.is_before_data(&gap);
                 if is_recoverable(part.class, &gap) || copied || prepared {
-                    let is_launch = matches!(cause, Cause::LaunchBound | Cause::Collective);
-                    let found = || recorded.of_part(&GapPart { time, ..part });
-                    let recorder_ns = known.map_or_else(found, |known| DurNs::from(known[i]));
-                    account.add_gain(step, time.dur(), recorder_ns, is_launch && is_small_collective(gap.ended_by));
+                    let recorder_ns = known.map_or_else(|| recorded.of_part(&part), |known| DurNs::from(known[i]));
+                    gains[cause as usize].ns += ns;
+                    gains[cause as usize].recorder_ns += recorder_ns;
                 }
-                if is_macro {
-                    let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
-                    let shares = &mut account.shares;
-                    self.add_shares(shares, &gap, &GapPart { time, ..part }, cause, around.as_ref());
-                    shares.copied_ns += ns_if(copied);
-                    shares.prepared_ns += ns_if(prepared);
-                    let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
-                    shares.compiled_ns += ns_if(part.slice.is_some_and(runs_compiled));
+                if !is_macro {
+                    continue;
+                }
+                let is_host = part.class.is_host() && matches!(cause, Cause::Host | Cause::DataLoading);
+                let is_long = ns >= LONG_PART && matches!(cause, Cause::Synchronization | Cause::Copy);
+                // Ranges are looked at in long parts only, functions in all.
+                let is_looked_at = is_host && (near.has_frames || ns >= LONG_PART) || is_long;
+                let around = part.slice.filter(|_| is_looked_at).map(|slice| Around::new(trace, slice, time, near));
+                let ns_if = |holds: bool| if holds { ns } else { 0 };
+                let shares = &mut account.shares;
+                self.add_shares(shares, &gap, &part, cause, around.as_ref());
+                shares.copied_ns += ns_if(copied);
+                shares.prepared_ns += ns_if(prepared);
+                let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
+                shares.compiled_ns += ns_if(part.slice.is_some_and(runs_compiled));
+                if cause == Cause::Allocator {
                     let call = part.slice.filter(|_| part.class == GapClass::Allocator).or(gap.trigger_slice);
-                    let makes_room = |call| room.is_made_around(call);
-                    shares.room_ns += ns_if(cause == Cause::Allocator && call.is_some_and(makes_room));
+                    shares.room_ns += ns_if(call.is_some_and(|call| room.is_made_around(call)));
                 }
                 // The launch of work that waits in a queue for no known reason is not a reason.
-                if is_macro && part.class != GapClass::Queued {
-                    account.add_names((trace, near), &gap, &GapPart { time, ..part }, cause, around.as_ref());
+                if part.class != GapClass::Queued {
+                    account.add_names((trace, near), &gap, &part, cause, around.as_ref());
                 }
             }
             if is_macro {
@@ -379,6 +388,10 @@ impl<'a, 'b> Books<'a, 'b> {
             }
             // Most gaps have one cause.
             for (cause, &ns) in own.iter().enumerate().filter(|(_, ns)| **ns > 0) {
+                let is_launch = cause == Cause::LaunchBound as usize || cause == Cause::Collective as usize;
+                let gain = gains[cause];
+                let is_small = gain.ns > 0 && is_launch && is_small_collective(gap.ended_by);
+                all[cause].add_gain(step, gain, is_small);
                 all[cause].add(&gap, ns, step);
             }
         }

@@ -242,14 +242,14 @@ fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
 
 /// The parts in order of time, at most [`MAX_SEGMENTS`].
 fn segments(ledger: &Ledger, index: usize) -> Vec<GapPart> {
-    let parts = ledger.parts(index);
-    if parts.len() <= MAX_SEGMENTS {
-        return parts.collect();
+    let first: Vec<GapPart> = ledger.parts(index).take(MAX_SEGMENTS + 1).collect();
+    if first.len() <= MAX_SEGMENTS {
+        return first;
     }
     let gap = ledger.time(index);
     let mut out: Vec<(GapPart, [DurNs; GapClass::N])> = Vec::new();
     let width = (gap.dur() / MAX_SEGMENTS as DurNs).max(1);
-    for part in parts {
+    for part in ledger.parts(index) {
         let end = out.last().map_or(gap.start, |last| last.0.time.start.saturating_add(width));
         if out.is_empty() || part.time.start >= end {
             out.push((GapPart { time: part.time, class: part.class, slice: None }, [0; GapClass::N]));

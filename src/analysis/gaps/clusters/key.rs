@@ -60,6 +60,8 @@ pub struct Keys<'a> {
     descents: HashMap<(u32, StringId), u32>,
     /// The parent and the name of each operator path; the first is the empty path.
     pub paths: Vec<(u32, NameId)>,
+    /// The slices that were open when a path was last asked for, each with the path that it led to: most of them are still.
+    way: Vec<(SliceId, u32)>,
     /// Gaps ascend: what was open at the last one is near.
     near: Near,
     numbered: &'a Numbered,
@@ -77,6 +79,7 @@ impl<'a> Keys<'a> {
             path_ids: HashMap::new(),
             descents: HashMap::new(),
             paths: vec![(0, NameId::default())],
+            way: Vec::new(),
             near: Near::new(trace),
             numbered,
             parts: Vec::new(),
@@ -176,7 +179,18 @@ impl<'a> Keys<'a> {
         let is_named =
             |slice: &SliceId| matches!(slices.kind[slice.idx()], SliceKind::Operator | SliceKind::Annotation);
         let named = open.iter().copied().filter(is_named).chain(at.function(self.trace, open));
-        named.fold(0, |path, slice| self.descend(path, slices.name[slice.idx()]))
+        let (mut path, mut depth) = (0, 0);
+        for slice in named {
+            if let Some(&(_, known)) = self.way.get(depth).filter(|known| known.0 == slice) {
+                path = known;
+            } else {
+                path = self.descend(path, slices.name[slice.idx()]);
+                self.way.truncate(depth);
+                self.way.push((slice, path));
+            }
+            depth += 1;
+        }
+        path
     }
 
     /// The innermost frame of the user's program among `open` slices of a thread, else of a sample during `time`.

@@ -21,7 +21,29 @@ const KINDS: [SliceKind; 2] = [SliceKind::PythonFunction, SliceKind::Operator];
 
 /// The threads of one trace.
 #[derive(Debug, Default)]
-pub struct Starts(RefCell<HashMap<TrackId, Thread>>);
+pub struct Starts(RefCell<Threads>);
+
+#[derive(Debug, Default)]
+struct Threads {
+    all: Vec<Thread>,
+    index: HashMap<TrackId, usize>,
+    /// The one asked about last, with its index: the next one is the same nearly always.
+    last: Option<(TrackId, usize)>,
+}
+
+impl Threads {
+    fn of(&mut self, thread: TrackId) -> &mut Thread {
+        let at = match self.last {
+            Some((last, at)) if last == thread => at,
+            _ => *self.index.entry(thread).or_insert_with(|| {
+                self.all.push(Thread::default());
+                self.all.len() - 1
+            }),
+        };
+        self.last = Some((thread, at));
+        &mut self.all[at]
+    }
+}
 
 #[derive(Debug, Default)]
 struct Thread {
@@ -47,7 +69,7 @@ impl Starts {
     /// * Cost: amortized O(log n) for times that are near to one another.
     pub fn count(&self, trace: &Trace, thread: TrackId, time: TimeRange, near: &Near) -> [u64; 2] {
         let mut threads = self.0.borrow_mut();
-        let known = threads.entry(thread).or_default();
+        let known = threads.of(thread);
         if known.lists.is_none() {
             known.asked += 1 + trace.rows(thread).len() / ROWS;
             let slices = trace.track_slices(thread);
