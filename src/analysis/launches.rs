@@ -3,7 +3,8 @@
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-use crate::model::{DurNs, SliceId, SliceKind, SliceTable, Trace};
+use super::gaps::Near;
+use crate::model::{DurNs, SliceId, SliceKind, SliceTable, TimeNs, Trace};
 
 /// The operator that launched this device work: the innermost one on the launching thread, or
 /// without a call inside an operator the one with the same `External id`.
@@ -86,25 +87,18 @@ pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
     }
     let mut found: Vec<(SliceId, DurNs)> = Vec::new();
     let mut rest: Vec<SliceId> = Vec::new();
-    let launched: Vec<(SliceId, Option<SliceId>)> = trace
-        .correlations
-        .groups(&slices.correlation)
-        .flat_map_iter(|same| {
-            let mut work = same.iter().filter(|slice| slices.kind[slice.idx()].is_device_work()).peekable();
-            // Most calls launch nothing.
-            let is_call = |slice: &&SliceId| work.peek().is_some() && slices.kind[slice.idx()].is_call();
-            let operator = same.iter().find(is_call).and_then(|call| operator_around(slices, *call));
-            work.map(move |&work| (work, operator))
-        })
-        .collect();
     let dur = |work: SliceId| slices.time(work).dur();
-    for (work, operator) in launched {
-        match operator {
+    // Work of a stream was launched in order, most often: what is around its launch is near to that of the one before.
+    let near = Near::new(trace);
+    let begun = |row, ts: &[TimeNs], start| near.partition(row, ts, |&ts| ts <= start);
+    for work in device_work(trace) {
+        let around = |slice: &SliceId| slices.parent_near(*slice, begun);
+        let mut ancestors = std::iter::successors(trace.launch_of(work).and_then(|call| around(&call)), around);
+        match ancestors.find(|id| slices.kind[id.idx()] == SliceKind::Operator) {
             Some(operator) => found.push((operator, dur(work))),
             None => rest.push(work),
         }
     }
-    rest.extend(device_work(trace).filter(|work| slices.correlation[work.idx()] == 0));
     rest.retain(|&work| external_of(slices, work) != 0);
     if !rest.is_empty() {
         let by_external = operators_by_external(slices);

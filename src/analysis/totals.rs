@@ -186,8 +186,7 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
         if !slices.kind[part.slices.clone()].iter().any(|&kind| is_wanted(kind)) {
             continue;
         }
-        let first = part.slices.start;
-        let own = if has_self { slices.self_times(part.row, part.slices.clone(), TimeRange::ALL) } else { Vec::new() };
+        let mut own = slices.self_times_of(part.row);
         for i in part.slices.clone().filter(|&i| is_wanted(slices.kind[i])) {
             let local = local(&part, i);
             let at = known.get(&local).copied().unwrap_or_else(|| {
@@ -199,7 +198,9 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
                 known.insert(local, at);
                 at
             });
-            groups[at].self_ns = groups[at].self_ns.saturating_add(own.get(i - first).copied().unwrap_or_default());
+            if has_self {
+                groups[at].self_ns = groups[at].self_ns.saturating_add(own.of(i));
+            }
             groups[at].instances.push(Instance { trace: part.index, slice: SliceId(i as u32) });
         }
     }

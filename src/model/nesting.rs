@@ -17,10 +17,17 @@ impl SliceTable {
 
     /// The slice directly around `id`. Cost: O(log n).
     pub fn parent(&self, id: SliceId) -> Option<SliceId> {
+        self.parent_near(id, |_, ts, start| ts.partition_point(|&ts| ts <= start))
+    }
+
+    /// The same, where something is known of where it is.
+    ///
+    /// * `begun`: how many of the starts of a row, given by its index in `rows`, are no later than a time.
+    pub fn parent_near(&self, id: SliceId, begun: impl Fn(usize, &[TimeNs], TimeNs) -> usize) -> Option<SliceId> {
         let above = self.row_of(id).checked_sub(1)?;
         self.row_below(above)?;
         let (row, time) = (self.rows[above].range(), self.time(id));
-        let after = row.start + self.ts[row.clone()].partition_point(|&ts| ts <= time.start);
+        let after = row.start + begun(above, &self.ts[row.clone()], time.start);
         let candidate = (after > row.start).then(|| after - 1)?;
         (self.end[candidate] >= time.end).then_some(SliceId(candidate as u32))
     }
@@ -65,17 +72,37 @@ impl SliceTable {
 
     /// `id` and all slices inside it, as indices, row by row.
     pub fn inside(&self, id: SliceId) -> impl Iterator<Item = usize> {
+        self.inside_near(id, |_, ts, start| ts.partition_point(|&ts| ts < start))
+    }
+
+    /// The same, where something is known of where they are.
+    ///
+    /// * `first`: how many of the starts of a row, given by its index in `rows`, are before a time.
+    pub fn inside_near(
+        &self,
+        id: SliceId,
+        first: impl Fn(usize, &[TimeNs], TimeNs) -> usize,
+    ) -> impl Iterator<Item = usize> {
         let (row, time) = (self.row_of(id), self.time(id));
-        let below = (row..).map_while(|row| self.row_below(row));
-        std::iter::once(id.idx()).chain(below.flat_map(move |row| self.within(row, time)))
+        let below = (row..).map_while(|row| self.row_below(row).zip(Some(row + 1)));
+        let within = move |(row, index): (&Row, usize)| {
+            let all = row.range();
+            let first = all.start + first(index, &self.ts[all.clone()], time.start);
+            self.ending_by(first..all.end, time.end)
+        };
+        std::iter::once(id.idx()).chain(below.flat_map(within))
     }
 
     /// The slices of `row` that lie within `time`.
     fn within(&self, row: &Row, time: TimeRange) -> Range<usize> {
         let all = row.range();
         let first = all.start + self.ts[all.clone()].partition_point(|&ts| ts < time.start);
-        // Most slices hold few others.
-        first..first + partition_near(&self.end[first..all.end], 0, |&end| end <= time.end)
+        self.ending_by(first..all.end, time.end)
+    }
+
+    /// Of these slices of a row the first, which end by `end`. Most slices hold few others.
+    fn ending_by(&self, slices: Range<usize>, end: TimeNs) -> Range<usize> {
+        slices.start..slices.start + partition_near(&self.end[slices], 0, |&slice_end| slice_end <= end)
     }
 
     /// The part of a slice within `range`; of zero length if there is none.
@@ -106,11 +133,36 @@ impl SliceTable {
         own
     }
 
+    /// Self times of slices of a row, given by its index in `rows`, that are asked for in order.
+    pub fn self_times_of(&self, row: usize) -> SelfTimes<'_> {
+        SelfTimes { slices: self, below: self.row_below(row).map_or(0..0, Row::range) }
+    }
+
     /// Self time of a slice in nanoseconds: its duration without the slices directly inside it.
     ///
     /// Cost: O(slices directly inside), so not for the frame thread.
     pub fn self_time(&self, id: SliceId) -> DurNs {
         self.self_times(self.row_of(id), id.idx()..id.idx() + 1, TimeRange::ALL).into_iter().sum()
+    }
+}
+
+/// See [`SliceTable::self_times_of`].
+#[derive(Clone, Debug)]
+pub struct SelfTimes<'a> {
+    slices: &'a SliceTable,
+    /// What is left of the row below.
+    below: Range<usize>,
+}
+
+impl SelfTimes<'_> {
+    /// Self time of a slice in nanoseconds, which starts no earlier than those asked for before. Cost: amortized O(1).
+    pub fn of(&mut self, slice: usize) -> DurNs {
+        let Self { slices, below } = self;
+        let TimeRange { start, end } = slices.time(SliceId(slice as u32));
+        below.start += partition_near(&slices.ts[below.clone()], 0, |&ts| ts < start);
+        let inside = slices.ending_by(below.clone(), end);
+        below.start = inside.end;
+        (end - start) - inside.map(|i| slices.end[i] - slices.ts[i]).sum::<DurNs>()
     }
 }
 

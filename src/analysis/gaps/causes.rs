@@ -7,6 +7,7 @@ use std::cell::Cell;
 use hashbrown::{HashMap, HashSet};
 
 use super::GapClass;
+use super::by_track::ByTrack;
 use super::host::{Activity, Host, Segment, push};
 use super::loaders::Loaders;
 use super::overlay::{Overheads, Silence, Spans, loading_of, overlay};
@@ -81,11 +82,11 @@ pub struct Causes<'a> {
     usual: Usual,
     host: Host<'a>,
     /// The synchronizations of each thread, by start; with that before the last gap.
-    syncs: HashMap<TrackId, (Vec<SliceId>, usize)>,
+    syncs: ByTrack<(Vec<SliceId>, usize)>,
     drained: Drained,
     pub lost: Lost,
     near: Near,
-    silence: HashMap<TrackId, Silence>,
+    silence: ByTrack<Silence>,
     /// When threads of each process load code; filled where a launching thread is silent for long.
     loading: HashMap<ProcessId, Spans>,
     /// When threads of each process load data; filled where a thread waits for another one for long.
@@ -330,7 +331,7 @@ impl<'a> Causes<'a> {
         }
         let theta = self.usual.theta;
         let new = || Silence::new(self.trace, thread, &mut self.host.roles, theta);
-        let silence = self.silence.entry(thread).or_insert_with(new);
+        let silence = self.silence.of(thread, new);
         let is_silent = |segment: &Segment| segment.activity == Activity::Nothing;
         let is_idle = |segment: &Segment| is_silent(segment) || segment.class == GapClass::Blocked;
         overlay(&silence.loading, &Cell::default(), range, (GapClass::ModuleLoad, Activity::Works), is_idle, out);

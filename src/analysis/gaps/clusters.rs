@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 
 use self::key::{HostPlace, Key, Keys, Numbered, family};
 use super::recorder::{self, Recorder, Taken, Unrecorded};
-use super::{Gap, GapClass, Ledger, Trigger};
+use super::{Gap, GapClass, IdleByClass, Ledger, Trigger};
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
 
@@ -205,6 +205,7 @@ fn of_device(
     let mut ids: HashMap<Key, u32> = HashMap::new();
     let mut cluster_of: Vec<(u32, u32)> = Vec::new();
     let mut places: HashMap<(u32, HostPlace), DurNs> = HashMap::new();
+    let mut by_class: Vec<IdleByClass> = Vec::new();
     let counted = boundaries.first().zip(boundaries.last()).map(|(&start, &end)| TimeRange { start, end });
     let taken = unrecorded.taken(counted.unwrap_or_default(), is_cancelled);
     let mut micro = Sums::new((unrecorded, &taken), boundaries);
@@ -217,21 +218,25 @@ fn of_device(
             micro.add(gap);
         } else {
             let next = ids.len() as u32;
-            let (key, place) = keys.of(ledger, gap);
+            let (key, place, of_gap) = keys.of(ledger, gap);
             let cluster = *ids.entry(key).or_insert(next);
+            if cluster == next {
+                by_class.push([0; GapClass::N]);
+            }
+            by_class[cluster as usize].iter_mut().zip(of_gap).for_each(|(sum, ns)| *sum += ns);
             cluster_of.push((gap as u32, cluster));
             *places.entry((cluster, place)).or_default() += dur;
         }
     }
-    let distinct = united(ids, &places, &mut cluster_of);
+    let distinct = united(ids, &places, &by_class, &mut cluster_of);
     let micro = micro.recurrence;
     let n_steps = boundaries.len().saturating_sub(1);
     let gaps = by_cluster(&cluster_of, distinct.len());
     let mut out = Clusters { process: ledger.process, device: ledger.device, micro, n_steps, ..Clusters::default() };
     let mut durs: Vec<DurNs> = Vec::new();
-    for (key, (start, end)) in distinct.iter().zip(gaps.ranges) {
+    for (group, (start, end)) in distinct.iter().zip(gaps.ranges) {
         let members = &gaps.gaps[start as usize..end as usize];
-        out.all.push(cluster((unrecorded, &taken), boundaries, key, (start, end), members, &mut durs));
+        out.all.push(cluster((unrecorded, &taken), boundaries, group, (start, end), members, &mut durs));
     }
     (out.names, out.paths) = (keys.texts, keys.paths);
     out.gaps = gaps.gaps;
@@ -266,14 +271,15 @@ impl Clusters {
 
 /// Gives each cluster the place where the host was during most of its time, and unites those that are alike then.
 ///
-/// Returns the key of each cluster; clusters ascend with their first gap.
+/// Returns the key of each cluster, with its time by class; clusters ascend with their first gap.
 ///
-/// * `places`: the time of the gaps of each cluster, by place.
+/// * `places`: the time of the gaps of each cluster, by place; `by_class`: the same by class.
 fn united(
     ids: HashMap<Key, u32>,
     places: &HashMap<(u32, HostPlace), DurNs>,
+    by_class: &[IdleByClass],
     cluster_of: &mut [(u32, u32)],
-) -> Vec<Key> {
+) -> Vec<(Key, IdleByClass)> {
     let mut distinct: Vec<(u32, Key)> = ids.into_iter().map(|(key, cluster)| (cluster, key)).collect();
     distinct.sort_unstable_by_key(|key| key.0);
     let mut most = vec![(0, Reverse(HostPlace::default())); distinct.len()];
@@ -281,19 +287,22 @@ fn united(
         let most = &mut most[cluster as usize];
         *most = (*most).max((ns, Reverse(place)));
     }
-    let (mut ids, mut keys) = (HashMap::new(), Vec::new());
-    let mut add = |(key, (_, Reverse(place)))| {
+    let mut ids = HashMap::new();
+    let mut all: Vec<(Key, IdleByClass)> = Vec::new();
+    let mut united: Vec<u32> = Vec::with_capacity(distinct.len());
+    for (((_, key), (_, Reverse(place))), ns) in distinct.into_iter().zip(most).zip(by_class) {
         let key = Key { place, ..key };
-        *ids.entry(key).or_insert_with(|| {
-            keys.push(key);
-            keys.len() as u32 - 1
-        })
-    };
-    let united: Vec<u32> = distinct.into_iter().map(|(_, key)| key).zip(most).map(&mut add).collect();
+        let at = *ids.entry(key).or_insert_with(|| {
+            all.push((key, [0; GapClass::N]));
+            all.len() - 1
+        });
+        all[at].1.iter_mut().zip(ns).for_each(|(sum, ns)| *sum += ns);
+        united.push(at as u32);
+    }
     for (_, cluster) in cluster_of {
         *cluster = united[*cluster as usize];
     }
-    keys
+    all
 }
 
 /// Gaps by cluster.
@@ -328,13 +337,12 @@ fn by_cluster(cluster_of: &[(u32, u32)], n: usize) -> ByCluster {
 fn cluster(
     (unrecorded, taken): (&Unrecorded<'_>, &Taken),
     boundaries: &[TimeNs],
-    key: &Key,
+    (key, by_class): &(Key, IdleByClass),
     range: (u32, u32),
     gaps: &[u32],
     durs: &mut Vec<DurNs>,
 ) -> GapCluster {
     let ledger = unrecorded.ledger;
-    let mut by_class = [0; GapClass::N];
     let mut by_trigger = [0; 1 + Trigger::ALL.len()];
     let mut sums = Sums::new((unrecorded, taken), boundaries);
     durs.clear();
@@ -343,9 +351,6 @@ fn cluster(
         let Gap { time, trigger, .. } = ledger.gap(gap as usize);
         by_trigger[trigger.map_or(0, |trigger| 1 + trigger as usize)] += time.dur();
         durs.push(time.dur());
-        for part in ledger.parts(gap as usize) {
-            by_class[part.class as usize] += part.time.dur();
-        }
     }
     let in_family = GapClass::ALL.into_iter().filter(|&class| family(class) == key.family);
     let class = in_family.rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();

@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::GapClass;
+use super::by_track::ByTrack;
 use super::work::LOADING;
+use super::{GapClass, Near};
 use crate::analysis::host_roles::{Role, Roles};
 use crate::analysis::phases::{Phase, phase_of_range};
 use crate::analysis::steps::is_step_name;
@@ -57,11 +58,13 @@ pub struct Host<'a> {
     /// Launches that load code.
     loading: &'a HashSet<SliceId>,
     pub roles: Roles,
-    threads: HashMap<TrackId, Thread>,
+    threads: ByTrack<Thread>,
     /// Whether any operator or Python frame was recorded.
     has_context: bool,
     /// Operators and ranges whose class depends on what lies inside.
     judged: HashMap<SliceId, GapClass>,
+    /// Where something was found last: what is judged next is near.
+    near: Near,
     theta: DurNs,
     /// Slices across others that overlap the interval, and those open at an instant, the outermost first. Kept for their
     /// memory.
@@ -119,7 +122,8 @@ impl<'a> Host<'a> {
         let (roles, threads, judged, crossing, open) = Default::default();
         let has_context =
             [SliceKind::Operator, SliceKind::PythonFunction].iter().any(|&kind| trace.slices.has_kind(kind));
-        Self { trace, loading, roles, threads, has_context, judged, theta, crossing, open }
+        let near = Near::new(trace);
+        Self { trace, loading, roles, threads, has_context, judged, near, theta, crossing, open }
     }
 
     /// Adds what `track` did during `range` in order of time; the segments tile the range.
@@ -233,7 +237,7 @@ impl<'a> Host<'a> {
     }
 
     fn thread(&mut self, track: TrackId) -> &mut Thread {
-        self.threads.entry(track).or_insert_with(|| {
+        self.threads.of(track, || {
             let rows = self.trace.rows(track);
             let rows = &rows[..rows.len().min(MOST_ROWS)];
             let cursors = |is_overflow| {
@@ -334,7 +338,9 @@ impl<'a> Host<'a> {
     fn content_class(&mut self, slice: SliceId, role: Role) -> GapClass {
         let trace = self.trace;
         let (mut copies, mut syncs, mut launches) = (false, false, false);
-        for inside in trace.slices.inside(slice).map(|i| SliceId(i as u32)) {
+        let first = |row, ts: &[TimeNs], start| self.near.partition(row, ts, |&ts| ts < start);
+        let inside = trace.slices.inside_near(slice, first);
+        for inside in inside.map(|i| SliceId(i as u32)) {
             if !trace.slices.kind[inside.idx()].is_call() {
                 continue;
             }

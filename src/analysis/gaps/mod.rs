@@ -1,5 +1,6 @@
 //! The gap ledger: all idle time of a device, each gap in parts by cause (F1, F2).
 
+mod by_track;
 mod causes;
 pub mod ceiling;
 mod class;

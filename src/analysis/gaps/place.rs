@@ -243,13 +243,19 @@ impl Near {
     /// The number of values of a row that are before something, which is near to what was found in the row last.
     ///
     /// * `row`: its index in the trace.
+    #[inline]
     pub fn partition<T>(&self, row: usize, values: &[T], is_before: impl Fn(&T) -> bool) -> usize {
-        let mut rows = self.rows.borrow_mut();
-        let Some(near) = rows.get_mut(row) else { return values.partition_point(is_before) };
-        let found = partition_near(values, *near as usize, is_before);
-        *near = found as u32;
-        found
+        partition_in(&mut self.rows.borrow_mut(), row, values, is_before)
     }
+}
+
+/// See [`Near::partition`].
+#[inline]
+fn partition_in<T>(rows: &mut [u32], row: usize, values: &[T], is_before: impl Fn(&T) -> bool) -> usize {
+    let Some(near) = rows.get_mut(row) else { return values.partition_point(is_before) };
+    let found = partition_near(values, *near as usize, is_before);
+    *near = found as u32;
+    found
 }
 
 /// The slices of a thread that run at a time, the outermost first. Cost: O(rows of the track · log n), of
@@ -259,18 +265,19 @@ pub(super) fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -
     let first_row = trace.track_rows[thread.0 as usize].start as usize;
     let rows = trace.rows(thread);
     let rows = &rows[..rows.len().min(MOST_ROWS)];
-    let open_in = |(row, index): (&Row, usize)| {
+    let mut near = near.rows.borrow_mut();
+    let mut open_in = |(row, index): (&Row, usize)| {
         let range = row.range();
-        let after = range.start + near.partition(index, &slices.ts[range.clone()], |&ts| ts <= at);
+        let after = range.start + partition_in(&mut near, index, &slices.ts[range.clone()], |&ts| ts <= at);
         let last = (after > range.start).then(|| after - 1)?;
         (slices.end[last] > at).then_some(SliceId(last as u32))
     };
     let (nested, crossing) = rows.split_at(rows.partition_point(|row| !row.is_overflow));
     let mut open: Vec<SliceId> = Vec::with_capacity(rows.len());
     // Slices of a nested row run inside those of the row above.
-    open.extend(nested.iter().zip(first_row..).map_while(open_in));
+    open.extend(nested.iter().zip(first_row..).map_while(&mut open_in));
     if !crossing.is_empty() {
-        open.extend(crossing.iter().zip(first_row + nested.len()..).filter_map(open_in));
+        open.extend(crossing.iter().zip(first_row + nested.len()..).filter_map(&mut open_in));
         open.sort_by_key(|&slice| (slices.ts[slice.idx()], slice));
     }
     open

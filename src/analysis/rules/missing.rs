@@ -88,31 +88,37 @@ fn count((with, of): &mut (u64, u64), holds: bool) {
     *of += 1;
 }
 
-/// How many distinct numbers there are, of how many, if a quarter of the steps between them is at least `step`; else zeros.
+/// How many distinct numbers there are, of how many, if a quarter of the steps between them is at least `step`, which is
+/// more than 1; else zeros.
 fn numbers(ids: &mut Vec<u32>, step: u32) -> (u64, u64) {
     ids.retain(|&id| id != 0);
-    let first = ids.iter().min().copied().unwrap_or(0);
-    let span = ids.iter().max().map_or(0, |last| (last - first) as usize);
+    let (Some(first), Some(last)) = (ids.iter().min().copied(), ids.iter().max().copied()) else { return (0, 0) };
+    let span = (last - first) as usize;
+    let (mut n, mut n_large, mut before) = (0_usize, 0_usize, first);
+    let mut see = |id: u32| {
+        n += 1;
+        n_large += usize::from(id - before >= step);
+        before = id;
+    };
     if span <= MAX_SPAN * ids.len() {
         let mut is_there = vec![0_u64; span / 64 + 1];
         ids.iter().map(|id| (id - first) as usize).for_each(|at| is_there[at / 64] |= 1 << (at % 64));
-        ids.clear();
         for (at, mut word) in (0..).step_by(64).zip(is_there) {
             while word != 0 {
-                ids.push(first + at + word.trailing_zeros());
+                see(first + at + word.trailing_zeros());
                 word &= word - 1;
             }
         }
     } else {
         ids.sort_unstable();
         ids.dedup();
+        ids.iter().copied().for_each(see);
     }
-    let n_steps = ids.len().saturating_sub(1);
-    let n_large = ids.windows(2).filter(|pair| pair[1] - pair[0] >= step).count();
+    let n_steps = n - 1;
     if n_steps < MIN_EVENTS || n_steps - n_large > n_steps * 3 / 4 {
         return (0, 0);
     }
-    (ids.len() as u64, u64::from(ids[ids.len() - 1] - ids[0]) + 1)
+    (n as u64, u64::from(last - first) + 1)
 }
 
 /// What shows that a program used a device of which no work was recorded.

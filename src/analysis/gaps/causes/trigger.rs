@@ -102,7 +102,7 @@ impl Causes<'_> {
         let own = slices.track_of(call);
         for thread in [Some(own), before.filter(|&before| before != own)].into_iter().flatten() {
             let new = || (syncs(self.trace, thread, &mut self.host), 0);
-            let (syncs, near) = self.syncs.entry(thread).or_insert_with(new);
+            let (syncs, near) = self.syncs.of(thread, new);
             let began = partition_near(syncs, *near, |sync| slices.ts[sync.idx()] < scene.gap.start);
             *near = began;
             let Some(&sync) = began.checked_sub(1).and_then(|at| syncs.get(at)) else { continue };
@@ -139,7 +139,7 @@ impl Causes<'_> {
     fn refilling_after(&self, scene: &Scene, call: SliceId, is_of_run: bool) -> Option<SliceId> {
         let slices = &self.trace.slices;
         // `draining_sync` looked there for this gap.
-        let (syncs, near) = self.syncs.get(&slices.track_of(call))?;
+        let (syncs, near) = self.syncs.get(slices.track_of(call))?;
         let launched = slices.ts[call.idx()];
         let n = partition_near(syncs, *near, |sync| slices.ts[sync.idx()] < launched);
         let sync = syncs[n.checked_sub(1)?];

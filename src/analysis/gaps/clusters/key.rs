@@ -4,7 +4,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
 use crate::analysis::gaps::place::{Whereabouts, open_during, other_threads, sampled_frame, whereabouts};
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, IdleByClass, Ledger, Near};
 use crate::analysis::short_name::short_name;
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 
@@ -115,11 +115,11 @@ impl<'a> Keys<'a> {
         id
     }
 
-    /// The key of a gap, and where the host was during most of it.
+    /// The key of a gap, where the host was during most of it, and its time by class, in nanoseconds.
     ///
     /// They differ where the host was slow in many parts, which vary: the key then has the place of the next launch. The
     /// host was in the Python function whose calls together have at least half of the gap, else in what was open meanwhile.
-    pub fn of(&mut self, ledger: &Ledger, index: usize) -> (Key, HostPlace) {
+    pub fn of(&mut self, ledger: &Ledger, index: usize) -> (Key, HostPlace, IdleByClass) {
         let gap = ledger.gap(index);
         let mut parts = std::mem::take(&mut self.parts);
         parts.clear();
@@ -148,7 +148,7 @@ impl<'a> Keys<'a> {
         let of_launch = place(launch);
         let of_host = place(of_summed).or_else(|| place(all)).or(of_launch).or_else(|| place(at)).unwrap_or_default();
         let (prev, next) = (self.work(gap.after), self.work(gap.ended_by));
-        (Key { prev, next, place: of_launch.unwrap_or(of_host), family: family(class) }, of_host)
+        (Key { prev, next, place: of_launch.unwrap_or(of_host), family: family(class) }, of_host, by_class)
     }
 
     /// The operators and the user frame at a place.

@@ -2,10 +2,9 @@
 
 use std::cell::RefCell;
 
-use hashbrown::HashMap;
-
 use super::begun;
 use crate::analysis::gaps::Near;
+use crate::analysis::gaps::by_track::ByTrack;
 use crate::model::time::partition_near;
 use crate::model::{SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
@@ -21,29 +20,7 @@ const KINDS: [SliceKind; 2] = [SliceKind::PythonFunction, SliceKind::Operator];
 
 /// The threads of one trace.
 #[derive(Debug, Default)]
-pub struct Starts(RefCell<Threads>);
-
-#[derive(Debug, Default)]
-struct Threads {
-    all: Vec<Thread>,
-    index: HashMap<TrackId, usize>,
-    /// The one asked about last, with its index: the next one is the same nearly always.
-    last: Option<(TrackId, usize)>,
-}
-
-impl Threads {
-    fn of(&mut self, thread: TrackId) -> &mut Thread {
-        let at = match self.last {
-            Some((last, at)) if last == thread => at,
-            _ => *self.index.entry(thread).or_insert_with(|| {
-                self.all.push(Thread::default());
-                self.all.len() - 1
-            }),
-        };
-        self.last = Some((thread, at));
-        &mut self.all[at]
-    }
-}
+pub struct Starts(RefCell<ByTrack<Thread>>);
 
 #[derive(Debug, Default)]
 struct Thread {
@@ -69,7 +46,7 @@ impl Starts {
     /// * Cost: amortized O(log n) for times that are near to one another.
     pub fn count(&self, trace: &Trace, thread: TrackId, time: TimeRange, near: &Near) -> [u64; 2] {
         let mut threads = self.0.borrow_mut();
-        let known = threads.of(thread);
+        let known = threads.of(thread, Thread::default);
         if known.lists.is_none() {
             known.asked += 1 + trace.rows(thread).len() / ROWS;
             let slices = trace.track_slices(thread);
