@@ -217,6 +217,15 @@ mod tests {
                 rows.flat_map(|(row, this)| table.self_times(row, this.range(), range)).collect()
             };
             let whole = own(TimeRange::ALL);
+            for (row, this) in table.rows.iter().enumerate() {
+                // Of each second one as of all.
+                for step in [1, 2] {
+                    let mut in_order = table.self_times_of(row);
+                    for i in this.range().step_by(step) {
+                        prop_assert_eq!(in_order.of(i), whole[i]);
+                    }
+                }
+            }
             let parts = [(i64::MIN, cut), (cut, i64::MAX)].map(|(start, end)| own(TimeRange { start, end }));
             let sums: Vec<i64> = parts[0].iter().zip(&parts[1]).map(|(a, b)| a + b).collect();
             prop_assert_eq!(&sums, &whole);
