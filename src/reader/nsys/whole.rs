@@ -12,10 +12,10 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::job::Progress;
 
-use super::MAX_CHECKED_LEAVES;
 use super::catalog::{Catalog, Table, quoted};
 use super::chunk::Chunk;
 use super::database::{Database, Interrupt, Unit};
+use super::others::Walked;
 use super::pages::{self, Columns, Leaf, Mark, Owner, Owners, Reader};
 use super::salvage::{Damaged, Stray, Visited, salvage};
 use super::scan::{self, LostRows, RowRange, Task, source};
@@ -28,8 +28,8 @@ const ROWS_PER_TASK: u64 = 250_000;
 const MAX_TASKS: u64 = 512;
 
 /// What SQLite finds wrong with a table; `None` if it is whole.
-pub fn damage(connection: &Connection, table: &Table) -> Option<String> {
-    let sql = format!("PRAGMA quick_check({})", quoted(&table.name));
+pub fn damage(connection: &Connection, table: &str) -> Option<String> {
+    let sql = format!("PRAGMA quick_check({})", quoted(table));
     match connection.query_row(&sql, [], |row| row.get::<_, String>(0)) {
         Ok(answer) if answer == "ok" => None,
         // A cell that is too large costs its row, later.
@@ -45,15 +45,16 @@ pub fn has_rows_of_others(pages: &mut Reader, table: &Table, leaves: &[Leaf], co
     leaves.iter().any(is_copied) || pages.has_wider_rows(leaves, table.columns.len())
 }
 
-/// Pages that are there in several tables, in the place of others. Large tables without events are looked at only if a
-/// table of events holds anything unusual.
+/// Pages that are there in several tables, in the place of others.
 ///
 /// * `leaves`: by table.
-/// * `read`: marks of the pages that were read, by table; none where that failed.
+/// * `others`: what is known of those without events, by table.
+/// * `read`: marks of the pages of events that were read, by table; none where that failed.
 pub fn copies<'a>(
     database: &Database,
     catalog: &Catalog,
     leaves: &[Option<Vec<Leaf>>],
+    others: &[Walked],
     read: impl Iterator<Item = (usize, &'a [u64])>,
 ) -> HashSet<u32> {
     let Some(mut pages) = database.pages() else { return HashSet::new() };
@@ -68,10 +69,10 @@ pub fn copies<'a>(
     for (table, marks) in read {
         of_table[table].extend_from_slice(marks);
     }
-    let is_unread = |(owner, marks): (&Owner<'_>, &Vec<u64>)| owner.is_of_events && owner.leaves.len() != marks.len();
-    let has_failed = owners.iter().zip(&of_table).any(is_unread);
-    for (owner, marks) in owners.iter().zip(&mut of_table) {
-        if owner.leaves.len() != marks.len() && (has_failed || owner.leaves.len() <= MAX_CHECKED_LEAVES) {
+    for ((owner, marks), other) in owners.iter().zip(&mut of_table).zip(others) {
+        if !owner.is_of_events {
+            marks.clone_from(&other.marks);
+        } else if owner.leaves.len() != marks.len() {
             *marks = owner.leaves.iter().map(|leaf| pages.mark(leaf.page)).collect();
         }
     }
@@ -93,6 +94,8 @@ pub struct Rereading<'a> {
     pub strays: Option<Vec<Stray>>,
     /// The last pages of records that go on on other pages.
     pub ends: Vec<u32>,
+    /// The same of tables whose records have been followed.
+    pub met: HashSet<u32>,
 }
 
 impl Rereading<'_> {
@@ -102,6 +105,8 @@ impl Rereading<'_> {
     /// * `task`: of the whole table.
     /// * `leaves`: its pages, where they are in order.
     /// * `empty`: an empty chunk of the table.
+    ///
+    /// Returns nothing where all has to be read again, see [`pages::Known::is_shared`].
     ///
     /// Errors: the file cannot be opened again.
     pub fn read(
@@ -115,11 +120,16 @@ impl Rereading<'_> {
         let is_mixed = |mut pages: Reader| has_rows_of_others(&mut pages, table, leaves, Some(self.copies));
         // SQLite checks a table alone, and not whether its texts go on on pages of others.
         let ends = self.database.pages().map_or(Ok(Vec::new()), |mut pages| pages.ends(leaves));
+        if ends.iter().flatten().any(|end| !self.met.insert(*end)) {
+            self.database.chains.set_shared();
+            return Ok(Vec::new());
+        }
         let found = match () {
             () if self.owners.contested.contains(&task.index) => Some("a page of two tables".to_owned()),
             () if self.database.pages().is_some_and(is_mixed) => Some("a page of another table".to_owned()),
-            () => damage(&self.database.connect(self.interrupt)?, table)
-                .or_else(|| ends.is_err().then(|| "a text on pages of another".to_owned())),
+            // Before SQLite is asked, which follows each text to its end.
+            () if ends.is_err() => Some("a text on pages of another".to_owned()),
+            () => damage(&self.database.connect(self.interrupt)?, &table.name),
         };
         let Some(error) = found else {
             self.ends.extend(ends.unwrap_or_default());
@@ -130,7 +140,7 @@ impl Rereading<'_> {
             (Some(layout), Some(mut pages)) => {
                 let wanted: Vec<_> = task.spec.columns.iter().map(|wanted| table.column(wanted)).collect();
                 let columns = Columns::new(&wanted, layout.row_id, table.columns.len());
-                let (index, root, n_columns) = (task.index, layout.root, table.columns.len());
+                let (index, root, n_columns) = (task.index, table.root, table.columns.len());
                 let damaged = Damaged { index, root, n_columns, owners: self.owners, copies: self.copies };
                 let account =
                     salvage(&mut pages, damaged, &columns, (&mut self.visited, &mut self.strays), |row_id, cells| {
