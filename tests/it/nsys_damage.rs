@@ -301,6 +301,37 @@ fn damage_of_tables_without_row_ids_is_told() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A page that leads to others, in whose place one of these is: SQLite finds nothing wrong with the small table that is left.
+#[test]
+fn rows_that_no_page_leads_to_are_counted() {
+    let folder = scratch("nsys-astray");
+    for path in samples(&folder) {
+        let whole = std::fs::read(&path).unwrap();
+        let tables = tables_of_pages(&path, &whole);
+        let base = read_bytes(&folder, &whole).unwrap().import;
+        let number = |at: usize| u16::from_be_bytes([whole[at], whole[at + 1]]) as usize;
+        let mut n_tried = 0;
+        for (&page, table) in tables.iter().filter(|(page, _)| whole[**page * PAGE] == INTERIOR) {
+            let start = page * PAGE;
+            let child = |at: usize| (number(at) << 16) + number(at + 2) - 1;
+            let n_children = number(start + 3);
+            let children = (0..n_children).map(|i| child(start + number(start + 12 + 2 * i))).chain([child(start + 8)]);
+            for from in children {
+                let mut bytes = whole.clone();
+                bytes.copy_within(from * PAGE..(from + 1) * PAGE, start);
+                let import = read_bytes(&folder, &bytes).unwrap().import;
+                assert_eq!(unbalanced(&import), None);
+                let which = format!("page {from} in the place of page {page} of {table}");
+                assert!(import.problems.len() > base.problems.len(), "{which}: not said");
+                assert!(import.read >= base.read, "{which}: {} of {}", import.read, base.read);
+                n_tried += 1;
+            }
+        }
+        assert!(n_tried > 20, "{n_tried}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A page whose header counts one byte too many has all its rows, but SQLite calls its table damaged.
 #[test]
 fn damage_that_costs_no_row_is_told() {

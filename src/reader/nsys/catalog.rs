@@ -66,6 +66,8 @@ pub struct Catalog {
     pub n_beyond: usize,
     /// Roots of all that is not in `tables`: indexes, tables WITHOUT ROWID, those beyond the limit and SQLite's own.
     pub other_roots: Vec<u32>,
+    /// Those of them that may be tables with row ids.
+    pub other_tables: Vec<u32>,
 }
 
 impl Catalog {
@@ -99,11 +101,14 @@ pub fn read(connection: &Connection) -> rusqlite::Result<Catalog> {
         // A virtual table has no root.
         let is_table = matches!(kind, ValueRef::Text(b"table")) && root > 0;
         let is_own = name.starts_with("sqlite_");
-        if is_table && !is_own {
-            names.push((name, root));
-            continue;
+        match is_table {
+            true if !is_own => {
+                names.push((name, root));
+                continue;
+            }
+            true => catalog.other_tables.push(root),
+            false => catalog.other_roots.extend((root > 0).then_some(root)),
         }
-        catalog.other_roots.extend((root > 0).then_some(root));
         if is_own {
             continue;
         }
@@ -113,7 +118,9 @@ pub fn read(connection: &Connection) -> rusqlite::Result<Catalog> {
     }
     names.sort_by_key(|(name, _)| (!tables::is_known(name), name.clone()));
     catalog.n_beyond = names.len().saturating_sub(MAX_TABLES);
-    catalog.other_roots.extend(names.drain(MAX_TABLES.min(names.len())..).map(|(_, root)| root));
+    let beyond = names.drain(MAX_TABLES.min(names.len())..).map(|(_, root)| root);
+    catalog.other_tables.extend(beyond);
+    catalog.other_roots.extend(&catalog.other_tables);
     for (name, root) in names {
         if !has_row_ids(connection, &name) {
             catalog.without_row_ids.push(name);

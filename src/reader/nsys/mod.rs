@@ -27,6 +27,7 @@ mod plan;
 mod project;
 mod salvage;
 mod scan;
+mod strays;
 mod strings;
 mod sync;
 mod tables;
@@ -41,7 +42,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 
 use crate::job::Progress;
-use crate::model::{ImportReport, Severity, SliceKind, Trace, TraceBuilder};
+use crate::model::{ImportReport, Severity, SliceKind, TableAccount, Trace, TraceBuilder};
 
 use super::source::Source;
 use super::{Options, ReadError};
@@ -56,6 +57,7 @@ use others::Walked;
 use pages::Leaf;
 use plan::Plan;
 use scan::{LostRows, Task};
+use strays::Strays;
 use strings::{STRING_IDS, Strings, WantedStrings};
 use tables::{EVENT_LIKE, Role};
 use tracks::Names;
@@ -89,7 +91,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     database.chains = Arc::new(pages::Known::new(free));
     let event_types = Arc::new(EventTypes::new(&connection, &catalog));
     let mut n_rounds = 0;
-    let (chunks, keys, names, strings) = loop {
+    let (chunks, keys, names, strings, n_astray) = loop {
         let others = others::walk(&database, &catalog, &plan, progress);
         let reading = Scans {
             database: &database,
@@ -101,6 +103,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
             bytes: source.bytes,
             copies: OnceLock::new(),
             ends: Mutex::default(),
+            strays: Mutex::new(Strays::new(&catalog, &plan)),
         };
         let mut chunks = reading.events(&event_types)?;
         file_access::settle(&mut chunks);
@@ -113,7 +116,9 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         if shared.is_empty() && !database.chains.is_shared() {
             let copies = reading.copies.get();
             others::note_damage(&database, &catalog, &plan, (&others, copies), &interrupt, &mut builder.import);
-            break (chunks, keys, names, strings);
+            let strays = reading.strays.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let n_astray = database.pages().map_or(0, |mut pages| strays.rest(&mut pages));
+            break (chunks, keys, names, strings, n_astray);
         }
         n_rounds += 1;
         if n_rounds > MAX_ROUNDS {
@@ -129,6 +134,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     }
     let mut builder =
         Assembly::join(&connection, &catalog, builder, names, &keys, (chunks, &strings)).finish(unread, &database);
+    note_astray(n_astray, &mut builder.import);
     note_inconsistencies(&mut builder, &catalog, &database, schema);
     let mut trace = builder.finish();
     trace.import.sort();
@@ -178,6 +184,8 @@ struct Scans<'a> {
     copies: OnceLock<HashSet<u32>>,
     /// The last pages of records that go on on other pages.
     ends: Mutex<Vec<u32>>,
+    /// Leaf pages of no table.
+    strays: Mutex<Strays<'a>>,
 }
 
 impl Scans<'_> {
@@ -257,8 +265,7 @@ impl Scans<'_> {
             progress: self.progress,
             owners: &self.plan.owners,
             copies,
-            visited: HashSet::new(),
-            strays: None,
+            strays: &mut self.strays.lock().unwrap_or_else(PoisonError::into_inner),
             ends: Vec::new(),
             met: HashSet::new(),
         };
@@ -325,6 +332,18 @@ impl Scans<'_> {
 fn alike(mut ends: Vec<u32>) -> HashSet<u32> {
     ends.sort_unstable();
     ends.chunk_by(|a, b| a == b).filter(|alike| alike.len() > 1).map(|alike| alike[0]).collect()
+}
+
+/// Counts rows on pages that no table leads to.
+fn note_astray(n_rows: u64, import: &mut ImportReport) {
+    if n_rows > 0 {
+        let text = "Rows on pages that no table leads to: what led to them is damaged. Export again";
+        import.note(Severity::High, text, n_rows, None);
+        let table = "(pages of no table)".to_owned();
+        import.tables.push(TableAccount { table, read: n_rows, rejected: n_rows, ..Default::default() });
+        import.read += n_rows;
+        import.rejected += n_rows;
+    }
 }
 
 /// Adds notes about the file as a whole.

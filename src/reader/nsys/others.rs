@@ -95,14 +95,14 @@ pub fn note_damage(
 ) {
     // One that met damage answers differently afterwards.
     let mut clean = None;
-    let mut damage = |name: &str| {
+    let mut damage = |table: Option<&str>| {
         let Ok(connection) = clean.take().map_or_else(|| database.connect(interrupt), Ok) else { return true };
-        let is_damaged = whole::damage(&connection, name).is_some();
+        let is_damaged = whole::damage(&connection, table).is_some();
         clean = Some(connection).filter(|_| !is_damaged);
         is_damaged
     };
-    let mut note = |name: &str, what: &str| import.note(Severity::Warn, &format!("{name}: damaged; {what}"), 1, None);
-    const UNSHOWN: &str = "how many rows it has, which are not shown, is not sure";
+    let mut note = |name: &str, what: &str| import.note(Severity::Warn, &format!("{name}: damaged{what}"), 1, None);
+    const UNSURE: &str = "; how many rows it has, which are not shown, is not sure";
     for (index, (table, walked)) in catalog.tables.iter().zip(walked).enumerate() {
         if !is_other(table) || table.name == STRING_IDS.table {
             continue;
@@ -114,13 +114,17 @@ pub fn note_damage(
         }
         let is_mixed =
             || database.pages().is_some_and(|mut it| whole::has_rows_of_others(&mut it, table, leaves, copies));
-        if walked.is_torn || plan.owners.contested.contains(&index) || damage(&table.name) || is_mixed() {
+        if walked.is_torn || plan.owners.contested.contains(&index) || damage(Some(&table.name)) || is_mixed() {
             let is_shown = matches!(table.role, Role::Context);
-            note(&table.name, if is_shown { "what its rows name or describe may lack it" } else { UNSHOWN });
+            note(&table.name, if is_shown { "; what its rows name or describe may lack it" } else { UNSURE });
         }
     }
-    for name in catalog.without_row_ids.iter().filter(|name| damage(name)) {
-        note(name, UNSHOWN);
+    // Their pages are counted by SQLite alone, in all of the file at once.
+    if catalog.without_row_ids.is_empty() || !damage(None) {
+        return;
+    }
+    for name in &catalog.without_row_ids {
+        note(name, &format!(", or another part of the file{UNSURE}"));
     }
 }
 

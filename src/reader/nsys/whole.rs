@@ -17,8 +17,9 @@ use super::chunk::Chunk;
 use super::database::{Database, Interrupt, Unit};
 use super::others::Walked;
 use super::pages::{self, Columns, Leaf, Mark, Owner, Owners, Reader};
-use super::salvage::{Damaged, Stray, Visited, salvage};
+use super::salvage::{Damaged, salvage};
 use super::scan::{self, LostRows, RowRange, Task, source};
+use super::strays::Strays;
 use super::tables::Role;
 
 /// Rows of one task.
@@ -27,9 +28,10 @@ const ROWS_PER_TASK: u64 = 250_000;
 /// Most tasks of one table, regardless of the range of its row ids.
 const MAX_TASKS: u64 = 512;
 
-/// What SQLite finds wrong with a table; `None` if it is whole.
-pub fn damage(connection: &Connection, table: &str) -> Option<String> {
-    let sql = format!("PRAGMA quick_check({})", quoted(table));
+/// What SQLite finds wrong with a table, or with all of the file, orders of indexes included; `None` if it is whole.
+pub fn damage(connection: &Connection, table: Option<&str>) -> Option<String> {
+    let of_table = |table| format!("PRAGMA quick_check({})", quoted(table));
+    let sql = table.map_or("PRAGMA integrity_check".to_owned(), of_table);
     match connection.query_row(&sql, [], |row| row.get::<_, String>(0)) {
         Ok(answer) if answer == "ok" => None,
         // A cell that is too large costs its row, later.
@@ -82,23 +84,22 @@ pub fn copies<'a>(
 }
 
 /// What reading tables again needs.
-pub struct Rereading<'a> {
+pub struct Rereading<'a, 's> {
     pub database: &'a Database,
     pub interrupt: &'a Interrupt,
     pub progress: &'a Progress,
     pub owners: &'a Owners,
     /// Pages in the place of others.
     pub copies: &'a HashSet<u32>,
-    pub visited: Visited,
-    /// Leaf pages of no table, once they were asked for.
-    pub strays: Option<Vec<Stray>>,
+    /// Leaf pages of no table.
+    pub strays: &'a mut Strays<'s>,
     /// The last pages of records that go on on other pages.
     pub ends: Vec<u32>,
     /// The same of tables whose records have been followed.
     pub met: HashSet<u32>,
 }
 
-impl Rereading<'_> {
+impl Rereading<'_, '_> {
     /// Reads a table through SQLite, or what is left of it. A connection that met damage answers differently
     /// afterwards, so that each table gets connections of its own.
     ///
@@ -129,7 +130,7 @@ impl Rereading<'_> {
             () if self.database.pages().is_some_and(is_mixed) => Some("a page of another table".to_owned()),
             // Before SQLite is asked, which follows each text to its end.
             () if ends.is_err() => Some("a text on pages of another".to_owned()),
-            () => damage(&self.database.connect(self.interrupt)?, &table.name),
+            () => damage(&self.database.connect(self.interrupt)?, Some(&table.name)),
         };
         let Some(error) = found else {
             self.ends.extend(ends.unwrap_or_default());
@@ -142,14 +143,13 @@ impl Rereading<'_> {
                 let columns = Columns::new(&wanted, layout.row_id, table.columns.len());
                 let (index, root, n_columns) = (task.index, table.root, table.columns.len());
                 let damaged = Damaged { index, root, n_columns, owners: self.owners, copies: self.copies };
-                let account =
-                    salvage(&mut pages, damaged, &columns, (&mut self.visited, &mut self.strays), |row_id, cells| {
-                        chunk.n_read += 1;
-                        let decoded = self.database.utf16.map(|unit| decoded(cells, unit)).unwrap_or_default();
-                        let decoded: Vec<ValueRef<'_>> = decoded.iter().map(ValueRef::from).collect();
-                        let cells = if decoded.is_empty() { cells } else { &decoded };
-                        (task.spec.read)(&mut chunk, cells, source(task.index, row_id));
-                    });
+                let account = salvage(&mut pages, damaged, &columns, self.strays, |row_id, cells| {
+                    chunk.n_read += 1;
+                    let decoded = self.database.utf16.map(|unit| decoded(cells, unit)).unwrap_or_default();
+                    let decoded: Vec<ValueRef<'_>> = decoded.iter().map(ValueRef::from).collect();
+                    let cells = if decoded.is_empty() { cells } else { &decoded };
+                    (task.spec.read)(&mut chunk, cells, source(task.index, row_id));
+                });
                 self.ends.append(&mut pages.chains.ends);
                 let (n_damaged, n_too_large) = (account.n_lost(), account.n_too_large);
                 LostRows { n_damaged, n_too_large, error: Some(error) }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::overflow::n_local;
 use super::{INTERIOR, LEAF, Reader, Unexpected, u16_at, u32_at, varint};
+use crate::reader::nsys::opened::read_exact_at;
 
 const INDEX_LEAF: u8 = 0x0a;
 const INDEX_INTERIOR: u8 = 0x02;
@@ -16,16 +17,39 @@ const HEADER: usize = 100;
 impl Reader {
     /// The last pages of the chains of all records of a tree, as far as it is well-formed. Each page is looked at once.
     pub fn ends_of_tree(&mut self, root: u32) -> Vec<u32> {
-        let (mut ends, mut seen, mut waiting) = (Vec::new(), HashSet::new(), vec![root]);
+        let mut ends = Vec::new();
+        self.walk_tree(root, |reader, chains| {
+            ends.extend(chains.into_iter().filter_map(|chain| reader.end_of_chain(chain).ok()));
+        });
+        ends
+    }
+
+    /// The pages of a tree, as far as it is well-formed.
+    pub fn pages_of_tree(&mut self, root: u32) -> HashSet<u32> {
+        self.walk_tree(root, |_, _| ())
+    }
+
+    /// Passes the chains of each page on.
+    fn walk_tree(&mut self, root: u32, mut take: impl FnMut(&mut Self, Vec<(u32, usize)>)) -> HashSet<u32> {
+        let (mut seen, mut waiting) = (HashSet::new(), vec![root]);
         while let Some(page) = waiting.pop() {
-            if !seen.insert(page) {
+            if seen.contains(&page) {
                 continue;
             }
             let Ok((children, chains)) = self.page(page).and_then(|bytes| parts(bytes, page)) else { continue };
+            seen.insert(page);
             waiting.extend(children);
-            ends.extend(chains.into_iter().filter_map(|chain| self.end_of_chain(chain).ok()));
+            take(self, chains);
         }
-        ends
+        seen
+    }
+
+    /// The first byte of a page, which says what it is; `None` if it is not in the file.
+    pub fn kind(&mut self, page: u32) -> Option<u8> {
+        let index = u64::from(page).checked_sub(1).filter(|&index| index < self.size.n_pages)?;
+        let mut kind = [0];
+        read_exact_at(&mut self.file, &mut kind, index * self.size.page as u64).ok()?;
+        Some(kind[0])
     }
 }
 
