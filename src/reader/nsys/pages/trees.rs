@@ -14,6 +14,9 @@ const INDEX_INTERIOR: u8 = 0x02;
 pub const CATALOG: u32 = 1;
 const HEADER: usize = 100;
 
+/// The first page of a chain, and how many bytes of its record are there.
+type Chain = (u32, usize);
+
 impl Reader {
     /// The last pages of the chains of all records of a tree, as far as it is well-formed. Each page is looked at once.
     pub fn ends_of_tree(&mut self, root: u32) -> Vec<u32> {
@@ -30,7 +33,7 @@ impl Reader {
     }
 
     /// Passes the chains of each page on.
-    fn walk_tree(&mut self, root: u32, mut take: impl FnMut(&mut Self, Vec<(u32, usize)>)) -> HashSet<u32> {
+    fn walk_tree(&mut self, root: u32, mut take: impl FnMut(&mut Self, Vec<Chain>)) -> HashSet<u32> {
         let (mut seen, mut waiting) = (HashSet::new(), vec![root]);
         while let Some(page) = waiting.pop() {
             if seen.contains(&page) {
@@ -55,7 +58,7 @@ impl Reader {
 
 /// The pages below a page, and the first pages of its chains with the bytes that go on there. Cells that are not within the
 /// page have none.
-fn parts(page: &[u8], number: u32) -> Result<(Vec<u32>, Vec<(u32, usize)>), Unexpected> {
+fn parts(page: &[u8], number: u32) -> Result<(Vec<u32>, Vec<Chain>), Unexpected> {
     let at = if number == CATALOG { HEADER } else { 0 };
     let kind = *page.get(at).ok_or(Unexpected)?;
     if ![LEAF, INTERIOR, INDEX_LEAF, INDEX_INTERIOR].contains(&kind) {
@@ -81,7 +84,7 @@ fn parts(page: &[u8], number: u32) -> Result<(Vec<u32>, Vec<(u32, usize)>), Unex
 }
 
 /// The first page of the chain of the record at `at`, and how many of its bytes are there.
-fn chain(page: &[u8], kind: u8, mut at: usize) -> Result<Option<(u32, usize)>, Unexpected> {
+fn chain(page: &[u8], kind: u8, mut at: usize) -> Result<Option<Chain>, Unexpected> {
     let len = usize::try_from(varint(page, &mut at)?).map_err(|_| Unexpected)?;
     let most = match kind {
         LEAF => {
