@@ -11,6 +11,8 @@ mod run;
 
 use std::path::Path;
 
+#[cfg(unix)]
+pub use crate::scratch::registry::is_ignored;
 pub use crate::scratch::registry::{at_end, end_all, fail_writes_at_the_limit};
 use crate::scratch::{self, members, registry};
 

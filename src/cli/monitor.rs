@@ -125,11 +125,14 @@ fn line(store: &Store) -> String {
     store.devices.iter().filter(|device| !device.is_removed).map(of_device).collect::<Vec<_>>().join("  ")
 }
 
-/// Set by Ctrl+C and by the signal that ends programs.
+/// Set by Ctrl+C, by the signal that ends programs, and by that of a terminal that is closed.
 fn end_on_signals() -> Arc<AtomicBool> {
     let is_over = Arc::new(AtomicBool::new(false));
     #[cfg(unix)]
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        if signal == signal_hook::consts::SIGHUP && crate::capture::is_ignored(signal) {
+            continue;
+        }
         // Without a handler the signal ends Lacuna without a summary.
         let _ = signal_hook::flag::register(signal, Arc::clone(&is_over));
     }

@@ -31,12 +31,17 @@ pub struct Shared {
     is_over: AtomicBool,
     /// How long a driver that is missing, or has lost devices, is left alone, in nanoseconds.
     pub retry_ns: AtomicU64,
-    pub recorders: Mutex<Vec<Arc<Line>>>,
+    recorders: Mutex<Vec<Arc<Line>>>,
 }
 
 impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Taken after the store where both are.
+    pub fn recorders(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+        self.recorders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the store and tells those who wait for it.

@@ -34,18 +34,20 @@ const SCHEMA: [(&str, Metric, f64); 6] = [
 /// Lines that may wait for the disk, which are minutes of many GPUs; further ones are lost, and counted.
 const MAX_WAITING: usize = 16_384;
 
-/// How long the end of a recording, or of Lacuna, waits for the disk.
+/// How long the end of a recording, or of Lacuna, waits for a disk that writes nothing.
 const LAST_LINES: Duration = Duration::from_secs(5);
+/// How long it waits for one that is slow.
+const MOST_WAIT: Duration = Duration::from_secs(60);
 
 /// All files whose lines may not be written yet.
 static FILES: Mutex<Vec<Weak<Line>>> = Mutex::new(Vec::new());
 
-/// Ends all recordings, and waits a few seconds at most until the lines that wait for the disk are written. For the end
-/// of Lacuna.
+/// Ends all recordings, and waits until the lines that wait for the disk are written, as long as it writes. For the end of
+/// Lacuna.
 pub fn end_recordings() {
     let files: Vec<Arc<Line>> = lock(&FILES).iter().filter_map(Weak::upgrade).collect();
     files.iter().for_each(|line| line.close());
-    let until = Instant::now() + LAST_LINES;
+    let until = Instant::now() + MOST_WAIT;
     for line in files {
         line.wait(until);
     }
@@ -63,7 +65,7 @@ impl Recorder {
     pub fn start(monitor: &Monitor, file: File, path: &Path) -> Self {
         let line = Line::new(file, path, MAX_WAITING);
         let shared = Arc::clone(monitor.shared());
-        shared.recorders.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&line));
+        shared.recorders().push(Arc::clone(&line));
         monitor.start();
         Self { line, monitor: shared }
     }
@@ -77,18 +79,19 @@ impl Recorder {
         self.line.written().clone()
     }
 
-    /// Ends it, and waits a few seconds at most until the lines that wait for the disk are written.
+    /// Ends it, and waits until the lines that wait for the disk are written, as long as it writes.
     pub fn stop(self) -> Written {
         self.forget();
-        if !self.line.wait(Instant::now() + LAST_LINES) {
+        if !self.line.wait(Instant::now() + MOST_WAIT) {
             self.line.fail("the disk does not answer");
         }
         self.written()
     }
 
     fn forget(&self) {
-        let mut recorders = self.monitor.recorders.lock().unwrap_or_else(PoisonError::into_inner);
-        recorders.retain(|line| !Arc::ptr_eq(line, &self.line));
+        // What is known now is written.
+        let _store = self.monitor.lock();
+        self.monitor.recorders().retain(|line| !Arc::ptr_eq(line, &self.line));
         self.line.close();
     }
 }
@@ -183,11 +186,17 @@ impl Line {
         *lock(&self.to_writer) = None;
     }
 
-    /// Waits until the writer has ended; whether it has.
+    /// Waits until the writer has ended, as long as it goes on; whether it has.
     fn wait(&self, until: Instant) -> bool {
-        let left = until.saturating_duration_since(Instant::now());
-        let is_over = self.ended.wait_timeout_while(lock(&self.is_over), left, |is_over| !*is_over);
-        *is_over.unwrap_or_else(PoisonError::into_inner).0
+        loop {
+            let (n_lines, left) = (self.written().n_lines, until.saturating_duration_since(Instant::now()));
+            let is_over = lock(&self.is_over);
+            let is_over = self.ended.wait_timeout_while(is_over, left.min(LAST_LINES), |is_over| !*is_over);
+            let is_over = *is_over.unwrap_or_else(PoisonError::into_inner).0;
+            if is_over || left.is_zero() || self.written().n_lines == n_lines {
+                return is_over;
+            }
+        }
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::history::Status;
+use super::history::{DeviceHistory, Status};
 use super::metric::Pace;
 use super::monitor::Shared;
 use super::now;
@@ -114,16 +114,15 @@ fn round(samplers: &mut [(Pace, &mut dyn Sampler)], places: &[usize], shared: &S
             cost.set((spent.0 + thread_time().saturating_sub(cpu), spent.1 + wall.elapsed()));
         }
         let is_fast = samplers.iter().any(|(pace, _)| *pace == Pace::Fast);
-        let recorders = shared.recorders.lock().map(|all| all.clone()).unwrap_or_default();
-        let lines = shared.change(|store| {
+        shared.change(|store| {
             store.apply(place, sample);
-            let device =
-                store.devices.get(place).filter(|device| is_fast && device.lost_since.is_none() && !device.is_removed);
-            device.map(|device| recorders.iter().map(|line| line.text(place, device)).collect::<Vec<_>>())
+            let is_written = |device: &&DeviceHistory| is_fast && device.lost_since.is_none() && !device.is_removed;
+            let Some(device) = store.devices.get(place).filter(is_written) else { return };
+            // At once, so that a recording that ends has all that was known by then; none of them waits.
+            for recorder in shared.recorders().iter() {
+                recorder.write(&recorder.text(place, device));
+            }
         });
-        for (recorder, text) in recorders.iter().zip(lines.into_iter().flatten()) {
-            recorder.write(&text);
-        }
     }
     shared.change(|store| {
         for ((pace, _), cost) in samplers.iter().zip(&costs) {

@@ -383,6 +383,12 @@ pub fn fail_writes_at_the_limit() {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::<AtomicBool>::default());
 }
 
+/// Whether Lacuna was told to ignore a signal, as `nohup` does.
+#[cfg(unix)]
+pub fn is_ignored(signal: i32) -> bool {
+    ignored_signals() >> (signal - 1) & 1 == 1
+}
+
 /// Bit `n - 1` stands for signal `n`, as Linux tells; elsewhere none.
 #[cfg(unix)]
 fn ignored_signals() -> u64 {

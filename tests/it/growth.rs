@@ -254,3 +254,44 @@ fn launches_in_deep_stacks_cost_what_they_do() {
     };
     assert_grows_as("deep.json", 3000, |n| write(input(n)));
 }
+
+/// Each table has a record, and all of them go on in one text.
+#[test]
+fn tables_that_share_a_text_cost_what_they_do() {
+    let export = |prefix: &'static str, columns: &'static str, encoding: &'static str| {
+        move |n: usize| {
+            move |path: &Path| {
+                let connection = rusqlite::Connection::open(path).unwrap();
+                let mut sql = format!(
+                    "PRAGMA encoding='{encoding}'; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN;
+                     CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, globalPid);
+                     INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 0, 7, 1 << 48);"
+                );
+                for i in 0..n {
+                    let _ = write!(sql, "CREATE TABLE {prefix}{i} ({columns});");
+                }
+                let text = "y".repeat(10_000 * n);
+                let _ = write!(sql, "INSERT INTO {prefix}0 VALUES (1, 2, '{text}'); COMMIT;");
+                connection.execute_batch(&sql).unwrap();
+                let roots = format!("SELECT rootpage FROM sqlite_master WHERE name LIKE '{prefix}%' ORDER BY rowid");
+                let mut roots = connection.prepare(&roots).unwrap();
+                let roots =
+                    roots.query_map([], |row| row.get::<_, u32>(0)).unwrap().map(|root| root.unwrap() as usize - 1);
+                let roots: Vec<usize> = roots.collect();
+                let mut bytes = std::fs::read(path).unwrap();
+                for &root in &roots[1..] {
+                    bytes.copy_within(roots[0] * 4096..(roots[0] + 1) * 4096, root * 4096);
+                }
+                std::fs::write(path, bytes).unwrap();
+            }
+        }
+    };
+    for (name, prefix, columns, encoding) in [
+        ("names.sqlite", "META_DATA_", "a, b, c", "UTF-8"),
+        ("events.sqlite", "NVTX_", "start, end, text", "UTF-8"),
+        ("unknown.sqlite", "bookmark", "a, b, c", "UTF-8"),
+        ("utf16.sqlite", "NVTX_", "start, end, text", "UTF-16le"),
+    ] {
+        assert_grows_as(name, 50, export(prefix, columns, encoding));
+    }
+}

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::fake_nvml::FakeNvml;
+use super::support::scratch;
 
 fn monitor(fake: &FakeNvml, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
@@ -98,13 +99,15 @@ fn what_is_missing_is_said_in_one_sentence_with_what_to_do() {
     assert!(code == 0 || err.contains("There is no library /nowhere/libnvidia-ml.so.1"), "{err}");
 }
 
-/// What waits for a slow disk is written before the end, and a disk that does not answer holds it up for seconds only. A
-/// pipe that nobody reads for a while stands for both.
+/// What waits for a slow disk is written before the end, as long as it writes, and a disk that does not answer holds it up
+/// for seconds only. A pipe that nobody reads for a while stands for both.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_last_lines_are_written_before_the_end() {
+    use std::io::Read as _;
     use std::os::fd::AsRawFd as _;
-    for reads in [true, false] {
+    // Whether it is read, and for how many seconds slowly.
+    for (reads, slowly) in [(true, 0), (true, 8), (false, 0)] {
         let fake = FakeNvml::new("gpus=8 busy=30");
         let (mut reader, writer) = std::io::pipe().unwrap();
         let out = format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd());
@@ -117,8 +120,14 @@ fn the_last_lines_are_written_before_the_end() {
         let started = Instant::now();
         let read = std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
             if reads {
+                let mut text = vec![0; slowly * 4096];
+                for page in text.chunks_mut(4096) {
+                    std::thread::sleep(Duration::from_secs(1));
+                    reader.read_exact(page).unwrap();
+                }
                 std::thread::sleep(Duration::from_secs(1));
-                return std::io::read_to_string(&mut reader).unwrap();
+                reader.read_to_end(&mut text).unwrap();
+                return String::from_utf8(text).unwrap();
             }
             // Open, and not read, until the monitor has ended.
             std::thread::sleep(Duration::from_secs(20));
@@ -139,18 +148,34 @@ fn the_last_lines_are_written_before_the_end() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn ctrl_c_ends_with_the_summary() {
-    let fake = FakeNvml::new("gpus=1 busy=30");
-    let child = monitor(&fake, &[]).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
-    let (out, _, code) = texts(&interrupt(child));
-    assert!(code == 0 && out.contains("Utilization") && out.contains("30 %"), "{out}");
+fn signals_end_with_the_summary_and_every_reading() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let fake = FakeNvml::new("gpus=1 busy=30");
+        let out = scratch("live-signals").join("out.jsonl");
+        // A test run may have been told to ignore some.
+        let mut command = Command::new("env");
+        let of_monitor = monitor(&fake, &["--overwrite", "--out"]);
+        command
+            .arg("--default-signal=INT,TERM,HUP")
+            .arg(of_monitor.get_program())
+            .args(of_monitor.get_args())
+            .arg(&out);
+        command.envs(of_monitor.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        let (text, err, code) = texts(&end(child, signal));
+        assert!(code == 0 && text.contains("Utilization") && text.contains("30 %"), "{signal}: {text}{err}");
+        let written = std::fs::read_to_string(&out).unwrap();
+        assert!(written.ends_with("}\n") && written.lines().count() > 3, "{signal}: {written}");
+        assert!(err.contains(&format!("{} lines", written.lines().count())), "{signal}: {err}");
+    }
 }
 
-fn interrupt(child: Child) -> Output {
+fn end(child: Child, signal: &str) -> Output {
     let started = Instant::now();
     let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert!(started.elapsed() < Duration::from_secs(60));
     output

@@ -129,6 +129,13 @@ fn what_a_lost_page_held_is_counted() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// The sample, also with its texts in UTF-16, which SQLite alone reads.
+fn samples(folder: &Path) -> [std::path::PathBuf; 2] {
+    let encoded = folder.join("utf16.sqlite");
+    super::odd_tables::write_encoded(&encoded, "UTF-16le");
+    [project().join("sample_traces/nsys_5_steps.sqlite"), encoded]
+}
+
 /// The table of each page, by the pages that lead to it.
 fn tables_of_pages(path: &Path, bytes: &[u8]) -> BTreeMap<usize, String> {
     let connection = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
@@ -153,14 +160,18 @@ fn tables_of_pages(path: &Path, bytes: &[u8]) -> BTreeMap<usize, String> {
 #[test]
 fn rows_of_another_table_are_never_shown() {
     let folder = scratch("nsys-copies");
-    let path = project().join("sample_traces/nsys_5_steps.sqlite");
-    let whole = std::fs::read(&path).unwrap();
-    let tables = tables_of_pages(&path, &whole);
+    samples(&folder).iter().for_each(|path| rows_of_another_are_never_shown(&folder, path));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+fn rows_of_another_are_never_shown(folder: &Path, path: &Path) {
+    let whole = std::fs::read(path).unwrap();
+    let tables = tables_of_pages(path, &whole);
     let n_rows = |page: usize| u64::from(u16::from_be_bytes([whole[page * PAGE + 3], whole[page * PAGE + 4]]));
     let kept = |trace: &Trace| -> BTreeMap<String, u64> {
         trace.import.tables.iter().map(|table| (table.table.clone(), table.shown + table.merged)).collect()
     };
-    let base = kept(&read_bytes(&folder, &whole).unwrap());
+    let base = kept(&read_bytes(folder, &whole).unwrap());
     let leaves: Vec<usize> =
         tables.keys().copied().filter(|&page| whole[page * PAGE] == LEAF && n_rows(page) > 0).collect();
     let pairs = leaves.iter().flat_map(|&from| leaves.iter().map(move |&to| (from, to)));
@@ -169,7 +180,7 @@ fn rows_of_another_table_are_never_shown() {
     for (from, to) in pairs.step_by(if effort() > 1 { 1 } else { 13 }) {
         let mut bytes = whole.clone();
         bytes.copy_within(from * PAGE..(from + 1) * PAGE, to * PAGE);
-        let trace = read_bytes(&folder, &bytes).unwrap();
+        let trace = read_bytes(folder, &bytes).unwrap();
         let (of, into) = (&tables[&from], &tables[&to]);
         for (table, &left) in &kept(&trace) {
             let most = base[table] - if table == into { n_rows(to) } else { 0 };
@@ -185,6 +196,140 @@ fn rows_of_another_table_are_never_shown() {
     }
     // Of two tables that the page fits equally well, neither shows it.
     assert!(n_tried > 100 && n_lost * 10 < n_tried, "{n_lost} of {n_tried} cost the table of the page itself");
+}
+
+/// Tables without events of any size are compared with those of events, and told if they hold what is not theirs.
+#[test]
+fn pages_of_large_tables_without_events_are_known() {
+    const EVENTS: &str = "CUPTI_ACTIVITY_KIND_MEMSET";
+    let folder = scratch("nsys-large-names");
+    let path = folder.join("large.sqlite");
+    for (i, (large, says)) in
+        [("CUDA_CALLCHAINS", "may lack it"), ("marginalia", "is not sure")].into_iter().enumerate()
+    {
+        let _ = std::fs::remove_file(&path);
+        std::fs::copy(&samples(&folder)[i], &path).unwrap();
+        std::fs::remove_file(folder.join("utf16.sqlite")).unwrap();
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let n_columns: i64 = connection
+            .query_row(&format!("SELECT count(*) FROM pragma_table_info('{EVENTS}')"), [], |row| row.get(0))
+            .unwrap();
+        let columns: Vec<String> = (1..n_columns).map(|i| format!("x{i}")).collect();
+        let values = vec!["i"; columns.len()].join(", ");
+        connection
+            .execute_batch(&format!(
+                "DROP TABLE IF EXISTS {large}; CREATE TABLE {large} (id, {});
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40000)
+                 INSERT INTO {large} SELECT i, {values} FROM n; VACUUM;",
+                columns.join(", ")
+            ))
+            .unwrap();
+        drop(connection);
+        let whole = std::fs::read(&path).unwrap();
+        let tables = tables_of_pages(&path, &whole);
+        let leaves = |table: &str| -> Vec<usize> {
+            let own = tables.iter().filter(|(page, name)| *name == table && whole[*page * PAGE] == LEAF);
+            own.map(|(&page, _)| page).collect()
+        };
+        let (of_large, of_events) = (leaves(large), leaves(EVENTS));
+        assert!(of_large.len() > 300 && of_events.len() == 1, "{large}: {} and {}", of_large.len(), of_events.len());
+        let base = read_bytes(&folder, &whole).unwrap().import;
+        assert!(!base.problems.iter().any(|problem| problem.reason.contains("damaged")), "{:?}", base.problems);
+        // SQLite finds nothing wrong with the first: its row ids begin with 1.
+        for from in [of_large[0], of_large[150], of_large[299]] {
+            let mut bytes = whole.clone();
+            bytes.copy_within(from * PAGE..(from + 1) * PAGE, of_events[0] * PAGE);
+            let import = read_bytes(&folder, &bytes).unwrap().import;
+            let shown = |import: &lacuna::model::ImportReport| {
+                import.tables.iter().find(|table| table.table == EVENTS).map_or(0, |table| table.shown)
+            };
+            assert!(shown(&base) > 0 && shown(&import) == 0, "{large}: {} shown", shown(&import));
+            let says = |text: &str| text.contains(EVENTS) && text.contains("damaged");
+            assert!(import.problems.iter().any(|problem| says(&problem.reason)), "{large}: {:?}", import.problems);
+        }
+        for to in [of_large[0], of_large[150], of_large[299]] {
+            let mut bytes = whole.clone();
+            bytes.copy_within(of_events[0] * PAGE..(of_events[0] + 1) * PAGE, to * PAGE);
+            let import = read_bytes(&folder, &bytes).unwrap().import;
+            let is_told = |text: &str| text.contains(large) && text.contains("damaged") && text.contains(says);
+            assert!(import.problems.iter().any(|problem| is_told(&problem.reason)), "{large}: {:?}", import.problems);
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Rows of a table WITHOUT ROWID are not shown; that their number is not sure is.
+#[test]
+fn damage_of_tables_without_row_ids_is_told() {
+    let folder = scratch("nsys-without-row-ids");
+    let path = folder.join("t.sqlite");
+    std::fs::copy(&samples(&folder)[0], &path).unwrap();
+    std::fs::remove_file(folder.join("utf16.sqlite")).unwrap();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE odd (a INTEGER, b TEXT, PRIMARY KEY (a, b)) WITHOUT ROWID;
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+             INSERT INTO odd SELECT i, 'text of ' || i FROM n;",
+        )
+        .unwrap();
+    let sql = "SELECT rootpage FROM sqlite_master WHERE name = 'odd'";
+    let root: usize = connection.query_row(sql, [], |row| row.get::<_, u32>(0)).unwrap() as usize - 1;
+    drop(connection);
+    let whole = std::fs::read(&path).unwrap();
+    let told = |bytes: &[u8]| {
+        let import = read_bytes(&folder, bytes).unwrap().import;
+        assert_eq!(unbalanced(&import), None);
+        import.problems.iter().any(|problem| problem.reason.contains("odd: damaged"))
+    };
+    assert!(!told(&whole));
+    let kind = |page: usize| whole[page * PAGE];
+    let pages: Vec<usize> = (root..whole.len() / PAGE).filter(|&page| matches!(kind(page), 2 | 10)).collect();
+    assert!(pages.len() > 20, "{}", pages.len());
+    for (i, &page) in pages.iter().enumerate() {
+        let other = pages[(i + 7) % pages.len()];
+        let start = page * PAGE;
+        for damage in 0..3 {
+            let mut bytes = whole.clone();
+            match damage {
+                0 => bytes[start..][..PAGE].fill(0),
+                1 => bytes[start + 3..][..2].fill(0),
+                _ => bytes.copy_within(other * PAGE..(other + 1) * PAGE, start),
+            }
+            assert!(told(&bytes), "damage {damage} of page {page}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A page that leads to others, in whose place one of these is: SQLite finds nothing wrong with the small table that is left.
+#[test]
+fn rows_that_no_page_leads_to_are_counted() {
+    let folder = scratch("nsys-astray");
+    for path in samples(&folder) {
+        let whole = std::fs::read(&path).unwrap();
+        let tables = tables_of_pages(&path, &whole);
+        let base = read_bytes(&folder, &whole).unwrap().import;
+        let number = |at: usize| u16::from_be_bytes([whole[at], whole[at + 1]]) as usize;
+        let mut n_tried = 0;
+        for (&page, table) in tables.iter().filter(|(page, _)| whole[**page * PAGE] == INTERIOR) {
+            let start = page * PAGE;
+            let child = |at: usize| (number(at) << 16) + number(at + 2) - 1;
+            let n_children = number(start + 3);
+            let children = (0..n_children).map(|i| child(start + number(start + 12 + 2 * i))).chain([child(start + 8)]);
+            for from in children {
+                let mut bytes = whole.clone();
+                bytes.copy_within(from * PAGE..(from + 1) * PAGE, start);
+                let import = read_bytes(&folder, &bytes).unwrap().import;
+                assert_eq!(unbalanced(&import), None);
+                let which = format!("page {from} in the place of page {page} of {table}");
+                assert!(import.problems.len() > base.problems.len(), "{which}: not said");
+                assert!(import.read >= base.read, "{which}: {} of {}", import.read, base.read);
+                n_tried += 1;
+            }
+        }
+        assert!(n_tried > 20, "{n_tried}");
+    }
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -10,10 +10,15 @@ use super::support::{read, scratch, unbalanced};
 const N_TEXTS: usize = 5;
 
 /// An export with long texts in `StringIds` and in a table of events, and a table of names; each piece is found once.
-fn export(path: &Path, page: usize, reserved: u8) -> Vec<u8> {
+fn export(
+    path: &Path,
+    (page, reserved): (usize, u8),
+    encoding: &str,
+    more: impl Fn(usize, Text<'_>) -> String,
+) -> Vec<u8> {
     std::fs::write(path, b"").unwrap();
     let connection = Connection::open(path).unwrap();
-    connection.execute_batch(&format!("PRAGMA page_size={page}")).unwrap();
+    connection.execute_batch(&format!("PRAGMA page_size={page}; PRAGMA encoding='{encoding}'")).unwrap();
     let mut bytes = i32::from(reserved);
     // SAFETY: the connection is open, and SQLite reads one number.
     #[expect(unsafe_code, reason = "No other way sets the reserved bytes")]
@@ -42,7 +47,8 @@ fn export(path: &Path, page: usize, reserved: u8) -> Vec<u8> {
             "INSERT INTO StringIds VALUES ({id}, '{a}');
              INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({id}0, {id}5, 0, 281474976710657, {id}, {id});
              INSERT INTO NVTX_EVENTS VALUES ({id}0, {id}5, 59, '{b}', 281474976710657);
-             INSERT INTO META_DATA_CAPTURE VALUES ('k{row}', '{c}');"
+             INSERT INTO META_DATA_CAPTURE VALUES ('k{row}', '{c}'); {}",
+            more(row, &text)
         );
     }
     connection.execute_batch(&sql).unwrap();
@@ -52,12 +58,35 @@ fn export(path: &Path, page: usize, reserved: u8) -> Vec<u8> {
     bytes
 }
 
+/// A long text with this letter, by row.
+type Text<'a> = &'a dyn Fn(char, usize) -> String;
+
+fn nothing_more(_: usize, _: Text<'_>) -> String {
+    String::new()
+}
+
+/// Long texts in trees that are not read: `w` in a table WITHOUT ROWID, `i` in an unknown table and its index.
+fn unread(row: usize, text: Text<'_>) -> String {
+    let (w, i) = (text('w', row), text('i', row));
+    let tables = "CREATE TABLE odd (value TEXT PRIMARY KEY) WITHOUT ROWID; CREATE TABLE marginalia (value TEXT);
+        CREATE INDEX by_value ON marginalia (value);";
+    let tables = if row == 0 { tables } else { "" };
+    format!("{tables} INSERT INTO odd VALUES ('{w}'); INSERT INTO marginalia VALUES ('{i}');")
+}
+
 /// The chains of pages (counted from 1) by their table's letter, from first to last.
 fn chains(whole: &[u8], page: usize) -> Vec<(u8, Vec<usize>)> {
     let next = |at: usize| u32::from_be_bytes(*whole[(at - 1) * page..].first_chunk().unwrap()) as usize;
-    let content = |at: usize| &whole[(at - 1) * page + 4..][..40];
+    let content = |at: usize| -> Vec<u8> {
+        let bytes = whole[(at - 1) * page + 4..][..80].iter().copied();
+        // Of UTF-16 every second.
+        bytes.filter(|&byte| byte != 0).collect()
+    };
     let letter = |at: usize| content(at).iter().position(|&byte| byte == b'<');
-    let is_text = |at: &usize| content(*at).iter().all(|byte| b"<>.smn0123456789".contains(byte));
+    let is_text = |at: &usize| {
+        let content = content(*at);
+        content.len() >= 40 && content.iter().all(|byte| b"<>.smnwi0123456789".contains(byte))
+    };
     let pages: Vec<usize> = (2..=whole.len() / page).filter(is_text).collect();
     let firsts = pages.iter().filter(|first| !pages.iter().any(|&other| next(other) == **first));
     let chain = |&first: &usize| {
@@ -80,8 +109,10 @@ fn names(trace: &Trace) -> Vec<String> {
 fn long_texts_that_lead_elsewhere_are_told_and_never_shown() {
     let folder = scratch("nsys-overflow");
     let path = folder.join("t.sqlite");
-    for (page, reserved) in [(4096, 0), (1024, 0), (65536, 0), (4096, 32), (512, 8)] {
-        let whole = export(&path, page, reserved);
+    let sizes = [(4096, 0), (1024, 0), (65536, 0), (4096, 32), (512, 8)].map(|size| (size, "UTF-8"));
+    for (size, encoding) in sizes.into_iter().chain([((1024, 0), "UTF-16le"), ((4096, 8), "UTF-16be")]) {
+        let page = size.0;
+        let whole = export(&path, size, encoding, nothing_more);
         let base = trace_of(&path, &whole);
         let right = names(&base);
         let is_long = |name: &&String| name.len() > page;
@@ -123,8 +154,10 @@ fn long_texts_that_lead_elsewhere_are_told_and_never_shown() {
                     let mut bytes = whole.clone();
                     bytes[(at - 1) * page..][..4].copy_from_slice(&(to as u32).to_be_bytes());
                     let trace = trace_of(&path, &bytes);
-                    let which =
-                        format!("pages of {page}: {} {i}, page {place}, goes on on {what}", char::from(*letter));
+                    let which = format!(
+                        "pages of {page}, {encoding}: {} {i}, page {place}, goes on on {what}",
+                        char::from(*letter)
+                    );
                     assert!(told(&trace).len() > before.len(), "{which}: not said: {:?}", told(&trace));
                     let shown = names(&trace);
                     assert!(shown.iter().all(|name| name.len() < 20 || right.contains(name)), "{which}: a wrong text");
@@ -141,6 +174,52 @@ fn long_texts_that_lead_elsewhere_are_told_and_never_shown() {
             }
         }
         assert!(n_tried > 200, "{n_tried}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A text that goes on where one of a tree that is not read does is no text of the file, and one of such a tree that goes on
+/// in a text that is shown leaves open which of them is right.
+#[test]
+fn long_texts_share_no_page_with_what_is_not_read() {
+    let folder = scratch("nsys-overflow-unread");
+    let path = folder.join("t.sqlite");
+    for (page, encoding) in [(1024, "UTF-8"), (4096, "UTF-16le"), (512, "UTF-8")] {
+        let whole = export(&path, (page, 0), encoding, unread);
+        let base = trace_of(&path, &whole);
+        let right = names(&base);
+        let chains = chains(&whole, page);
+        assert_eq!(chains.len(), 6 * N_TEXTS, "pages of {page}");
+        let is_shown = |letter: u8| matches!(letter, b's' | b'n');
+        let mut n_tried = 0;
+        for (letter, chain) in &chains {
+            for (to_letter, other) in chains.iter().filter(|other| is_shown(*letter) != is_shown(other.0)) {
+                // Of the same length, which SQLite takes for whole.
+                for place in 0..chain.len().min(other.len()) {
+                    let rest = chain.len() - place;
+                    let Some(at) = other.len().checked_sub(rest - 1).filter(|&at| at > 0 && at < other.len()) else {
+                        continue;
+                    };
+                    let mut bytes = whole.clone();
+                    bytes[(chain[place] - 1) * page..][..4].copy_from_slice(&(other[at] as u32).to_be_bytes());
+                    let trace = trace_of(&path, &bytes);
+                    let which = format!(
+                        "pages of {page}, {encoding}: {} from {place} on {}",
+                        char::from(*letter),
+                        char::from(*to_letter)
+                    );
+                    let (n, before) = (trace.import.problems.len(), base.import.problems.len());
+                    assert!(n > before, "{which}: not said: {:?}", trace.import.problems);
+                    let shown = names(&trace);
+                    assert!(shown.iter().all(|name| name.len() < 20 || right.contains(name)), "{which}: a wrong text");
+                    let n_left = shown.iter().filter(|name| name.len() > page).count();
+                    assert_eq!(n_left, 2 * N_TEXTS - 1, "{which}");
+                    assert_eq!(unbalanced(&trace.import), None, "{which}");
+                    n_tried += 1;
+                }
+            }
+        }
+        assert!(n_tried > 100, "{n_tried}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }

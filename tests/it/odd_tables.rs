@@ -217,7 +217,7 @@ fn columns_that_take_too_long_cost_their_rows() {
 }
 
 /// Writes the sample anew, with its texts in another encoding.
-fn write_encoded(path: &Path, encoding: &str) {
+pub fn write_encoded(path: &Path, encoding: &str) {
     let sample = Connection::open(project().join("sample_traces/nsys_5_steps.sqlite")).unwrap();
     let new = Connection::open(path).unwrap();
     let sql = format!("PRAGMA encoding='{encoding}'; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN");

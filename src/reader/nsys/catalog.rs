@@ -12,6 +12,8 @@ const MAX_TABLES: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct Table {
     pub name: String,
+    /// Root page of the B-tree.
+    pub root: u32,
     pub role: Role,
     /// Its columns, in the order of the file.
     pub columns: Vec<String>,
@@ -26,8 +28,6 @@ pub struct Table {
 /// Record layout of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// Root page of the B-tree.
-    pub root: u32,
     /// The column that aliases the row id.
     pub row_id: Option<usize>,
 }
@@ -64,6 +64,10 @@ pub struct Catalog {
     pub without_row_ids: Vec<String>,
     /// Tables beyond [`MAX_TABLES`].
     pub n_beyond: usize,
+    /// Roots of all that is not in `tables`: indexes, tables WITHOUT ROWID, those beyond the limit and SQLite's own.
+    pub other_roots: Vec<u32>,
+    /// Those of them that may be tables with row ids.
+    pub other_tables: Vec<u32>,
 }
 
 impl Catalog {
@@ -96,28 +100,38 @@ pub fn read(connection: &Connection) -> rusqlite::Result<Catalog> {
         };
         // A virtual table has no root.
         let is_table = matches!(kind, ValueRef::Text(b"table")) && root > 0;
-        if name.starts_with("sqlite_") {
+        let is_own = name.starts_with("sqlite_");
+        match is_table {
+            true if !is_own => {
+                names.push((name, root));
+                continue;
+            }
+            true => catalog.other_tables.push(root),
+            false => catalog.other_roots.extend((root > 0).then_some(root)),
+        }
+        if is_own {
             continue;
         }
-        if is_table {
-            names.push((name, root));
-        } else if !matches!(kind, ValueRef::Text(b"index" | b"trigger")) && tables::is_known(&name) {
+        if !matches!(kind, ValueRef::Text(b"index" | b"trigger")) && tables::is_known(&name) {
             catalog.not_tables.push(name);
         }
     }
     names.sort_by_key(|(name, _)| (!tables::is_known(name), name.clone()));
     catalog.n_beyond = names.len().saturating_sub(MAX_TABLES);
-    names.truncate(MAX_TABLES);
+    let beyond = names.drain(MAX_TABLES.min(names.len())..).map(|(_, root)| root);
+    catalog.other_tables.extend(beyond);
+    catalog.other_roots.extend(&catalog.other_tables);
     for (name, root) in names {
         if !has_row_ids(connection, &name) {
             catalog.without_row_ids.push(name);
+            catalog.other_roots.push(root);
             continue;
         }
         let (columns, row_id, is_computed) = columns(connection, &name).unwrap_or_default();
         let row_ids = row_ids(connection, &name);
         let role = tables::role(&name, &columns);
-        let layout = row_id.map(|row_id| Layout { root, row_id: row_id.column() });
-        catalog.tables.push(Table { name, role, columns, is_computed, row_ids, layout });
+        let layout = row_id.map(|row_id| Layout { row_id: row_id.column() });
+        catalog.tables.push(Table { name, root, role, columns, is_computed, row_ids, layout });
     }
     Ok(catalog)
 }

@@ -1,6 +1,5 @@
 //! Opens an untrusted SQLite file safely, without writing beside it.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -49,8 +48,8 @@ pub struct Database {
     pub utf16: Option<Unit>,
     /// Columns of some table are expressions, which SQLite computes: what they cost is bounded.
     pub is_computed: bool,
-    /// Pages on which no record goes on, or several do.
-    pub barred: Arc<HashSet<u32>>,
+    /// What is known of records that go on on other pages.
+    pub chains: Arc<pages::Known>,
     /// Notes for the user about how it was opened.
     pub notes: Vec<(Severity, &'static str)>,
     /// The header requires a write-ahead log, which is missing.
@@ -192,7 +191,7 @@ impl Database {
             copy: copy.map(Arc::new),
             utf16,
             is_computed: false,
-            barred: Arc::default(),
+            chains: Arc::default(),
             notes,
             lacks_log: is_wal,
         }
@@ -205,7 +204,7 @@ impl Database {
 
     /// The file's pages.
     pub fn pages(&self) -> Option<pages::Reader> {
-        pages::Reader::open(opened::again(&self.file, &self.path).ok()?, Arc::clone(&self.barred)).ok()
+        pages::Reader::open(opened::again(&self.file, &self.path).ok()?, Arc::clone(&self.chains)).ok()
     }
 
     /// A hardened connection.
@@ -243,8 +242,8 @@ impl Closed {
         let file = File::open(&self.path).map_err(|error| format!("The file cannot be opened again ({error})"))?;
         let (path, copy) = (self.path.clone(), self.copy.clone());
         let Self { utf16, is_computed, .. } = *self;
-        let (barred, notes) = Default::default();
-        let database = Database { file, path, copy, utf16, is_computed, barred, notes, lacks_log: false };
+        let (chains, notes) = Default::default();
+        let database = Database { file, path, copy, utf16, is_computed, chains, notes, lacks_log: false };
         database.check(source)?;
         Ok(database)
     }

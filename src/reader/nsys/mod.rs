@@ -21,11 +21,13 @@ mod ids;
 mod info;
 mod memory;
 mod opened;
+mod others;
 mod pages;
 mod plan;
 mod project;
 mod salvage;
 mod scan;
+mod strays;
 mod strings;
 mod sync;
 mod tables;
@@ -38,10 +40,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rayon::prelude::*;
-use rusqlite::Connection;
 
 use crate::job::Progress;
-use crate::model::{ImportReport, Severity, SliceKind, Trace, TraceBuilder};
+use crate::model::{ImportReport, Severity, SliceKind, TableAccount, Trace, TraceBuilder};
 
 use super::source::Source;
 use super::{Options, ReadError};
@@ -52,16 +53,18 @@ use database::{Database, Interrupt};
 use details::NsysDetails;
 pub use format::{EXPORT, REPORT, UNFINISHED};
 use generic::EventTypes;
-use pages::{Columns, Leaf};
+use others::Walked;
+use pages::Leaf;
 use plan::Plan;
 use scan::{LostRows, Task};
+use strays::Strays;
 use strings::{STRING_IDS, Strings, WantedStrings};
 use tables::{EVENT_LIKE, Role};
 use tracks::Names;
 use whole::Rereading;
 
-/// Larger tables of names are not checked for damage before they are used.
-const MAX_CHECKED_LEAVES: usize = 256;
+/// How often an export is read at most: the second time without texts that share pages.
+const MAX_ROUNDS: usize = 8;
 
 /// Reads one export.
 ///
@@ -83,19 +86,24 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     let schema = info::apply(&connection, &catalog, info);
 
     let is_utf16 = database.utf16.is_some();
-    let plan = database.pages().map(|mut pages| Plan::new(&mut pages, &catalog, is_utf16)).unwrap_or_default();
-    database.barred = Arc::new(database.pages().map(|mut pages| pages.free_pages()).unwrap_or_default());
+    let plan = Plan::new(database.pages(), &catalog, is_utf16);
+    let free = database.pages().map(|mut pages| pages.free_pages()).unwrap_or_default();
+    database.chains = Arc::new(pages::Known::new(free));
     let event_types = Arc::new(EventTypes::new(&connection, &catalog));
-    let (chunks, keys, names, strings) = loop {
+    let mut n_rounds = 0;
+    let (chunks, keys, names, strings, n_astray) = loop {
+        let others = others::walk(&database, &catalog, &plan, progress);
         let reading = Scans {
             database: &database,
             catalog: &catalog,
             plan: &plan,
+            others: &others,
             interrupt: &interrupt,
             progress,
             bytes: source.bytes,
             copies: OnceLock::new(),
             ends: Mutex::default(),
+            strays: Mutex::new(Strays::new(&catalog, &plan)),
         };
         let mut chunks = reading.events(&event_types)?;
         file_access::settle(&mut chunks);
@@ -104,21 +112,29 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         let mut wanted = ids::string_ids(chunks.iter().map(|chunk| &chunk.0));
         wanted.extend(names.threads.values());
         let strings = reading.strings(wanted, &mut builder)?;
-        reading.check_names(&mut builder);
         let shared = reading.shared();
-        if shared.is_empty() {
-            break (chunks, keys, names, strings);
+        if shared.is_empty() && !database.chains.is_shared() {
+            let copies = reading.copies.get();
+            others::note_damage(&database, &catalog, &plan, (&others, copies), &interrupt, &mut builder.import);
+            let strays = reading.strays.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let n_astray = database.pages().map_or(0, |mut pages| strays.rest(&mut pages));
+            break (chunks, keys, names, strings, n_astray);
+        }
+        n_rounds += 1;
+        if n_rounds > MAX_ROUNDS {
+            return Err(ReadError::NotATrace("The file changes while it is read".to_owned()));
         }
         // Which of the texts is right nothing tells: once more, without them.
-        database.barred = Arc::new(database.barred.union(&shared).copied().collect());
+        database.chains = Arc::new(database.chains.without(&shared));
         builder.import = ImportReport::default();
     };
-    let unread = unread(&connection, &catalog, &interrupt, progress);
+    let unread = others::unread(&connection, &catalog, &interrupt, progress);
     if progress.is_cancelled() {
         return Err(ReadError::Cancelled);
     }
     let mut builder =
         Assembly::join(&connection, &catalog, builder, names, &keys, (chunks, &strings)).finish(unread, &database);
+    note_astray(n_astray, &mut builder.import);
     note_inconsistencies(&mut builder, &catalog, &database, schema);
     let mut trace = builder.finish();
     trace.import.sort();
@@ -159,6 +175,8 @@ struct Scans<'a> {
     database: &'a Database,
     catalog: &'a Catalog,
     plan: &'a Plan,
+    /// Tables without events, by table.
+    others: &'a [Walked],
     interrupt: &'a Interrupt,
     progress: &'a Progress,
     bytes: u64,
@@ -166,6 +184,8 @@ struct Scans<'a> {
     copies: OnceLock<HashSet<u32>>,
     /// The last pages of records that go on on other pages.
     ends: Mutex<Vec<u32>>,
+    /// Leaf pages of no table.
+    strays: Mutex<Strays<'a>>,
 }
 
 impl Scans<'_> {
@@ -231,18 +251,23 @@ impl Scans<'_> {
         // One task at a time per thread, since tasks differ in cost.
         let by_pages: Vec<Option<Read>> =
             work.par_iter().with_max_len(1).map_init(|| self.database.pages(), read).collect();
+        if self.database.chains.is_shared() {
+            return Ok(Vec::new());
+        }
         let marks =
             || work.iter().zip(&by_pages).map(|(task, read)| (task.index, read.as_ref().map_or(&[][..], |it| &it.1)));
-        let copies = self.copies.get_or_init(|| whole::copies(self.database, self.catalog, &self.plan.leaves, marks()));
+        let copies = self
+            .copies
+            .get_or_init(|| whole::copies(self.database, self.catalog, &self.plan.leaves, self.others, marks()));
         let mut again = Rereading {
             database: self.database,
             interrupt: self.interrupt,
             progress: self.progress,
             owners: &self.plan.owners,
             copies,
-            visited: HashSet::new(),
-            strays: None,
+            strays: &mut self.strays.lock().unwrap_or_else(PoisonError::into_inner),
             ends: Vec::new(),
+            met: HashSet::new(),
         };
         let mut chunks = Vec::with_capacity(work.len());
         let mut by_pages = by_pages.into_iter();
@@ -262,6 +287,9 @@ impl Scans<'_> {
                 None => {
                     let read = again.read(&tasks[0], leaves, &|| empty(&tasks[0]));
                     chunks.extend(read.map_err(|error| refused(&error))?);
+                    if self.database.chains.is_shared() {
+                        return Ok(Vec::new());
+                    }
                 }
             }
         }
@@ -276,67 +304,46 @@ impl Scans<'_> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).append(&mut ends);
     }
 
-    /// Pages on which several records end. Tables that are not shown are asked only if some record goes on at all.
+    /// Pages on which several records end. Trees that are not read are asked only if some record goes on at all, and all
+    /// are where two share a page.
     fn shared(&self) -> HashSet<u32> {
         let mut ends = std::mem::take(&mut *self.ends.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(mut pages) = self.database.pages().filter(|_| !ends.is_empty()) {
-            let unread = self.catalog.tables.iter().zip(&self.plan.leaves);
-            let unread = unread.filter(|(table, _)| matches!(table.role, Role::Unknown));
-            ends.extend(unread.filter_map(|(_, leaves)| pages.ends(leaves.as_deref()?).ok()).flatten());
+        ends.extend(self.others.iter().flat_map(|walked| &walked.ends));
+        let is_known = self.database.chains.is_shared();
+        let Some(mut pages) = self.database.pages().filter(|_| !ends.is_empty() || is_known) else {
+            return HashSet::new();
+        };
+        let mut of_trees = |roots: &mut dyn Iterator<Item = u32>| -> Vec<u32> {
+            roots.flat_map(|root| pages.ends_of_tree(root)).collect()
+        };
+        let others = of_trees(&mut self.catalog.other_roots.iter().copied().chain([pages::CATALOG]));
+        ends.extend(&others);
+        let mut shared = alike(ends);
+        if is_known || !shared.is_empty() {
+            let mut all = of_trees(&mut self.catalog.tables.iter().map(|table| table.root));
+            all.extend(others);
+            shared.extend(alike(all));
         }
-        ends.sort_unstable();
-        ends.chunk_by(|a, b| a == b).filter(|alike| alike.len() > 1).map(|alike| alike[0]).collect()
-    }
-
-    /// Notes tables of names that are damaged: what they name may lack its name.
-    fn check_names(&self, builder: &mut TraceBuilder) {
-        let Some(mut pages) = self.database.pages() else { return };
-        for (index, table) in self.catalog.tables.iter().enumerate() {
-            let is_small = |leaves: &Vec<Leaf>| leaves.len() <= MAX_CHECKED_LEAVES;
-            let leaves = self.plan.leaves.get(index).and_then(Option::as_ref);
-            if !matches!(table.role, Role::Context) || table.name == STRING_IDS.table || !leaves.is_none_or(is_small) {
-                continue;
-            }
-            let none = Columns::new(&[], None, table.columns.len());
-            pages.chains.take();
-            let read = leaves.map(|leaves| pages.read(leaves, i64::MIN, &none, |_, _| true));
-            let ends = leaves.map_or(Ok(Vec::new()), |leaves| pages.ends(leaves));
-            self.note_ends(ends.clone().unwrap_or_default());
-            let is_copied = |leaf: &Leaf| self.copies.get().is_some_and(|copies| copies.contains(&leaf.page));
-            if read == Some(Ok(())) && !leaves.is_some_and(|leaves| leaves.iter().any(is_copied)) {
-                continue;
-            }
-            let connection = self.database.connect(self.interrupt);
-            let damage = connection.map_or_else(|error| Some(error.to_string()), |it| whole::damage(&it, table));
-            let leaves = leaves.map_or(&[][..], Vec::as_slice);
-            let is_mixed = ends.is_err()
-                || self.plan.owners.contested.contains(&index)
-                || whole::has_rows_of_others(&mut pages, table, leaves, self.copies.get());
-            if damage.is_some() || is_mixed {
-                let text = format!("{}: damaged; what its rows name or describe may lack it", table.name);
-                builder.import.note(Severity::Warn, &text, 1, None);
-            }
-        }
+        shared
     }
 }
 
-/// Row counts of tables that are not read, to be counted as not shown, with the reason.
-fn unread(
-    connection: &Connection,
-    catalog: &Catalog,
-    interrupt: &Interrupt,
-    progress: &Progress,
-) -> Vec<(String, u64, &'static str)> {
-    let unknown = catalog.tables.iter().filter(|table| matches!(table.role, Role::Unknown) && table.row_ids.is_some());
-    let unknown = unknown.map(|table| (&table.name, "unknown table"));
-    let without_row_ids =
-        catalog.without_row_ids.iter().map(|name| (name, "a table WITHOUT ROWID, which no export has"));
-    let count = |name: &str| {
-        interrupt.saw_row(progress);
-        let sql = format!("SELECT count(*) FROM {}", catalog::quoted(name));
-        connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).map_or(0, |n| n as u64)
-    };
-    unknown.chain(without_row_ids).map(|(name, why)| (name.clone(), count(name), why)).collect()
+/// Those that are there several times.
+fn alike(mut ends: Vec<u32>) -> HashSet<u32> {
+    ends.sort_unstable();
+    ends.chunk_by(|a, b| a == b).filter(|alike| alike.len() > 1).map(|alike| alike[0]).collect()
+}
+
+/// Counts rows on pages that no table leads to.
+fn note_astray(n_rows: u64, import: &mut ImportReport) {
+    if n_rows > 0 {
+        let text = "Rows on pages that no table leads to: what led to them is damaged. Export again";
+        import.note(Severity::High, text, n_rows, None);
+        let table = "(pages of no table)".to_owned();
+        import.tables.push(TableAccount { table, read: n_rows, rejected: n_rows, ..Default::default() });
+        import.read += n_rows;
+        import.rejected += n_rows;
+    }
 }
 
 /// Adds notes about the file as a whole.

@@ -10,8 +10,8 @@ mod copies;
 mod interior;
 mod overflow;
 mod owners;
+mod trees;
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -20,9 +20,10 @@ use rusqlite::types::ValueRef;
 use self::copies::mark;
 pub use self::copies::{Mark, Owner, copies};
 pub use self::interior::is_explained;
-pub use self::overflow::MAX_RECORD;
 use self::overflow::{Chains, Size};
+pub use self::overflow::{Known, MAX_RECORD};
 pub use self::owners::Owners;
+pub use self::trees::CATALOG;
 use super::opened::read_exact_at;
 
 /// A structure that only SQLite should read.
@@ -63,10 +64,10 @@ pub struct Reader {
 impl Reader {
     /// Reads a database file whose header was checked.
     ///
-    /// * `barred`: pages on which no record goes on.
+    /// * `known`: what was found of its chains.
     ///
     /// Errors: it cannot be read.
-    pub fn open(mut file: File, barred: Arc<HashSet<u32>>) -> std::io::Result<Self> {
+    pub fn open(mut file: File, known: Arc<Known>) -> std::io::Result<Self> {
         let mut head = [0_u8; 100];
         read_exact_at(&mut file, &mut head, 0)?;
         let page_size = match u16::from_be_bytes([head[16], head[17]]) {
@@ -76,7 +77,7 @@ impl Reader {
         let n_pages = file.metadata()?.len() / page_size.max(1) as u64;
         let usable = page_size.saturating_sub(usize::from(head[20]));
         let size = Size { page: page_size, usable, n_pages };
-        let chains = Chains::new(barred);
+        let chains = Chains::new(known);
         Ok(Self { file, size, window: Vec::new(), first: 0, n_ahead: 1, marks: Vec::new(), chains })
     }
 
@@ -211,12 +212,20 @@ impl Reader {
                     }
                 }
                 if let Some(overflow) = cell.overflow {
+                    // Of rows that nobody looks at the way is enough.
+                    if columns.n_cells == 0 {
+                        let chain = (overflow, cell.len - cell.local);
+                        let end = self.chains.end_of(&mut self.file, self.size, chain)?;
+                        self.chains.ends.push(end);
+                        if !row(cell.row_id, &[]) {
+                            return Ok(());
+                        }
+                        continue;
+                    }
                     let local = page[cell.start..cell.start + cell.local].to_vec();
                     let (record, end) = self.chains.record(&mut self.file, self.size, (local, overflow, cell.len))?;
                     self.chains.ends.push(end);
-                    if self.chains.is_too_long(self.size) {
-                        return Err(Unexpected);
-                    }
+                    self.chains.known.take(end)?;
                     let mut cells = [ValueRef::Null; MAX_CELLS];
                     columns.read(&record, cell.row_id, &mut cells)?;
                     if !row(cell.row_id, &cells[..columns.n_cells]) {
@@ -288,10 +297,7 @@ impl Cell {
     /// A record that goes on on other pages.
     #[cold]
     fn large(page: &[u8], (cell, start): (usize, usize), len: usize, row_id: i64) -> Result<Self, Unexpected> {
-        let usable = page.len();
-        let least = (usable - 12) * 32 / 255 - 23;
-        let most = least + (len - least) % (usable - 4);
-        let local = if most <= usable - 35 { most } else { least };
+        let local = overflow::n_local(page.len(), len, page.len() - 35);
         let overflow = Some(u32_at(page, start + local)?);
         Ok(Self { row_id, len, cell, start, local, overflow })
     }

@@ -8,9 +8,7 @@ use rusqlite::types::ValueRef;
 
 use super::pages::{Cell, Columns, INTERIOR, LEAF, Leaf, MAX_CELLS, MAX_RECORD, Owners, Reader, Unexpected};
 use super::pages::{is_explained, n_columns, n_missing, u16_at, u32_at, varint};
-
-/// Pages that were read in salvaging any table.
-pub type Visited = HashSet<u32>;
+use super::strays::Strays;
 
 /// The table to salvage.
 #[derive(Clone, Copy, Debug)]
@@ -75,48 +73,25 @@ impl Account {
     }
 }
 
-/// A leaf page that no table is known to have.
-#[derive(Clone, Copy, Debug)]
-pub struct Stray {
-    n_columns: usize,
-    n_rows: u64,
-    first: i64,
-}
-
-/// The leaf pages that no table is known to have. None in a file with free pages, which keep what they held.
-pub fn strays(pages: &mut Reader, owners: &Owners, visited: &Visited) -> Vec<Stray> {
-    let n_free = pages.page(1).and_then(|header| u32_at(header, 36));
-    let last = if n_free == Ok(0) { u32::try_from(pages.size.n_pages).unwrap_or(u32::MAX) } else { 0 };
-    let alone = (2..=last).filter(|page| !owners.is_owned(*page) && !visited.contains(page));
-    let stray = |page| {
-        let bytes = pages.page(page).ok().filter(|bytes| bytes[0] == LEAF)?;
-        let n_rows = u64::from(u16_at(bytes, 3).ok()?);
-        let first = Cell::at(bytes, 0).ok()?;
-        let n_columns = n_columns(&pages.record(page, &first).ok()?).ok()?;
-        Some(Stray { n_columns, n_rows, first: first.row_id })
-    };
-    alone.filter_map(stray).collect()
-}
-
 /// Passes the rows of a damaged table to `row`, in the order of their ids.
 ///
-/// * `strays`: asked for if the way to further pages is lost.
+/// * `strays`: asked for if the way to further pages is lost; knows the pages that were read for other tables.
 pub fn salvage(
     pages: &mut Reader,
     table: Damaged<'_>,
     columns: &Columns,
-    (visited, strays): (&mut Visited, &mut Option<Vec<Stray>>),
+    strays: &mut Strays<'_>,
     mut row: impl FnMut(i64, &[ValueRef<'_>]),
 ) -> Account {
     let mut account = Account { last: i64::MIN, last_known: i64::MIN, ..Default::default() };
     let mut waiting = vec![Leaf { page: table.root, last_row: i64::MAX }];
     while let Some(Leaf { page, last_row }) = waiting.pop() {
         let is_other = table.copies.contains(&page) || table.owners.is_of_another(page, table.index);
-        let is_new = !visited.contains(&page) && !is_other;
+        let is_new = !strays.visited.contains(&page) && !is_other;
         let kind = if is_new { pages.page(page).map_or(0, |bytes| bytes[0]) } else { 0 };
         let read = match kind {
             INTERIOR => {
-                visited.insert(page);
+                strays.visited.insert(page);
                 children(pages, page, last_row).map(|(children, is_whole)| {
                     if !is_whole {
                         account.lose_page(i64::MIN);
@@ -125,7 +100,7 @@ pub fn salvage(
                 })
             }
             LEAF => read_leaf(pages, (page, last_row), table, columns, &mut account, &mut row).map(|()| {
-                visited.insert(page);
+                strays.visited.insert(page);
             }),
             _ => Err(Unexpected),
         };
@@ -134,9 +109,7 @@ pub fn salvage(
         }
     }
     if account.n_lost_last > 0 {
-        let strays = strays.get_or_insert_with(|| self::strays(pages, table.owners, visited));
-        let of_table = |stray: &&Stray| stray.n_columns == table.n_columns && stray.first > account.last;
-        account.n_astray = strays.iter().filter(of_table).map(|stray| stray.n_rows).sum();
+        account.n_astray = strays.behind(pages, table.n_columns, account.last);
     }
     account
 }

@@ -256,7 +256,7 @@ mod tests {
             let connection = database.connect(&interrupt).unwrap();
             let catalog = catalog::read(&connection).unwrap();
             let mut pages = database.pages().unwrap();
-            let plan = Plan::new(&mut pages, &catalog, false);
+            let plan = Plan::new(database.pages(), &catalog, false);
             for (index, table) in catalog.tables.iter().enumerate() {
                 let Role::Events(spec) = table.role else { continue };
                 let Some(rows) = table.row_ids else { continue };

@@ -12,13 +12,14 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::job::Progress;
 
-use super::MAX_CHECKED_LEAVES;
 use super::catalog::{Catalog, Table, quoted};
 use super::chunk::Chunk;
 use super::database::{Database, Interrupt, Unit};
+use super::others::Walked;
 use super::pages::{self, Columns, Leaf, Mark, Owner, Owners, Reader};
-use super::salvage::{Damaged, Stray, Visited, salvage};
+use super::salvage::{Damaged, salvage};
 use super::scan::{self, LostRows, RowRange, Task, source};
+use super::strays::Strays;
 use super::tables::Role;
 
 /// Rows of one task.
@@ -27,9 +28,10 @@ const ROWS_PER_TASK: u64 = 250_000;
 /// Most tasks of one table, regardless of the range of its row ids.
 const MAX_TASKS: u64 = 512;
 
-/// What SQLite finds wrong with a table; `None` if it is whole.
-pub fn damage(connection: &Connection, table: &Table) -> Option<String> {
-    let sql = format!("PRAGMA quick_check({})", quoted(&table.name));
+/// What SQLite finds wrong with a table, or with all of the file, orders of indexes included; `None` if it is whole.
+pub fn damage(connection: &Connection, table: Option<&str>) -> Option<String> {
+    let of_table = |table| format!("PRAGMA quick_check({})", quoted(table));
+    let sql = table.map_or("PRAGMA integrity_check".to_owned(), of_table);
     match connection.query_row(&sql, [], |row| row.get::<_, String>(0)) {
         Ok(answer) if answer == "ok" => None,
         // A cell that is too large costs its row, later.
@@ -45,15 +47,16 @@ pub fn has_rows_of_others(pages: &mut Reader, table: &Table, leaves: &[Leaf], co
     leaves.iter().any(is_copied) || pages.has_wider_rows(leaves, table.columns.len())
 }
 
-/// Pages that are there in several tables, in the place of others. Large tables without events are looked at only if a
-/// table of events holds anything unusual.
+/// Pages that are there in several tables, in the place of others.
 ///
 /// * `leaves`: by table.
-/// * `read`: marks of the pages that were read, by table; none where that failed.
+/// * `others`: what is known of those without events, by table.
+/// * `read`: marks of the pages of events that were read, by table; none where that failed.
 pub fn copies<'a>(
     database: &Database,
     catalog: &Catalog,
     leaves: &[Option<Vec<Leaf>>],
+    others: &[Walked],
     read: impl Iterator<Item = (usize, &'a [u64])>,
 ) -> HashSet<u32> {
     let Some(mut pages) = database.pages() else { return HashSet::new() };
@@ -68,10 +71,10 @@ pub fn copies<'a>(
     for (table, marks) in read {
         of_table[table].extend_from_slice(marks);
     }
-    let is_unread = |(owner, marks): (&Owner<'_>, &Vec<u64>)| owner.is_of_events && owner.leaves.len() != marks.len();
-    let has_failed = owners.iter().zip(&of_table).any(is_unread);
-    for (owner, marks) in owners.iter().zip(&mut of_table) {
-        if owner.leaves.len() != marks.len() && (has_failed || owner.leaves.len() <= MAX_CHECKED_LEAVES) {
+    for ((owner, marks), other) in owners.iter().zip(&mut of_table).zip(others) {
+        if !owner.is_of_events {
+            marks.clone_from(&other.marks);
+        } else if owner.leaves.len() != marks.len() {
             *marks = owner.leaves.iter().map(|leaf| pages.mark(leaf.page)).collect();
         }
     }
@@ -81,27 +84,30 @@ pub fn copies<'a>(
 }
 
 /// What reading tables again needs.
-pub struct Rereading<'a> {
+pub struct Rereading<'a, 's> {
     pub database: &'a Database,
     pub interrupt: &'a Interrupt,
     pub progress: &'a Progress,
     pub owners: &'a Owners,
     /// Pages in the place of others.
     pub copies: &'a HashSet<u32>,
-    pub visited: Visited,
-    /// Leaf pages of no table, once they were asked for.
-    pub strays: Option<Vec<Stray>>,
+    /// Leaf pages of no table.
+    pub strays: &'a mut Strays<'s>,
     /// The last pages of records that go on on other pages.
     pub ends: Vec<u32>,
+    /// The same of tables whose records have been followed.
+    pub met: HashSet<u32>,
 }
 
-impl Rereading<'_> {
+impl Rereading<'_, '_> {
     /// Reads a table through SQLite, or what is left of it. A connection that met damage answers differently
     /// afterwards, so that each table gets connections of its own.
     ///
     /// * `task`: of the whole table.
     /// * `leaves`: its pages, where they are in order.
     /// * `empty`: an empty chunk of the table.
+    ///
+    /// Returns nothing where all has to be read again, see [`pages::Known::is_shared`].
     ///
     /// Errors: the file cannot be opened again.
     pub fn read(
@@ -115,11 +121,16 @@ impl Rereading<'_> {
         let is_mixed = |mut pages: Reader| has_rows_of_others(&mut pages, table, leaves, Some(self.copies));
         // SQLite checks a table alone, and not whether its texts go on on pages of others.
         let ends = self.database.pages().map_or(Ok(Vec::new()), |mut pages| pages.ends(leaves));
+        if ends.iter().flatten().any(|end| !self.met.insert(*end)) {
+            self.database.chains.set_shared();
+            return Ok(Vec::new());
+        }
         let found = match () {
             () if self.owners.contested.contains(&task.index) => Some("a page of two tables".to_owned()),
             () if self.database.pages().is_some_and(is_mixed) => Some("a page of another table".to_owned()),
-            () => damage(&self.database.connect(self.interrupt)?, table)
-                .or_else(|| ends.is_err().then(|| "a text on pages of another".to_owned())),
+            // Before SQLite is asked, which follows each text to its end.
+            () if ends.is_err() => Some("a text on pages of another".to_owned()),
+            () => damage(&self.database.connect(self.interrupt)?, Some(&table.name)),
         };
         let Some(error) = found else {
             self.ends.extend(ends.unwrap_or_default());
@@ -130,16 +141,15 @@ impl Rereading<'_> {
             (Some(layout), Some(mut pages)) => {
                 let wanted: Vec<_> = task.spec.columns.iter().map(|wanted| table.column(wanted)).collect();
                 let columns = Columns::new(&wanted, layout.row_id, table.columns.len());
-                let (index, root, n_columns) = (task.index, layout.root, table.columns.len());
+                let (index, root, n_columns) = (task.index, table.root, table.columns.len());
                 let damaged = Damaged { index, root, n_columns, owners: self.owners, copies: self.copies };
-                let account =
-                    salvage(&mut pages, damaged, &columns, (&mut self.visited, &mut self.strays), |row_id, cells| {
-                        chunk.n_read += 1;
-                        let decoded = self.database.utf16.map(|unit| decoded(cells, unit)).unwrap_or_default();
-                        let decoded: Vec<ValueRef<'_>> = decoded.iter().map(ValueRef::from).collect();
-                        let cells = if decoded.is_empty() { cells } else { &decoded };
-                        (task.spec.read)(&mut chunk, cells, source(task.index, row_id));
-                    });
+                let account = salvage(&mut pages, damaged, &columns, self.strays, |row_id, cells| {
+                    chunk.n_read += 1;
+                    let decoded = self.database.utf16.map(|unit| decoded(cells, unit)).unwrap_or_default();
+                    let decoded: Vec<ValueRef<'_>> = decoded.iter().map(ValueRef::from).collect();
+                    let cells = if decoded.is_empty() { cells } else { &decoded };
+                    (task.spec.read)(&mut chunk, cells, source(task.index, row_id));
+                });
                 self.ends.append(&mut pages.chains.ends);
                 let (n_damaged, n_too_large) = (account.n_lost(), account.n_too_large);
                 LostRows { n_damaged, n_too_large, error: Some(error) }

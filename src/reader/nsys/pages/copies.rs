@@ -58,8 +58,12 @@ impl Reader {
 
     /// The id of the first row of a leaf, and its number of columns.
     fn first_row(&mut self, page: u32) -> Result<(i64, usize), Unexpected> {
-        let first = Cell::at(self.page(page)?, 0)?;
-        Ok((first.row_id, n_columns(&self.record(page, &first)?)?))
+        let bytes = self.page(page)?;
+        let first = Cell::at(bytes, 0)?;
+        // What goes on elsewhere seldom begins before its columns are told.
+        let own = bytes.get(first.start..first.start + first.local).ok_or(Unexpected)?;
+        let n = n_columns(own).or_else(|_| n_columns(&self.record(page, &first)?))?;
+        Ok((first.row_id, n))
     }
 
     fn fit(&mut self, owner: Owner<'_>, leaf: usize) -> Result<Fit, Unexpected> {

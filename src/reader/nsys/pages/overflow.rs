@@ -5,7 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Cell, LEAF, Leaf, Reader, Unexpected, u16_at, u32_at};
 use crate::reader::nsys::opened::read_exact_at;
@@ -13,19 +14,16 @@ use crate::reader::nsys::opened::read_exact_at;
 /// Longest record that is read, as SQLite is told as well; longer ones are counted as too large.
 pub const MAX_RECORD: usize = crate::reader::nsys::database::MAX_CELL as usize;
 
-/// The chains that were met.
+/// What all threads know of the chains of a file, so that each is followed once however many records lead to it.
 #[derive(Debug, Default)]
-pub struct Chains {
+pub struct Known {
     /// Pages that are in no chain.
-    barred: Arc<HashSet<u32>>,
-    /// The last page of each chain of a record that was read, since it was taken.
-    pub ends: Vec<u32>,
-    /// Pages that were read for these.
-    n_read: u64,
+    barred: HashSet<u32>,
     /// By page that was looked at: where its chain ends, if it does.
-    known: HashMap<u32, Option<End>>,
-    /// The last pages of the chains that [`Reader::own_record`] gave away.
-    taken: HashSet<u32>,
+    ends: Mutex<HashMap<u32, Option<End>>>,
+    /// The last pages of the records that were read.
+    taken: Mutex<HashSet<u32>>,
+    is_shared: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +31,52 @@ struct End {
     page: u32,
     /// From the page that leads there on.
     n_pages: usize,
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Known {
+    /// * `barred`: pages on which no record goes on.
+    pub fn new(barred: HashSet<u32>) -> Self {
+        Self { barred, ..Self::default() }
+    }
+
+    /// As before, with further pages on which no record goes on.
+    pub fn without(&self, pages: &HashSet<u32>) -> Self {
+        Self::new(self.barred.union(pages).copied().collect())
+    }
+
+    /// Whether two records were met that end on the same page: all has to be read again without it.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
+    }
+
+    pub fn set_shared(&self) {
+        self.is_shared.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes the last page of a record that was read, once for each record.
+    ///
+    /// Errors: another ended there.
+    pub fn take(&self, end: u32) -> Result<(), Unexpected> {
+        if lock(&self.taken).insert(end) {
+            return Ok(());
+        }
+        self.set_shared();
+        Err(Unexpected)
+    }
+}
+
+/// The chains that a reader meets.
+#[derive(Debug)]
+pub struct Chains {
+    pub known: Arc<Known>,
+    /// The last page of each chain of a record that was read, since it was taken.
+    pub ends: Vec<u32>,
+    /// The last pages of the chains that [`Reader::own_record`] gave away.
+    given: HashSet<u32>,
 }
 
 /// The pages of a file.
@@ -52,30 +96,42 @@ impl Size {
     }
 }
 
+/// How many bytes of a long record are on its own page.
+///
+/// * `usable`: bytes of a page that may be used.
+/// * `most`: as many may be on it.
+pub fn n_local(usable: usize, len: usize, most: usize) -> usize {
+    let least = (usable - 12) * 32 / 255 - 23;
+    let local = least + (len - least) % (usable - 4);
+    if local <= most { local } else { least }
+}
+
 impl Chains {
-    pub fn new(barred: Arc<HashSet<u32>>) -> Self {
-        Self { barred, ..Self::default() }
+    pub fn new(known: Arc<Known>) -> Self {
+        Self { known, ends: Vec::new(), given: HashSet::new() }
     }
 
     /// A record of this length, whose beginning is known, and the page on which it goes on; and the page on which it ends.
     ///
-    /// Errors: its chain is not of its length, or not in the file.
+    /// Errors: its chain is not of its length, or not in the file, or all has to be read again anyway.
     #[cold]
     pub fn record(
-        &mut self,
+        &self,
         file: &mut File,
         size: Size,
         (mut record, mut next, len): (Vec<u8>, u32, usize),
     ) -> Result<(Vec<u8>, u32), Unexpected> {
-        if len > MAX_RECORD || len as u64 > size.n_pages * size.page as u64 {
+        if len > MAX_RECORD || len as u64 > size.n_pages * size.page as u64 || self.known.is_shared() {
             return Err(Unexpected);
+        }
+        if !self.known.barred.is_empty() {
+            self.end_of(file, size, (next, len.saturating_sub(record.len())))?;
         }
         let mut page = vec![0; size.usable];
         let mut last = 0;
         while record.len() < len {
-            let offset = size.offset(next).filter(|_| !self.barred.contains(&next)).ok_or(Unexpected)?;
+            let offset = size.offset(next).ok_or(Unexpected)?;
             read_exact_at(file, &mut page, offset).map_err(|_| Unexpected)?;
-            self.n_read += 1;
             last = next;
             next = u32_at(&page, 0)?;
             let n = (len - record.len()).min(page.len() - 4);
@@ -85,30 +141,32 @@ impl Chains {
         if next == 0 { Ok((record, last)) } else { Err(Unexpected) }
     }
 
+    /// See [`Reader::end_of_chain`].
+    #[cold]
+    pub fn end_of(&self, file: &mut File, size: Size, (first, n_bytes): (u32, usize)) -> Result<u32, Unexpected> {
+        let n_pages = n_bytes.div_ceil(size.usable - 4);
+        let end = self.end(file, size, first).filter(|end| end.n_pages == n_pages);
+        end.map(|end| end.page).ok_or(Unexpected)
+    }
+
     /// Takes the last pages of the chains of the records that were read since the last call.
     pub fn take(&mut self) -> Vec<u32> {
-        self.n_read = 0;
         std::mem::take(&mut self.ends)
     }
 
-    /// Whether more pages were read than there are: many records have one chain.
-    pub fn is_too_long(&self, size: Size) -> bool {
-        self.n_read > size.n_pages
-    }
-
-    /// Where the chain from a page on ends. Each page is looked at once.
-    fn end(&mut self, file: &mut File, size: Size, first: u32) -> Option<End> {
+    /// Where the chain from a page on ends.
+    fn end(&self, file: &mut File, size: Size, first: u32) -> Option<End> {
         let (mut pages, mut next) = (Vec::new(), first);
         let mut end = loop {
             if next == 0 {
                 break pages.last().map(|&page| End { page, n_pages: 0 });
             }
-            if let Some(known) = self.known.get(&next) {
+            if let Some(known) = lock(&self.known.ends).get(&next) {
                 break *known;
             }
-            let Some(offset) = size.offset(next).filter(|_| !self.barred.contains(&next)) else { break None };
-            // A chain that comes back here has no end.
-            self.known.insert(next, None);
+            let is_open = !self.known.barred.contains(&next) && pages.len() as u64 <= size.n_pages;
+            // A chain that is longer than the file is a circle.
+            let Some(offset) = size.offset(next).filter(|_| is_open) else { break None };
             pages.push(next);
             let mut number = [0; 4];
             if read_exact_at(file, &mut number, offset).is_err() {
@@ -116,9 +174,10 @@ impl Chains {
             }
             next = u32::from_be_bytes(number);
         };
+        let mut known = lock(&self.known.ends);
         for page in pages.into_iter().rev() {
             end = end.map(|end| End { n_pages: end.n_pages + 1, ..end });
-            self.known.insert(page, end);
+            known.insert(page, end);
         }
         end
     }
@@ -130,9 +189,14 @@ impl Reader {
     /// Errors: it has none of its length.
     fn end_of(&mut self, cell: &Cell) -> Result<Option<u32>, Unexpected> {
         let Some(first) = cell.overflow else { return Ok(None) };
-        let n_pages = (cell.len - cell.local).div_ceil(self.size.usable - 4);
-        let end = self.chains.end(&mut self.file, self.size, first).filter(|end| end.n_pages == n_pages);
-        end.map(|end| Some(end.page)).ok_or(Unexpected)
+        self.end_of_chain((first, cell.len - cell.local)).map(Some)
+    }
+
+    /// The last page of a chain, of which the first page and the number of bytes are known.
+    ///
+    /// Errors: it is not of this length.
+    pub(super) fn end_of_chain(&mut self, chain: (u32, usize)) -> Result<u32, Unexpected> {
+        self.chains.end_of(&mut self.file, self.size, chain)
     }
 
     /// The last pages of the chains of all records on these leaves; what is wrong with the leaves is no question here.
@@ -157,7 +221,7 @@ impl Reader {
     pub fn own_record(&mut self, page: u32, cell: &Cell) -> Result<Vec<u8>, Unexpected> {
         if let Some(end) = self.end_of(cell)? {
             self.chains.ends.push(end);
-            if !self.chains.taken.insert(end) {
+            if !self.chains.given.insert(end) {
                 return Err(Unexpected);
             }
         }
