@@ -97,6 +97,31 @@ fn a_new_recording_does_not_mix_with_one_that_is_open() {
 }
 
 #[test]
+fn of_several_new_ranks_the_flame_graph_shows_the_first_whichever_came_first() {
+    let mut harness = harness(vec![trace()]);
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    let of = |rank: u32| {
+        let event = r#"{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}"#;
+        let text = format!(r#"{{"distributedInfo":{{"rank":{rank}}},"traceEvents":[{event}]}}"#);
+        format!("echo '\\''{text}'\\'' > $LACUNA_RUN/trace-rank{rank}-1.pt.trace.json; ")
+    };
+    let wait = "while ! test -e $LACUNA_RUN/go; do sleep 0.1; done; ";
+    type_text(&mut harness, &format!("sh -c '{}{wait}{}sleep 600'", of(1), of(0)));
+    harness.get_by_label("Start").click();
+    let shown = |harness: &Harness<'_, Option<App>>| {
+        let session = app(harness).session();
+        session.files.of("samples").one().and_then(|one| session.traces()[one].trace.info.rank)
+    };
+    wait_for(&mut harness, |harness| shown(harness) == Some(1));
+    let folder = app(&harness).session().traces()[1].trace.info.path.parent().unwrap().to_owned();
+    std::fs::write(folder.join("go"), "").unwrap();
+    wait_for(&mut harness, |harness| shown(harness) == Some(0));
+}
+
+#[test]
 fn a_window_with_a_running_program_asks_before_it_closes() {
     let mut harness = launcher("sleep 600");
     harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
