@@ -180,6 +180,36 @@ fn a_new_machine_has_something_to_record() {
 }
 
 #[test]
+fn all_options_can_be_reached_in_a_low_window() {
+    for (size, zoom) in
+        [(egui::vec2(1280.0, 720.0), 1.0), (egui::vec2(1280.0, 720.0), 1.5), (egui::vec2(800.0, 500.0), 1.0)]
+    {
+        let mut harness = harness(vec![trace()]);
+        harness.set_size(size / zoom);
+        app_mut(&mut harness).commands.push(Command::Show("capture"));
+        settle(&mut harness);
+        harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+        settle(&mut harness);
+        type_text(&mut harness, "sh -c 'exit 3' and a long line of further words that needs more than one line below");
+        wait_for(&mut harness, has("Runs"));
+        harness.get_by_label("Options").click();
+        settle(&mut harness);
+        // The form is higher than the view now, and stays as it is.
+        harness.get_by_label("Save as preset");
+        harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+        settle(&mut harness);
+        harness.get_by_label("Save as preset");
+        assert!(!has("Memory history")(&harness), "the click arrived");
+        harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+        settle(&mut harness);
+        type_text(&mut harness, "!");
+        let line = app(&harness).settings().views["capture"]["form"]["line"].to_string();
+        assert!(line.ends_with("below!\""), "{line}");
+        harness.get_by_label("Earlier runs");
+    }
+}
+
+#[test]
 fn the_buttons_beside_the_command_reach_the_edge() {
     let mut harness = launcher("");
     harness.get_by_label("Options").click();

@@ -100,6 +100,8 @@ impl View for Capture {
             let height = ui.available_height();
             // Else one would lie on the other, or have no room.
             ScrollArea::vertical().id_salt("capture").auto_shrink(false).show(ui, |ui| {
+                // The bar lies on nothing.
+                ui.set_max_width(ui.available_width() - ui.spacing().scroll.bar_width);
                 let start = ui.cursor().top();
                 self.form_ui(is_busy, ctx, ui);
                 let list = vec2(ui.available_width(), LIST_HEIGHT);
@@ -108,12 +110,14 @@ impl View for Capture {
                         ui.scroll_to_cursor(Some(Align::TOP));
                     }
                     run_ui(status, ctx, ui);
-                    ui.allocate_ui(list, |ui| self.output.ui(run, ui));
+                    ui.allocate_ui(list, |ui| same_ui("capture output", ui, |ui| self.output.ui(run, ui)));
                     ui.separator();
                 }
                 let left = height - (ui.cursor().top() - start);
                 let list = vec2(list.x, LIST_HEIGHT.max(left));
-                ui.allocate_ui(list, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
+                ui.allocate_ui(list, |ui| {
+                    same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui))
+                });
             });
         });
         if is_busy {
@@ -188,7 +192,7 @@ impl View for Capture {
 impl Capture {
     fn form_ui(&mut self, is_busy: bool, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         let top = ui.cursor().top();
-        if self.forms.ui(!is_busy, ctx.nsys, ui) {
+        if same_ui("capture form", ui, |ui| self.forms.ui(!is_busy, ctx.nsys, ui)) {
             self.start(ctx, ui.ctx());
         }
         if let Some(why) = self.failure.as_ref().filter(|why| !self.forms.says(why)) {
@@ -207,7 +211,7 @@ impl Capture {
     /// The run with its output, and the runs before below them, each as high as a person made it.
     fn panels_ui(&mut self, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         let (Some(run), Some(status)) = (&self.run, status) else {
-            return self.earlier.ui(&mut self.forms.form, ctx, ui);
+            return same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
         };
         self.is_new = false;
         head_ui(run, status, ui);
@@ -216,10 +220,10 @@ impl Capture {
         panel.resizable(true).default_size(height).min_size(80.0).show(ui, |ui| {
             ui.set_min_size(ui.available_size());
             ui.add_space(4.0);
-            self.earlier.ui(&mut self.forms.form, ctx, ui);
+            same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
         });
         run_ui(status, ctx, ui);
-        self.output.ui(run, ui);
+        same_ui("capture output", ui, |ui| self.output.ui(run, ui));
     }
 
     fn start(&mut self, ctx: &mut ViewContext<'_>, egui: &egui::Context) {
@@ -255,6 +259,11 @@ impl Capture {
             Err(error) => self.failure = Some(format!("No thread could be started: {error}")),
         }
     }
+}
+
+/// Paints a part whose widgets are the same in whatever it lies, so that what is open and what has the focus stays so.
+fn same_ui<R>(name: &str, ui: &mut Ui, paint: impl FnOnce(&mut Ui) -> R) -> R {
+    ui.scope_builder(egui::UiBuilder::new().scope_id(egui::Id::unique(name)), paint).inner
 }
 
 /// Whether what was recorded opens by itself. Where a program failed and its counters are all there is, its output stays
