@@ -97,6 +97,21 @@ fn a_new_recording_does_not_mix_with_one_that_is_open() {
 }
 
 #[test]
+fn what_a_short_program_recorded_is_shown_beside_what_is_open() {
+    let mut harness = harness(vec![trace()]);
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    let event = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}]}"#;
+    // It has ended long before its trace is read.
+    type_text(&mut harness, &format!("sh -c 'echo $1 > $LACUNA_RUN/trace-rank0-1.pt.trace.json' sh '{event}'"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, |harness| !app(harness).layout.is_on_screen("capture"));
+    assert_eq!(app(&harness).session().traces().len(), 2);
+}
+
+#[test]
 fn of_several_new_ranks_the_flame_graph_shows_the_first_whichever_came_first() {
     let mut harness = harness(vec![trace()]);
     app_mut(&mut harness).commands.push(Command::Show("capture"));

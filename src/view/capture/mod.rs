@@ -64,6 +64,8 @@ pub struct Capture {
     /// Results that were opened.
     opened: HashSet<PathBuf>,
     has_ended: bool,
+    /// Whether what was recorded is to be shown once it is read, if the view is still in sight then.
+    is_to_show: bool,
     /// Whether the run is to be asked to end as soon as it has started.
     is_to_stop: bool,
     /// The height of the form in the last frame, in points.
@@ -116,7 +118,7 @@ impl View for Capture {
                 let left = height - (ui.cursor().top() - start);
                 let list = vec2(list.x, LIST_HEIGHT.max(left));
                 ui.allocate_ui(list, |ui| {
-                    same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui))
+                    same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
                 });
             });
         });
@@ -160,9 +162,13 @@ impl View for Capture {
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();
             // What a program leaves that failed stays beside its output, which says why.
-            if was_painted && status.exit.is_some_and(is_well) && has_opened(ctx.traces, &status) {
-                ctx.commands.push(Command::ShowRecorded);
-            }
+            self.is_to_show = status.exit.is_some_and(is_well);
+        }
+        // What is recorded last may take longer to read than the program to end.
+        self.is_to_show &= was_painted;
+        if self.is_to_show && has_opened(ctx.traces, &status) {
+            self.is_to_show = false;
+            ctx.commands.push(Command::ShowRecorded);
         }
     }
 
@@ -245,7 +251,7 @@ impl Capture {
         self.run = None;
         self.is_to_stop = false;
         self.n_told_apart = 0;
-        self.has_ended = false;
+        (self.has_ended, self.is_to_show) = (false, false);
         self.opened.clear();
         self.output.reset();
         let (waker, started) = (egui.clone(), egui.clone());
