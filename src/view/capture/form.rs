@@ -215,7 +215,7 @@ impl Form {
             let edit = TextEdit::singleline(&mut self.folder)
                 .id_salt("folder")
                 .hint_text("Where Lacuna runs")
-                .desired_width(ui.available_width().min(FIELD));
+                .desired_width(ui.available_width().clamp(0.0, FIELD));
             ui.add(edit).labelled_by(label.id);
             ui.end_row();
             let label = ui.label("Environment");
@@ -224,7 +224,7 @@ impl Form {
                 let edit = TextEdit::singleline(&mut self.env)
                     .id_salt("environment")
                     .hint_text("NAME=value NAME=value")
-                    .desired_width((ui.available_width() - button).min(FIELD));
+                    .desired_width((ui.available_width() - button).clamp(0.0, FIELD));
                 ui.add(edit).labelled_by(label.id);
                 ui.menu_button("Add…", |ui| {
                     for (name, value, help) in VARIABLES {

@@ -103,7 +103,7 @@ impl View for Capture {
             // Else one would lie on the other, or have no room.
             ScrollArea::vertical().id_salt("capture").auto_shrink(false).show(ui, |ui| {
                 // The bar lies on nothing.
-                ui.set_max_width(ui.available_width() - ui.spacing().scroll.bar_width);
+                ui.set_max_width((ui.available_width() - ui.spacing().scroll.bar_width).max(0.0));
                 let start = ui.cursor().top();
                 self.form_ui(is_busy, ctx, ui);
                 let list = vec2(ui.available_width(), LIST_HEIGHT);

@@ -73,7 +73,7 @@ pub fn ui(profile: &mut nsys::Profile, (path, found): (&mut String, &str), other
     });
     egui::Grid::new("capture nsys").num_columns(2).spacing([12.0, 5.0]).show(ui, |ui| {
         let label = ui.label("More options");
-        let width = ui.available_width().min(super::FIELD);
+        let width = ui.available_width().clamp(0.0, super::FIELD);
         let edit =
             TextEdit::singleline(others).id_salt("other options").hint_text("--cudabacktrace=all").desired_width(width);
         ui.add(edit).labelled_by(label.id);
