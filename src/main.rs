@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use lacuna::app::open_window;
 use lacuna::capture;
-use lacuna::cli::{self, Cli};
+use lacuna::cli::{self, Cli, Headless};
 use lacuna::{live, malloc};
 
 #[global_allocator]
@@ -20,8 +20,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(answer) => return cli::print(&answer),
     };
-    // Beside the work, since large files take a moment to remove.
-    let removal = std::thread::Builder::new().name("leftovers".to_owned()).spawn(capture::remove_leftovers);
+    _ = std::env::current_exe().map(capture::launch::start_with);
+    // Beside the work, since large files take a moment to remove. The Lacuna that started one beside a run has done it.
+    let is_beside_a_run = matches!(command, Some(Headless::EndRun { .. }));
+    let remove = || std::thread::Builder::new().name("leftovers".to_owned()).spawn(capture::remove_leftovers).ok();
+    let removal = if is_beside_a_run { None } else { remove() };
     let code = match command {
         Some(command) => cli::run(&command),
         None => open_window(paths, reading.options(), reading.nsys.as_deref()),

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::capture::launch::succeed;
 use crate::figures::escape;
 
 /// A native viewer for GPU-training profiles that accounts for every idle nanosecond
@@ -51,6 +52,9 @@ pub enum Headless {
     Monitor(monitor::Args),
     /// Run a small GPU program to record
     Workload(workload::Args),
+    /// Wait until the Lacuna that runs a program in this folder has ended, and end the program if it was left running
+    #[command(hide = true)]
+    EndRun { folder: PathBuf },
 }
 
 /// The reason why a command failed.
@@ -87,6 +91,10 @@ pub fn run(command: &Headless) -> ExitCode {
         Headless::Render(args) => render::run(args),
         Headless::Monitor(args) => monitor::run(args),
         Headless::Workload(args) => workload::run(args),
+        Headless::EndRun { folder } => {
+            succeed(folder);
+            Ok(Outcome::Done)
+        }
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -226,10 +226,12 @@ impl Store {
         found.iter().map(place).collect()
     }
 
-    /// Marks those devices of a driver as lost that are not at these places.
+    /// Marks those devices of a driver as lost that are not at these places. Instances that were lost with their GPU are
+    /// gone once that is back without them, as after a reset.
     pub fn lose_others(&mut self, driver: &'static str, places: &[usize], ts: TimeNs) {
         let of_driver = |(at, device): (usize, &DeviceHistory)| {
-            let is_known = device.is_removed || device.lost_since.is_some();
+            let is_lost = device.lost_since.is_some() && !self.is_of_a_gpu_that_answers(at);
+            let is_known = device.is_removed || is_lost;
             (device.driver == driver && !places.contains(&at) && !is_known).then_some(at)
         };
         let gone: Vec<usize> = self.devices.iter().enumerate().filter_map(of_driver).collect();
@@ -239,6 +241,11 @@ impl Store {
     /// Whether a device of the driver is missing.
     pub fn has_lost(&self, driver: &'static str) -> bool {
         self.devices.iter().any(|device| device.driver == driver && device.lost_since.is_some())
+    }
+
+    /// Whether an instance at one of these places is gone.
+    pub fn has_removed(&self, places: &[usize]) -> bool {
+        places.iter().filter_map(|&at| self.devices.get(at)).any(|device| device.is_removed)
     }
 
     /// An instance whose GPU answers was not lost: that GPU was divided otherwise.
@@ -398,6 +405,13 @@ mod tests {
         store.adopt("NVIDIA", &[of("0"), of("0:0")]);
         store.apply(1, sample(50, Ok(60.0)));
         assert_eq!(store.devices[1].value(Metric::Utilization), Some(60.0));
+        // Its GPU is lost, and comes back undivided.
+        (0..2).for_each(|at| store.apply(at, sample(60, Err(Absent::Lost))));
+        store.lose_others("NVIDIA", &[0], 61);
+        assert!(store.devices[1].lost_since.is_some() && !store.devices[1].is_removed, "nothing answers yet");
+        store.apply(0, sample(70, Ok(50.0)));
+        store.lose_others("NVIDIA", &[0], 71);
+        assert!(store.devices[1].is_removed && !store.has_lost("NVIDIA"));
     }
 
     #[test]

@@ -91,7 +91,9 @@ fn read_fast(source: &dyn Source, driver: &'static str, places: &[usize], shared
         } else {
             round(&mut [(Pace::Fast, &mut *fast)], places, shared);
         }
-        let is_to_open = || is_second && source.is_outdated() || shared.lock().has_lost(driver);
+        // An instance that was gone may be there again, by another handle.
+        let lacks_some = |store: &super::Store| store.has_lost(driver) || store.has_removed(places);
+        let is_to_open = || is_second && source.is_outdated() || lacks_some(&shared.lock());
         if opened.elapsed() >= shared.retry() && is_to_open() {
             return;
         }

@@ -47,6 +47,7 @@ pub const FORMATS: &[FileFormat] = &[
     snapshot::PICKLE,
     snapshot::PAGE,
     refused::TIMELINE_PICTURE,
+    gpu_metrics::FOR_PEOPLE,
     refused::SYSTRACE,
     refused::WEB_PAGE,
     memory_timeline::FORMAT,
@@ -167,6 +168,15 @@ mod tests {
             (snapshot::JSON, &[b"{\"segments\": [", b"[{\"device\": 0, \"address\": 1, \"total_size\": 2"]),
             (gpu_metrics::JSON_LINES, &[b"{\"gpu_id\": 0, \"power_w\": 70.5, \"timestamp\": 1700000000.5}\n{\"gpu"]),
             (gpu_metrics::NVIDIA_SMI, &[b"timestamp, utilization.gpu [%], memory.used [MiB]\n"]),
+            (
+                gpu_metrics::FOR_PEOPLE,
+                &[
+                    b"Wed Jan 31 12:34:56 2024\n+---+\n| NVIDIA-SMI 535.104.05   Driver Version: 535.104.05 |\n",
+                    b"<?xml version=\"1.0\" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM \"x.dtd\">\n<nvidia_smi_log>\n",
+                    b"# gpu    pwr  gtemp\n# Idx      W      C\n    0     60     40\n",
+                    b"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n",
+                ],
+            ),
             (gpu_metrics::NO_HEADER, &[b"2025/09/08 14:14:37.120, 0, 11409\n", b"0, 2025/09/08 14:14:37.120, 12 %\n"]),
             (snapshot::EMBEDDED, &[b"[{\"name\": \"snapshot.pickle\", \"base64\": \"gAR9"]),
             (

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const PREFIX: &str = "part-";
 /// A file in each folder that is locked while its Lacuna lives.
-const LOCK: &str = "lock";
+pub const LOCK: &str = "lock";
 /// Where files cannot be locked, a folder that did not change for this long is abandoned.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 

@@ -16,7 +16,7 @@ const ROUNDS: usize = 200;
 const ROUND: Duration = Duration::from_millis(5);
 
 /// When Lacuna ends, the runs that the user started have this long to write what they recorded.
-const CLOSING: Duration = Duration::from_secs(10);
+pub const CLOSING: Duration = Duration::from_secs(10);
 
 /// What else is to be done at the end.
 static AT_END: OnceLock<fn()> = OnceLock::new();
@@ -128,7 +128,7 @@ pub fn start(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
     if let Some(known) = registry.find(folder) {
         known.members.note_others();
     }
-    let child = spawn(&mut registry, command, folder)?;
+    let child = spawn(&mut registry, command.env(MARK, folder))?;
     if let Some(known) = registry.find(folder) {
         known.group = Some(child.id());
         known.members.add(child.id());
@@ -140,12 +140,18 @@ pub fn start(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
 ///
 /// Errors: it cannot be started, or Lacuna is about to end.
 pub fn start_beside(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
-    spawn(&mut lock(), command, folder)
+    spawn(&mut lock(), command.env(MARK, folder))
 }
 
-fn spawn(registry: &mut Registry, command: &mut Command, folder: &Path) -> std::io::Result<Child> {
+/// Starts `command` as a process group of its own, which is of no folder and lives on after Lacuna.
+///
+/// Errors: it cannot be started, or Lacuna is about to end.
+pub fn start_apart(command: &mut Command) -> std::io::Result<Child> {
+    spawn(&mut lock(), command)
+}
+
+fn spawn(registry: &mut Registry, command: &mut Command) -> std::io::Result<Child> {
     refuse_if_closed(registry)?;
-    command.env(MARK, folder);
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     let child = command.spawn()?;
@@ -241,13 +247,14 @@ pub fn signal_group(group: u32, signal: rustix::process::Signal) {
     _ = pid(group).map(|group| rustix::process::kill_process_group(group, signal));
 }
 
-/// Sends a signal to a run: to its group, and to processes that left the group.
+/// Sends a signal to a run: to its group, where that is known, and to processes that are not in it.
 #[cfg(unix)]
-pub fn signal(folder: &Path, group: u32, signal: rustix::process::Signal) {
+pub fn signal(folder: &Path, group: Option<u32>, signal: rustix::process::Signal) {
     use rustix::process::kill_process;
-    signal_group(group, signal);
+    _ = group.map(|group| signal_group(group, signal));
+    let group = group.and_then(pid);
     for strayed in processes_in(folder).into_iter().filter_map(pid) {
-        if rustix::process::getpgid(Some(strayed)).ok() != pid(group) {
+        if group.is_none() || rustix::process::getpgid(Some(strayed)).ok() != group {
             _ = kill_process(strayed, signal);
         }
     }

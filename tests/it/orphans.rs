@@ -11,12 +11,58 @@ fn is_alive(id: &str) -> bool {
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
+/// Waits a minute at most.
+fn until(is_so: impl Fn() -> bool) {
+    let started = std::time::Instant::now();
+    while !is_so() {
+        assert!(started.elapsed().as_secs() < 60, "it never comes to that");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
 /// Runs a script under `lacuna capture`, which a shell becomes after `before`.
 fn capture(folder: &Path, before: &str, script: &str) -> std::process::Output {
+    capturing(folder, before, script).output().unwrap()
+}
+
+fn capturing(folder: &Path, before: &str, script: &str) -> Command {
     let shell = format!("{before} exec \"$0\" capture --backend none --no-gpu-counters --out \"$1\" -- sh -c \"$2\"");
     let mut command = Command::new("sh");
     command.args(["-c", &shell, env!("CARGO_BIN_EXE_lacuna")]).arg(folder.join("run")).arg(script);
-    command.current_dir(folder).output().unwrap()
+    command.current_dir(folder);
+    command
+}
+
+#[test]
+fn what_a_killed_lacuna_ran_is_ended_at_once() {
+    let folder = scratch("orphans-killed");
+    // One ends when it is told to, and notes that; one hides where it comes from, in a session of its own.
+    let script =
+        "trap 'echo told > told; exit' TERM; env -i setsid sleep 600 & echo $! > hidden; sleep 600 & echo $! > child;
+                  echo $$ > ready; wait";
+    let mut lacuna = capturing(&folder, "", script).spawn().unwrap();
+    let id = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+    until(|| id("ready").ends_with('\n'));
+    lacuna.kill().unwrap();
+    lacuna.wait().unwrap();
+    until(|| ["ready", "hidden", "child"].iter().all(|name| !is_alive(&id(name))));
+    let manifest = || std::fs::read_to_string(folder.join("run/run.json")).unwrap();
+    until(|| manifest().contains("Lacuna was killed while this ran"));
+    assert!(folder.join("told").exists(), "what was recorded can be written");
+    until(|| successors(&folder) == 0);
+    // Of a Lacuna that ends by itself nothing stays either.
+    std::fs::remove_dir_all(folder.join("run")).unwrap();
+    capture(&folder, "", "exit 0");
+    until(|| successors(&folder) == 0);
+    assert!(!manifest().contains("was killed"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// How many processes wait for the end of the Lacuna that runs a program in this folder.
+fn successors(folder: &Path) -> usize {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.contains("end-run") && line.contains(&*folder.to_string_lossy())).count()
 }
 
 #[test]

@@ -97,6 +97,46 @@ fn a_new_recording_does_not_mix_with_one_that_is_open() {
 }
 
 #[test]
+fn what_a_short_program_recorded_is_shown_beside_what_is_open() {
+    let mut harness = harness(vec![trace()]);
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    let event = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}]}"#;
+    // It has ended long before its trace is read.
+    type_text(&mut harness, &format!("sh -c 'echo $1 > $LACUNA_RUN/trace-rank0-1.pt.trace.json' sh '{event}'"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, |harness| !app(harness).layout.is_on_screen("capture"));
+    assert_eq!(app(&harness).session().traces().len(), 2);
+}
+
+#[test]
+fn of_several_new_ranks_the_flame_graph_shows_the_first_whichever_came_first() {
+    let mut harness = harness(vec![trace()]);
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    let of = |rank: u32| {
+        let event = r#"{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}"#;
+        let text = format!(r#"{{"distributedInfo":{{"rank":{rank}}},"traceEvents":[{event}]}}"#);
+        format!("echo '\\''{text}'\\'' > $LACUNA_RUN/trace-rank{rank}-1.pt.trace.json; ")
+    };
+    let wait = "while ! test -e $LACUNA_RUN/go; do sleep 0.1; done; ";
+    type_text(&mut harness, &format!("sh -c '{}{wait}{}sleep 600'", of(1), of(0)));
+    harness.get_by_label("Start").click();
+    let shown = |harness: &Harness<'_, Option<App>>| {
+        let session = app(harness).session();
+        session.files.of("samples").one().and_then(|one| session.traces()[one].trace.info.rank)
+    };
+    wait_for(&mut harness, |harness| shown(harness) == Some(1));
+    let folder = app(&harness).session().traces()[1].trace.info.path.parent().unwrap().to_owned();
+    std::fs::write(folder.join("go"), "").unwrap();
+    wait_for(&mut harness, |harness| shown(harness) == Some(0));
+}
+
+#[test]
 fn a_window_with_a_running_program_asks_before_it_closes() {
     let mut harness = launcher("sleep 600");
     harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
@@ -152,6 +192,36 @@ fn a_new_machine_has_something_to_record() {
     wait_for(&mut harness, has(" workload"));
     assert!(app(&harness).settings().views["capture"]["form"]["backend"] == "Cupti");
     assert!(!has("a small program for the GPU")(&harness), "a command is there");
+}
+
+#[test]
+fn all_options_can_be_reached_in_a_low_window() {
+    for (size, zoom) in
+        [(egui::vec2(1280.0, 720.0), 1.0), (egui::vec2(1280.0, 720.0), 1.5), (egui::vec2(800.0, 500.0), 1.0)]
+    {
+        let mut harness = harness(vec![trace()]);
+        harness.set_size(size / zoom);
+        app_mut(&mut harness).commands.push(Command::Show("capture"));
+        settle(&mut harness);
+        harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+        settle(&mut harness);
+        type_text(&mut harness, "sh -c 'exit 3' and a long line of further words that needs more than one line below");
+        wait_for(&mut harness, has("Runs"));
+        harness.get_by_label("Options").click();
+        settle(&mut harness);
+        // The form is higher than the view now, and stays as it is.
+        harness.get_by_label("Save as preset");
+        harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+        settle(&mut harness);
+        harness.get_by_label("Save as preset");
+        assert!(!has("Memory history")(&harness), "the click arrived");
+        harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+        settle(&mut harness);
+        type_text(&mut harness, "!");
+        let line = app(&harness).settings().views["capture"]["form"]["line"].to_string();
+        assert!(line.ends_with("below!\""), "{line}");
+        harness.get_by_label("Earlier runs");
+    }
 }
 
 #[test]

@@ -97,6 +97,10 @@ fn an_instance_that_is_gone_is_not_lost() {
     wait_for(&mut harness, has("GPU 0:1 none now"));
     assert_eq!(harness.query_all_by_label("Memory: 31.86 GiB of 79.65 GiB").count(), 1, "its card is gone");
     assert!(!has("Lost")(&harness) && !has("was lost")(&harness));
+    // Made anew, it has its place and one card.
+    fake.set("gpus=1 busy=40 mig=1");
+    wait_for(&mut harness, has("GPU 0:1 31.86 GiB"));
+    assert_eq!(harness.query_all_by_label("Memory: 31.86 GiB of 79.65 GiB").count(), 3);
 }
 
 #[test]

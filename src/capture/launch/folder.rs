@@ -156,7 +156,7 @@ impl Manifest {
         self.exit_code.map(Exit::Code).or(self.signal.map(Exit::Signal))
     }
 
-    fn read(folder: &Path) -> Option<Self> {
+    pub fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(folder.join(MANIFEST)).ok()?).ok()
     }
 }

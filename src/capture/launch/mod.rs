@@ -7,6 +7,7 @@ mod folder;
 mod launchers;
 mod output;
 mod recorder;
+mod successor;
 mod supervise;
 mod switch;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use self::folder::{Earlier, Kind, Manifest, Recorded, create, delete, list, 
 pub use self::launchers::{launched, recorded_ranks};
 pub use self::output::{Output, OutputLine, Stream};
 pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
+pub use self::successor::{start_with, succeed};
 pub use self::switch::Switch;
 pub use super::registry::pass_signals_on;
 use super::{counters, is_program, kineto, nsys, pytorch, registry, scratch};
@@ -343,17 +345,22 @@ impl Drop for Run {
 
 /// Ends what runs on in `root` after its Lacuna was killed, and says so in its manifest.
 pub fn end_abandoned(root: &Path) {
-    for Earlier { folder, mut manifest, .. } in list(root) {
+    for Earlier { folder, manifest, .. } in list(root) {
         if !manifest.has_ended && scratch::is_abandoned(&folder) {
-            registry::end_processes(&folder);
-            manifest.has_ended = true;
-            manifest.notes.push("Lacuna was killed while this ran".to_owned());
-            nsys::take_reports(&folder);
-            kineto::remove_leftovers(&folder);
-            counters::keep(&folder);
-            manifest.results = results(&folder, true).iter().map(Recorded::name).collect();
-            // Tried again at the next start.
-            _ = manifest.write(&folder);
+            end_run(&folder, manifest);
         }
     }
+}
+
+/// Ends what runs in a folder whose Lacuna was killed, keeps what it recorded, and says so in its manifest.
+fn end_run(folder: &Path, mut manifest: Manifest) {
+    registry::end(folder);
+    manifest.has_ended = true;
+    manifest.notes.push("Lacuna was killed while this ran".to_owned());
+    nsys::take_reports(folder);
+    kineto::remove_leftovers(folder);
+    counters::keep(folder);
+    manifest.results = results(folder, true).iter().map(Recorded::name).collect();
+    // Tried again at the next start.
+    _ = manifest.write(folder);
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::folder::{self, Manifest};
 use super::output::{Output, Stream};
+use super::successor::Successor;
 use super::switch::Switching;
 use super::{Exit, LaunchError, Recorder, Request, Run, Shared, Stage, State, Status, assignment, words};
 use crate::capture::{kineto, nsys, pytorch, registry, run::Running, scratch};
@@ -60,6 +61,7 @@ pub fn start<A: Send + 'static>(
         }
         _ => None,
     };
+    let successor = Successor::start(folder);
     let started = Instant::now();
     let mut child = registry::start(&mut command, folder).map_err(LaunchError::Start)?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -85,12 +87,12 @@ pub fn start<A: Send + 'static>(
         on_demand: on_demand.clone(),
         wake: Box::new(wake),
     };
-    let mut running = Some((child, lock, switching, alongside));
+    let mut running = Some((child, lock, switching, alongside, successor));
     let supervised = move || {
-        if let Some((child, _lock, switching, alongside)) = running.take() {
+        if let Some((child, _lock, switching, alongside, successor)) = running.take() {
             let mut running = Running { child, folder: &watch.folder };
             let exit = watch.until_end(&mut running, switching);
-            drop(alongside);
+            drop((successor, alongside));
             watch.finish(manifest, exit);
         }
     };
@@ -313,7 +315,7 @@ impl Watch {
             match stage {
                 // Those that left the group get it from whoever started them; twice, it would break off their end.
                 _ if before == Stage::Running => registry::signal_group(group, signal),
-                Stage::Terminated => registry::signal(&self.folder, group, signal),
+                Stage::Terminated => registry::signal(&self.folder, Some(group), signal),
                 _ => running.end(),
             }
         }
@@ -331,7 +333,7 @@ impl Watch {
             if registry::n_processes(&self.folder) == 0 {
                 return;
             }
-            registry::signal(&self.folder, running.child.id(), rustix::process::Signal::TERM);
+            registry::signal(&self.folder, Some(running.child.id()), rustix::process::Signal::TERM);
             let asked = Instant::now();
             let is_writing = || self.request.recorder.is_writing_when_left(&self.folder);
             while registry::n_processes(&self.folder) > 0

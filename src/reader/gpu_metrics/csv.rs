@@ -1,54 +1,98 @@
-//! The CSV of `nvidia-smi --query-gpu=… --format=csv`, also with `nounits`: a header, then a row a GPU and reading.
+//! The CSV of `nvidia-smi --query-gpu=… --format=csv`, also with `nounits`: a header, then a row a GPU and reading; and that
+//! of `--query-compute-apps`, a row a process.
+
+use std::borrow::Cow;
+use std::io::Read as _;
 
 use super::Taken;
 use super::columns::Columns;
 use super::time::Zone;
 use crate::model::{CounterUnit, TimeNs};
+use crate::reader::source::Source;
+use crate::reader::{Options, ReadError};
 
-/// Names that the header of no other CSV has.
-const NAMES: [&str; 9] = [
-    "utilization.gpu",
-    "utilization.memory",
-    "memory.used",
-    "memory.total",
-    "memory.free",
+/// What names begin with that the header of no other CSV has.
+const NAMES: [&str; 15] = [
+    "utilization.",
+    "memory.",
     "power.draw",
-    "temperature.gpu",
+    "power.limit",
+    "enforced.power.limit",
+    "temperature.",
     "clocks.",
+    "clocks_throttle_reasons.",
+    "clocks_event_reasons.",
     "pcie.link.",
+    "fan.speed",
+    "pstate",
+    "ecc.errors.",
+    "encoder.stats.",
+    "used_gpu_memory",
 ];
 
 /// Columns that say which GPU a row is of, the best first.
 const IDS: [&str; 7] = ["index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "serial", "gpu_serial"];
 
+/// Columns that say of which process on the GPU a row is.
+const PROCESS: [&str; 2] = ["pid", "process_name"];
+
 /// Columns that name things.
 const TEXTS: [&str; 4] = ["timestamp", "name", "gpu_name", "driver_version"];
 
-/// Whether a line is the header.
+/// Text that is looked at before the rest, in bytes, to know which rows are of one reading.
+const START: u64 = 64 << 10;
+/// The most GPUs in a machine that are told apart where rows do not say of which they are.
+const MOST_GPUS: usize = 16;
+
+/// Whether a line is the header: names, with units in brackets, among them one that only nvidia-smi has.
 pub fn is_header(line: &str) -> bool {
-    fields(line).any(|field| NAMES.iter().any(|name| field.starts_with(name)))
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+    let is_name = |field: &Cow<'_, str>| !field.is_empty() && head(field).name.chars().all(is_of_name);
+    let is_known = |field: &Cow<'_, str>| NAMES.iter().any(|name| field.starts_with(name));
+    let fields = fields(line);
+    fields.iter().all(is_name) && fields.iter().any(is_known)
 }
 
-/// Whether a line is a row: one of its fields is a time as nvidia-smi writes it, `2025/09/08 14:14:37.120`.
+/// Whether a line is a row: one of its fields is a time as nvidia-smi writes it, `2025/09/08 14:14:37.120`, or several are
+/// numbers with its units.
 pub fn is_row(line: &str) -> bool {
     let is_time = |field: &str| {
         let form = field.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
         form.eq(*b"0000/00/00 00:00:00.000")
     };
-    line.contains(',') && fields(line).any(is_time)
+    let has_unit = |field: &&Cow<'_, str>| {
+        let number = ["%", "MiB", "W", "MHz"].into_iter().find_map(|unit| field.strip_suffix(unit)?.strip_suffix(' '));
+        number.is_some_and(|number| number.parse::<f64>().is_ok())
+    };
+    let fields = fields(line);
+    fields.len() > 1 && (fields.iter().any(|field| is_time(field)) || fields.iter().filter(has_unit).count() > 1)
 }
 
-fn fields(line: &str) -> impl Iterator<Item = &str> {
-    line.split(',').map(str::trim)
+/// The fields of a line; a program that saved the log anew may have put them in quotes.
+fn fields(line: &str) -> Vec<Cow<'_, str>> {
+    if !line.contains('"') {
+        return line.split(',').map(|field| field.trim().into()).collect();
+    }
+    let (mut fields, mut is_quoted) = (vec![String::new()], false);
+    for c in line.chars() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => fields.push(String::new()),
+            _ => fields.iter_mut().next_back().into_iter().for_each(|field| field.push(c)),
+        }
+    }
+    fields.into_iter().map(|field| field.trim().to_owned().into()).collect()
 }
 
 /// The rows read so far.
 #[derive(Debug, Default)]
 pub struct Table {
     columns: Vec<Head>,
-    /// The time of the row before, and how many rows of it there were: without an id, rows of one reading are of one
-    /// GPU after the other.
-    last: (TimeNs, usize),
+    /// The time of the row before, and how many rows of its reading came before it: without an id, rows of one reading
+    /// are of one GPU after the other.
+    last: Option<(TimeNs, usize)>,
+    /// The longest time between rows of one reading: nvidia-smi asks one GPU after the other, and notes the time of each.
+    within: i64,
 }
 
 #[derive(Debug)]
@@ -60,38 +104,94 @@ struct Head {
 }
 
 impl Table {
+    /// Of a log, at whose start it looks which rows are of one reading.
+    ///
+    /// Errors: the file cannot be read.
+    pub fn of(source: &Source, options: Options) -> Result<Self, ReadError> {
+        let mut bytes = Vec::new();
+        source.open(options)?.reader.take(START).read_to_end(&mut bytes)?;
+        let (mut table, zone) = (Self::default(), Zone::default());
+        let text = String::from_utf8_lossy(&bytes);
+        let times: Vec<TimeNs> = text.lines().filter_map(|line| table.row(line, &zone)?.ts).collect();
+        Ok(Self { within: longest_within(&times), ..Self::default() })
+    }
+
+    /// A line as a row below the header; `None` if it is none, or is a header, which counts from then on.
+    fn row<'a>(&mut self, line: &'a str, zone: &Zone) -> Option<Row<'a>> {
+        let mut values = fields(line);
+        if is_header(line) {
+            self.columns = values.iter().map(|field| head(field)).collect();
+            return None;
+        }
+        let at = |name: &str| self.columns.iter().position(|column| column.name == name);
+        // A comma in the name of a GPU or a process looks like one between fields.
+        let n_more = values.len().saturating_sub(self.columns.len());
+        let name = ["name", "gpu_name", "process_name"].into_iter().find_map(at);
+        if let Some(name) = name.filter(|_| n_more > 0 && !self.columns.is_empty()) {
+            let joined = values.splice(name..=name + n_more, []).collect::<Vec<_>>().join(", ");
+            values.insert(name, joined.into());
+        }
+        if values.len() != self.columns.len() {
+            return None;
+        }
+        let ts = at("timestamp").and_then(|at| zone.parse(&values[at]));
+        Some(Row { values, ts })
+    }
+
     /// Takes over one line.
     pub fn take(&mut self, line: &str, columns: &mut Columns, zone: &Zone) -> Taken {
         if is_header(line) {
-            self.columns = fields(line).map(head).collect();
+            self.row(line, zone);
             return Taken::Header;
         }
-        let values: Vec<&str> = fields(line).collect();
-        if self.columns.is_empty() || values.len() != self.columns.len() {
-            return Taken::NotAReading;
-        }
-        let value = |name: &str| Some(values[self.columns.iter().position(|column| column.name == name)?]);
-        let Some(ts) = value("timestamp").and_then(|text| zone.parse(text)) else { return Taken::NoTime };
+        let Some(Row { values, ts }) = self.row(line, zone) else { return Taken::NotAReading };
+        let Some(ts) = ts else { return Taken::NoTime };
+        let value = |name: &str| Some(&*values[self.columns.iter().position(|column| column.name == name)?]);
         let id = IDS.into_iter().find_map(value).map(ToOwned::to_owned);
         let product = value("name").or_else(|| value("gpu_name")).map(ToOwned::to_owned);
-        let nth = if self.last.0 == ts { self.last.1 + 1 } else { 0 };
-        self.last = (ts, nth);
+        let process = value("pid").map(|pid| format!(" of {} ({pid})", value("process_name").unwrap_or("process")));
+        let is_next = |last: &(TimeNs, usize)| (0..=self.within).contains(&(ts - last.0));
+        let nth = self.last.filter(|last| is_next(last) && process.is_none()).map_or(0, |last| last.1 + 1);
         let id = id.unwrap_or_else(|| nth.to_string());
         let name = || product.map_or_else(|| format!("GPU {id}"), |product| format!("GPU {id}: {product}"));
         let device = columns.device(&id, name);
         for (column, text) in self.columns.iter().zip(&values) {
-            if TEXTS.contains(&column.name.as_str()) || IDS.contains(&column.name.as_str()) {
+            if [&TEXTS[..], &IDS, &PROCESS].iter().any(|names| names.contains(&column.name.as_str())) {
                 continue;
             }
             if let Some((value, unit)) = number(text, &column.unit) {
                 let (unit, scale, suffix) = meaning(unit);
-                columns.add(device, &format!("{}{suffix}", column.name), unit, ts, value * scale);
+                let process = process.as_deref().unwrap_or_default();
+                columns.add(device, &format!("{}{process}{suffix}", column.name), unit, ts, value * scale);
             } else if !column.unit.is_empty() && !is_absent(text) {
                 columns.reject();
             }
         }
+        self.last = Some((ts, nth));
         Taken::Values
     }
+}
+
+/// A line below the header.
+struct Row<'a> {
+    values: Vec<Cow<'a, str>>,
+    ts: Option<TimeNs>,
+}
+
+/// The longest time between rows of one reading, judged by the times of the first rows; 0 where rows come evenly.
+///
+/// Of the rows of a machine with n GPUs, each n-th comes after a pause.
+fn longest_within(times: &[TimeNs]) -> i64 {
+    let apart: Vec<i64> = times.windows(2).map(|two| two[1] - two[0]).collect();
+    let within = |n: &usize| {
+        // The first rows may be the last ones of a reading, where the log was cut.
+        let is_pause = |i: usize| i % n == n - 1;
+        let longest = (0..apart.len()).filter(|&i| !is_pause(i)).map(|i| apart[i]).max()?;
+        let shortest = (0..apart.len()).filter(|&i| is_pause(i)).map(|i| apart[i]).min()?;
+        (longest.saturating_mul(3) < shortest).then_some(longest)
+    };
+    // Twice as long as was seen, so that one late row is no new reading.
+    (2..=MOST_GPUS).find_map(|n| within(&n)).map_or(0, |longest| longest.saturating_mul(2).max(0))
 }
 
 /// A field of the header: `memory.used [MiB]`.

@@ -24,6 +24,8 @@ use crate::model::{Format, Severity, Trace, TraceBuilder};
 
 /// The longest line; a reading of a GPU has about one kilobyte.
 const MAX_LINE: u64 = 1 << 20;
+/// Why a reading is not shown that does not say when it was taken.
+const UNTIMED: &str = "Reading without a time: not shown";
 /// Lines between two looks whether the user canceled.
 const LINES_AT_ONCE: u64 = 256;
 
@@ -39,9 +41,10 @@ pub const JSON_LINES: FileFormat = FileFormat {
 pub const NVIDIA_SMI: FileFormat = FileFormat {
     name: "CSV of nvidia-smi",
     extensions: &["csv"],
-    sniff: |head| first_line(head).is_some_and(csv::is_header),
+    // What a script wrote may stand above it.
+    sniff: |head| first_line(head).is_some_and(csv::is_header) || lines(head).any(csv::is_header),
     contents: Contents::Trace(Format::GpuMetrics, |source, options, progress| {
-        let mut table = csv::Table::default();
+        let mut table = csv::Table::of(source, options)?;
         read(source, options, progress, "nvidia-smi", move |line, columns, zone| table.take(line, columns, zone))
     }),
 };
@@ -58,6 +61,24 @@ pub const NO_HEADER: FileFormat = FileFormat {
     ),
 };
 
+/// What nvidia-smi prints of one moment, or in columns for people.
+pub const FOR_PEOPLE: FileFormat = FileFormat {
+    name: "other output of nvidia-smi",
+    extensions: &[],
+    sniff: |head| {
+        let starts = |line: &str| {
+            ["| NVIDIA-SMI", "NVIDIA-SMI has", "# gpu ", "#gpu", "<nvidia_smi_log>"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        };
+        lines(head).take(6).any(starts)
+    },
+    contents: Contents::Refused(
+        "This is output of nvidia-smi, but no log of readings: record one with `lacuna monitor --out gpu_metrics.jsonl`, or \
+         with `nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1`",
+    ),
+};
+
 /// The first line, if all of it is there.
 fn first_line<'a>(head: &Head<'a>) -> Option<&'a str> {
     let end = memchr::memchr(b'\n', head.text);
@@ -67,6 +88,12 @@ fn first_line<'a>(head: &Head<'a>) -> Option<&'a str> {
         None => return None,
     };
     std::str::from_utf8(line).ok()
+}
+
+/// The lines that are there from end to end.
+fn lines<'a>(head: &Head<'a>) -> impl Iterator<Item = &'a str> {
+    let end = memchr::memrchr(b'\n', head.text).unwrap_or(0);
+    head.text[..end].split(|&byte| byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok())
 }
 
 /// Whether a line is one reading: an object with a time and a number beside it, and not an event of a Chrome trace.
@@ -115,6 +142,7 @@ fn read(
     let zone = Zone::of_file(&source.path);
     let mut reader = BufReader::new(text.reader);
     let (mut columns, mut line) = (Columns::default(), Vec::new());
+    let mut has_readings = false;
     let mut offset = 0;
     let mut builder = TraceBuilder::default();
     for n in 0_u64.. {
@@ -138,10 +166,11 @@ fn read(
             Ok(content) => match take(content, &mut columns, &zone) {
                 Taken::Values | Taken::Header => None,
                 Taken::NotAReading => Some("Line that is not a reading: not shown"),
-                Taken::NoTime => Some("Reading without a time: not shown"),
+                Taken::NoTime => Some(UNTIMED),
             },
             Err(_) => Some("Line that is not text: not shown"),
         };
+        has_readings |= reason == Some(UNTIMED);
         if let Some(reason) = reason {
             builder.import.read += 1;
             builder.import.reject(Severity::Warn, reason, 1, Some(offset));
@@ -154,8 +183,14 @@ fn read(
     super::note_source(&mut builder.info, source, offset);
     producer.clone_into(&mut builder.info.producer);
     if columns.is_empty() {
-        let how = "add timestamp to --query-gpu, or write the logs with `lacuna monitor --out`";
-        return Err(ReadError::NotATrace(format!("A log of GPU metrics without a reading that has a time: {how}")));
+        let why = match has_readings {
+            true => {
+                "A log of GPU metrics without a reading that has a time, such as 2026/11/22 17:30:55.123: add timestamp to \
+                 --query-gpu, or write the logs with `lacuna monitor --out`"
+            }
+            false => "A log of GPU metrics without a reading: it was ended before the first one, or the GPUs gave none",
+        };
+        return Err(ReadError::NotATrace(why.to_owned()));
     }
     if let Some(note) = zone.note() {
         builder.import.note(Severity::Note, &note, 1, None);

@@ -105,6 +105,64 @@ fn rows_without_an_id_are_of_one_gpu_after_the_other() {
 }
 
 #[test]
+fn rows_without_an_id_that_come_close_together_are_of_one_reading() {
+    // As nvidia-smi asks one GPU after the other; the third row of each reading is late now and then.
+    let row = |second: i64, ms: i64, value: i64| format!("2026/11/22 17:30:{second:02}.{ms:03}, {value} %\n");
+    let mut text = "timestamp, utilization.gpu [%]\n".to_owned();
+    for second in 0..20 {
+        text += &(row(second, 100, 1) + &row(second, 103, 2) + &row(second, if second == 11 { 140 } else { 105 }, 3));
+    }
+    let trace = read_text(&NVIDIA_SMI, &text).unwrap();
+    assert_eq!(trace.counters.len(), 3);
+    assert_eq!(counter(&trace, "GPU 2", "utilization.gpu").value, [3.0; 20]);
+    // Of one GPU, ten times a second and not quite evenly.
+    let mut text = "timestamp, utilization.gpu [%]\n".to_owned();
+    text.extend((0..40).map(|i| row(i / 10, i % 10 * 100 + i * 7 % 20, i)));
+    let trace = read_text(&NVIDIA_SMI, &text).unwrap();
+    assert_eq!(counter(&trace, "GPU 0", "utilization.gpu").value.len(), 40);
+}
+
+#[test]
+fn commas_in_names_and_quoted_fields_are_no_separators() {
+    let text = "\"timestamp\",\"name\",\"index\",\"utilization.gpu [%]\"\n\
+                2026/11/22 17:30:55.000, Graphics Device, rev 2, 0, 12 %\n\
+                \"2026/11/22 17:30:56.000\",\"Graphics Device, rev 2\",\"0\",\"13 %\"\n";
+    let trace = read_text(&NVIDIA_SMI, text).unwrap();
+    assert_eq!(counter(&trace, "GPU 0: Graphics Device, rev 2", "utilization.gpu").value, [12.0, 13.0]);
+    assert_eq!(trace.import.rejected, 0);
+}
+
+#[test]
+fn memory_of_processes_is_told_apart() {
+    let row =
+        |ms: i64, pid: i64, used: i64| format!("2026/11/22 17:30:55.{ms:03}, GPU-1, {pid}, python3, {used} MiB\n");
+    let text = "timestamp, gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n".to_owned()
+        + &row(0, 7, 1)
+        + &row(0, 8, 2)
+        + &row(900, 7, 3);
+    let trace = read_text(&NVIDIA_SMI, &text).unwrap();
+    let used = counter(&trace, "GPU GPU-1", "used_gpu_memory of python3 (7)");
+    assert_eq!((used.unit, used.value.as_slice()), (CounterUnit::Bytes, &[1_048_576.0, 3_145_728.0][..]));
+    assert_eq!(counter(&trace, "GPU GPU-1", "used_gpu_memory of python3 (8)").value, [2_097_152.0]);
+}
+
+#[test]
+fn a_header_is_found_below_what_a_script_wrote_and_in_nothing_else() {
+    let text = "Logging on node7\ntimestamp, index, fan.speed [%]\r\n2026/11/22 17:30:55.000, 0, 30 %\r\n";
+    let trace = read_text(&NVIDIA_SMI, text).unwrap();
+    assert_eq!((counter(&trace, "GPU 0", "fan.speed").value.as_slice(), trace.import.rejected), (&[30.0][..], 1));
+    let is_it = |format: &FileFormat, text: &str| (format.sniff)(&Head::new(text.as_bytes()));
+    for text in [
+        "#!/bin/sh\nnvidia-smi --query-gpu=timestamp,utilization.gpu --format=csv -l 1\n",
+        "{\"cmd\": \"nvidia-smi --query-gpu=timestamp,utilization.gpu,memory.used --format=csv\"}\n",
+        "memory, speed\n1, 2\n",
+    ] {
+        assert!(!is_it(&NVIDIA_SMI, text) && !is_it(&NO_HEADER, text), "{text}");
+    }
+    assert!(is_it(&NO_HEADER, "0, 12 %, 1000 MiB, 61.25 W\n"), "rows without a header and a time");
+}
+
+#[test]
 fn a_log_without_times_says_what_to_add() {
     let Err(ReadError::NotATrace(text)) = read_text(&NVIDIA_SMI, "utilization.gpu [%]\n5 %\n") else { panic!() };
     assert!(text.contains("add timestamp to --query-gpu"), "{text}");

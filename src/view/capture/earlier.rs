@@ -110,7 +110,16 @@ impl EarlierRuns {
             }
             return;
         }
-        if let Some((i, action)) = self.table_ui(ui) {
+        // In a narrow view the buttons at the end of each row are scrolled to.
+        let spacing = ui.spacing().item_spacing.x * COLUMNS.len() as f32;
+        let least =
+            COLUMNS.iter().zip(self.needed).map(|(column, needed)| f32::from(column.width).max(needed)).sum::<f32>();
+        let width = ui.available_width().max(least + spacing);
+        let table = egui::ScrollArea::horizontal().auto_shrink(false).show(ui, |ui| {
+            ui.set_max_width(width);
+            self.table_ui(ui)
+        });
+        if let Some((i, action)) = table.inner {
             self.act(i, &action, form, ctx, ui.ctx());
         }
     }

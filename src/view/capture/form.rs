@@ -19,11 +19,12 @@ use crate::capture::launch::{self, Destination, Recorder, Request, overhead, wor
 use crate::capture::nsys;
 use crate::capture::pytorch;
 
-/// Least height of the options, and the height that they leave to what is below them: the preview and earlier runs, or
-/// also a run with its output.
-const LEAST: f32 = 80.0;
-pub const BELOW: f32 = 150.0;
-pub const BELOW_WITH_RUN: f32 = 230.0;
+/// Where the options are at least this wide, in points, where the command runs stands beside what is recorded, which then
+/// takes this share of the width.
+const WIDE: f32 = 860.0;
+const SHARE: f32 = 0.6;
+/// The widest fields, in points.
+const FIELD: f32 = 440.0;
 const MAX_RECENT: usize = 20;
 const GRACE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -214,15 +215,16 @@ impl Form {
             let edit = TextEdit::singleline(&mut self.folder)
                 .id_salt("folder")
                 .hint_text("Where Lacuna runs")
-                .desired_width(440.0);
+                .desired_width(ui.available_width().clamp(0.0, FIELD));
             ui.add(edit).labelled_by(label.id);
             ui.end_row();
             let label = ui.label("Environment");
             ui.horizontal(|ui| {
+                let button = button_width("Add…", ui) + ui.spacing().item_spacing.x;
                 let edit = TextEdit::singleline(&mut self.env)
                     .id_salt("environment")
                     .hint_text("NAME=value NAME=value")
-                    .desired_width(440.0);
+                    .desired_width((ui.available_width() - button).clamp(0.0, FIELD));
                 ui.add(edit).labelled_by(label.id);
                 ui.menu_button("Add…", |ui| {
                     for (name, value, help) in VARIABLES {
@@ -247,7 +249,7 @@ impl Form {
     }
 
     /// What is recorded.
-    fn options_ui(&mut self, nsys: Option<&Path>, ui: &mut Ui) {
+    fn recorder_ui(&mut self, nsys: Option<&Path>, ui: &mut Ui) {
         let mut has_counters = !self.without_counters;
         ui.checkbox(&mut has_counters, "GPU counters").on_hover_text(format!(
             "Record GPU metrics as counters below the timeline, if there is a driver. Costs {}",
@@ -280,9 +282,8 @@ impl Forms {
 
     /// Paints the form; true if the command is to start.
     ///
-    /// * `below`: points that are left to what is below it, [`BELOW`] or [`BELOW_WITH_RUN`].
     /// * `nsys`: the user's choice for all of Lacuna.
-    pub fn ui(&mut self, can_start: bool, below: f32, nsys: Option<&Path>, ui: &mut Ui) -> bool {
+    pub fn ui(&mut self, can_start: bool, nsys: Option<&Path>, ui: &mut Ui) -> bool {
         let mut is_asked = false;
         ui.horizontal(|ui| {
             let label = ui.strong("Command");
@@ -306,22 +307,33 @@ impl Forms {
                 ui.radio_value(&mut self.form.backend, backend, title).on_hover_text(help);
             }
         });
-        // What runs, its output and the runs before stay in sight in a low window.
-        let height = (ui.available_height() - below).max(LEAST);
-        egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| {
-            egui::ScrollArea::vertical().max_height(height).auto_shrink([false, true]).show(ui, |ui| {
-                self.form.options_ui(nsys, ui);
-                ui.add_space(4.0);
-                self.form.place_ui(ui);
-                ui.add_space(4.0);
-                self.presets_ui(ui);
-            });
-        });
+        egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| self.options_ui(nsys, ui));
         if can_start {
             self.preview.ui(&self.form, nsys, ui);
             self.workload_ui(ui);
         }
         is_asked
+    }
+
+    fn options_ui(&mut self, nsys: Option<&Path>, ui: &mut Ui) {
+        let width = ui.available_width();
+        let place_ui = |forms: &mut Self, ui: &mut Ui| {
+            forms.form.place_ui(ui);
+            ui.add_space(4.0);
+            forms.presets_ui(ui);
+        };
+        if width < WIDE {
+            self.form.recorder_ui(nsys, ui);
+            ui.add_space(4.0);
+            return place_ui(self, ui);
+        }
+        ui.horizontal_top(|ui| {
+            ui.vertical(|ui| {
+                ui.set_width(width * SHARE);
+                self.form.recorder_ui(nsys, ui);
+            });
+            ui.vertical(|ui| place_ui(self, ui));
+        });
     }
 
     /// Whether it is still worked out what the form comes to.

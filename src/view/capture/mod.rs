@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use eframe::egui::{self, Frame, Panel, RichText, ScrollArea, Ui, vec2};
+use eframe::egui::{self, Align, Frame, Panel, RichText, ScrollArea, Ui, vec2};
 use serde_json::Value;
 
 use self::earlier::EarlierRuns;
@@ -26,15 +26,17 @@ use crate::capture::launch::{self, Exit, Kind, LaunchError, Run, Stage, Status, 
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
-use crate::session::{Files, OpenTrace};
+use crate::session::{Files, OpenTrace, in_order};
 use crate::widget::busy::busy_ui;
 use crate::widget::theme;
 
 /// Results of one run that open by themselves; others wait to be asked for.
 const MAX_OPENED: usize = 8;
-/// Least height of a run with its output and GPUs above the earlier runs, in points; below it they scroll as one.
-const LEAST_FOR_PANELS: f32 = 400.0;
-/// The height of the output, and of the earlier runs, where they scroll as one, in points.
+/// Least height below the form for earlier runs, and for a run with its output and GPUs above them, in points; where less is
+/// left, all scrolls as one.
+const LEAST_FOR_LIST: f32 = 120.0;
+const LEAST_FOR_RUN: f32 = 400.0;
+/// The height of the output, and of the earlier runs, where all scrolls as one, in points.
 const LIST_HEIGHT: f32 = 180.0;
 /// How often the elapsed time is painted anew.
 const TICK: Duration = Duration::from_millis(200);
@@ -62,12 +64,18 @@ pub struct Capture {
     /// Results that were opened.
     opened: HashSet<PathBuf>,
     has_ended: bool,
+    /// Whether what was recorded is to be shown once it is read, if the view is still in sight then.
+    is_to_show: bool,
     /// Whether the run is to be asked to end as soon as it has started.
     is_to_stop: bool,
+    /// The height of the form in the last frame, in points.
+    form_height: f32,
+    /// Whether the run is to be scrolled into view, since it has just started.
+    is_new: bool,
     /// Whether the view was painted in the last frame.
     was_painted: bool,
-    /// Whether its recordings were told from others that are open.
-    is_told_apart: bool,
+    /// How many of its recordings were told from others that are open.
+    n_told_apart: usize,
     output: OutputSearch,
     earlier: EarlierRuns,
 }
@@ -81,43 +89,38 @@ impl View for Capture {
             // Else fields cannot be told from what is behind them.
             let field = theme::tokens(ui.visuals().dark_mode).stripe;
             ui.visuals_mut().text_edit_bg_color = Some(field);
-            let below = if self.run.is_some() { form::BELOW_WITH_RUN } else { form::BELOW };
-            if self.forms.ui(!is_busy, below, ctx.nsys, ui) {
-                self.start(ctx, ui.ctx());
-            }
-            if let Some(why) = self.failure.as_ref().filter(|why| !self.forms.says(why)) {
-                failed_ui(why, ui);
-            }
-            if self.starting.is_some() {
-                ui.weak("Starting…");
-            }
-            ui.separator();
-            let (Some(run), Some(status)) = (&self.run, &status) else {
-                self.earlier.ui(&mut self.forms.form, ctx, ui);
+            let needed = if self.run.is_some() { LEAST_FOR_RUN } else { LEAST_FOR_LIST };
+            if ui.available_height() - self.form_height >= needed {
+                self.form_ui(is_busy, ctx, ui);
+                self.panels_ui(status.as_ref(), ctx, ui);
                 return;
-            };
+            }
             // In view wherever the rest is scrolled to.
-            head_ui(run, status, ui);
-            if ui.available_height() < LEAST_FOR_PANELS {
-                // Else one would lie on the other.
-                ScrollArea::vertical().id_salt("run and earlier runs").auto_shrink(false).show(ui, |ui| {
-                    run_ui(status, ctx, ui);
-                    let list = vec2(ui.available_width(), LIST_HEIGHT);
-                    ui.allocate_ui(list, |ui| self.output.ui(run, ui));
-                    ui.separator();
-                    ui.allocate_ui(list, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
-                });
-                return;
+            if let (Some(run), Some(status)) = (&self.run, &status) {
+                head_ui(run, status, ui);
             }
-            let height = ui.available_height() * 0.35;
-            let panel = Panel::bottom(egui::Id::unique("capture earlier")).frame(Frame::NONE);
-            panel.resizable(true).default_size(height).min_size(80.0).show(ui, |ui| {
-                ui.set_min_size(ui.available_size());
-                ui.add_space(4.0);
-                self.earlier.ui(&mut self.forms.form, ctx, ui);
+            let height = ui.available_height();
+            // Else one would lie on the other, or have no room.
+            ScrollArea::vertical().id_salt("capture").auto_shrink(false).show(ui, |ui| {
+                // The bar lies on nothing.
+                ui.set_max_width((ui.available_width() - ui.spacing().scroll.bar_width).max(0.0));
+                let start = ui.cursor().top();
+                self.form_ui(is_busy, ctx, ui);
+                let list = vec2(ui.available_width(), LIST_HEIGHT);
+                if let (Some(run), Some(status)) = (&self.run, &status) {
+                    if std::mem::take(&mut self.is_new) {
+                        ui.scroll_to_cursor(Some(Align::TOP));
+                    }
+                    run_ui(status, ctx, ui);
+                    ui.allocate_ui(list, |ui| same_ui("capture output", ui, |ui| self.output.ui(run, ui)));
+                    ui.separator();
+                }
+                let left = height - (ui.cursor().top() - start);
+                let list = vec2(list.x, LIST_HEIGHT.max(left));
+                ui.allocate_ui(list, |ui| {
+                    same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
+                });
             });
-            run_ui(status, ctx, ui);
-            self.output.ui(run, ui);
         });
         if is_busy {
             ui.ctx().request_repaint_after(TICK);
@@ -129,6 +132,7 @@ impl View for Capture {
             None | Some(Poll::Running) => {}
             Some(Poll::Done(Ok(run))) => {
                 self.run = Some(run);
+                self.is_new = true;
                 self.starting = None;
             }
             Some(Poll::Done(Err(error))) => {
@@ -151,13 +155,20 @@ impl View for Capture {
                 ctx.commands.push(Command::OpenPath(result.path.clone()));
             }
         }
-        self.is_told_apart |= tell_apart(ctx, &status, self.is_told_apart);
+        let chosen = ctx.files.of(flame::SPEC.id);
+        if let Some(shown) = told_apart(ctx.traces, &status, chosen, &mut self.n_told_apart) {
+            ctx.files.choose(flame::SPEC.id, Files::One(shown));
+        }
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();
             // What a program leaves that failed stays beside its output, which says why.
-            if was_painted && status.exit.is_some_and(is_well) && has_opened(ctx.traces, &status) {
-                ctx.commands.push(Command::ShowRecorded);
-            }
+            self.is_to_show = status.exit.is_some_and(is_well);
+        }
+        // What is recorded last may take longer to read than the program to end.
+        self.is_to_show &= was_painted;
+        if self.is_to_show && has_opened(ctx.traces, &status) {
+            self.is_to_show = false;
+            ctx.commands.push(Command::ShowRecorded);
         }
     }
 
@@ -185,6 +196,42 @@ impl View for Capture {
 }
 
 impl Capture {
+    fn form_ui(&mut self, is_busy: bool, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        let top = ui.cursor().top();
+        if same_ui("capture form", ui, |ui| self.forms.ui(!is_busy, ctx.nsys, ui)) {
+            self.start(ctx, ui.ctx());
+        }
+        if let Some(why) = self.failure.as_ref().filter(|why| !self.forms.says(why)) {
+            failed_ui(why, ui);
+        }
+        if self.starting.is_some() {
+            ui.weak("Starting…");
+        }
+        ui.separator();
+        let height = ui.cursor().top() - top;
+        if std::mem::replace(&mut self.form_height, height) != height {
+            ui.ctx().request_repaint();
+        }
+    }
+
+    /// The run with its output, and the runs before below them, each as high as a person made it.
+    fn panels_ui(&mut self, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        let (Some(run), Some(status)) = (&self.run, status) else {
+            return same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
+        };
+        self.is_new = false;
+        head_ui(run, status, ui);
+        let height = ui.available_height() * 0.35;
+        let panel = Panel::bottom(egui::Id::unique("capture earlier")).frame(Frame::NONE);
+        panel.resizable(true).default_size(height).min_size(80.0).show(ui, |ui| {
+            ui.set_min_size(ui.available_size());
+            ui.add_space(4.0);
+            same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
+        });
+        run_ui(status, ctx, ui);
+        same_ui("capture output", ui, |ui| self.output.ui(run, ui));
+    }
+
     fn start(&mut self, ctx: &mut ViewContext<'_>, egui: &egui::Context) {
         self.failure = None;
         let Some(root) = launch::root() else {
@@ -203,8 +250,8 @@ impl Capture {
         ctx.commands.extend(self.forms.form.own_nsys().map(Command::UseNsys));
         self.run = None;
         self.is_to_stop = false;
-        self.is_told_apart = false;
-        self.has_ended = false;
+        self.n_told_apart = 0;
+        (self.has_ended, self.is_to_show) = (false, false);
         self.opened.clear();
         self.output.reset();
         let (waker, started) = (egui.clone(), egui.clone());
@@ -218,6 +265,11 @@ impl Capture {
             Err(error) => self.failure = Some(format!("No thread could be started: {error}")),
         }
     }
+}
+
+/// Paints a part whose widgets are the same in whatever it lies, so that what is open and what has the focus stays so.
+fn same_ui<R>(name: &str, ui: &mut Ui, paint: impl FnOnce(&mut Ui) -> R) -> R {
+    ui.scope_builder(egui::UiBuilder::new().scope_id(egui::Id::unique(name)), paint).inner
 }
 
 /// Whether what was recorded opens by itself. Where a program failed and its counters are all there is, its output stays
@@ -244,15 +296,21 @@ fn is_of(open: &OpenTrace, status: &Status) -> bool {
     status.results.iter().any(|result| end(&result.path) == opened)
 }
 
-/// Has the flame graph, which adds files up, show what was recorded now alone where other programs' recordings are open;
-/// whether it did. It does so once, so that the user may choose otherwise.
-fn tell_apart(ctx: &mut ViewContext<'_>, status: &Status, was_done: bool) -> bool {
-    let programs = || ctx.traces.iter().enumerate().filter(|(_, open)| open.is_program());
-    let own = programs().find(|(_, open)| is_of(open, status)).map(|(index, _)| index);
-    let has_others = || programs().any(|(_, open)| !is_of(open, status));
-    let Some(own) = own.filter(|_| !was_done && has_others()) else { return false };
-    ctx.files.choose(flame::SPEC.id, Files::One(own));
-    true
+/// The recording that the flame graph, which adds files up, shows where those of other programs are open: the latest of the
+/// first rank that was recorded now.
+///
+/// * `n_known`: how many there were when this was asked before; the user may choose otherwise until there are more.
+fn told_apart(traces: &[OpenTrace], status: &Status, chosen: Files, n_known: &mut usize) -> Option<usize> {
+    let is_program = |index: &usize| traces[*index].is_program();
+    let (own, others): (Vec<usize>, Vec<usize>) =
+        in_order(traces).into_iter().filter(is_program).partition(|&index| is_of(&traces[index], status));
+    let n_before = std::mem::replace(n_known, own.len());
+    if own.len() <= n_before || others.is_empty() {
+        return None;
+    }
+    let rank = |index: usize| traces[index].trace.info.rank;
+    let latest = own.iter().copied().filter(|&index| rank(index) == rank(own[0])).max();
+    latest.filter(|_| n_before == 0 || chosen.one().is_some_and(|one| own.contains(&one)))
 }
 
 /// Time that passes: `0:07`, `1:02:03`.

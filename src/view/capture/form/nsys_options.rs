@@ -51,7 +51,7 @@ pub fn ui(profile: &mut nsys::Profile, (path, found): (&mut String, &str), other
         let edit = TextEdit::singleline(&mut profile.nvtx_range)
             .id_salt("nvtx range")
             .hint_text("name, name@domain")
-            .desired_width(140.0);
+            .desired_width(110.0);
         ui.add_enabled(profile.range == nsys::Range::Nvtx, edit).accessible_name("Name of the NVTX range");
     });
     ui.add_enabled_ui(profile.range == nsys::Range::Program, |ui| {
@@ -73,12 +73,13 @@ pub fn ui(profile: &mut nsys::Profile, (path, found): (&mut String, &str), other
     });
     egui::Grid::new("capture nsys").num_columns(2).spacing([12.0, 5.0]).show(ui, |ui| {
         let label = ui.label("More options");
+        let width = ui.available_width().clamp(0.0, super::FIELD);
         let edit =
-            TextEdit::singleline(others).id_salt("other options").hint_text("--cudabacktrace=all").desired_width(440.0);
+            TextEdit::singleline(others).id_salt("other options").hint_text("--cudabacktrace=all").desired_width(width);
         ui.add(edit).labelled_by(label.id);
         ui.end_row();
         let label = ui.label("nsys");
-        let edit = TextEdit::singleline(path).id_salt("nsys").hint_text(found).desired_width(440.0);
+        let edit = TextEdit::singleline(path).id_salt("nsys").hint_text(found).desired_width(width);
         ui.add(edit).labelled_by(label.id);
         ui.end_row();
     });
