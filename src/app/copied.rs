@@ -22,10 +22,12 @@ struct Refusals {
 }
 
 impl Refusals {
-    const NONE: Self = Self { was_refused: AtomicBool::new(false), is_absent: AtomicBool::new(false) };
+    const fn none() -> Self {
+        Self { was_refused: AtomicBool::new(false), is_absent: AtomicBool::new(false) }
+    }
 }
 
-static REFUSALS: Refusals = Refusals::NONE;
+static REFUSALS: Refusals = Refusals::none();
 
 impl Log for Refusals {
     fn enabled(&self, of: &Metadata<'_>) -> bool {
@@ -120,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_the_clipboard_refuses_is_not_said_to_be_copied() {
-        static LOG: Refusals = Refusals::NONE;
+        static LOG: Refusals = Refusals::none();
         let say = |level: Level, target: &str| LOG.log(&Record::builder().level(level).target(target).build());
         let ctx = Context::default();
         ctx.add_plugin(Copied { notice: None, refusals: &LOG });

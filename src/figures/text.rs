@@ -89,6 +89,7 @@ pub fn shortened(name: &str, max: usize) -> String {
 /// A name in at most `max` characters, with the place where it differs from others that [`shortened`] would show the same.
 ///
 /// * `others`: other names.
+///
 /// Cost: O(length of all).
 pub fn shortened_apart(name: &str, others: &[&str], max: usize) -> String {
     /// Shown before the place.
