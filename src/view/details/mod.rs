@@ -106,7 +106,7 @@ impl View for Details {
         }
         area.show(ui, |ui| {
             // The scroll bar covers no text.
-            ui.set_max_width(ui.available_width() - SCROLL_BAR);
+            ui.set_max_width((ui.available_width() - SCROLL_BAR).max(0.0));
             match *ctx.selection {
                 Selection::None => unselected_ui(ctx, ui),
                 Selection::Gap { trace, process, time } => match ctx.traces.get(trace).cloned() {
