@@ -157,7 +157,9 @@ fn fitting(name: &str, names: &mut CutNames, ui: &egui::Ui) -> String {
         short
     };
     let short = cut(&|n| shortened(name, n));
-    names.note(&short, name);
-    let others = names.others(&short, name);
+    // As long for all names of the column: those that differ in where they are cut alone look the same.
+    let alike = shortened(name, (room / width("n").max(1.0)) as usize);
+    names.note(&alike, name);
+    let others = names.others(&alike, name);
     if others.is_empty() { short } else { cut(&|n| shortened_apart(name, &others, n)) }
 }

@@ -169,6 +169,12 @@ fn different_kernels_look_different() {
     let all = labels(&shown(rows(&[reduce("512, 1"), reduce("128, 4"), reduce("512, 1")]), None));
     let of = |sizes: &str| all.iter().filter(|label| label.contains(sizes)).count();
     assert_eq!((of("reduce_kernel<512, 1"), of("reduce_kernel<128, 4")), (2, 1), "{all:?}");
+    let split = |flags: &str| {
+        format!("void splitKreduce_kernel<float, float, float, float, {flags}, false>(Params<float>, int)")
+    };
+    let all = labels(&shown(rows(&[split("true, true"), split("true, false")]), None));
+    let of = |flags: &str| all.iter().filter(|label| label.contains(flags)).count();
+    assert_eq!((of("true, true, false"), of("true, false, false")), (1, 1), "{all:?}");
 }
 
 #[test]
