@@ -1,16 +1,70 @@
 //! Says that something was copied, whichever of the many places it was copied from.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use eframe::egui::{Context, FullOutput, OutputCommand, Plugin};
+use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use crate::figures::escape;
 
 /// A notice shows no more of a text that was copied.
 const MAX_CHARS: usize = 120;
+/// The module of egui that gives texts to the clipboard. It says in the log alone that the clipboard did not take one.
+const CLIPBOARD: &str = "egui_winit::clipboard";
+
+/// Reads in the log what became of the clipboard, and writes nothing.
+#[derive(Debug)]
+struct Refusals {
+    /// Whether the clipboard did not take the text that was copied last.
+    was_refused: AtomicBool,
+    /// Whether there is no clipboard: then texts can be pasted in the window alone.
+    is_absent: AtomicBool,
+}
+
+impl Refusals {
+    const fn none() -> Self {
+        Self { was_refused: AtomicBool::new(false), is_absent: AtomicBool::new(false) }
+    }
+}
+
+static REFUSALS: Refusals = Refusals::none();
+
+impl Log for Refusals {
+    fn enabled(&self, of: &Metadata<'_>) -> bool {
+        of.target() == CLIPBOARD
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        match record.level() {
+            _ if !self.enabled(record.metadata()) => {}
+            Level::Error => self.was_refused.store(true, Ordering::Relaxed),
+            Level::Warn => self.is_absent.store(true, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// From now on it is known what the clipboard does not take. To be called before the window opens.
+pub fn watch_clipboard() {
+    if log::set_logger(&REFUSALS).is_ok() {
+        log::set_max_level(LevelFilter::Warn);
+    }
+}
+
+/// What became of a text that was copied.
+#[derive(Debug)]
+pub struct Notice {
+    pub text: String,
+    pub is_refusal: bool,
+}
 
 /// Sees what every frame gives to the clipboard.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Copied {
     notice: Option<String>,
+    refusals: &'static Refusals,
 }
 
 impl Plugin for Copied {
@@ -21,6 +75,8 @@ impl Plugin for Copied {
     fn output_hook(&mut self, ctx: &Context, output: &mut FullOutput) {
         for command in &output.platform_output.commands {
             if let OutputCommand::CopyText(text) = command {
+                // Older refusals are of other texts, or of what was to be pasted.
+                self.refusals.was_refused.store(false, Ordering::Relaxed);
                 self.notice = Some(notice(text));
                 ctx.request_repaint();
             }
@@ -30,12 +86,16 @@ impl Plugin for Copied {
 
 /// From now on what is copied can be [taken](take).
 pub fn watch(ctx: &Context) {
-    ctx.add_plugin(Copied::default());
+    ctx.add_plugin(Copied { notice: None, refusals: &REFUSALS });
 }
 
-/// What to say of what was copied in the last frame.
-pub fn take(ctx: &Context) -> Option<String> {
-    ctx.with_plugin(|copied: &mut Copied| copied.notice.take()).flatten()
+/// What to say of what was copied in the last frame. The window system has been asked to take it since.
+pub fn take(ctx: &Context) -> Option<Notice> {
+    let taken = ctx.with_plugin(|copied: &mut Copied| Some((copied.notice.take()?, copied.refusals)));
+    let (text, refusals) = taken.flatten()?;
+    let is_refusal = refusals.was_refused.load(Ordering::Relaxed) || refusals.is_absent.load(Ordering::Relaxed);
+    let refused = "Not copied: the clipboard of this display does not take it";
+    Some(Notice { text: if is_refusal { refused.to_owned() } else { text }, is_refusal })
 }
 
 /// One line as it is, of several how many they are.
@@ -56,7 +116,32 @@ fn notice(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use eframe::egui::RawInput;
+
     use super::*;
+
+    #[test]
+    fn what_the_clipboard_refuses_is_not_said_to_be_copied() {
+        static LOG: Refusals = Refusals::none();
+        let say = |level: Level, target: &str| LOG.log(&Record::builder().level(level).target(target).build());
+        let ctx = Context::default();
+        ctx.add_plugin(Copied { notice: None, refusals: &LOG });
+        let copied = |says: Option<(Level, &'static str)>| {
+            let output = ctx.run_ui(RawInput::default(), |ui| ui.ctx().copy_text("gemm".to_owned()));
+            output.drop_without_applying_deltas();
+            says.into_iter().for_each(|(level, target)| say(level, target));
+            take(&ctx).unwrap()
+        };
+        assert_eq!(copied(None).text, "Copied “gemm”");
+        say(Level::Error, CLIPBOARD);
+        assert!(!copied(Some((Level::Error, "of another module"))).is_refusal, "an earlier one is of something else");
+        let refused = copied(Some((Level::Error, CLIPBOARD)));
+        assert!(refused.is_refusal && refused.text.starts_with("Not copied"), "{refused:?}");
+        assert!(!copied(None).is_refusal);
+        say(Level::Warn, CLIPBOARD);
+        assert!(copied(None).is_refusal, "there is none");
+        assert_eq!(take(&ctx).map(|notice| notice.text), None);
+    }
 
     #[test]
     fn a_notice_shows_a_line_and_counts_lines() {

@@ -203,7 +203,7 @@ impl App {
             Err(why) => self.commands.push(Command::Tell(why)),
         }
         if let Some(notice) = copied::take(ctx) {
-            self.told = Some(Told { text: notice.into(), since: Instant::now(), is_refusal: false });
+            self.told = Some(Told { text: notice.text.into(), since: Instant::now(), is_refusal: notice.is_refusal });
         }
         self.notes.extend(self.save.poll(&self.session, ctx));
         self.notes.extend(self.keeper.poll());

@@ -11,6 +11,7 @@ use eframe::{NativeOptions, egui};
 use serde_json::Value;
 
 use super::App;
+use super::copied;
 use super::display::{self, Display, NO_WINDOW};
 use super::place::{self, PlaceFile};
 use crate::capture::nsys::lasting;
@@ -68,6 +69,7 @@ pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<&Path>) -
     native.persistence_path = place.as_ref().map(PlaceFile::path);
     display.prepare(&mut native);
     keep_panics();
+    copied::watch_clipboard();
     let create =
         |cc: &eframe::CreationContext<'_>| Ok(Box::new(app(cc, stored, nsys, paths, options)) as Box<dyn eframe::App>);
     // Window systems and graphics drivers that do not work may also panic.

@@ -26,6 +26,8 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
 /// That ranks which are not open may set the pace of the steps, where what is told may be gained is of a device that
 /// communicates with them.
 fn of_absent_ranks(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
+    /// NCCL launches no kernels for a group of one.
+    const LEAST_RANKS: u32 = 2;
     let gains = judged
         .iter()
         .flat_map(|of| &of.verdicts.hits)
@@ -35,17 +37,22 @@ fn of_absent_ranks(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<S
         let collectives = of.trace.facts.collectives.iter();
         collectives.filter_map(|(_, collective)| collective.n_ranks).max().or(of.trace.info.world_size)
     };
-    let n_ranks = judged.iter().filter_map(in_group).max();
-    // NCCL launches no kernels for a group of one; older recordings do not say how many ranks there are.
-    let n_ranks = n_ranks.or_else(|| judged.iter().any(|of| of.trace.info.rank.is_some()).then_some(2))?;
     let mut open: Vec<Option<u32>> = judged.iter().map(|of| of.trace.info.rank).collect();
     open.sort_unstable();
     open.dedup();
-    (gains && communicates && (open.len() as u64) < u64::from(n_ranks)).then(|| {
-        "Not all ranks of this job are open, and another may set the pace: what a device here saves in other waits, it \
-         may wait longer in collectives"
-            .to_owned()
-    })
+    let recorded = judged.iter().filter_map(in_group).max();
+    // Older recordings say which rank they are of, and not how many there are.
+    let last = open.iter().max().copied().flatten();
+    let least = recorded.or_else(|| last.map(|rank| rank.saturating_add(1).max(LEAST_RANKS)))?;
+    let which = match (open.len() as u64) < u64::from(least) {
+        true => "Not all ranks of this job are open, and another may set the pace",
+        false if recorded.is_none() => {
+            "How many ranks this job has was not recorded: one that is not open may set the pace"
+        }
+        false => return None,
+    };
+    (gains && communicates)
+        .then(|| format!("{which}: what a device here saves in other waits, it may wait longer in collectives"))
 }
 
 /// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed; and

@@ -86,6 +86,31 @@ pub fn shortened(name: &str, max: usize) -> String {
     middle_cut(&whole, max)
 }
 
+/// A name in at most `max` characters, with the place where it differs from others that [`shortened`] would show the same.
+///
+/// * `others`: other names.
+///
+/// Cost: O(length of all).
+pub fn shortened_apart(name: &str, others: &[&str], max: usize) -> String {
+    /// Shown before the place.
+    const BEFORE: usize = 6;
+    let whole: Vec<char> = name.chars().map(visible).collect();
+    let common = |other: &str| whole.iter().zip(other.chars().map(visible)).take_while(|(a, b)| **a == *b).count();
+    let differs = others.iter().map(|other| common(other)).max().unwrap_or_default();
+    if whole.len() <= max {
+        return whole.into_iter().collect();
+    }
+    if differs + 2 < max {
+        return whole.iter().take(max - 1).chain(&['…']).collect();
+    }
+    let head = (max * 2 / 5).min(max.saturating_sub(2));
+    let room = max.saturating_sub(head + 2);
+    let from = differs.saturating_sub(BEFORE).max(head);
+    let is_cut = from + room < whole.len();
+    let part = whole.iter().skip(from).take(room);
+    whole.iter().take(head).chain(&['…']).chain(part).chain(is_cut.then_some(&'…')).take(max.max(1)).collect()
+}
+
 /// The function of a signature and its template arguments, without scopes, in at most `max` characters.
 fn signature_within(function: &str, template: &str, max: usize) -> String {
     /// In fewer, no argument can be read.
@@ -254,6 +279,21 @@ mod tests {
         let [node, function] = [node, &function].map(|name| shortened(name, 54));
         assert_ne!(node, function);
         assert!(function.starts_with("evaluate_function: CppNode") && function.chars().count() <= 54, "{function}");
+    }
+
+    #[test]
+    fn names_are_cut_where_they_differ_from_others() {
+        let [a, b] =
+            ["1", "2"].map(|n| format!("elementwise_kernel<copy<lambda()#{n}::operator()(float, float, float)> >"));
+        let [of_a, of_b] = [(&a, &b), (&b, &a)].map(|(name, other)| shortened_apart(name, &[other], 30));
+        assert_eq!(of_a, "elementwise_…bda()#1::operato…");
+        assert_eq!(of_b, "elementwise_…bda()#2::operato…");
+        let early = shortened_apart("reduce<512, 1, Sum<float, float, float> >", &["reduce<128, 4, Sum"], 20);
+        assert_eq!(early, "reduce<512, 1, Sum<…");
+        for max in 0..40 {
+            assert!(shortened_apart(&a, &[&b, "x"], max).chars().count() <= max.max(1), "{max}");
+        }
+        assert_eq!(shortened_apart("gemm", &["gemv"], 30), "gemm");
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod flame;
 pub mod fuzzy;
 pub mod gap_color;
 pub mod labels;
+pub mod options;
 pub mod raster;
 pub mod series_color;
 pub mod slice_color;

@@ -80,9 +80,19 @@ pub fn foremost(trace: &Trace, stack: StackId, n: usize) -> Vec<&str> {
 /// The frames of a stack, innermost first, without those of the recorder and the allocator in front; all of them if
 /// there are no others.
 pub fn below_allocator<T: AsRef<str>>(mut frames: Vec<T>) -> Vec<T> {
-    let first = frames.iter().position(|frame| FrameRank::of(frame.as_ref()) > FrameRank::Allocator);
-    frames.drain(..first.unwrap_or_default());
+    frames.drain(..first_above(&frames, FrameRank::Allocator).unwrap_or_default());
     frames
+}
+
+/// How many frames, innermost first, are in front of those that tell where memory was allocated: in front of the first of
+/// the program or of a node of the backward pass; else in front of the first that is not of the recorder or the allocator.
+pub fn n_in_front<T: AsRef<str>>(frames: &[T]) -> usize {
+    let first = first_above(frames, FrameRank::Operator).or_else(|| first_above(frames, FrameRank::Allocator));
+    first.unwrap_or_default()
+}
+
+fn first_above<T: AsRef<str>>(frames: &[T], rank: FrameRank) -> Option<usize> {
+    frames.iter().position(|frame| FrameRank::of(frame.as_ref()) > rank)
 }
 
 #[cfg(test)]
@@ -102,6 +112,18 @@ mod tests {
             })
         });
         (builder.finish(), stacks)
+    }
+
+    #[test]
+    fn frames_in_front_of_the_program_are_counted() {
+        let exp = "at::native::exp(at::Tensor const&) (Unary.cpp:0)";
+        let node = "torch::autograd::generated::ExpBackward0::apply(std::vector<at::Tensor>&&) (Functions.cpp:0)";
+        let step = "step (/me/train.py:9)";
+        assert_eq!(n_in_front(&["torch::unwind::unwind()", MALLOC, exp, LINEAR, step]), 3);
+        assert_eq!(n_in_front(&[MALLOC, exp, node, step]), 2, "a node tells more than who called the engine");
+        assert_eq!(n_in_front(&[MALLOC, exp, "main (main.cpp:1)"]), 1, "nothing of Python");
+        assert_eq!(n_in_front(&[MALLOC]), 0);
+        assert_eq!(n_in_front(&[step]), 0);
     }
 
     #[test]

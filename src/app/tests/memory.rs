@@ -76,6 +76,26 @@ fn every_allocation_can_be_found_by_stack_size_and_state() {
 }
 
 #[test]
+fn with_large_text_the_rows_of_allocations_have_the_room_of_their_tools() {
+    let mut harness = show("snapshot_leak.pickle", Command::Show("allocations"));
+    let field = |harness: &Harness<'static, Option<App>>| {
+        harness.query_by_role_and_label(egui::accesskit::Role::TextInput, "Stack").is_some()
+    };
+    assert!(field(&harness));
+    harness.set_size(egui::vec2(640.0, 360.0));
+    settle(&mut harness);
+    assert!(!field(&harness));
+    let row = harness.get_all_by_label_contains("KiB").map(|row| row.rect()).find(|row| row.top() > 230.0);
+    assert!(row.is_some_and(|row| row.bottom() < 345.0), "{row:?}");
+    harness.get_by_label("Options").click();
+    settle(&mut harness);
+    harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Stack").click();
+    settle(&mut harness);
+    type_text(&mut harness, r"metrics\.py:3\d");
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("12 of ").is_some());
+}
+
+#[test]
 fn details_describe_an_allocation_in_full() {
     let mut harness = show("snapshot_leak.pickle", Command::Show("allocations"));
     let all = &app(&harness).session().traces()[0].trace.memories[0].allocations;
@@ -84,6 +104,16 @@ fn details_describe_an_allocation_in_full() {
     settle(&mut harness);
     harness.get_by_label("Allocation of 384.00 KiB");
     harness.get_by_label("Allocated at, innermost first");
+    let frames = || {
+        let stacks = &app(&harness).session().traces()[0].trace;
+        let stack = stacks.memories[0].allocations.stack[id.idx()];
+        stacks.stacks.frames(stack).map(|frame| stacks.strings.get(frame).to_owned()).collect::<Vec<_>>()
+    };
+    let front = crate::analysis::memory::labels::n_in_front(&frames());
+    assert!(front > 0, "{:?}", frames());
+    harness.get_by_label_contains(&format!("{front} frame"));
+    assert!(harness.query_by_label(&frames()[0]).is_none(), "folded");
+    harness.get_by_label(&frames()[front]);
     harness.get_by_label_contains("Not before the recording ended");
     harness.get_by_label("Show on the timeline").click();
     settle(&mut harness);

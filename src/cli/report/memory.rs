@@ -1,5 +1,6 @@
 //! Memory: the part `memory` of the report, and its findings.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::keys::Report;
@@ -146,10 +147,13 @@ fn say_moments(all: &[Analyzed], moments: &[Moment]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The memory of a device by category.
+/// The memory of a device by category, the largest first. What nothing was found of may be in what no stack tells.
 fn held(row: &DeviceMemory<'_>) -> Vec<Held> {
     let whole = (row.summary.peak_allocated.bytes, row.summary.end_allocated);
-    row.categories.iter().map(|&of| Held { owner: row.owner(), of, whole }).collect()
+    let mut found = row.categories.clone();
+    found.retain(|of| of.peak > 0 || of.end > 0);
+    found.sort_by_key(|of| (Reverse(of.peak), Reverse(of.end)));
+    found.into_iter().map(|of| Held { owner: row.owner(), of, whole }).collect()
 }
 
 impl Analyzed {

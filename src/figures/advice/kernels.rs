@@ -44,6 +44,7 @@ pub fn lines(rule: Rule) -> &'static [Line] {
                 |case| OTHER(case) && case.run.has_tf32 && has_fp32(case),
                 "Matrix products in fp32 are among them: allow TF32 (CUBLAS_COMPUTE_32F_FAST_TF32), or compute in bf16",
             ),
+            (|case| case.run.is_geforce && case.run.has_tf32 && has_fp32(case), TF32_ON_GEFORCE),
             (
                 ALWAYS,
                 "Fine if this is the work itself: look for tensor-core use, lower precision and better kernels of the same operator",
@@ -139,9 +140,11 @@ fn step_lines(rule: Rule) -> &'static [Line] {
     }
 }
 
+const TF32_ON_GEFORCE: &str = "On GeForce cards TF32 is hardly faster than fp32: measure it, bf16 gains more";
+
 /// For matrix products in fp32.
 const FP32: &[Line] = &[
-    (|case| case.run.is_geforce, "On GeForce cards TF32 is hardly faster than fp32: measure it, bf16 gains more"),
+    (|case| case.run.is_geforce, TF32_ON_GEFORCE),
     (
         TORCH,
         "Where a relative error of 0.001 is accepted, torch.set_float32_matmul_precision(\"high\") computes them in TF32 on tensor cores",

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::analysis::rules::tests::late_rank::{judged_together, rank};
+use crate::model::Trace;
 
 const MS: i64 = 1_000_000;
 
@@ -164,13 +165,28 @@ fn what_is_inferred_is_said_so_in_short_as_in_the_finding() {
 
 #[test]
 fn ranks_that_are_not_open_may_set_the_pace() {
-    let traces = [rank(0, 4 * MS, 0), rank(1, 7 * MS, 0)];
+    let of_size = |n_ranks: Option<u32>| {
+        let mut traces = [rank(0, 4 * MS, 0), rank(1, 7 * MS, 0)];
+        traces.iter_mut().for_each(|trace| trace.info.world_size = n_ranks);
+        traces
+    };
+    let traces = of_size(Some(2));
     let mut verdicts = judged_together(&traces);
     let waits = crate::analysis::rules::hit_of(Rule::LaunchBound, Some(0), 3 * MS, 10 * MS);
     verdicts[0].hits.push(Hit { ceiling_ns_per_step: Some(MS), ..waits });
-    let of = |i: usize| Judged { trace: &traces[i], name: None, path: "", offset: 0, verdicts: &verdicts[i] };
-    let count = |judged: &[Judged<'_>]| paragraphs(judged).iter().filter(|text| text.contains("set the pace")).count();
-    assert_eq!(count(&[of(0)]), 1);
-    assert_eq!(count(&[of(1)]), 0, "nothing is told to be gained by ending a wait");
-    assert_eq!(count(&[of(0), of(1)]), 0, "all are open");
+    let said = |traces: &[Trace; 2], open: &[usize]| {
+        let of = |&i: &usize| Judged { trace: &traces[i], name: None, path: "", offset: 0, verdicts: &verdicts[i] };
+        let all = paragraphs(&open.iter().map(of).collect::<Vec<_>>());
+        let of_ranks = all.into_iter().find(|text| text.contains("set the pace"));
+        of_ranks.and_then(|text| Some(text.split_once(':')?.0.to_owned()))
+    };
+    let absent = "Not all ranks of this job are open, and another may set the pace";
+    assert_eq!(said(&traces, &[0]).as_deref(), Some(absent));
+    assert_eq!(said(&traces, &[1]), None, "nothing is told to be gained by ending a wait");
+    assert_eq!(said(&traces, &[0, 1]), None, "all are open");
+    assert_eq!(said(&of_size(Some(3)), &[0, 1]).as_deref(), Some(absent));
+    let unknown = of_size(None);
+    assert_eq!(said(&unknown, &[0]).as_deref(), Some(absent), "it communicates with at least one other");
+    let may_be = said(&unknown, &[0, 1]);
+    assert_eq!(may_be.as_deref(), Some("How many ranks this job has was not recorded"));
 }

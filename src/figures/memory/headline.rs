@@ -85,8 +85,7 @@ pub fn headline(
         parts.push(format!("{when}: {} {}", holder_name(holder), size(holder.bytes)));
     }
     let (verdict, severity) = verdict(history, found, steps, cards);
-    parts.push(verdict.clone());
-    Headline { text: parts.join("; "), verdict, severity }
+    Headline { text: format!("{}. {verdict}", parts.join("; ")), verdict, severity }
 }
 
 /// What holds the most: `forward (model.py:9)`, `update (server.py:265, 267, 268)`.

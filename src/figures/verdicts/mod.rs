@@ -1,13 +1,15 @@
 //! Findings about time in words: what was measured, and what to do about it.
 
 mod checked;
+mod clip;
 mod notes;
 mod sentence;
 
 pub use self::checked::{Checked, JudgedTime, checks, judged, level, limit_text};
+pub use self::clip::clipped;
 use self::notes::notes;
 use self::sentence::text;
-pub use self::sentence::{also, clipped, scope_of, why, why_of};
+pub use self::sentence::{also, scope_of, why, why_of};
 use super::advice::{Case, advice};
 use super::findings::value;
 use super::format;

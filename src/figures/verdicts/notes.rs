@@ -1,7 +1,8 @@
 //! Notes on a finding: further evidence for its cause.
 
+use super::clip::clipped;
 use super::percent;
-use super::sentence::{between, clipped, host, place};
+use super::sentence::{between, host, place};
 use crate::analysis::rules::{Hit, Joined, Missing, NewShapes, Rule};
 use crate::figures::format;
 use crate::model::DurNs;

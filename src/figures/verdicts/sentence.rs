@@ -1,5 +1,6 @@
 //! The sentence of each rule's measurement.
 
+use super::clip::{clipped, clipped_apart};
 use super::notes::data_time;
 use super::{Judged, percent};
 use crate::analysis::finding::Unit;
@@ -11,9 +12,6 @@ use crate::analysis::rules::{
 use crate::figures::findings::value;
 use crate::figures::format;
 use crate::model::DurNs;
-
-/// Most letters of a name in a sentence: those of Tensile's kernels have hundreds.
-const MAX_NAME: usize = 60;
 
 /// What a rank does longer than others is said if it is at least this part of all that it does longer: a tenth.
 const LEAST_LONGER: DurNs = 10;
@@ -33,7 +31,7 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
     let scope = scope(hit);
     let amount = format::duration(hit.amount);
     let names = match &hit.sites[..] {
-        [] => hit.names.iter().filter(|name| !name.is_empty()).map(|name| clipped(name)).collect::<Vec<_>>(),
+        [] => clipped_apart(&hit.names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect::<Vec<_>>()),
         sites => sites.iter().map(place).collect(),
     };
     let names = names.join(", ") + &inside(hit);
@@ -431,7 +429,7 @@ fn recurring(gap: &Recurring, share: f64) -> String {
 }
 
 pub(super) fn between(gap: &Recurring) -> String {
-    format!("gap between {} and {} comes back", clipped(&gap.prev), clipped(&gap.next))
+    format!("gap between {} comes back", clipped_apart(&[&gap.prev, &gap.next]).join(" and "))
 }
 
 /// Where the host is meanwhile.
@@ -443,18 +441,6 @@ pub(super) fn host(gap: &Recurring) -> String {
         (op, frame) if op == frame => format!(", host in {op}"),
         (op, frame) => format!(", host in {op} at {frame}"),
     }
-}
-
-/// A name short enough for a sentence: of a frame the end, with function and line, of others the start.
-pub fn clipped(name: &str) -> String {
-    let n = name.chars().count();
-    if n <= MAX_NAME {
-        return name.to_owned();
-    }
-    if name.contains(".py(") || name.contains(".py:") {
-        return format!("\u{2026}{}", name.chars().skip(n - MAX_NAME).collect::<String>());
-    }
-    format!("{}\u{2026}", name.chars().take(MAX_NAME).collect::<String>())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use eframe::egui;
 use super::event::{MAX_LINES, more_ui, section_ui};
 use super::{cut, exact_ui, name_ui, row_ui, stack_text};
 use crate::analysis::memory::around::running_at;
+use crate::analysis::memory::labels::n_in_front;
 use crate::answers::{Analysis, Work};
 use crate::command::Command;
 use crate::figures::{format, text::display_name};
@@ -198,6 +199,7 @@ fn pool_rows_ui(ui: &mut egui::Ui, pool: MemoryPool) {
     }
 }
 
+/// The frames of a stack; those in front of the program's own are folded.
 fn stack_ui(open: &OpenTrace, title: &str, stack: StackId, ui: &mut egui::Ui) {
     if stack == StackId(0) {
         return;
@@ -205,8 +207,16 @@ fn stack_ui(open: &OpenTrace, title: &str, stack: StackId, ui: &mut egui::Ui) {
     let trace = &open.trace;
     let frames = || trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
     section_ui(ui, title, "Copy stack", || stack_text(trace, stack));
-    for frame in frames().take(MAX_LINES) {
+    let frame_ui = |ui: &mut egui::Ui, frame: &str| {
         ui.add(egui::Label::new(egui::RichText::new(cut(frame)).monospace()).wrap());
+    };
+    let shown: Vec<&str> = frames().take(MAX_LINES).collect();
+    let (front, rest) = shown.split_at(n_in_front(&shown));
+    if !front.is_empty() {
+        let noun = if front.len() == 1 { "frame" } else { "frames" };
+        let fold = egui::CollapsingHeader::new(format!("{} {noun} of the allocator and PyTorch", front.len()));
+        fold.id_salt(title).show(ui, |ui| front.iter().for_each(|frame| frame_ui(ui, frame)));
     }
+    rest.iter().for_each(|frame| frame_ui(ui, frame));
     more_ui(ui, frames().count());
 }

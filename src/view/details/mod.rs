@@ -30,6 +30,8 @@ use crate::view::states::nothing_ui;
 
 /// The longest text shown, in characters; copies are complete.
 const MAX_CHARS: usize = 4096;
+/// Of the scroll bar with the space beside it, in points.
+const SCROLL_BAR: f32 = 8.0;
 /// The longest name shown in full, in characters: the facts below it stay in sight.
 const MAX_NAME: usize = 120;
 /// The longest name of a fact, in characters: its value has room beside it.
@@ -102,26 +104,30 @@ impl View for Details {
         if self.shown.replace(*ctx.selection) != Some(*ctx.selection) {
             area = area.vertical_scroll_offset(0.0);
         }
-        area.show(ui, |ui| match *ctx.selection {
-            Selection::None => unselected_ui(ctx, ui),
-            Selection::Gap { trace, process, time } => match ctx.traces.get(trace).cloned() {
-                Some(open) => self.is_waiting = self.gap.ui(ctx, &open, (trace, process, time), ui),
-                None => unselected_ui(ctx, ui),
-            },
-            Selection::Slice { trace, slice } => match ctx.traces.get(trace).cloned() {
-                Some(open) if slice.idx() < open.trace.slices.len() => self.slice_ui(ctx, &open, trace, slice, ui),
-                _ => unselected_ui(ctx, ui),
-            },
-            Selection::Instant { trace, instant } => match ctx.traces.get(trace).cloned() {
-                Some(open) if instant < open.trace.instants.len() => self.instant_ui(ctx, &open, instant, ui),
-                _ => unselected_ui(ctx, ui),
-            },
-            Selection::Allocation { trace, memory, id } => match ctx.traces.get(trace).cloned() {
-                Some(open) if has_allocation(&open.trace, memory, id) => {
-                    allocation_ui(ctx, &open, (trace, memory), id, ui);
-                }
-                _ => unselected_ui(ctx, ui),
-            },
+        area.show(ui, |ui| {
+            // The scroll bar covers no text.
+            ui.set_max_width((ui.available_width() - SCROLL_BAR).max(0.0));
+            match *ctx.selection {
+                Selection::None => unselected_ui(ctx, ui),
+                Selection::Gap { trace, process, time } => match ctx.traces.get(trace).cloned() {
+                    Some(open) => self.is_waiting = self.gap.ui(ctx, &open, (trace, process, time), ui),
+                    None => unselected_ui(ctx, ui),
+                },
+                Selection::Slice { trace, slice } => match ctx.traces.get(trace).cloned() {
+                    Some(open) if slice.idx() < open.trace.slices.len() => self.slice_ui(ctx, &open, trace, slice, ui),
+                    _ => unselected_ui(ctx, ui),
+                },
+                Selection::Instant { trace, instant } => match ctx.traces.get(trace).cloned() {
+                    Some(open) if instant < open.trace.instants.len() => self.instant_ui(ctx, &open, instant, ui),
+                    _ => unselected_ui(ctx, ui),
+                },
+                Selection::Allocation { trace, memory, id } => match ctx.traces.get(trace).cloned() {
+                    Some(open) if has_allocation(&open.trace, memory, id) => {
+                        allocation_ui(ctx, &open, (trace, memory), id, ui);
+                    }
+                    _ => unselected_ui(ctx, ui),
+                },
+            }
         });
     }
 

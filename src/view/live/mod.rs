@@ -22,6 +22,7 @@ use crate::command::{Command, ctrl};
 use crate::figures::Sort;
 use crate::job::{Job, Poll, Progress};
 use crate::live::{Alarm, Monitor, Recorder, default_alarms};
+use crate::widget::options::options_ui;
 
 /// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
@@ -237,7 +238,7 @@ impl Live {
         });
         combo.response.widget_info(|| named("History"));
         self.is_changed |= before != self.interval_ms;
-        ui.menu_button("Alarms…", |ui| self.is_changed |= alarms_ui(&mut self.alarms, ui));
+        options_ui("Alarms…", ui, |ui| self.is_changed |= alarms_ui(&mut self.alarms, ui));
         if self.is_paused {
             ui.weak("Paused");
         }

@@ -18,8 +18,12 @@ use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Grid, range_switch_ui};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::widget::busy::busy_ui;
+use crate::widget::options::options_ui;
 use crate::widget::table::Action;
 use crate::widget::theme;
+
+/// Height in which the filter and the buttons stand above the rows, in points; in less they are behind a button.
+const LEAST_WITH_TOOLS: f32 = 170.0;
 
 /// Finds the allocations that match a filter.
 #[derive(Clone, Debug, PartialEq)]
@@ -208,34 +212,49 @@ impl AllocationsView {
     }
 
     fn head_ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let history = shown.history();
+        let (listed, _) = self.grid.counts();
+        // Where lines are few, the rows have them.
+        let is_small = ui.available_width() < head::SMALL[0] || ui.available_height() < LEAST_WITH_TOOLS;
         ui.horizontal_wrapped(|ui| {
-            let life_hint = if history.has_time { "10 ms" } else { "100" };
-            let fields = &mut self.fields;
-            let is_bad = |text: &str, parsed: bool| !text.trim().is_empty() && !parsed;
-            if field_ui(ui, "Stack", &mut fields.stack, "Regular expression", 180.0, fields.is_stack_bad) {
-                fields.is_stack_bad = !is_pattern(fields.stack.trim());
+            if is_small {
+                options_ui("Options", ui, |ui| {
+                    self.filter_ui(shown, ctx, ui);
+                    self.buttons_ui(listed > 0, ctx, ui);
+                });
+            } else {
+                self.filter_ui(shown, ctx, ui);
             }
-            let bad_bytes = is_bad(&fields.min_bytes, parse_bytes(&fields.min_bytes).is_some());
-            field_ui(ui, "Size from", &mut fields.min_bytes, "1 MiB", 64.0, bad_bytes);
-            let parsed = match history.has_time {
-                true => parse_duration(&fields.min_life).is_some(),
-                false => fields.min_life.trim().parse::<DurNs>().is_ok(),
-            };
-            let label = if history.has_time { "Lifetime from" } else { "Lifetime in events from" };
-            let bad_life = is_bad(&fields.min_life, parsed);
-            field_ui(ui, label, &mut fields.min_life, life_hint, 64.0, bad_life);
-            self.choices_ui(ctx, ui);
-            let (listed, _) = self.grid.counts();
             let bytes = self.grid.shown().map_or(0, |(rows, _)| rows.bytes);
-            let all = history.allocations.len() as u64;
+            let all = shown.history().allocations.len() as u64;
             let of = if listed == all { String::new() } else { format!(" of {}", format::count(all)) };
             ui.label(format!("{}{of} allocations, {}", format::count(listed), format::bytes(bytes as f64)));
             if self.is_waiting {
                 busy_ui(ui);
             }
-            self.buttons_ui(listed > 0, ctx, ui);
+            if !is_small {
+                self.buttons_ui(listed > 0, ctx, ui);
+            }
         });
+    }
+
+    fn filter_ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let history = shown.history();
+        let life_hint = if history.has_time { "10 ms" } else { "100" };
+        let fields = &mut self.fields;
+        let is_bad = |text: &str, parsed: bool| !text.trim().is_empty() && !parsed;
+        if field_ui(ui, "Stack", &mut fields.stack, "Regular expression", 180.0, fields.is_stack_bad) {
+            fields.is_stack_bad = !is_pattern(fields.stack.trim());
+        }
+        let bad_bytes = is_bad(&fields.min_bytes, parse_bytes(&fields.min_bytes).is_some());
+        field_ui(ui, "Size from", &mut fields.min_bytes, "1 MiB", 64.0, bad_bytes);
+        let parsed = match history.has_time {
+            true => parse_duration(&fields.min_life).is_some(),
+            false => fields.min_life.trim().parse::<DurNs>().is_ok(),
+        };
+        let label = if history.has_time { "Lifetime from" } else { "Lifetime in events from" };
+        let bad_life = is_bad(&fields.min_life, parsed);
+        field_ui(ui, label, &mut fields.min_life, life_hint, 64.0, bad_life);
+        self.choices_ui(ctx, ui);
     }
 
     fn choices_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {

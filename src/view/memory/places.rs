@@ -18,6 +18,7 @@ use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::widget::options::options_ui;
 
 /// Which state is listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,7 +150,7 @@ impl PlacesView {
                 }
             }
             if is_small {
-                ui.menu_button("Options", |ui| self.tools_ui(wanted, listed, shown, ctx, ui));
+                options_ui("Options", ui, |ui| self.tools_ui(wanted, listed, shown, ctx, ui));
             } else {
                 self.tools_ui(wanted, listed, shown, ctx, ui);
             }

@@ -11,6 +11,7 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::session::ShownMemory;
 use crate::view::ViewContext;
+use crate::widget::options::options_ui;
 use crate::widget::theme;
 
 /// Seconds to play the whole recording at normal speed.
@@ -66,7 +67,7 @@ impl Transport {
         }
         ui.horizontal(|ui| {
             if is_small {
-                ui.menu_button("Moment", |ui| self.buttons_ui(shown, state, ctx, ui));
+                options_ui("Moment", ui, |ui| self.buttons_ui(shown, state, ctx, ui));
             } else if has_room {
                 self.buttons_ui(shown, state, ctx, ui);
                 ui.separator();

@@ -8,7 +8,8 @@ use super::work::Chart;
 use crate::figures::format;
 use crate::figures::steps::short_name;
 use crate::figures::text::display_name;
-use crate::model::DurNs;
+use crate::model::{DurNs, Format};
+use crate::session::OpenTrace;
 use crate::view::ViewContext;
 use crate::view::states::nothing_ui;
 use crate::widget::series_color::series_color;
@@ -20,9 +21,7 @@ use crate::widget::theme;
 /// * `height`: of all of it, in points.
 pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> bool {
     if charts.is_empty() {
-        let how =
-            "Call prof.step() once per step, or wrap steps in torch.cuda.nvtx.range or record_function(\"step_1\")";
-        nothing_ui("No steps were found", how, ui);
+        nothing_ui("No steps were found", how_to_name_steps(ctx), ui);
         return false;
     }
     let top = ui.cursor().top();
@@ -50,6 +49,19 @@ pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewConte
     let step = plot_ui(chart, height, ctx, ui).and_then(|at| chart.bars.get(at));
     step.into_iter().for_each(|step| ctx.choose_step(step.time, &step.name));
     step.is_some()
+}
+
+/// By the recorder of what ran.
+fn how_to_name_steps(ctx: &ViewContext<'_>) -> &'static str {
+    let is_of_nsys = |open: &OpenTrace| open.trace.info.format == Format::Nsys;
+    let mut programs = ctx.traces.iter().filter(|open| open.is_program()).peekable();
+    if programs.peek().is_some() && programs.all(is_of_nsys) {
+        "Wrap each step in an NVTX range (torch.cuda.nvtx.range, nvtx.annotate), or set a mark with M where each begins and \
+         choose \"Use my marks as steps\" in Steps"
+    } else {
+        "Call prof.step() once per step, or wrap steps in record_function(\"step_1\"), or set a mark with M where each \
+         begins and choose \"Use my marks as steps\" in Steps"
+    }
 }
 
 fn legend_ui(chart: &Chart, ui: &mut egui::Ui) {

@@ -116,7 +116,7 @@ impl StepsView {
         }
     }
 
-    fn head_ui(ctx: &mut ViewContext<'_>, steps: Option<&Steps>, is_working: bool, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, ctx: &mut ViewContext<'_>, steps: Option<&Steps>, is_working: bool, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
             Self::trace_ui(ctx, ui);
@@ -134,6 +134,9 @@ impl StepsView {
             }
             let hint = "Let steps last from mark to mark. M sets a mark";
             ui.checkbox(&mut ctx.steps.by_marks, "Use my marks as steps").on_hover_text(hint);
+            if steps.is_some() {
+                self.grid.buttons_ui("Steps", ui);
+            }
             if is_working {
                 busy_ui(ui);
                 ui.weak("Looking for steps…");
@@ -237,7 +240,7 @@ impl View for StepsView {
         let is_working = answer.is_working();
         let shown = answer.newest().cloned();
         let steps = shown.as_ref().and_then(|shown| shown.steps.as_ref().as_ref());
-        Self::head_ui(ctx, steps, is_working, ui);
+        self.head_ui(ctx, steps, is_working, ui);
         self.is_waiting = is_working;
         if let Answer::Failed(why) = &answer {
             failed_ui(why, ui);

@@ -324,8 +324,15 @@ impl<T: Table> Grid<T> {
 
     /// The field of the filter.
     pub fn filter_ui(&mut self, hint: &str, ui: &mut egui::Ui) {
+        const WIDTH: f32 = 150.0;
+        /// Of the word before it, about.
+        const LABEL: f32 = 60.0;
+        // The word stands beside its field.
+        if ui.layout().main_wrap() && ui.available_size_before_wrap().x < LABEL + WIDTH {
+            ui.end_row();
+        }
         let label = ui.label("Filter");
-        let edit = egui::TextEdit::singleline(&mut self.filter).id_salt("filter").hint_text(hint).desired_width(150.0);
+        let edit = egui::TextEdit::singleline(&mut self.filter).id_salt("filter").hint_text(hint).desired_width(WIDTH);
         ui.add(edit).labelled_by(label.id);
     }
 

@@ -6,7 +6,7 @@ use eframe::egui::{
     Color32, FontId, Galley, Id, Painter, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo, pos2, vec2,
 };
 
-use super::hit::{Hit, edges_at, edges_of_selected, hit};
+use super::hit::{Hit, edges_at, edges_of, edges_of_selected, hit};
 use super::layout::{Area, DrawList, layout};
 use super::overlay::{self, Geometry};
 use super::paint::{self, AreaPaint, Labels};
@@ -105,7 +105,8 @@ impl Timeline {
     }
 
     /// The session time at a place on screen: that of an edge nearby, of the slices of the row there, of the selection
-    /// or of a mark. The ruler is of no row: there it is the row of the selected slice, and the steps.
+    /// or of a mark. The ruler is of no row: there it is the row of the selected slice, and the steps, and where these
+    /// have no edge nearby, all rows on screen.
     fn snapped(
         &self,
         ctx: &ViewContext<'_>,
@@ -115,7 +116,12 @@ impl Timeline {
         at: Pos2,
     ) -> TimeNs {
         let time = scale.time(at.x);
-        let mut edges: Vec<TimeNs> = if at.y < areas[0].rect.top() {
+        let nearest = |edges: Vec<TimeNs>| {
+            let nearest = edges.into_iter().min_by_key(|edge| edge.abs_diff(time));
+            nearest.filter(|&edge| (scale.x(edge) - at.x).abs() <= SNAP_REACH)
+        };
+        let is_on_ruler = at.y < areas[0].rect.top();
+        let mut edges: Vec<TimeNs> = if is_on_ruler {
             let steps = of_trace.into_iter().flat_map(|(steps, offset)| steps::edges(steps, offset, time));
             steps.chain(edges_of_selected(ctx.traces, *ctx.selection, time)).collect()
         } else {
@@ -124,8 +130,8 @@ impl Timeline {
         };
         let marks = ctx.marks.iter().map(|mark| mark.range);
         edges.extend(marks.chain(ctx.selected_time()).flat_map(|range| [range.start, range.end]));
-        let nearest = edges.into_iter().min_by_key(|edge| edge.abs_diff(time));
-        nearest.filter(|&edge| (scale.x(edge) - at.x).abs() <= SNAP_REACH).unwrap_or(time)
+        let of_all = || nearest(self.on_screen(areas).flat_map(|line| edges_of(ctx.traces, line, time)).collect());
+        nearest(edges).or_else(|| is_on_ruler.then(of_all).flatten()).unwrap_or(time)
     }
 
     /// Paints the canvas and handles clicks.

@@ -96,6 +96,13 @@ pub fn edges_at(traces: &[OpenTrace], lines: &[Line], area: Area, pointer: Pos2,
     edges_beside(open, row, at)
 }
 
+/// The edges of the slices beside a moment, in session time, on the rows that a line shows.
+pub fn edges_of(traces: &[OpenTrace], line: &Line, at: TimeNs) -> Vec<TimeNs> {
+    let (Some(open), LineKind::Track(track)) = (traces.get(line.trace), line.kind) else { return Vec::new() };
+    let rows = open.trace.rows(track).iter().filter(|row| row.depth < line.n_rows);
+    rows.flat_map(|row| edges_beside(open, row, at)).collect()
+}
+
 /// The edges of the slices beside a moment, in session time, on the row of the selected slice.
 pub fn edges_of_selected(traces: &[OpenTrace], selection: Selection, at: TimeNs) -> Vec<TimeNs> {
     let Selection::Slice { trace, slice } = selection else { return Vec::new() };

@@ -228,6 +228,10 @@ fn dragged_ranges_snap_to_edges_on_the_tracks_and_work_on_the_ruler() {
     let on_ruler = harness.state().session.range.unwrap();
     assert!((on_ruler.start - 550_000).abs() < 5_000 && (on_ruler.end - 900_000).abs() < 5_000, "{on_ruler:?}");
     harness.state_mut().session.range = None;
+    let [from, to] = [x(400_000) + 3.0, x(1_000_000) - 4.0].map(|x| Pos2::new(x, ruler));
+    drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
+    assert_eq!(harness.state().session.range, Some(range), "with nothing selected it takes all rows on screen");
+    harness.state_mut().session.range = None;
     harness.state_mut().session.selection = Selection::Slice { trace: 0, slice: SliceId(3) };
     let [from, to] = [x(400_000) + 3.0, x(700_000) - 3.0].map(|x| Pos2::new(x, ruler));
     drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);

@@ -1,9 +1,10 @@
 //! Painting of table cells.
 
 use eframe::egui::{self, Align, Layout, Sense, WidgetInfo};
+use hashbrown::HashMap;
 
 use super::{Branch, MARGIN, ROW_HEIGHT};
-use crate::figures::text::{MAX_CHARS, display_name, shortened, telling};
+use crate::figures::text::{MAX_CHARS, display_name, shortened, shortened_apart, telling};
 use crate::figures::{Cell, Column, escape};
 
 /// The longest text on hover, in characters.
@@ -58,16 +59,56 @@ pub fn number_ui(text: &str, needed: &mut f32, ui: &mut egui::Ui) -> egui::Respo
     ui.with_layout(Layout::right_to_left(Align::Center), number).inner
 }
 
+/// The names on screen that are cut. Where different ones would look the same, they are cut where they differ.
+#[derive(Clone, Debug, Default)]
+pub struct CutNames {
+    /// Those of the frame before that look the same, by what is shown of them.
+    alike: HashMap<String, Vec<String>>,
+    /// All of this frame.
+    seen: HashMap<String, Vec<String>>,
+}
+
+impl CutNames {
+    /// The other names that `short` would stand for as well as for this one.
+    fn others(&self, short: &str, name: &str) -> Vec<&str> {
+        let alike = self.alike.get(short).map(Vec::as_slice).unwrap_or_default();
+        alike.iter().map(String::as_str).filter(|&other| other != name).collect()
+    }
+
+    fn note(&mut self, short: &str, name: &str) {
+        let seen = self.seen.entry_ref(short).or_default();
+        if !seen.iter().any(|known| known == name) {
+            seen.push(name.to_owned());
+        }
+    }
+
+    /// Ends a frame; whether others look the same than in the one before.
+    pub fn turn(&mut self) -> bool {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.retain(|_, names| names.len() > 1);
+        let is_new = seen != self.alike;
+        self.alike = seen;
+        is_new
+    }
+}
+
 /// Returns the width that the whole cell takes, in points.
 ///
 /// * `is_number`: it is not cut where it does not fit.
 /// * `in_full`: returns the untruncated cell, for the hover text.
-pub fn cell_ui(cell: &Cell, is_number: bool, in_full: impl FnOnce() -> Cell, ui: &mut egui::Ui) -> f32 {
+/// * `names`: the names that are on screen.
+pub fn cell_ui(
+    cell: &Cell,
+    is_number: bool,
+    in_full: impl FnOnce() -> Cell,
+    names: &mut CutNames,
+    ui: &mut egui::Ui,
+) -> f32 {
     if *cell == Cell::Empty {
         return 0.0;
     }
     let text = match cell {
-        Cell::Text(name) => fitting(name, ui),
+        Cell::Text(name) => fitting(name, names, ui),
         _ => cell.shown(),
     };
     // Its own hover text would say the same again.
@@ -92,7 +133,7 @@ pub fn cell_ui(cell: &Cell, is_number: bool, in_full: impl FnOnce() -> Cell, ui:
 
 /// A name that fits the room, and begins with what it sorts by. Names of functions are shortened such that different ones
 /// look different; others are left to be cut.
-fn fitting(name: &str, ui: &egui::Ui) -> String {
+fn fitting(name: &str, names: &mut CutNames, ui: &egui::Ui) -> String {
     let name = &*telling(name);
     let whole = display_name(name).into_owned();
     if !name.contains("::") && !name.contains('<') && name.contains(' ') {
@@ -106,11 +147,19 @@ fn fitting(name: &str, ui: &egui::Ui) -> String {
         return if whole.len() < name.len() { shortened(name, MAX_CHARS) } else { whole };
     }
     let mut n = (room / whole_width * whole.chars().count() as f32) as usize;
-    let mut short = shortened(name, n);
     // Few steps: letters differ little in width.
-    while width(&short) > room && n > 4 {
-        n -= (n / 12).max(1);
-        short = shortened(name, n);
-    }
-    short
+    let mut cut = |shorten: &dyn Fn(usize) -> String| {
+        let mut short = shorten(n);
+        while width(&short) > room && n > 4 {
+            n -= (n / 12).max(1);
+            short = shorten(n);
+        }
+        short
+    };
+    let short = cut(&|n| shortened(name, n));
+    // As long for all names of the column: those that differ in where they are cut alone look the same.
+    let alike = shortened(name, (room / width("n").max(1.0)) as usize);
+    names.note(&alike, name);
+    let others = names.others(&alike, name);
+    if others.is_empty() { short } else { cut(&|n| shortened_apart(name, &others, n)) }
 }

@@ -33,8 +33,9 @@ pub fn header_ui(
                 let head = egui::Button::new(text).frame(false);
                 let head = ui.add(if column.is_text { head.truncate() } else { head.wrap_mode(TextWrapMode::Extend) });
                 if let Some(needed) = needed.get_mut(i).filter(|_| !column.is_text) {
-                    let mark = if known.is_some() { SORT_MARK } else { 0.0 };
-                    *needed = needed.max((head.rect.width() + MARGIN + ui.spacing().item_spacing.x + mark).ceil());
+                    // Room for the triangle is kept: a column that grew at a click would move others.
+                    let width = head.rect.width() + MARGIN + ui.spacing().item_spacing.x + SORT_MARK;
+                    *needed = needed.max(width.ceil());
                 }
                 if let Some(is_descending) = known {
                     head.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, sort_text(column.title, known)));

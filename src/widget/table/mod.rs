@@ -10,7 +10,7 @@ use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, Sense, WidgetIn
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 
 pub use self::cells::number_ui;
-use self::cells::{aligned, branch_ui, cell_ui};
+use self::cells::{CutNames, aligned, branch_ui, cell_ui};
 pub use self::header::header_ui;
 use crate::figures::work::INDENT;
 use crate::figures::{Cell, Column, Order, Rows, Sort, format};
@@ -91,6 +91,8 @@ pub fn table_ui(data: &dyn Rows, spec: TableSpec<'_>, ui: &mut egui::Ui) -> Opti
     let known: Widths = ui.data(|kept| kept.get_temp(widths_id)).unwrap_or_default();
     let mut widths = known.clone();
     widths.needed.resize(data.columns().len(), 0.0);
+    let names_id = keyboard.with("names");
+    let mut names: CutNames = ui.data(|kept| kept.get_temp(names_id)).unwrap_or_default();
     let n_rows = spec.order.rows().len();
     let (first, is_turned) = page_ui(spec, keyboard.with("page"), ui);
     let (room, spacing) = (ui.available_width(), ui.spacing().item_spacing.x);
@@ -124,12 +126,16 @@ pub fn table_ui(data: &dyn Rows, spec: TableSpec<'_>, ui: &mut egui::Ui) -> Opti
         };
         table.header(ROW_HEIGHT, header).body(|body| {
             body.rows(ROW_HEIGHT, (n_rows - first).min(PAGE), |row| {
-                if let Some(asked) = row_ui(data, spec, first, row, &mut widths.needed) {
+                if let Some(asked) = row_ui(data, spec, first, row, (&mut widths.needed, &mut names)) {
                     action = Some(asked);
                 }
             });
         });
     });
+    if names.turn() {
+        ui.ctx().request_repaint();
+        ui.data_mut(|kept| kept.insert_temp(names_id, names));
+    }
     if widths != known {
         if (&widths.needed, &widths.fitted) != (&known.needed, &known.fitted) {
             ui.ctx().request_repaint();
@@ -291,12 +297,13 @@ fn keys(spec: TableSpec<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
 
 /// * `first`: the first row of the page.
 /// * `needed`: the width of the widest number of each column so far, in points.
+/// * `names`: the names that are on screen.
 fn row_ui(
     data: &dyn Rows,
     spec: TableSpec<'_>,
     first: usize,
     mut row: TableRow<'_, '_>,
-    needed: &mut [f32],
+    (needed, names): (&mut [f32], &mut CutNames),
 ) -> Option<Action> {
     let index = *spec.order.rows().get(first + row.index())? as usize;
     let cells = data.row(index);
@@ -312,7 +319,7 @@ fn row_ui(
                     let listed = cell.as_name().filter(|name| i == 0 && name.starts_with(INDENT));
                     let listed = listed.map(|name| Cell::name(name.trim_start()));
                     let cell = listed.as_ref().unwrap_or(cell);
-                    let width = cell_ui(cell, !column.is_text, in_full, ui);
+                    let width = cell_ui(cell, !column.is_text, in_full, names, ui);
                     if let Some(needed) = needed.get_mut(i).filter(|_| !column.is_text) {
                         *needed = needed.max(width.ceil());
                     }
@@ -323,7 +330,7 @@ fn row_ui(
                 if branch_ui(branch, cell, ui) {
                     folded = Some(Action::Fold(index));
                 }
-                cell_ui(name.as_ref().unwrap_or(cell), false, in_full, ui);
+                cell_ui(name.as_ref().unwrap_or(cell), false, in_full, names, ui);
             });
         });
     }

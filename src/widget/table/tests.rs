@@ -120,3 +120,68 @@ fn a_page_that_is_turned_while_the_cursor_moves_starts_at_its_top() {
     harness.get_by_label("Rows 1 to 500,000");
     harness.get_by_label("row 7");
 }
+
+/// The table `name` with these rows, and room for short names.
+fn shown(rows: Vec<Vec<Cell>>, sort: Option<Sort>) -> Harness<'static, ()> {
+    let column = |title, width, is_text| Column { title, key: title, help: "", width, is_text };
+    let columns = vec![column("Name", 240, true), column("Calls", 40, false), column("Total", 40, false)];
+    let data = Data { columns, rows };
+    let order = Order::new(data.order(sort, ""), data.n_rows());
+    let frame = move |ui: &mut egui::Ui, (): &mut ()| {
+        let spec = TableSpec {
+            name: "Kernels",
+            order: &order,
+            sort,
+            selected: None,
+            is_moved: false,
+            is_new: false,
+            open: None,
+            extra: None,
+            branch: None,
+        };
+        table_ui(&data, spec, ui);
+    };
+    let mut harness = Harness::builder().with_size([360.0, 200.0]).build_ui_state(frame, ());
+    harness.run();
+    harness
+}
+
+fn labels(harness: &Harness<'_, ()>) -> Vec<String> {
+    let all = harness.root().children_recursive();
+    let text = |node: egui_kittest::Node<'_>| {
+        let node = node.accesskit_node();
+        node.label().or_else(|| node.value())
+    };
+    all.filter_map(text).collect()
+}
+
+#[test]
+fn different_kernels_look_different() {
+    let reduce = |sizes: &str| {
+        let functor = "at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::sum_functor<float, \
+                       float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, unsigned int, float, 4>";
+        format!("void at::native::reduce_kernel<{sizes}, {functor} >({functor})")
+    };
+    let rows =
+        |names: &[String]| names.iter().map(|name| vec![Cell::name(name), Cell::Count(1), Cell::Count(2)]).collect();
+    let alone = labels(&shown(rows(&[reduce("512, 1")]), None));
+    assert!(alone.iter().any(|label| label.contains("ReduceOp") && !label.contains("512")), "{alone:?}");
+    let all = labels(&shown(rows(&[reduce("512, 1"), reduce("128, 4"), reduce("512, 1")]), None));
+    let of = |sizes: &str| all.iter().filter(|label| label.contains(sizes)).count();
+    assert_eq!((of("reduce_kernel<512, 1"), of("reduce_kernel<128, 4")), (2, 1), "{all:?}");
+    let split = |flags: &str| {
+        format!("void splitKreduce_kernel<float, float, float, float, {flags}, false>(Params<float>, int)")
+    };
+    let all = labels(&shown(rows(&[split("true, true"), split("true, false")]), None));
+    let of = |flags: &str| all.iter().filter(|label| label.contains(flags)).count();
+    assert_eq!((of("true, true, false"), of("true, false, false")), (1, 1), "{all:?}");
+}
+
+#[test]
+fn a_column_is_as_wide_before_it_sorts_the_rows() {
+    let rows = || vec![vec![Cell::text("gemm"), Cell::Count(1), Cell::Count(2)]];
+    let sorted = |column| Some(Sort { column, is_descending: true });
+    let left = |sort, title: &str| shown(rows(), sort).get_by_label(title).rect().left();
+    assert_eq!(left(sorted(2), "Calls"), left(None, "Calls"));
+    assert_eq!(left(sorted(1), "Total"), left(None, "Total"));
+}

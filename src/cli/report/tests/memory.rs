@@ -69,7 +69,7 @@ fn memory_has_the_keys_of_the_contract() {
         "by_place": memory["by_place"], "change_by_place": memory["change_by_place"], "categories": memory["categories"],
         "end_unused_bytes": (64 - 6) << 20, "end_largest_free_bytes": 57 << 20, "device_total_bytes": 80 << 20,
         "summary": "Peak 6.07 MiB; end 6.00 MiB; reserved at the end 64.00 MiB, of it unused 58.00 MiB; most at the peak: append \
-                    (losses.py:12) 6.00 MiB; Out of memory: Demand: 80.00 MiB requested, 6.00 MiB in use, of \
+                    (losses.py:12) 6.00 MiB. Out of memory: Demand: 80.00 MiB requested, 6.00 MiB in use, of \
                     74.00 MiB that the process could have. Largest free piece: 10.00 MiB on the device (0 B in reserved \
                     memory). Missing: 70.00 MiB: 12.00 MiB demand, 58.00 MiB in pieces that cannot serve it. Memory between steps grows by 1.00 MiB a step, at 1 place",
         // The segment is larger than its first request, and no block needed the rest.

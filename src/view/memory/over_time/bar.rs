@@ -12,6 +12,7 @@ use crate::figures::format;
 use crate::session::ShownMemory;
 use crate::view::ViewContext;
 use crate::view::memory::head::{highlight_ui, is_small, state_text};
+use crate::widget::options::options_ui;
 
 /// A patch of color.
 fn patch(ui: &mut Ui, color: Color32) {
@@ -41,7 +42,7 @@ impl MemoryOverTime {
         ui.horizontal(|ui| {
             ui.add_space(MARGIN);
             if is_small {
-                ui.menu_button("Options", |ui| {
+                options_ui("Options", ui, |ui| {
                     ui.set_max_width(260.0);
                     ui.horizontal_wrapped(|ui| self.tools_ui(ctx, ui, shown, axis, index));
                 });
