@@ -326,11 +326,11 @@ impl<'a, 'b> Books<'a, 'b> {
     ) -> Vec<Account<'a>> {
         let (trace, ledger, near, window) = (self.trace, self.ledger, self.near, judged.time);
         let mut all = vec![Account::default(); Cause::N];
-        let mut room = Room::new(trace);
+        let (mut room, mut near_step) = (Room::new(trace), 0);
         for index in ledger.within(window) {
             let gap = ledger.gap(index);
             let is_macro = gap.time.dur() >= ledger.theta_ns;
-            let step = judged.step_of(gap.time);
+            let step = judged.step_near(gap.time, &mut near_step);
             let (mut own, mut gains) = ([0; Cause::N], [Gain::default(); Cause::N]);
             let known = self.taken(index, &gap, window);
             let mut recorded = self.unrecorded.gap(index);

@@ -4,6 +4,7 @@ use super::account::Books;
 use super::{Account, CallSite, Cause, Device, Rule, Window};
 use crate::analysis::gaps::GapPart;
 use crate::analysis::gaps::recorder::Unrecorded;
+use crate::model::time::partition_near;
 use crate::model::{DurNs, TimeRange};
 
 /// Among fewer steps nothing shows that a cause does not come back.
@@ -86,8 +87,14 @@ struct CauseKey(Option<CallSite>, Vec<String>);
 impl Window {
     /// The index of the step that some time belongs to, that in which it ends; `None` without steps.
     pub(super) fn step_of(&self, time: TimeRange) -> Option<usize> {
+        self.step_near(time, &mut 0)
+    }
+
+    /// The same, near to the one that was found last.
+    pub(super) fn step_near(&self, time: TimeRange, near: &mut usize) -> Option<usize> {
         let last = self.steps.len().checked_sub(1)?;
-        Some(self.steps.partition_point(|step| step.end < time.end).min(last))
+        *near = partition_near(&self.steps, *near, |step| step.end < time.end);
+        Some((*near).min(last))
     }
 }
 
