@@ -166,7 +166,7 @@ pub struct Group<K> {
 /// * `has_self`: whether groups have [`Group::self_ns`].
 /// * Sorted by total, descending, then key.
 /// * Cost: O(slices of the rows in scope), and 8 bytes per selected slice.
-pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
+pub fn group<L: Copy + Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
     scope: &Scope<'_>,
     is_wanted: impl Fn(SliceKind) -> bool,
     local: impl Fn(&Part<'_>, usize) -> L,
@@ -176,12 +176,15 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
     let mut groups: Vec<Group<K>> = Vec::new();
     let mut index: HashMap<K, usize> = HashMap::new();
     let mut known: HashMap<L, usize> = HashMap::new();
+    // The next slice of a row is often of the same group.
+    let mut last: Option<(L, usize)> = None;
     let mut trace = 0;
     for part in scope.parts() {
         let slices = &part.trace.slices;
         if part.index != trace {
             trace = part.index;
             known.clear();
+            last = None;
         }
         if !slices.kind[part.slices.clone()].iter().any(|&kind| is_wanted(kind)) {
             continue;
@@ -189,7 +192,8 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
         let mut own = slices.self_times_of(part.row);
         for i in part.slices.clone().filter(|&i| is_wanted(slices.kind[i])) {
             let local = local(&part, i);
-            let at = known.get(&local).copied().unwrap_or_else(|| {
+            let same = last.filter(|last| last.0 == local).map(|last| last.1);
+            let at = same.or_else(|| known.get(&local).copied()).unwrap_or_else(|| {
                 let key = key(&part, &local);
                 let at = *index.entry(key.clone()).or_insert_with(|| {
                     groups.push(Group { key, durations: Durations::default(), self_ns: 0, instances: Vec::new() });
@@ -198,6 +202,7 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
                 known.insert(local, at);
                 at
             });
+            last = Some((local, at));
             if has_self {
                 groups[at].self_ns = groups[at].self_ns.saturating_add(own.of(i));
             }
