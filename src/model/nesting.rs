@@ -158,11 +158,11 @@ impl SelfTimes<'_> {
     /// Self time of a slice in nanoseconds, which starts no earlier than those asked for before. Cost: amortized O(1).
     pub fn of(&mut self, slice: usize) -> DurNs {
         let Self { slices, below } = self;
-        let TimeRange { start, end } = slices.time(SliceId(slice as u32));
-        below.start += partition_near(&slices.ts[below.clone()], 0, |&ts| ts < start);
-        let inside = slices.ending_by(below.clone(), end);
+        let time = slices.time(SliceId(slice as u32));
+        below.start += partition_near(&slices.ts[below.clone()], 0, |&ts| ts < time.start);
+        let inside = slices.ending_by(below.clone(), time.end);
         below.start = inside.end;
-        (end - start) - inside.map(|i| slices.end[i] - slices.ts[i]).sum::<DurNs>()
+        inside.fold(time.dur(), |own, i| own.saturating_sub(slices.time(SliceId(i as u32)).dur()))
     }
 }
 
@@ -185,6 +185,16 @@ mod tests {
     use super::*;
     use crate::model::time::unite;
     use crate::model::{SliceKind, TraceBuilder};
+
+    #[test]
+    fn self_times_of_slices_longer_than_any_clock_counts_saturate() {
+        let end = 3 * (i64::MAX / 4);
+        let slices =
+            [("main", SliceKind::Operator, "around", -end, end), ("main", SliceKind::Operator, "inside", 0, end)];
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let own = [0, 1].map(|row| trace.slices.self_times_of(row).of(row));
+        assert_eq!(own, [i64::MAX - end, end]);
+    }
 
     proptest! {
         #[test]
