@@ -2,7 +2,7 @@
 
 mod help;
 
-pub use self::help::remedy;
+pub use self::help::{beyond_overlap, named};
 
 use std::sync::Arc;
 

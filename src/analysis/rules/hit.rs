@@ -96,6 +96,15 @@ impl Hit {
         self.shares.prepared_ns > self.amount - self.shares.prepared_ns
     }
 
+    /// Of a hit about communication: what less or faster communication gains at most per step, and ranks that arrive
+    /// together where these were not compared, if that is more than the ceiling, which then bounds overlap alone.
+    pub fn beyond_overlap_ns(&self) -> Option<DurNs> {
+        let n_steps = Some(self.n_steps as DurNs).filter(|&n| n > 0 && self.rule == Rule::ExposedCommunication)?;
+        let ns = (self.amount - self.waiting.ns) / n_steps - self.small_ns;
+        // What few nanoseconds are is lost in rounding.
+        Some(ns).filter(|&ns| self.ceiling_ns_per_step.is_some_and(|overlap| ns > overlap + n_steps))
+    }
+
     /// By how much it comes before others of its severity: what it gains per step, else its amount.
     pub fn weight(&self) -> i64 {
         // It is not a cause, and others say why.
@@ -103,7 +112,7 @@ impl Hit {
             return 0;
         }
         let amount = if self.once.is_some() { self.amount / self.n_steps.max(1) as i64 } else { self.amount };
-        self.ceiling_ns_per_step.unwrap_or(amount)
+        self.beyond_overlap_ns().or(self.ceiling_ns_per_step).unwrap_or(amount)
     }
 }
 

@@ -38,6 +38,39 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
 }
 
 #[test]
+fn what_overlap_saves_is_not_said_of_less_communication() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    // Of each step of 10 ms, 8 ms communicate, and 1 or 4 ms of these beside kernels.
+    let text = |beside: i64| {
+        let names: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
+        let mut slices = Vec::new();
+        for (i, name) in (0..).zip(&names) {
+            let at = 10 * MS * i;
+            slices.extend([
+                ("main", SliceKind::Annotation, name.as_str(), at, at + 10 * MS),
+                ("stream 7", SliceKind::Kernel, "gemm", at, at + (1 + beside) * MS),
+                ("stream 8", SliceKind::Kernel, "ncclDevKernel_AllReduce", at + MS, at + 9 * MS),
+                ("stream 7", SliceKind::Kernel, "gemm", at + 9 * MS, at + 10 * MS),
+            ]);
+        }
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let verdicts = judged(&trace, None);
+        let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+        paragraphs(&[of]).remove(0)
+    };
+    let help = "What would help most: to communicate while computing, which saves at most 2.000 ms of 10.000 ms per step \
+                (25.0 % more steps in the same time); less or faster communication, and ranks that arrive together, save \
+                at most 7.000 ms";
+    let bound = text(1);
+    assert!(bound.ends_with(help), "{bound}");
+    let help =
+        "What would help most: to communicate while computing, or less, which saves at most 2.000 ms of 10.000 ms";
+    let all = text(6);
+    assert!(all.contains(help), "{all}");
+}
+
+#[test]
 fn that_memory_ran_out_comes_before_what_is_told_of_time() {
     let finding = |rule: &'static str, text: &str| Finding {
         rule,

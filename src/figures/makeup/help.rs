@@ -83,7 +83,7 @@ impl Summary<'_> {
             let alone = format::duration(alone);
             return format!("{saves}{step} per step if it ends on all ranks, {alone} on this alone");
         }
-        format!("{saves}{step} per step{}", more_steps(ns, step_ns))
+        format!("{saves}{step} per step{}{}", more_steps(ns, step_ns), beyond_overlap(hit))
     }
 
     /// What the names of matrix products say of their precision, and what is left to do: they are not told to use
@@ -157,21 +157,33 @@ fn more_steps(ns: DurNs, step_ns: DurNs) -> String {
     }
 }
 
+/// What saves more than overlap does, and how much at most; empty if nothing does.
+pub fn beyond_overlap(hit: &Hit) -> String {
+    let what = match hit.waiting.n_ranks {
+        0 => "less or faster communication, and ranks that arrive together, save",
+        _ => "less or faster communication saves",
+    };
+    let saves = |ns| format!("; {what} at most {}", format::duration(ns));
+    hit.beyond_overlap_ns().map(saves).unwrap_or_default()
+}
+
 /// What would end a finding, or what the host does for most of the time.
-fn named(hit: &Hit) -> &'static str {
+pub fn named(hit: &Hit) -> &'static str {
     if hit.is_saving() {
         "not to wait while a checkpoint is written"
     } else if hit.is_after_copies() {
         "less that the host does after it copied data from the device"
     } else if hit.is_before_copies() {
         "less that the host does before it copies data to the device"
+    } else if hit.beyond_overlap_ns().is_some() {
+        "to communicate while computing"
     } else {
         remedy(hit.rule)
     }
 }
 
 /// What would end what a rule finds.
-pub fn remedy(rule: Rule) -> &'static str {
+fn remedy(rule: Rule) -> &'static str {
     match rule {
         Rule::DataLoading => "not to wait for data",
         Rule::ExposedCommunication => "to communicate while computing, or less",

@@ -42,10 +42,13 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
 fn bound_of_overlap(hit: &Hit) -> Option<String> {
     let n = Some(hit.n_steps as DurNs).filter(|&n| n > 0)?;
     let [communication, step] = [hit.communication_ns, hit.of].map(|ns| format::duration(ns / n));
-    (hit.of - hit.communication_ns < hit.amount && hit.communication_ns > 0).then(|| {
+    let is_bound = hit.of - hit.communication_ns < hit.amount && hit.communication_ns > 0;
+    let beyond = hit.beyond_overlap_ns();
+    (is_bound || beyond.is_some()).then(|| {
+        let most = beyond.map(|ns| format!(", by at most {} per step", format::duration(ns))).unwrap_or_default();
         format!(
             "Communication takes {communication} of a step of {step} in all: overlap makes no step shorter than that, only \
-             ranks that arrive together, and less or faster communication, do"
+             ranks that arrive together, and less or faster communication, do{most}"
         )
     })
 }

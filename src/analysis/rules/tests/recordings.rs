@@ -146,6 +146,7 @@ fn communication_is_that_of_the_device_and_calls_are_those_of_the_host() {
     let n = hit.n_steps as i64;
     assert_eq!((hit.amount, hit.measured), (n * 2_000_000, 0.2));
     assert_eq!((hit.collective_calls_ns, hit.ceiling_ns_per_step), (n * 990_000, Some(2_000_000)));
+    assert_eq!(hit.beyond_overlap_ns(), None, "overlap gains as much");
     let calls = of(&verdicts, Rule::CollectiveCalls).unwrap();
     assert_eq!((calls.amount, calls.ceiling_ns_per_step), (n * 990_000, Some(990_000)));
 }
@@ -162,6 +163,7 @@ fn overlap_makes_no_step_shorter_than_its_communication() {
     let n = hit.n_steps as i64;
     assert_eq!((hit.amount, hit.communication_ns), (n * 7_000_000, n * 8_000_000));
     assert_eq!(hit.ceiling_ns_per_step, Some(2_000_000), "what computes alone");
+    assert_eq!((hit.beyond_overlap_ns(), hit.weight()), (Some(7_000_000), 7_000_000), "all that is exposed");
     assert!(!hit.transfers.is_narrow() && hit.transfers.bus_gb_per_s().is_none(), "nothing was recorded of them");
 }
 
