@@ -244,7 +244,8 @@ impl<'a> Device<'a, '_> {
         // After a synchronization the device waits for the host, too.
         let after_ns = accounts[Cause::Synchronization as usize].shares.after_ns;
         let of_host = [Cause::Host, Cause::LaunchBound, Cause::DataLoading].map(|cause| idle[cause as usize]);
-        self.recording(recorder, of_host.iter().sum::<DurNs>() + after_ns);
+        let cost = unrecorded.cost_in(window, taken.unwrap_or(&Taken::default()));
+        self.recording(recorder, cost, of_host.iter().sum::<DurNs>() + after_ns);
         self.irregular_steps(ledger);
         self.join();
         let stats = self.kernels(busy_ns);

@@ -76,7 +76,7 @@ pub struct Thresholds {
     pub collective_calls: Levels,
     /// Small collectives without compute, and idle time for their launches.
     pub small_collectives: Levels,
-    /// Idle time because the host launches no faster than the device runs.
+    /// Idle time because the host launches work more slowly than the device runs it.
     pub launch_bound: Levels,
     /// Idle time because the host waited for the device.
     pub synchronization: Levels,
@@ -247,7 +247,7 @@ const LEVELS: [LevelsOf; 32] = [
         "Small collectives without compute, and idle time for their launches, if there are many",
         |of| &mut of.small_collectives,
     ),
-    ("launch_bound", Kind::Share, "Idle time because the host launches no faster than the device runs", |of| {
+    ("launch_bound", Kind::Share, "Idle time because the host launches work more slowly than the device runs it", |of| {
         &mut of.launch_bound
     }),
     ("synchronization", Kind::Share, "Idle time because the host waited for the device", |of| &mut of.synchronization),

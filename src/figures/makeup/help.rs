@@ -76,7 +76,7 @@ impl Summary<'_> {
             let rest = format::duration(step_ns - cost.ns);
             let cost = format::rough_duration(cost.ns, cost.most_ns);
             return format!(
-                "{saves}at most {rest} per step without the recorder, which takes about {cost} of the recorded {step}"
+                "{saves}at most {rest} per step without the recorder, which makes the recorded {step} about {cost} longer"
             );
         }
         if let Some(alone) = hit.alone_ns_per_step {

@@ -138,11 +138,11 @@ fn of_ceiling(hit: &Hit) -> Option<String> {
     (!parts.is_empty()).then(|| format!("The ceiling leaves out, per step, {}", parts.join("; ")))
 }
 
-/// What the recorder takes of the steps in all.
+/// How much longer the recorder makes the steps in all.
 fn of_recording(hit: &Hit) -> Option<String> {
     let cost = hit.recording.filter(|_| hit.rule != Rule::Recording && hit.ceiling_ns_per_step.is_some())?;
     let all = format::rough_duration(cost.ns, cost.most_ns);
-    Some(format!("The recorder takes about {all} of each recorded step, and a part of that here"))
+    Some(format!("The recorder makes each recorded step about {all} longer, a part of that here"))
 }
 
 /// What ending it on the one rank gains, where that is less than on all.

@@ -68,6 +68,7 @@ pub struct PartLine {
     /// The longest slice of that name.
     pub slice: Option<SliceId>,
     pub ns: DurNs,
+    /// How many slices, each of which may have several parts; without slices how many parts.
     pub count: usize,
     /// As in [`inferred_ns`], of all of them.
     pub inferred_ns: DurNs,
@@ -216,6 +217,7 @@ fn facts(
 /// The parts by cause and name, the largest first. Cost: O(parts + log n for each distinct name).
 fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
     let mut lines: Vec<(PartLine, GapPart)> = Vec::new();
+    let mut counted: HashSet<(GapClass, SliceId)> = HashSet::new();
     let mut known: HashMap<(GapClass, Option<&str>), usize> = HashMap::new();
     for part in ledger.parts(index).filter(|part| part.time.dur() > 0) {
         let ns = part.time.dur();
@@ -226,7 +228,8 @@ fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
             lines.len() - 1
         });
         let (line, longest) = &mut lines[at];
-        (line.ns, line.count) = (line.ns + ns, line.count + 1);
+        line.ns += ns;
+        line.count += usize::from(part.slice.is_none_or(|slice| counted.insert((part.class, slice))));
         line.inferred_ns += inferred_ns(trace, &part);
         if ns > line.longest_ns {
             (line.longest_ns, line.slice, *longest) = (ns, part.slice, part);
@@ -387,5 +390,36 @@ impl GapRecurrence {
             (1, _) => "The longest gap of the one other step that has it:".to_owned(),
             (n, _) => format!("The longest gap of each of the {n} other steps that have it, in order of time:"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::busy::devices;
+    use crate::analysis::gaps::ledgers;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    #[test]
+    fn a_call_in_pieces_is_one_call() {
+        // Two calls of an operator, the first in three pieces between two of another.
+        let (operator, call) = (SliceKind::Operator, SliceKind::Runtime);
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", operator, "whole", 100_000, 400_000),
+            ("main", operator, "inner", 150_000, 200_000),
+            ("main", operator, "inner", 250_000, 300_000),
+            ("main", operator, "whole", 400_000, 480_000),
+            ("main", call, "cudaLaunchKernel", 490_000, 495_000),
+            ("stream 7", SliceKind::Kernel, "gemm", 0, 100_000),
+            ("stream 7", SliceKind::Kernel, "relu", 500_000, 600_000),
+        ]);
+        builder.slices[0].correlation = vec![0, 0, 0, 0, 1, 0, 1];
+        let trace = builder.finish();
+        let ledger = ledgers(&trace, &devices(&trace), None, &|| false).remove(0);
+        let lines = part_lines(&trace, &ledger, 0);
+        let name = |line: &PartLine| line.slice.map(|slice| trace.slice_name(slice).to_owned());
+        let of = |wanted: &str| lines.iter().find(|line| name(line).as_deref() == Some(wanted)).unwrap();
+        assert_eq!((of("whole").ns, of("whole").count), (280_000, 2), "{lines:?}");
+        assert_eq!((of("inner").ns, of("inner").count), (100_000, 2));
     }
 }
