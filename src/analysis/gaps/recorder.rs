@@ -375,8 +375,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_kept() {
-        let taken =
-            Taken { recorder: None, first_gap: 3, gaps: vec![(2, OfGap::default()), (3, OfGap::default())], ns: vec![5, 0, TOO_LONG] };
+        let taken = Taken {
+            recorder: None,
+            first_gap: 3,
+            gaps: vec![(2, OfGap::default()), (3, OfGap::default())],
+            ns: vec![5, 0, TOO_LONG],
+        };
         assert_eq!(taken.of_gap(3), Some(&[5, 0][..]));
         assert!([2, 4, 5, 9].into_iter().all(|other| taken.of_gap(other).is_none()));
         assert_eq!(Taken::default().of_gap(0), None);

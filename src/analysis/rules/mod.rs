@@ -406,7 +406,7 @@ impl<'a> Device<'a, '_> {
             ..self.hit_in(Rule::SlowKernels, stats.slow_ns, stats.total_ns)
         };
         self.out.check(slow);
-        if self.of.run.has_tf32 {
+        if self.of.run.has_tensor_cores {
             self.group(Rule::Fp32Matmul, &stats.fp32);
         }
         if self.of.run.is_torch {

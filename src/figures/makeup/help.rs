@@ -17,7 +17,7 @@ impl Summary<'_> {
     /// less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: no ceiling can be told
     /// for them, but all others together are small.
     pub(super) fn help(&self) -> String {
-        let gain = self.best.map_or(0, Hit::weight);
+        let gain = self.gain();
         let is_little = gain > 0 && self.window.step_ns().is_some_and(|step_ns| gain < step_ns / LITTLE);
         match self.faster_kernels() {
             faster if is_little && self.makeup.bound() == Bound::Compute && !faster.is_empty() => {
@@ -30,8 +30,7 @@ impl Summary<'_> {
     /// What helps most against what is not computing.
     fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
-        let ceiling = self.best.map_or(0, Hit::weight);
-        if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > ceiling) {
+        if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > self.gain()) {
             return format!("{}, which take {}", remedy(hit.rule), percent(hit.measured));
         }
         if let Some((rank, (ns, _))) = self.waits_for().zip(self.late) {
@@ -53,7 +52,10 @@ impl Summary<'_> {
             return format!("{what}: {ns} once, in {step}; a longer recording shows whether it comes back");
         }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
-            return self.saves(hit, ns);
+            let both = |(other, ns): (&Hit, DurNs)| {
+                format!("; the same ends {}: together at most {}", about(other), format::duration(ns))
+            };
+            return self.saves(hit, ns) + &self.together.map(both).unwrap_or_default();
         }
         match self.makeup.bound() {
             Bound::Compute => self.faster_kernels(),
@@ -95,9 +97,16 @@ impl Summary<'_> {
         let cores = if self.run.vendor == Vendor::Amd { "matrix cores" } else { "tensor cores" };
         let elementwise = self.makeup.kinds[KernelKind::Elementwise as usize];
         let fused = elementwise as f64 / self.makeup.kernel_ns.max(1) as f64;
-        if fp32_ns > all - fp32_ns {
+        let is_fp32 = fp32_ns > all - fp32_ns;
+        if is_fp32 && self.run.is_too_old {
             format!(
-                "matrix products on {cores}: {} of their time is in kernels named for fp32 without them",
+                "fewer or smaller matrix products: {} of their time is in kernels named for fp32, and this GPU has no {cores}",
+                of_all(fp32_ns)
+            )
+        } else if is_fp32 {
+            let which = if self.run.has_tensor_cores { "" } else { ", if this GPU has them" };
+            format!(
+                "matrix products on {cores}{which}: {} of their time is in kernels named for fp32 without them",
                 of_all(fp32_ns)
             )
         } else if tensor_ns - narrow_ns > all - (tensor_ns - narrow_ns) {
@@ -154,6 +163,15 @@ fn more_steps(ns: DurNs, step_ns: DurNs) -> String {
     match more {
         ..1.0 => format!(" ({} more steps in the same time)", percent(more)),
         _ => format!(" ({:.1} times as many steps in the same time)", 1.0 + more),
+    }
+}
+
+/// What is found, where it has the same remedy as something else.
+fn about(hit: &Hit) -> &'static str {
+    match hit.rule {
+        Rule::LaunchBound => "waits for launches that are too slow",
+        Rule::HostBound => "waits for operators and Python between launches",
+        rule => rule.label(),
     }
 }
 

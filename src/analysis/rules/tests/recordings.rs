@@ -184,7 +184,7 @@ fn collectives_know_their_type_and_bandwidth() {
 }
 
 #[test]
-fn fp32_products_are_found_where_the_device_has_tf32() {
+fn fp32_products_are_found_where_the_device_has_tensor_cores() {
     let judge = |kernel: &'static str, major: u32| {
         let slices: Vec<Named<'_>> = (0..20)
             .map(|i| ("stream 7", KERNEL, if i % 2 == 0 { kernel } else { "add" }, 500_000 * i, 500_000 * (i + 1)))
@@ -199,7 +199,8 @@ fn fp32_products_are_found_where_the_device_has_tf32() {
     assert_eq!(judge("ampere_sgemm_128x64_tn", 8), found("ampere_sgemm_128x64_tn"));
     let cutlass = "void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(T1::Params)";
     assert_eq!(judge(cutlass, 9), found("cutlass_80_simt_sgemm_128x128_8x4_nn_align1"));
-    assert_eq!(judge("volta_sgemm_128x64_tn", 7), None, "no TF32");
+    assert_eq!(judge("volta_sgemm_128x64_tn", 7), found("volta_sgemm_128x64_tn"), "fp16, if not TF32");
+    assert_eq!(judge("maxwell_sgemm_128x64_tn", 6), None, "no tensor cores");
     for other in ["ampere_fp16_s16816gemm_fp16_128x64_tn", "cutlass_80_tensorop_s1688gemm_128x128_tn", "dgemm_128"] {
         assert_eq!(judge(other, 8), None, "{other}");
     }
