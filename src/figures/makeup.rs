@@ -202,7 +202,11 @@ impl<'a> Summary<'a> {
                 }
             }
             Cause::Unexplained => {
-                format!("For the largest part of it, {share}, nothing was recorded of what the host did")
+                let on_cpu = match self.most.is_some_and(Hit::is_on_cpu) {
+                    true => ", but that its thread ran on a CPU",
+                    false => "",
+                };
+                format!("For the largest part of it, {share}, nothing was recorded of what the host did{on_cpu}")
             }
             _ => {
                 let why = self.most.and_then(why_of).or_else(|| cause.rule().and_then(why));

@@ -86,6 +86,11 @@ impl Hit {
         self.shares.saves_ns > self.amount - self.shares.saves_ns
     }
 
+    /// Whether the host was busy for most of the time, and nothing else is known of it.
+    pub fn is_on_cpu(&self) -> bool {
+        self.shares.on_cpu_ns > self.amount - self.shares.on_cpu_ns
+    }
+
     /// Whether most of the time, of which nothing else is known, follows copies of data from the device.
     pub fn is_after_copies(&self) -> bool {
         self.shares.copied_ns > self.amount - self.shares.copied_ns

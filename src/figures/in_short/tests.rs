@@ -102,8 +102,8 @@ fn findings_with_one_remedy_say_what_it_gains_in_all() {
     };
     let (text, notes) = told(0);
     let help = "What would help most: a host that runs less between launches (operators, Python), which saves at most \
-                3.000 ms of 10.000 ms per step (42.9 % more steps in the same time); the same ends waits for launches that \
-                are too slow: together at most 5.000 ms";
+                3.000 ms of 10.000 ms per step (42.9 % more steps in the same time); fewer launches end waits for slow \
+                launches as well: together at most 5.000 ms";
     assert!(text.ends_with(help), "{text}");
     let notes_of_both: Vec<&String> =
         notes.iter().filter(|note| note.ends_with("5.000 ms per step in both together")).collect();

@@ -53,7 +53,7 @@ impl Summary<'_> {
         }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
             let both = |(other, ns): (&Hit, DurNs)| {
-                format!("; the same ends {}: together at most {}", about(other), format::duration(ns))
+                format!("; fewer launches end {} as well: together at most {}", about(other), format::duration(ns))
             };
             return self.saves(hit, ns) + &self.together.map(both).unwrap_or_default();
         }
@@ -169,8 +169,8 @@ fn more_steps(ns: DurNs, step_ns: DurNs) -> String {
 /// What is found, where it has the same remedy as something else.
 fn about(hit: &Hit) -> &'static str {
     match hit.rule {
-        Rule::LaunchBound => "waits for launches that are too slow",
-        Rule::HostBound => "waits for operators and Python between launches",
+        Rule::LaunchBound => "waits for slow launches",
+        Rule::HostBound => "waits for operators and Python",
         rule => rule.label(),
     }
 }

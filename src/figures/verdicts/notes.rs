@@ -90,8 +90,13 @@ fn of_shares(hit: &Hit) -> Vec<String> {
         Rule::Blocked => time(hit.shares.inferred_ns).map(|ns| {
             format!("For {ns} of it only the scheduler shows that the thread was off the CPU: no call was recorded")
         }),
-        Rule::Unexplained => time(hit.shares.unlaunched_ns)
-            .map(|ns| format!("For {ns} of it the call that launched the work after the gap was not recorded")),
+        Rule::Unexplained => {
+            let unlaunched = time(hit.shares.unlaunched_ns)
+                .map(|ns| format!("For {ns} of it the call that launched the work after the gap was not recorded"));
+            let on_cpu = time(hit.shares.on_cpu_ns)
+                .map(|ns| format!("For {ns} of it the scheduler shows the thread on a CPU: it was busy, not waiting"));
+            unlaunched.into_iter().chain(on_cpu).reduce(|all, one| format!("{all}. {one}"))
+        }
         _ => None,
     }
     .into_iter()

@@ -79,6 +79,9 @@ pub fn why_of(hit: &Hit) -> Option<&'static str> {
     match hit.rule {
         Rule::ModuleLoad if is_inferred => Some("while code is probably compiled or loaded"),
         Rule::Blocked if is_inferred => Some("while the host is off the CPU, probably blocked in the operating system"),
+        Rule::Unexplained if hit.is_on_cpu() => {
+            Some("and nothing was recorded of what the host did, but that its thread ran on a CPU")
+        }
         rule => why(rule),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns, on_cpu_ns};
 use crate::analysis::rules::RunFacts;
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TraceRun;
@@ -72,6 +72,8 @@ pub struct PartLine {
     pub count: usize,
     /// As in [`inferred_ns`], of all of them.
     pub inferred_ns: DurNs,
+    /// Of unexplained parts: as in [`on_cpu_ns`], of all of them.
+    pub on_cpu_ns: DurNs,
     pub frame: Option<String>,
     /// Time of the longest of them.
     longest_ns: DurNs,
@@ -219,11 +221,13 @@ fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
     let mut lines: Vec<(PartLine, GapPart)> = Vec::new();
     let mut counted: HashSet<(GapClass, SliceId)> = HashSet::new();
     let mut known: HashMap<(GapClass, Option<&str>), usize> = HashMap::new();
+    let gap = ledger.gap(index);
     for part in ledger.parts(index).filter(|part| part.time.dur() > 0) {
         let ns = part.time.dur();
         let at = *known.entry((part.class, part.slice.map(|slice| trace.slice_name(slice)))).or_insert_with(|| {
             let (class, slice) = (part.class, part.slice);
-            let line = PartLine { class, slice, ns: 0, count: 0, inferred_ns: 0, frame: None, longest_ns: 0 };
+            let line =
+                PartLine { class, slice, ns: 0, count: 0, inferred_ns: 0, on_cpu_ns: 0, frame: None, longest_ns: 0 };
             lines.push((line, part));
             lines.len() - 1
         });
@@ -231,12 +235,14 @@ fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
         line.ns += ns;
         line.count += usize::from(part.slice.is_none_or(|slice| counted.insert((part.class, slice))));
         line.inferred_ns += inferred_ns(trace, &part);
+        if part.class == GapClass::Unknown {
+            line.on_cpu_ns += on_cpu_ns(trace, &gap, &part);
+        }
         if ns > line.longest_ns {
             (line.longest_ns, line.slice, *longest) = (ns, part.slice, part);
         }
     }
     lines.sort_by_key(|(line, _)| Reverse(line.ns));
-    let gap = ledger.gap(index);
     for (line, longest) in lines.iter_mut().take(MAX_PARTS) {
         line.frame = frame(trace, ledger, &gap, longest, &Near::none()).map(str::to_owned);
     }
@@ -270,6 +276,10 @@ fn segments(ledger: &Ledger, index: usize) -> Vec<GapPart> {
 impl PartLine {
     /// How much of it no slice shows, and what tells of it then.
     pub fn inferred(&self) -> Option<String> {
+        if self.on_cpu_ns > 0 {
+            let ns = format::duration(self.on_cpu_ns);
+            return Some(format!("for {ns} of it the thread ran on a CPU: it was busy, not waiting"));
+        }
         let is_load = self.class == GapClass::ModuleLoad;
         let why =
             if is_load { "pauses between calls that load, slow first launches" } else { "the thread was off the CPU" };
