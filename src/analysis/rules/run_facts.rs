@@ -190,7 +190,7 @@ impl RunFacts {
         run.is_geforce = devices.iter().any(|device| device.name.contains("GeForce"));
         // Of compute capability 7.5, the GeForce GTX 16 have none.
         let has_cores = |device: &DeviceInfo| device.compute_major >= Some(7) && !device.name.contains("GTX 16");
-        run.has_tensor_cores = devices.iter().any(|device| has_cores(&device));
+        run.has_tensor_cores = devices.iter().any(|device| has_cores(device));
         let versions: Vec<u32> = devices.iter().filter_map(|device| device.compute_major).collect();
         run.is_too_old = versions.iter().any(|&major| major < 7);
         run.has_tf32 = versions.iter().any(|&major| major >= 8);
