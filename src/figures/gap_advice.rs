@@ -257,7 +257,7 @@ pub fn trigger_text(trigger: Trigger) -> &'static str {
              the host did next shows as idle time"
         }
         Trigger::LaunchBound => {
-            "The work before was short and launched just in time: the host launches no faster than the device runs"
+            "The work before was short and launched just in time: the host launches work more slowly than the device runs it"
         }
         Trigger::StepBoundary => "The work before it belongs to one step, the work after it to the next",
         Trigger::GraphEnd => "It follows the last node of a CUDA graph: the next launch came too late",

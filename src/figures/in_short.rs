@@ -3,7 +3,7 @@
 mod host;
 
 use super::findings::{MEMORY_LEAK, OUT_OF_MEMORY, RESERVED_GROWTH};
-use super::makeup::{Summary, remedy};
+use super::makeup::{Summary, beyond_overlap, named};
 use super::verdicts::{Gain, Judged, device, job_gain, percent};
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::Finding;
@@ -163,9 +163,11 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     let whose = if of == most { String::new() } else { format!(" on {of}, the slowest") };
     let all =
         hit.alone_ns_per_step.map(|ns| format!(", if it ends on all ranks; {} if on that alone", format::duration(ns)));
+    // What more it saves is of the device that has most of it.
+    let beyond = if of == most { beyond_overlap(hit) } else { String::new() };
     format!(
-        "What would help most: {}, most on {most} ({}): that saves at most {gain}{step} per step{whose}{}",
-        remedy(hit.rule),
+        "What would help most: {}, most on {most} ({}): that saves at most {gain}{step} per step{whose}{}{beyond}",
+        named(hit),
         percent(hit.measured),
         all.unwrap_or_default(),
     )

@@ -2,11 +2,11 @@
 
 mod help;
 
-pub use self::help::remedy;
+pub use self::help::{beyond_overlap, named};
 
 use std::sync::Arc;
 
-use super::verdicts::{Judged, clipped, device, percent, scope_of, why, why_of};
+use super::verdicts::{Judged, clipped, device, percent, scope_of, together, why, why_of};
 use super::{Cell, Part, Word, figures, format};
 use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
 use crate::model::{DurNs, Severity};
@@ -27,6 +27,8 @@ pub struct Summary<'a> {
     run: &'a RunFacts,
     /// The finding about the device whose ceiling is highest; one that cost time once counts by its share of each step.
     best: Option<&'a Hit>,
+    /// The finding with the same remedy as that, and what both gain per step at most.
+    together: Option<(&'a Hit, DurNs)>,
     /// The finding about the cause with most idle time.
     most: Option<&'a Hit>,
     /// The warning about kernels that has most time.
@@ -55,7 +57,8 @@ impl<'a> Summary<'a> {
             let window = verdicts.windows.iter().find(|window| window.device == makeup.device)?;
             let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
             let gains = |hit: &&Hit| hit.ceiling_ns_per_step.is_some() || hit.once.is_some();
-            let best = own.filter(gains).max_by_key(|hit| hit.weight());
+            let gain = |hit: &Hit| together(hit, verdicts).map_or(hit.weight(), |both| both.1);
+            let best = own.filter(gains).max_by_key(|hit| (gain(hit), hit.weight()));
             let cause = makeup.causes.first().map(|cause| cause.0);
             let of_cause = |hit: &&Hit| hit.device == makeup.device && hit.rule.cause() == cause && cause.is_some();
             let most = verdicts.hits.iter().find(of_cause);
@@ -74,6 +77,7 @@ impl<'a> Summary<'a> {
                 window,
                 run: &verdicts.run,
                 best,
+                together: best.and_then(|hit| together(hit, verdicts)),
                 most,
                 kernels,
                 late: late_ns.zip(late_rank),
@@ -134,9 +138,14 @@ impl<'a> Summary<'a> {
         key(self) == key(other)
     }
 
+    /// What the remedy that gains most gains per step at most.
+    fn gain(&self) -> DurNs {
+        self.together.map_or(self.best.map_or(0, Hit::weight), |both| both.1)
+    }
+
     /// The rank whose coming sooner gains more than anything else would.
     fn waits_for(&self) -> Option<u32> {
-        self.late.filter(|late| late.0 > self.best.map_or(0, Hit::weight)).map(|late| late.1)
+        self.late.filter(|late| late.0 > self.gain()).map(|late| late.1)
     }
 
     /// How busy the device is, what it waits for most or works on, and what would help most. May contain text from a file.
@@ -193,7 +202,11 @@ impl<'a> Summary<'a> {
                 }
             }
             Cause::Unexplained => {
-                format!("For the largest part of it, {share}, nothing was recorded of what the host did")
+                let on_cpu = match self.most.is_some_and(Hit::is_on_cpu) {
+                    true => ", but that its thread ran on a CPU",
+                    false => "",
+                };
+                format!("For the largest part of it, {share}, nothing was recorded of what the host did{on_cpu}")
             }
             _ => {
                 let why = self.most.and_then(why_of).or_else(|| cause.rule().and_then(why));

@@ -209,7 +209,8 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         number "regularity", "Regularity", 80, Cell::Share(row.steps.regularity),
             "Share of steps about as long as the median; of a sequence, the share that repeats the one before";
         words "disagreement", "But", 200, Cell::text(&row.disagreement()), "What finds another number of steps";
-        number "count", "Count", 60, Cell::Count(row.steps.len() as u64), "How many steps there are";
+        number "count", "Count", 60, Cell::Count(row.steps.len() as u64),
+            "How many steps there are; those in what the program calls its warm-up are none";
         number "dropped", "Dropped", 64, Cell::Count((row.steps.len() - row.steps.used.len()) as u64),
             "Steps that the statistics leave out: the first, which includes warm-up, the profiler's last, and a last piece \
              below a tenth of the median, which is not a whole step";
@@ -279,6 +280,39 @@ pub fn name_host_columns(steps: &Steps, columns: &mut [Column]) {
             _ => {}
         }
     }
+}
+
+/// What found the steps, and what else it found: `ranges named Forward, beside 5 in the program's warm-up`. Those are
+/// none of the steps, wherever these are counted.
+pub fn found_by(steps: &Steps) -> String {
+    let beside = match steps.n_warm_up as u64 {
+        0 => String::new(),
+        n => format!(", beside {} in the program's warm-up", format::count(n)),
+    };
+    steps.source.label() + &beside
+}
+
+/// Which steps before and after those that count do not, and why; `None` where there are none.
+pub fn left_out(steps: &Steps) -> [Option<String>; 2] {
+    let count = |n: usize| format::count(n as u64);
+    let first = match steps.used.start {
+        0 => None,
+        1 if steps.n_warm_up > 0 => Some("the first, which may still hold warm-up".to_owned()),
+        1 => Some("the first, which may hold warm-up or be cut off".to_owned()),
+        n => Some(format!("the first {}", count(n))),
+    };
+    let last = match steps.len().saturating_sub(steps.used.end) {
+        0 => None,
+        1 => Some("the last, in which the recording ends".to_owned()),
+        n => Some(format!("the last {}, in which the recording ends", count(n))),
+    };
+    [first, last]
+}
+
+/// Which steps do not count, and why, as a sentence; empty if all count.
+pub fn left_out_text(steps: &Steps) -> String {
+    let out: Vec<String> = left_out(steps).into_iter().flatten().collect();
+    if out.is_empty() { String::new() } else { format!("Left out: {}", out.join(", ")) }
 }
 
 /// The place of a step among `n`, from 1; names may number them otherwise.

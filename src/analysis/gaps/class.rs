@@ -135,7 +135,7 @@ impl GapClass {
 pub enum Trigger {
     /// A synchronization emptied the queue.
     Sync,
-    /// The host launches no faster than the device runs.
+    /// The host launches work more slowly than the device runs it.
     LaunchBound,
     /// A step ended in it.
     StepBoundary,

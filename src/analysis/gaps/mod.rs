@@ -30,7 +30,7 @@ use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
 use self::known::Change;
 use self::overlay::Overheads;
-pub use self::overlay::inferred_ns;
+pub use self::overlay::{inferred_ns, on_cpu_ns};
 pub use self::parts::Parts;
 use self::parts::StoredPart;
 use self::place::backward_threads;

@@ -3,10 +3,12 @@
 use std::cell::Cell;
 
 use super::host::{Activity, Segment, push};
-use super::{GapClass, GapPart};
+use super::{Gap, GapClass, GapPart};
 use crate::analysis::host_roles::{Role, Roles, of_overhead, role_of};
 use crate::model::time::partition_near;
-use crate::model::{DurNs, Format, ON_CPU, ProcessId, SliceId, SliceKind, TimeRange, Trace, Track, TrackId, TrackKind};
+use crate::model::{
+    DurNs, Format, ON_CPU, ProcessId, Row, SliceId, SliceKind, TimeRange, Trace, Track, TrackId, TrackKind,
+};
 
 /// Disjoint times in ascending order, with the slice that names each.
 pub type Spans = Vec<(TimeRange, Option<SliceId>)>;
@@ -212,8 +214,18 @@ fn loading(trace: &Trace, thread: TrackId, roles: &mut Roles) -> Spans {
     out
 }
 
-fn off_cpu(trace: &Trace, thread: TrackId, theta: DurNs) -> Spans {
+/// How long the thread of a part ran on a CPU in it, as the scheduler recorded it: that of its slice, else that which
+/// launched the work after the gap; 0 where nothing was recorded of that. Cost: O(log n + times on a CPU within).
+pub fn on_cpu_ns(trace: &Trace, gap: &Gap, part: &GapPart) -> DurNs {
     let slices = &trace.slices;
+    let host = part.slice.filter(|_| part.class.is_host()).or_else(|| trace.launch_of(gap.ended_by));
+    let Some(row) = host.and_then(|slice| on_cpu(trace, slices.track_of(slice))) else { return 0 };
+    let inside = slices.window(row, part.time).filter_map(|i| slices.time(SliceId(i as u32)).intersect(part.time));
+    inside.map(|time| time.dur()).sum()
+}
+
+/// When a thread ran on a CPU; `None` if that was not recorded.
+fn on_cpu(trace: &Trace, thread: TrackId) -> Option<&Row> {
     let track = trace.track(thread);
     let name = track.name.clone() + ON_CPU;
     // The tracks of a thread lie beside each other, by name; another one of the same name is of another thread.
@@ -221,9 +233,14 @@ fn off_cpu(trace: &Trace, thread: TrackId, theta: DurNs) -> Spans {
         other.process == track.process && other.name.starts_with(&track.name) && other.name != track.name
     };
     let mut own = trace.tracks[thread.0 as usize + 1..].iter().take_while(is_own);
-    let Some(at) = own.position(|other| other.name == name) else { return Spans::new() };
-    let on_cpu = TrackId(thread.0 + 1 + at as u32);
-    let [on_cpu] = trace.rows(on_cpu) else { return Spans::new() };
+    let at = own.position(|other| other.name == name)?;
+    let [row] = trace.rows(TrackId(thread.0 + 1 + at as u32)) else { return None };
+    Some(row)
+}
+
+fn off_cpu(trace: &Trace, thread: TrackId, theta: DurNs) -> Spans {
+    let slices = &trace.slices;
+    let Some(on_cpu) = on_cpu(trace, thread) else { return Spans::new() };
     let is_contradicted = |time: TimeRange| {
         let begins_or_ends =
             |times: &[i64]| times.get(times.partition_point(|&at| at <= time.start)).is_some_and(|&at| at < time.end);

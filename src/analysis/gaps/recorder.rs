@@ -76,16 +76,18 @@ impl Recorder {
         Self { time, frames, operators, frame_ns, operator_ns }
     }
 
-    /// All of it, at least and at most.
-    pub fn cost(&self) -> [DurNs; 2] {
-        let [frames, operators] = [self.frames, self.operators].map(|n| n as DurNs);
+    /// What it takes, at least and at most, for so many frames and operators; it may end later than they begin.
+    fn cost(&self, counts: [u64; 2]) -> Bounds {
+        let [frames, operators] = counts.map(|n| n as DurNs);
         [0, 1].map(|at| frames * self.frame_ns[at] + operators * self.operator_ns[at])
     }
+}
 
-    /// What it takes at least for the frames and operators that begin in some time; it may end later.
-    fn least_ns(&self, [frames, operators]: [u64; 2]) -> DurNs {
-        frames as DurNs * self.frame_ns[0] + operators as DurNs * self.operator_ns[0]
-    }
+/// At least and at most.
+type Bounds = [DurNs; 2];
+
+fn sum(a: Bounds, b: Bounds) -> Bounds {
+    [a[0] + b[0], a[1] + b[1]]
 }
 
 /// Asks `visit` about each slice of a thread that begins in some time.
@@ -138,7 +140,7 @@ fn densest(trace: &Trace, kind: SliceKind, time: TimeRange) -> Option<DurNs> {
     shortest.map(|ns| ns / STRETCH as DurNs)
 }
 
-/// What the recorder took of gaps, at least: a program that is not recorded does not wait that long.
+/// What the recorder took of gaps: a program that is not recorded does not wait that long.
 #[derive(Debug)]
 pub struct Unrecorded<'a> {
     trace: &'a Trace,
@@ -157,12 +159,12 @@ impl<'a> Unrecorded<'a> {
 
     /// What it took of a gap, to be asked about its parts in order.
     pub fn gap(&self, index: usize) -> UnrecordedGap<'a, '_> {
-        UnrecordedGap { of: self, index, gap: self.ledger.gap(index), left_ns: 0, has_earlier: false }
+        UnrecordedGap { of: self, index, gap: self.ledger.gap(index), left_ns: [0; 2], has_earlier: false }
     }
 
-    /// What the recorder takes at least of a thread for what begins in some time.
-    fn least_ns(&self, recorder: &Recorder, thread: TrackId, time: TimeRange) -> DurNs {
-        recorder.least_ns(self.starts.count(self.trace, thread, time, &self.near))
+    /// What the recorder takes of a thread for what begins in some time.
+    fn cost(&self, recorder: &Recorder, thread: TrackId, time: TimeRange) -> Bounds {
+        recorder.cost(self.starts.count(self.trace, thread, time, &self.near))
     }
 
     /// What it took of the parts of the gaps in some time; no gaps where its cost is not known. Incomplete if cancelled.
@@ -173,32 +175,49 @@ impl<'a> Unrecorded<'a> {
             if index % 4096 == 0 && is_cancelled() {
                 break;
             }
-            let gain = self.gain_of_parts(index, |ns| taken.ns.push(u32::try_from(ns).unwrap_or(TOO_LONG)));
-            taken.gaps.push((taken.ns.len(), gain));
+            let of_gap = self.of_parts(index, |ns| taken.ns.push(u32::try_from(ns).unwrap_or(TOO_LONG)));
+            taken.gaps.push((taken.ns.len(), of_gap));
         }
         taken
     }
 
     /// What ending the causes of some gap would save at most, see [`super::ceiling`], and what the recorder took of that.
     pub fn gain(&self, index: usize, taken: &Taken) -> [DurNs; 2] {
-        let known = index.checked_sub(taken.first_gap).and_then(|at| taken.gaps.get(at));
-        known.map_or_else(|| self.gain_of_parts(index, |_| ()), |known| known.1)
+        let OfGap { gain_ns, recorder_ns } = self.of_gap(index, taken);
+        [gain_ns, recorder_ns[0]]
     }
 
-    /// The same, with what the recorder took of each part.
-    fn gain_of_parts(&self, index: usize, mut visit: impl FnMut(DurNs)) -> [DurNs; 2] {
-        let mut of_gap = self.gap(index);
-        let [mut gain_ns, mut recorder_ns] = [0; 2];
+    fn of_gap(&self, index: usize, taken: &Taken) -> OfGap {
+        let known = index.checked_sub(taken.first_gap).and_then(|at| taken.gaps.get(at));
+        known.map_or_else(|| self.of_parts(index, |_| ()), |known| known.1)
+    }
+
+    /// How much longer the device waits in some time because of the recorder, at least and at most. What the recorder took
+    /// of the host while the device worked, and before the host waited for that, costs nothing. Cost: as of [`Self::taken`]
+    /// for the gaps that are not known.
+    pub fn cost_in(&self, time: TimeRange, taken: &Taken) -> Bounds {
+        let gaps = if self.recorder.is_some() { self.ledger.within(time) } else { 0..0 };
+        let of_gap = |index: usize| {
+            let inside = self.ledger.time(index).intersect(time).map_or(0, |inside| inside.dur());
+            self.of_gap(index, taken).recorder_ns.map(|ns| ns.min(inside))
+        };
+        gaps.map(of_gap).fold([0; 2], sum)
+    }
+
+    /// The same of one gap, with what the recorder took at least of each part.
+    fn of_parts(&self, index: usize, mut visit: impl FnMut(DurNs)) -> OfGap {
+        let mut gap = self.gap(index);
+        let mut all = OfGap::default();
         for part in self.ledger.parts(index) {
-            let mut ns = 0;
-            if is_recoverable(part.class, &of_gap.gap) {
-                ns = of_gap.of_part(&part);
-                gain_ns += part.time.dur() - ns;
-                recorder_ns += ns;
+            let mut ns = [0; 2];
+            if is_recoverable(part.class, &gap.gap) {
+                ns = gap.bounds_of_part(&part);
+                all.gain_ns += part.time.dur() - ns[0];
+                all.recorder_ns = sum(all.recorder_ns, ns);
             }
-            visit(ns);
+            visit(ns[0]);
         }
-        [gain_ns, recorder_ns]
+        all
     }
 
     /// What it took of the host before a gap, from the launch that ended the gap before: while that launch took effect, and
@@ -207,14 +226,14 @@ impl<'a> Unrecorded<'a> {
     /// A host that launches no sooner than the device needs it comes later by all that the recorder takes, also by what it
     /// takes while the device still has work. That holds since the host last waited for something: before that, time that
     /// is saved is waited for longer.
-    fn earlier_ns(&self, recorder: &Recorder, index: usize, gap: &Gap) -> DurNs {
-        let Some(before) = index.checked_sub(1).map(|before| self.ledger.gap(before)) else { return 0 };
+    fn earlier(&self, recorder: &Recorder, index: usize, gap: &Gap) -> Bounds {
+        let Some(before) = index.checked_sub(1).map(|before| self.ledger.gap(before)) else { return [0; 2] };
         let launched = self.trace.launch_of(before.ended_by).map(|call| self.trace.slices.ts[call.idx()]);
         let start = launched.unwrap_or(before.time.end).clamp(before.time.start, before.time.end);
         let stretch = TimeRange { start, end: gap.time.start };
         let slices = &self.trace.slices;
         let thread = |work: SliceId| Some(slices.track_of(self.trace.launch_of(work)?));
-        let Some(own) = thread(gap.ended_by) else { return 0 };
+        let Some(own) = thread(gap.ended_by) else { return [0; 2] };
         let other = thread(gap.after).filter(|&other| other != own);
         let threads = [Some(own), other].into_iter().flatten();
         let mut start = stretch.start;
@@ -231,11 +250,19 @@ impl<'a> Unrecorded<'a> {
             begun(self.trace, thread, stretch, &self.near, wait);
         }
         if start >= stretch.end {
-            return 0;
+            return [0; 2];
         }
         let time = TimeRange { start, ..stretch };
-        threads.map(|thread| self.least_ns(recorder, thread, time)).sum::<DurNs>().min(time.dur())
+        let all = threads.map(|thread| self.cost(recorder, thread, time)).fold([0; 2], sum);
+        all.map(|ns| ns.min(time.dur()))
     }
+}
+
+/// What ending the causes of a gap would save at most, and what the recorder took of that.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfGap {
+    gain_ns: DurNs,
+    recorder_ns: Bounds,
 }
 
 /// What the recorder took of each part of some gaps of a device: it is asked for more than once.
@@ -243,8 +270,8 @@ impl<'a> Unrecorded<'a> {
 pub struct Taken {
     pub recorder: Option<Recorder>,
     first_gap: usize,
-    /// Where the parts of each gap end in `ns`, and its [`Unrecorded::gain`].
-    gaps: Vec<(usize, [DurNs; 2])>,
+    /// Where the parts of each gap end in `ns`, and what is known of all of it.
+    gaps: Vec<(usize, OfGap)>,
     /// Of parts that may be recovered, else 0; [`TOO_LONG`] if it does not fit.
     ns: Vec<u32>,
 }
@@ -269,18 +296,22 @@ pub struct UnrecordedGap<'a, 'b> {
     index: usize,
     gap: Gap,
     /// What it takes for what began before, and has not been taken from a part yet.
-    left_ns: DurNs,
+    left_ns: Bounds,
     /// Whether that holds what began before the gap.
     has_earlier: bool,
 }
 
 impl UnrecordedGap<'_, '_> {
-    /// What the recorder took of a part of the gap, for what began in it on the thread of its slice, else on that which
+    /// What the recorder took at least of a part of the gap, for what began in it on the thread of its slice, else on that which
     /// launched the work after the gap; and where the host works all the time, what began before the gap. What does not
     /// fit is taken from the next part. Each part once.
     pub fn of_part(&mut self, part: &GapPart) -> DurNs {
+        self.bounds_of_part(part)[0]
+    }
+
+    fn bounds_of_part(&mut self, part: &GapPart) -> Bounds {
         let Unrecorded { trace, ledger, recorder, .. } = *self.of;
-        let Some(recorder) = recorder else { return 0 };
+        let Some(recorder) = recorder else { return [0; 2] };
         let launch = || trace.launch_of(self.gap.ended_by);
         // What is launched comes no sooner by what the host does then.
         let host = part
@@ -289,15 +320,19 @@ impl UnrecordedGap<'_, '_> {
             .or_else(launch)
             .filter(|_| !matches!(part.class, GapClass::LaunchLatency | GapClass::Dependency));
         let thread = host.map(|slice| trace.slices.track_of(slice));
-        self.left_ns += thread.map_or(0, |thread| self.of.least_ns(&recorder, thread, part.time));
-        if self.left_ns < part.time.dur() && !self.has_earlier && is_work(part.class) {
+        let own = thread.map_or([0; 2], |thread| self.of.cost(&recorder, thread, part.time));
+        self.left_ns = sum(self.left_ns, own);
+        if self.left_ns[0] < part.time.dur() && !self.has_earlier {
             self.has_earlier = true;
-            if ledger.parts(self.index).all(|part| is_work(part.class)) {
-                self.left_ns += self.of.earlier_ns(&recorder, self.index, &self.gap);
+            let [mut least, most] = self.of.earlier(&recorder, self.index, &self.gap);
+            // A host that waits in the gap may have waited less by it.
+            if !ledger.parts(self.index).all(|part| is_work(part.class)) {
+                least = 0;
             }
+            self.left_ns = sum(self.left_ns, [least, most]);
         }
-        let taken = self.left_ns.min(part.time.dur());
-        self.left_ns -= taken;
+        let taken = self.left_ns.map(|ns| ns.min(part.time.dur()));
+        self.left_ns = [0, 1].map(|at| self.left_ns[at] - taken[at]);
         taken
     }
 }
@@ -340,8 +375,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_kept() {
-        let taken =
-            Taken { recorder: None, first_gap: 3, gaps: vec![(2, [0; 2]), (3, [0; 2])], ns: vec![5, 0, TOO_LONG] };
+        let taken = Taken {
+            recorder: None,
+            first_gap: 3,
+            gaps: vec![(2, OfGap::default()), (3, OfGap::default())],
+            ns: vec![5, 0, TOO_LONG],
+        };
         assert_eq!(taken.of_gap(3), Some(&[5, 0][..]));
         assert!([2, 4, 5, 9].into_iter().all(|other| taken.of_gap(other).is_none()));
         assert_eq!(Taken::default().of_gap(0), None);
@@ -353,7 +392,7 @@ mod tests {
         let (recorder, starts, near) = (recorder(&trace), Starts::default(), Near::new(&trace));
         let thread = trace.slices.rows[0].track;
         let count = |start, end| starts.count(&trace, thread, TimeRange { start, end }, &near);
-        let least = |start, end| recorder.least_ns(count(start, end));
+        let least = |start, end| recorder.cost(count(start, end))[0];
         // 990 ns after the first of a stretch with the one around it.
         assert_eq!(recorder.frame_ns[0], 500);
         assert_eq!(least(10_000, 20_000), 10 * 500);

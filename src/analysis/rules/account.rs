@@ -14,7 +14,7 @@ use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::recorder::{Taken, Unrecorded};
 use crate::analysis::gaps::{
-    BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, open_during, origin_of_call,
+    BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, on_cpu_ns, open_during, origin_of_call,
 };
 use crate::analysis::steps::is_step_name;
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, StringId, TimeRange, Trace};
@@ -71,6 +71,8 @@ pub struct Shares {
     /// The class follows from what surrounds the time, not from a record of its own; see
     /// [`inferred_ns`](crate::analysis::gaps::inferred_ns).
     pub inferred_ns: DurNs,
+    /// Of [`Cause::Unexplained`]: the thread ran on a CPU; see [`on_cpu_ns`].
+    pub on_cpu_ns: DurNs,
     /// The launch that ended the gap was not recorded.
     pub unlaunched_ns: DurNs,
     /// The host copied to the device, or from it, or waited for such a copy.
@@ -304,6 +306,9 @@ impl<'a, 'b> Books<'a, 'b> {
         let (trace, ns) = (self.trace, part.time.dur());
         let ns_if = |holds: bool| if holds { ns } else { 0 };
         shares.inferred_ns += inferred_ns(trace, part);
+        if cause == Cause::Unexplained {
+            shares.on_cpu_ns += on_cpu_ns(trace, gap, part);
+        }
         shares.unlaunched_ns += ns_if(part.class == GapClass::NoLaunch);
         shares.slow_ns += ns_if(cause == Cause::Host && ns >= LONG_PART);
         shares.after_ns += ns_if(cause == Cause::Synchronization && part.class != GapClass::Sync);

@@ -86,6 +86,11 @@ impl Hit {
         self.shares.saves_ns > self.amount - self.shares.saves_ns
     }
 
+    /// Whether the host was busy for most of the time, and nothing else is known of it.
+    pub fn is_on_cpu(&self) -> bool {
+        self.shares.on_cpu_ns > self.amount - self.shares.on_cpu_ns
+    }
+
     /// Whether most of the time, of which nothing else is known, follows copies of data from the device.
     pub fn is_after_copies(&self) -> bool {
         self.shares.copied_ns > self.amount - self.shares.copied_ns
@@ -96,6 +101,15 @@ impl Hit {
         self.shares.prepared_ns > self.amount - self.shares.prepared_ns
     }
 
+    /// Of a hit about communication: what less or faster communication gains at most per step, and ranks that arrive
+    /// together where these were not compared, if that is more than the ceiling, which then bounds overlap alone.
+    pub fn beyond_overlap_ns(&self) -> Option<DurNs> {
+        let n_steps = Some(self.n_steps as DurNs).filter(|&n| n > 0 && self.rule == Rule::ExposedCommunication)?;
+        let ns = (self.amount - self.waiting.ns) / n_steps - self.small_ns;
+        // What few nanoseconds are is lost in rounding.
+        Some(ns).filter(|&ns| self.ceiling_ns_per_step.is_some_and(|overlap| ns > overlap + n_steps))
+    }
+
     /// By how much it comes before others of its severity: what it gains per step, else its amount.
     pub fn weight(&self) -> i64 {
         // It is not a cause, and others say why.
@@ -103,7 +117,7 @@ impl Hit {
             return 0;
         }
         let amount = if self.once.is_some() { self.amount / self.n_steps.max(1) as i64 } else { self.amount };
-        self.ceiling_ns_per_step.unwrap_or(amount)
+        self.beyond_overlap_ns().or(self.ceiling_ns_per_step).unwrap_or(amount)
     }
 }
 

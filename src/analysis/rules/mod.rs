@@ -244,7 +244,8 @@ impl<'a> Device<'a, '_> {
         // After a synchronization the device waits for the host, too.
         let after_ns = accounts[Cause::Synchronization as usize].shares.after_ns;
         let of_host = [Cause::Host, Cause::LaunchBound, Cause::DataLoading].map(|cause| idle[cause as usize]);
-        self.recording(recorder, of_host.iter().sum::<DurNs>() + after_ns);
+        let cost = unrecorded.cost_in(window, taken.unwrap_or(&Taken::default()));
+        self.recording(recorder, cost, of_host.iter().sum::<DurNs>() + after_ns);
         self.irregular_steps(ledger);
         self.join();
         let stats = self.kernels(busy_ns);
@@ -405,7 +406,7 @@ impl<'a> Device<'a, '_> {
             ..self.hit_in(Rule::SlowKernels, stats.slow_ns, stats.total_ns)
         };
         self.out.check(slow);
-        if self.of.run.has_tf32 {
+        if self.of.run.has_tensor_cores {
             self.group(Rule::Fp32Matmul, &stats.fp32);
         }
         if self.of.run.is_torch {

@@ -15,9 +15,9 @@ const LARGE_MOST: DurNs = 4;
 pub struct RecordingCost {
     pub frames: u64,
     pub operators: u64,
-    /// In nanoseconds, for all of the judged time or per step, at least.
+    /// How much longer the device waits because of it, in nanoseconds, in all of the judged time or per step, at least.
     pub ns: DurNs,
-    /// At most; `None` where that is nearly all of the time in which it counts, or more.
+    /// At most; `None` where that is nearly all of the time in which it waits for the host, or more.
     pub most_ns: Option<DurNs>,
 }
 
@@ -28,16 +28,16 @@ impl Device<'_, '_> {
         steps.first().zip(steps.last()).map_or(self.window.time, |(first, last)| first.union(*last))
     }
 
-    /// The cost of recording Python's frames and operators. It counts only as far as the device waits for the host. Where
-    /// it is a large part of the steps, the hits about a slow host have it, too.
+    /// The cost of recording Python's frames and operators: how much longer the device waits for that. Where it is a large
+    /// part of the steps, the hits about a slow host have it, too.
     ///
     /// Without frames it is never more than a note: all recordings of operators have that cost.
     ///
+    /// * `cost`: what the recorder took of the gaps, at least and at most.
     /// * `waits_ns`: how long the device waits for the host.
-    pub(super) fn recording(&mut self, recorder: Option<Recorder>, waits_ns: DurNs) {
+    pub(super) fn recording(&mut self, recorder: Option<Recorder>, [least, most]: [DurNs; 2], waits_ns: DurNs) {
         let Some(recorder) = recorder else { return };
         let Recorder { time, frames, operators, .. } = recorder;
-        let [least, most] = recorder.cost();
         let within = |whole: DurNs| RecordingCost {
             frames,
             operators,

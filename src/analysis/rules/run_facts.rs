@@ -2,7 +2,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::model::{Format, ON_CPU, SliceId, SliceKind, StringId, Trace};
+use crate::model::{DeviceInfo, Format, ON_CPU, SliceId, SliceKind, StringId, Trace};
 
 /// The maker of the devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct RunFacts {
     pub is_xla: bool,
     /// Whether a device is too old for Triton, and with that for torch.compile: compute capability below 7.0.
     pub is_too_old: bool,
+    /// Whether a device is known to have tensor cores: NVIDIA's from compute capability 7.0 on.
+    pub has_tensor_cores: bool,
     /// Whether a device has TF32: NVIDIA's from compute capability 8.0 on.
     pub has_tf32: bool,
     /// Whether the devices are `GeForce`: TF32 on their tensor cores is hardly faster than their fp32.
@@ -186,6 +188,9 @@ impl RunFacts {
         let used: HashSet<u32> = trace.processes.iter().filter_map(|process| process.device).collect();
         let devices: Vec<_> = used.into_iter().filter(|_| !is_amd).filter_map(|id| trace.device_of_work(id)).collect();
         run.is_geforce = devices.iter().any(|device| device.name.contains("GeForce"));
+        // Of compute capability 7.5, the GeForce GTX 16 have none.
+        let has_cores = |device: &DeviceInfo| device.compute_major >= Some(7) && !device.name.contains("GTX 16");
+        run.has_tensor_cores = devices.iter().any(|device| has_cores(device));
         let versions: Vec<u32> = devices.iter().filter_map(|device| device.compute_major).collect();
         run.is_too_old = versions.iter().any(|&major| major < 7);
         run.has_tf32 = versions.iter().any(|&major| major >= 8);

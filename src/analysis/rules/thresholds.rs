@@ -76,7 +76,7 @@ pub struct Thresholds {
     pub collective_calls: Levels,
     /// Small collectives without compute, and idle time for their launches.
     pub small_collectives: Levels,
-    /// Idle time because the host launches no faster than the device runs.
+    /// Idle time because the host launches work more slowly than the device runs it.
     pub launch_bound: Levels,
     /// Idle time because the host waited for the device.
     pub synchronization: Levels,
@@ -247,9 +247,12 @@ const LEVELS: [LevelsOf; 32] = [
         "Small collectives without compute, and idle time for their launches, if there are many",
         |of| &mut of.small_collectives,
     ),
-    ("launch_bound", Kind::Share, "Idle time because the host launches no faster than the device runs", |of| {
-        &mut of.launch_bound
-    }),
+    (
+        "launch_bound",
+        Kind::Share,
+        "Idle time because the host launches work more slowly than the device runs it",
+        |of| &mut of.launch_bound,
+    ),
     ("synchronization", Kind::Share, "Idle time because the host waited for the device", |of| &mut of.synchronization),
     ("host_bound", Kind::Share, "Idle time while the host runs operators or Python", |of| &mut of.host_bound),
     ("exposed_copies", Kind::Share, "Copies without compute, and idle time in calls that copy", |of| &mut of.copies),
@@ -279,7 +282,9 @@ const LEVELS: [LevelsOf; 32] = [
         &mut of.slow_kernels
     }),
     ("long_kernel", Kind::Share, "Duration of one launch by that of a step", |of| &mut of.long_kernel),
-    ("fp32_matmul", Kind::Share, "Time of matrix products in fp32 on a GPU with TF32", |of| &mut of.fp32_matmul),
+    ("fp32_matmul", Kind::Share, "Time of matrix products in fp32 on a GPU with tensor cores", |of| {
+        &mut of.fp32_matmul
+    }),
     ("unfused_elementwise", Kind::Share, "Time of kernels of single elementwise operators", |of| &mut of.elementwise),
     ("recurring_gap", Kind::Share, "Time of one cluster of gaps by that of a step", |of| &mut of.cluster),
     (

@@ -3,7 +3,7 @@
 use super::{
     ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, EAGER, FROM_DEVICE,
     FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM,
-    NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW, TO_DEVICE,
+    NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW, SMALL, TO_DEVICE,
     TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
@@ -229,26 +229,13 @@ fn host_lines(rule: Rule) -> &'static [Line] {
                 |case| NEW_SHAPES(case) && COMPILED(case),
                 "torch.compile with dynamic=True compiles once for sizes that vary",
             ),
-            (
-                |case| EAGER(case) && USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && !SAVES(case),
-                "Many small operators: torch.compile, or larger batches",
-            ),
-            (
-                |case| CAPTURED(case) && USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && !SAVES(case),
-                FUSING_BACKEND.1,
-            ),
+            (|case| EAGER(case) && SMALL(case), "Many small operators: torch.compile, or larger batches"),
+            (|case| CAPTURED(case) && SMALL(case), FUSING_BACKEND.1),
             GRAPH_BREAKS,
             COMPILED_HOST,
             LARGER_KERNELS,
             (
-                |case| {
-                    NO_GRAPHS(case)
-                        && !IN_COMPILED(case)
-                        && USUAL_SHAPES(case)
-                        && !SLOW(case)
-                        && !APART(case)
-                        && !SAVES(case)
-                },
+                |case| NO_GRAPHS(case) && !IN_COMPILED(case) && SMALL(case),
                 "A step that launches the same work each time can be a CUDA graph, which needs no host",
             ),
             (

@@ -144,18 +144,35 @@ const TF32_ON_GEFORCE: &str = "On GeForce cards TF32 is hardly faster than fp32:
 
 /// For matrix products in fp32.
 const FP32: &[Line] = &[
-    (|case| case.run.is_geforce, TF32_ON_GEFORCE),
+    (|case| TF32(case) && case.run.is_geforce, TF32_ON_GEFORCE),
     (
-        TORCH,
+        |case| TF32(case) && TORCH(case),
         "Where a relative error of 0.001 is accepted, torch.set_float32_matmul_precision(\"high\") computes them in TF32 on tensor cores",
     ),
-    (TORCH, "Mixed precision is faster still: torch.autocast with bf16"),
+    (|case| TF32(case) && TORCH(case), "Mixed precision is faster still: torch.autocast with bf16"),
     (
-        OTHER,
+        |case| TF32(case) && OTHER(case),
         "Where a relative error of 0.001 is accepted, compute them in TF32 (CUBLAS_COMPUTE_32F_FAST_TF32), or in bf16",
     ),
-    (ALWAYS, "To check, their kernels have other names (s1688gemm, s16816gemm, tf32), and their time falls"),
+    (
+        |case| !TF32(case) && TORCH(case),
+        "The tensor cores of this GPU know no TF32 and no bf16: torch.autocast with fp16",
+    ),
+    (
+        |case| !TF32(case) && TRAINS(case),
+        "Gradients in fp16 are lost where they are small: scale the loss (torch.amp.GradScaler)",
+    ),
+    (
+        |case| !TF32(case) && OTHER(case),
+        "The tensor cores of this GPU know no TF32 and no bf16: compute them in fp16, with sums in fp32 (CUBLAS_COMPUTE_32F)",
+    ),
+    (TF32, "To check, their kernels have other names (s1688gemm, s16816gemm, tf32), and their time falls"),
+    (
+        |case| !TF32(case),
+        "To check, their kernels have other names (s884gemm, h884gemm, s1688gemm), and their time falls",
+    ),
 ];
+const TF32: Fits = |case| case.run.has_tf32;
 
 /// For kernels of single elementwise operators.
 const ELEMENTWISE: &[Line] = &[

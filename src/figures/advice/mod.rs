@@ -106,6 +106,8 @@ const COLLECTS: Fits = |case| {
 };
 /// Most of the time the host writes a checkpoint.
 const SAVES: Fits = |case| case.is_most(|hit| hit.shares.saves_ns);
+/// The time is that of many small operators and functions.
+const SMALL: Fits = |case| USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && !SAVES(case);
 /// Most of the time the caching allocator makes room for a request.
 const MAKES_ROOM: Fits = |case| TORCH(case) && case.is_most(|hit| hit.shares.room_ns);
 const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case);
@@ -138,6 +140,15 @@ pub fn advice(case: &Case<'_>) -> Vec<String> {
         format!("Compare the bus bandwidth of the collectives, {speed:.2} GB/s {waiting}, with that of the links")
     });
     fit.map(|(_, sentence)| of_vendor(sentence, case.run.vendor)).chain(bus).collect()
+}
+
+/// Whether what is advised is that the host launches less, as compiled code or as graphs.
+pub fn is_to_launch_less(case: &Case<'_>) -> bool {
+    match case.rule {
+        Rule::LaunchBound => TORCH(case),
+        Rule::HostBound => TORCH(case) && (SMALL(case) || IN_COMPILED(case)),
+        _ => false,
+    }
 }
 
 /// What to record to know what the host did. Asks for nothing that is there already.
@@ -212,6 +223,7 @@ pub mod tests {
             is_training: bit(i, 6),
             is_xla: bit(i, 7) && !bit(i, 2) && !bit(i, 3),
             is_too_old: bit(i, 7) && !bit(i, 0),
+            has_tensor_cores: !bit(i, 0) && !bit(i, 7),
             has_tf32: bit(i, 8) && !bit(i, 0) && !bit(i, 7),
             has_operators: bit(i, 5),
             has_os_calls: bit(i, 9),

@@ -1,6 +1,7 @@
 //! Paragraphs of jobs whose limit is known.
 
 use super::*;
+use crate::analysis::rules::Verdicts;
 use crate::analysis::rules::tests::late_rank::{judged_together, rank};
 use crate::model::Trace;
 
@@ -36,6 +37,82 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
     let alone = paragraphs(&judged[..1]);
     assert!(alone.len() == 1 && !alone[0].starts_with("Job"), "{alone:#?}");
     assert!(!paragraphs(&[judged[0], judged[0]])[0].starts_with("Job"), "the same rank twice");
+}
+
+#[test]
+fn what_overlap_saves_is_not_said_of_less_communication() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    // Of each step of 10 ms, 8 ms communicate, and 1 or 4 ms of these beside kernels.
+    let text = |beside: i64| {
+        let names: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
+        let mut slices = Vec::new();
+        for (i, name) in (0..).zip(&names) {
+            let at = 10 * MS * i;
+            slices.extend([
+                ("main", SliceKind::Annotation, name.as_str(), at, at + 10 * MS),
+                ("stream 7", SliceKind::Kernel, "gemm", at, at + (1 + beside) * MS),
+                ("stream 8", SliceKind::Kernel, "ncclDevKernel_AllReduce", at + MS, at + 9 * MS),
+                ("stream 7", SliceKind::Kernel, "gemm", at + 9 * MS, at + 10 * MS),
+            ]);
+        }
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let verdicts = judged(&trace, None);
+        let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+        paragraphs(&[of]).remove(0)
+    };
+    let help = "What would help most: to communicate while computing, which saves at most 2.000 ms of 10.000 ms per step \
+                (25.0 % more steps in the same time); less or faster communication, and ranks that arrive together, save \
+                at most 7.000 ms";
+    let bound = text(1);
+    assert!(bound.ends_with(help), "{bound}");
+    let help =
+        "What would help most: to communicate while computing, or less, which saves at most 2.000 ms of 10.000 ms";
+    let all = text(6);
+    assert!(all.contains(help), "{all}");
+}
+
+#[test]
+fn findings_with_one_remedy_say_what_it_gains_in_all() {
+    use crate::analysis::rules::tests::judged;
+    use crate::analysis::rules::{RunFacts, Shares, Thresholds, hit_of};
+    use crate::figures::verdicts::findings;
+    use crate::model::{SliceKind, TraceBuilder};
+    let names: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
+    let step = |(i, name)| {
+        let at = 10 * MS * i;
+        let note = ("main", SliceKind::Annotation, name, at, at + 10 * MS);
+        [note, ("stream 7", SliceKind::Kernel, "gemm", at, at + 5 * MS)]
+    };
+    let trace =
+        TraceBuilder::from_slices(&(0..).zip(names.iter().map(String::as_str)).flat_map(step).collect::<Vec<_>>());
+    let trace = trace.finish();
+    let found = judged(&trace, None);
+    let told = |slow_ns| {
+        let hit = |(rule, ms): (Rule, i64)| {
+            let found = hit_of(rule, Some(0), 4 * ms * MS, 40 * MS);
+            Hit { n_steps: 4, ceiling_ns_per_step: Some(ms * MS), ..found }
+        };
+        let mut hits = [(Rule::DataLoading, 4), (Rule::HostBound, 3), (Rule::LaunchBound, 2)].map(hit).to_vec();
+        hits[1].shares = Shares { slow_ns, ..Shares::default() };
+        let verdicts = Verdicts { hits, run: RunFacts { is_torch: true, ..found.run }, ..found.clone() };
+        let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+        let findings = findings(&[of], &Thresholds::default());
+        let notes: Vec<String> = findings.into_iter().flat_map(|(_, finding)| finding.evidence.notes).collect();
+        (paragraphs(&[of]).remove(0), notes)
+    };
+    let (text, notes) = told(0);
+    let help = "What would help most: a host that runs less between launches (operators, Python), which saves at most \
+                3.000 ms of 10.000 ms per step (42.9 % more steps in the same time); fewer launches end waits for slow \
+                launches as well: together at most 5.000 ms";
+    assert!(text.ends_with(help), "{text}");
+    let notes_of_both: Vec<&String> =
+        notes.iter().filter(|note| note.ends_with("5.000 ms per step in both together")).collect();
+    assert_eq!(notes_of_both.len(), 2, "{notes:?}");
+    // Few slow operators are not ended by fewer launches.
+    let (text, notes) = told(12 * MS);
+    assert!(text.contains("What would help most: not to wait for data, which saves at most 4.000 ms"), "{text}");
+    assert!(!notes.iter().any(|note| note.contains("together")), "{notes:?}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ impl Summary<'_> {
     /// less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: no ceiling can be told
     /// for them, but all others together are small.
     pub(super) fn help(&self) -> String {
-        let gain = self.best.map_or(0, Hit::weight);
+        let gain = self.gain();
         let is_little = gain > 0 && self.window.step_ns().is_some_and(|step_ns| gain < step_ns / LITTLE);
         match self.faster_kernels() {
             faster if is_little && self.makeup.bound() == Bound::Compute && !faster.is_empty() => {
@@ -30,8 +30,7 @@ impl Summary<'_> {
     /// What helps most against what is not computing.
     fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
-        let ceiling = self.best.map_or(0, Hit::weight);
-        if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > ceiling) {
+        if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > self.gain()) {
             return format!("{}, which take {}", remedy(hit.rule), percent(hit.measured));
         }
         if let Some((rank, (ns, _))) = self.waits_for().zip(self.late) {
@@ -53,7 +52,10 @@ impl Summary<'_> {
             return format!("{what}: {ns} once, in {step}; a longer recording shows whether it comes back");
         }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
-            return self.saves(hit, ns);
+            let both = |(other, ns): (&Hit, DurNs)| {
+                format!("; fewer launches end {} as well: together at most {}", about(other), format::duration(ns))
+            };
+            return self.saves(hit, ns) + &self.together.map(both).unwrap_or_default();
         }
         match self.makeup.bound() {
             Bound::Compute => self.faster_kernels(),
@@ -76,14 +78,14 @@ impl Summary<'_> {
             let rest = format::duration(step_ns - cost.ns);
             let cost = format::rough_duration(cost.ns, cost.most_ns);
             return format!(
-                "{saves}at most {rest} per step without the recorder, which takes about {cost} of the recorded {step}"
+                "{saves}at most {rest} per step without the recorder, which makes the recorded {step} about {cost} longer"
             );
         }
         if let Some(alone) = hit.alone_ns_per_step {
             let alone = format::duration(alone);
             return format!("{saves}{step} per step if it ends on all ranks, {alone} on this alone");
         }
-        format!("{saves}{step} per step{}", more_steps(ns, step_ns))
+        format!("{saves}{step} per step{}{}", more_steps(ns, step_ns), beyond_overlap(hit))
     }
 
     /// What the names of matrix products say of their precision, and what is left to do: they are not told to use
@@ -95,9 +97,16 @@ impl Summary<'_> {
         let cores = if self.run.vendor == Vendor::Amd { "matrix cores" } else { "tensor cores" };
         let elementwise = self.makeup.kinds[KernelKind::Elementwise as usize];
         let fused = elementwise as f64 / self.makeup.kernel_ns.max(1) as f64;
-        if fp32_ns > all - fp32_ns {
+        let is_fp32 = fp32_ns > all - fp32_ns;
+        if is_fp32 && self.run.is_too_old {
             format!(
-                "matrix products on {cores}: {} of their time is in kernels named for fp32 without them",
+                "fewer or smaller matrix products: {} of their time is in kernels named for fp32, and this GPU has no {cores}",
+                of_all(fp32_ns)
+            )
+        } else if is_fp32 {
+            let which = if self.run.has_tensor_cores { "" } else { ", if this GPU has them" };
+            format!(
+                "matrix products on {cores}{which}: {} of their time is in kernels named for fp32 without them",
                 of_all(fp32_ns)
             )
         } else if tensor_ns - narrow_ns > all - (tensor_ns - narrow_ns) {
@@ -157,21 +166,42 @@ fn more_steps(ns: DurNs, step_ns: DurNs) -> String {
     }
 }
 
+/// What is found, where it has the same remedy as something else.
+fn about(hit: &Hit) -> &'static str {
+    match hit.rule {
+        Rule::LaunchBound => "waits for slow launches",
+        Rule::HostBound => "waits for operators and Python",
+        rule => rule.label(),
+    }
+}
+
+/// What saves more than overlap does, and how much at most; empty if nothing does.
+pub fn beyond_overlap(hit: &Hit) -> String {
+    let what = match hit.waiting.n_ranks {
+        0 => "less or faster communication, and ranks that arrive together, save",
+        _ => "less or faster communication saves",
+    };
+    let saves = |ns| format!("; {what} at most {}", format::duration(ns));
+    hit.beyond_overlap_ns().map(saves).unwrap_or_default()
+}
+
 /// What would end a finding, or what the host does for most of the time.
-fn named(hit: &Hit) -> &'static str {
+pub fn named(hit: &Hit) -> &'static str {
     if hit.is_saving() {
         "not to wait while a checkpoint is written"
     } else if hit.is_after_copies() {
         "less that the host does after it copied data from the device"
     } else if hit.is_before_copies() {
         "less that the host does before it copies data to the device"
+    } else if hit.beyond_overlap_ns().is_some() {
+        "to communicate while computing"
     } else {
         remedy(hit.rule)
     }
 }
 
 /// What would end what a rule finds.
-pub fn remedy(rule: Rule) -> &'static str {
+fn remedy(rule: Rule) -> &'static str {
     match rule {
         Rule::DataLoading => "not to wait for data",
         Rule::ExposedCommunication => "to communicate while computing, or less",

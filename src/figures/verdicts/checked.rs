@@ -5,6 +5,7 @@ use crate::analysis::finding::Unit;
 use crate::analysis::rules::{Basis, Check, Kind, Levels, Thresholds, Verdicts, Window};
 use crate::analysis::steps::Steps;
 use crate::figures::findings::value;
+use crate::figures::steps::{found_by, left_out};
 use crate::figures::{Cell, Part, figures, format};
 use crate::model::{DurNs, Trace};
 
@@ -109,32 +110,21 @@ impl JudgedTime<'_> {
     }
 }
 
-/// How many steps were judged, of how many, and why the others were not: `9 of 15 steps by ranges named Forward; left out: 5
-/// in the program's warm-up, the first`.
+/// How many steps were judged, of how many, and why the others were not: `9 of 10 steps by ranges named Forward, beside 5 in
+/// the program's warm-up; left out: the first, which may still hold warm-up`.
 fn of_steps(n_judged: usize, steps: &Steps) -> String {
-    let found = steps.len() + steps.n_warm_up;
-    let after = steps.len().saturating_sub(steps.used.end);
-    let count = |n: usize| format::count(n as u64);
-    let mut out: Vec<String> = Vec::new();
-    out.extend((steps.n_warm_up > 0).then(|| format!("{} in the program's warm-up", count(steps.n_warm_up))));
-    out.extend(match steps.used.start {
-        0 => None,
-        1 => Some("the first, which may hold warm-up or be cut off".to_owned()),
-        n => Some(format!("the first {}", count(n))),
-    });
-    out.extend(match after {
-        0 => None,
-        1 => Some("the last, in which the recording ends".to_owned()),
-        n => Some(format!("the last {}, in which the recording ends", count(n))),
-    });
+    let found = steps.len();
+    let [first, last] = left_out(steps);
     // The device may see fewer.
-    let rest = found.saturating_sub(n_judged + steps.n_warm_up + steps.used.start + after);
-    out.extend((rest > 0).then(|| format!("{} of which the device ran too little", count(rest))));
-    let by = steps.source.label();
+    let n_left_out = steps.used.start + found.saturating_sub(steps.used.end);
+    let rest = found.saturating_sub(n_judged + n_left_out);
+    let rest = (rest > 0).then(|| format!("{} of which the device ran too little", format::count(rest as u64)));
+    let out: Vec<String> = first.into_iter().chain(last).chain(rest).collect();
+    let by = found_by(steps);
     if out.is_empty() {
         return format!("{} by {by}", format::steps(n_judged));
     }
-    format!("{} of {} by {by}; left out: {}", count(n_judged), format::steps(found), out.join(", "))
+    format!("{} of {} by {by}; left out: {}", format::count(n_judged as u64), format::steps(found), out.join(", "))
 }
 
 /// Which time of each device the rules judged.
@@ -191,8 +181,10 @@ mod tests {
             steps
         };
         assert_eq!(of_steps(10, &steps(10, 0..10, 0)), "10 steps by marks");
-        let all = "9 of 15 steps by marks; left out: 5 in the program's warm-up, the first, which may hold warm-up or be cut off";
+        let all = "9 of 10 steps by marks, beside 5 in the program's warm-up; left out: the first, which may still hold warm-up";
         assert_eq!(of_steps(9, &steps(10, 1..10, 5)), all);
+        let beside = "10 steps by marks, beside 1 in the program's warm-up";
+        assert_eq!(of_steps(10, &steps(10, 0..10, 1)), beside);
         let ends = "3 of 5 steps by marks; left out: the first, which may hold warm-up or be cut off, the last, in which the \
                     recording ends";
         assert_eq!(of_steps(3, &steps(5, 1..4, 0)), ends);

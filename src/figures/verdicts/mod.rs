@@ -10,7 +10,7 @@ pub use self::clip::clipped;
 use self::notes::notes;
 use self::sentence::text;
 pub use self::sentence::{also, scope_of, why, why_of};
-use super::advice::{Case, advice};
+use super::advice::{Case, advice, is_to_launch_less};
 use super::findings::value;
 use super::format;
 use crate::analysis::finding::{Evidence, Finding, Unit};
@@ -125,6 +125,16 @@ pub fn job_gain(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
     all.into_iter().filter(is_slow).map(|(_, gain)| gain).max_by_key(|gain| gain.ns)
 }
 
+/// Another hit of the device with the same remedy, and what both gain together per step at most: their ceilings are of
+/// disjoint parts of its idle time. `None` where ranks were compared: what one gains then depends on the others.
+pub fn together<'a>(hit: &Hit, verdicts: &'a Verdicts) -> Option<(&'a Hit, DurNs)> {
+    let fits = |hit: &Hit| is_to_launch_less(&Case { rule: hit.rule, run: &verdicts.run, hit: Some(hit) });
+    let own = |hit: &Hit| hit.ceiling_ns_per_step.filter(|_| hit.once.is_none() && fits(hit));
+    let ns = own(hit).filter(|_| verdicts.checks.iter().all(|check| check.rule != Rule::LateRank))?;
+    let is_other = |other: &&Hit| other.device == hit.device && other.rule != hit.rule;
+    verdicts.hits.iter().filter(is_other).find_map(|other| Some((other, ns + own(other)?)))
+}
+
 /// The objects that a hit is about, each once.
 fn names(hit: &Hit) -> Vec<String> {
     let sites = hit.sites.iter().flat_map(|site| [&site.call, &site.operator, &site.frame]);
@@ -140,6 +150,10 @@ fn names(hit: &Hit) -> Vec<String> {
 
 /// A hit of a rule as a finding.
 fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
+    let both = together(hit, of.verdicts).map(|(other, ns)| {
+        let (other, ns) = (other.rule.label(), format::duration(ns));
+        format!("\"{other}\" has the same remedy, fewer launches: it gains at most {ns} per step in both together")
+    });
     let range = hit.range.map(|range| range.shifted(of.offset));
     Finding {
         rule: hit.rule.key(),
@@ -154,7 +168,7 @@ fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
             range_ns: range.map(|range| [range.start, range.end]),
             device: hit.device,
             names: names(hit),
-            notes: notes(hit),
+            notes: notes(hit).into_iter().chain(both).collect(),
         },
         ceiling_ns_per_step: hit.ceiling_ns_per_step,
         recorder_ns_per_step: Some(hit.recorder_ns).filter(|&ns| ns > 0),

@@ -43,10 +43,13 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
 fn bound_of_overlap(hit: &Hit) -> Option<String> {
     let n = Some(hit.n_steps as DurNs).filter(|&n| n > 0)?;
     let [communication, step] = [hit.communication_ns, hit.of].map(|ns| format::duration(ns / n));
-    (hit.of - hit.communication_ns < hit.amount && hit.communication_ns > 0).then(|| {
+    let is_bound = hit.of - hit.communication_ns < hit.amount && hit.communication_ns > 0;
+    let beyond = hit.beyond_overlap_ns();
+    (is_bound || beyond.is_some()).then(|| {
+        let most = beyond.map(|ns| format!(", by at most {} per step", format::duration(ns))).unwrap_or_default();
         format!(
             "Communication takes {communication} of a step of {step} in all: overlap makes no step shorter than that, only \
-             ranks that arrive together, and less or faster communication, do"
+             ranks that arrive together, and less or faster communication, do{most}"
         )
     })
 }
@@ -88,8 +91,13 @@ fn of_shares(hit: &Hit) -> Vec<String> {
         Rule::Blocked => time(hit.shares.inferred_ns).map(|ns| {
             format!("For {ns} of it only the scheduler shows that the thread was off the CPU: no call was recorded")
         }),
-        Rule::Unexplained => time(hit.shares.unlaunched_ns)
-            .map(|ns| format!("For {ns} of it the call that launched the work after the gap was not recorded")),
+        Rule::Unexplained => {
+            let unlaunched = time(hit.shares.unlaunched_ns)
+                .map(|ns| format!("For {ns} of it the call that launched the work after the gap was not recorded"));
+            let on_cpu = time(hit.shares.on_cpu_ns)
+                .map(|ns| format!("For {ns} of it the scheduler shows the thread on a CPU: it was busy, not waiting"));
+            unlaunched.into_iter().chain(on_cpu).reduce(|all, one| format!("{all}. {one}"))
+        }
         _ => None,
     }
     .into_iter()
@@ -136,11 +144,11 @@ fn of_ceiling(hit: &Hit) -> Option<String> {
     (!parts.is_empty()).then(|| format!("The ceiling leaves out, per step, {}", parts.join("; ")))
 }
 
-/// What the recorder takes of the steps in all.
+/// How much longer the recorder makes the steps in all.
 fn of_recording(hit: &Hit) -> Option<String> {
     let cost = hit.recording.filter(|_| hit.rule != Rule::Recording && hit.ceiling_ns_per_step.is_some())?;
     let all = format::rough_duration(cost.ns, cost.most_ns);
-    Some(format!("The recorder takes about {all} of each recorded step, and a part of that here"))
+    Some(format!("The recorder makes each recorded step about {all} longer, a part of that here"))
 }
 
 /// What ending it on the one rank gains, where that is less than on all.

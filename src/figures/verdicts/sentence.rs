@@ -77,6 +77,9 @@ pub fn why_of(hit: &Hit) -> Option<&'static str> {
     match hit.rule {
         Rule::ModuleLoad if is_inferred => Some("while code is probably compiled or loaded"),
         Rule::Blocked if is_inferred => Some("while the host is off the CPU, probably blocked in the operating system"),
+        Rule::Unexplained if hit.is_on_cpu() => {
+            Some("and nothing was recorded of what the host did, but that its thread ran on a CPU")
+        }
         rule => why(rule),
     }
 }
@@ -86,7 +89,7 @@ pub fn why(rule: Rule) -> Option<&'static str> {
     Some(match rule {
         Rule::DataLoading => "for data",
         Rule::CollectiveCalls => "while the host is in calls of collectives",
-        Rule::LaunchBound => "because the host launches no faster than the device runs it",
+        Rule::LaunchBound => "because the host launches work more slowly than the device runs it",
         Rule::Synchronization => "because the host waited for it and had nothing queued",
         Rule::HostBound => "while the host runs operators, Python or named ranges",
         Rule::Allocator => "while device memory is allocated or freed",
@@ -324,17 +327,17 @@ fn trend(trend: &Trend, of: &Irregular) -> String {
     )
 }
 
-/// How many frames and operators, and what they cost.
+/// How much longer a device waits because of how many frames and operators.
 fn recording(hit: &Hit, device: &str) -> String {
     let RecordingCost { frames, operators, ns, most_ns } = hit.recording.unwrap_or_default();
     let recorded = [(frames, "Python frames"), (operators, "operators")];
     let recorded = recorded.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", format::count(*n)));
     format!(
-        "{device} waits for a host that the recording slows down: {} were recorded, which costs about {}, {} {}",
-        recorded.collect::<Vec<_>>().join(" and "),
+        "{device} waits about {}, {} {}, only because the recording slows the host down: {} were recorded",
         format::rough_duration(ns, most_ns),
         rough_percent(ns, most_ns, hit.of),
         scope(hit),
+        recorded.collect::<Vec<_>>().join(" and "),
     )
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns, on_cpu_ns};
 use crate::analysis::rules::RunFacts;
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TraceRun;
@@ -68,9 +68,12 @@ pub struct PartLine {
     /// The longest slice of that name.
     pub slice: Option<SliceId>,
     pub ns: DurNs,
+    /// How many slices, each of which may have several parts; without slices how many parts.
     pub count: usize,
     /// As in [`inferred_ns`], of all of them.
     pub inferred_ns: DurNs,
+    /// Of unexplained parts: as in [`on_cpu_ns`], of all of them.
+    pub on_cpu_ns: DurNs,
     pub frame: Option<String>,
     /// Time of the longest of them.
     longest_ns: DurNs,
@@ -216,24 +219,30 @@ fn facts(
 /// The parts by cause and name, the largest first. Cost: O(parts + log n for each distinct name).
 fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
     let mut lines: Vec<(PartLine, GapPart)> = Vec::new();
+    let mut counted: HashSet<(GapClass, SliceId)> = HashSet::new();
     let mut known: HashMap<(GapClass, Option<&str>), usize> = HashMap::new();
+    let gap = ledger.gap(index);
     for part in ledger.parts(index).filter(|part| part.time.dur() > 0) {
         let ns = part.time.dur();
         let at = *known.entry((part.class, part.slice.map(|slice| trace.slice_name(slice)))).or_insert_with(|| {
             let (class, slice) = (part.class, part.slice);
-            let line = PartLine { class, slice, ns: 0, count: 0, inferred_ns: 0, frame: None, longest_ns: 0 };
+            let line =
+                PartLine { class, slice, ns: 0, count: 0, inferred_ns: 0, on_cpu_ns: 0, frame: None, longest_ns: 0 };
             lines.push((line, part));
             lines.len() - 1
         });
         let (line, longest) = &mut lines[at];
-        (line.ns, line.count) = (line.ns + ns, line.count + 1);
+        line.ns += ns;
+        line.count += usize::from(part.slice.is_none_or(|slice| counted.insert((part.class, slice))));
         line.inferred_ns += inferred_ns(trace, &part);
+        if part.class == GapClass::Unknown {
+            line.on_cpu_ns += on_cpu_ns(trace, &gap, &part);
+        }
         if ns > line.longest_ns {
             (line.longest_ns, line.slice, *longest) = (ns, part.slice, part);
         }
     }
     lines.sort_by_key(|(line, _)| Reverse(line.ns));
-    let gap = ledger.gap(index);
     for (line, longest) in lines.iter_mut().take(MAX_PARTS) {
         line.frame = frame(trace, ledger, &gap, longest, &Near::none()).map(str::to_owned);
     }
@@ -267,6 +276,10 @@ fn segments(ledger: &Ledger, index: usize) -> Vec<GapPart> {
 impl PartLine {
     /// How much of it no slice shows, and what tells of it then.
     pub fn inferred(&self) -> Option<String> {
+        if self.on_cpu_ns > 0 {
+            let ns = format::duration(self.on_cpu_ns);
+            return Some(format!("for {ns} of it the thread ran on a CPU: it was busy, not waiting"));
+        }
         let is_load = self.class == GapClass::ModuleLoad;
         let why =
             if is_load { "pauses between calls that load, slow first launches" } else { "the thread was off the CPU" };
@@ -387,5 +400,36 @@ impl GapRecurrence {
             (1, _) => "The longest gap of the one other step that has it:".to_owned(),
             (n, _) => format!("The longest gap of each of the {n} other steps that have it, in order of time:"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::busy::devices;
+    use crate::analysis::gaps::ledgers;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    #[test]
+    fn a_call_in_pieces_is_one_call() {
+        // Two calls of an operator, the first in three pieces between two of another.
+        let (operator, call) = (SliceKind::Operator, SliceKind::Runtime);
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", operator, "whole", 100_000, 400_000),
+            ("main", operator, "inner", 150_000, 200_000),
+            ("main", operator, "inner", 250_000, 300_000),
+            ("main", operator, "whole", 400_000, 480_000),
+            ("main", call, "cudaLaunchKernel", 490_000, 495_000),
+            ("stream 7", SliceKind::Kernel, "gemm", 0, 100_000),
+            ("stream 7", SliceKind::Kernel, "relu", 500_000, 600_000),
+        ]);
+        builder.slices[0].correlation = vec![0, 0, 0, 0, 1, 0, 1];
+        let trace = builder.finish();
+        let ledger = ledgers(&trace, &devices(&trace), None, &|| false).remove(0);
+        let lines = part_lines(&trace, &ledger, 0);
+        let name = |line: &PartLine| line.slice.map(|slice| trace.slice_name(slice).to_owned());
+        let of = |wanted: &str| lines.iter().find(|line| name(line).as_deref() == Some(wanted)).unwrap();
+        assert_eq!((of("whole").ns, of("whole").count), (280_000, 2), "{lines:?}");
+        assert_eq!((of("inner").ns, of("inner").count), (100_000, 2));
     }
 }

@@ -167,7 +167,8 @@ fn part_ui(open: &OpenTrace, part: &PartLine, share: f64, ui: &mut Ui) -> Option
         ui.label(format::duration(*ns));
         ui.label(class.label());
         if *count > 1 {
-            ui.weak(format!("{} times", format::count(*count as u64)));
+            let times = format::count(*count as u64);
+            ui.weak(if slice.is_some() { format!("{times} times") } else { format!("in {times} parts") });
         }
     });
     if let Some(slice) = *slice {

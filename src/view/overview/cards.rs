@@ -35,8 +35,10 @@ pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
             true => format!("In the {n} of {} that count", format::steps(all)),
             false => "In the steps that count".to_owned(),
         };
-        let hint = "Without the first step, which includes warm-up, and the one in which the profiler stops";
-        ui.weak(text).on_hover_text(hint);
+        let text = ui.weak(text);
+        if !first.left_out.is_empty() {
+            text.on_hover_text(&first.left_out);
+        }
     } else if !is_range && summary.cards.iter().any(|card| card.basis == Basis::AfterStartUp) {
         let hint = "No steps were found: from when the last of the kernels that repeat runs for the first time";
         ui.weak("After the start-up").on_hover_text(hint);

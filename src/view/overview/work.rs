@@ -15,6 +15,7 @@ use crate::answers::ranks::AllVerdicts;
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::in_short::paragraphs;
+use crate::figures::steps::left_out_text;
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
 use crate::session::{Files, OpenTrace, Selection, in_order, is_named, track_title};
@@ -58,6 +59,8 @@ pub struct Card {
     pub basis: Basis,
     /// Of how many steps it is, and how many were recorded.
     pub n_steps: [usize; 2],
+    /// Which of them are left out, and why; empty if none are.
+    pub left_out: String,
     pub parts: Breakdown,
     /// Idle time by cause, the largest first: its label, the class whose color it has, and its time. As the findings
     /// have it; of a device that was not judged by what the host did.
@@ -111,6 +114,7 @@ struct OfTrace {
     clusters: Arc<Vec<Clusters>>,
     verdicts: Arc<Verdicts>,
     n_steps: usize,
+    left_out: String,
 }
 
 impl Analysis for Summary {
@@ -124,9 +128,10 @@ impl Analysis for Summary {
         let mut all: Vec<OfTrace> = Vec::new();
         for ((open, steps), verdicts) in of.iter().zip(&self.steps).zip(&*verdicts) {
             let steps = steps.clone();
-            let n_steps = (*work.get(&open.trace, &steps)?).as_ref().map_or(0, Steps::len);
+            let found = work.get(&open.trace, &steps)?;
             all.push(OfTrace {
-                n_steps,
+                n_steps: (*found).as_ref().map_or(0, Steps::len),
+                left_out: (*found).as_ref().map_or_else(String::new, left_out_text),
                 busy: work.get(&open.trace, &BusyDevices)?,
                 ledgers: work.get(&open.trace, &Ledgers { steps: steps.clone() })?,
                 clusters: work.get(&open.trace, &GapClusters { steps })?,
@@ -208,6 +213,7 @@ impl Summary {
                 window: window.dur(),
                 basis: judged.map_or(Basis::All, |judged| judged.basis),
                 n_steps: [judged.map_or(0, |judged| judged.steps.len()), all.n_steps],
+                left_out: all.left_out.clone(),
                 parts: breakdown(busy, window),
                 causes,
             })

@@ -5,7 +5,7 @@ use eframe::egui::{Button, Ui};
 use crate::analysis::steps::Steps;
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::steps::{lengths, place_text, short_name};
+use crate::figures::steps::{found_by, lengths, place_text, short_name};
 use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeRange};
 use crate::view::ViewContext;
@@ -23,7 +23,7 @@ pub const BEHIND: &str = "A step is where the device runs its work. The host run
 
 /// How steps were found, and in which file where several are open: each has steps of its own, and those of one are shown.
 pub fn source_text(ctx: &ViewContext<'_>, steps: &Steps) -> String {
-    let by = format!("By {}", steps.source.label());
+    let by = format!("By {}", found_by(steps));
     let is_one = ctx.traces.iter().filter(|open| open.has_events()).count() < 2;
     match ctx.trace_steps().filter(|_| !is_one) {
         Some((index, ..)) => format!("{by} of {}. The view Steps chooses another file", file_name(ctx.traces, index)),

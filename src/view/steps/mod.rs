@@ -4,6 +4,7 @@ mod choose;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use eframe::egui::{self, ComboBox, RichText, TextWrapMode};
@@ -19,7 +20,7 @@ use crate::answers::time::{PartsOfSteps, TraceSteps};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::steps::{StepsOf, name_host_columns, step_list};
+use crate::figures::steps::{StepsOf, found_by, left_out_text, name_host_columns, step_list};
 use crate::model::{DurNs, Trace};
 use crate::session::in_order;
 use crate::widget::busy::busy_ui;
@@ -181,14 +182,15 @@ impl StepsView {
 }
 
 /// What is said of all steps, each with its explanation.
-fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
+fn figures(steps: &Steps) -> Vec<(String, Cow<'static, str>)> {
     let n = steps.len();
     let mut all = vec![
-        (format!("{} by {}", format::steps(n), steps.source.label()), "What divides the recording into steps"),
+        (format!("{} by {}", format::steps(n), found_by(steps)), "What divides the recording into steps".into()),
         (
             format!("{:.0} % regular", steps.regularity * 100.0),
             "Share of steps that take the median duration, give or take a tenth; of a repeating sequence, the share that \
-             repeats the step before",
+             repeats the step before"
+                .into(),
         ),
     ];
     if let Some(durations) = steps.durations.filter(|durations| durations.calls > 0) {
@@ -202,28 +204,26 @@ fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
             false => "Mean duration of the steps that count, with its 95 % t-interval",
         };
         let by = if steps.is_of_completions() { " on the device" } else { "" };
-        all.push((format!("Mean {mean}{interval}{by}"), help));
+        all.push((format!("Mean {mean}{interval}{by}"), help.into()));
         all.push((
             format!("Median {}", format::duration(durations.median_ns)),
-            "Median duration of the steps that count",
+            "Median duration of the steps that count".into(),
         ));
         let [min, max] = [durations.min_ns, durations.max_ns].map(format::duration);
-        all.push((format!("Range {min} to {max}"), "The shortest and the longest of the steps that count"));
-        let std = durations.std_ns.map(|ns| (format!("Std. dev. {}", format::duration(ns)), "Of the steps that count"));
+        all.push((format!("Range {min} to {max}"), "The shortest and the longest of the steps that count".into()));
+        let std = durations
+            .std_ns
+            .map(|ns| (format!("Std. dev. {}", format::duration(ns)), "Of the steps that count".into()));
         all.extend(std);
     }
     if steps.used.len() < n {
         let text = format!("{} of them count", format::count(steps.used.len() as u64));
-        all.push((
-            text,
-            "Statistics leave out the first step, which includes warm-up, the profiler's last, in which it stops, and a last \
-             piece below a tenth of the median, which is not a whole step",
-        ));
+        all.push((text, left_out_text(steps).into()));
     }
     let outliers = steps.used.clone().filter(|&step| steps.is_outlier(step)).count();
     if outliers > 0 {
         let text = format!("{} outlier{}", format::count(outliers as u64), if outliers == 1 { "" } else { "s" });
-        all.push((text, "Durations more than three scaled median deviations and a twentieth from the median"));
+        all.push((text, "Durations more than three scaled median deviations and a twentieth from the median".into()));
     }
     all
 }

@@ -8,7 +8,7 @@ use crate::analysis::steps::Steps;
 use crate::answers::Query;
 use crate::answers::time::TraceSteps;
 use crate::figures::format;
-use crate::figures::steps::{lengths, place_text, short_name};
+use crate::figures::steps::{left_out_text, lengths, place_text, short_name};
 use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeNs, TimeRange};
 use crate::view::ViewContext;
@@ -164,7 +164,7 @@ fn tooltip_ui(steps: &Steps, step: usize, source: &str, ui: &mut Ui) {
         ui.label("Outlier");
     }
     if !steps.used.contains(&step) {
-        ui.label("Not in the statistics: warm-up, or the profiler stopped");
+        ui.label(left_out_text(steps));
     }
     if steps.is_of_completions() {
         ui.label(BEHIND);

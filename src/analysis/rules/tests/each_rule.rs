@@ -237,7 +237,9 @@ fn recording_frames_is_judged_by_its_estimated_cost() {
             ("stream 7", KERNEL, "b", 4_005_000 + waits, STEP, 1),
         ];
         builder_events.extend(AHEAD);
-        let frame = |i: i64| ("other", SliceKind::PythonFunction, "a.py(1): f", 1_000 * i, 1_000 * i + 500, 0);
+        let every = waits / frames;
+        let at = |i: i64| 4_000_000 + every * i;
+        let frame = |i: i64| ("main", SliceKind::PythonFunction, "a.py(1): f", at(i), at(i) + every / 2, 0);
         builder_events.extend((0..frames).map(frame));
         let verdicts = judged(&linked(&builder_events).finish(), None);
         of(&verdicts, Rule::Recording).map(|hit| (hit.severity, hit.measured, hit.count))

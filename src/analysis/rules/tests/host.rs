@@ -74,7 +74,7 @@ fn a_slow_place_is_named_with_what_called_it() {
 #[test]
 fn what_follows_a_synchronization_is_named_and_slowed_by_the_recording() {
     // The host waits until the gap begins, then writes for 600 us and runs operators for the rest of 1 ms.
-    let found = |writes: TimeNs, frames: i64| {
+    let found = |writes: TimeNs, (frames, from): (i64, TimeNs)| {
         let mut step: Vec<Event<'_>> = vec![
             ("main", CALL, "cudaLaunchKernel", 0, 1_000, 2),
             ("stream 7", KERNEL, "a", 2_000, START, 2),
@@ -87,10 +87,10 @@ fn what_follows_a_synchronization_is_named_and_slowed_by_the_recording() {
         let n = (MS - writes) / 20_000;
         let op = |i: i64| ("main", OP, "aten::add", START + writes + 20_000 * i, START + writes + 20_000 * (i + 1), 0);
         step.extend((0..n).map(op));
-        step.extend((0..frames).map(|i| ("other", PYTHON, "a.py(1): f", 1_000 * i, 1_000 * i + 500, 0)));
+        step.extend((0..frames).map(|i| ("main", PYTHON, "a.py(1): f", from + 500 * i, from + 500 * i + 300, 0)));
         judged(&linked(&step).finish(), None)
     };
-    let verdicts = found(600_000, 1_000);
+    let verdicts = found(600_000, (600, START + 600_000));
     let hit = of(&verdicts, Rule::Synchronization).unwrap();
     assert_eq!((hit.amount, hit.shares.after_ns), (8 * (MS + LATENCY), 8 * (MS + LATENCY)));
     let site = CallSite {
@@ -99,12 +99,15 @@ fn what_follows_a_synchronization_is_named_and_slowed_by_the_recording() {
         frame: "train.py(90): save".to_owned(),
     };
     assert_eq!(hit.after, Some((site, 8 * 600_000)));
-    let verdicts_of_operators = found(400_000, 0);
+    let verdicts_of_operators = found(400_000, (0, 0));
     assert_eq!(of(&verdicts_of_operators, Rule::Synchronization).unwrap().after, None, "less than half");
-    // Of 1,002 frames and 20 operators a step.
+    // While the host waits for the device, what is recorded costs nothing.
+    assert_eq!(of(&found(600_000, (600, START - MS)), Rule::Recording), None);
+    // Of 601 frames and 20 operators a step; at most all of the time but that of the write.
     let hit = of(&verdicts, Rule::Recording).unwrap();
-    let ns = 8 * (500 * 1_002 + 3_000 * 20);
-    assert_eq!(hit.recording, Some(RecordingCost { frames: 8 * 1_002, operators: 8 * 20, ns, most_ns: None }));
+    let ns = 8 * (500 * 601 + 3_000 * 20);
+    let most_ns = Some(8 * (700 + 400_000 + LATENCY));
+    assert_eq!(hit.recording, Some(RecordingCost { frames: 8 * 602, operators: 8 * 20, ns, most_ns }));
     assert_eq!(hit.amount, ns);
 }
 

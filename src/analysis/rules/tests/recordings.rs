@@ -146,6 +146,7 @@ fn communication_is_that_of_the_device_and_calls_are_those_of_the_host() {
     let n = hit.n_steps as i64;
     assert_eq!((hit.amount, hit.measured), (n * 2_000_000, 0.2));
     assert_eq!((hit.collective_calls_ns, hit.ceiling_ns_per_step), (n * 990_000, Some(2_000_000)));
+    assert_eq!(hit.beyond_overlap_ns(), None, "overlap gains as much");
     let calls = of(&verdicts, Rule::CollectiveCalls).unwrap();
     assert_eq!((calls.amount, calls.ceiling_ns_per_step), (n * 990_000, Some(990_000)));
 }
@@ -162,6 +163,7 @@ fn overlap_makes_no_step_shorter_than_its_communication() {
     let n = hit.n_steps as i64;
     assert_eq!((hit.amount, hit.communication_ns), (n * 7_000_000, n * 8_000_000));
     assert_eq!(hit.ceiling_ns_per_step, Some(2_000_000), "what computes alone");
+    assert_eq!((hit.beyond_overlap_ns(), hit.weight()), (Some(7_000_000), 7_000_000), "all that is exposed");
     assert!(!hit.transfers.is_narrow() && hit.transfers.bus_gb_per_s().is_none(), "nothing was recorded of them");
 }
 
@@ -182,7 +184,7 @@ fn collectives_know_their_type_and_bandwidth() {
 }
 
 #[test]
-fn fp32_products_are_found_where_the_device_has_tf32() {
+fn fp32_products_are_found_where_the_device_has_tensor_cores() {
     let judge = |kernel: &'static str, major: u32| {
         let slices: Vec<Named<'_>> = (0..20)
             .map(|i| ("stream 7", KERNEL, if i % 2 == 0 { kernel } else { "add" }, 500_000 * i, 500_000 * (i + 1)))
@@ -197,7 +199,8 @@ fn fp32_products_are_found_where_the_device_has_tf32() {
     assert_eq!(judge("ampere_sgemm_128x64_tn", 8), found("ampere_sgemm_128x64_tn"));
     let cutlass = "void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(T1::Params)";
     assert_eq!(judge(cutlass, 9), found("cutlass_80_simt_sgemm_128x128_8x4_nn_align1"));
-    assert_eq!(judge("volta_sgemm_128x64_tn", 7), None, "no TF32");
+    assert_eq!(judge("volta_sgemm_128x64_tn", 7), found("volta_sgemm_128x64_tn"), "fp16, if not TF32");
+    assert_eq!(judge("maxwell_sgemm_128x64_tn", 6), None, "no tensor cores");
     for other in ["ampere_fp16_s16816gemm_fp16_128x64_tn", "cutlass_80_tensorop_s1688gemm_128x128_tn", "dgemm_128"] {
         assert_eq!(judge(other, 8), None, "{other}");
     }

@@ -40,6 +40,21 @@ fn work_that_waits_in_a_queue_without_a_reason_is_found() {
 }
 
 #[test]
+fn a_thread_on_a_cpu_in_unexplained_time_is_busy() {
+    use crate::figures::verdicts::why_of;
+    // The scheduler has the thread on a CPU in all of the gap's millisecond, in part of it, or says nothing.
+    let found = |on_cpu: Option<TimeNs>| {
+        let on_cpu = on_cpu.map(|ns| ("main: on CPU", SliceKind::Other, "CPU 3", START - MS, START + ns, 0));
+        let verdicts = judged(&gap_of(on_cpu.as_slice()).finish(), None);
+        let hit = of(&verdicts, Rule::Unexplained).unwrap();
+        (hit.shares.on_cpu_ns, why_of(hit).is_some_and(|why| why.ends_with("but that its thread ran on a CPU")))
+    };
+    assert_eq!(found(Some(MS)), (8 * MS, true));
+    assert_eq!(found(Some(MS / 4)), (8 * MS / 4, false));
+    assert_eq!(found(None), (0, false));
+}
+
+#[test]
 fn time_in_code_of_torch_compile_is_known() {
     // Ten generated kernels a step beside the others, and half of the gap in compiled code.
     let of = |region: &'static str| {
