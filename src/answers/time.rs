@@ -115,7 +115,10 @@ impl Analysis for IndexedLedgers {
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Indexed> {
         let ledgers = work.get(of, &self.0)?;
-        let indices = ledgers.iter().map(|ledger| LedgerIndex::new(ledger, &|| work.is_cancelled())).collect();
+        let steps = work.get(of, &self.0.steps)?;
+        let counted = |ledger: &Ledger| (*steps).as_ref()?.counted_on(ledger.process).on_device();
+        let index = |ledger: &Ledger| LedgerIndex::new(ledger, counted(ledger), &|| work.is_cancelled());
+        let indices = ledgers.iter().map(index).collect();
         Some(Indexed { ledgers, indices })
     }
 }

@@ -376,11 +376,18 @@ impl App {
             1 => ", 1 event outside".to_owned(),
             n => format!(", {} events outside", format::count(n)),
         };
-        let button = ui.button(format!("Recording {verb} {} {side} this{lone}", format::duration(far)));
+        // Without an event there is nothing to see but counters and moments.
+        let of = match (n, side) {
+            (0, "before") => "the first event",
+            (0, _) => "the last event",
+            _ => "this",
+        };
+        let button = ui.button(format!("Recording {verb} {} {side} {of}{lone}", format::duration(far)));
+        let what = if n == 0 { "Only counters, memory or single moments" } else { "Lone events, counters or memory" };
         let [before, after] = [before, after].map(format::duration);
         let help = format!(
-            "Lone events, counters or memory were recorded {before} before the first and {after} after the last of what ran. \
-             Show all of it (also by zooming to fit twice)"
+            "{what} were recorded {before} before the first and {after} after the last of what ran. Show all of it (also by \
+             zooming to fit twice)"
         );
         if button.on_hover_text(help).clicked() {
             self.session.navigation.go(all);

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::gaps::{class_word, trigger_word};
+use hashbrown::HashMap;
+
+use super::gaps::{class_word, trigger_label};
 use super::natural::Natural;
 use super::text::telling;
 use super::{Cell, Column, Rows, Sort};
@@ -67,13 +69,13 @@ impl GapDevice {
     }
 }
 
-/// A gap with the part that takes most of its time, the first of equal ones, and the place of that.
+/// What takes most of a gap's time, by the one rule for every view: the class with most time, of that the name with most
+/// time, and of that the longest part; of equal ones the first.
 #[derive(Clone, Copy, Debug)]
 pub struct MainPart<'a> {
     pub gap: Gap,
     /// The class with the largest share, and its time.
     pub class: (GapClass, DurNs),
-    /// The longest part of that class.
     pub part: GapPart,
     pub place: GapPlace<'a>,
 }
@@ -81,20 +83,28 @@ pub struct MainPart<'a> {
 /// The main part of a gap. Cost: O(parts + log n).
 pub fn main_part<'a>(trace: &'a Trace, ledger: &Ledger, index: usize) -> MainPart<'a> {
     let gap = ledger.gap(index);
-    let (class, part) = main_class(ledger, index);
+    let class = main_class(ledger, index);
+    // Of each name its time in all, and its longest part.
+    let mut names: HashMap<Option<&str>, (DurNs, GapPart)> = HashMap::new();
+    for part in ledger.parts(index).filter(|part| part.class == class.0) {
+        let (ns, longest) = names.entry(part.slice.map(|slice| trace.slice_name(slice))).or_insert((0, part));
+        *ns += part.time.dur();
+        if part.time.dur() > longest.time.dur() {
+            *longest = part;
+        }
+    }
+    let most = names.into_values().min_by_key(|(ns, part)| (Reverse(*ns), part.time.start));
+    let part = most.map_or(GapPart { time: gap.time, class: class.0, slice: None }, |most| most.1);
     let place = place(trace, ledger, &gap, &part, &Near::none());
     MainPart { gap, class, part, place }
 }
 
-/// The class with most of a gap's time, and its longest part. Cost: O(parts).
-fn main_class(ledger: &Ledger, index: usize) -> ((GapClass, DurNs), GapPart) {
+/// The class with most of a gap's time, and that time. Cost: O(parts).
+fn main_class(ledger: &Ledger, index: usize) -> (GapClass, DurNs) {
     let mut by_class = IdleByClass::default();
     ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
     let class = GapClass::of_most(&by_class);
-    let of_class = ledger.parts(index).filter(|part| part.class == class);
-    let none = GapPart { time: ledger.time(index), class, slice: None };
-    let part = of_class.min_by_key(|part| (Reverse(part.time.dur()), part.time.start)).unwrap_or(none);
-    ((class, by_class[class as usize]), part)
+    (class, by_class[class as usize])
 }
 
 impl GapRows {
@@ -111,7 +121,13 @@ impl GapRows {
             (Kind::CauseShare, column("Share", "class_share", 62, false, "Share of the gap that this cause takes")),
             (
                 Kind::Name,
-                column("During", "name", 170, true, "Of that cause, the call, operator or work that takes longest"),
+                column(
+                    "During",
+                    "name",
+                    170,
+                    true,
+                    "Of that cause, the call, operator or work that takes most of the time",
+                ),
             ),
             (Kind::Operator, column("Operator", "operator", 150, true, "The innermost operator at that time")),
             (Kind::Frame, column("Frame", "frame", 210, true, "The innermost frame of the user's program")),
@@ -155,7 +171,7 @@ impl GapRows {
             Kind::Name => Cell::or_empty(main.part.slice, name),
             Kind::Operator => Cell::or_empty(main.place.operator, name),
             Kind::Frame => Cell::text(main.place.frame.unwrap_or_default()),
-            Kind::Trigger => Cell::or_empty(main.gap.trigger, trigger_word),
+            Kind::Trigger => Cell::text(trigger_label(&device.trace, &main.gap).unwrap_or_default()),
             Kind::After => name(main.gap.after),
             Kind::EndedBy => name(main.gap.ended_by),
         }
@@ -192,7 +208,7 @@ impl GapRows {
         let by_column = sort.and_then(|sort| Some((*self.kinds.get(sort.column)?, sort.is_descending)));
         let Some((kind, is_descending)) = by_column else { return Some((0..self.gaps.len() as u32).collect()) };
         let time = |device: &GapDevice, gap: usize| device.ledger().gap(gap).time;
-        let class = |device: &GapDevice, gap: usize| main_class(device.ledger(), gap).0;
+        let class = |device: &GapDevice, gap: usize| main_class(device.ledger(), gap);
         match kind {
             Kind::Duration => self.by_key(is_descending, goes_on, |device, gap| Some(time(device, gap).dur())),
             Kind::InRange => {
@@ -207,9 +223,8 @@ impl GapRows {
             }),
             Kind::Cause => self.by_key(is_descending, goes_on, |device, gap| Some(class(device, gap).0.label())),
             Kind::Device => self.by_key(is_descending, goes_on, |device, _| Some(Natural(&*device.title))),
-            Kind::Trigger => self.by_key(is_descending, goes_on, |device, gap| {
-                device.ledger().gap(gap).trigger.map(|trigger| trigger.label())
-            }),
+            Kind::Trigger => self
+                .by_key(is_descending, goes_on, |device, gap| trigger_label(&device.trace, &device.ledger().gap(gap))),
             Kind::After | Kind::EndedBy => self.by_key(is_descending, goes_on, |device, gap| {
                 let gap = device.ledger().gap(gap);
                 Some(Natural(telling(device.trace.slice_name(if kind == Kind::After {

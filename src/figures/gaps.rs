@@ -7,7 +7,8 @@ use hashbrown::HashMap;
 
 use super::{Cell, Figure, Object, Part, Table, Word, figures, gap_clusters};
 use crate::analysis::gaps::clusters::Clusters;
-use crate::analysis::gaps::{GapClass, GapTotals, Ledger, LedgerTotals, Near, Trigger, frame};
+use crate::analysis::gaps::{Gap, GapClass, GapTotals, Ledger, LedgerTotals, Near, Trigger, frame};
+use crate::analysis::host_roles::frees_memory;
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
@@ -214,6 +215,17 @@ pub fn class_word(class: GapClass) -> Cell {
         GapClass::ALL.into_iter().map(word).collect()
     });
     Cell::Word(&WORDS[class as usize])
+}
+
+/// What the trigger of a gap is called, also where the synchronization is a call that frees memory.
+pub fn trigger_label(trace: &Trace, gap: &Gap) -> Option<&'static str> {
+    let trigger = gap.trigger?;
+    Some(if is_of_freeing(trace, gap) { "Queue drained by freeing memory" } else { trigger.label() })
+}
+
+/// Whether what emptied the queue is a call that frees memory, which waits for the device.
+pub fn is_of_freeing(trace: &Trace, gap: &Gap) -> bool {
+    gap.trigger == Some(Trigger::Sync) && gap.trigger_slice.is_some_and(|slice| frees_memory(trace, slice))
 }
 
 /// A trigger as a cell of a table.

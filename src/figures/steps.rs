@@ -337,13 +337,22 @@ pub fn lengths(steps: &Steps, step: usize) -> Vec<(String, &'static str)> {
         let of = [length(steps.extents(), " on the device"), length(&steps.times, " on the host")];
         return of.into_iter().zip(OF_COMPLETIONS).filter_map(|(length, help)| Some((length?, help))).collect();
     }
+    length(&steps.times, range_place(steps)).map(|length| (length, OF_RANGE)).into_iter().collect()
+}
+
+/// Where the ranges of steps lie, after a length; empty where nothing tells.
+fn range_place(steps: &Steps) -> &'static str {
     // In the views of memory a step has its time on the host.
-    let place = match &steps.source {
+    match &steps.source {
         source if source.is_of_host() => " on the host",
         source if source.is_of_device() => " on the device",
         _ => "",
-    };
-    length(&steps.times, place).map(|length| (length, OF_RANGE)).into_iter().collect()
+    }
+}
+
+/// What the lengths are that statistics are of, after a length.
+pub fn measured_place(steps: &Steps) -> &'static str {
+    if steps.is_of_completions() { " from completion to completion on the slowest device" } else { range_place(steps) }
 }
 
 /// The number that a step's name ends in, else its place, from 1.

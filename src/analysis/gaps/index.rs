@@ -7,7 +7,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::{GapClass, Ledger};
-use crate::model::{DurNs, TimeNs};
+use crate::model::{DurNs, TimeNs, TimeRange};
 
 /// Idle time by [`GapClass`], in nanoseconds.
 pub type IdleByClass = [DurNs; GapClass::N];
@@ -20,8 +20,10 @@ const MIN_RANKED_NS: DurNs = 10_000;
 /// Sums and ranks of one [`Ledger`].
 #[derive(Clone, Debug, Default)]
 pub struct LedgerIndex {
-    /// Gaps of at least [`Self::ranked_from_ns`], the longest first; of equal ones the first.
+    /// Gaps of at least [`Self::ranked_from_ns`] in the order of [`Self::rank`].
     pub ranked: Vec<u32>,
+    /// The steps that count, as the device sees them; `None` without steps.
+    counted: Option<TimeRange>,
     /// At least 10 µs, and never less than the ledger's theta.
     pub ranked_from_ns: DurNs,
     /// Start of every 64th part.
@@ -41,9 +43,10 @@ struct Sum {
 }
 
 impl LedgerIndex {
-    /// Cost: O(n log n) for n gaps, 3 to 7 bytes each. Incomplete if cancelled.
-    pub fn new(ledger: &Ledger, is_cancelled: &dyn Fn() -> bool) -> Self {
-        let mut out = Self { ranked_from_ns: ledger.theta_ns.max(MIN_RANKED_NS), ..Self::default() };
+    /// * `counted`: the steps that count, as the device sees them; `None` without steps.
+    /// * Cost: O(n log n) for n gaps, 3 to 7 bytes each. Incomplete if cancelled.
+    pub fn new(ledger: &Ledger, counted: Option<TimeRange>, is_cancelled: &dyn Fn() -> bool) -> Self {
+        let mut out = Self { ranked_from_ns: ledger.theta_ns.max(MIN_RANKED_NS), counted, ..Self::default() };
         out.add_sums(ledger, is_cancelled);
         let dur = |&gap: &u32| ledger.time(gap as usize).dur();
         let all: Vec<u32> = (0..ledger.len() as u32).collect();
@@ -52,9 +55,19 @@ impl LedgerIndex {
             let next = longest_of_each(&level, dur);
             out.longest.push(std::mem::replace(&mut level, next));
         }
-        out.ranked = all.into_iter().filter(|gap| dur(gap) >= out.ranked_from_ns).collect();
-        out.ranked.par_sort_unstable_by_key(|gap| (Reverse(dur(gap)), *gap));
-        out
+        let mut ranked: Vec<u32> = all.into_iter().filter(|gap| dur(gap) >= out.ranked_from_ns).collect();
+        ranked.par_sort_unstable_by_key(|&gap| out.rank(ledger.time(gap as usize)));
+        Self { ranked, ..out }
+    }
+
+    /// The place of a gap: those in steps that count before the others, of both the longest first; of equal ones the first.
+    pub fn rank(&self, gap: TimeRange) -> impl Ord + use<> {
+        (self.is_outside(gap), Reverse(gap.dur()), gap.start)
+    }
+
+    /// Whether a gap is in none of the steps that count, of which there are some.
+    pub fn is_outside(&self, gap: TimeRange) -> bool {
+        self.counted.is_some_and(|counted| !is_of_steps(gap, counted))
     }
 
     fn add_sums(&mut self, ledger: &Ledger, is_cancelled: &dyn Fn() -> bool) {
@@ -119,6 +132,11 @@ impl LedgerIndex {
     }
 }
 
+/// Whether a gap is in these steps: it belongs to the step of the work that ends it.
+pub fn is_of_steps(gap: TimeRange, steps: TimeRange) -> bool {
+    steps.start < gap.end && gap.end <= steps.end
+}
+
 /// The longest of each [`STRIDE`] gaps.
 fn longest_of_each(gaps: &[u32], dur: impl Fn(&u32) -> DurNs + Sync) -> Vec<u32> {
     gaps.par_chunks(STRIDE)
@@ -159,7 +177,7 @@ mod tests {
             at in prop::collection::vec((prop_oneof![0_i64..1_500_000, 0_i64..90_000_000_000], 0_usize..300, 0_usize..300), 12),
         ) {
             let ledger = ledger_of(&gaps);
-            let index = LedgerIndex::new(&ledger, &|| false);
+            let index = LedgerIndex::new(&ledger, None, &|| false);
             let dur = |gap: usize| ledger.gap(gap).time.dur();
             for (time, a, b) in at {
                 let totals = ledger.totals(TimeRange { start: i64::MIN, end: time });
@@ -177,7 +195,7 @@ mod tests {
     fn the_longest_of_many_is_found_through_all_levels() {
         let gaps: Vec<_> = (0..200_000).map(|i| (1, vec![(1 + i * 7_919 % 200_003, 11)])).collect();
         let ledger = ledger_of(&gaps);
-        let index = LedgerIndex::new(&ledger, &|| false);
+        let index = LedgerIndex::new(&ledger, None, &|| false);
         assert_eq!(index.longest.len(), 2);
         for range in [0..200_000, 1..63, 63..130, 4_000..4_200, 5..199_990, 70_000..70_001, 9..9] {
             let expected = range.clone().max_by_key(|&gap| ledger.gap(gap).time.dur());

@@ -27,7 +27,7 @@ use rayon::prelude::*;
 use self::causes::{BusySpan, Causes, LAUNCH_BOUND_RUN, Launches, Scene};
 pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
-pub use self::index::{IdleByClass, LedgerIndex};
+pub use self::index::{IdleByClass, LedgerIndex, is_of_steps};
 use self::known::Change;
 use self::overlay::Overheads;
 pub use self::overlay::{inferred_ns, on_cpu_ns};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Steps;
-use crate::model::{ProcessId, Row, SliceId, TimeNs, Trace};
+use crate::model::{ProcessId, Row, SliceId, TimeNs, TimeRange, Trace};
 
 /// Most launches that a stream's queue holds: so many pieces of work may run before the first whose launch was
 /// recorded, and were launched before the recording began.
@@ -49,6 +49,14 @@ pub struct Boundaries<'a> {
     pub host: &'a [TimeNs],
     /// See `device_boundaries`.
     pub device: &'a [TimeNs],
+}
+
+impl Boundaries<'_> {
+    /// From the first to the last on the device; `None` without a step.
+    pub fn on_device(&self) -> Option<TimeRange> {
+        let [start, .., end] = *self.device else { return None };
+        Some(TimeRange { start, end })
+    }
 }
 
 impl Steps {

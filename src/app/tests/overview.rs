@@ -1,6 +1,7 @@
 //! The overview: device cards, time per step, findings.
 
 use super::*;
+use crate::model::ProcessId;
 
 /// Ten steps of a device that waits for data for 40 % of each.
 fn waiting_for_data() -> Trace {
@@ -39,6 +40,7 @@ fn the_overview_is_what_a_person_sees_first_of_a_profile() {
 fn a_finding_shows_its_place_and_says_what_to_do() {
     let mut harness = harness(vec![waiting_for_data()]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());
+    harness.get_by_label_contains(". Ending it gains at most 40.0");
     harness.get_all_by_label("What to do").next().unwrap().click();
     settle(&mut harness);
     let measured = harness.get_by_label_contains("Measured ").rect();
@@ -48,6 +50,53 @@ fn a_finding_shows_its_place_and_says_what_to_do() {
     harness.get_all_by_label("Show").next().unwrap().click();
     settle(&mut harness);
     assert_ne!(app(&harness).session.navigation.visible(), before);
+}
+
+#[test]
+fn gaps_that_come_back_are_listed_without_steps_and_long_names_begin_in_sight() {
+    let us = 1_000;
+    let names = ["first", "second"].map(|name| format!("triton_{}_{name}", "fused__to_copy_add_addmm_".repeat(12)));
+    let mut slices = Vec::new();
+    let mut correlation = Vec::new();
+    // Too few times to be steps.
+    for (i, at) in (0..).zip([0_i64, 900, 3_700]) {
+        for (j, name) in (0..).zip(&names) {
+            let at = (at + 300 * j) * us;
+            slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at, at + 5 * us));
+            slices.push(("stream 7", SliceKind::Kernel, name.as_str(), at + 10 * us, at + 100 * us));
+            correlation.extend([2 * i + j as u32 + 1; 2]);
+        }
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = correlation;
+    let mut harness = harness(vec![builder.finish()]);
+    harness.set_size([1280.0, 720.0].into());
+    wait_for(&mut harness, |harness| harness.query_by_label("Recurring gaps (2)").is_some());
+    settle(&mut harness);
+    let left = harness.get_by_label_contains("Findings (").rect().left();
+    harness.get_by_label("Recurring gaps (2)").click_accesskit();
+    settle(&mut harness);
+    harness.get_by_label("No steps: by time in all, without a gain per step");
+    harness.get_by_label("3 gaps, 630.000 µs in all");
+    for link in harness.get_all_by_label_contains("Between triton_") {
+        let label = link.accesskit_node().label().unwrap_or_default();
+        assert!(label.contains("_first") && label.contains("_second") && label.chars().count() < 120, "{label}");
+        assert!((link.rect().left() - left).abs() < 2.0 && link.rect().right() <= 1280.0, "{:?}", link.rect());
+    }
+}
+
+#[test]
+fn a_gap_in_no_step_that_counts_is_said_to_be() {
+    let mut harness = harness(vec![waiting_for_data()]);
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());
+    for (step, is_outside) in [(4, false), (9, true)] {
+        let start = step * 100_000_000;
+        let time = TimeRange { start, end: start + 40_010_000 };
+        app_mut(&mut harness).session.selection = Selection::Gap { trace: 0, process: ProcessId(1), time };
+        settle(&mut harness);
+        let said = harness.query_by_label("Outside of the steps that count").is_some();
+        assert_eq!(said, is_outside, "step {step}");
+    }
 }
 
 #[test]

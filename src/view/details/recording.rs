@@ -90,17 +90,24 @@ fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
         a.id.checked_add(1) == Some(b.id) && (&a.name, a.total_memory_bytes) == (&b.name, b.total_memory_bytes)
     };
     // Recorders number the devices that the process sees, on some systems work by the devices of the machine.
-    let mut worked = trace.processes.iter().filter_map(|process| process.device).peekable();
-    let is_other = worked.peek().is_some() && !worked.any(|id| info.devices.iter().any(|device| device.id == id));
+    let worked: Vec<u32> = trace.processes.iter().filter_map(|process| process.device).collect();
+    let is_listed = |id: &u32| info.devices.iter().any(|device| device.id == *id);
+    let is_other = !worked.is_empty() && !worked.iter().any(is_listed);
     let what = if is_other { "Visible GPU" } else { "GPU" };
+    // Where one worked and one is listed, they are the same.
+    let same = match (&info.devices[..], &worked[..]) {
+        ([_], &[id]) if is_other => Some(id),
+        _ => None,
+    };
     for devices in info.devices.chunk_by(alike).take(MOST) {
         let (first, last) = (&devices[0], &devices[devices.len() - 1]);
         let memory = first.total_memory_bytes.map(|bytes| format!(", {}", format::bytes(bytes as f64)));
-        let label = match devices.len() {
-            1 => format!("{what} {}", first.id),
-            _ => format!("{what} {} to {}", first.id, last.id),
+        let (label, as_seen) = match (devices.len(), same) {
+            (_, Some(id)) => (format!("GPU {id}"), format!(", GPU {} as the program sees it", first.id)),
+            (1, None) => (format!("{what} {}", first.id), String::new()),
+            _ => (format!("{what} {} to {}", first.id, last.id), String::new()),
         };
-        row_ui(ui, &label, &format!("{}{}", display_name(&first.name), memory.unwrap_or_default()));
+        row_ui(ui, &label, &format!("{}{}{as_seen}", display_name(&first.name), memory.unwrap_or_default()));
     }
     row_ui(ui, "Size", &format::bytes(info.bytes as f64));
     let counts = [
@@ -163,16 +170,21 @@ mod tests {
 
     #[test]
     fn devices_with_other_numbers_than_those_that_worked_are_called_otherwise() {
-        for (id, label) in [(7, "GPU 7"), (0, "Visible GPU 0")] {
+        let device = |id| DeviceInfo { id, ..DeviceInfo::default() };
+        for (devices, labels) in [
+            (vec![device(7)], ["GPU 7", ""]),
+            (vec![device(0)], ["GPU 7", ", GPU 0 as the program sees it"]),
+            (vec![device(0), device(2)], ["Visible GPU 0", "Visible GPU 2"]),
+        ] {
             let mut builder = TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "gemm", 0, 10)]);
-            builder.info.devices = vec![DeviceInfo { id, ..DeviceInfo::default() }];
+            builder.info.devices = devices;
             let mut trace = builder.finish();
             for process in trace.processes.iter_mut().filter(|process| process.device.is_some()) {
                 process.device = Some(7);
             }
             let trace = Arc::new(trace);
             let harness = Harness::new_ui(|ui| recordings_ui(&[OpenTrace::new(Arc::clone(&trace), 0)], ui));
-            harness.get_by_label(label);
+            labels.into_iter().filter(|label| !label.is_empty()).for_each(|label| _ = harness.get_by_label(label));
         }
     }
 }

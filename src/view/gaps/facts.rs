@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns, on_cpu_ns};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns, is_of_steps, on_cpu_ns};
 use crate::analysis::rules::RunFacts;
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TraceRun;
@@ -14,6 +14,7 @@ use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::gap_advice::{GapAdvice, advice, to_record, trigger_text};
 use crate::figures::gap_rows::main_part;
+use crate::figures::gaps::trigger_label;
 use crate::figures::{escape, format};
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
 
@@ -21,6 +22,8 @@ use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
 const MAX_PARTS: usize = 12;
 /// Parts that the picture shows; of more, the cause of most of each part of the picture.
 const MAX_SEGMENTS: usize = 1_000;
+/// Said of a gap that no figure per step counts.
+pub const OUTSIDE: &str = "Outside of the steps that count";
 /// Other gaps of the cluster that the page lists.
 const MAX_SAME: usize = 12;
 
@@ -42,6 +45,10 @@ pub struct GapFacts {
     pub n_gaps: usize,
     /// The step of the work that ends it, as its device sees the step.
     pub step: Option<(String, TimeRange)>,
+    /// Whether it is in none of the steps that count, of which there are some.
+    pub is_outside: bool,
+    /// Its trigger, and what that means.
+    pub trigger: Option<(&'static str, &'static str)>,
     /// By cause and name, the largest first.
     pub parts: Vec<PartLine>,
     /// Parts and time that are not listed.
@@ -178,7 +185,10 @@ impl Analysis for GapOf {
             })
         });
         let run = *work.get(trace, &TraceRun)?;
-        Some(Some(GapFacts { run, ..facts(trace, ledger, index, own.map(|step| (step.name, step.time)), recurrence) }))
+        let counted = (*steps).as_ref().and_then(|steps| steps.counted_on(self.process).on_device());
+        let is_outside = counted.is_some_and(|counted| !is_of_steps(ledger.time(index), counted));
+        let own = own.map(|step| (step.name, step.time));
+        Some(Some(GapFacts { run, is_outside, ..facts(trace, ledger, index, own, recurrence) }))
     }
 }
 
@@ -204,6 +214,8 @@ fn facts(
         idle_ns: ledger.totals(TimeRange::ALL).all.total_ns,
         n_gaps: ledger.len(),
         step,
+        is_outside: false,
+        trigger: trigger_label(trace, &main.gap).zip(trigger_text(trace, &main.gap)),
         parts,
         rest: (rest.iter().map(|line| line.count).sum(), rest.iter().map(|line| line.ns).sum()),
         segments: segments(ledger, index),
@@ -325,8 +337,11 @@ impl GapFacts {
         if let Some((step, time)) = &self.step {
             line(format!("{:.1} % of {}", dur as f64 / time.dur().max(1) as f64 * 100.0, escape::visible(step)));
         }
-        if let Some(trigger) = self.gap.trigger {
-            line(format!("Trigger: {}. {}", trigger.label(), trigger_text(trigger)));
+        if self.is_outside {
+            line(OUTSIDE.to_owned());
+        }
+        if let Some((label, text)) = self.trigger {
+            line(format!("Trigger: {label}. {text}"));
         }
         for part in &self.parts {
             let of = part.slice.map_or_else(String::new, |slice| format!(", {}", name(slice)));

@@ -12,6 +12,7 @@ use crate::answers::{Analysis, Work};
 use crate::figures::Sort;
 use crate::figures::gap_lists::{CauseRow, ClusterRow, causes, clusters};
 use crate::figures::gap_rows::{GapDevice, GapRow, GapRows, main_part};
+use crate::figures::gaps::trigger_label;
 use crate::model::{DurNs, ProcessId, SliceId, TimeRange};
 use crate::session::{Files, OpenTrace, Selection, track_title};
 use crate::view::tables::{Answer, Table, file_name};
@@ -137,7 +138,7 @@ impl Words<'_> {
         let times = ledger.gap(gap);
         let name = |slice: SliceId| trace.slice_name(slice);
         let mut found = self.found_in(name(times.after)) | self.found_in(name(times.ended_by));
-        found |= times.trigger.map_or(0, |trigger| self.found_in(trigger.label()));
+        found |= trigger_label(trace, &times).map_or(0, |trigger| self.found_in(trigger));
         for part in ledger.parts(gap) {
             found |= self.found_in(part.class.label()) | self.found_in(part.class.key());
             found |= part.slice.map_or(0, |slice| self.found_in(name(slice)));

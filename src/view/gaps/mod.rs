@@ -278,7 +278,11 @@ impl GapsView {
             self.device_ui(ctx, ui);
             ui.label("G goes");
             for (order, label, help) in [
-                (GapOrder::Duration, "longest first", "G and Shift+G go from gap to gap by duration"),
+                (
+                    GapOrder::Duration,
+                    "longest first",
+                    "G and Shift+G go from gap to gap by duration, in the steps that count first",
+                ),
                 (GapOrder::Time, "along time", "G and Shift+G go from gap to gap in the order of time"),
             ] {
                 ui.selectable_value(&mut self.order, order, label).on_hover_text(help);
@@ -290,7 +294,8 @@ impl GapsView {
             self.grid.sorting_ui(ui);
         });
         if let Some(listing) = listing {
-            totals_ui(listing, ui);
+            let of = if ctx.range.is_some() && !self.fields.is_whole { "Selected range" } else { "Whole trace" };
+            totals_ui(listing, of, ui);
         }
     }
 
@@ -350,7 +355,9 @@ impl GapsView {
 }
 
 /// What is listed beside all idle time, and how much of that is explained.
-fn totals_ui(listing: &Listing, ui: &mut egui::Ui) {
+///
+/// * `of`: the time that counts.
+fn totals_ui(listing: &Listing, of: &str, ui: &mut egui::Ui) {
     let (rows, whole) = (&listing.rows, listing.whole);
     let share = |part: i64, of: i64| format!("{:.1} %", part as f64 / of.max(1) as f64 * 100.0);
     ui.horizontal_wrapped(|ui| {
@@ -358,7 +365,7 @@ fn totals_ui(listing: &Listing, ui: &mut egui::Ui) {
         ui.label(format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(listing.listed_ns)))
             .on_hover_text("Only the part of a gap within the selected range counts here. The list has full durations");
         ui.weak(format!(
-            "idle {} of {}, {}",
+            "{of}: idle {} of {}, {}",
             format::duration(whole.idle_ns),
             format::duration(whole.window_ns),
             share(whole.idle_ns, whole.window_ns)

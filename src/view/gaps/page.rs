@@ -2,13 +2,12 @@
 
 use eframe::egui::{AtomExt as _, Button, CollapsingHeader, Grid, Label, RichText, Ui};
 
-use super::facts::{GapFacts, GapOf, GapRecurrence, PartLine, SameGap};
+use super::facts::{GapFacts, GapOf, GapRecurrence, OUTSIDE, PartLine, SameGap};
 use super::late::{LateRank, LateRankOf};
 use super::summary::LEAST_SHARE;
 use super::waterfall::waterfall_ui;
 use crate::answers::Query;
 use crate::command::Command;
-use crate::figures::gap_advice::trigger_text;
 use crate::figures::{
     format,
     text::{display_name, shortened},
@@ -20,6 +19,7 @@ use crate::view::axis::fitted;
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::widget::gap_color::swatch_ui;
 use crate::widget::slice_color::SliceColors;
+use crate::widget::theme::tokens;
 
 /// The page of the selected gap.
 #[derive(Debug, Default)]
@@ -82,6 +82,10 @@ impl GapPage {
 
 fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFacts, Option<LateRank>), ui: &mut Ui) {
     let dur = facts.gap.time.dur();
+    if facts.is_outside {
+        ui.colored_label(tokens(ctx.is_dark).severity[1], OUTSIDE)
+            .on_hover_text("No figure per step has it. In those steps the device may wait for other reasons");
+    }
     ui.horizontal(|ui| {
         if ui.small_button("Copy text").on_hover_text("Copy this page as text").clicked() {
             let late = late.map(|late| format!("{}\n", late_text(late))).unwrap_or_default();
@@ -118,10 +122,10 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFact
         let gaps = format::count(facts.n_gaps as u64);
         row("Idle time", format!("{} of {} in {gaps} gaps", share(facts.idle_ns), format::duration(facts.idle_ns)));
         let none = "None: no synchronization, step or graph ended before it".to_owned();
-        row("Trigger", facts.gap.trigger.map_or(none, |trigger| trigger.label().to_owned()));
+        row("Trigger", facts.trigger.map_or(none, |trigger| trigger.0.to_owned()));
     });
-    if let Some(trigger) = facts.gap.trigger {
-        ui.add(Label::new(RichText::new(trigger_text(trigger)).weak()).wrap());
+    if let Some((_, text)) = facts.trigger {
+        ui.add(Label::new(RichText::new(text).weak()).wrap());
     }
 }
 

@@ -6,6 +6,7 @@ use eframe::egui::{Grid, RichText, Ui};
 
 use crate::analysis::gaps::{GapClass, IdleByClass, Ledger};
 use crate::figures::gap_rows::main_part;
+use crate::figures::gaps::trigger_label;
 use crate::figures::{format, text::shortened};
 use crate::model::{DurNs, SliceId, Trace};
 use crate::widget::gap_color::swatch_ui;
@@ -55,8 +56,8 @@ pub fn gap_summary_ui(ui: &mut Ui, trace: &Trace, ledger: &Ledger, index: usize)
     let dur = main.gap.time.dur();
     ui.strong(format!("Idle for {}", format::duration_in_full(dur)));
     causes_ui(ui, &causes_of(ledger, index), dur);
-    if let Some(trigger) = main.gap.trigger {
-        ui.label(trigger.label());
+    if let Some(trigger) = trigger_label(trace, &main.gap) {
+        ui.label(trigger);
     }
     let cut = |text: &str| shortened(text, MAX_NAME);
     let name = |slice: SliceId| cut(trace.slice_name(slice));

@@ -42,8 +42,12 @@ fn gap(start: i64, end: i64) -> Selection {
 }
 
 fn harness<V: View + 'static>(view: V) -> Harness<'static, Fixture<V>> {
+    of(trace(), view)
+}
+
+fn of<V: View + 'static>(trace: Trace, view: V) -> Harness<'static, Fixture<V>> {
     let builder = Harness::builder().with_size([1900.0, 500.0]).with_max_steps(200);
-    let mut harness = builder.build_ui_state(|ui, fixture| fixture.ui(ui), Fixture::new(vec![trace()], view));
+    let mut harness = builder.build_ui_state(|ui, fixture| fixture.ui(ui), Fixture::new(vec![trace], view));
     settle(&mut harness);
     harness
 }
@@ -72,7 +76,7 @@ fn type_text(harness: &mut Harness<'_, Fixture<GapsView>>, text: &str) {
 fn gaps_are_listed_from_the_longest_and_filtered() {
     let mut harness = harness(GapsView::default());
     harness.get_by_label("2 of 3 gaps, 400.000 µs");
-    harness.get_by_label("idle 405.000 µs of 750.000 µs, 54.0 %");
+    harness.get_by_label("Whole trace: idle 405.000 µs of 750.000 µs, 54.0 %");
     let y = |harness: &Harness<'_, Fixture<GapsView>>, label| harness.get_by_label(label).rect().top();
     assert!(y(&harness, "300.000 µs") < y(&harness, "100.000 µs"));
 
@@ -96,7 +100,7 @@ fn gaps_are_listed_from_the_longest_and_filtered() {
     harness.state_mut().session.range = Some(TimeRange { start: 650_000, end: 750_000 });
     settle(&mut harness);
     harness.get_by_label("1 of 1 gaps, 50.000 µs");
-    harness.get_by_label("idle 50.000 µs of 100.000 µs, 50.0 %");
+    harness.get_by_label("Selected range: idle 50.000 µs of 100.000 µs, 50.0 %");
     harness.get_by_label("In range");
     harness.get_by_label("50.000 µs");
     harness.get_by_label("operator known 0.0 %, frame known 0.0 %");
@@ -105,6 +109,57 @@ fn gaps_are_listed_from_the_longest_and_filtered() {
     harness.get_by_label("operator known 100.0 %, frame known 0.0 %");
     click(&mut harness, "Whole trace");
     harness.get_by_label("3 of 3 gaps, 405.000 µs");
+}
+
+/// In the gap the host is three times in `small` and once in `large`, which is longer than each of these.
+#[test]
+fn where_the_host_was_is_what_takes_most_time_in_all() {
+    let traces = [(); 2].map(|()| {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", CALL, "cudaLaunchKernel", 0, 10_000),
+            ("main", OP, "small", 110_000, 150_000),
+            ("main", OP, "large", 150_000, 210_000),
+            ("main", OP, "small", 210_000, 250_000),
+            ("main", OP, "small", 260_000, 300_000),
+            ("main", CALL, "cudaLaunchKernel", 310_000, 320_000),
+            ("stream 7", KERNEL, "gemm", 20_000, 100_000),
+            ("stream 7", KERNEL, "relu", 330_000, 400_000),
+        ]);
+        builder.slices[0].correlation = vec![1, 0, 0, 0, 0, 2, 1, 2];
+        builder.finish()
+    });
+    let [listed, shown] = traces;
+    let harness = of(listed, GapsView::default());
+    assert_eq!(harness.query_all_by_label("small").count(), 2, "during it, and the operator");
+    assert!(harness.query_by_label("large").is_none());
+    let mut page = of(shown, Details::default());
+    page.state_mut().session.selection = gap(100_000, 330_000);
+    settle(&mut page);
+    let y = |label: &str| page.get_all_by_label_contains(label).next().unwrap().rect().top();
+    assert!(y("small") < y("large"));
+}
+
+#[test]
+fn freeing_memory_is_said_to_be_the_synchronization() {
+    let traces = [(); 2].map(|()| {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", CALL, "cudaLaunchKernel", 0, 10_000),
+            ("main", CALL, "cudaFree", 30_000, 290_000),
+            ("main", CALL, "cudaLaunchKernel", 310_000, 320_000),
+            ("stream 7", KERNEL, "gemm", 20_000, 100_000),
+            ("stream 7", KERNEL, "relu", 330_000, 400_000),
+        ]);
+        builder.slices[0].correlation = vec![1, 0, 2, 1, 2];
+        builder.finish()
+    });
+    let [listed, shown] = traces;
+    let harness = of(listed, GapsView::default());
+    harness.get_by_label("Queue drained by freeing memory");
+    let mut page = of(shown, Details::default());
+    page.state_mut().session.selection = gap(100_000, 330_000);
+    settle(&mut page);
+    page.get_by_label("Queue drained by freeing memory");
+    page.get_by_label_contains("one call is both");
 }
 
 #[test]

@@ -48,18 +48,30 @@ pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
         nothing_ui("No GPU work was recorded here", how, ui);
     }
     for card in &summary.cards {
-        card_ui(card, ui);
+        card_ui(card, scope(card.basis, is_range), ui);
         ui.add_space(6.0);
     }
 }
 
-fn card_ui(card: &Card, ui: &mut egui::Ui) {
+/// The time that the figures of a card are of.
+fn scope(basis: Basis, is_range: bool) -> &'static str {
+    match basis {
+        _ if is_range => "of the selected range",
+        Basis::Steps => "of the steps that count",
+        Basis::AfterStartUp => "after the start-up",
+        _ => "of the whole trace",
+    }
+}
+
+/// * `scope`: the time that its figures are of.
+fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
     let is_dark = ui.visuals().dark_mode;
     let busy = share(card.window - card.parts.idle_ns, card.window);
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(display_name(&card.title)).strong());
         ui.label(RichText::new(format!("{busy} busy")).strong())
             .on_hover_text(format!("Of {}\n{PARTS}", format::duration(card.window)));
+        ui.label(scope);
         // Nsight Systems calls the device by its product already.
         if !card.title.contains(&card.name) {
             ui.weak(display_name(&card.name));
@@ -73,7 +85,7 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
     if !card.causes.is_empty() {
         let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
         let length = format::duration(idle).replace(' ', "\u{a0}");
-        let title = format!("Idle {}, by what would end it: {length}", share(idle, card.window));
+        let title = format!("Idle {} {scope}, {length}, by what would end it:", share(idle, card.window));
         ui.weak(title).on_hover_text(CAUSES);
         let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
         let parts = card.causes.iter().map(part);

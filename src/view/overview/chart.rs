@@ -44,6 +44,7 @@ pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewConte
         }
     });
     let chart = &charts[*chosen];
+    ui.weak(format!("Each {}", chart.length));
     legend_ui(chart, ui);
     let height = (height - (ui.cursor().top() - top)).max(60.0);
     let step = plot_ui(chart, height, ctx, ui).and_then(|at| chart.bars.get(at));

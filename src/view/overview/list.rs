@@ -3,11 +3,12 @@
 use eframe::egui::text::{LayoutJob, TextFormat};
 use eframe::egui::{self, RichText, TextStyle};
 
-use super::work::{Found, Place, Seen, Summarized};
+use super::work::{Found, Place, Recurring, Seen, Summarized};
 use crate::figures::findings::{OUT_OF_MEMORY, no_findings, severity, value};
 use crate::figures::format;
 use crate::figures::text::{display_name, shortened};
 use crate::figures::verdicts::level;
+use crate::model::DurNs;
 use crate::view::states::nothing_ui;
 use crate::widget::gap_color::swatch_ui;
 use crate::widget::theme;
@@ -37,12 +38,12 @@ impl List {
             let findings = format!("Findings ({})", of.findings.len() + memory.map_or(0, <[&Found]>::len));
             ui.selectable_value(&mut self.shows_clusters, false, findings)
                 .on_hover_text("Shares of the time judged, busy or idle. One finding may have several causes");
-            let clusters = format!("Recurring gaps ({})", of.clusters.len());
+            let clusters = format!("Recurring gaps ({})", of.recurring.n);
             ui.selectable_value(&mut self.shows_clusters, true, clusters)
-                .on_hover_text("Those with most time per step");
+                .on_hover_text("Those with most time per step, or without steps with most time in all");
         });
         if self.shows_clusters {
-            return clusters_ui(of, ui).map(Seen::Place);
+            return recurring_ui(&of.recurring, ui).map(Seen::Place);
         }
         findings_ui(of, memory, ui)
     }
@@ -111,10 +112,12 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
         // One text: egui cuts the beginning of a long word in the later lines of a text that begins within a line.
         let mut text = LayoutJob::default();
         let of = found.of.as_ref().map(|of| format!("  in {}", display_name(of))).unwrap_or_default();
+        let gain = finding.ceiling_ns_per_step.map(gain).unwrap_or_default();
         let parts = [
             (severity(finding.severity).label, color),
             ("  ", color),
             (&*shortened(&finding.text, MAX_SENTENCE), ui.visuals().text_color()),
+            (&*gain, ui.visuals().strong_text_color()),
             (&*of, ui.visuals().weak_text_color()),
         ];
         for (part, color) in parts {
@@ -122,6 +125,8 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
             text.append(part, 0.0, TextFormat { font_id: font, color, ..TextFormat::default() });
         }
         ui.label(text);
+        // A link goes to the next line as a whole.
+        ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
         if found.place.is_some() && ui.link("Show").on_hover_text("Show where it is most visible").clicked() {
             shown = found.place;
         }
@@ -139,9 +144,6 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
             let measured = value(finding.measured, finding.unit);
             let threshold = level(finding.threshold, finding.default_threshold, finding.unit);
             ui.label(format!("Measured {measured}, threshold {threshold}"));
-            if let Some(ceiling) = finding.ceiling_ns_per_step {
-                ui.label(format!("Ending it gains at most {} per step", format::duration(ceiling)));
-            }
             for note in &finding.evidence.notes {
                 ui.label(display_name(note));
             }
@@ -155,20 +157,35 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
     shown
 }
 
-fn clusters_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
-    if of.clusters.is_empty() {
+/// What ending the cause of a finding gains, after its sentence.
+fn gain(ceiling: DurNs) -> String {
+    format!(". Ending it gains at most {} per step", format::duration(ceiling))
+}
+
+fn recurring_ui(of: &Recurring, ui: &mut egui::Ui) -> Option<Place> {
+    if of.n == 0 {
         let how = "A gap recurs if it lies between the same work in several steps";
         nothing_ui("No recurring gaps", how, ui);
     }
+    if of.lacks_steps {
+        ui.weak("No steps: by time in all, without a gain per step");
+    }
     let mut shown = None;
-    for line in &of.clusters {
+    for line in &of.lines {
+        ui.add_space(4.0);
         ui.horizontal_wrapped(|ui| {
             swatch_ui(line.class, ui).on_hover_text(line.class.label());
             ui.label(RichText::new(format!("{}, {}", display_name(&line.title), line.class.label())).small());
-            if ui.link(display_name(&line.text)).on_hover_text("Show the longest").clicked() {
-                shown = line.place;
-            }
         });
+        ui.strong(&line.numbers);
+        let [short, whole] = &line.between;
+        // On a line of its own: egui cuts the beginning of a long word in a text that begins within a line.
+        if ui.link(short).on_hover_text(format!("{whole}\nShow the longest")).clicked() {
+            shown = line.place;
+        }
+    }
+    if of.n > of.lines.len() {
+        ui.weak(format!("{} more: Gaps lists them all under Clusters", format::count((of.n - of.lines.len()) as u64)));
     }
     shown
 }

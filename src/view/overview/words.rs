@@ -3,22 +3,28 @@
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::figures::format;
 
-/// A cluster: time per step, in how many steps, between what, and what ending it would gain.
-pub fn cluster(clusters: &Clusters, cluster: &GapCluster) -> String {
-    let n = clusters.n_steps;
-    let per_step = format::duration(cluster.sum.ns_per_step(n).unwrap_or_default());
-    let ceiling = cluster.sum.ceiling_ns_per_step(n).filter(|&ns| ns > 0);
-    let gain = match ceiling {
-        Some(ns) => format!("ending it gains at most {} per step", format::duration(ns)),
-        None => "what would end it is not recorded".to_owned(),
-    };
-    let [prev, next] = [cluster.prev, cluster.next].map(|name| clusters.name(name));
-    let place = [clusters.op(cluster), clusters.name(cluster.frame)].into_iter().filter(|text| !text.is_empty());
-    let place: Vec<&str> = place.collect();
-    let host = if place.is_empty() { String::new() } else { format!("; host in {}", place.join(" at ")) };
-    format!(
-        "{per_step} per step in {} of {}, between {prev} and {next}{host}; {gain}",
-        cluster.sum.steps_present,
-        format::steps(n),
-    )
+/// What a cluster takes and what ending it would gain: per step, or in all where there are no steps that count.
+pub fn numbers(clusters: &Clusters, cluster: &GapCluster) -> String {
+    let (n, sum) = (clusters.n_steps, &cluster.sum);
+    let in_all = || format!("{} gaps, {} in all", format::count(sum.count), format::duration(sum.total_ns));
+    let Some(per_step) = sum.ns_per_step(n) else { return in_all() };
+    if sum.steps_present == 0 {
+        return format!("{}, outside of the steps that count", in_all());
+    }
+    let per_step = format!("{} per step", format::duration(per_step));
+    let steps = format!("in {} of {}", sum.steps_present, format::steps(n));
+    match sum.ceiling_ns_per_step(n).filter(|&ns| ns > 0) {
+        Some(ns) => format!("Ending it gains at most {} of {per_step}, {steps}", format::duration(ns)),
+        None => format!("{per_step}, {steps}; what would end it is not recorded"),
+    }
+}
+
+/// Between what a cluster lies, and where the host is meanwhile.
+///
+/// * `name`: how names are written.
+pub fn place(clusters: &Clusters, cluster: &GapCluster, name: impl Fn(&str) -> String) -> String {
+    let [prev, next, frame] = [cluster.prev, cluster.next, cluster.frame].map(|id| name(clusters.name(id)));
+    let host: Vec<String> = [name(clusters.op(cluster)), frame].into_iter().filter(|text| !text.is_empty()).collect();
+    let host = if host.is_empty() { String::new() } else { format!("; host in {}", host.join(" at ")) };
+    format!("Between {prev} and {next}{host}")
 }

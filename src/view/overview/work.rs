@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::words;
 use crate::analysis::breakdown::{Breakdown, breakdown};
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::finding::Finding;
@@ -16,6 +17,7 @@ use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::in_short::paragraphs;
 use crate::figures::steps::left_out_text;
+use crate::figures::text::{display_name, shortened};
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
 use crate::session::{Files, OpenTrace, Selection, in_order, is_named, track_title};
@@ -24,6 +26,8 @@ use crate::session::{Files, OpenTrace, Selection, in_order, is_named, track_titl
 const MAX_BARS: usize = 240;
 /// The most clusters that are listed.
 const MAX_CLUSTERS: usize = 12;
+/// The longest name in a cluster's line, in characters.
+const MAX_NAME: usize = 36;
 
 /// Devices, findings and clusters of all traces.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,8 +48,7 @@ pub struct Summarized {
     pub in_short: Vec<String>,
     /// Every rule that was applied: what it measured, and where findings begin.
     pub checks: Vec<String>,
-    /// By time per step.
-    pub clusters: Vec<ClusterLine>,
+    pub recurring: Recurring,
 }
 
 /// The time of one device.
@@ -98,12 +101,25 @@ pub struct Place {
     pub selection: Selection,
 }
 
+/// The gaps that come back.
+#[derive(Debug)]
+pub struct Recurring {
+    /// Those with most time per step, of traces without steps with most time in all.
+    pub lines: Vec<ClusterLine>,
+    /// How many there are, listed or not.
+    pub n: usize,
+    /// Whether some of those listed are of a trace without steps that count.
+    pub lacks_steps: bool,
+}
+
 #[derive(Debug)]
 pub struct ClusterLine {
     pub title: String,
-    pub text: String,
+    /// What it takes, and what ending it gains.
+    pub numbers: String,
+    /// Between what it lies, with short names and with whole ones.
+    pub between: [String; 2],
     pub class: GapClass,
-    pub ns_per_step: DurNs,
     pub place: Option<Place>,
 }
 
@@ -165,12 +181,8 @@ impl Analysis for Summary {
         let in_short = paragraphs(&order.iter().map(|&i| judged[i]).collect::<Vec<_>>());
         let cards = listed().flat_map(|(i, open, all)| self.cards(of, i, open, all)).collect();
         let checks = listed().flat_map(|(_, open, all)| Checked::all(&all.verdicts, &open.trace, &thresholds));
-        let mut clusters: Vec<ClusterLine> =
-            listed().flat_map(|(i, open, all)| all.cluster_lines(of, i, open)).collect();
-        clusters.sort_by_key(|line| std::cmp::Reverse(line.ns_per_step));
-        clusters.truncate(MAX_CLUSTERS);
         let checks = checks.map(|check| check.text()).collect();
-        Some(Summarized { cards, findings: found, in_short, checks, clusters })
+        Some(Summarized { cards, findings: found, in_short, checks, recurring: recurring(of, listed()) })
     }
 }
 
@@ -222,26 +234,37 @@ impl Summary {
     }
 }
 
-impl OfTrace {
-    fn cluster_lines(&self, traces: &[OpenTrace], trace: usize, open: &OpenTrace) -> Vec<ClusterLine> {
-        let line = |clusters: &Clusters, ledger: &Ledger, cluster: &GapCluster| {
-            let ns_per_step = cluster.sum.ns_per_step(clusters.n_steps)?;
-            let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.time(gap as usize));
-            let time = longest.max_by_key(|time| time.dur()).map(|time| time.shifted(open.offset));
-            Some(ClusterLine {
-                title: track_title(traces, trace, &open.trace.process(clusters.process).title()),
-                text: super::words::cluster(clusters, cluster),
-                class: cluster.class,
-                ns_per_step,
-                place: time.map(|time| Place::of(trace, open, (self, Some(ledger.device)), time)),
-            })
-        };
-        let of_device = |(clusters, ledger)| {
-            let clusters: &Clusters = clusters;
-            clusters.recurring().take(MAX_CLUSTERS).filter_map(move |cluster| line(clusters, ledger, cluster))
-        };
-        self.clusters.iter().zip(&*self.ledgers).flat_map(of_device).collect()
-    }
+/// The gaps that come back in some of the traces.
+fn recurring<'a>(of: &'a [OpenTrace], listed: impl Iterator<Item = (usize, &'a OpenTrace, &'a OfTrace)>) -> Recurring {
+    let of_device = |(trace, all): (usize, &'a OfTrace)| {
+        let devices = all.clusters.iter().zip(&*all.ledgers);
+        devices.flat_map(move |(clusters, ledger)| {
+            clusters.recurring().map(move |cluster| (trace, all, (clusters, ledger), cluster))
+        })
+    };
+    let mut found: Vec<_> = listed.flat_map(|(trace, _, all)| of_device((trace, all))).collect();
+    found.sort_by_key(|(_, _, (clusters, _), cluster)| {
+        std::cmp::Reverse((cluster.sum.ns_per_step(clusters.n_steps), cluster.sum.total_ns))
+    });
+    let n = found.len();
+    found.truncate(MAX_CLUSTERS);
+    let lacks_steps = found.iter().any(|(_, _, (clusters, _), _)| clusters.n_steps == 0);
+    let line = |(trace, all, (clusters, ledger), cluster): (usize, &OfTrace, (&Clusters, &Ledger), &GapCluster)| {
+        let open = &of[trace];
+        let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.time(gap as usize));
+        let time = longest.max_by_key(|time| time.dur()).map(|time| time.shifted(open.offset));
+        ClusterLine {
+            title: track_title(of, trace, &open.trace.process(clusters.process).title()),
+            numbers: words::numbers(clusters, cluster),
+            between: [
+                words::place(clusters, cluster, |name| shortened(name, MAX_NAME)),
+                words::place(clusters, cluster, |name| display_name(name).into_owned()),
+            ],
+            class: cluster.class,
+            place: time.map(|time| Place::of(trace, open, (all, Some(ledger.device)), time)),
+        }
+    };
+    Recurring { lines: found.into_iter().map(line).collect(), n, lacks_steps }
 }
 
 impl Place {
@@ -342,8 +365,8 @@ pub struct StepBar {
 pub const DEVICE: [Series; 4] =
     [Series("Compute", 0), Series("Exposed communication", 1), Series("Exposed copies", 2), Series("Idle", 3)];
 /// What the bars of devices and of hosts sum to.
-const ON_DEVICE: &str = "from the completion of the step before on this device to its own";
-const ON_HOST: &str = "from the start of the step on the host to that of the next";
+const ON_DEVICE: &str = "from completion to completion on this device";
+const ON_HOST: &str = "from start to start on the host";
 /// Phases of the host in the order of [`Phase::ALL`].
 pub const HOST: [Series; Phase::N] = [
     Series("Data loading", 2),

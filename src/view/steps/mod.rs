@@ -20,7 +20,7 @@ use crate::answers::time::{PartsOfSteps, TraceSteps};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::steps::{StepsOf, found_by, left_out_text, name_host_columns, step_list};
+use crate::figures::steps::{StepsOf, found_by, left_out_text, measured_place, name_host_columns, step_list};
 use crate::model::{DurNs, Trace};
 use crate::session::in_order;
 use crate::widget::busy::busy_ui;
@@ -203,8 +203,7 @@ fn figures(steps: &Steps) -> Vec<(String, Cow<'static, str>)> {
             }
             false => "Mean duration of the steps that count, with its 95 % t-interval",
         };
-        let by = if steps.is_of_completions() { " on the device" } else { "" };
-        all.push((format!("Mean {mean}{interval}{by}"), help.into()));
+        all.push((format!("Mean {mean}{interval}{}", measured_place(steps)), help.into()));
         all.push((
             format!("Median {}", format::duration(durations.median_ns)),
             "Median duration of the steps that count".into(),

@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn each_pixel_shows_the_exact_shares_at_every_zoom() {
         let ledger = ledger_of(3_000);
-        let index = LedgerIndex::new(&ledger, &|| false);
+        let index = LedgerIndex::new(&ledger, None, &|| false);
         let window = ledger.window;
         for shift in 0..22 {
             let view = TimeRange {

@@ -15,8 +15,8 @@ impl Timeline {
     /// Selects the next gap of the device and shows it; once the ledgers are ready, if they are not yet.
     ///
     /// The device is that of the selection, else that with the longest gap, or along time the first in the list of tracks.
-    /// Gaps are walked in the order that the user chose, above the threshold of the ledger, and within the selected range
-    /// if there is one.
+    /// Gaps are walked in the order that the user chose, by duration first those in the steps that count, above the
+    /// threshold of the ledger, and within the selected range if there is one.
     pub(super) fn walk(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
         self.pending_walk = None;
         let selected = device_of_selection(ctx);
@@ -65,7 +65,12 @@ impl Timeline {
                 "No further gap in that direction. The Gaps view sets the order of G"
             }));
         };
-        *ctx.selection = Selection::Gap { trace, process: ledger.process, time: ledger.gap(gap).time };
+        let time = ledger.time(gap);
+        let is_outside = index.is_outside(time);
+        if is_outside && *ctx.gap_order == GapOrder::Duration && at.is_none_or(|at| !index.is_outside(at)) {
+            ctx.commands.push(Command::Tell("No more gaps in the steps that count. This one is outside of them"));
+        }
+        *ctx.selection = Selection::Gap { trace, process: ledger.process, time };
         self.show_gap(ctx);
     }
 
@@ -83,9 +88,10 @@ impl Timeline {
         self.scroll_to = Some((trace, process));
     }
 
-    /// The device with the longest gap of all that are open, within the selected range if there is one.
+    /// The device with the longest gap in steps that count of all that are open, else with the longest, within the selected
+    /// range if there is one.
     fn device_of_longest(&mut self, ctx: &ViewContext<'_>) -> Result<Option<(usize, Option<ProcessId>)>, StillWorking> {
-        let mut longest: Option<(DurNs, (usize, Option<ProcessId>))> = None;
+        let (mut most, mut device) = (None, None);
         for (trace, open) in ctx.traces.iter().enumerate().filter(|(_, open)| has_device(open)) {
             let ledgers = match self.strips.ledgers(ctx, trace) {
                 Answer::Ready(ledgers) => ledgers,
@@ -95,13 +101,14 @@ impl Timeline {
             let range = ctx.range.map_or(TimeRange::ALL, |range| range.shifted(open.offset.saturating_neg()));
             for (ledger, index) in ledgers.iter() {
                 let Some(gap) = by_duration(ledger, index, range, None, Direction::Forward) else { continue };
-                let ns = ledger.time(gap).dur();
-                if longest.is_none_or(|(most, _)| ns > most) {
-                    longest = Some((ns, (trace, Some(ledger.process))));
+                let time = ledger.time(gap);
+                let key = (!index.is_outside(time), time.dur());
+                if most.is_none_or(|most| key > most) {
+                    (most, device) = (Some(key), Some((trace, Some(ledger.process))));
                 }
             }
         }
-        Ok(longest.map(|(_, device)| device))
+        Ok(device)
     }
 
     /// The first device in the list of tracks, else the first trace with one.
@@ -136,7 +143,7 @@ fn device_of_selection(ctx: &ViewContext<'_>) -> Option<(usize, Option<ProcessId
     }
 }
 
-/// The gap after `at` in the order from the longest, or the one before.
+/// The gap after `at` in the order of the index, or the one before.
 fn by_duration(
     ledger: &Ledger,
     index: &LedgerIndex,
@@ -144,8 +151,8 @@ fn by_duration(
     at: Option<TimeRange>,
     direction: Direction,
 ) -> Option<usize> {
-    let key = |time: TimeRange| (std::cmp::Reverse(time.dur()), time.start);
-    let key_of = |gap: &u32| key(ledger.gap(*gap as usize).time);
+    let key = |time: TimeRange| index.rank(time);
+    let key_of = |gap: &u32| key(ledger.time(*gap as usize));
     let within = ledger.within(range);
     let is_within = |gap: &&u32| within.contains(&(**gap as usize));
     let ranked = &index.ranked;
@@ -199,7 +206,7 @@ mod tests {
         }
         let trace = TraceBuilder::from_slices(&slices).finish();
         let ledger = ledger(&trace, &devices(&trace)[0], None, &|| false);
-        let index = LedgerIndex::new(&ledger, &|| false);
+        let index = LedgerIndex::new(&ledger, None, &|| false);
         let walk = |next: &dyn Fn(Option<usize>) -> Option<usize>| {
             let (mut all, mut at) = (Vec::new(), None);
             while let Some(gap) = next(at).filter(|_| all.len() < 9) {
@@ -212,6 +219,12 @@ mod tests {
         let (forward, back) = (Direction::Forward, Direction::Back);
         let by = |range, direction| walk(&|at| by_duration(&ledger, &index, range, at.map(time), direction));
         assert_eq!(by(TimeRange::ALL, forward), [2, 4, 1, 3]);
+        // Those in the steps that count come first, and the way back is the same.
+        let counted = TimeRange { start: time(2).end, end: time(4).end };
+        let of_steps = LedgerIndex::new(&ledger, Some(counted), &|| false);
+        let by_steps = |at, direction| by_duration(&ledger, &of_steps, TimeRange::ALL, at, direction);
+        assert_eq!(walk(&|at| by_steps(at.map(time), forward)), [4, 3, 2, 1]);
+        assert_eq!(by_steps(Some(time(2)), back), Some(3));
         assert_eq!(by_duration(&ledger, &index, TimeRange::ALL, Some(time(3)), back), Some(1));
         assert_eq!(by_duration(&ledger, &index, TimeRange::ALL, Some(time(2)), back), None);
         let late = TimeRange { start: time(3).start, end: TimeNs::MAX };
