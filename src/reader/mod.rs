@@ -14,6 +14,7 @@ mod source;
 mod tally;
 mod tar;
 mod torn_zip;
+mod unpack;
 
 use std::cell::Cell;
 use std::io::Read as _;
