@@ -1,11 +1,12 @@
-//! Compressed files and archives that are damaged: what stands before the damage is shown, and no change goes unsaid.
+//! Files that are damaged, or change while they are read: what stands before the damage is shown, and no change goes
+//! unsaid.
 
-use std::io::{Cursor, Read, Write};
+use std::io::{Cursor, Read, Write as _};
 use std::path::Path;
 
 use lacuna::job::Progress;
 use lacuna::model::Trace;
-use lacuna::reader;
+use lacuna::reader::{self, ReadError};
 
 use super::support::{project, scratch};
 
@@ -113,6 +114,59 @@ fn a_wrong_checksum_is_said() {
         let is_said = |trace: &Trace| trace.import.problems.iter().any(|problem| problem.reason.contains("checksum"));
         assert_eq!(whole.import.shown, changed.import.shown, "{name}");
         assert!(!is_said(&whole) && is_said(&changed), "{name}: {:?}", changed.import.problems);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// What happens to a file, in words and done.
+type Change = (&'static str, fn(&Path));
+
+/// Reads the file, and changes it once its first bytes were read. `None` if it was read before it could be changed.
+fn read_changed(path: &Path, change: fn(&Path)) -> Option<Result<Vec<Trace>, ReadError>> {
+    let progress = Progress::default();
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| reader::read(path, &progress));
+        while progress.get().0 == 0 && !reading.is_finished() {
+            std::thread::yield_now();
+        }
+        change(path);
+        let (done, total) = progress.get();
+        let is_late = reading.is_finished() || done >= total;
+        let read = reading.join().unwrap();
+        (!is_late).then_some(read)
+    })
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_noticed() {
+    let folder = scratch("changed");
+    let text = events(60_000);
+    let changes: [Change; 4] = [
+        ("cut", |path| std::fs::File::options().write(true).open(path).unwrap().set_len(100_000).unwrap()),
+        ("longer", |path| std::fs::File::options().append(true).open(path).unwrap().write_all(b" ").unwrap()),
+        ("replaced", |path| {
+            let new = path.with_extension("new");
+            std::fs::copy(path, &new).unwrap();
+            std::fs::rename(new, path).unwrap();
+        }),
+        ("deleted", |path| std::fs::remove_file(path).unwrap()),
+    ];
+    for (name, bytes) in [("t.json", text.clone().into_bytes()), ("t.json.gz", gzip(text.as_bytes()))] {
+        for (what, change) in changes {
+            let path = folder.join(name);
+            let attempt = || {
+                std::fs::write(&path, &bytes).unwrap();
+                read_changed(&path, change)
+            };
+            let Some(read) = std::iter::repeat_with(attempt).take(20).flatten().next() else {
+                panic!("{name} {what}: it was always read before it changed")
+            };
+            let said = match read {
+                Ok(traces) => traces[0].import.problems.iter().map(|problem| problem.reason.clone()).collect(),
+                Err(error) => error.to_string(),
+            };
+            assert!(said.contains("changed or replaced while it was read"), "{name} {what}: {said}");
+        }
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
