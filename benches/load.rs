@@ -20,7 +20,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use process::{cpu_seconds, peak_megabytes};
 
 fn main() {
-    lacuna::malloc::unmap_large_blocks();
+    lacuna::malloc::set_up();
     let args: Vec<String> = std::env::args().collect();
     match args.iter().position(|arg| arg == "--child") {
         Some(at) => child(&args[at + 1], Path::new(&args[at + 2])),

@@ -42,7 +42,7 @@ const SCANNED: [(&str, &str); 8] = [
 ];
 
 fn main() {
-    lacuna::malloc::unmap_large_blocks();
+    lacuna::malloc::set_up();
     let args: Vec<String> = std::env::args().collect();
     match args.iter().position(|arg| arg == "--child") {
         Some(at) => child(&args[at + 1], Path::new(&args[at + 2])),

@@ -31,7 +31,7 @@ print(sum(map(len, snapshot['device_traces'])), wall, usage.ru_utime + usage.ru_
 ";
 
 fn main() {
-    lacuna::malloc::unmap_large_blocks();
+    lacuna::malloc::set_up();
     let args: Vec<String> = std::env::args().collect();
     match args.iter().position(|arg| arg == "--child") {
         Some(at) => child(Path::new(&args[at + 1])),

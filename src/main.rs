@@ -12,7 +12,7 @@ use lacuna::{live, malloc};
 static ALLOCATOR: malloc::Allocator = malloc::Allocator;
 
 fn main() -> ExitCode {
-    malloc::unmap_large_blocks();
+    malloc::set_up();
     malloc::know_limits();
     capture::fail_writes_at_the_limit();
     capture::at_end(live::end_recordings);

@@ -220,7 +220,7 @@ class Recorder:
     def step_profile(self):
         if not self.config["whole"]:
             self.step_window()
-            if self.state == "waiting" and self.steps >= self.config["wait"]:
+            if self.state == "waiting" and self.is_warm():
                 self.state = "recording"
                 self.tell()
             if self.windows >= self.config["repeat"]:
@@ -269,12 +269,16 @@ class Recorder:
             # The first step is over.
             self.profile.step_num = self.steps
             self.profile.current_action = schedule(self.steps)
-        self.state = "recording" if self.config["whole"] or self.steps >= self.config["wait"] else "waiting"
-        self.tell()
         with warnings.catch_warnings():
             # Of torch to whoever wrote the program.
             warnings.simplefilter("ignore")
             self.profile.start()
+        self.state = "recording" if self.config["whole"] or self.is_warm() else "waiting"
+        self.tell()
+
+    def is_warm(self):
+        """Whether the profiler keeps what happens from now on: the steps before only warm it up."""
+        return self.steps >= self.config["wait"] + self.config["warmup"]
 
     @contained
     def write_trace(self, profile):

@@ -14,7 +14,7 @@ use crate::settings::SettingsFile;
 #[derive(Debug, Default)]
 pub struct Keeper {
     file: Option<SettingsFile>,
-    writing: Option<Job<(SettingsFile, Result<()>)>>,
+    writing: Option<Job<(SettingsFile, Result<Option<String>>)>>,
     /// Whether the user knows that settings cannot be written.
     has_complained: bool,
     /// The marks as they were in the last frame.
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(700);
 const SOON: Duration = Duration::from_millis(50);
 
 impl Keeper {
-    /// Takes what became of the last writing: a note where it failed for the first time.
+    /// Takes what became of the last writing: a note where it failed for the first time, or met a file that could not be read.
     pub fn poll(&mut self) -> Option<Note> {
         let outcome = match self.writing.as_ref()?.poll() {
             Poll::Running => return None,
@@ -40,8 +40,16 @@ impl Keeper {
             Poll::Crashed(error) => Err(error),
         };
         self.writing = None;
-        let error = outcome.err().filter(|_| !std::mem::replace(&mut self.has_complained, true))?;
-        Some(note(format!("Settings, recent files and marks cannot be kept: {error}")))
+        self.judge(outcome)
+    }
+
+    /// What the user is to know of a writing.
+    fn judge(&mut self, outcome: std::result::Result<Option<String>, String>) -> Option<Note> {
+        match outcome {
+            Ok(problem) => problem.map(|text| Note { path: None, ..note(text) }),
+            Err(_) if std::mem::replace(&mut self.has_complained, true) => None,
+            Err(error) => Some(note(format!("Settings, recent files and marks cannot be kept: {error}"))),
+        }
     }
 }
 
@@ -98,7 +106,7 @@ impl App {
 
     /// Waits for settings that are being written, and writes what changed since.
     ///
-    /// Errors: why they are not kept, unless the user knows.
+    /// Errors: why they are not kept, or that a file of settings could not be read, unless the user knows.
     pub fn save_settings_now(&mut self) -> std::result::Result<(), String> {
         let mut notes = Vec::new();
         while self.keeper.writing.is_some() {
@@ -106,11 +114,9 @@ impl App {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let settings = self.settings().to_json();
-        if let Some(file) = self.keeper.file.as_mut().filter(|file| file.is_changed(&settings))
-            && let Err(error) = file.write(&settings)
-            && !std::mem::replace(&mut self.keeper.has_complained, true)
-        {
-            return Err(format!("Settings, recent files and marks cannot be kept: {error}"));
+        if let Some(file) = self.keeper.file.as_mut().filter(|file| file.is_changed(&settings)) {
+            let written = file.write(&settings).map_err(|error| error.to_string());
+            notes.extend(self.keeper.judge(written));
         }
         notes.pop().map_or(Ok(()), |note| Err(note.text))
     }

@@ -145,6 +145,7 @@ fn zip_list(mut archive: zip::ZipArchive<File>) -> Listed {
                     other => return (name, Err(unknown_method(&other))),
                 },
                 is_encrypted: false,
+                sum: Some(member.crc32()),
             }),
             Err(error) => Err(format!("Cannot read the file inside this zip ({error})")),
         };
@@ -206,6 +207,7 @@ fn zip_member(entry: &Entry, source: &Source) -> Result<Option<Source>, String> 
         torn_zip::DEFLATED => inner.layers.push(Layer::Deflate),
         other => return Err(unknown_method(&other)),
     }
+    inner.sum = entry.sum;
     Ok(Some(inner))
 }
 

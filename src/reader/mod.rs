@@ -14,6 +14,7 @@ mod source;
 mod tally;
 mod tar;
 mod torn_zip;
+mod unpack;
 
 use std::cell::Cell;
 use std::io::Read as _;
@@ -83,6 +84,8 @@ const NAMED: usize = 5;
 const TOO_MUCH_TOGETHER: &str = "Not read, since the files of this archive decompress to more than 200 times its size \
     together, which no real ones do: unpack it if you trust it";
 
+const CHANGED: &str = "The file was changed or replaced while it was read";
+
 /// What becomes of slices below [`crate::model::MOST_ROWS`].
 const TOO_DEEP: &str = "Open at once with more than 1,500 others of one thread: shown, but not looked at for why a GPU \
     waits, nor for what was launched in it";
@@ -102,7 +105,14 @@ pub fn read_with(path: &Path, options: Options, progress: &Progress) -> Result<V
     let source = Source::file(path)?;
     progress.set_total(source.bytes);
     let reading = Reading { options, progress, n_members: Cell::new(0) };
-    let mut traces = reading.read(&source)?;
+    let read = reading.read(&source);
+    let is_changed = source.check_unchanged().is_err();
+    let mut traces = read.map_err(|error| match error {
+        ReadError::NotATrace(why) | ReadError::OtherKind(why) if is_changed => {
+            ReadError::NotATrace(format!("{CHANGED}: open it again ({why})"))
+        }
+        error => error,
+    })?;
     for trace in &mut traces {
         let n = trace.n_too_deep();
         trace.import.note(Severity::Note, TOO_DEEP, n, None);
@@ -110,10 +120,10 @@ pub fn read_with(path: &Path, options: Options, progress: &Progress) -> Result<V
             trace.import.sort();
         }
     }
-    if source.check_unchanged().is_err() {
-        let text = "The file was changed or replaced while it was read: what is shown may be of both. Open it again";
+    if is_changed {
+        let text = format!("{CHANGED}: what is shown may be of both. Open it again");
         for trace in &mut traces {
-            trace.import.note(Severity::High, text, 1, None);
+            trace.import.note(Severity::High, &text, 1, None);
             trace.import.sort();
         }
     }

@@ -4,13 +4,14 @@
 //! read into owned memory, never mapped: if a mapped file is truncated by its writer, the process crashes.
 
 use std::fs::{File, Metadata};
-use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::model::Severity;
 
+use super::unpack::{Checked, open_layer};
 use super::{Options, ReadError};
 
 /// One layer, from the outside in.
@@ -45,6 +46,8 @@ pub struct Source {
     pub(super) expanded: Arc<AtomicU64>,
     /// The text of the first layers, while an archive is read: their number and the text.
     pub(super) held: Option<(usize, Arc<Vec<u8>>)>,
+    /// CRC-32 of the whole text, where the archive around it tells.
+    pub(super) sum: Option<u32>,
 }
 
 /// Identity and state of a file, for noticing that it was changed or replaced.
@@ -75,6 +78,10 @@ impl Notes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((severity, text.into()));
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// All notes so far.
     pub fn take(&self) -> Vec<(Severity, String)> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -87,10 +94,6 @@ const MAX_RATIO: u64 = 200;
 
 /// Smaller texts are read at any ratio.
 const MAX_UNASKED: u64 = 64 << 20;
-
-/// Logarithm of the largest window that Zstandard has, `--long=31`. Its memory is touched only as far as the text
-/// reaches.
-const MAX_WINDOW_LOG: u32 = 31;
 
 /// An open text.
 pub struct Text {
@@ -124,7 +127,7 @@ impl Source {
 
     /// The same with one more layer inside.
     pub fn with(&self, layer: Layer) -> Self {
-        let mut source = self.clone();
+        let mut source = Self { sum: None, ..self.clone() };
         let n_held = self.held.as_ref().map_or(0, |held| held.0);
         match (source.layers.last_mut(), &layer) {
             // A part of a part is a part.
@@ -200,6 +203,9 @@ impl Source {
             let limit = Limit { consumed: Arc::clone(&file_bytes), produced: 0, is_open: options.allow_any_ratio };
             reader = open_layer(layer, reader, limit, &notes)?;
         }
+        if let Some(sum) = self.sum {
+            reader = Box::new(Checked::new(reader, sum, notes.clone()));
+        }
         if self.member.is_some() && !options.allow_any_ratio {
             reader = Box::new(OfArchive { inner: reader, expanded: Arc::clone(&self.expanded), bytes: self.bytes });
         }
@@ -256,39 +262,6 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-fn open_layer(
-    layer: &Layer,
-    reader: Box<dyn Read + Send>,
-    limit: Limit,
-    notes: &Notes,
-) -> Result<Box<dyn Read + Send>, ReadError> {
-    let buffered = BufReader::with_capacity(256 << 10, reader);
-    let notes = notes.clone();
-    Ok(match layer {
-        Layer::Gzip => {
-            let member = flate2::bufread::GzDecoder::new(buffered);
-            Box::new(Tolerant { inner: Gzip { member: Some(member), notes: notes.clone() }, limit, notes })
-        }
-        Layer::Zstd => {
-            let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered)?;
-            decoder.window_log_max(MAX_WINDOW_LOG)?;
-            Box::new(Tolerant { inner: decoder, limit, notes })
-        }
-        Layer::Deflate => {
-            let decoder = flate2::bufread::DeflateDecoder::new(buffered);
-            Box::new(Tolerant { inner: decoder, limit, notes })
-        }
-        Layer::Part { offset, len } => {
-            let mut buffered = buffered;
-            std::io::copy(&mut buffered.by_ref().take(*offset), &mut std::io::sink())?;
-            Box::new(buffered.take(*len))
-        }
-        Layer::Utf16 { is_big_endian } => {
-            Box::new(Utf16 { inner: buffered, is_big_endian: *is_big_endian, out: Vec::new(), at: 0, high: None })
-        }
-    })
-}
-
 /// Counts the bytes of the file that were read.
 struct Counting<R> {
     inner: R,
@@ -304,14 +277,17 @@ impl<R: Read> Read for Counting<R> {
 }
 
 /// Protects against a small file that exhausts memory.
-struct Limit {
+pub struct Limit {
     consumed: Arc<AtomicU64>,
     produced: u64,
     is_open: bool,
 }
 
 impl Limit {
-    fn check(&mut self, n: usize) -> std::io::Result<()> {
+    /// Counts bytes of text.
+    ///
+    /// Errors: [`NeedsConsent`], of too many for the bytes of the file.
+    pub fn check(&mut self, n: usize) -> std::io::Result<()> {
         self.produced += n as u64;
         match self.is_open || !is_too_much(self.produced, self.consumed.load(Ordering::Relaxed)) {
             true => Ok(()),
@@ -345,104 +321,3 @@ impl<R: Read> Read for OfArchive<R> {
 #[derive(Debug, thiserror::Error)]
 #[error("Decompresses to more than 200 times its size, which no real trace does: open it only if you trust it")]
 pub struct NeedsConsent;
-
-/// Ends the text at damage instead of failing, keeping the text decoded so far.
-struct Tolerant<R> {
-    inner: R,
-    limit: Limit,
-    notes: Notes,
-}
-
-impl<R: Read> Read for Tolerant<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        match self.inner.read(buffer) {
-            Ok(n) => self.limit.check(n).map(|()| n),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Err(error),
-            Err(error) => {
-                let text = match error.kind() {
-                    std::io::ErrorKind::UnexpectedEof => {
-                        "The compressed data ends early: what could be decoded is shown".to_owned()
-                    }
-                    _ if error.to_string().contains("memory") => {
-                        "Compressed with a window larger than the available memory: decompress it elsewhere, or compress it without `--long`"
-                            .to_owned()
-                    }
-                    _ if error.to_string().contains("checksum") => {
-                        "The checksum of the compressed data is wrong: the file was changed or cut".to_owned()
-                    }
-                    _ => format!("The compressed data is damaged: what could be decoded is shown ({error})"),
-                };
-                self.notes.add(Severity::Warn, text);
-                Ok(0)
-            }
-        }
-    }
-}
-
-/// All members of a gzip file in sequence; trailing bytes are noted.
-struct Gzip<R> {
-    member: Option<flate2::bufread::GzDecoder<R>>,
-    notes: Notes,
-}
-
-impl<R: std::io::BufRead> Read for Gzip<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        loop {
-            let Some(member) = &mut self.member else { return Ok(0) };
-            let n = member.read(buffer)?;
-            if n > 0 || buffer.is_empty() {
-                return Ok(n);
-            }
-            let Some(mut rest) = self.member.take().map(flate2::bufread::GzDecoder::into_inner) else { return Ok(0) };
-            match rest.fill_buf()? {
-                [] => return Ok(0),
-                [0x1f, 0x8b, ..] | [0x1f] => self.member = Some(flate2::bufread::GzDecoder::new(rest)),
-                _ => {
-                    self.notes.add(Severity::Note, "Bytes after the end of the compressed data: not read");
-                    return Ok(0);
-                }
-            }
-        }
-    }
-}
-
-/// UTF-16 to UTF-8.
-struct Utf16<R> {
-    inner: R,
-    is_big_endian: bool,
-    out: Vec<u8>,
-    at: usize,
-    /// First half of a surrogate pair.
-    high: Option<u16>,
-}
-
-impl<R: Read> Utf16<R> {
-    fn refill(&mut self) -> std::io::Result<()> {
-        let mut raw = Vec::new();
-        self.inner.by_ref().take(64 << 10).read_to_end(&mut raw)?;
-        let (pairs, _) = raw.as_chunks::<2>();
-        let units = pairs.iter().map(|&pair| match self.is_big_endian {
-            true => u16::from_be_bytes(pair),
-            false => u16::from_le_bytes(pair),
-        });
-        let mut units: Vec<u16> = self.high.take().into_iter().chain(units).collect();
-        if !raw.is_empty() && units.last().is_some_and(|unit| (0xD800..0xDC00).contains(unit)) {
-            self.high = units.pop();
-        }
-        self.out = String::from_utf16_lossy(&units).into_bytes();
-        self.at = 0;
-        Ok(())
-    }
-}
-
-impl<R: Read> Read for Utf16<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        if self.at == self.out.len() {
-            self.refill()?;
-        }
-        let n = buffer.len().min(self.out.len() - self.at);
-        buffer[..n].copy_from_slice(&self.out[self.at..self.at + n]);
-        self.at += n;
-        Ok(n)
-    }
-}

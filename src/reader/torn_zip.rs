@@ -30,6 +30,8 @@ pub struct Entry {
     pub len: u64,
     pub method: u16,
     pub is_encrypted: bool,
+    /// CRC-32 of its text, where it is known.
+    pub sum: Option<u32>,
 }
 
 /// Lists the files; also the one in which the archive ends, if it does, which then is the last.
@@ -63,7 +65,7 @@ pub fn list(archive: impl Read + Seek, len: u64, most: usize) -> Result<(Vec<Ent
         };
         let is_cut = end > len;
         let inside = end.min(len).saturating_sub(entry.offset);
-        entries.push(Entry { len: inside, ..entry });
+        entries.push(Entry { len: inside, sum: entry.sum.filter(|_| !is_cut), ..entry });
         if is_cut {
             return Ok((entries, true, damage));
         }
@@ -94,6 +96,7 @@ fn header(reader: &mut impl Read, at: u64) -> Result<Option<(Entry, u16)>> {
         len: len.unwrap_or(u64::MAX),
         method: number(8),
         is_encrypted: number(6) & ENCRYPTED != 0,
+        sum: (number(6) & LENGTH_FOLLOWS == 0).then_some(long(14) as u32),
     };
     Ok(Some((entry, number(6))))
 }

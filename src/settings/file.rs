@@ -50,27 +50,25 @@ impl SettingsFile {
         self.last != *settings
     }
 
-    /// Writes what changed since the last time, and keeps what other windows wrote meanwhile.
+    /// Writes what changed since the last time, and keeps what other windows wrote meanwhile. A file that cannot be read any
+    /// more is kept under another name; the sentence says so.
     ///
     /// Errors: it cannot be written; what was in the file is there unchanged.
-    pub fn write(&mut self, settings: &Value) -> Result<()> {
+    pub fn write(&mut self, settings: &Value) -> Result<Option<String>> {
         if let Some(folder) = self.path.parent() {
             std::fs::create_dir_all(folder)?;
         }
         let _turn = turn(&self.path.with_extension("lock"));
-        let stored = match read(&self.path) {
-            Ok(stored) => stored.unwrap_or_default(),
-            Err(why) => {
-                keep_aside(&self.path, &why);
-                Value::Null
-            }
+        let (stored, problem) = match read(&self.path) {
+            Ok(stored) => (stored.unwrap_or_default(), None),
+            Err(why) => (Value::Null, Some(keep_aside(&self.path, &why))),
         };
         let merged = if stored.is_object() { merged(&self.last, settings, &stored) } else { settings.clone() };
         if merged != stored {
             write_private(&self.path, format!("{merged:#}\n").as_bytes())?;
         }
         self.last = settings.clone();
-        Ok(())
+        Ok(problem)
     }
 }
 

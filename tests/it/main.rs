@@ -35,6 +35,7 @@ mod oracle;
 #[cfg(target_os = "linux")]
 mod orphans;
 mod outputs;
+mod packed;
 mod peers;
 mod planted;
 mod portable;

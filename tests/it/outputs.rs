@@ -191,3 +191,24 @@ fn at_no_limit_of_memory_does_it_panic() {
     }
     assert!(n_done > 0, "{n_ended} ended");
 }
+
+/// Threads take address space of their own, more than they use, of which too little is left where it is limited.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn more_memory_is_never_too_little() {
+    if std::thread::available_parallelism().is_ok_and(|n| n.get() > 16) {
+        eprintln!("skipped: the stacks of more than 16 threads alone may take it");
+        return;
+    }
+    let folder = scratch("outputs_arenas");
+    let path = folder.join("t.json");
+    let sample = ["sample", "kineto", "--scale", "100", "--out"];
+    assert!(Command::new(env!("CARGO_BIN_EXE_lacuna")).args(sample).arg(&path).status().unwrap().success());
+    for kib in [180_000, 200_000, 220_000, 250_000, 300_000] {
+        let line = format!("ulimit -v {kib}; exec \"$0\" check \"$1\"");
+        let output = Command::new("sh").args(["-c", &line, env!("CARGO_BIN_EXE_lacuna")]).arg(&path).output().unwrap();
+        let (code, text, _) = end(&output);
+        assert_eq!(code, Some(0), "{kib} KiB: {text}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -56,11 +56,10 @@ fn nanos(data: &std::fs::Metadata) -> Result<u128> {
 impl Cache {
     /// The place in `root` of the export of `report` as it is now.
     ///
-    /// Errors: the report cannot be looked at, or the folder not be made.
+    /// Errors: the report cannot be looked at.
     pub fn new(root: &Path, report: &Path) -> Result<Self> {
         let data = report.metadata()?;
         let made_of = format!("{}\n{} bytes\nmodified {}\n", report.display(), data.len(), nanos(&data)?);
-        private_folder(root)?;
         let folder = root.join(format!("{:016x}", fnv(made_of.as_bytes())));
         // The export has the report's name, which is what the user sees.
         let name = Path::new(report.file_name().unwrap_or_default()).with_extension("sqlite");
@@ -78,8 +77,9 @@ impl Cache {
 
     /// A new folder for a program that Lacuna runs; dropping it removes it.
     ///
-    /// Errors: it cannot be made.
+    /// Errors: it cannot be made, or that of the cache.
     pub fn scratch(&self) -> Result<Scratch> {
+        private_folder(&self.root)?;
         Scratch::new(&self.root)
     }
 

@@ -145,7 +145,7 @@ pub fn openable(path: &Path, options: &Options, progress: &Progress) -> Result<O
     };
     // An absolute path cannot be taken for an option.
     let report = path.canonicalize()?;
-    let cache = Cache::new(folder, &report).map_err(|why| unwritable(folder, why))?;
+    let cache = Cache::new(folder, &report)?;
     let candidates = options.search.candidates();
     let made = cache.find();
     let opened = |path, converter| Ok(Openable { path, origin: Some(Origin { converter, recorded }) });
@@ -241,14 +241,17 @@ fn convert(
 /// Advice for users without a suitable `nsys`.
 fn what_to_run(path: &Path, of_report: Option<Version>) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let export = path.with_extension("sqlite");
     let modified = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
-    if modified(&export).is_some_and(|made| modified(path).is_some_and(|of_report| made >= of_report)) {
-        let export = export.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_extension("sqlite");
+    let is_newer = || modified(&beside).is_some_and(|made| modified(path).is_some_and(|of_report| made >= of_report));
+    // A report may itself have such a name.
+    if is_database(&beside) && is_newer() {
+        let export = beside.file_name().unwrap_or_default().to_string_lossy();
         return format!("Beside it lies {export}, which is newer: open that file");
     }
     let at_least = of_report.map_or(String::new(), |version| format!(" {} or newer", version.short()));
-    let output = Path::new(&*name).with_extension("sqlite");
+    let ending = if beside == path { "export.sqlite" } else { "sqlite" };
+    let output = Path::new(&*name).with_extension(ending);
     let [output, name] = [&output.to_string_lossy(), &name].map(|text| quoted(text));
     format!(
         "Where Nsight Systems{at_least} is installed, run `nsys export --type sqlite --output {output} {name}` and \

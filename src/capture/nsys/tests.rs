@@ -224,6 +224,8 @@ fn without_nsys_the_error_says_what_to_do() {
     // An export beside the report is offered, not opened.
     let export = bench.folder.path().join("run one.sqlite");
     std::fs::write(&export, "").unwrap();
+    assert!(bench.failure().contains("nsys export --type sqlite"), "an empty file is no export");
+    std::fs::write(&export, "SQLite format 3\0").unwrap();
     assert!(bench.failure().ends_with("Beside it lies run one.sqlite, which is newer: open that file"));
     std::fs::File::options().append(true).open(&export).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
     assert!(bench.failure().contains("nsys export --type sqlite"));

@@ -224,6 +224,9 @@ pub fn notes(folder: &Path, options: &Options) -> Vec<String> {
         Some(_) if processes.iter().any(|process| process.state == "skipped") => {
             Some("Nothing was recorded: no process had one of the chosen ranks".to_owned())
         }
+        Some(_) if options.trace && options.whole => {
+            Some("Nothing was recorded: no process of this run that imported torch ran an operator of it".to_owned())
+        }
         Some(0) if options.trace => Some(
             "Nothing was recorded: no step of an optimizer was seen; record the whole run instead (--whole)".to_owned(),
         ),

@@ -51,7 +51,7 @@ pub struct Database {
     /// What is known of records that go on on other pages.
     pub chains: Arc<pages::Known>,
     /// Notes for the user about how it was opened.
-    pub notes: Vec<(Severity, &'static str)>,
+    pub notes: Vec<(Severity, String)>,
     /// The header requires a write-ahead log, which is missing.
     pub lacks_log: bool,
 }
@@ -137,7 +137,8 @@ impl Database {
     /// Errors: not a complete SQLite 3 database, not the file that was recognized, or it cannot be read or copied.
     pub fn new(source: &Source, options: Options, progress: &Progress) -> Result<Self, ReadError> {
         if !source.layers.is_empty() {
-            return Self::of_copy(unpack(source, options, progress)?, Vec::new());
+            let (copy, notes) = unpack(source, options, progress)?;
+            return Self::of_copy(copy, notes);
         }
         let file = File::open(&source.path)?;
         source.check_opened(&file).map_err(not_a_trace)?;
@@ -155,7 +156,8 @@ impl Database {
                 true => vec![(
                     Severity::Warn,
                     "Written through a write-ahead log (`-wal`), which is not beside the file: the last rows may be \
-                     missing. Copy both files, or export again",
+                     missing. Copy both files, or export again"
+                        .to_owned(),
                 )],
                 false => Vec::new(),
             };
@@ -167,11 +169,11 @@ impl Database {
         write(&mut File::open(log)?, &copy.path().join(format!("{COPY}{suffix}")), progress)?;
         replay(&path).map_err(|error| not_a_trace(format!("The log beside the file cannot be replayed ({error})")))?;
         let text = "The program that wrote the file has not closed it, or was stopped: read from a copy with its log";
-        Self::of_copy(copy, vec![(Severity::Note, text)])
+        Self::of_copy(copy, vec![(Severity::Note, text.to_owned())])
     }
 
     /// A private copy, which is whole.
-    fn of_copy(copy: Scratch, notes: Vec<(Severity, &'static str)>) -> Result<Self, ReadError> {
+    fn of_copy(copy: Scratch, notes: Vec<(Severity, String)>) -> Result<Self, ReadError> {
         let path = copy.path().join(COPY);
         let file = File::open(&path)?;
         let header = check_header(&file)?;
@@ -182,7 +184,7 @@ impl Database {
         (file, path): (File, PathBuf),
         header: Header,
         copy: Option<Scratch>,
-        notes: Vec<(Severity, &'static str)>,
+        notes: Vec<(Severity, String)>,
     ) -> Self {
         let Header { is_wal, utf16 } = header;
         Self {
@@ -327,11 +329,16 @@ pub fn uri(path: &Path, mode: &str) -> String {
     uri + "?mode=" + mode
 }
 
-/// Writes a compressed database into a private folder: SQLite has to seek.
-fn unpack(source: &Source, options: Options, progress: &Progress) -> Result<Scratch, ReadError> {
+/// Writes a compressed database into a private folder: SQLite has to seek. Returns what was noted of its layers too.
+fn unpack(
+    source: &Source,
+    options: Options,
+    progress: &Progress,
+) -> Result<(Scratch, Vec<(Severity, String)>), ReadError> {
     let folder = Scratch::for_copies().map_err(no_copy)?;
-    write(&mut source.open(options)?.reader, &folder.path().join(COPY), progress)?;
-    Ok(folder)
+    let mut text = source.open(options)?;
+    write(&mut text.reader, &folder.path().join(COPY), progress)?;
+    Ok((folder, text.notes.take()))
 }
 
 /// What the header says of how to read a file.

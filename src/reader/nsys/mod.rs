@@ -354,8 +354,8 @@ fn note_inconsistencies(
     schema: Option<(i64, i64)>,
 ) {
     let import = &mut builder.import;
-    for &(severity, text) in &database.notes {
-        import.note(severity, text, 1, None);
+    for (severity, text) in &database.notes {
+        import.note(*severity, text, 1, None);
     }
     for name in &catalog.not_tables {
         let text = format!("{name} is a view or a virtual table, which no export has: not read");

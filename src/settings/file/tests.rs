@@ -6,6 +6,8 @@ use super::*;
 struct Window {
     file: SettingsFile,
     settings: Settings,
+    /// What the last writing met.
+    problem: Option<String>,
 }
 
 impl Window {
@@ -14,11 +16,11 @@ impl Window {
         assert_eq!(problem, None);
         let settings = crate::session::lenient::<Settings>(&stored.unwrap_or_default());
         file.follow(&settings);
-        Self { file, settings }
+        Self { file, settings, problem: None }
     }
 
     fn save(&mut self) {
-        self.file.write(&self.settings.to_json()).unwrap();
+        self.problem = self.file.write(&self.settings.to_json()).unwrap();
     }
 }
 
@@ -96,6 +98,7 @@ fn a_file_that_cannot_be_read_is_kept_and_said() {
     std::fs::write(&path, "{").unwrap();
     window.settings.scale = 2.0;
     window.save();
+    assert!(window.problem.unwrap().contains("settings.json.bad5"));
     assert_eq!(Window::open(&path).settings.scale, 2.0);
     assert_eq!(std::fs::read_to_string(folder.path().join("settings.json.bad5")).unwrap(), "{");
 }

@@ -113,6 +113,11 @@ fn schedules_ranks_and_whole_runs_are_recorded() {
     let options = pytorch::Options { whole: true, ..Default::default() };
     let Some(request) = recorded(root.path(), "import torch; torch.ones()", options) else { return };
     assert_eq!(names(&start(&request).wait()), ["trace-rank0-1.pt.trace.json"]);
+    // The stub runs no operator in a step.
+    let options = pytorch::Options { whole: true, ..Default::default() };
+    let Some(request) = recorded(root.path(), &script, options) else { return };
+    let status = start(&request).wait();
+    assert!(names(&status).is_empty() && status.notes[0].contains("ran an operator"), "{:?}", status.notes);
 }
 
 #[test]
