@@ -73,7 +73,8 @@ pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state
             ui.weak("No call stack was recorded for it");
         }
         for frame in frames.iter().take(MAX_FRAMES) {
-            ui.add(eframe::egui::Label::new(RichText::new(cut(frame)).monospace().size(11.0)).truncate());
+            // A tooltip keeps the width of the one before: in that a longer frame would lose its end.
+            ui.add(eframe::egui::Label::new(RichText::new(cut(frame)).monospace().size(11.0)).extend());
         }
         if frames.len() > MAX_FRAMES {
             ui.weak("The details have the whole stack");
