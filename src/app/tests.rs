@@ -147,7 +147,18 @@ fn an_empty_window_says_what_to_do() {
 
 #[test]
 fn the_welcome_page_opens_samples_and_says_how_to_record() {
+    use crate::model::Format::{self, ChromeTrace, GpuMetrics, MemoryTimeline, Nsys, Snapshot};
     let mut harness = harness(Vec::new());
+    let named = |format: Format| match format {
+        ChromeTrace => ["PyTorch profiler", "Other Chrome traces"].as_slice(),
+        Nsys => &["Nsight Systems"],
+        Snapshot => &["PyTorch memory snapshot"],
+        MemoryTimeline => &["PyTorch memory timeline"],
+        GpuMetrics => &["Logs of GPU metrics"],
+    };
+    for name in [ChromeTrace, Nsys, Snapshot, MemoryTimeline, GpuMetrics].into_iter().flat_map(named) {
+        harness.get_by_label(&format!("Copy how to record: {name}"));
+    }
     harness.get_by_label("Copy how to record: Nsight Systems").click();
     harness.step();
     let copies = |command: &egui::OutputCommand| matches!(command, egui::OutputCommand::CopyText(text) if text.contains("nsys profile"));

@@ -29,7 +29,7 @@ struct Recipe {
     whole: &'static str,
 }
 
-const RECIPES: [Recipe; 5] = [
+const RECIPES: [Recipe; 6] = [
     Recipe {
         what: "PyTorch profiler",
         files: "JSON, also .gz, .zst, .zip and .tar; a folder of ranks",
@@ -63,6 +63,12 @@ const RECIPES: [Recipe; 5] = [
         files: "of JAX, VizTracer, Chromium, speedscope, Perfetto's JSON",
         short: "jax.profiler.trace(\"logs\", create_perfetto_trace=True)",
         whole: "with jax.profiler.trace(\"logs\", create_perfetto_trace=True):\n    train_step().block_until_ready()\n",
+    },
+    Recipe {
+        what: "Logs of GPU metrics",
+        files: "JSON lines of lacuna monitor, CSV of nvidia-smi",
+        short: "nvidia-smi --query-gpu=… --format=csv -l 1 > gpus.csv",
+        whole: "nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1 > gpus.csv\n",
     },
 ];
 

@@ -3,6 +3,10 @@
 #[cfg(test)]
 mod tests;
 
+mod passes;
+
+pub use passes::passes;
+
 use hashbrown::HashMap;
 
 use super::live::{LiveUntil, live};
@@ -177,6 +181,17 @@ impl StackRoles {
         }
         Self { roles: all, innermost, has_native }
     }
+
+    /// What an event of a history says that has no frames.
+    fn of_none(&self, history: &MemoryHistory) -> Roles {
+        let named = history.events.stack.iter().filter(|&&stack| stack != StackId::default()).count();
+        let is_python_alone = !self.has_native && 2 * named > history.events.len();
+        if is_python_alone { BACKWARD } else { 0 }
+    }
+
+    fn of(&self, stack: StackId, of_none: Roles) -> Roles {
+        if stack == StackId::default() { of_none } else { self.roles.get(stack.0 as usize).copied().unwrap_or(0) }
+    }
 }
 
 /// What is known of a history.
@@ -190,18 +205,12 @@ struct Told<'a> {
 
 impl<'a> Told<'a> {
     fn new(trace: &'a Trace, history: &'a MemoryHistory, stacks: &'a StackRoles) -> Self {
-        let named = history.events.stack.iter().filter(|&&stack| stack != StackId::default()).count();
-        let is_python_alone = !stacks.has_native && 2 * named > history.events.len();
-        Self { trace, history, stacks, of_none: if is_python_alone { BACKWARD } else { 0 } }
+        Self { trace, history, stacks, of_none: stacks.of_none(history) }
     }
 
     /// What the stack of an event says.
     fn at(&self, stack: StackId) -> Roles {
-        if stack == StackId::default() {
-            self.of_none
-        } else {
-            self.stacks.roles.get(stack.0 as usize).copied().unwrap_or(0)
-        }
+        self.stacks.of(stack, self.of_none)
     }
 
     fn category(&self, id: AllocationId) -> Category {

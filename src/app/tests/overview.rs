@@ -152,6 +152,10 @@ fn a_key_without_effect_says_why() {
     harness.key_press(Key::G);
     settle(&mut harness);
     harness.get_by_label("No gaps: no GPU work was recorded");
+    let mut harness = super::harness(Vec::new());
+    harness.key_press(Key::G);
+    settle(&mut harness);
+    harness.get_by_label("No gaps: nothing is open");
 }
 
 #[test]

@@ -74,7 +74,8 @@ impl SearchPaths {
         if let Some(program) = on_path.into_iter().find(|program| is_program(program)) {
             return vec![program];
         }
-        let place = self.current.as_deref().unwrap_or(Path::new("")).join(chosen);
+        // One path for one place, however it was written: `./nsys` is `nsys`.
+        let place: PathBuf = self.current.as_deref().unwrap_or(Path::new("")).join(chosen).components().collect();
         if !place.is_dir() {
             return vec![place];
         }

@@ -22,8 +22,8 @@ pub fn recordings_ui(traces: &[OpenTrace], ui: &mut egui::Ui) {
         let open = &traces[trace];
         let title = display_name(&open.heading()).into_owned();
         let path = open.trace.info.path.display().to_string();
-        ui.add(Label::new(RichText::new(title).strong()).truncate().show_tooltip_when_elided(false))
-            .on_hover_text(path);
+        // Of many files that are alike the whole names tell them apart.
+        ui.add(Label::new(RichText::new(title).strong()).wrap()).on_hover_text(path);
         recording_ui(&open.trace, ui);
         // A fact may have several values.
         for facts in open.trace.info.facts.chunk_by(|a, b| a.0 == b.0).take(MOST_FACTS) {

@@ -31,7 +31,10 @@ impl Timeline {
             _ => None,
         };
         let Some((trace, process)) = selected.or(longest).or_else(|| self.first_device(ctx)) else {
-            return ctx.commands.push(Command::Tell("No gaps: no GPU work was recorded"));
+            return ctx.commands.push(Command::Tell(match ctx.traces {
+                [] => "No gaps: nothing is open",
+                _ => "No gaps: no GPU work was recorded",
+            }));
         };
         let ledgers = match self.strips.ledgers(ctx, trace) {
             Answer::Ready(ledgers) => ledgers,

@@ -24,6 +24,8 @@ const LEAST_NAME_SHARE: f32 = 0.25;
 const PAGE: usize = 500_000;
 /// To the right of numbers.
 const MARGIN: f32 = 4.0;
+/// Room for a scroll bar, in points.
+const BAR_WIDTH: f32 = 6.0;
 
 /// What the user did in a table in one frame. Rows are indices into [`Rows`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +97,10 @@ pub fn table_ui(data: &dyn Rows, spec: TableSpec<'_>, ui: &mut egui::Ui) -> Opti
     let mut names: CutNames = ui.data(|kept| kept.get_temp(names_id)).unwrap_or_default();
     let n_rows = spec.order.rows().len();
     let (first, is_turned) = page_ui(spec, keyboard.with("page"), ui);
-    let (room, spacing) = (ui.available_width(), ui.spacing().item_spacing.x);
+    // The bars lie beside the last number and the last row, not on them.
+    let scroll = std::mem::replace(&mut ui.spacing_mut().scroll.floating_allocated_width, BAR_WIDTH);
+    let (bar, spacing) = (ui.spacing().scroll.allocated_width(), ui.spacing().item_spacing.x);
+    let room = ui.available_width() - bar;
     let area = egui::ScrollArea::horizontal().id_salt(spec.name).auto_shrink(false);
     let shown = area.show(ui, |ui| {
         let mut table = TableBuilder::new(ui)
@@ -132,6 +137,7 @@ pub fn table_ui(data: &dyn Rows, spec: TableSpec<'_>, ui: &mut egui::Ui) -> Opti
             });
         });
     });
+    ui.spacing_mut().scroll.floating_allocated_width = scroll;
     if names.turn() {
         ui.ctx().request_repaint();
         ui.data_mut(|kept| kept.insert_temp(names_id, names));

@@ -1,16 +1,42 @@
 //! Named ranges of time, such as annotations and steps, in lanes over the picture.
 
 use super::axis::Axis;
+use crate::analysis::phases::{Phase, Tile, phase_of_range};
 use crate::model::memory::MemorySource;
-use crate::model::{MemoryHistory, SliceKind, StringId, TimeRange, Trace};
+use crate::model::{MemoryHistory, SliceKind, StringId, TimeNs, TimeRange, Trace};
 
 /// The most lanes; bands that find none are counted.
 pub const MAX_LANES: usize = 3;
 
+/// What a band is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    Recorded(StringId),
+    /// A pass of training, which no name but what runs in it tells.
+    Pass(Phase),
+}
+
+impl Name {
+    pub fn text(self, trace: &Trace) -> &str {
+        match self {
+            Self::Recorded(name) => trace.strings.get(name),
+            Self::Pass(phase) => phase.key(),
+        }
+    }
+
+    /// Different for different names.
+    pub fn key(self) -> u64 {
+        match self {
+            Self::Recorded(name) => name.0.into(),
+            Self::Pass(phase) => 1 << 32 | phase as u64,
+        }
+    }
+}
+
 /// A named range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Band {
-    pub name: StringId,
+    pub name: Name,
     /// In the time of the trace.
     pub range: TimeRange,
 }
@@ -19,7 +45,7 @@ pub struct Band {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
     /// The first one's name.
-    pub name: StringId,
+    pub name: Name,
     /// In positions on the axis.
     pub range: TimeRange,
     pub lane: usize,
@@ -27,22 +53,52 @@ pub struct Bar {
     pub count: u32,
 }
 
-/// The bands of a history, by start: its own annotations, else the profiler's steps.
-pub fn bands(trace: &Trace, history: &MemoryHistory) -> Vec<Band> {
+/// The bands of a history, by start: its own annotations, else the profiler's steps; with them forward and backward passes
+/// and optimizer, unless annotations name them.
+///
+/// * `passes`: disjoint and ascending; other phases are left out.
+pub fn bands(trace: &Trace, history: &MemoryHistory, passes: &[Tile]) -> Vec<Band> {
     let own = history.annotations.iter();
-    let own = own.map(|note| Band { name: note.name, range: TimeRange { start: note.start, end: note.end } });
+    let recorded = |name, range| Band { name: Name::Recorded(name), range };
+    let own = own.map(|note| recorded(note.name, TimeRange { start: note.start, end: note.end }));
     let mut all: Vec<Band> = own.collect();
     if all.is_empty() && history.source != MemorySource::Snapshot {
         let slices = &trace.slices;
         let is_step = |&i: &usize| {
             slices.kind[i] == SliceKind::Annotation && trace.strings.get(slices.name[i]).starts_with("ProfilerStep#")
         };
-        let band =
-            |i: usize| Band { name: slices.name[i], range: TimeRange { start: slices.ts[i], end: slices.end[i] } };
+        let band = |i: usize| recorded(slices.name[i], TimeRange { start: slices.ts[i], end: slices.end[i] });
         all = (0..slices.len()).filter(is_step).map(band).collect();
-        all.sort_by_key(|band| (band.range.start, std::cmp::Reverse(band.range.end)));
     }
+    let named: Vec<Phase> = all.iter().filter_map(|band| phase_of_range(band.name.text(trace))).collect();
+    all.extend(
+        joined(passes)
+            .filter(|pass| !named.contains(&pass.phase))
+            .map(|pass| Band { name: Name::Pass(pass.phase), range: pass.time }),
+    );
+    all.sort_by_key(|band| (band.range.start, std::cmp::Reverse(band.range.end)));
     all
+}
+
+/// Passes without the copies, collectives and waits inside them.
+fn joined(tiles: &[Tile]) -> impl Iterator<Item = Tile> {
+    let mut passes: Vec<Tile> = Vec::new();
+    // The last pass, and until when nothing but what runs in passes came after it.
+    let mut reach = TimeNs::MIN;
+    for &tile in tiles {
+        match tile.phase {
+            Phase::Forward | Phase::Backward | Phase::Optimizer => {
+                match passes.last_mut().filter(|last| last.phase == tile.phase && tile.time.start == reach) {
+                    Some(last) => last.time.end = tile.time.end,
+                    None => passes.push(tile),
+                }
+                reach = tile.time.end;
+            }
+            Phase::Copies | Phase::Communication | Phase::Waiting if tile.time.start == reach => reach = tile.time.end,
+            _ => {}
+        }
+    }
+    passes.into_iter()
 }
 
 /// Puts the bands in view into lanes, and counts those that find none.
@@ -92,7 +148,7 @@ mod tests {
         let history =
             MemoryHistory { span: TimeRange { start: 0, end: 1_000 }, has_time: true, ..MemoryHistory::default() };
         let axis = Axis { kind: AxisKind::Time, history: &history, offset: 0, is_alone: false };
-        let band = |start, end| Band { name: StringId(1), range: TimeRange { start, end } };
+        let band = |start, end| Band { name: Name::Recorded(StringId(1)), range: TimeRange { start, end } };
         let nested = [band(0, 900), band(10, 800), band(20, 700), band(30, 600), band(950, 960)];
         let (bars, n_hidden) = lay_out(&axis, &nested, TimeRange { start: 0, end: 1_000 }, 1_000);
         assert_eq!((bars.len(), n_hidden), (4, 1));
@@ -103,5 +159,43 @@ mod tests {
         assert_eq!(bars.iter().map(|bar| bar.count).sum::<u32>(), 500);
         let (bars, _) = lay_out(&axis, &tiny, TimeRange { start: 100, end: 110 }, 10);
         assert_eq!(bars.len(), 5);
+    }
+
+    #[test]
+    fn passes_are_bands_without_the_waits_in_them() {
+        let tile = |phase, start, end| Tile { time: TimeRange { start, end }, phase };
+        let tiles = [
+            tile(Phase::Forward, 0, 10),
+            tile(Phase::Copies, 10, 12),
+            tile(Phase::Forward, 12, 20),
+            tile(Phase::Backward, 20, 30),
+            tile(Phase::Optimizer, 40, 50),
+            tile(Phase::DataLoading, 50, 60),
+            tile(Phase::Forward, 60, 70),
+            tile(Phase::Forward, 80, 90),
+        ];
+        let joined: Vec<(Phase, i64, i64)> =
+            joined(&tiles).map(|tile| (tile.phase, tile.time.start, tile.time.end)).collect();
+        let wanted = [
+            (Phase::Forward, 0, 20),
+            (Phase::Backward, 20, 30),
+            (Phase::Optimizer, 40, 50),
+            (Phase::Forward, 60, 70),
+            (Phase::Forward, 80, 90),
+        ];
+        assert_eq!(joined, wanted);
+    }
+
+    #[test]
+    fn passes_that_annotations_name_are_shown_once() {
+        let mut builder = crate::model::TraceBuilder::default();
+        let name = builder.strings.intern("Optimizer.step#AdamW.step");
+        let note = crate::model::memory::MemoryAnnotation { name, start: 40, end: 50, has_end: true };
+        let history = MemoryHistory { annotations: vec![note], ..MemoryHistory::default() };
+        let tile = |phase, start, end| Tile { time: TimeRange { start, end }, phase };
+        let passes = [tile(Phase::Backward, 20, 30), tile(Phase::Optimizer, 41, 49)];
+        let trace = builder.finish();
+        let names: Vec<&str> = bands(&trace, &history, &passes).iter().map(|band| band.name.text(&trace)).collect();
+        assert_eq!(names, ["backward", "Optimizer.step#AdamW.step"]);
     }
 }

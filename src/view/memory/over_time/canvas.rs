@@ -54,7 +54,7 @@ impl Outline {
 pub struct Canvas {
     texture: PictureTexture,
     labels: Labels<u32>,
-    band_labels: Labels<u64>,
+    band_labels: Labels<(u64, u32)>,
     selected: Outline,
     hovered: Outline,
     /// The target of the context menu: a block, and the state under the pointer.

@@ -3,13 +3,16 @@
 use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
 use super::Chart;
+use crate::analysis::frame::Frame;
 use crate::analysis::memory::labels::foremost;
 use crate::figures::format;
-use crate::figures::text::display_name;
+use crate::figures::text::{display_name, shortened};
 use crate::model::memory::AllocationId;
 
 /// Frames in the tooltip.
 const MAX_FRAMES: usize = 6;
+/// Characters of each.
+const MOST: usize = 64;
 
 /// The lines of the tooltip of a block in a state.
 pub fn lines(chart: &Chart<'_>, id: AllocationId, state: u32) -> Vec<String> {
@@ -70,7 +73,8 @@ pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state
             ui.weak("No call stack was recorded for it");
         }
         for frame in frames.iter().take(MAX_FRAMES) {
-            ui.add(eframe::egui::Label::new(RichText::new(cut(frame)).monospace().size(11.0)).truncate());
+            // A tooltip keeps the width of the one before: in that a longer frame would lose its end.
+            ui.add(eframe::egui::Label::new(RichText::new(cut(frame)).monospace().size(11.0)).extend());
         }
         if frames.len() > MAX_FRAMES {
             ui.weak("The details have the whole stack");
@@ -78,17 +82,45 @@ pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state
     });
 }
 
-/// Cuts a long frame at the front of its location: file name and line are at the end.
+/// A frame in at most [`MOST`] characters: of a long one the function without its arguments, and the end of the path.
 fn cut(frame: &str) -> String {
-    const MOST: usize = 64;
     let text = display_name(frame);
-    let n = text.chars().count();
-    if n <= MOST {
+    if text.chars().nth(MOST).is_none() {
         return text.into_owned();
     }
-    let (name, location) = text.rsplit_once(" (").unwrap_or(("", &text));
-    let room = MOST.saturating_sub(name.chars().count() + 3).max(16);
-    let n_location = location.chars().count();
-    let location: String = location.chars().skip(n_location.saturating_sub(room)).collect();
-    if name.is_empty() { format!("…{location}") } else { format!("{name} (…{location}") }
+    let Frame { function, file, line } = Frame::of(&text);
+    if file.is_empty() {
+        return shortened(function, MOST);
+    }
+    let line = if line > 0 { format!(":{line}") } else { String::new() };
+    let name = shortened(function, MOST / 2);
+    let room = MOST.saturating_sub(name.chars().count() + line.len() + 3);
+    let n = file.chars().count();
+    let file = match n.checked_sub(room) {
+        None | Some(0) => file.to_owned(),
+        Some(over) => std::iter::once('…').chain(file.chars().skip(over + 1)).collect(),
+    };
+    format!("{name} ({file}{line})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_frames_keep_their_function_and_the_end_of_their_path() {
+        let args = "(c10::ArrayRef<long>, std::optional<c10::Layout>, std::optional<c10::Device>, std::optional<bool>)";
+        assert_eq!(cut(&format!("at::_ops::empty_strided::call{args}")), "call");
+        assert_eq!(cut(&format!("at::native::empty_strided_cuda{args} (??)")), "empty_strided_cuda");
+        assert_eq!(
+            cut(&format!("at::(anonymous namespace)::create_out{args} (RegisterCUDA_0.cpp:0)")),
+            "create_out (RegisterCUDA_0.cpp)"
+        );
+        assert_eq!(cut("forward (model.py:12)"), "forward (model.py:12)");
+        let deep = format!("forward (/home/me/{}model.py:12)", "a_folder/".repeat(20));
+        let short = cut(&deep);
+        assert!(short.starts_with("forward (…") && short.ends_with("r/model.py:12)"), "{short}");
+        assert_eq!(short.chars().count(), MOST);
+        assert!(cut(&"ö".repeat(500)).chars().count() <= MOST);
+    }
 }

@@ -25,7 +25,7 @@ pub fn lanes(
     ui: &Ui,
     chart: &Chart<'_>,
     scale: &Scale,
-    kept: &mut Labels<u64>,
+    kept: &mut Labels<(u64, u32)>,
     (bars, n_hidden): (&[Bar], u32),
 ) {
     let rect = chart.parts.lanes;
@@ -42,11 +42,11 @@ pub fn lanes(
         let color = if is_hovered { theme::tokens(ctx.is_dark).button[2] } else { fill };
         painter.rect_filled(bar_rect, 2.0, color);
         painter.vline(bar_rect.left(), bar_rect.y_range(), Stroke::new(1.0, edge));
-        let name = display_name(trace.strings.get(bar.name));
+        let name = display_name(bar.name.text(trace));
         let words = if bar.count > 1 { format!("{name} and {} more", bar.count - 1) } else { name.into_owned() };
         if bar_rect.width() > 24.0 {
             let cut = |length| cut(&words, |words| words, length);
-            let key = u64::from(bar.name.0) << 32 | u64::from(bar.count);
+            let key = (bar.name.key(), bar.count);
             if let Some(galley) = kept.fitting(&painter, key, bar_rect.width() - 8.0, cut) {
                 let at = pos2(bar_rect.left() + 4.0, bar_rect.center().y - galley.size().y / 2.0);
                 painter.galley(at, galley, ui.visuals().text_color());

@@ -12,12 +12,14 @@ use super::curves::{self, Curve};
 use super::labels::{LabelRect, label_rects};
 use super::raster::{self, NO_BLOCK, Raster, Scene};
 use super::tree::Rows;
+use crate::analysis::memory::categories::passes;
 use crate::analysis::memory::steps::Steps;
-use crate::answers::memory::{MemorySteps, StackLabels};
+use crate::answers::findings::TracePhases;
+use crate::answers::memory::{MemorySteps, RolesOfStacks, StackLabels};
 use crate::answers::{Analysis, Work};
 use crate::figures::format;
 use crate::figures::text::{display_name, short_frame};
-use crate::model::memory::{AllocationId, MemoryAction, highest};
+use crate::model::memory::{AllocationId, MemoryAction, MemorySource, highest};
 use crate::model::{StackId, StringId, TimeRange};
 use crate::session::OpenMemory;
 
@@ -58,10 +60,16 @@ impl Analysis for MakeIndex {
     type Output = Index;
     const NAME: &'static str = "Reading the history of memory";
 
-    /// Cost: that of [`MemorySteps`], and O(events + allocations + slices).
+    /// Cost: that of [`MemorySteps`] and [`TracePhases`], and O(events + allocations + slices).
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Index> {
         let (trace, history) = (of.trace(), of.history());
-        let bands = bands::bands(trace, history);
+        let bands = match history.source {
+            MemorySource::Snapshot => {
+                let roles = work.get(&of.open.trace, &RolesOfStacks)?;
+                bands::bands(trace, history, &passes(history, &roles))
+            }
+            _ => bands::bands(trace, history, work.get(&of.open.trace, &TracePhases)?.tiles(TimeRange::ALL)),
+        };
         let actions = history.events.action.iter().enumerate();
         let snapshots = actions.filter(|entry| *entry.1 == MemoryAction::Snapshot).map(|entry| entry.0 as u32);
         let time = Axis { kind: AxisKind::Time, history, offset: 0, is_alone: false };
