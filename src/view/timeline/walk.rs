@@ -6,7 +6,7 @@ use super::track_list::LineKind;
 use crate::analysis::gaps::{Ledger, LedgerIndex};
 use crate::answers::Answer;
 use crate::command::Command;
-use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange};
+use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
 use crate::session::{GapOrder, OpenTrace, Selection};
 use crate::view::ViewContext;
 use crate::view::axis::{centered, fitted, middle};
