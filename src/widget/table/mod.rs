@@ -99,8 +99,7 @@ pub fn table_ui(data: &dyn Rows, spec: TableSpec<'_>, ui: &mut egui::Ui) -> Opti
     let (first, is_turned) = page_ui(spec, keyboard.with("page"), ui);
     // The bars lie beside the last number and the last row, not on them.
     let scroll = std::mem::replace(&mut ui.spacing_mut().scroll.floating_allocated_width, BAR_WIDTH);
-    let (bar, spacing) = (ui.spacing().scroll.allocated_width(), ui.spacing().item_spacing.x);
-    let room = ui.available_width() - bar;
+    let (room, spacing) = (room((n_rows - first).min(PAGE), ui), ui.spacing().item_spacing.x);
     let area = egui::ScrollArea::horizontal().id_salt(spec.name).auto_shrink(false);
     let shown = area.show(ui, |ui| {
         let mut table = TableBuilder::new(ui)
@@ -148,19 +147,39 @@ pub fn table_ui(data: &dyn Rows, spec: TableSpec<'_>, ui: &mut egui::Ui) -> Opti
         }
         ui.data_mut(|kept| kept.insert_temp(widths_id, widths));
     }
-    let response = ui.interact(shown.inner_rect, keyboard, Sense::focusable_noninteractive());
+    with_keys(spec, (keyboard, shown.inner_rect), action, ui)
+}
+
+/// What was done in a table, by mouse or, while it has the keyboard, by keys; a click in a row gives it the keyboard.
+///
+/// * `by_mouse`: what was done by mouse.
+fn with_keys(
+    spec: TableSpec<'_>,
+    (id, rect): (egui::Id, egui::Rect),
+    by_mouse: Option<Action>,
+    ui: &egui::Ui,
+) -> Option<Action> {
+    let response = ui.interact(rect, id, Sense::focusable_noninteractive());
     response.widget_info(|| WidgetInfo::labeled(egui::Role::Table, true, spec.name));
-    if matches!(action, Some(Action::Select(_) | Action::Open(_))) {
+    if matches!(by_mouse, Some(Action::Select(_) | Action::Open(_))) {
         response.request_focus();
     }
     if response.has_focus() {
         let horizontal_arrows = spec.branch.is_some();
         let filter = EventFilter { vertical_arrows: true, horizontal_arrows, ..Default::default() };
-        ui.memory_mut(|memory| memory.set_focus_lock_filter(keyboard, filter));
-        let page = (shown.inner_rect.height() / (ROW_HEIGHT + ui.spacing().item_spacing.y)) as isize - 2;
-        action = action.or_else(|| keys(spec, page.max(1), ui));
+        ui.memory_mut(|memory| memory.set_focus_lock_filter(id, filter));
+        let page = (rect.height() / (ROW_HEIGHT + ui.spacing().item_spacing.y)) as isize - 2;
+        return by_mouse.or_else(|| keys(spec, page.max(1), ui));
     }
-    action
+    by_mouse
+}
+
+/// The width for the columns of a table: beside the scroll bar, if its rows need one.
+fn room(n_rows: usize, ui: &egui::Ui) -> f32 {
+    let bar = ui.spacing().scroll.allocated_width();
+    // With the line of the heads.
+    let height = (n_rows + 1) as f32 * (ROW_HEIGHT + ui.spacing().item_spacing.y);
+    ui.available_width() - if height > ui.available_height() - bar { bar } else { 0.0 }
 }
 
 /// Turns the pages of a table that has more than one, to that of a moved cursor by itself. The first row on screen, and

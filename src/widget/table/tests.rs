@@ -185,3 +185,11 @@ fn a_column_is_as_wide_before_it_sorts_the_rows() {
     assert_eq!(left(sorted(2), "Calls"), left(None, "Calls"));
     assert_eq!(left(sorted(1), "Total"), left(None, "Total"));
 }
+
+#[test]
+fn scroll_bars_cover_no_number() {
+    let rows = |n: u64| (0..n).map(|i| vec![Cell::text("gemm"), Cell::Count(i), Cell::Count(100 + i)]).collect();
+    let right = |n| shown(rows(n), None).get_by_label("100").rect().right();
+    let (few, many) = (right(3), right(50));
+    assert!(few - many >= BAR_WIDTH - 1.0, "{few} {many}");
+}
