@@ -236,25 +236,34 @@ impl<'a> Unrecorded<'a> {
         let Some(own) = thread(gap.ended_by) else { return [0; 2] };
         let other = thread(gap.after).filter(|&other| other != own);
         let threads = [Some(own), other].into_iter().flatten();
-        let mut start = stretch.start;
-        for thread in threads.clone() {
-            let mut wait = |slice: SliceId| {
-                let end = slices.end[slice.idx()];
-                if end > start && waits(self.roles.borrow_mut().of(self.trace, slice)) {
-                    start = end;
-                }
-            };
-            for slice in super::place::open_at(self.trace, thread, stretch.start, &self.near) {
-                wait(slice);
-            }
-            begun(self.trace, thread, stretch, &self.near, wait);
-        }
+        let after = threads.clone().map(|thread| self.after_waits(thread, stretch).start);
+        let start = after.max().unwrap_or(stretch.start);
         if start >= stretch.end {
             return [0; 2];
         }
         let time = TimeRange { start, ..stretch };
         let all = threads.map(|thread| self.cost(recorder, thread, time)).fold([0; 2], sum);
         all.map(|ns| ns.min(time.dur()))
+    }
+}
+
+impl Unrecorded<'_> {
+    /// The part of some time after the last wait of a thread in it.
+    fn after_waits(&self, thread: TrackId, time: TimeRange) -> TimeRange {
+        let (trace, near) = (self.trace, &self.near);
+        let is_wait = |slice: SliceId| waits(self.roles.borrow_mut().of(trace, slice));
+        self.starts.after_waits(trace, thread, time, is_wait).unwrap_or_else(|| {
+            let mut start = time.start;
+            let mut see = |slice: SliceId| {
+                let end = trace.slices.end[slice.idx()];
+                if end > start && is_wait(slice) {
+                    start = end;
+                }
+            };
+            super::place::open_at(trace, thread, time.start, near).into_iter().for_each(&mut see);
+            begun(trace, thread, time, near, see);
+            TimeRange { start, ..time }
+        })
     }
 }
 

@@ -196,9 +196,10 @@ fn merged(mut all: Vec<(Slot, bool)>) -> Vec<Slot> {
 /// Where the next box goes.
 struct Pen {
     map: Map,
-    width: f32,
+    width: f64,
     line: u32,
-    x: f32,
+    /// Exact enough for segments of thousands of lines.
+    x: f64,
 }
 
 /// Lays out a map of lines `width` points wide.
@@ -208,7 +209,7 @@ pub fn lay_out(state: &AllocatorState, slots: &Slots, width: f32, bytes_per_poin
     let of_state = if slots.all.is_empty() { Slots::of_state(state) } else { Vec::new() };
     let slots = if slots.all.is_empty() { &of_state } else { &slots.all };
     let map = Map { bytes_per_point, ..Map::default() };
-    let mut pen = Pen { map, width: width.max(8.0), line: 0, x: 0.0 };
+    let mut pen = Pen { map, width: f64::from(width.max(8.0)), line: 0, x: 0.0 };
     for slots in slots.chunk_by(is_of_one_pool) {
         let pool = state.pools.iter().position(|pool| (pool.pool, pool.kind) == (slots[0].pool, slots[0].kind));
         // The heading of a pool without segments at this moment keeps its line.
@@ -241,20 +242,20 @@ impl Pen {
     fn pool(&mut self, pool: u32, slots: &[Slot], segments: &[SegmentState]) {
         let mut segments = segments.iter().enumerate().peekable();
         for slot in slots {
-            let wide = ((slot.bytes as f64 / self.map.bytes_per_point) as f32).max(MIN_SEGMENT);
+            let wide = (slot.bytes as f64 / self.map.bytes_per_point).max(f64::from(MIN_SEGMENT));
             // What fits on a line is not broken.
             if self.x > 0.0 && self.x + wide > self.width && wide <= self.width {
                 self.new_line();
             }
             let start = (self.line, self.x);
-            let scale = f64::from(wide) / slot.bytes.max(1) as f64;
+            let scale = wide / slot.bytes.max(1) as f64;
             while let Some((segment, known)) = segments.next_if(|(_, known)| known.addr < slot.addr + slot.bytes) {
                 self.seek(start, known.addr.saturating_sub(slot.addr) as f64 * scale);
                 let place = SegmentIndex { pool, segment: segment as u32 };
-                self.segment(place, &known.parts, known.bytes, (known.bytes as f64 * scale) as f32);
+                self.segment(place, &known.parts, scale);
             }
-            self.seek(start, f64::from(wide));
-            self.x += GAP;
+            self.seek(start, wide);
+            self.x += f64::from(GAP);
             if self.x >= self.width {
                 self.new_line();
             }
@@ -262,18 +263,18 @@ impl Pen {
     }
 
     /// Goes so many points behind a place, over as many lines as that takes.
-    fn seek(&mut self, (line, x): (u32, f32), points: f64) {
-        let (at, width) = (f64::from(x) + points, f64::from(self.width));
-        let n_lines = (at / width).floor();
+    fn seek(&mut self, (line, x): (u32, f64), points: f64) {
+        let at = x + points;
+        let n_lines = (at / self.width).floor();
         self.line = line + n_lines as u32;
-        self.x = (at - n_lines * width) as f32;
+        self.x = at - n_lines * self.width;
         while self.map.lines.len() <= self.line as usize {
             self.map.lines.push(MapLine::Boxes);
         }
     }
 
-    fn segment(&mut self, place: SegmentIndex, parts: &[SegmentPart], bytes: u64, wide: f32) {
-        let scale = f64::from(wide) / bytes.max(1) as f64;
+    /// * `scale`: points per byte.
+    fn segment(&mut self, place: SegmentIndex, parts: &[SegmentPart], scale: f64) {
         let mut pixel = Pixel::default();
         let mut done = 0_u64;
         for part in parts {
@@ -306,11 +307,11 @@ impl Pen {
 
     /// One stretch, wrapped at the right edge.
     fn boxes(&mut self, place: SegmentIndex, fill: Fill, addr: u64, bytes: u64, wide: f64) {
-        let mut rest = wide as f32;
+        let mut rest = wide;
         loop {
             let room = self.width - self.x;
             let here = rest.min(room);
-            let x = [self.x, self.x + here];
+            let x = [self.x, self.x + here].map(|x| x as f32);
             let SegmentIndex { pool, segment } = place;
             self.map.boxes.push(MapBox { line: self.line, x, fill, addr, bytes, segment, pool });
             self.x += here;

@@ -1,12 +1,12 @@
-//! Counts of frames and operators that begin on a thread within a time range.
+//! Counts of frames and operators that begin on a thread within a time range, and when its last wait before a time is over.
 
 use std::cell::RefCell;
 
 use super::begun;
 use crate::analysis::gaps::Near;
 use crate::analysis::gaps::by_track::ByTrack;
-use crate::model::time::partition_near;
-use crate::model::{SliceKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::time::{partition_near, unite};
+use crate::model::{SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// A thread is looked through as a whole once it was asked about for one in so many of its slices: until then that would
 /// cost more than the questions, which may be of a few gaps of many devices.
@@ -29,6 +29,9 @@ struct Thread {
     lists: Option<[List; 2]>,
     /// The end of the last time that was asked for: the next one often begins there.
     until: TimeNs,
+    /// When the thread waits, disjoint and ascending, once that was asked for; and how many began before the last time.
+    waits: Option<Vec<TimeRange>>,
+    n_waits_before: usize,
 }
 
 /// When slices begin, ascending.
@@ -80,6 +83,32 @@ impl Starts {
         known.until = time.end;
         counts
     }
+
+    /// The part of some time after the last wait of a thread that begins before its end; `None` until the thread was looked
+    /// through as a whole.
+    ///
+    /// * Cost: amortized O(log n) for times that are near to one another.
+    pub fn after_waits(
+        &self,
+        trace: &Trace,
+        thread: TrackId,
+        time: TimeRange,
+        mut is_wait: impl FnMut(SliceId) -> bool,
+    ) -> Option<TimeRange> {
+        let mut threads = self.0.borrow_mut();
+        let known = threads.of(thread, Thread::default);
+        known.lists.as_ref()?;
+        let waits = known.waits.get_or_insert_with(|| {
+            let slices = trace.track_slices(thread).map(|i| SliceId(i as u32));
+            let mut waits: Vec<TimeRange> =
+                slices.filter(|&slice| is_wait(slice)).map(|slice| trace.slices.time(slice)).collect();
+            unite(&mut waits);
+            waits
+        });
+        known.n_waits_before = partition_near(waits, known.n_waits_before, |wait| wait.start < time.end);
+        let last = known.n_waits_before.checked_sub(1).map(|at| waits[at].end);
+        Some(TimeRange { start: last.map_or(time.start, |end| end.max(time.start)), ..time })
+    }
 }
 
 #[cfg(test)]
@@ -104,6 +133,14 @@ mod tests {
                 let is_in = |of: usize| slices.iter().filter(|&&(kind, ts, _)| kind == of && time.contains(ts)).count();
                 let expected = [is_in(0), is_in(1)].map(|n| n as u64);
                 prop_assert_eq!(starts.count(&trace, thread, time, &near), expected);
+                // Calls wait, here.
+                let is_wait = |slice: SliceId| trace.slices.kind[slice.idx()] == SliceKind::Runtime;
+                if let Some(after) = starts.after_waits(&trace, thread, time, is_wait) {
+                    let waits = slices.iter().filter(|&&(kind, ts, _)| kind == 2 && ts < time.end);
+                    let last = waits.map(|&(_, ts, dur)| ts + dur).max().unwrap_or(time.start);
+                    // Waits one after the other may be one, which is over no earlier than the time.
+                    prop_assert_eq!(after.start.min(time.end), last.max(time.start).min(time.end));
+                }
             }
         }
     }
