@@ -16,6 +16,12 @@ fn is_gate(line: &str) -> bool {
     (line.starts_with("#[cfg(") || line.starts_with("#![cfg(")) && names_system && !line.contains("not(")
 }
 
+/// Whether a line names a path, and not one whose first name only ends alike: `egui_winit::`.
+fn names(line: &str, path: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(path).any(|(at, _)| !line[..at].ends_with(is_name))
+}
+
 /// The numbers of the lines, from 1, that name the interface of one system outside of such a gate.
 fn ungated(source: &str) -> Vec<usize> {
     let mut found = Vec::new();
@@ -31,7 +37,7 @@ fn ungated(source: &str) -> Vec<usize> {
             gate = Some(indent);
             continue;
         }
-        if gate.is_none() && !text.starts_with("//") && OF_ONE_SYSTEM.iter().any(|path| text.contains(path)) {
+        if gate.is_none() && !text.starts_with("//") && OF_ONE_SYSTEM.iter().any(|path| names(text, path)) {
             found.push(i + 1);
         }
         // As rustfmt writes it: an item ends with the first such line that is as far to the left.
@@ -58,6 +64,7 @@ fn system_interfaces_are_used_only_on_their_system() {
 fn planted_uses_are_found() {
     for (source, expected) in [
         ("use std::os::unix::fs::FileExt as _;\n", &[1][..]),
+        ("const MODULE: &str = \"egui_winit::clipboard\";\nlet x = &winit::X;\n", &[2]),
         ("// libc::mallopt would do\n", &[]),
         ("#[cfg(unix)]\nuse std::os::unix::fs::FileExt as _;\nuse rustix::process;\n", &[3]),
         ("#[cfg(unix)]\nfn f() {\n    libc::f();\n}\nfn g() {\n    libc::g();\n}\n", &[6]),
