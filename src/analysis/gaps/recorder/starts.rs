@@ -1,4 +1,5 @@
-//! Counts of frames and operators that begin on a thread within a time range, and when its last wait before a time is over.
+//! Counts of frames and operators that begin on a thread within a time range, and what of a range is after its last
+//! wait.
 
 use std::cell::RefCell;
 
