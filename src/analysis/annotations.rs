@@ -6,6 +6,7 @@ use std::ops::Range;
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
+use super::launches::{Launched, WorkOfThreads};
 pub use super::recent_spans::Projection;
 use super::recent_spans::RecentSpans;
 use super::totals::{Durations, Group, Instance, Part, Scope, durations, group};
@@ -47,10 +48,11 @@ pub struct AnnotationTotals {
 /// the range; call and work are joined by correlation id. Nested ranges are counted in both. Work launched by
 /// another thread, such as that of the backward pass, is excluded.
 ///
+/// * `work`: of the traces of the scope.
 /// * Sorted by total on the host, descending, then name.
 /// * Cost: O(n log n) for n annotations, calls and device slices, at any nesting.
 /// * Source: `nvtx_gpu_proj_sum` of NVIDIA Nsight Systems.
-pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
+pub fn annotations(scope: &Scope<'_>, work: &WorkOfThreads) -> Vec<AnnotationTotals> {
     let local = |part: &Part<'_>, i: usize| {
         let domain = part.trace.facts.domains.get(SliceId(i as u32)).copied().unwrap_or_default();
         (part.trace.slices.name[i], domain, style(part))
@@ -59,7 +61,7 @@ pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
         let strings = &part.trace.strings;
         (strings.get(name).to_owned(), strings.get(domain).to_owned(), style)
     };
-    let groups = once(scope, group(scope, |kind| kind == SliceKind::Annotation, local, key, false));
+    let groups = once(scope, group(scope, |kind| kind == SliceKind::Annotation, local, key, false, |(), _, _| {}));
     let ranges = |index: usize| {
         let of_group = |(group, found): (u32, &Group<Key>)| {
             let instances = found.instances.iter().filter(|instance| instance.trace as usize == index);
@@ -67,8 +69,9 @@ pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
         };
         (0..).zip(&groups).flat_map(of_group).collect::<Vec<(SliceId, u32)>>()
     };
-    let of_trace =
-        |(index, trace): (usize, &&Trace)| projected(trace, &ranges(index), groups.len(), scope.is_cancelled);
+    let of_trace = |(index, trace): (usize, &&Trace)| {
+        projected(trace, work.of_trace(index), &ranges(index), groups.len(), scope.is_cancelled)
+    };
     let all: Vec<Vec<Projected>> = scope.traces.par_iter().enumerate().map(of_trace).collect();
     let totals = |(i, group): (usize, Group<Key>)| {
         let mut sums = Projected::default();
@@ -186,6 +189,7 @@ pub fn projection(trace: &Trace, range: SliceId) -> Option<Projection> {
 /// * `ranges`: each with its group, of which there are `n_groups`.
 fn projected(
     trace: &Trace,
+    work: &[(TrackId, Vec<Launched>)],
     ranges: &[(SliceId, u32)],
     n_groups: usize,
     is_cancelled: &(dyn Fn() -> bool + Sync),
@@ -198,11 +202,11 @@ fn projected(
     for &range in ranges {
         by_track.entry(trace.slices.track_of(range.0)).or_default().push(range);
     }
-    let work = launched(trace, |thread| by_track.contains_key(&thread));
     let of_thread = |(track, work): &(TrackId, Vec<Launched>)| {
         // Not one for each group: there may be as many groups as threads.
         let mut sums: HashMap<u32, Projected> = HashMap::new();
-        project(trace, work, &by_track[track], &mut |group, projection| {
+        let ranges = by_track.get(track).map_or(&[][..], Vec::as_slice);
+        project(trace, work, ranges, &mut |group, projection| {
             sums.entry(group).or_default().add(&projection.into());
         });
         sums
@@ -214,38 +218,6 @@ fn projected(
     sums
 }
 
-/// A piece of device work, after the start of the call that launched it.
-pub(super) type Launched = (TimeNs, SliceId);
-
-/// The device work that each of some threads launched, by the start of the call. Each device slice occurs once.
-///
-/// * Cost: O(n) for n slices, and O(m log k) for m pieces of work in k rows.
-pub(super) fn launched(trace: &Trace, is_wanted: impl Fn(TrackId) -> bool) -> Vec<(TrackId, Vec<Launched>)> {
-    let slices = &trace.slices;
-    let mut work: Vec<(TrackId, Vec<Launched>)> = Vec::new();
-    let mut threads: HashMap<TrackId, Option<usize>> = HashMap::new();
-    // Most work was launched by the thread that launched the work before.
-    let mut last = (None, None);
-    for i in (0..slices.len()).filter(|&i| slices.kind[i].is_device_work()) {
-        let Some(call) = trace.launch_of(SliceId(i as u32)) else { continue };
-        let thread = slices.track_of(call);
-        if last.0 != Some(thread) {
-            let new = || {
-                let at = is_wanted(thread).then_some(work.len())?;
-                work.push((thread, Vec::new()));
-                Some(at)
-            };
-            last = (Some(thread), *threads.entry(thread).or_insert_with(new));
-        }
-        if let Some(at) = last.1 {
-            work[at].1.push((slices.ts[call.idx()], SliceId(i as u32)));
-        }
-    }
-    // Work of one row was launched in order, most often: this sort merges rows.
-    work.par_iter_mut().for_each(|(_, work)| work.sort_by_key(|work| work.0));
-    work
-}
-
 /// Projects the ranges of a thread, each with its group; those without device work are left out.
 ///
 /// * `work`: all that the thread launched.
@@ -254,7 +226,7 @@ fn project(trace: &Trace, work: &[Launched], ranges: &[(SliceId, u32)], add: &mu
     // The ranges of a group are in order, row by row.
     let mut near = 0;
     let mut launched_before = |ts: TimeNs| {
-        near = partition_near(work, near, |work| work.0 < ts);
+        near = partition_near(work, near, |work| slices.ts[work.call.idx()] < ts);
         near as u32
     };
     let mut launches = |&(range, group): &(SliceId, u32)| {
@@ -271,7 +243,7 @@ fn project(trace: &Trace, work: &[Launched], ranges: &[(SliceId, u32)], add: &mu
     drop(is_border);
     let of_piece = |piece: usize| {
         let work = &work[borders[piece] as usize..borders[piece + 1] as usize];
-        work.iter().map(|&(_, work)| slices.time(work))
+        work.iter().map(|launched| slices.time(launched.work))
     };
     let hull = |piece: usize| of_piece(piece).reduce(TimeRange::union).unwrap_or_default();
     let hulls: Vec<TimeRange> = (1..borders.len()).map(|piece| hull(piece - 1)).collect();
@@ -372,6 +344,10 @@ mod tests {
     const NOTE: SliceKind = SliceKind::Annotation;
     const CALL: SliceKind = SliceKind::Runtime;
 
+    fn of(traces: &[&Trace]) -> Vec<AnnotationTotals> {
+        annotations(&Scope::whole(traces), &WorkOfThreads::of(traces))
+    }
+
     #[test]
     fn what_a_snapshot_repeats_of_a_trace_counts_once() {
         let trace = |format, offset, rank, starts: &[TimeNs]| {
@@ -388,7 +364,7 @@ mod tests {
             // The profiler ran for six of the twelve steps, and dates them by half a millisecond later.
             let profile = trace(Format::ChromeTrace, Some(MS / 2), Some(3), &starts[4..10]);
             let snapshot = trace(Format::Snapshot, snapshot_offset, rank, &starts);
-            let rows = annotations(&Scope::whole(&[&profile, &snapshot]));
+            let rows = of(&[&profile, &snapshot]);
             (rows[0].durations.calls, rows[0].durations.total_ns / (4 * MS), rows[0].instances.len())
         };
         assert_eq!([count(Some(0), None), count(Some(0), Some(3))], [(12, 12, 12); 2]);
@@ -416,7 +392,7 @@ mod tests {
         let domain = builder.strings.intern("NCCL");
         builder.set_facts(1, SliceFacts { domain, ..Default::default() });
         let trace = builder.finish();
-        let rows = annotations(&Scope::whole(&[&trace]));
+        let rows = of(&[&trace]);
         let figures: Vec<_> = rows
             .iter()
             .map(|row| {
@@ -441,7 +417,7 @@ mod tests {
         ]);
         builder.slices[0].correlation = vec![0, 1, 1, 1];
         let trace = builder.finish();
-        let row = &annotations(&Scope::whole(&[&trace]))[0];
+        let row = &of(&[&trace])[0];
         assert_eq!((row.launches, row.work_ns), (1, 40));
         assert_eq!(projection(&trace, row.instances[0].slice).unwrap().launches, 1);
     }
@@ -461,7 +437,7 @@ mod tests {
             let ids = 1..=calls.len() as u32;
             builder.slices[0].correlation = notes.iter().map(|_| 0).chain(ids.clone()).chain(ids).collect();
             let trace = builder.finish();
-            for row in annotations(&Scope::whole(&[&trace])) {
+            for row in of(&[&trace]) {
                 let mut sums = Projection::default();
                 let mut projected = 0;
                 for instance in &row.instances {

@@ -33,7 +33,7 @@ impl CallKind {
 pub fn calls(scope: &Scope<'_>, sort: CallKind) -> Vec<Group<(String, SliceKind)>> {
     let local = |part: &Part<'_>, i: usize| (part.trace.slices.name[i], part.trace.slices.kind[i]);
     let key = |part: &Part<'_>, &(name, kind): &(StringId, SliceKind)| (part.trace.strings.get(name).to_owned(), kind);
-    group(scope, |kind| sort.is_of(kind), local, key, true)
+    group(scope, |kind| sort.is_of(kind), local, key, true, |(), _, _| {})
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Copies and memsets by direction: bytes, time and bandwidth.
 
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
-use crate::model::{CopyKind, SliceId, SliceKind};
+use crate::model::{CopyKind, DurNs, SliceId, SliceKind};
 
 /// Totals of the copies or memsets of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +33,7 @@ pub fn copies(scope: &Scope<'_>, by_size: bool) -> Vec<CopyTotals> {
         let copy = part.trace.facts.copies.value(copy).copied().unwrap_or_default();
         (copy.kind, copy.is_pageable, copy.bytes.filter(|_| by_size).map(size_class))
     };
-    group(scope, is_copy, local, key, false).into_iter().map(|group| totals(scope, group)).collect()
+    group(scope, is_copy, local, key, false, Sums::add).into_iter().map(totals).collect()
 }
 
 /// The largest power of two not above `bytes`; 0 for 0.
@@ -41,17 +41,28 @@ pub fn size_class(bytes: u64) -> u64 {
     bytes.checked_ilog2().map_or(0, |log| 1 << log)
 }
 
-fn totals(scope: &Scope<'_>, group: Group<Key>) -> CopyTotals {
-    let (kind, is_pageable, size_class) = group.key;
-    let (mut bytes, mut ns, mut is_known) = (0_u64, 0_i64, false);
-    for instance in &group.instances {
-        let trace = scope.traces[instance.trace as usize];
-        if let Some(size) = trace.facts.copies.get(instance.slice).and_then(|copy| copy.bytes) {
-            is_known = true;
-            bytes = bytes.saturating_add(size);
-            ns = ns.saturating_add(trace.slices.time(instance.slice).dur());
+/// Bytes and time of the copies whose size is known.
+#[derive(Default)]
+struct Sums {
+    is_known: bool,
+    bytes: u64,
+    ns: DurNs,
+}
+
+impl Sums {
+    fn add(&mut self, part: &Part<'_>, slice: usize) {
+        let id = SliceId(slice as u32);
+        if let Some(bytes) = part.trace.facts.copies.get(id).and_then(|copy| copy.bytes) {
+            self.is_known = true;
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.ns = self.ns.saturating_add(part.trace.slices.time(id).dur());
         }
     }
+}
+
+fn totals(group: Group<Key, Sums>) -> CopyTotals {
+    let (kind, is_pageable, size_class) = group.key;
+    let Sums { is_known, bytes, ns } = group.sums;
     CopyTotals {
         kind,
         is_pageable,

@@ -1,13 +1,12 @@
 //! Time of kernels on the device, and the occupancy of their launches.
 
-use std::collections::BTreeSet;
+mod sums;
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-use super::occupancy::{self, Limits};
+use self::sums::{Chip, Sums, chips};
 use super::short_name::short_name;
-use super::tensor_cores::uses_tensor_cores;
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
 use crate::model::{DurNs, Launch, SliceId, SliceKind, StringId, TimeRange, Trace};
 
@@ -113,9 +112,14 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
         let is_graph = kind == SliceKind::CudaGraph;
         (name, is_graph, RankDevice { rank: trace.info.rank, device }, launch)
     };
-    let groups = group(scope, is_kernel, local, key, false);
     let chips: Vec<Vec<Chip>> = scope.traces.iter().map(|trace| chips(trace)).collect();
-    let mut rows: Vec<KernelTotals> = groups.into_iter().map(|group| totals(scope, &chips, group)).collect();
+    let add = |sums: &mut Sums, part: &Part<'_>, i: usize| {
+        let instance = Instance { trace: part.index, slice: SliceId(i as u32) };
+        let of_device = || chips[part.index as usize].iter().find(|chip| Some(chip.device) == device_of(part));
+        sums.add(part.trace, instance, scope.time_of(instance), of_device);
+    };
+    let groups = group(scope, is_kernel, local, key, false, add);
+    let mut rows: Vec<KernelTotals> = groups.into_iter().map(totals).collect();
     let all: f64 = rows.iter().map(|row| row.within_ns as f64).sum();
     rows.iter_mut().for_each(|row| row.share = if all > 0.0 { row.within_ns as f64 / all } else { 0.0 });
     rows
@@ -218,65 +222,10 @@ fn device_of(part: &Part<'_>) -> Option<u32> {
     part.trace.process(part.trace.track(part.track).process).device
 }
 
-/// Theoretical occupancy of a launch, and the share of the SMs that its blocks can fill.
-type UseOfChip = (Option<f64>, Option<f64>);
-
-/// What is known of a device.
-struct Chip {
-    device: u32,
-    limits: Option<Limits>,
-    n_sms: Option<u32>,
-}
-
-impl Chip {
-    fn use_of(&self, launch: &Launch) -> UseOfChip {
-        let occupancy = self.limits.as_ref().and_then(|limits| occupancy::theoretical(limits, launch));
-        let blocks = launch.n_blocks();
-        let n_sms = self.n_sms.filter(|&n| n > 0 && blocks > 0);
-        (occupancy, n_sms.map(|n| (blocks as f64 / f64::from(n)).min(1.0)))
-    }
-}
-
-fn chips(trace: &Trace) -> Vec<Chip> {
-    let worked: BTreeSet<u32> = trace.processes.iter().filter_map(|process| process.device).collect();
-    let chip = |device| {
-        let info = trace.device_of_work(device)?;
-        Some(Chip { device, limits: Limits::of(info), n_sms: info.n_sms })
-    };
-    worked.into_iter().filter_map(chip).collect()
-}
-
 /// All but the share.
-fn totals(scope: &Scope<'_>, chips: &[Vec<Chip>], group: Group<Key>) -> KernelTotals {
+fn totals(group: Group<Key, Sums>) -> KernelTotals {
     let (name, is_graph, place, _) = group.key;
-    let mut launch = None;
-    let mut has_many_shapes = false;
-    let (mut theoretical, mut recorded_percent, mut filled) = (Mean::default(), Mean::default(), Mean::default());
-    let (mut tensor, mut within_ns) = (TensorTime::default(), 0_i64);
-    // Cache of the last launch: most kernels are launched repeatedly with the same parameters.
-    let mut known: Option<(u32, u32, UseOfChip)> = None;
-    for &instance in &group.instances {
-        let trace = scope.traces[instance.trace as usize];
-        let dur = scope.time_of(instance);
-        within_ns = within_ns.saturating_add(dur);
-        tensor.add(trace, instance, dur);
-        let id = trace.facts.launches.id(instance.slice);
-        let Some(this) = trace.facts.launches.value(id) else { continue };
-        let (occupancy, fill) = match known {
-            Some((other, same, known)) if (other, same) == (instance.trace, id) => known,
-            _ => {
-                let shape = Launch { recorded_occupancy: None, ..*this };
-                has_many_shapes |= launch.is_some_and(|launch| launch != shape);
-                launch = Some(shape);
-                let of_device = chips[instance.trace as usize].iter().find(|chip| Some(chip.device) == place.device);
-                of_device.map_or((None, None), |chip| chip.use_of(&shape))
-            }
-        };
-        known = Some((instance.trace, id, (occupancy, fill)));
-        theoretical.add(occupancy, dur);
-        filled.add(fill, dur);
-        recorded_percent.add(this.recorded_occupancy.map(f64::from), dur);
-    }
+    let Sums { within_ns, tensor, launch, has_many_shapes, occupancy, recorded_percent, filled, .. } = group.sums;
     KernelTotals {
         name,
         is_graph,
@@ -286,7 +235,7 @@ fn totals(scope: &Scope<'_>, chips: &[Vec<Chip>], group: Group<Key>) -> KernelTo
         share: 0.0,
         launch: launch.filter(|_| !has_many_shapes),
         has_many_shapes,
-        occupancy: theoretical.get(),
+        occupancy: occupancy.get(),
         recorded_occupancy: recorded_percent.get().map(|percent| percent / 100.0),
         sm_efficiency: filled.get(),
         tensor_cores: if tensor.differs { None } else { tensor.last.and_then(|(.., uses)| uses) },
@@ -294,56 +243,6 @@ fn totals(scope: &Scope<'_>, chips: &[Vec<Chip>], group: Group<Key>) -> KernelTo
         unknown_ns: tensor.unknown_ns,
         queue: Durations::default(),
         instances: group.instances,
-    }
-}
-
-/// Time by what names say of tensor cores.
-#[derive(Default)]
-struct TensorTime {
-    uses_ns: DurNs,
-    unknown_ns: DurNs,
-    /// Trace and name of the last call, and what it says: most have the same.
-    last: Option<(u32, StringId, Option<bool>)>,
-    differs: bool,
-}
-
-impl TensorTime {
-    fn add(&mut self, trace: &Trace, instance: Instance, dur: DurNs) {
-        let name = trace.slices.name[instance.slice.idx()];
-        let uses = match self.last {
-            Some((of, same, uses)) if (of, same) == (instance.trace, name) => uses,
-            _ => uses_tensor_cores(trace.strings.get(name)),
-        };
-        self.differs |= self.last.is_some_and(|(.., before)| before != uses);
-        self.last = Some((instance.trace, name, uses));
-        let of = match uses {
-            Some(true) => &mut self.uses_ns,
-            None => &mut self.unknown_ns,
-            Some(false) => return,
-        };
-        *of = of.saturating_add(dur);
-    }
-}
-
-/// A mean weighted by duration.
-#[derive(Default)]
-struct Mean {
-    weighted: f64,
-    weight: f64,
-}
-
-impl Mean {
-    fn add(&mut self, value: Option<f64>, dur: DurNs) {
-        if let Some(value) = value {
-            // Kernels of zero duration count if there are no others.
-            let weight = (dur as f64).max(1e-9);
-            self.weighted += value * weight;
-            self.weight += weight;
-        }
-    }
-
-    fn get(&self) -> Option<f64> {
-        (self.weight > 0.0).then(|| self.weighted / self.weight)
     }
 }
 

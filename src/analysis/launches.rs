@@ -1,10 +1,10 @@
-//! Join of operators with the device work that they launched.
+//! Join of operators and threads with the device work that they launched.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
 use super::gaps::Near;
-use crate::model::{DurNs, SliceId, SliceKind, SliceTable, TimeNs, Trace};
+use crate::model::{DurNs, Row, SliceId, SliceKind, SliceTable, TimeNs, Trace, TrackId};
 
 /// The operator that launched this device work: the innermost one on the launching thread, or
 /// without a call inside an operator the one with the same `External id`.
@@ -78,6 +78,61 @@ fn operators_by_external(slices: &SliceTable) -> HashMap<u32, SliceId> {
     by_external
 }
 
+/// A piece of device work with the call that launched it.
+#[derive(Clone, Copy, Debug)]
+pub struct Launched {
+    pub call: SliceId,
+    pub work: SliceId,
+}
+
+/// The device work that each thread with annotations launched, of several traces.
+#[derive(Clone, Debug)]
+pub struct WorkOfThreads(Vec<Vec<(TrackId, Vec<Launched>)>>);
+
+impl WorkOfThreads {
+    /// Cost: O(n) for n slices, and O(m log k) for m pieces of work in k rows; traces in parallel.
+    pub fn of(traces: &[&Trace]) -> Self {
+        Self(traces.par_iter().map(|trace| work_of_threads(trace)).collect())
+    }
+
+    /// The threads of one of the traces that launched anything, each with its work by the start of the call. Each device
+    /// slice occurs once.
+    pub fn of_trace(&self, index: usize) -> &[(TrackId, Vec<Launched>)] {
+        &self.0[index]
+    }
+}
+
+fn work_of_threads(trace: &Trace) -> Vec<(TrackId, Vec<Launched>)> {
+    let slices = &trace.slices;
+    if !slices.has_kind(SliceKind::Annotation) {
+        return Vec::new();
+    }
+    let has_annotation = |row: &&Row| slices.kind[row.range()].contains(&SliceKind::Annotation);
+    let wanted: HashSet<TrackId> = slices.rows.iter().filter(has_annotation).map(|row| row.track).collect();
+    let mut work: Vec<(TrackId, Vec<Launched>)> = Vec::new();
+    let mut threads: HashMap<TrackId, Option<usize>> = HashMap::new();
+    // Most work was launched by the thread that launched the work before.
+    let mut last = (None, None);
+    for id in device_work(trace) {
+        let Some(call) = trace.launch_of(id) else { continue };
+        let thread = slices.track_of(call);
+        if last.0 != Some(thread) {
+            let new = || {
+                let at = wanted.contains(&thread).then_some(work.len())?;
+                work.push((thread, Vec::new()));
+                Some(at)
+            };
+            last = (Some(thread), *threads.entry(thread).or_insert_with(new));
+        }
+        if let Some(at) = last.1 {
+            work[at].1.push(Launched { call, work: id });
+        }
+    }
+    // Work of one row was launched in order, most often: this sort merges rows.
+    work.par_iter_mut().for_each(|(_, work)| work.sort_by_key(|work| slices.ts[work.call.idx()]));
+    work
+}
+
 /// The duration of each piece of device work with the operator that launched it, sorted by
 /// operator; work of no operator is absent.
 pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
@@ -104,7 +159,8 @@ pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
         let by_external = operators_by_external(slices);
         found.extend(rest.iter().filter_map(|&work| Some((*by_external.get(&external_of(slices, work))?, dur(work)))));
     }
-    found.par_sort_unstable();
+    // Threads launch in the order of their operators: this sort merges streams.
+    found.sort();
     found
 }
 

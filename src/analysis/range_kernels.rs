@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-use super::annotations::{Launched, launched};
+use super::launches::{Launched, WorkOfThreads};
 use super::totals::{Durations, Instance, Part, Scope};
 use crate::model::{DurNs, MOST_ROWS, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
@@ -28,15 +28,21 @@ pub struct RangeKernels {
 /// in the scope. Start/end ranges belong to a process and not to a thread, so nothing is launched in them. Ranges below
 /// the first [`MOST_ROWS`] rows are left out, as the file's problems say.
 ///
+/// * `work`: of the traces of the scope.
 /// * `n`: how many rows are wanted, those of most time; 0 stands for all. Also returns how many there are.
 /// * `keeps_instances`: whether rows hold their kernels; it costs 8 bytes for each kernel and wanted row it is in.
 /// * Sorted by total, descending, then range, domain and kernel.
 /// * Cost: nothing without ranges; else O(n log n) for n calls and ranges, 24 bytes for each row, and 4 for each kernel
 ///   and wanted row that it is in.
 /// * Source: `nvtx_kern_sum` of NVIDIA Nsight Systems, which adds start/end ranges.
-pub fn range_kernels(scope: &Scope<'_>, n: usize, keeps_instances: bool) -> (Vec<RangeKernels>, usize) {
-    let threads: Vec<Vec<Thread>> =
-        scope.traces.iter().enumerate().map(|(index, trace)| threads(scope, index, trace)).collect();
+pub fn range_kernels(
+    scope: &Scope<'_>,
+    work: &WorkOfThreads,
+    n: usize,
+    keeps_instances: bool,
+) -> (Vec<RangeKernels>, usize) {
+    let of_trace = |(index, trace): (usize, &&Trace)| threads(scope, index, trace, work.of_trace(index));
+    let threads: Vec<Vec<Thread<'_>>> = scope.traces.iter().enumerate().map(of_trace).collect();
     let mut rows: Vec<Row> = Vec::new();
     for (trace, threads) in (0..).zip(&threads) {
         rows.extend(sums_of_trace(scope.traces[trace as usize], threads).map(|(ids, sum)| Row { trace, ids, sum }));
@@ -124,14 +130,19 @@ impl Sum {
 type Wanted = HashMap<(StringId, StringId), HashMap<StringId, usize>>;
 
 /// The ranges of a thread and what it launched.
-struct Thread {
+struct Thread<'a> {
     /// By start; of those that start together the outer one first.
     ranges: Vec<SliceId>,
-    work: Vec<Launched>,
+    work: &'a [Launched],
 }
 
 /// The threads of a trace that have ranges in the scope.
-fn threads(scope: &Scope<'_>, index: usize, trace: &Trace) -> Vec<Thread> {
+fn threads<'a>(
+    scope: &Scope<'_>,
+    index: usize,
+    trace: &Trace,
+    work: &'a [(TrackId, Vec<Launched>)],
+) -> Vec<Thread<'a>> {
     let mut ranges: BTreeMap<TrackId, Vec<SliceId>> = BTreeMap::new();
     let is_looked_at = |part: &Part<'_>| (trace.slices.rows[part.row].depth as usize) < MOST_ROWS;
     for part in scope.parts_of(index).filter(is_looked_at) {
@@ -141,21 +152,18 @@ fn threads(scope: &Scope<'_>, index: usize, trace: &Trace) -> Vec<Thread> {
             ranges.entry(part.track).or_default().extend(wanted);
         }
     }
-    let work = launched(trace, |thread| ranges.contains_key(&thread));
-    let with_ranges = |(track, work): (TrackId, Vec<Launched>)| (ranges.remove(&track).unwrap_or_default(), work);
-    let threads: Vec<(Vec<SliceId>, Vec<Launched>)> = work.into_iter().map(with_ranges).collect();
-    let thread = |(mut ranges, mut work): (Vec<SliceId>, Vec<Launched>)| {
+    let with_ranges = |(track, work): &'a (TrackId, Vec<Launched>)| Some((ranges.remove(track)?, &work[..]));
+    let threads: Vec<(Vec<SliceId>, &[Launched])> = work.iter().filter_map(with_ranges).collect();
+    let thread = |(mut ranges, work): (Vec<SliceId>, &'a [Launched])| {
         // Slices are sorted by depth.
         ranges.sort_by_key(|range| (trace.slices.ts[range.idx()], *range));
-        let is_kernel = |kind| matches!(kind, SliceKind::Kernel | SliceKind::CudaGraph);
-        work.retain(|(_, work)| is_kernel(trace.slices.kind[work.idx()]));
         Thread { ranges, work }
     };
     threads.into_par_iter().map(thread).collect()
 }
 
 /// The rows of a trace, in no order.
-fn sums_of_trace(trace: &Trace, threads: &[Thread]) -> impl Iterator<Item = (Ids, Sum)> {
+fn sums_of_trace(trace: &Trace, threads: &[Thread<'_>]) -> impl Iterator<Item = (Ids, Sum)> {
     let mut all: HashMap<(StringId, StringId), Sums> = HashMap::new();
     let of_threads: Vec<_> = threads.par_iter().map(|thread| thread.sums(trace)).collect();
     for of_thread in of_threads {
@@ -255,7 +263,15 @@ impl OpenRanges {
     }
 }
 
-impl Thread {
+impl Thread<'_> {
+    /// The kernels that it launched, each with the start of the call.
+    fn kernels(&self, trace: &Trace) -> impl Iterator<Item = (TimeNs, SliceId)> {
+        let slices = &trace.slices;
+        let is_kernel = |kind| matches!(kind, SliceKind::Kernel | SliceKind::CudaGraph);
+        let kernels = self.work.iter().filter(move |launched| is_kernel(slices.kind[launched.work.idx()]));
+        kernels.map(|launched| (slices.ts[launched.call.idx()], launched.work))
+    }
+
     /// Kernels by name and domain of the ranges around their launch.
     fn sums(&self, trace: &Trace) -> impl Iterator<Item = ((StringId, StringId), Sums)> + use<> {
         let slices = &trace.slices;
@@ -264,7 +280,7 @@ impl Thread {
         let mut sums: Vec<Sums> = Vec::new();
         let mut ranges = self.ranges.iter().peekable();
         let mut open = OpenRanges::default();
-        for &(ts, kernel) in &self.work {
+        for (ts, kernel) in self.kernels(trace) {
             while let Some(range) = ranges.next_if(|range| slices.ts[range.idx()] <= ts) {
                 let TimeRange { start, end } = slices.time(*range);
                 open.settle(start, &mut sums);
@@ -292,7 +308,7 @@ impl Thread {
         let mut ranges =
             self.ranges.iter().filter_map(|&range| Some((range, wanted.get(&named(trace, range))?))).peekable();
         let mut open: Vec<(TimeNs, &HashMap<StringId, usize>)> = Vec::new();
-        for &(ts, kernel) in &self.work {
+        for (ts, kernel) in self.kernels(trace) {
             while let Some((range, rows)) = ranges.next_if(|(range, _)| slices.ts[range.idx()] <= ts) {
                 let end = slices.end[range.idx()];
                 match open.iter_mut().find(|(_, known)| std::ptr::eq(*known, rows)) {
@@ -340,7 +356,7 @@ mod tests {
         ]);
         builder.slices[0].correlation = vec![0, 0, 0, 1, 2, 3, 0, 4, 5, 1, 2, 3, 4, 5];
         let trace = builder.finish();
-        let (rows, _) = range_kernels(&Scope::whole(&[&trace]), 0, true);
+        let (rows, _) = range_kernels(&Scope::whole(&[&trace]), &WorkOfThreads::of(&[&trace]), 0, true);
         let figures: Vec<_> = rows
             .iter()
             .map(|row| {
@@ -391,7 +407,7 @@ mod tests {
                 built.push(builder.finish());
             }
             let traces: Vec<&Trace> = built.iter().collect();
-            let (rows, n_rows) = range_kernels(&Scope::whole(&traces), n, true);
+            let (rows, n_rows) = range_kernels(&Scope::whole(&traces), &WorkOfThreads::of(&traces), n, true);
             prop_assert_eq!(n_rows, expected.len());
             let mut expected: Vec<_> = expected.into_iter().collect();
             expected.sort_by_key(|&(names, (_, total))| (Reverse(total), names));

@@ -1,16 +1,13 @@
 //! Gaps as rows of a table, made when they come on screen.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-
-use super::gaps::{class_word, trigger_label};
+use super::gaps::{MainPart, class_word, main_class, main_part, trigger_label};
 use super::natural::Natural;
 use super::text::telling;
 use super::{Cell, Column, Rows, Sort};
-use crate::analysis::gaps::{Gap, GapClass, GapPart, GapPlace, IdleByClass, Ledger, Near, place};
+use crate::analysis::gaps::{Ledger, Near};
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 /// What a column shows.
@@ -67,44 +64,6 @@ impl GapDevice {
     pub fn ledger(&self) -> &Ledger {
         &self.ledgers[self.ledger]
     }
-}
-
-/// What takes most of a gap's time, by the one rule for every view: the class with most time, of that the name with most
-/// time, and of that the longest part; of equal ones the first.
-#[derive(Clone, Copy, Debug)]
-pub struct MainPart<'a> {
-    pub gap: Gap,
-    /// The class with the largest share, and its time.
-    pub class: (GapClass, DurNs),
-    pub part: GapPart,
-    pub place: GapPlace<'a>,
-}
-
-/// The main part of a gap. Cost: O(parts + log n).
-pub fn main_part<'a>(trace: &'a Trace, ledger: &Ledger, index: usize) -> MainPart<'a> {
-    let gap = ledger.gap(index);
-    let class = main_class(ledger, index);
-    // Of each name its time in all, and its longest part.
-    let mut names: HashMap<Option<&str>, (DurNs, GapPart)> = HashMap::new();
-    for part in ledger.parts(index).filter(|part| part.class == class.0) {
-        let (ns, longest) = names.entry(part.slice.map(|slice| trace.slice_name(slice))).or_insert((0, part));
-        *ns += part.time.dur();
-        if part.time.dur() > longest.time.dur() {
-            *longest = part;
-        }
-    }
-    let most = names.into_values().min_by_key(|(ns, part)| (Reverse(*ns), part.time.start));
-    let part = most.map_or(GapPart { time: gap.time, class: class.0, slice: None }, |most| most.1);
-    let place = place(trace, ledger, &gap, &part, &Near::none());
-    MainPart { gap, class, part, place }
-}
-
-/// The class with most of a gap's time, and that time. Cost: O(parts).
-fn main_class(ledger: &Ledger, index: usize) -> (GapClass, DurNs) {
-    let mut by_class = IdleByClass::default();
-    ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
-    let class = GapClass::of_most(&by_class);
-    (class, by_class[class as usize])
 }
 
 impl GapRows {
@@ -234,7 +193,7 @@ impl GapRows {
                 }))))
             }),
             Kind::Name | Kind::Operator | Kind::Frame => self.by_key(is_descending, goes_on, |device, gap| {
-                let main = main_part(&device.trace, device.ledger(), gap);
+                let main = main_part(&device.trace, device.ledger(), gap, &Near::none());
                 let name = |slice: SliceId| Natural(telling(device.trace.slice_name(slice)));
                 match kind {
                     Kind::Name => main.part.slice.map(name),
@@ -258,7 +217,7 @@ impl Rows for GapRows {
     fn row(&self, row: usize) -> Cow<'_, [Cell]> {
         let Some(&row) = self.gaps.get(row) else { return Cow::Borrowed(&[]) };
         let device = &self.devices[row.device as usize];
-        let main = main_part(&device.trace, device.ledger(), row.gap as usize);
+        let main = main_part(&device.trace, device.ledger(), row.gap as usize, &Near::none());
         Cow::Owned(self.kinds.iter().map(|&kind| self.cell(kind, row, &main)).collect())
     }
 

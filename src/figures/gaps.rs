@@ -1,5 +1,6 @@
 //! Figures of gaps: the ledger of each device, its classes, and the longest gaps with their parts.
 
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
@@ -7,7 +8,9 @@ use hashbrown::HashMap;
 
 use super::{Cell, Figure, Object, Part, Table, Word, figures, gap_clusters};
 use crate::analysis::gaps::clusters::Clusters;
-use crate::analysis::gaps::{Gap, GapClass, GapTotals, Ledger, LedgerTotals, Near, Trigger, frame};
+use crate::analysis::gaps::{
+    Gap, GapClass, GapPart, GapPlace, GapTotals, IdleByClass, Ledger, LedgerTotals, Near, Trigger, frame, place,
+};
 use crate::analysis::host_roles::frees_memory;
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
@@ -25,7 +28,7 @@ fn fold_smallest(parts: &mut Vec<NamedPart>) {
         return;
     }
     let mut longest: Vec<usize> = (0..parts.len()).collect();
-    longest.sort_by_key(|&i| (std::cmp::Reverse(parts[i].dur_ns), i));
+    longest.sort_by_key(|&i| (Reverse(parts[i].dur_ns), i));
     let mut is_kept = vec![false; parts.len()];
     longest[..MAX_PARTS].iter().for_each(|&i| is_kept[i] = true);
     let (kept, rest): (Vec<_>, Vec<_>) = std::mem::take(parts).into_iter().zip(is_kept).partition(|(_, kept)| *kept);
@@ -70,6 +73,9 @@ pub struct NamedGap {
     trigger: Option<Trigger>,
     ended_by: String,
     launched_by: Option<String>,
+    /// The slice that explains most of it, and the frame there; empty if unknown. See [`MainPart`].
+    during: String,
+    frame: String,
     /// In order of time; what comes back is summed at its first place.
     parts: Vec<NamedPart>,
 }
@@ -154,6 +160,46 @@ fn longest(ledger: &Ledger, n: usize) -> Vec<usize> {
     found.into_sorted_vec().into_iter().map(|(_, gap)| gap).collect()
 }
 
+/// What takes most of a gap's time, by the one rule for every view: the class with most time, of that the name with most
+/// time, and of that the longest part; of equal ones the first.
+#[derive(Clone, Copy, Debug)]
+pub struct MainPart<'a> {
+    pub gap: Gap,
+    /// The class with the largest share, and its time.
+    pub class: (GapClass, DurNs),
+    pub part: GapPart,
+    pub place: GapPlace<'a>,
+}
+
+/// The main part of a gap. Cost: O(parts + log n).
+///
+/// * `near`: see [`place()`].
+pub fn main_part<'a>(trace: &'a Trace, ledger: &Ledger, index: usize, near: &Near) -> MainPart<'a> {
+    let gap = ledger.gap(index);
+    let class = main_class(ledger, index);
+    // Of each name its time in all, and its longest part.
+    let mut names: HashMap<Option<&str>, (DurNs, GapPart)> = HashMap::new();
+    for part in ledger.parts(index).filter(|part| part.class == class.0) {
+        let (ns, longest) = names.entry(part.slice.map(|slice| trace.slice_name(slice))).or_insert((0, part));
+        *ns += part.time.dur();
+        if part.time.dur() > longest.time.dur() {
+            *longest = part;
+        }
+    }
+    let most = names.into_values().min_by_key(|(ns, part)| (Reverse(*ns), part.time.start));
+    let part = most.map_or(GapPart { time: gap.time, class: class.0, slice: None }, |most| most.1);
+    let place = place(trace, ledger, &gap, &part, near);
+    MainPart { gap, class, part, place }
+}
+
+/// The class with most of a gap's time, and that time. Cost: O(parts).
+pub(super) fn main_class(ledger: &Ledger, index: usize) -> (GapClass, DurNs) {
+    let mut by_class = IdleByClass::default();
+    ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
+    let class = GapClass::of_most(&by_class);
+    (class, by_class[class as usize])
+}
+
 impl NamedGap {
     fn new(trace: &Trace, ledger: &Ledger, (index, near): (usize, &Near), offset: DurNs) -> Self {
         let gap = ledger.gap(index);
@@ -170,6 +216,7 @@ impl NamedGap {
             parts[at].dur_ns += part.time.dur();
         }
         fold_smallest(&mut parts);
+        let MainPart { part, place, .. } = main_part(trace, ledger, index, near);
         Self {
             rank: trace.info.rank,
             device: ledger.device,
@@ -178,13 +225,10 @@ impl NamedGap {
             trigger: gap.trigger,
             ended_by: trace.slice_name(gap.ended_by).to_owned(),
             launched_by: trace.launch_of(gap.ended_by).map(|call| trace.slice_name(call).to_owned()),
+            during: part.slice.map_or_else(String::new, |slice| trace.slice_name(slice).to_owned()),
+            frame: place.frame.unwrap_or_default().to_owned(),
             parts,
         }
-    }
-
-    /// The part that takes most of its time.
-    fn main_part(&self) -> Option<&NamedPart> {
-        self.parts.iter().max_by_key(|part| part.dur_ns)
     }
 
     /// Its classes with their shares, the largest first: `sync 90 %, python 10 %`.
@@ -286,17 +330,14 @@ pub fn classes() -> Part<ClassGaps> {
 
 /// Single gaps.
 pub fn gaps() -> Part<NamedGap> {
-    fn main(row: &NamedGap, text: impl Fn(&NamedPart) -> Option<&String>) -> Cell {
-        Cell::text(row.main_part().and_then(text).map_or("", String::as_str))
-    }
     let figures = figures! { row: NamedGap;
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::Count(u64::from(row.device)), "Index of the device";
         number "start_ns", "Start", 100, Cell::Ns(row.start_ns), "When it begins";
         number "dur_ns", "Duration", 84, Cell::Ns(row.dur_ns), "How long nothing runs";
         words "causes", "Causes", 220, Cell::text(&row.summary()), "What the device waited for, with its share";
-        words "name", "During", 200, main(row, |part| part.name.as_ref()), "The slice that explains most of it";
-        words "frame", "Frame", 200, main(row, |part| part.frame.as_ref()), "Where the program was then";
+        words "name", "During", 200, Cell::text(&row.during), "The slice that explains most of it";
+        words "frame", "Frame", 200, Cell::text(&row.frame), "Where the program was then";
         words "trigger", "Trigger", 120, Cell::or_empty(row.trigger, trigger_word), "The event that made it possible";
         words "ended_by", "Ended by", 200, Cell::name(&row.ended_by), "The work that ends it";
         words "launched_by", "Launched by", 140, Cell::text(row.launched_by.as_deref().unwrap_or_default()),

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use lacuna::analysis::busy;
 use lacuna::analysis::kernels::{KernelsBy, add_queue_times, kernels};
+use lacuna::analysis::launches::WorkOfThreads;
 use lacuna::analysis::range_kernels::range_kernels;
 use lacuna::analysis::totals::Scope;
 use lacuna::model::{SliceId, SliceKind, Trace, Track, TrackKind};
@@ -120,7 +121,7 @@ fn queue(trace: &Trace) -> Value {
 fn kernels_of_ranges(trace: &Trace) -> Value {
     let mut sums: BTreeMap<String, (u64, i64)> = BTreeMap::new();
     // Graphs recorded as one stand in a table of their own, which the oracle does not read for this.
-    let rows = range_kernels(&Scope::whole(&[trace]), 0, false).0.into_iter();
+    let rows = range_kernels(&Scope::whole(&[trace]), &WorkOfThreads::of(&[trace]), 0, false).0.into_iter();
     for row in rows.filter(|row| !row.kernel.starts_with("CUDA graph ")) {
         let sum = sums.entry(format!("{}\n{}", row.range, row.kernel)).or_default();
         *sum = (sum.0 + row.durations.calls, sum.1 + row.durations.total_ns);

@@ -208,14 +208,15 @@ fn of_device(
     let mut by_class: Vec<IdleByClass> = Vec::new();
     let counted = boundaries.first().zip(boundaries.last()).map(|(&start, &end)| TimeRange { start, end });
     let taken = unrecorded.taken(counted.unwrap_or_default(), is_cancelled);
-    let mut micro = Sums::new((unrecorded, &taken), boundaries);
+    let mut in_steps = InSteps { unrecorded, taken: &taken, boundaries, n_passed: 0 };
+    let mut micro = Sums::default();
     for gap in 0..ledger.len() {
         if gap % 4096 == 0 && is_cancelled() {
             break;
         }
         let dur = ledger.time(gap).dur();
         if dur < ledger.theta_ns {
-            micro.add(gap);
+            micro.add(&in_steps.of(gap));
         } else {
             let next = ids.len() as u32;
             let (key, place, of_gap) = keys.of(ledger, gap);
@@ -230,13 +231,19 @@ fn of_device(
     }
     let distinct = united(ids, &places, &by_class, &mut cluster_of);
     let micro = micro.recurrence;
+    in_steps.n_passed = 0;
+    let mut sums = vec![Sums::default(); distinct.len()];
+    for &(gap, cluster) in &cluster_of {
+        sums[cluster as usize].add(&in_steps.of(gap as usize));
+    }
     let n_steps = boundaries.len().saturating_sub(1);
     let gaps = by_cluster(&cluster_of, distinct.len());
     let mut out = Clusters { process: ledger.process, device: ledger.device, micro, n_steps, ..Clusters::default() };
     let mut durs: Vec<DurNs> = Vec::new();
-    for (group, (start, end)) in distinct.iter().zip(gaps.ranges) {
-        let members = &gaps.gaps[start as usize..end as usize];
-        out.all.push(cluster((unrecorded, &taken), boundaries, group, (start, end), members, &mut durs));
+    for ((group, sums), (start, end)) in distinct.iter().zip(&sums).zip(gaps.ranges) {
+        durs.clear();
+        durs.extend(gaps.gaps[start as usize..end as usize].iter().map(|&gap| ledger.time(gap as usize).dur()));
+        out.all.push(cluster(group, sums, &mut durs, (start, end)));
     }
     (out.names, out.paths) = (keys.texts, keys.paths);
     out.gaps = gaps.gaps;
@@ -334,27 +341,13 @@ fn by_cluster(cluster_of: &[(u32, u32)], n: usize) -> ByCluster {
 }
 
 /// The figures of one cluster.
-fn cluster(
-    (unrecorded, taken): (&Unrecorded<'_>, &Taken),
-    boundaries: &[TimeNs],
-    (key, by_class): &(Key, IdleByClass),
-    range: (u32, u32),
-    gaps: &[u32],
-    durs: &mut Vec<DurNs>,
-) -> GapCluster {
-    let ledger = unrecorded.ledger;
-    let mut by_trigger = [0; 1 + Trigger::ALL.len()];
-    let mut sums = Sums::new((unrecorded, taken), boundaries);
-    durs.clear();
-    for &gap in gaps {
-        sums.add(gap as usize);
-        let Gap { time, trigger, .. } = ledger.gap(gap as usize);
-        by_trigger[trigger.map_or(0, |trigger| 1 + trigger as usize)] += time.dur();
-        durs.push(time.dur());
-    }
+///
+/// * `durs`: of its gaps.
+/// * `range`: in [`Clusters::gaps`].
+fn cluster((key, by_class): &(Key, IdleByClass), sums: &Sums, durs: &mut [DurNs], range: (u32, u32)) -> GapCluster {
     let in_family = GapClass::ALL.into_iter().filter(|&class| family(class) == key.family);
     let class = in_family.rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
-    let trigger = (0..by_trigger.len()).rev().max_by_key(|&i| by_trigger[i]).unwrap_or(0);
+    let trigger = (0..sums.by_trigger.len()).rev().max_by_key(|&i| sums.by_trigger[i]).unwrap_or(0);
     GapCluster {
         prev: key.prev,
         next: key.next,
@@ -369,50 +362,69 @@ fn cluster(
     }
 }
 
-/// Sums over gaps, added in the order of time.
+/// Tells of gaps in the order of time in which step they are.
 ///
 /// A gap belongs to the step of the work that ends it: a boundary lies in the gap where the device waits for the first
 /// work of a step, and at its start where the device lags behind the host.
-struct Sums<'a> {
+struct InSteps<'a> {
     unrecorded: &'a Unrecorded<'a>,
     taken: &'a Taken,
     /// Of the steps that count.
     boundaries: &'a [TimeNs],
-    recurrence: Recurrence,
-    n_in_steps: u64,
-    n_at_boundary: u64,
-    /// Boundaries before the end of the last gap that was added.
+    /// Boundaries before the end of the last gap.
     n_passed: usize,
-    /// `n_passed` of the last step with a gap.
-    last_step: usize,
 }
 
-impl<'a> Sums<'a> {
-    fn new((unrecorded, taken): (&'a Unrecorded<'a>, &'a Taken), boundaries: &'a [TimeNs]) -> Self {
-        let recurrence = Recurrence::default();
-        Self { unrecorded, taken, boundaries, recurrence, n_in_steps: 0, n_at_boundary: 0, n_passed: 0, last_step: 0 }
-    }
-
-    fn add(&mut self, index: usize) {
+impl InSteps<'_> {
+    fn of(&mut self, index: usize) -> Placed {
         let gap = self.unrecorded.ledger.gap(index);
-        let sum = &mut self.recurrence;
-        sum.count += 1;
-        sum.total_ns += gap.time.dur();
         let ahead = &self.boundaries[self.n_passed..];
         // Most gaps end in the step of the one before, or soon after.
         self.n_passed += ahead.iter().take_while(|&&boundary| boundary < gap.time.end).count();
-        let last = self.n_passed.checked_sub(1);
-        let is_at_boundary = last.is_some_and(|last| self.boundaries[last] >= gap.time.start);
-        if self.n_passed == 0 || self.n_passed == self.boundaries.len() {
-            return;
-        }
-        sum.in_steps_ns += gap.time.dur();
-        let [gain, recorder] = self.unrecorded.gain(index, self.taken);
+        let step = Some(self.n_passed).filter(|&step| step > 0 && step < self.boundaries.len());
+        let is_at_boundary = step.is_some_and(|step| self.boundaries[step - 1] >= gap.time.start);
+        let [gain, recorder] = step.map_or([0; 2], |_| self.unrecorded.gain(index, self.taken));
+        Placed { gap, step, is_at_boundary, gain, recorder }
+    }
+}
+
+/// A gap with what is known of it in steps.
+struct Placed {
+    gap: Gap,
+    /// The number of its step, from 1; `None` outside of those that count.
+    step: Option<usize>,
+    is_at_boundary: bool,
+    /// What ending its causes would save, and what the recorder took of that; see [`Unrecorded::gain`].
+    gain: DurNs,
+    recorder: DurNs,
+}
+
+/// Sums over gaps, added in the order of time.
+#[derive(Clone, Default)]
+struct Sums {
+    recurrence: Recurrence,
+    /// By trigger; the first of gaps without one.
+    by_trigger: [DurNs; 1 + Trigger::ALL.len()],
+    n_in_steps: u32,
+    n_at_boundary: u32,
+    /// The last step with a gap.
+    last_step: usize,
+}
+
+impl Sums {
+    fn add(&mut self, placed: &Placed) {
+        let &Placed { gap, step, is_at_boundary, gain, recorder } = placed;
+        let (dur, sum) = (gap.time.dur(), &mut self.recurrence);
+        sum.count += 1;
+        sum.total_ns += dur;
+        self.by_trigger[gap.trigger.map_or(0, |trigger| 1 + trigger as usize)] += dur;
+        let Some(step) = step else { return };
+        sum.in_steps_ns += dur;
         sum.recoverable_in_steps_ns += gain;
         sum.recorder_in_steps_ns += recorder;
-        sum.steps_present += usize::from(self.last_step != self.n_passed);
-        self.last_step = self.n_passed;
+        sum.steps_present += usize::from(self.last_step != step);
+        self.last_step = step;
         self.n_in_steps += 1;
-        self.n_at_boundary += u64::from(is_at_boundary);
+        self.n_at_boundary += u32::from(is_at_boundary);
     }
 }

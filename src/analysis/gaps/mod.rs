@@ -178,6 +178,7 @@ impl Ledger {
     }
 
     /// A gap by its index; gaps ascend in time.
+    #[inline]
     pub fn gap(&self, index: usize) -> Gap {
         let StoredGap { after, ended_by, trigger, trigger_slice, refill, .. } = self.gaps[index];
         Gap { time: self.time(index), after, ended_by, trigger, trigger_slice: some(trigger_slice), refill }

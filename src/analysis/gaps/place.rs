@@ -62,6 +62,9 @@ fn frame_at<'a>(
 /// Cost: O(rows of the track · log n).
 pub fn place_of_call<'a>(trace: &'a Trace, call: SliceId, near: &Near) -> GapPlace<'a> {
     let slices = &trace.slices;
+    if !near.has_frames && !slices.has_kind(SliceKind::Operator) {
+        return GapPlace::default();
+    }
     let (thread, time) = (slices.track_of(call), slices.time(call));
     let mut open = open_during(trace, thread, time, near);
     let at = open.iter().position(|&slice| slice == call);

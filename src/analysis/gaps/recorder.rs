@@ -3,6 +3,7 @@
 mod starts;
 
 use std::cell::RefCell;
+use std::ops::{Add, Sub};
 
 use self::starts::Starts;
 use super::ceiling::is_recoverable;
@@ -23,10 +24,10 @@ use crate::model::{DurNs, Format, Row, SliceId, SliceKind, TimeNs, TimeRange, Tr
 /// * Calls and kernels by themselves explain no more: they come with operators, about one launch for three.
 /// * Another machine may be faster: nothing costs more at least than in the densest stretch of the recording itself, which
 ///   has 0.3 to 3.5 us a frame in 27 recordings, and 1.1 to 9.4 us an operator.
-const FRAME_NS: [DurNs; 2] = [500, 700];
-const OPERATOR_NS: [DurNs; 2] = [1_000, 8_000];
+const FRAME_NS: Bounds = Bounds { least: 500, most: 700 };
+const OPERATOR_NS: Bounds = Bounds { least: 1_000, most: 8_000 };
 /// The same where frames are recorded.
-const OPERATOR_WITH_STACK_NS: [DurNs; 2] = [3_000, 11_000];
+const OPERATOR_WITH_STACK_NS: Bounds = Bounds { least: 3_000, most: 11_000 };
 /// So many in a row are a stretch.
 const STRETCH: usize = 100;
 /// About as many are searched for the densest stretch.
@@ -41,9 +42,9 @@ pub struct Recorder {
     pub time: TimeRange,
     pub frames: u64,
     pub operators: u64,
-    /// Of each at least and at most.
-    frame_ns: [DurNs; 2],
-    operator_ns: [DurNs; 2],
+    /// Of each.
+    frame_ns: Bounds,
+    operator_ns: Bounds,
 }
 
 /// Whether it is known what the recorder of a trace costs: it is that of PyTorch. Cost: O(strings).
@@ -65,10 +66,11 @@ impl Recorder {
 
     fn new(trace: &Trace, time: TimeRange) -> Self {
         let [frames, operators] = [SliceKind::PythonFunction, SliceKind::Operator].map(|kind| count(trace, kind, time));
-        let bounded = |kind: SliceKind, n: u64, [ns, most]: [DurNs; 2]| {
+        let bounded = |kind: SliceKind, n: u64, usual: Bounds| {
             let searched = MOST_SEARCHED.min(n) as f64 / n.max(1) as f64;
             let time = TimeRange { end: time.start + (time.dur() as f64 * searched) as DurNs, ..time };
-            [ns.min(densest(trace, kind, time).unwrap_or(ns)), most]
+            let least = usual.least.min(densest(trace, kind, time).unwrap_or(usual.least));
+            Bounds { least, ..usual }
         };
         let frame_ns = bounded(SliceKind::PythonFunction, frames, FRAME_NS);
         let of_operator = if frames > 0 { OPERATOR_WITH_STACK_NS } else { OPERATOR_NS };
@@ -76,18 +78,45 @@ impl Recorder {
         Self { time, frames, operators, frame_ns, operator_ns }
     }
 
-    /// What it takes, at least and at most, for so many frames and operators; it may end later than they begin.
+    /// What it takes for so many frames and operators; it may end later than they begin.
     fn cost(&self, counts: [u64; 2]) -> Bounds {
         let [frames, operators] = counts.map(|n| n as DurNs);
-        [0, 1].map(|at| frames * self.frame_ns[at] + operators * self.operator_ns[at])
+        self.frame_ns.times(frames) + self.operator_ns.times(operators)
     }
 }
 
-/// At least and at most.
-type Bounds = [DurNs; 2];
+/// A time in nanoseconds, at least and at most. Not an array: two numbers are returned in registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    pub least: DurNs,
+    pub most: DurNs,
+}
 
-fn sum(a: Bounds, b: Bounds) -> Bounds {
-    [a[0] + b[0], a[1] + b[1]]
+impl Bounds {
+    fn times(self, n: DurNs) -> Self {
+        Self { least: n * self.least, most: n * self.most }
+    }
+
+    /// Both at most `ns`.
+    fn min(self, ns: DurNs) -> Self {
+        Self { least: self.least.min(ns), most: self.most.min(ns) }
+    }
+}
+
+impl Add for Bounds {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { least: self.least + other.least, most: self.most + other.most }
+    }
+}
+
+impl Sub for Bounds {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self { least: self.least - other.least, most: self.most - other.most }
+    }
 }
 
 /// Asks `visit` about each slice of a thread that begins in some time.
@@ -159,7 +188,7 @@ impl<'a> Unrecorded<'a> {
 
     /// What it took of a gap, to be asked about its parts in order.
     pub fn gap(&self, index: usize) -> UnrecordedGap<'a, '_> {
-        UnrecordedGap { of: self, index, gap: self.ledger.gap(index), left_ns: [0; 2], has_earlier: false }
+        UnrecordedGap { of: self, index, gap: self.ledger.gap(index), left: Bounds::default(), has_earlier: false }
     }
 
     /// What the recorder takes of a thread for what begins in some time.
@@ -183,8 +212,8 @@ impl<'a> Unrecorded<'a> {
 
     /// What ending the causes of some gap would save at most, see [`super::ceiling`], and what the recorder took of that.
     pub fn gain(&self, index: usize, taken: &Taken) -> [DurNs; 2] {
-        let OfGap { gain_ns, recorder_ns } = self.of_gap(index, taken);
-        [gain_ns, recorder_ns[0]]
+        let OfGap { gain_ns, recorder } = self.of_gap(index, taken);
+        [gain_ns, recorder.least]
     }
 
     fn of_gap(&self, index: usize, taken: &Taken) -> OfGap {
@@ -192,16 +221,16 @@ impl<'a> Unrecorded<'a> {
         known.map_or_else(|| self.of_parts(index, |_| ()), |known| known.1)
     }
 
-    /// How much longer the device waits in some time because of the recorder, at least and at most. What the recorder took
-    /// of the host while the device worked, and before the host waited for that, costs nothing. Cost: as of [`Self::taken`]
-    /// for the gaps that are not known.
+    /// How much longer the device waits in some time because of the recorder. What the recorder took of the host while the
+    /// device worked, and before the host waited for that, costs nothing. Cost: as of [`Self::taken`] for the gaps that are
+    /// not known.
     pub fn cost_in(&self, time: TimeRange, taken: &Taken) -> Bounds {
         let gaps = if self.recorder.is_some() { self.ledger.within(time) } else { 0..0 };
         let of_gap = |index: usize| {
             let inside = self.ledger.time(index).intersect(time).map_or(0, |inside| inside.dur());
-            self.of_gap(index, taken).recorder_ns.map(|ns| ns.min(inside))
+            self.of_gap(index, taken).recorder.min(inside)
         };
-        gaps.map(of_gap).fold([0; 2], sum)
+        gaps.map(of_gap).fold(Bounds::default(), Add::add)
     }
 
     /// The same of one gap, with what the recorder took at least of each part.
@@ -209,13 +238,13 @@ impl<'a> Unrecorded<'a> {
         let mut gap = self.gap(index);
         let mut all = OfGap::default();
         for part in self.ledger.parts(index) {
-            let mut ns = [0; 2];
+            let mut taken = Bounds::default();
             if is_recoverable(part.class, &gap.gap) {
-                ns = gap.bounds_of_part(&part);
-                all.gain_ns += part.time.dur() - ns[0];
-                all.recorder_ns = sum(all.recorder_ns, ns);
+                taken = gap.bounds_of_part(&part);
+                all.gain_ns += part.time.dur() - taken.least;
+                all.recorder = all.recorder + taken;
             }
-            visit(ns[0]);
+            visit(taken.least);
         }
         all
     }
@@ -227,23 +256,23 @@ impl<'a> Unrecorded<'a> {
     /// takes while the device still has work. That holds since the host last waited for something: before that, time that
     /// is saved is waited for longer.
     fn earlier(&self, recorder: &Recorder, index: usize, gap: &Gap) -> Bounds {
-        let Some(before) = index.checked_sub(1).map(|before| self.ledger.gap(before)) else { return [0; 2] };
+        let Some(before) = index.checked_sub(1).map(|before| self.ledger.gap(before)) else { return Bounds::default() };
         let launched = self.trace.launch_of(before.ended_by).map(|call| self.trace.slices.ts[call.idx()]);
         let start = launched.unwrap_or(before.time.end).clamp(before.time.start, before.time.end);
         let stretch = TimeRange { start, end: gap.time.start };
         let slices = &self.trace.slices;
         let thread = |work: SliceId| Some(slices.track_of(self.trace.launch_of(work)?));
-        let Some(own) = thread(gap.ended_by) else { return [0; 2] };
+        let Some(own) = thread(gap.ended_by) else { return Bounds::default() };
         let other = thread(gap.after).filter(|&other| other != own);
         let threads = [Some(own), other].into_iter().flatten();
         let after = threads.clone().map(|thread| self.after_waits(thread, stretch).start);
         let start = after.max().unwrap_or(stretch.start);
         if start >= stretch.end {
-            return [0; 2];
+            return Bounds::default();
         }
         let time = TimeRange { start, ..stretch };
-        let all = threads.map(|thread| self.cost(recorder, thread, time)).fold([0; 2], sum);
-        all.map(|ns| ns.min(time.dur()))
+        let all = threads.map(|thread| self.cost(recorder, thread, time)).fold(Bounds::default(), Add::add);
+        all.min(time.dur())
     }
 }
 
@@ -271,7 +300,7 @@ impl Unrecorded<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 struct OfGap {
     gain_ns: DurNs,
-    recorder_ns: Bounds,
+    recorder: Bounds,
 }
 
 /// What the recorder took of each part of some gaps of a device: it is asked for more than once.
@@ -305,7 +334,7 @@ pub struct UnrecordedGap<'a, 'b> {
     index: usize,
     gap: Gap,
     /// What it takes for what began before, and has not been taken from a part yet.
-    left_ns: Bounds,
+    left: Bounds,
     /// Whether that holds what began before the gap.
     has_earlier: bool,
 }
@@ -315,12 +344,12 @@ impl UnrecordedGap<'_, '_> {
     /// launched the work after the gap; and where the host works all the time, what began before the gap. What does not
     /// fit is taken from the next part. Each part once.
     pub fn of_part(&mut self, part: &GapPart) -> DurNs {
-        self.bounds_of_part(part)[0]
+        self.bounds_of_part(part).least
     }
 
     fn bounds_of_part(&mut self, part: &GapPart) -> Bounds {
         let Unrecorded { trace, ledger, recorder, .. } = *self.of;
-        let Some(recorder) = recorder else { return [0; 2] };
+        let Some(recorder) = recorder else { return Bounds::default() };
         let launch = || trace.launch_of(self.gap.ended_by);
         // What is launched comes no sooner by what the host does then.
         let host = part
@@ -329,19 +358,20 @@ impl UnrecordedGap<'_, '_> {
             .or_else(launch)
             .filter(|_| !matches!(part.class, GapClass::LaunchLatency | GapClass::Dependency));
         let thread = host.map(|slice| trace.slices.track_of(slice));
-        let own = thread.map_or([0; 2], |thread| self.of.cost(&recorder, thread, part.time));
-        self.left_ns = sum(self.left_ns, own);
-        if self.left_ns[0] < part.time.dur() && !self.has_earlier {
+        if let Some(thread) = thread {
+            self.left = self.left + self.of.cost(&recorder, thread, part.time);
+        }
+        if self.left.least < part.time.dur() && !self.has_earlier {
             self.has_earlier = true;
-            let [mut least, most] = self.of.earlier(&recorder, self.index, &self.gap);
+            let mut earlier = self.of.earlier(&recorder, self.index, &self.gap);
             // A host that waits in the gap may have waited less by it.
             if !ledger.parts(self.index).all(|part| is_work(part.class)) {
-                least = 0;
+                earlier.least = 0;
             }
-            self.left_ns = sum(self.left_ns, [least, most]);
+            self.left = self.left + earlier;
         }
-        let taken = self.left_ns.map(|ns| ns.min(part.time.dur()));
-        self.left_ns = [0, 1].map(|at| self.left_ns[at] - taken[at]);
+        let taken = self.left.min(part.time.dur());
+        self.left = self.left - taken;
         taken
     }
 }
@@ -378,7 +408,7 @@ mod tests {
     #[test]
     fn no_frame_costs_more_than_where_they_are_densest() {
         assert_eq!(recorder(&frames(1_000, 10_000)).frame_ns, FRAME_NS);
-        assert_eq!(recorder(&frames(1_000, 300)).frame_ns[0], 297, "the frame around them begins with the first");
+        assert_eq!(recorder(&frames(1_000, 300)).frame_ns.least, 297, "the frame around them begins with the first");
         assert_eq!(recorder(&frames(90, 300)).frame_ns, FRAME_NS, "too few");
     }
 
@@ -401,9 +431,9 @@ mod tests {
         let (recorder, starts, near) = (recorder(&trace), Starts::default(), Near::new(&trace));
         let thread = trace.slices.rows[0].track;
         let count = |start, end| starts.count(&trace, thread, TimeRange { start, end }, &near);
-        let least = |start, end| recorder.cost(count(start, end))[0];
+        let least = |start, end| recorder.cost(count(start, end)).least;
         // 990 ns after the first of a stretch with the one around it.
-        assert_eq!(recorder.frame_ns[0], 500);
+        assert_eq!(recorder.frame_ns.least, 500);
         assert_eq!(least(10_000, 20_000), 10 * 500);
         assert_eq!(least(0, 10_000), 11 * 500, "with the frame around them");
         assert_eq!(least(990_500, 2_000_000), 9 * 500);

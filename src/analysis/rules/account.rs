@@ -338,7 +338,8 @@ impl<'a, 'b> Books<'a, 'b> {
             let step = judged.step_near(gap.time, &mut near_step);
             let (mut own, mut gains) = ([0; Cause::N], [Gain::default(); Cause::N]);
             let known = self.taken(index, &gap, window);
-            let mut recorded = self.unrecorded.gap(index);
+            // Made only where it is asked: to copy a gap costs as much as all else of most gaps.
+            let mut recorded = None;
             for (i, part) in ledger.parts(index).enumerate() {
                 let Some(time) = part.time.intersect(window) else { continue };
                 let is_between = gap.trigger == Some(Trigger::StepBoundary) && (self.is_between_steps)(&part);
@@ -357,7 +358,8 @@ impl<'a, 'b> Books<'a, 'b> {
                 let copied = is_silent && self.is_after_data(&gap);
                 let prepared = is_silent && self.is_before_data(&gap);
                 if is_recoverable(part.class, &gap) || copied || prepared {
-                    let recorder_ns = known.map_or_else(|| recorded.of_part(&part), |known| DurNs::from(known[i]));
+                    let take = || recorded.get_or_insert_with(|| self.unrecorded.gap(index)).of_part(&part);
+                    let recorder_ns = known.map_or_else(take, |known| DurNs::from(known[i]));
                     gains[cause as usize].ns += ns;
                     gains[cause as usize].recorder_ns += recorder_ns;
                 }

@@ -32,20 +32,14 @@ impl Missing {
     ///   record one of them, or may have been started in between. Where both are there, they belong together.
     pub fn of(trace: &Trace) -> Option<Self> {
         let slices = &trace.slices;
-        let (mut out, mut operators, mut calls) = (Self::default(), Vec::new(), Vec::new());
-        for i in 0..slices.len() {
-            let (id, kind) = (SliceId(i as u32), slices.kind[i]);
-            let is_numbered = slices.correlation[i] != 0;
-            if kind.is_device_work() && is_numbered {
-                count(&mut out.launched, trace.launch_of(id).is_some());
-            } else if kind.is_call() && is_numbered {
-                calls.push(slices.correlation[i]);
-            } else if kind == SliceKind::Operator {
-                operators.push(slices.external(id));
-            }
+        let mut out = Self::default();
+        for i in (0..slices.len()).filter(|&i| slices.kind[i].is_device_work() && slices.correlation[i] != 0) {
+            count(&mut out.launched, trace.launch_of(SliceId(i as u32)).is_some());
         }
-        out.operators = numbers(&mut operators, OPERATOR_STEP);
-        out.calls = numbers(&mut calls, CALL_STEP);
+        let of_operators = slices.kind.iter().zip(&slices.external).filter(|(kind, _)| **kind == SliceKind::Operator);
+        let of_calls = slices.kind.iter().zip(&slices.correlation).filter(|(kind, _)| kind.is_call());
+        out.operators = numbers(of_operators.map(|(_, &id)| id), OPERATOR_STEP);
+        out.calls = numbers(of_calls.map(|(_, &id)| id), CALL_STEP);
         let has_few = |(with, of): (u64, u64)| of >= MIN_EVENTS as u64 && (with as f64) < PARTNERS * of as f64;
         let has_gaps = out.operators.1 > 0 || out.calls.1 > 0;
         // Of nearly all recordings it makes no difference, and costs as much as all else here.
@@ -88,11 +82,19 @@ fn count((with, of): &mut (u64, u64), holds: bool) {
     *of += 1;
 }
 
-/// How many distinct numbers there are, of how many, if a quarter of the steps between them is at least `step`, which is
-/// more than 1; else zeros.
-fn numbers(ids: &mut Vec<u32>, step: u32) -> (u64, u64) {
-    ids.retain(|&id| id != 0);
-    let (Some(first), Some(last)) = (ids.iter().min().copied(), ids.iter().max().copied()) else { return (0, 0) };
+/// How many distinct numbers there are but 0, of how many, if a quarter of the steps between them is at least `step`, which
+/// is more than 1; else zeros.
+///
+/// * `ids`: gone through twice, which costs less than to keep millions of them.
+fn numbers(ids: impl Iterator<Item = u32> + Clone, step: u32) -> (u64, u64) {
+    let ids = ids.filter(|&id| id != 0);
+    let (mut n_ids, mut first, mut last) = (0, u32::MAX, 0);
+    for id in ids.clone() {
+        (n_ids, first, last) = (n_ids + 1, first.min(id), last.max(id));
+    }
+    if n_ids == 0 {
+        return (0, 0);
+    }
     let span = (last - first) as usize;
     let (mut n, mut n_large, mut before) = (0_usize, 0_usize, first);
     let mut see = |id: u32| {
@@ -100,9 +102,9 @@ fn numbers(ids: &mut Vec<u32>, step: u32) -> (u64, u64) {
         n_large += usize::from(id - before >= step);
         before = id;
     };
-    if span <= MAX_SPAN * ids.len() {
+    if span <= MAX_SPAN * n_ids {
         let mut is_there = vec![0_u64; span / 64 + 1];
-        ids.iter().map(|id| (id - first) as usize).for_each(|at| is_there[at / 64] |= 1 << (at % 64));
+        ids.map(|id| (id - first) as usize).for_each(|at| is_there[at / 64] |= 1 << (at % 64));
         for (at, mut word) in (0..).step_by(64).zip(is_there) {
             while word != 0 {
                 see(first + at + word.trailing_zeros());
@@ -110,9 +112,10 @@ fn numbers(ids: &mut Vec<u32>, step: u32) -> (u64, u64) {
             }
         }
     } else {
+        let mut ids: Vec<u32> = ids.collect();
         ids.sort_unstable();
         ids.dedup();
-        ids.iter().copied().for_each(see);
+        ids.into_iter().for_each(see);
     }
     let n_steps = n - 1;
     if n_steps < MIN_EVENTS || n_steps - n_large > n_steps * 3 / 4 {

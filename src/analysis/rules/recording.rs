@@ -1,7 +1,7 @@
 //! Overhead of the recording in the recorded program.
 
 use super::{Device, Hit, Rule};
-use crate::analysis::gaps::recorder::Recorder;
+use crate::analysis::gaps::recorder::{Bounds, Recorder};
 use crate::model::{DurNs, Severity, TimeRange};
 
 /// Share of the steps' time, as one part of so many, from which on the recording changes what the causes of idle time
@@ -33,11 +33,12 @@ impl Device<'_, '_> {
     ///
     /// Without frames it is never more than a note: all recordings of operators have that cost.
     ///
-    /// * `cost`: what the recorder took of the gaps, at least and at most.
+    /// * `cost`: what the recorder took of the gaps.
     /// * `waits_ns`: how long the device waits for the host.
-    pub(super) fn recording(&mut self, recorder: Option<Recorder>, [least, most]: [DurNs; 2], waits_ns: DurNs) {
+    pub(super) fn recording(&mut self, recorder: Option<Recorder>, cost: Bounds, waits_ns: DurNs) {
         let Some(recorder) = recorder else { return };
         let Recorder { time, frames, operators, .. } = recorder;
+        let Bounds { least, most } = cost;
         let within = |whole: DurNs| RecordingCost {
             frames,
             operators,

@@ -17,6 +17,7 @@ use crate::analysis::device_work::{DeviceWork, device_work};
 use crate::analysis::finding::Finding;
 use crate::analysis::hta_idle::hta_idle;
 use crate::analysis::kernels::{KernelTotals, KernelsBy, add_queue_times, kernels};
+use crate::analysis::launches::WorkOfThreads;
 use crate::analysis::libraries::libraries;
 use crate::analysis::operators::operators;
 use crate::analysis::range_kernels::range_kernels;
@@ -33,6 +34,7 @@ use crate::figures::steps::{self, StepsOf};
 use crate::figures::text::display_name;
 use crate::figures::work::Work;
 use crate::figures::{self, Table, findings, in_short, work};
+use crate::malloc;
 use crate::model::{Format, Severity, TimeRange, Trace};
 use crate::session::OpenTrace;
 
@@ -66,6 +68,8 @@ pub fn report(
         ..Report::default()
     };
     add_work(&mut report, &scope, by, by_shape, top);
+    // Their rows were millions of slices in thousands of lists.
+    malloc::give_back();
     // Of what several parts ask for. It keeps every answer to the end, so the tables of work, each with all its
     // slices, stay out of it and come before it.
     let answers = Answers::default();
@@ -135,8 +139,9 @@ fn add_work(report: &mut Report, scope: &Scope<'_>, by: KernelsBy, by_shape: boo
     report.apis = work::apis().table(calls(scope, CallKind::Api), top);
     report.os_calls = work::os_calls().table(calls(scope, CallKind::Os), top);
     report.libraries = work::libraries().table(libraries(scope), top);
-    report.annotations = work::annotations().table(annotations(scope), top);
-    let (rows, n_rows) = range_kernels(scope, top, false);
+    let of_threads = WorkOfThreads::of(scope.traces);
+    report.annotations = work::annotations().table(annotations(scope, &of_threads), top);
+    let (rows, n_rows) = range_kernels(scope, &of_threads, top, false);
     report.range_kernels = work::range_kernels().table(&rows, 0);
     report.range_kernels.n_hidden = n_rows - rows.len();
 }

@@ -46,6 +46,11 @@ use assemble::Assembly;
 use details::ChromeDetails;
 use profile::Profile;
 
+/// Memory is reserved for one slice in so many bytes of a file, up to some number: as a short list grows it is copied, a
+/// long one is not. What stays unused costs nothing.
+const SLICE_BYTES: u64 = 256;
+const MOST_RESERVED: u64 = 1 << 20;
+
 /// Tracks beyond this number are collapsed in the window.
 const MANY_TRACKS: usize = 4096;
 
@@ -67,6 +72,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     let text = source.open(options)?;
     let reader = ProgressReader { inner: text.reader, file_bytes: Arc::clone(&text.file_bytes), progress };
     let mut assembly = Assembly::default();
+    assembly.builder.reserve(MOST_RESERVED.min(source.bytes / SLICE_BYTES) as usize);
     let mut summary = pipeline::read(reader, progress, &mut assembly);
     if progress.is_cancelled() {
         return Err(ReadError::Cancelled);

@@ -13,8 +13,7 @@ use crate::answers::findings::TraceRun;
 use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::gap_advice::{GapAdvice, advice, to_record, trigger_text};
-use crate::figures::gap_rows::main_part;
-use crate::figures::gaps::trigger_label;
+use crate::figures::gaps::{main_part, trigger_label};
 use crate::figures::{escape, format};
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
 
@@ -199,7 +198,7 @@ fn facts(
     step: Option<(String, TimeRange)>,
     recurrence: Option<GapRecurrence>,
 ) -> GapFacts {
-    let main = main_part(trace, ledger, index);
+    let main = main_part(trace, ledger, index, &Near::none());
     let mut parts = part_lines(trace, ledger, index);
     let rest = parts.split_off(parts.len().min(MAX_PARTS));
     let operator = main.place.operator;

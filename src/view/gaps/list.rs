@@ -6,13 +6,13 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::analysis::gaps::clusters::Spread;
-use crate::analysis::gaps::{GapClass, LedgerTotals};
+use crate::analysis::gaps::{GapClass, LedgerTotals, Near};
 use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::Sort;
 use crate::figures::gap_lists::{CauseRow, ClusterRow, causes, clusters};
-use crate::figures::gap_rows::{GapDevice, GapRow, GapRows, main_part};
-use crate::figures::gaps::trigger_label;
+use crate::figures::gap_rows::{GapDevice, GapRow, GapRows};
+use crate::figures::gaps::{main_part, trigger_label};
 use crate::model::{DurNs, ProcessId, SliceId, TimeRange};
 use crate::session::{Files, OpenTrace, Selection, track_title};
 use crate::view::tables::{Answer, Table, file_name};
@@ -144,7 +144,7 @@ impl Words<'_> {
             found |= part.slice.map_or(0, |slice| self.found_in(name(slice)));
         }
         if found != all {
-            let place = main_part(trace, ledger, gap).place;
+            let place = main_part(trace, ledger, gap, &Near::none()).place;
             found |= place.operator.map_or(0, |slice| self.found_in(name(slice)));
             found |= place.frame.map_or(0, |frame| self.found_in(frame));
         }

@@ -4,9 +4,8 @@ use std::cmp::Reverse;
 
 use eframe::egui::{Grid, RichText, Ui};
 
-use crate::analysis::gaps::{GapClass, IdleByClass, Ledger};
-use crate::figures::gap_rows::main_part;
-use crate::figures::gaps::trigger_label;
+use crate::analysis::gaps::{GapClass, IdleByClass, Ledger, Near};
+use crate::figures::gaps::{main_part, trigger_label};
 use crate::figures::{format, text::shortened};
 use crate::model::{DurNs, SliceId, Trace};
 use crate::widget::gap_color::swatch_ui;
@@ -52,7 +51,7 @@ pub fn causes_ui(ui: &mut Ui, causes: &[(GapClass, DurNs)], total: DurNs) {
 
 /// How long a gap is, why, where in the program, and between what.
 pub fn gap_summary_ui(ui: &mut Ui, trace: &Trace, ledger: &Ledger, index: usize) {
-    let main = main_part(trace, ledger, index);
+    let main = main_part(trace, ledger, index, &Near::none());
     let dur = main.gap.time.dur();
     ui.strong(format!("Idle for {}", format::duration_in_full(dur)));
     causes_ui(ui, &causes_of(ledger, index), dur);

@@ -6,6 +6,7 @@ use super::pane::Pane;
 use super::rows::{Choice, TimeTable, with_instances};
 use super::side::Related;
 use crate::analysis::annotations::annotations;
+use crate::analysis::launches::WorkOfThreads;
 use crate::analysis::range_kernels::range_kernels;
 use crate::command::ctrl;
 use crate::figures::work;
@@ -30,13 +31,19 @@ pub(super) static TABLE: TimeTable = TimeTable {
         Choice {
             label: "By name",
             help: "One row for each name, domain and style",
-            rows: |scope| with_instances(&work::annotations(), annotations(scope), |row| row.instances),
+            rows: |scope| {
+                let rows = annotations(scope, &WorkOfThreads::of(scope.traces));
+                with_instances(&work::annotations(), rows, |row| row.instances)
+            },
             empty: ["No annotations were recorded", NAME_RANGES],
         },
         Choice {
             label: "Kernels in them",
             help: "One row for each kernel launched in ranges of a name",
-            rows: |scope| with_instances(&work::range_kernels(), range_kernels(scope, 0, true).0, |row| row.instances),
+            rows: |scope| {
+                let (rows, _) = range_kernels(scope, &WorkOfThreads::of(scope.traces), 0, true);
+                with_instances(&work::range_kernels(), rows, |row| row.instances)
+            },
             empty: ["No kernel was launched in a named range", NAME_RANGES],
         },
     ],

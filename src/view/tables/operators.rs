@@ -103,7 +103,7 @@ fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
         let strings = &part.trace.strings;
         (strings.get(name).to_owned(), strings.get(shapes).to_owned())
     };
-    let groups = group(scope, |kind| kind == SliceKind::Operator, local, key, false);
+    let groups = group(scope, |kind| kind == SliceKind::Operator, local, key, false, |(), _, _| {});
     let mut instances: HashMap<(String, String), Vec<Instance>> =
         groups.into_iter().map(|group| (group.key, group.instances)).collect();
     let rows = operators(scope, by_shape);

@@ -210,5 +210,5 @@ fn without_operator(traces: &[&Trace], slices: &[Instance]) -> Option<Group<Stri
     let instances: Vec<Instance> = slices.iter().filter(has_none).copied().collect();
     let durations = Durations { calls: instances.len() as u64, ..Durations::default() };
     let key = "(launch or its operator not recorded)".to_owned();
-    (!instances.is_empty()).then_some(Group { key, durations, self_ns: 0, instances })
+    (!instances.is_empty()).then_some(Group { key, sums: (), durations, self_ns: 0, instances })
 }
