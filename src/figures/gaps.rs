@@ -360,3 +360,33 @@ fn parts() -> Part<NamedPart> {
     };
     Part::new("parts", "Parts", figures)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::busy::devices;
+    use crate::analysis::gaps::ledgers;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    #[test]
+    fn most_of_a_gap_is_of_the_class_with_most_time_also_where_another_part_is_the_longest() {
+        const CALL: SliceKind = SliceKind::Runtime;
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", CALL, "cudaLaunchKernel", 0, 5_000),
+            ("main", CALL, "cudaStreamSynchronize", 90_000, 130_000),
+            ("main", SliceKind::PythonFunction, "train.py(3): tidy", 130_000, 170_000),
+            ("main", CALL, "cudaEventSynchronize", 170_000, 200_000),
+            ("main", CALL, "cudaLaunchKernel", 200_000, 205_000),
+            ("stream 7", SliceKind::Kernel, "a", 50_000, 100_000),
+            ("stream 7", SliceKind::Kernel, "b", 210_000, 250_000),
+        ]);
+        builder.slices[0].correlation = vec![1, 0, 0, 0, 2, 1, 2];
+        let trace = builder.finish();
+        let ledger = &ledgers(&trace, &devices(&trace), None, &|| false)[0];
+        let gap = NamedGap::new(&trace, ledger, (0, &Near::new(&trace)), 0);
+        let longest = gap.parts.iter().max_by_key(|part| part.dur_ns).and_then(|part| part.name.as_deref());
+        assert_eq!((longest, gap.during.as_str()), (Some("train.py(3): tidy"), "cudaStreamSynchronize"));
+        let main = main_part(&trace, ledger, 0, &Near::none());
+        assert_eq!(main.part.slice.map(|slice| trace.slice_name(slice)), Some("cudaStreamSynchronize"));
+    }
+}
