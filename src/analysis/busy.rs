@@ -133,6 +133,8 @@ impl WorkSpans {
     /// Adds the work of one track.
     fn collect(&mut self, trace: &Trace, track: TrackId, collectives: &mut CollectiveKernels<'_>) {
         let slices = &trace.slices;
+        // Nearly all are kernels. What is not used of it takes no memory.
+        self.compute.reserve(trace.rows(track).iter().map(|row| row.range().len()).sum());
         for i in trace.track_slices(track) {
             let to = match slices.kind[i] {
                 SliceKind::Kernel if collectives.contains(SliceId(i as u32)) => &mut self.comm,

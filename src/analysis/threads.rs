@@ -11,6 +11,8 @@ const MAX_WORK: usize = 8192;
 const MAX_OUTERMOST: usize = 64;
 /// A thread of which only its time on CPUs is known hardly runs below this share of the trace.
 const HARDLY: f64 = 0.01;
+/// So many of these moments may show something else on a row that only passes on.
+const MAX_OTHER: usize = 2;
 /// Slices of a row of a stream whose durations are looked at.
 const MAX_DURATIONS: usize = 512;
 /// A stream hardly works if the busiest of its device works more than so many times as long.
@@ -38,8 +40,13 @@ pub struct Part {
     /// A thread that only waits, or hardly runs, and so do its other tracks; a stream that hardly works beside another of
     /// its device.
     pub is_idle: bool,
+    /// A thread in which hardly anything but waits took time.
+    pub is_quiet: bool,
     /// The track whose thread or stream it is of as well, such as that of samples.
     pub of: Option<TrackId>,
+    /// How many of the outermost rows of a thread only pass on to the next: nearly all the time they show one and the
+    /// same slice, or none. Never all.
+    pub n_passing: u32,
 }
 
 impl Part {
@@ -73,6 +80,8 @@ pub fn parts(trace: &Trace) -> Vec<Part> {
     let mut is_active = vec![false; parts.len()];
     for (id, _) in threads() {
         parts[id.0 as usize].role = role(trace, id);
+        parts[id.0 as usize].n_passing = n_passing(trace, id);
+        parts[id.0 as usize].is_quiet = is_quiet(trace, id);
         let part = parts[id.0 as usize];
         if part.n_launches > 0 || is_active_track(trace, id) {
             is_active[part.of.unwrap_or(id).0 as usize] = true;
@@ -159,6 +168,24 @@ fn role(trace: &Trace, id: TrackId) -> Role {
     row.range().step_by(step).filter_map(of).min().unwrap_or_default()
 }
 
+/// Whether a slice of the host is a wait, by its name. What the profiler does on a thread is no work of it either.
+fn is_wait(trace: &Trace, i: usize) -> bool {
+    let name = trace.slice_name(SliceId(i as u32)).to_ascii_lowercase();
+    trace.slices.kind[i] == SliceKind::Overhead || WAITS.iter().any(|word| name.contains(word))
+}
+
+/// Whether outermost slices of a track of a thread that are no waits take less than [`HARDLY`] of the trace, from a sample
+/// of them.
+fn is_quiet(trace: &Trace, id: TrackId) -> bool {
+    let Some(row) = trace.rows(id).first() else {
+        return trace.counters.binary_search_by_key(&id, |counter| counter.track).is_err();
+    };
+    let step = row.range().len().div_ceil(MAX_OUTERMOST).max(1);
+    let sampled = row.range().step_by(step).filter(|&i| !is_wait(trace, i));
+    let ran = sampled.map(|i| trace.slices.time(SliceId(i as u32)).dur() as f64).sum::<f64>() * step as f64;
+    ran < HARDLY * trace.span.dur() as f64
+}
+
 /// Whether something but waits was recorded on a track of a thread.
 fn is_active_track(trace: &Trace, id: TrackId) -> bool {
     let Some(row) = trace.rows(id).first() else {
@@ -173,32 +200,46 @@ fn is_active_track(trace: &Trace, id: TrackId) -> bool {
         return whole >= HARDLY * trace.span.dur() as f64;
     }
     let is_work = |i: usize| matches!(slices.kind[i], SliceKind::Operator | SliceKind::Runtime | SliceKind::Driver);
-    // What the profiler does on a thread is no work of it.
-    let is_wait = |i: usize| {
-        let name = trace.slice_name(SliceId(i as u32)).to_ascii_lowercase();
-        let is_overhead = slices.kind[i] == SliceKind::Overhead;
-        !is_work(i) && (is_overhead || WAITS.iter().any(|word| name.contains(word)))
-    };
+    let is_wait = |i: usize| !is_work(i) && is_wait(trace, i);
     if sampled.clone().any(is_work) {
         return true;
     }
     // What it is in most of the time counts, not what it calls in between.
+    let mut innermost = moments(trace, row).filter_map(|at| innermost(trace, id, at)).peekable();
+    if innermost.peek().is_none() { sampled.any(|i| !is_wait(i)) } else { innermost.any(|i| !is_wait(i)) }
+}
+
+/// Moments from the first start to the last end of a row, evenly.
+fn moments(trace: &Trace, row: &Row) -> impl Iterator<Item = TimeNs> + use<> {
+    let (slices, all) = (&trace.slices, row.range());
     let time = TimeRange { start: slices.ts[all.start], end: slices.end[all.end - 1] };
     let part = time.dur() as f64 / MAX_OUTERMOST as f64;
-    let moments = (0..MAX_OUTERMOST).map(|k| time.start + (part * (k as f64 + 0.5)) as DurNs);
-    let mut innermost = moments.filter_map(|at| innermost(trace, id, at)).peekable();
-    if innermost.peek().is_none() { sampled.any(|i| !is_wait(i)) } else { innermost.any(|i| !is_wait(i)) }
+    (0..MAX_OUTERMOST).map(move |k| time.start + (part * (k as f64 + 0.5)) as DurNs)
 }
 
 /// The innermost slice of a track at a moment.
 fn innermost(trace: &Trace, id: TrackId, at: TimeNs) -> Option<usize> {
-    let slices = &trace.slices;
-    let of_row = |row: &Row| {
-        let range = row.range();
-        let i = range.start + slices.ts[range].partition_point(|&ts| ts <= at);
-        i.checked_sub(1).filter(|&i| row.range().contains(&i) && at < slices.end[i])
+    trace.rows(id).iter().map_while(|row| slice_at(trace, row, at)).last()
+}
+
+/// The slice of a row at a moment.
+fn slice_at(trace: &Trace, row: &Row, at: TimeNs) -> Option<usize> {
+    let (slices, range) = (&trace.slices, row.range());
+    let i = range.start + slices.ts[range].partition_point(|&ts| ts <= at);
+    i.checked_sub(1).filter(|&i| row.range().contains(&i) && at < slices.end[i])
+}
+
+/// See [`Part::n_passing`].
+fn n_passing(trace: &Trace, id: TrackId) -> u32 {
+    let rows = trace.rows(id);
+    let Some(outermost) = rows.first().filter(|row| !row.range().is_empty()) else { return 0 };
+    let passes_on = |row: &&Row| {
+        let found: Vec<usize> = moments(trace, outermost).filter_map(|at| slice_at(trace, row, at)).collect();
+        // Those of one slice follow each other.
+        let most = found.chunk_by(|a, b| a == b).map(<[usize]>::len).max().unwrap_or(0);
+        found.len() - most <= MAX_OTHER
     };
-    trace.rows(id).iter().map_while(of_row).last()
+    rows[..rows.len() - 1].iter().take_while(passes_on).count() as u32
 }
 
 #[cfg(test)]
@@ -273,6 +314,42 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_only_pass_on_are_the_outermost_with_one_slice() {
+        let python = SliceKind::PythonFunction;
+        let mut slices = vec![
+            ("main", python, "runpy.py(1): run", 0, 6_400),
+            ("main", python, "train.py(9): main", 0, 6_390),
+            // Deep in a call that has ended; what it began goes on below it.
+            ("main", python, "profiler.py(7): step", 10, 20),
+            ("main", python, "loop.py(3): run", 30, 6_390),
+        ];
+        let n_passing = |slices: &[(&'static str, SliceKind, &'static str, i64, i64)]| {
+            parts(&TraceBuilder::from_slices(slices).finish())[0].n_passing
+        };
+        assert_eq!(n_passing(&slices), 2, "the innermost is shown whatever it is");
+        slices.extend((0..4).map(|i| ("main", python, "step", 30 + 1_590 * i, 1_600 * (i + 1) - 10)));
+        assert_eq!(n_passing(&slices), 3);
+        slices.extend((0..4).map(|i| ("main", python, "forward", 40 + 1_590 * i, 1_500 * (i + 1))));
+        assert_eq!(n_passing(&slices), 3);
+        assert_eq!(n_passing(&slices[4..]), 0);
+    }
+
+    #[test]
+    fn quiet_threads_hardly_do_anything_but_wait() {
+        let os = SliceKind::Os;
+        let trace = TraceBuilder::from_slices(&[
+            ("waits", os, "poll", 0, 9_000),
+            ("starts", os, "mmap", 0, 80),
+            ("works", os, "read", 0, 200),
+            ("main", SliceKind::Operator, "aten::mm", 0, 10_000),
+        ])
+        .finish();
+        let parts = parts(&trace);
+        let is_quiet = |name: &str| parts[trace.tracks.iter().position(|track| track.name == name).unwrap()].is_quiet;
+        assert_eq!(["waits", "starts", "works", "main"].map(is_quiet), [true, true, false, false]);
+    }
+
+    #[test]
     fn streams_that_hardly_work_are_told_from_the_busiest_of_their_device() {
         let kernel = SliceKind::Kernel;
         let trace = TraceBuilder::from_slices(&[
@@ -294,6 +371,6 @@ mod tests {
     #[test]
     fn where_all_threads_wait_none_is_idle() {
         let trace = TraceBuilder::from_slices(&[("main", SliceKind::Os, "poll", 0, 900)]).finish();
-        assert_eq!(parts(&trace), [Part::default()]);
+        assert_eq!(parts(&trace), [Part { is_quiet: true, ..Part::default() }]);
     }
 }

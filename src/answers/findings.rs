@@ -52,7 +52,9 @@ impl Analysis for RuleVerdicts {
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
         let steps = work.get(of, &self.steps)?;
+        // Others look for the gaps meanwhile.
         let phases = work.get(of, &TracePhases)?;
+        let run = *work.get(of, &TraceRun)?;
         let measured = Measured {
             trace: of,
             steps: (*steps).as_ref(),
@@ -61,7 +63,7 @@ impl Analysis for RuleVerdicts {
             clusters: &work.get(of, &GapClusters { steps: self.steps.clone() })?,
             phases: &phases,
             range: self.range,
-            run: *work.get(of, &TraceRun)?,
+            run,
         };
         Some(verdicts(&measured, &self.thresholds, &|| work.is_cancelled()))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
 use crate::analysis::gaps::clusters::{Clusters, clusters};
-use crate::analysis::gaps::{Ledger, LedgerIndex, ledgers};
+use crate::analysis::gaps::{Ground, Ledger, LedgerIndex};
 use crate::analysis::steps::{StepParts, Steps, marked, step_parts, steps};
 use crate::model::{ProcessId, TimeNs, Trace};
 
@@ -77,10 +77,12 @@ impl Analysis for Ledgers {
     const NAME: &'static str = "The search for gaps";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        let steps = work.get(of, &self.steps)?;
+        // What needs no steps comes first: others look for them meanwhile.
+        let ground = Ground::new(of);
         let busy = work.get(of, &BusyDevices)?;
+        let steps = work.get(of, &self.steps)?;
         let is_cancelled = || work.is_cancelled();
-        Some(ledgers(of, &busy, (*steps).as_ref(), &is_cancelled))
+        Some(ground.ledgers(&busy, (*steps).as_ref(), &is_cancelled))
     }
 }
 

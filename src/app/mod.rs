@@ -27,7 +27,7 @@ mod window;
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use eframe::egui::{self, Context, Event, PointerButton, Pos2, RawInput, ThemePreference, ViewportCommand};
 
@@ -50,6 +50,10 @@ use crate::view::palette::Palette;
 use crate::view::shortcuts::Shortcuts;
 use crate::view::{ViewContext, all_commands, capture};
 use crate::widget::theme;
+
+/// Answers that come soon after another share a frame, and only the last has a second one: without a graphics card each takes
+/// processor time that those to come need.
+const WAKE_AFTER: Duration = Duration::from_millis(15);
 
 /// Something the user should read and may then close.
 #[derive(Debug, PartialEq, Eq)]
@@ -167,7 +171,7 @@ impl App {
         app.session.thresholds = app.settings.rules();
         app.session.kept_marks = lenient(&app.settings.marks.take());
         let waker = ctx.clone();
-        app.answers.wake_with(move || waker.request_repaint());
+        app.answers.wake_with(move || waker.request_repaint_after(WAKE_AFTER));
         app.apply_settings(ctx);
         app.commands.extend(paths.into_iter().map(Command::OpenPath));
         app

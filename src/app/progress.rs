@@ -1,4 +1,5 @@
-//! What is said of a file while it is read: its name, the phase, and how far it is where that is known.
+//! What is said of a file while it is read: its name, the phase, and how far it is where that is known; and how much was
+//! read.
 
 use std::time::Duration;
 
@@ -63,6 +64,17 @@ fn progress_text(phase: &str, (done, total): (u64, u64), elapsed: Duration) -> S
     }
 }
 
+/// What became of the events: `4,168 events read: 1,608 shown, 2,560 merged`.
+pub fn counts_text(read: u64, [shown, merged, rejected]: [u64; 3]) -> String {
+    let all = format::count(read);
+    if merged == 0 && rejected == 0 {
+        return format!("{all} events read, all shown");
+    }
+    let others = [(merged, "merged"), (rejected, "rejected")].into_iter().filter(|(n, _)| *n > 0);
+    let others: String = others.map(|(n, what)| format!(", {} {what}", format::count(n))).collect();
+    format!("{all} events read: {} shown{others}", format::count(shown))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +105,13 @@ mod tests {
         assert_eq!(progress_text("Converting", (0, 100), Duration::from_secs(4)), "Converting, 4 s");
         assert_eq!(progress_text("Converting", (37, 100), Duration::ZERO), "Converting: 37 %");
         assert_eq!(progress_text("Converting", (100, 100), Duration::from_secs(4)), "Converting, 4 s");
+    }
+
+    #[test]
+    fn every_event_is_accounted_for() {
+        assert_eq!(counts_text(4_168, [1_608, 2_560, 0]), "4,168 events read: 1,608 shown, 2,560 merged");
+        assert_eq!(counts_text(10, [5, 2, 3]), "10 events read: 5 shown, 2 merged, 3 rejected");
+        assert_eq!(counts_text(10, [9, 0, 1]), "10 events read: 9 shown, 1 rejected");
+        assert_eq!(counts_text(640, [640, 0, 0]), "640 events read, all shown");
     }
 }

@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use eframe::egui::{self, Align, Layout, Panel, RichText};
 
 use super::loads::Load;
-use super::progress::{load_text, progress_ui, reading_text};
+use super::progress::{counts_text, load_text, progress_ui, reading_text};
 use super::{App, Note, NoteKind, Told};
 use crate::command::Command;
 use crate::figures::{escape, format};
-use crate::model::{Format, ImportReport, Severity, TimeRange, TrackKind};
+use crate::model::{Format, ImportReport, Severity, TrackKind};
 use crate::reader::Options;
-use crate::session::{OpenTrace, counts_events};
-use crate::view::{memory, problems};
+use crate::session::OpenTrace;
+use crate::view::axis::part_text;
+use crate::view::{ViewContext, memory, problems};
 use crate::widget::theme;
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
@@ -246,12 +247,11 @@ impl App {
                     let name = self.files_ui(room - beside - spare, is_low, ui);
                     self.badge_ui(ui);
                     self.out_of_memory_ui(ui);
-                    if self.session.traces().iter().any(|open| !open.trace.tracks.is_empty()) {
-                        self.length_ui(ui, self.session.navigation.visible(), "visible");
-                    }
+                    self.visible_ui(ui);
                     self.outside_ui(ui);
                     if let Some(range) = self.session.range {
-                        self.length_ui(ui, range, "selected").on_hover_text(LIMITS);
+                        let selected = part_text(self.session.traces(), range, self.session.span());
+                        part_ui(selected, "selected", ui).on_hover_text(LIMITS);
                     }
                     if let Some(note) = self.session.open.clock_note() {
                         self.clock_ui(note, ui);
@@ -293,7 +293,10 @@ impl App {
     /// Whether views on screen have been waiting for analyses for a while.
     fn is_analyzing(&mut self, ctx: &egui::Context) -> bool {
         if !self.views.is_pending(&self.layout.on_screen()) {
-            self.pending_since = None;
+            // The answer that came last has a second frame, in which all finds its place.
+            if self.pending_since.take().is_some() {
+                ctx.request_repaint();
+            }
             return false;
         }
         let left = SHOW_AFTER.checked_sub(self.pending_since.get_or_insert_with(Instant::now).elapsed());
@@ -347,15 +350,12 @@ impl App {
         Some(self.told.insert(told))
     }
 
-    /// How long a range is, as time or as a number of events.
-    fn length_ui(&self, ui: &mut egui::Ui, range: TimeRange, what: &str) -> egui::Response {
-        let (length, whole) = (range.dur(), self.session.span().dur());
-        if counts_events(self.session.traces()) {
-            let events = if length == 1 { "event" } else { "events" };
-            whole_label(format!("{} {events} {what}", format::count(length.unsigned_abs())), ui)
-        } else {
-            let exact = format!("{} of {}", format::duration_exact(length), format::duration_exact(whole));
-            whole_label(format!("{} {what}", format::duration(length)), ui).on_hover_text(exact)
+    /// How much is visible in the view that was used last, of those with a horizontal axis.
+    fn visible_ui(&mut self, ui: &mut egui::Ui) {
+        let is_dark = ui.visuals().dark_mode;
+        let ctx = &mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands);
+        if let Some(visible) = self.views.visible(&self.layout.on_screen(), ctx) {
+            part_ui(visible, "visible", ui);
         }
     }
 
@@ -457,15 +457,9 @@ fn told_ui(told: &Told, ui: &mut egui::Ui) {
     ui.add(label).on_hover_text(&*told.text);
 }
 
-/// What became of the events: `4,168 events read: 1,608 shown, 2,560 merged`.
-fn counts_text(read: u64, [shown, merged, rejected]: [u64; 3]) -> String {
-    let all = format::count(read);
-    if merged == 0 && rejected == 0 {
-        return format!("{all} events read, all shown");
-    }
-    let others = [(merged, "merged"), (rejected, "rejected")].into_iter().filter(|(n, _)| *n > 0);
-    let others: String = others.map(|(n, what)| format!(", {} {what}", format::count(n))).collect();
-    format!("{all} events read: {} shown{others}", format::count(shown))
+/// How long a part is; on hover exactly.
+fn part_ui([short, exact]: [String; 2], what: &str, ui: &mut egui::Ui) -> egui::Response {
+    whole_label(format!("{short} {what}"), ui).on_hover_text(exact)
 }
 
 /// Whether it has been read for so long that its progress is shown.
@@ -481,17 +475,4 @@ fn wrapping() -> Layout {
 /// A label that goes to the next line as a whole: a number stays beside its unit.
 fn whole_label(text: impl Into<egui::WidgetText>, ui: &mut egui::Ui) -> egui::Response {
     ui.add(egui::Label::new(text).extend())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_event_is_accounted_for() {
-        assert_eq!(counts_text(4_168, [1_608, 2_560, 0]), "4,168 events read: 1,608 shown, 2,560 merged");
-        assert_eq!(counts_text(10, [5, 2, 3]), "10 events read: 5 shown, 2 merged, 3 rejected");
-        assert_eq!(counts_text(10, [9, 0, 1]), "10 events read: 9 shown, 1 rejected");
-        assert_eq!(counts_text(640, [640, 0, 0]), "640 events read, all shown");
-    }
 }

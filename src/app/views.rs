@@ -64,6 +64,14 @@ impl Views {
         self.0.iter().any(|slot| ids.contains(&slot.spec.id) && slot.view.is_pending())
     }
 
+    /// How much the first of these views that has a horizontal axis shows of it.
+    pub fn visible(&mut self, ids: &[&str], ctx: &mut ViewContext<'_>) -> Option<[String; 2]> {
+        ids.iter().find_map(|id| {
+            let Slot { view, guard, .. } = self.get(id)?;
+            guard.catch(|| view.visible(ctx)).flatten()
+        })
+    }
+
     /// Whether a program runs that the user started in a view, and that ends with the window.
     pub fn has_run(&self) -> bool {
         self.0.iter().any(|slot| slot.view.has_run())

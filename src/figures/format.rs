@@ -38,6 +38,11 @@ pub fn duration_exact(ns: DurNs) -> String {
     format!("{} ns", signed(ns))
 }
 
+/// A part of a time: `1.235 ms`, and exactly `1,234,567 ns of 9,000,000 ns`.
+pub fn part(ns: DurNs, whole: DurNs) -> [String; 2] {
+    [duration(ns), format!("{} of {}", duration_exact(ns), duration_exact(whole))]
+}
+
 /// Both: `1.235 ms (1,234,567 ns)`; once where they are the same.
 pub fn duration_in_full(ns: DurNs) -> String {
     let (short, exact) = (duration(ns), duration_exact(ns));

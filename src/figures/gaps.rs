@@ -365,7 +365,7 @@ fn parts() -> Part<NamedPart> {
 mod tests {
     use super::*;
     use crate::analysis::busy::devices;
-    use crate::analysis::gaps::ledgers;
+    use crate::analysis::gaps::Ground;
     use crate::model::{SliceKind, TraceBuilder};
 
     #[test]
@@ -382,7 +382,7 @@ mod tests {
         ]);
         builder.slices[0].correlation = vec![1, 0, 0, 0, 2, 1, 2];
         let trace = builder.finish();
-        let ledger = &ledgers(&trace, &devices(&trace), None, &|| false)[0];
+        let ledger = &Ground::new(&trace).ledgers(&devices(&trace), None, &|| false)[0];
         let gap = NamedGap::new(&trace, ledger, (0, &Near::new(&trace)), 0);
         let longest = gap.parts.iter().max_by_key(|part| part.dur_ns).and_then(|part| part.name.as_deref());
         assert_eq!((longest, gap.during.as_str()), (Some("train.py(3): tidy"), "cudaStreamSynchronize"));

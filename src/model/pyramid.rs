@@ -41,9 +41,14 @@ impl Pyramid {
     /// The base bucket is one to two times the mean spacing of the slices: below that, drawing the
     /// slices themselves is cheaper. Cost: O(slices), 2 to 4 bytes per slice.
     pub fn build(slices: impl ExactSizeIterator<Item = (TimeNs, TimeNs, Tint)>, span: TimeRange) -> Self {
-        let n_slices = slices.len().max(1) as u128;
+        let n = slices.len();
+        Self::of_buckets(slices, n, span)
+    }
+
+    /// The same of at most `n` base buckets, and at least half as many.
+    pub fn of_buckets(slices: impl Iterator<Item = (TimeNs, TimeNs, Tint)>, n: usize, span: TimeRange) -> Self {
         let span_ns = (i128::from(span.end) - i128::from(span.start)).max(1) as u128;
-        let wanted = (span_ns / n_slices).max(1);
+        let wanted = (span_ns / n.max(1) as u128).max(1);
         let base_shift = (128 - (wanted - 1).leading_zeros()).min(62);
         let n_buckets = ((span_ns - 1) >> base_shift) as usize + 1;
         let mut sums = vec![Sum::default(); n_buckets];

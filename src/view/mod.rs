@@ -9,7 +9,7 @@ use crate::command::{COMMANDS, Command, CommandSpec, Menu, Needs};
 use crate::model::Trace;
 use crate::session::OpenTrace;
 
-mod axis;
+pub mod axis;
 pub mod capture;
 mod context;
 pub mod details;
@@ -198,6 +198,11 @@ pub trait View {
 
     /// What its figures refer to where that is ambiguous, such as one of several memories; right of its tabs.
     fn subject(&self, _ctx: &mut ViewContext<'_>) -> Option<String> {
+        None
+    }
+
+    /// How much it shows of its horizontal axis, in short and exactly; `None` of a view without one.
+    fn visible(&mut self, _ctx: &mut ViewContext<'_>) -> Option<[String; 2]> {
         None
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lacuna::analysis::busy::devices;
-use lacuna::analysis::gaps::{GapClass, Ledger, Near, ledgers, place};
+use lacuna::analysis::gaps::{GapClass, Ground, Ledger, Near, place};
 use lacuna::analysis::steps::steps;
 use lacuna::model::{SliceId, TimeRange, Trace};
 use serde_json::Value;
@@ -60,7 +60,7 @@ fn gaps_of_every_kineto_trace_sum_up_and_have_the_causes_of_the_oracle() {
 /// The ledgers of a trace, each exact to the nanosecond.
 fn checked(path: &Path, trace: &Trace) -> Vec<Ledger> {
     let busy = devices(trace);
-    let all = ledgers(trace, &busy, steps(trace, &|| false).as_ref(), &|| false);
+    let all = Ground::new(trace).ledgers(&busy, steps(trace, &|| false).as_ref(), &|| false);
     assert_eq!(all.len(), busy.len(), "{}", name(path));
     for (ledger, busy) in all.iter().zip(&busy) {
         let totals = ledger.totals(TimeRange::ALL);

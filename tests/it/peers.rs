@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lacuna::analysis::busy::devices;
-use lacuna::analysis::gaps::ledgers;
+use lacuna::analysis::gaps::Ground;
 use serde_json::Value;
 
 use super::support::{has_python, name, project, read, real, short_report};
@@ -68,7 +68,7 @@ fn gaps_are_those_of_nsys_analyze() {
     for (path, answer) in files.iter().zip(ask("gpu_gaps.py", &files)) {
         let trace = read(path).unwrap().pop().unwrap();
         let busy = devices(&trace);
-        let ledgers = ledgers(&trace, &busy, None, &|| false);
+        let ledgers = Ground::new(&trace).ledgers(&busy, None, &|| false);
         let ours = ledgers.iter().flat_map(|ledger| (0..ledger.len()).map(|i| (ledger.device, ledger.gap(i))));
         let theirs = answer["gaps"].as_array().unwrap();
         assert_eq!(ours.clone().count(), theirs.len(), "{}", name(path));

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use lacuna::analysis::breakdown::breakdown;
 use lacuna::analysis::busy::devices;
+use lacuna::analysis::gaps::Ground;
 use lacuna::analysis::gaps::clusters::clusters;
-use lacuna::analysis::gaps::ledgers;
 use lacuna::analysis::phases::phases;
 use lacuna::analysis::rules::{Cause, Measured, Rule, RunFacts, Thresholds, verdicts};
 use lacuna::analysis::steps::steps;
@@ -24,7 +24,7 @@ fn beyond(trace: &Trace) -> (Vec<String>, usize) {
     let never = || false;
     let steps = steps(trace, &never);
     let busy = devices(trace);
-    let ledgers = ledgers(trace, &busy, steps.as_ref(), &never);
+    let ledgers = Ground::new(trace).ledgers(&busy, steps.as_ref(), &never);
     let clusters = clusters(trace, &ledgers, steps.as_ref(), &never);
     let phases = phases(trace, &never);
     let of = Measured {

@@ -178,7 +178,7 @@ pub fn clusters(
     trace: &Trace,
     ledgers: &[Ledger],
     steps: Option<&Steps>,
-    is_cancelled: &dyn Fn() -> bool,
+    is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Vec<Clusters> {
     let numbered = Numbered::of(trace);
     // Devices of one process see the same steps of it.
@@ -197,41 +197,20 @@ fn of_device(
     (trace, numbered): (&Trace, &Numbered),
     unrecorded: &Unrecorded<'_>,
     steps: Option<&Steps>,
-    is_cancelled: &dyn Fn() -> bool,
+    is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Clusters {
     let ledger = unrecorded.ledger;
     let boundaries = steps.map_or(&[][..], |steps| steps.counted_on(ledger.process).device);
-    let mut keys = Keys::new(trace, numbered);
-    let mut ids: HashMap<Key, u32> = HashMap::new();
-    let mut cluster_of: Vec<(u32, u32)> = Vec::new();
-    let mut places: HashMap<(u32, HostPlace), DurNs> = HashMap::new();
-    let mut by_class: Vec<IdleByClass> = Vec::new();
     let counted = boundaries.first().zip(boundaries.last()).map(|(&start, &end)| TimeRange { start, end });
     let taken = unrecorded.taken(counted.unwrap_or_default(), is_cancelled);
-    let mut in_steps = InSteps { unrecorded, taken: &taken, boundaries, n_passed: 0 };
-    let mut micro = Sums::default();
-    for gap in 0..ledger.len() {
-        if gap % 4096 == 0 && is_cancelled() {
-            break;
-        }
-        let dur = ledger.time(gap).dur();
-        if dur < ledger.theta_ns {
-            micro.add(&in_steps.of(gap));
-        } else {
-            let next = ids.len() as u32;
-            let (key, place, of_gap) = keys.of(ledger, gap);
-            let cluster = *ids.entry(key).or_insert(next);
-            if cluster == next {
-                by_class.push([0; GapClass::N]);
-            }
-            by_class[cluster as usize].iter_mut().zip(of_gap).for_each(|(sum, ns)| *sum += ns);
-            cluster_of.push((gap as u32, cluster));
-            *places.entry((cluster, place)).or_default() += dur;
-        }
-    }
+    let recorder = unrecorded.recorder;
+    let (micro, grouped) = rayon::join(
+        || micro_gaps((&Unrecorded::new(trace, ledger, recorder), &taken), boundaries, is_cancelled),
+        || Grouped::new(trace, numbered, ledger, is_cancelled),
+    );
+    let Grouped { keys, ids, mut cluster_of, places, by_class } = grouped;
     let distinct = united(ids, &places, &by_class, &mut cluster_of);
-    let micro = micro.recurrence;
-    in_steps.n_passed = 0;
+    let mut in_steps = InSteps { unrecorded, taken: &taken, boundaries, n_passed: 0 };
     let mut sums = vec![Sums::default(); distinct.len()];
     for &(gap, cluster) in &cluster_of {
         sums[cluster as usize].add(&in_steps.of(gap as usize));
@@ -251,6 +230,63 @@ fn of_device(
     out.taken = taken;
     out.sort();
     out
+}
+
+/// The micro gaps of a device.
+fn micro_gaps(
+    (unrecorded, taken): (&Unrecorded<'_>, &Taken),
+    boundaries: &[TimeNs],
+    is_cancelled: &dyn Fn() -> bool,
+) -> Recurrence {
+    let ledger = unrecorded.ledger;
+    let mut in_steps = InSteps { unrecorded, taken, boundaries, n_passed: 0 };
+    let mut micro = Sums::default();
+    for gap in 0..ledger.len() {
+        if gap % 4096 == 0 && is_cancelled() {
+            break;
+        }
+        if ledger.time(gap).dur() < ledger.theta_ns {
+            micro.add(&in_steps.of(gap));
+        }
+    }
+    micro.recurrence
+}
+
+/// The macro gaps of a device by what they have in common.
+struct Grouped<'a> {
+    keys: Keys<'a>,
+    ids: HashMap<Key, u32>,
+    /// Of each gap in the order of time: its index and its group.
+    cluster_of: Vec<(u32, u32)>,
+    /// The time of each group, by place and by class.
+    places: HashMap<(u32, HostPlace), DurNs>,
+    by_class: Vec<IdleByClass>,
+}
+
+impl<'a> Grouped<'a> {
+    fn new(trace: &'a Trace, numbered: &'a Numbered, ledger: &Ledger, is_cancelled: &dyn Fn() -> bool) -> Self {
+        let (ids, cluster_of, places, by_class) = Default::default();
+        let mut out = Self { keys: Keys::new(trace, numbered), ids, cluster_of, places, by_class };
+        for gap in 0..ledger.len() {
+            if gap % 4096 == 0 && is_cancelled() {
+                break;
+            }
+            let dur = ledger.time(gap).dur();
+            if dur < ledger.theta_ns {
+                continue;
+            }
+            let next = out.ids.len() as u32;
+            let (key, place, of_gap) = out.keys.of(ledger, gap);
+            let cluster = *out.ids.entry(key).or_insert(next);
+            if cluster == next {
+                out.by_class.push([0; GapClass::N]);
+            }
+            out.by_class[cluster as usize].iter_mut().zip(of_gap).for_each(|(sum, ns)| *sum += ns);
+            out.cluster_of.push((gap as u32, cluster));
+            *out.places.entry((cluster, place)).or_default() += dur;
+        }
+        out
+    }
 }
 
 /// The time on the host of the steps that count, by which the recorder is judged; without steps no gain is told.

@@ -22,6 +22,7 @@ mod work;
 use std::ops::Range;
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
 use self::causes::{BusySpan, Causes, LAUNCH_BOUND_RUN, Launches, Scene};
@@ -34,7 +35,9 @@ pub use self::overlay::{inferred_ns, on_cpu_ns};
 pub use self::parts::Parts;
 use self::parts::StoredPart;
 use self::place::backward_threads;
-pub use self::place::{BACKWARD_NODE, GapPlace, Near, frame, open_during, origin_of_call, place, place_of_call};
+pub use self::place::{
+    BACKWARD_NODE, GapPlace, Near, frame, open_during, origin_of_call, place, place_of_call, slice_of_place,
+};
 use self::theta::{Usual, usual};
 use self::waits::Waits;
 use self::work::{in_order, loading_launches};
@@ -265,38 +268,59 @@ impl Ledger {
     }
 }
 
-/// The ledgers of the devices of a trace, in their order.
-///
-/// * `steps`: the steps of the trace, for [`Trigger::StepBoundary`].
-/// * Cost: O(n log k) for n slices of the devices in k rows, and of the threads that launched; devices in
-///   parallel. Incomplete if cancelled.
-pub fn ledgers(
-    trace: &Trace,
-    busy: &[DeviceBusy],
-    steps: Option<&Steps>,
-    is_cancelled: &(dyn Fn() -> bool + Sync),
-) -> Vec<Ledger> {
-    let loading = loading_launches(trace);
-    let overheads = Overheads::new(trace);
-    let waits = Waits::new(trace);
-    let backward: Arc<[TrackId]> = backward_threads(trace).into();
-    let ledger = |busy: &DeviceBusy| {
-        let usual = usual(trace, busy.process, &waits);
-        // Marks may be anywhere; their steps end between launches as those of the host do.
-        let boundaries = steps.map(|steps| (steps.on(busy.process).host, !steps.source.is_of_device()));
-        let causes = Causes::new(trace, &loading, &overheads, &waits, boundaries, usual);
-        let theta_ns = usual.theta;
-        let ledger = Ledger {
-            process: busy.process,
-            device: busy.device,
-            window: busy.window,
-            theta_ns,
-            backward: Arc::clone(&backward),
-            ..Ledger::default()
+/// What the ledgers of all devices of a trace rest on, whatever its steps.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    trace: &'a Trace,
+    loading: HashSet<SliceId>,
+    overheads: Overheads,
+    waits: Waits,
+    backward: Arc<[TrackId]>,
+    /// Of each device.
+    usual: HashMap<ProcessId, Usual>,
+}
+
+impl<'a> Ground<'a> {
+    /// Cost: O(n log k) for n slices of the devices in k rows, O(slices) for all others; on all cores.
+    pub fn new(trace: &'a Trace) -> Self {
+        let of_host = || (Overheads::new(trace), Waits::new(trace), backward_threads(trace).into());
+        let (loading, (overheads, waits, backward)) = rayon::join(|| loading_launches(trace), of_host);
+        let devices: Vec<ProcessId> = (0..trace.processes.len() as u32).map(ProcessId).collect();
+        let devices = devices.into_par_iter().filter(|&process| trace.process(process).device.is_some());
+        let usual = devices.map(|process| (process, usual(trace, process, &waits))).collect::<Vec<_>>();
+        Self { trace, loading, overheads, waits, backward, usual: usual.into_iter().collect() }
+    }
+
+    /// The ledgers of some devices, in their order.
+    ///
+    /// * `steps`: the steps of the trace, for [`Trigger::StepBoundary`].
+    /// * Cost: O(n log k) for n slices of the devices in k rows, and of the threads that launched; devices in
+    ///   parallel. Incomplete if cancelled.
+    pub fn ledgers(
+        &self,
+        busy: &[DeviceBusy],
+        steps: Option<&Steps>,
+        is_cancelled: &(dyn Fn() -> bool + Sync),
+    ) -> Vec<Ledger> {
+        let Self { trace, ref loading, ref overheads, ref waits, .. } = *self;
+        let ledger = |busy: &DeviceBusy| {
+            let usual = self.usual[&busy.process];
+            // Marks may be anywhere; their steps end between launches as those of the host do.
+            let boundaries = steps.map(|steps| (steps.on(busy.process).host, !steps.source.is_of_device()));
+            let causes = Causes::new(trace, loading, overheads, waits, boundaries, usual);
+            let theta_ns = usual.theta;
+            let ledger = Ledger {
+                process: busy.process,
+                device: busy.device,
+                window: busy.window,
+                theta_ns,
+                backward: Arc::clone(&self.backward),
+                ..Ledger::default()
+            };
+            Sweep { trace, usual, causes, ledger }.run(is_cancelled)
         };
-        Sweep { trace, usual, causes, ledger }.run(is_cancelled)
-    };
-    busy.par_iter().map(ledger).collect()
+        busy.par_iter().map(ledger).collect()
+    }
 }
 
 /// The ledger of one device, for tests with a few nanoseconds: all its gaps are macro gaps.
@@ -307,7 +331,8 @@ pub fn ledger(
     steps: Option<&Steps>,
     is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Ledger {
-    Ledger { theta_ns: 0, ..ledgers(trace, std::slice::from_ref(busy), steps, is_cancelled).remove(0) }
+    let ledgers = Ground::new(trace).ledgers(std::slice::from_ref(busy), steps, is_cancelled);
+    Ledger { theta_ns: 0, ..ledgers.into_iter().next().unwrap_or_default() }
 }
 
 /// One pass over the work of a device.

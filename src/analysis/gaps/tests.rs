@@ -36,7 +36,7 @@ fn builder(events: &[Event<'_>]) -> TraceBuilder {
 }
 
 fn ledger_of(trace: &Trace, steps: Option<&Steps>) -> Ledger {
-    let ledger = ledgers(trace, &devices(trace), steps, &|| false).remove(0);
+    let ledger = Ground::new(trace).ledgers(&devices(trace), steps, &|| false).remove(0);
     assert_sums(&ledger, &devices(trace)[0]);
     ledger
 }

@@ -1,8 +1,12 @@
 //! Idle time of a device by what would have to change.
 
+mod sum;
+
 use std::borrow::Cow;
+use std::ops::Range;
 
 use hashbrown::HashMap;
+use rayon::prelude::*;
 
 use super::Window;
 use super::cause::{Cause, cause_of, copies_data, copy_of};
@@ -12,7 +16,7 @@ use super::run_facts::CompiledCode;
 use super::sites::{Around, Callees, Origins, Sites};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::recorder::{Taken, Unrecorded};
+use crate::analysis::gaps::recorder::{Recorder, Taken, Unrecorded};
 use crate::analysis::gaps::{
     BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, on_cpu_ns, open_during, origin_of_call,
 };
@@ -246,6 +250,36 @@ impl<'a> Launches<'a> {
     }
 }
 
+/// Gaps that are looked at together, at least.
+const LEAST_SHARED: usize = 1 << 14;
+
+/// [`Books::accounts`] of all gaps of a window, which all cores share.
+///
+/// * `is_compiled`: whether code of torch.compile runs.
+pub fn accounts<'a>(
+    (trace, ledger): (&'a Trace, &Ledger),
+    (recorder, taken): (Option<Recorder>, Option<&Taken>),
+    is_between_steps: &(dyn Fn(&GapPart) -> bool + Sync),
+    judged: &Window,
+    is_compiled: bool,
+    is_small_collective: &(dyn Fn(SliceId) -> bool + Sync),
+) -> Vec<Account<'a>> {
+    let gaps = ledger.within(judged.time);
+    let n = gaps.len().div_ceil(rayon::current_num_threads()).max(LEAST_SHARED);
+    let shares: Vec<Range<usize>> = gaps.clone().step_by(n).map(|at| at..(at + n).min(gaps.end)).collect();
+    let of_share = |gaps: &Range<usize>| {
+        let unrecorded = Unrecorded::new(trace, ledger, recorder);
+        let books = Books::new(trace, (&unrecorded, taken), is_between_steps);
+        let compiled = is_compiled.then(|| CompiledCode::new(trace));
+        books.accounts((judged, gaps.clone()), compiled, is_small_collective)
+    };
+    let mut all = vec![Account::default(); Cause::N];
+    for share in shares.par_iter().map(of_share).collect::<Vec<_>>() {
+        all.iter_mut().zip(share).for_each(|(all, share)| all.extend(share));
+    }
+    all
+}
+
 /// What the accounts of a device are taken from.
 pub struct Books<'a, 'b> {
     trace: &'a Trace,
@@ -320,19 +354,20 @@ impl<'a, 'b> Books<'a, 'b> {
 
     /// The idle time within a window by [`Cause`]; their totals sum to it.
     ///
+    /// * `gaps`: of the window, those that are added.
     /// * `compiled`: where code of torch.compile runs, if any does.
     /// * `is_small_collective`: whether a piece of device work is one.
     /// * Cost: O(parts within · log s) for s steps, and O(rows of the process · log n) for each synchronization.
     pub fn accounts(
         &self,
-        judged: &Window,
+        (judged, gaps): (&Window, Range<usize>),
         mut compiled: Option<CompiledCode<'_>>,
         is_small_collective: &dyn Fn(SliceId) -> bool,
     ) -> Vec<Account<'a>> {
         let (trace, ledger, near, window) = (self.trace, self.ledger, self.near, judged.time);
         let mut all = vec![Account::default(); Cause::N];
         let (mut room, mut near_step) = (Room::new(trace), 0);
-        for index in ledger.within(window) {
+        for index in gaps {
             let gap = ledger.gap(index);
             let is_macro = gap.time.dur() >= ledger.theta_ns;
             let step = judged.step_near(gap.time, &mut near_step);

@@ -31,7 +31,7 @@ mod thresholds;
 mod window;
 
 pub use self::account::Shares;
-use self::account::{Account, Books};
+use self::account::{Account, Books, accounts};
 pub use self::cause::Cause;
 use self::cause::is_between;
 pub use self::collectives::{SmallCollectives, Transfers};
@@ -53,7 +53,6 @@ use self::per_step::{PerStep, add};
 pub use self::recording::RecordingCost;
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
-use self::run_facts::CompiledCode;
 pub use self::run_facts::{RunFacts, Vendor, is_generated};
 pub use self::sites::CallSite;
 pub use self::thresholds::{Kind, Level, Levels, Threshold, Thresholds};
@@ -209,7 +208,6 @@ impl<'a> Device<'a, '_> {
         let parts = breakdown(self.busy, window);
         let trace = self.of.trace;
         let (small, all_small) = SmallCollectives::of(trace, self.busy, window);
-        let compiled = self.of.run.is_compiled.then(|| CompiledCode::new(trace));
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
         let time = self.host_time();
         let is_of_time = |taken: &&Taken| taken.recorder.is_some_and(|recorder| recorder.time == time);
@@ -218,7 +216,12 @@ impl<'a> Device<'a, '_> {
         let recorder = taken.map_or_else(found, |taken| taken.recorder);
         let unrecorded = Unrecorded::new(trace, ledger, recorder);
         let books = Books::new(trace, (&unrecorded, taken), &is_between);
-        let mut accounts = books.accounts(self.window, compiled, &|work| all_small.contains(&work));
+        let is_small = |work| all_small.contains(&work);
+        let (thresholds, is_compiled) = (*self.out.thresholds, self.of.run.is_compiled);
+        let (mut accounts, stats) = rayon::join(
+            || accounts((trace, ledger), (recorder, taken), &is_between, self.window, is_compiled, &is_small),
+            || KernelStats::of(trace, self.busy.process, window, &thresholds),
+        );
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });
         self.small_collectives(small, &accounts);
@@ -248,7 +251,7 @@ impl<'a> Device<'a, '_> {
         self.recording(recorder, cost, of_host.iter().sum::<DurNs>() + after_ns);
         self.irregular_steps(ledger);
         self.join();
-        let stats = self.kernels(busy_ns);
+        let stats = self.kernels(stats, busy_ns);
         let queued_ns = accounts[Cause::Latency as usize].shares.queued_ns;
         self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &idle, queued_ns));
         if let Some(clusters) = clusters.filter(|_| self.window.basis == Basis::Steps) {
@@ -392,9 +395,8 @@ impl<'a> Device<'a, '_> {
         }
     }
 
-    fn kernels(&mut self, busy_ns: DurNs) -> KernelStats {
+    fn kernels(&mut self, mut stats: KernelStats, busy_ns: DurNs) -> KernelStats {
         let thresholds = *self.out.thresholds;
-        let mut stats = KernelStats::of(self.of.trace, self.busy.process, self.window.time, &thresholds);
         if stats.count == 0 {
             return stats;
         }

@@ -153,7 +153,7 @@ impl Device<'_, '_> {
                 return false;
             }
             let alone = Window { time: *time, steps: vec![*time], ..self.window.clone() };
-            let all = books.accounts(&alone, None, &|_| false);
+            let all = books.accounts((&alone, ledger.within(*time)), None, &|_| false);
             let other = &all[cause as usize];
             SIMILAR * other.total_ns >= ns && self.place(cause, other) == self.place(cause, account)
         };

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use crate::analysis::host_roles::{allocates_memory, frees_memory, launches_work};
-use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId};
+use crate::model::{SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Without operators, so many calls in a row that free are the allocator's: it gives back all that it keeps.
 const BURST: usize = 3;
@@ -66,7 +66,7 @@ impl<'a> Room<'a> {
         };
         *self.known.entry(operator).or_insert_with(|| {
             let inside = slices.inside(operator).map(|i| SliceId(i as u32));
-            !requests(trace, inside, 1, effects).is_empty()
+            !requests(trace, (slices.track_of(operator), inside), 1, effects).is_empty()
         })
     }
 }
@@ -74,7 +74,7 @@ impl<'a> Room<'a> {
 /// From the request that failed to the one that succeeded, for each time that a thread made room.
 fn stretches(trace: &Trace, thread: TrackId, effects: &mut Effects) -> Vec<(TimeNs, TimeNs)> {
     let slices = trace.track_slices(thread).map(|i| SliceId(i as u32));
-    let found = requests(trace, slices, BURST, effects);
+    let found = requests(trace, (thread, slices), BURST, effects);
     found.into_iter().map(|[first, last]| (trace.slices.ts[first.idx()], trace.slices.end[last.idx()])).collect()
 }
 
@@ -84,31 +84,48 @@ fn stretches(trace: &Trace, thread: TrackId, effects: &mut Effects) -> Vec<(Time
 /// * `least`: how many calls in a row free.
 fn requests(
     trace: &Trace,
-    slices: impl Iterator<Item = SliceId>,
+    (thread, slices): (TrackId, impl Iterator<Item = SliceId>),
     least: usize,
     effects: &mut Effects,
 ) -> Vec<[SliceId; 2]> {
     let with_effect = slices.map(|slice| (slice, effects.of(trace, slice)));
-    let mut calls: Vec<(SliceId, Effect)> = with_effect.filter(|&(_, effect)| effect != Effect::Other).collect();
+    // Nearly all calls launch: where they do is looked up between others.
+    let is_wanted = |&(_, effect): &(SliceId, Effect)| matches!(effect, Effect::Frees | Effect::Allocates);
+    let mut calls: Vec<(SliceId, Effect)> = with_effect.filter(is_wanted).collect();
     if !calls.iter().any(|&(_, effect)| effect == Effect::Frees) {
         return Vec::new();
     }
-    calls.sort_by_key(|(call, _)| trace.slices.ts[call.idx()]);
+    let ts = |call: SliceId| trace.slices.ts[call.idx()];
+    calls.sort_by_key(|&(call, _)| ts(call));
     let mut out = Vec::new();
-    // The last call that allocated since a launch, and how many freed since.
-    let (mut request, mut freed) = (None, 0);
+    // The last call that allocated since a launch, how many freed since, and the last of both.
+    let (mut request, mut freed, mut last) = (None, 0, None);
     for (call, effect) in calls {
-        match effect {
-            Effect::Launches => (request, freed) = (None, 0),
-            Effect::Frees => freed += 1,
-            Effect::Allocates => {
-                out.extend(request.filter(|_| freed >= least).map(|request| [request, call]));
-                (request, freed) = (Some(call), 0);
-            }
-            Effect::Other => {}
+        if let Some(last) = last.replace(ts(call))
+            && request.is_some()
+            && launches_within(trace, thread, TimeRange { start: last, end: ts(call) }, effects)
+        {
+            (request, freed) = (None, 0);
+        }
+        if effect == Effect::Frees {
+            freed += 1;
+        } else {
+            out.extend(request.filter(|_| freed >= least).map(|request| [request, call]));
+            (request, freed) = (Some(call), 0);
         }
     }
     out
+}
+
+/// Whether a call that begins in some time on a thread launches. Cost: O(rows · log n + calls before the first that does).
+fn launches_within(trace: &Trace, thread: TrackId, time: TimeRange, effects: &mut Effects) -> bool {
+    let slices = &trace.slices;
+    trace.rows(thread).iter().any(|row| {
+        let range = row.range();
+        let first = range.start + slices.ts[range.clone()].partition_point(|&ts| ts < time.start);
+        let mut begun = (first..range.end).take_while(|&i| slices.ts[i] < time.end);
+        begun.any(|i| effects.of(trace, SliceId(i as u32)) == Effect::Launches)
+    })
 }
 
 fn effect_of(trace: &Trace, call: SliceId) -> Effect {

@@ -62,6 +62,13 @@ impl<'a> Callees<'a> {
         }
     }
 
+    pub fn extend(&mut self, other: Self) {
+        for (site, (ns, depth)) in other.0 {
+            let (sum, deepest) = self.0.entry(site).or_default();
+            (*sum, *deepest) = (*sum + ns, depth.max(*deepest));
+        }
+    }
+
     /// The innermost function with at least half of `total`.
     pub fn most(&self, total: DurNs) -> Option<CallSite> {
         let half = self.0.iter().filter(|(_, (ns, _))| *ns >= total - ns);
@@ -116,6 +123,10 @@ impl<'a> Origins<'a> {
     /// Adds time; none changes nothing.
     pub fn add(&mut self, origin: &'a str, ns: DurNs) {
         *self.0.entry(Text(origin)).or_default() += ns;
+    }
+
+    pub fn extend(&mut self, other: Self) {
+        other.0.into_iter().for_each(|(origin, ns)| self.add(origin.0, ns));
     }
 
     /// Those with most time, at most `n`, each with a share of `total` that counts, and their times.

@@ -27,7 +27,7 @@ pub use self::period::{Period, common, periods, regularity};
 pub use self::scope::Scope;
 use self::scope::launchers;
 use super::totals::Durations;
-use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
+use crate::model::{DurNs, ProcessId, SliceKind, TimeNs, TimeRange, Trace};
 
 /// How steps were found.
 #[derive(Clone, Debug, PartialEq)]
@@ -410,10 +410,12 @@ pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
 
 /// The steps of some processes and their devices.
 fn steps_in(trace: &Trace, scope: &Scope, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
-    let named = annotations(trace, scope);
+    let is_named = trace.slices.has_kind(SliceKind::Annotation);
+    let coverage = || is_named.then(|| Coverage::of(trace, scope));
+    let (named, coverage) = rayon::join(|| annotations(trace, scope), coverage);
     let found = match named.is_empty() {
         true => device_divisions(trace, scope),
-        false => divisions(&named, &Coverage::of(trace, scope)),
+        false => divisions(&named, &coverage.unwrap_or_else(|| Coverage::of(trace, scope))),
     };
     let found = choose(found.into_iter().map(Division::in_time).collect())
         .or_else(|| sequence::steps(trace, scope, is_cancelled))?;

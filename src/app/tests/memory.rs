@@ -1,6 +1,7 @@
 //! The views of memory, over the recorded samples.
 
 use super::*;
+use crate::figures::format;
 use crate::job::Progress;
 use crate::model::memory::AllocationId;
 use crate::reader;
@@ -468,4 +469,27 @@ fn the_memory_in_short_takes_the_lines_that_it_needs() {
         assert!(line.rect().height() > 25.0, "{name} is cut after one line");
         harness.get_by_label("Go to peak");
     }
+}
+
+#[test]
+fn the_line_at_the_bottom_tells_how_much_the_view_in_front_shows() {
+    let mut harness = harness(["snapshot_leak.pickle", "snapshot_oom.pickle"].map(sample).into());
+    let visible_in = |harness: &mut Harness<'static, Option<App>>, memory: usize, view: &'static str| {
+        app_mut(harness).commands.push(Command::Show(view));
+        app_mut(harness).session.memory.show(memory, 0);
+        wait_for(harness, |harness| app(harness).layout.is_on_screen(view));
+        wait_for(harness, |harness| harness.query_by_label_contains(" visible").is_some());
+        settle(harness);
+        let session = app(harness).session();
+        let of_all = format!("{} visible", format::duration(session.navigation.visible().dur()));
+        (harness.get_by_label_contains(" visible").accesskit_node().value().unwrap_or_default(), of_all)
+    };
+    let (timeline, of_all) = visible_in(&mut harness, 0, "timeline");
+    assert_eq!(timeline, of_all);
+    let (shared, of_all) = visible_in(&mut harness, 0, "memory");
+    assert_eq!(shared, of_all, "on the axis of all");
+    app_mut(&mut harness).commands.push(Command::ToggleEventsAxis);
+    settle(&mut harness);
+    let [leak, oom] = [0, 1].map(|memory| visible_in(&mut harness, memory, "memory").0);
+    assert!(leak.ends_with(" events visible") && oom.ends_with(" events visible") && leak != oom, "{leak}, {oom}");
 }

@@ -7,6 +7,7 @@ mod drag;
 mod minimap;
 mod motion;
 mod overlay;
+mod part;
 mod ruler;
 mod scale;
 mod zoom;
@@ -17,6 +18,7 @@ pub use motion::{Motion, Wheel};
 pub use overlay::{
     paint_bracket, paint_flag, paint_hover_line, paint_marks, paint_range, taken_by_bracket, taken_by_marks,
 };
+pub use part::part_text;
 pub use ruler::RulerLabels;
 pub use scale::Scale;
 pub use zoom::{MARGIN, ZoomTarget, centered, fitted, focus, is_centered, middle, panned, run, zoomed};

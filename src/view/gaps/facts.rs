@@ -421,7 +421,7 @@ impl GapRecurrence {
 mod tests {
     use super::*;
     use crate::analysis::busy::devices;
-    use crate::analysis::gaps::ledgers;
+    use crate::analysis::gaps::Ground;
     use crate::model::{SliceKind, TraceBuilder};
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
         ]);
         builder.slices[0].correlation = vec![0, 0, 0, 0, 1, 0, 1];
         let trace = builder.finish();
-        let ledger = ledgers(&trace, &devices(&trace), None, &|| false).remove(0);
+        let ledger = Ground::new(&trace).ledgers(&devices(&trace), None, &|| false).remove(0);
         let lines = part_lines(&trace, &ledger, 0);
         let name = |line: &PartLine| line.slice.map(|slice| trace.slice_name(slice).to_owned());
         let of = |wanted: &str| lines.iter().find(|line| name(line).as_deref() == Some(wanted)).unwrap();

@@ -1,6 +1,7 @@
 //! Summaries computed once per trace, in the background: busy times of groups and of the whole trace, and
 //! peaks of counters.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Arc, Weak};
@@ -11,7 +12,10 @@ use rayon::prelude::*;
 use super::cells::{Spans, layout_spans};
 use super::peaks::Peaks;
 use super::track_list::LineKind;
+use crate::analysis::busy::DeviceBusy;
+use crate::answers::time::BusyDevices;
 use crate::answers::{Analysis, Answer, Answers, Query, Work};
+use crate::model::time::unite;
 use crate::model::{
     Cell, ProcessId, Pyramid, Row, SliceId, SliceKind, TimeNs, TimeRange, Tint, Trace, TrackId, TrackKind,
 };
@@ -49,8 +53,8 @@ pub enum Summary {
     Peaks(Peaks),
 }
 
-/// More than any window is wide.
-const MAX_PIXELS: i128 = 16_384;
+/// Buckets of the whole time of many spans: many times more than a window has pixels, for what is shown may be a part of it.
+const MAX_BUCKETS: usize = 1 << 20;
 
 /// Busy times of several rows: the union of their slices.
 #[derive(Debug, Default)]
@@ -62,13 +66,31 @@ pub struct Union {
 }
 
 impl Union {
-    /// Frees what a view of the whole `span` does not need, unless its pixels may be finer than the pyramid.
-    fn without_details(self, span: TimeRange) -> Self {
-        let is_fine = |pyramid: &Pyramid| i128::from(pyramid.base_dur()) * MAX_PIXELS <= i128::from(span.dur());
-        if self.pyramid.as_ref().is_some_and(is_fine) {
-            Self { pyramid: self.pyramid, ..Self::default() }
-        } else {
-            self
+    /// When at least one of some devices was busy, as fine as a view of the whole `span` needs it.
+    fn of_devices(busy: &[DeviceBusy], span: TimeRange) -> Self {
+        let united = match busy {
+            [busy] => Cow::Borrowed(&busy.busy),
+            _ => {
+                let mut all: Vec<TimeRange> = busy.iter().flat_map(|busy| &busy.busy).copied().collect();
+                unite(&mut all);
+                Cow::Owned(all)
+            }
+        };
+        let spans = united.iter().map(|time| (time.start, time.end, Tint::default()));
+        if united.len() < MAX_BUCKETS {
+            return Self::new(&spans.collect::<Vec<_>>(), span);
+        }
+        Self { pyramid: Some(Pyramid::of_buckets(spans, MAX_BUCKETS, span)), ..Self::default() }
+    }
+
+    /// * `spans`: ascending and disjoint.
+    fn new(spans: &[(TimeNs, TimeNs, Tint)], span: TimeRange) -> Self {
+        let has_many = spans.len() >= MIN_SPANS_FOR_PYRAMID;
+        Self {
+            ts: spans.iter().map(|span| span.0).collect(),
+            end: spans.iter().map(|span| span.1).collect(),
+            tint: spans.iter().map(|span| span.2).collect(),
+            pyramid: has_many.then(|| Pyramid::build(spans.iter().copied(), span)),
         }
     }
 
@@ -107,7 +129,14 @@ impl Analysis for SummaryOf {
     const KEPT: usize = usize::MAX;
 
     fn run(&self, trace: &Arc<Trace>, work: &Work<'_>) -> Option<Summary> {
-        let summary = summarize(*self, trace, &|| work.is_cancelled());
+        let busy = match self {
+            Self::Whole => work.get(trace, &BusyDevices)?,
+            _ => Arc::default(),
+        };
+        let summary = match busy.as_slice() {
+            [] => summarize(*self, trace, &|| work.is_cancelled()),
+            busy => Summary::Busy(Union::of_devices(busy, trace.span)),
+        };
         (!work.is_cancelled()).then_some(summary)
     }
 }
@@ -200,15 +229,10 @@ fn summarize(of: SummaryOf, trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> S
         union(trace, is_member, is_cancelled).map_or(Summary::Nothing, Summary::Busy)
     };
     match of {
-        SummaryOf::Whole => {
-            let is_device = |track: TrackId| trace.track(track).kind == TrackKind::Stream;
-            let whole = union(trace, &is_device, is_cancelled).or_else(|| union(trace, &|_| true, is_cancelled));
-            whole.map_or(Summary::Nothing, |whole| Summary::Busy(whole.without_details(trace.span)))
-        }
-        SummaryOf::Group(LineKind::Trace) => busy(&|_| true),
+        SummaryOf::Whole | SummaryOf::Group(LineKind::Trace) => busy(&|_| true),
         SummaryOf::Group(LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
         SummaryOf::Group(LineKind::Track(track)) => busy(&|other| other == track),
-        SummaryOf::Group(LineKind::Fold(..) | LineKind::Queue(..)) => Summary::Nothing,
+        SummaryOf::Group(LineKind::Fold(..) | LineKind::Rows(_) | LineKind::Queue(..)) => Summary::Nothing,
         SummaryOf::Share(process) => busy_share(trace, process, is_cancelled).map_or(Summary::Nothing, Summary::Share),
         SummaryOf::Counter(counter) => {
             trace.counters.get(counter).map_or(Summary::Nothing, |counter| Summary::Peaks(Peaks::build(&counter.value)))
@@ -226,15 +250,22 @@ fn busy_share(trace: &Trace, process: ProcessId, is_cancelled: &dyn Fn() -> bool
     let first = rows.iter().enumerate().filter_map(|(row, range)| next((range.start, row)));
     let mut waiting: BinaryHeap<_> = first.collect();
     let (mut busy, mut until, mut n) = (0_i64, span.start, 0_u32);
-    while let Some(Reverse((start, at, row))) = waiting.pop() {
-        n = n.wrapping_add(1);
-        if n.is_multiple_of(1 << 16) && is_cancelled() {
-            return None;
+    while let Some(Reverse((_, first, row))) = waiting.pop() {
+        // Until another row is ahead.
+        let ahead = waiting.peek().map_or(TimeNs::MAX, |Reverse((start, ..))| *start);
+        let end_of_row = rows[row].end;
+        let mut at = first;
+        while at < end_of_row && (at == first || slices.ts[at] <= ahead) {
+            n = n.wrapping_add(1);
+            if n.is_multiple_of(1 << 16) && is_cancelled() {
+                return None;
+            }
+            let end = slices.end[at].min(span.end);
+            busy += end.saturating_sub(slices.ts[at].max(until)).max(0);
+            until = until.max(end);
+            at += 1;
         }
-        let end = slices.end[at].min(span.end);
-        busy += end.saturating_sub(start.max(until)).max(0);
-        until = until.max(end);
-        waiting.extend(next((at + 1, row)));
+        waiting.extend(next((at, row)));
     }
     (n > 0 && span.dur() > 0).then(|| busy as f64 / span.dur() as f64)
 }
@@ -269,14 +300,7 @@ fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, is_cancelled: &dyn 
         }
         overlaps
     });
-    let has_many = all.len() >= MIN_SPANS_FOR_PYRAMID;
-    let pyramid = has_many.then(|| Pyramid::build(all.iter().copied(), trace.span));
-    (!all.is_empty()).then(|| Union {
-        ts: all.iter().map(|span| span.0).collect(),
-        end: all.iter().map(|span| span.1).collect(),
-        tint: all.iter().map(|span| span.2).collect(),
-        pyramid,
-    })
+    (!all.is_empty()).then(|| Union::new(&all, trace.span))
 }
 
 #[cfg(test)]

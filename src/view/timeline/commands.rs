@@ -1,7 +1,7 @@
 //! The timeline's commands: zoom and pan, navigation between slices, gaps and flows, and marks.
 
 use super::Timeline;
-use super::track_list::{Fold, LineKind, fold_keys, process_key, track_key};
+use super::track_list::{Fold, LineKind, fold_keys, process_key, rows, track_key};
 use crate::analysis::gaps::Gap;
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
@@ -79,6 +79,7 @@ impl Timeline {
         let track = data.slices.track_of(slice);
         *ctx.selection = Selection::Slice { trace, slice };
         self.unfold(open, trace, track);
+        self.unfold_row(open, trace, slice);
         self.reveal = Some((trace, slice));
         let time = data.slices.time(slice).shifted(open.offset);
         let view = ctx.navigation.visible();
@@ -109,6 +110,16 @@ impl Timeline {
         }
     }
 
+    /// Shows the rows of a deep thread that are folded at first, if a slice is in one of them.
+    pub(super) fn unfold_row(&mut self, open: &OpenTrace, index: usize, slice: SliceId) {
+        let slices = &open.trace.slices;
+        let Some(row) = slices.rows.get(slices.row_of(slice)) else { return };
+        let part = self.parts.get(index).and_then(|parts| parts.get(row.track.0 as usize)).copied().unwrap_or_default();
+        if !rows::shown(open, row.track, part.n_passing).contains(&row.depth) {
+            self.is_stale |= self.settings.expanded.insert(rows::key(open, row.track));
+        }
+    }
+
     /// Shows a process with its tracks.
     pub(super) fn unfold_process(&mut self, open: &OpenTrace, index: usize, process: ProcessId) {
         self.unfold_key(&open.id);
@@ -131,6 +142,7 @@ impl Timeline {
             Selection::Slice { trace, slice } => {
                 let open = &ctx.traces[trace];
                 self.unfold(open, trace, open.trace.slices.track_of(slice));
+                self.unfold_row(open, trace, slice);
                 self.reveal = Some((trace, slice));
             }
             Selection::Gap { trace, process, .. } => self.scroll_to = Some((trace, process)),

@@ -71,7 +71,7 @@ pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, poin
     {
         return Hit::Instant { trace, instant };
     }
-    let row = open.trace.rows(track).get((below / line.row_height) as usize).filter(|row| row.depth < line.n_rows);
+    let row = row_at(&open.trace, line, track, below);
     match row.and_then(|row| nearest_slice(&open.trace, row, at, slack)) {
         Some(slice) => Hit::Slice { trace, slice },
         None => {
@@ -83,23 +83,26 @@ pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, poin
     }
 }
 
+/// The row of a line that is shown so many points below its top.
+fn row_at<'a>(trace: &'a Trace, line: &Line, track: TrackId, below: f32) -> Option<&'a Row> {
+    let row = line.first_row + (below / line.row_height) as u32;
+    trace.rows(track).get(row as usize).filter(|_| line.rows().contains(&row))
+}
+
 /// The edges of the slices beside a moment, in session time, on the row at a place on screen.
 pub fn edges_at(traces: &[OpenTrace], lines: &[Line], area: Area, pointer: Pos2, at: TimeNs) -> Vec<TimeNs> {
     let y = area.scroll + f64::from(pointer.y - area.rect.top());
     let line = lines.get(visible_lines(lines, y, y + 1e-3)).and_then(<[Line]>::first);
     let Some((line, open)) = line.and_then(|line| Some((line, traces.get(line.trace)?))) else { return Vec::new() };
     let LineKind::Track(track) = line.kind else { return Vec::new() };
-    let row = ((y - line.y) as f32 / line.row_height) as usize;
-    let Some(row) = open.trace.rows(track).get(row).filter(|_| area.clip().contains(pointer)) else {
-        return Vec::new();
-    };
-    edges_beside(open, row, at)
+    let row = row_at(&open.trace, line, track, (y - line.y) as f32).filter(|_| area.clip().contains(pointer));
+    row.map(|row| edges_beside(open, row, at)).unwrap_or_default()
 }
 
 /// The edges of the slices beside a moment, in session time, on the rows that a line shows.
 pub fn edges_of(traces: &[OpenTrace], line: &Line, at: TimeNs) -> Vec<TimeNs> {
     let (Some(open), LineKind::Track(track)) = (traces.get(line.trace), line.kind) else { return Vec::new() };
-    let rows = open.trace.rows(track).iter().filter(|row| row.depth < line.n_rows);
+    let rows = open.trace.rows(track).iter().filter(|row| line.rows().contains(&row.depth));
     rows.flat_map(|row| edges_beside(open, row, at)).collect()
 }
 

@@ -24,6 +24,10 @@ const INDENT: f32 = 10.0;
 /// Width of the busy share of a process.
 const BUSY_WIDTH: f32 = 56.0;
 
+/// Which rows of a deep thread are folded.
+const ABOUT_ROWS: &str = "Outer rows show one and the same function nearly all the time, and only pass on to what is inside. \
+                          Inner rows are the deepest. A row is unfolded by itself where something in it is gone to";
+
 /// An action on the line of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelAction {
@@ -203,7 +207,7 @@ fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
     let is_heading = match line.kind {
         LineKind::Trace => true,
         LineKind::Process(_) => traces.len() == 1,
-        LineKind::Track(_) | LineKind::Fold(..) | LineKind::Queue(..) => false,
+        LineKind::Track(_) | LineKind::Fold(..) | LineKind::Rows(_) | LineKind::Queue(..) => false,
     };
     let own = traces.get(line.trace).filter(|_| is_heading).map(|open| &open.trace.info.path);
     own.map_or(0, |own| traces.iter().filter(|open| open.trace.info.path == *own).count())
@@ -256,7 +260,7 @@ fn line_ui(
     let room = room - if busy.is_some() { BUSY_WIDTH } else { 0.0 };
     let text = RichText::new(title).size(12.0);
     let text = match line.kind {
-        LineKind::Fold(..) => text.weak(),
+        _ if line.is_fold() => text.weak(),
         _ if is_track => text,
         _ => text.strong(),
     };
@@ -264,8 +268,11 @@ fn line_ui(
     let mut text_ui = ui.new_child(UiBuilder::new().max_rect(rect).layout(Layout::left_to_right(Align::Center)));
     text_ui.add(Label::new(text).truncate().selectable(false).show_tooltip_when_elided(false));
     let label = ui.interact(rect, label_id(line), Sense::click_and_drag());
-    let label = label.on_hover_text(&line.title);
-    if label.double_clicked() && can_collapse {
+    let label = match line.kind {
+        LineKind::Rows(_) => label.on_hover_text(format!("{}\n{ABOUT_ROWS}", line.title)),
+        _ => label.on_hover_text(&line.title),
+    };
+    if can_collapse && if line.is_fold() { label.clicked() } else { label.double_clicked() } {
         action = Some(LabelAction::ToggleCollapsed);
     }
     if label.dragged() {
@@ -297,11 +304,13 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
         item(ui, "List events", LabelAction::ListEvents);
         item(ui, if line.is_pinned { "Unpin track" } else { "Pin track" }, LabelAction::TogglePinned);
     }
-    if !matches!(line.kind, LineKind::Fold(..)) {
+    if !line.is_fold() {
         item(ui, "Move up", LabelAction::Move(-1));
         item(ui, "Move down", LabelAction::Move(1));
     }
-    item(ui, "Hide", LabelAction::Hide);
+    if !matches!(line.kind, LineKind::Rows(_)) {
+        item(ui, "Hide", LabelAction::Hide);
+    }
     if n_hidden > 0 {
         item(ui, &format!("Show {n_hidden} hidden"), LabelAction::ShowHidden);
     }
@@ -337,7 +346,7 @@ pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, act
         }
     };
     match action {
-        LabelAction::ToggleCollapsed if matches!(line.kind, LineKind::Fold(..)) => toggle(&mut settings.expanded),
+        LabelAction::ToggleCollapsed if line.is_fold() => toggle(&mut settings.expanded),
         LabelAction::ToggleCollapsed if list.folded_first.contains(&line.key) => {
             settings.collapsed.remove(&line.key);
             match line.is_collapsed {

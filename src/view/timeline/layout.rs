@@ -51,9 +51,14 @@ impl Area {
         self.rect.top() + (line.y - self.scroll) as f32
     }
 
-    /// Top of a row of a line on screen, with the height in which its slices are drawn.
+    /// Top of a row of a line on screen, with the height in which its slices are drawn. A row that is folded is in the line
+    /// below those that are shown.
     pub fn row(&self, line: &Line, row: u32) -> (f32, f32) {
-        let row = if line.is_collapsed { 0 } else { row };
+        let row = match line.is_collapsed {
+            true => 0,
+            false if line.rows().contains(&row) => row - line.first_row,
+            false => line.n_rows,
+        };
         match line.kind {
             LineKind::Track(_) => (self.top(line) + row as f32 * line.row_height, line.row_height - ROW_GAP),
             _ if line.has_strip() => (self.top(line) + 3.0, STRIP_GROUP_HEIGHT / 2.0 - 4.0),
@@ -165,7 +170,8 @@ impl DrawList {
     fn add_rows(&mut self, open: &OpenTrace, line: &Line, track: TrackId, area: Area, scale: &Scale) {
         let view = scale.view.shifted(open.offset.saturating_neg());
         let mut wide: Vec<WideSlice> = Vec::new();
-        for (depth, row) in open.trace.rows(track).iter().enumerate().take(line.n_rows as usize) {
+        let shown = line.first_row as usize..line.rows().end as usize;
+        for (depth, row) in open.trace.rows(track).iter().enumerate().take(shown.end).skip(shown.start) {
             let (top, height) = area.row(line, depth as u32);
             if top + height < area.rect.top() {
                 continue;

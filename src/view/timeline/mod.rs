@@ -35,7 +35,7 @@ use self::queues::Queues;
 use self::steps::StepBands;
 use self::strips::Strips;
 use self::track_list::{Line, LineKind, SPACING, STRIP_GROUP_HEIGHT, TrackList, total_height, visible_lines};
-use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale, taken_by_marks};
+use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale, part_text, taken_by_marks};
 use super::states::nothing_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::threads::{Part, parts};
@@ -259,7 +259,9 @@ impl Timeline {
     }
 
     /// Scrolls to the row of the slice to reveal.
-    fn scroll_to_revealed(&mut self, ctx: &ViewContext<'_>, areas: [Area; 3]) {
+    ///
+    /// * `is_beside`: no further than it takes, since something else is to be seen above it.
+    fn scroll_to_revealed(&mut self, ctx: &ViewContext<'_>, areas: [Area; 3], is_beside: bool) {
         let Some((trace, slice)) = self.reveal.take() else { return };
         let Some(open) = ctx.traces.get(trace) else { return };
         let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
@@ -271,7 +273,9 @@ impl Timeline {
         let below = top + height * 2.0 - area.rect.bottom();
         // Headings may come to cover the top.
         let above = area.rect.top() + height + STRIP_GROUP_HEIGHT - top;
-        if below > 0.0 || above > 0.0 {
+        if below > 0.0 && is_beside {
+            self.scroll[index] += f64::from(below);
+        } else if below > 0.0 || above > 0.0 {
             self.scroll[index] += f64::from(top - area.rect.center().y);
         }
     }
@@ -398,6 +402,7 @@ impl View for Timeline {
         self.refresh(ctx);
         if let Some(direction) = self.pending_walk {
             self.walk(ctx, direction);
+            self.refresh(ctx);
         }
         let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
         if rect.width() < 120.0 || rect.height() < 80.0 {
@@ -413,8 +418,10 @@ impl View for Timeline {
         let of_trace = steps.as_ref().and_then(|(found, offset)| Some((found.as_ref().as_ref()?, *offset)));
         self.canvas_input(ctx, ui, &parts, of_trace);
         let areas = self.areas(parts.canvas);
-        self.scroll_to_revealed(ctx, areas);
+        let is_beside = self.scroll_to.is_some();
         self.scroll_to_device(areas);
+        let areas = self.areas(parts.canvas);
+        self.scroll_to_revealed(ctx, areas, is_beside);
         let areas = self.areas(parts.canvas);
         let scale =
             Scale::new(ctx.navigation.visible(), parts.canvas.left(), parts.canvas.width(), ui.pixels_per_point());
@@ -469,6 +476,11 @@ impl View for Timeline {
 
     fn n_hidden(&self) -> [usize; 2] {
         [self.tracks.n_hidden, self.tracks.n_collapsed]
+    }
+
+    fn visible(&mut self, ctx: &mut ViewContext<'_>) -> Option<[String; 2]> {
+        let has_tracks = ctx.traces.iter().any(|open| !open.trace.tracks.is_empty());
+        has_tracks.then(|| part_text(ctx.traces, ctx.navigation.visible(), ctx.span))
     }
 
     fn save(&self) -> serde_json::Value {

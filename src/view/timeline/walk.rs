@@ -3,13 +3,16 @@
 use super::Timeline;
 use super::commands::Direction;
 use super::track_list::LineKind;
-use crate::analysis::gaps::{Ledger, LedgerIndex};
+use crate::analysis::gaps::{Ledger, LedgerIndex, slice_of_place};
 use crate::answers::Answer;
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
 use crate::session::{GapOrder, OpenTrace, Selection};
 use crate::view::ViewContext;
 use crate::view::axis::{centered, fitted, middle};
+
+/// Parts of a gap that are looked at.
+const MAX_PARTS: usize = 4096;
 
 impl Timeline {
     /// Selects the next gap of the device and shows it; once the ledgers are ready, if they are not yet.
@@ -89,6 +92,27 @@ impl Timeline {
         }
         self.unfold_process(&ctx.traces[trace], trace, process);
         self.scroll_to = Some((trace, process));
+        self.reveal = self.host_of_gap(ctx).map(|slice| (trace, slice));
+        if let Some((_, slice)) = self.reveal {
+            self.unfold_row(&ctx.traces[trace], trace, slice);
+        }
+    }
+
+    /// The slice that shows where the host was in the longest part of the selected gap, if the rows of its thread are on
+    /// show. What is in folded outer rows runs all the time: then what explains that part.
+    fn host_of_gap(&self, ctx: &ViewContext<'_>) -> Option<SliceId> {
+        let Selection::Gap { trace, process, time } = *ctx.selection else { return None };
+        let open = &ctx.traces[trace];
+        let (ledgers, slices) = (self.strips.ready(trace)?, &open.trace.slices);
+        let (ledger, _) = ledgers.of(process)?;
+        let index = ledger.at(time.start)?;
+        let part = ledger.parts(index).take(MAX_PARTS).max_by_key(|part| part.time.dur())?;
+        let of_place = slice_of_place(&open.trace, ledger, &ledger.gap(index), &part);
+        of_place.into_iter().chain(part.slice).find(|&slice| {
+            let row = &slices.rows[slices.row_of(slice)];
+            let line = self.tracks.line_of(trace, row.track).and_then(|at| self.tracks.line(at));
+            line.is_some_and(|line| line.kind == LineKind::Track(row.track) && row.depth >= line.first_row)
+        })
     }
 
     /// The device with the longest gap in steps that count of all that are open, else with the longest, within the selected

@@ -93,7 +93,7 @@ fn ranges_that_count_their_instances_are_one_name() {
     builder.slices[0].correlation = (0..16).map(|i| if i % 4 >= 2 { 1 + i / 4 } else { 0 }).collect();
     let trace = builder.finish();
     let device = crate::analysis::busy::devices(&trace).remove(0);
-    let mut ledger = crate::analysis::gaps::ledgers(&trace, &[device], None, &|| false).remove(0);
+    let mut ledger = crate::analysis::gaps::Ground::new(&trace).ledgers(&[device], None, &|| false).remove(0);
     ledger.theta_ns = THETA;
     let found = clusters(&trace, std::slice::from_ref(&ledger), None, &|| false).remove(0);
     let around = |cluster: &GapCluster| {
@@ -123,7 +123,7 @@ fn calls_of_one_function_are_where_the_host_was_if_they_have_most_of_the_time() 
         builder.slices[0].correlation = [vec![0, 1, 1, 0, 2, 2], vec![0; 9]].concat();
         let trace = builder.finish();
         let device = crate::analysis::busy::devices(&trace).remove(0);
-        let mut ledger = crate::analysis::gaps::ledgers(&trace, &[device], None, &|| false).remove(0);
+        let mut ledger = crate::analysis::gaps::Ground::new(&trace).ledgers(&[device], None, &|| false).remove(0);
         ledger.theta_ns = THETA;
         let found = clusters(&trace, std::slice::from_ref(&ledger), None, &|| false).remove(0);
         found.name(found.all[0].frame).to_owned()

@@ -98,6 +98,18 @@ impl Axis<'_> {
         }
     }
 
+    /// The same of a part of a whole: `2.5 ms`, and exactly `2,500,000 ns of 10,000,000 ns`.
+    pub fn part_text(&self, part: TimeRange, whole: TimeRange) -> [String; 2] {
+        match self.kind {
+            AxisKind::Time => format::part(part.dur(), whole.dur()),
+            AxisKind::Events => {
+                let [short, whole] = [part, whole].map(|range| self.length_text(range));
+                let exact = format!("{short} of {whole}");
+                [short, exact]
+            }
+        }
+    }
+
     /// From the first to the last position of the history.
     pub fn span(&self) -> TimeRange {
         match self.kind {

@@ -345,6 +345,14 @@ impl View for MemoryOverTime {
         self.is_pending
     }
 
+    fn visible(&mut self, ctx: &mut ViewContext<'_>) -> Option<[String; 2]> {
+        let shown = ctx.memory.resolve(ctx.traces)?;
+        let axis = self.axis(&shown);
+        let visible = axis.navigation(&mut self.navigation, ctx.navigation).visible();
+        // In its first frame nothing is.
+        (visible.dur() > 0).then(|| axis.part_text(visible, axis.reach(ctx.span)))
+    }
+
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         self.run_command(command, ctx)
     }

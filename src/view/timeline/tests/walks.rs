@@ -177,3 +177,44 @@ fn without_a_selection_the_longest_gap_of_all_devices_comes_first() {
     let Selection::Gap { trace, time, .. } = fixture.session.selection else { unreachable!() };
     assert_eq!((trace, time.dur()), (1, 300_000));
 }
+
+#[test]
+fn a_gap_is_shown_with_the_slice_in_which_the_host_was_however_deep() {
+    let python = SliceKind::PythonFunction;
+    let mut slices = vec![("main", python, "runpy.py(1): run", 0, 1_000_000); 30];
+    slices
+        .extend((0..40).flat_map(|_| {
+            (0..4).map(|i| ("main", python, "nn.py(1): _call_impl", 250_000 * i, 250_000 * i + 240_000))
+        }));
+    slices.push(("main", python, "train.py(7): prepare", 510_000, 700_000));
+    slices.push(("main", CALL, "cudaLaunchKernel", 0, 1_000));
+    slices.push(("main", CALL, "cudaLaunchKernel", 710_000, 711_000));
+    slices.push(("stream 7", KERNEL, "gemm", 1_000, 500_000));
+    slices.push(("stream 7", KERNEL, "relu", 712_000, 900_000));
+    let n = slices.len();
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = vec![0; n];
+    for (at, id) in [(n - 4, 1), (n - 3, 2), (n - 2, 1), (n - 1, 2)] {
+        builder.slices[0].correlation[at] = id;
+    }
+    let mut harness = harness(vec![builder.finish()]);
+    let main = |harness: &Harness<'_, Fixture<Timeline>>| {
+        let lines = &harness.state().view.tracks.scrolled;
+        lines.iter().find(|line| line.title.starts_with("main")).unwrap().rows()
+    };
+    assert_eq!(main(&harness), 30..50);
+    let started = std::time::Instant::now();
+    while !matches!(harness.state().session.selection, Selection::Gap { .. }) {
+        assert!(started.elapsed().as_secs() < 60, "no gap is found");
+        harness.state_mut().run(&Command::NextGap);
+        harness.step();
+    }
+    harness.run();
+    assert_eq!(main(&harness), 0..71, "it is in an inner row");
+    let trace = &harness.state().session.traces()[0].trace;
+    let names = (0..trace.slices.len() as u32).map(SliceId);
+    let prepare = names.into_iter().find(|&id| trace.slice_name(id).starts_with("train.py")).unwrap();
+    let at = place(&harness, "main", prepare.0).y - harness.state().view.scroll[1] as f32;
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    assert!(canvas.y_range().contains(at), "{at} is outside of {canvas:?}");
+}

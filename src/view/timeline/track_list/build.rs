@@ -1,11 +1,11 @@
 //! Which lines there are: groups, streams and threads, in the order of the user or by what they do.
 
+mod processes;
+
 use std::collections::HashMap;
 
-use super::fold::{Fold, folds_streams, importance, n_programs, n_shown_counters};
-use super::{
-    COUNTER_HEIGHT, GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, TrackList, process_key, track_key,
-};
+use super::fold::{Fold, count, folds_streams, importance, n_programs, n_shown_counters};
+use super::{COUNTER_HEIGHT, GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, TrackList, rows, track_key};
 use crate::analysis::threads::Part;
 use crate::figures::text::display_name;
 use crate::model::{ProcessId, TrackId, TrackKind};
@@ -155,7 +155,11 @@ impl Builder<'_> {
             if place == first_folded && !is_collapsed {
                 let keys = (fold_key.clone(), key.to_owned());
                 let kind = LineKind::Fold(process, Fold::Processes);
-                self.push_group(trace, kind, keys, Fold::Processes.title(n_folded, 0), (1, !is_expanded, false));
+                let title = match self.is_shared {
+                    true => Fold::Processes.title(n_folded, 0),
+                    false => format!("{n_folded} processes that hardly work"),
+                };
+                self.push_group(trace, kind, keys, title, (u8::from(has_line), !is_expanded, false));
             }
             let folded_in = is_collapsed.then(|| key.to_owned());
             let folded_in = folded_in.or_else(|| (!is_expanded).then(|| fold_key.clone()));
@@ -179,51 +183,6 @@ impl Builder<'_> {
         }
     }
 
-    /// The processes that have anything on their tracks: as recorded, but of programs those first that launch work of
-    /// devices.
-    fn processes(&self, trace: usize, open: &OpenTrace) -> Vec<(ProcessId, String, Vec<TrackId>)> {
-        let data = &*open.trace;
-        let mut by_process: Vec<Vec<TrackId>> = vec![Vec::new(); data.processes.len()];
-        let mut n_launches = vec![0_u32; data.processes.len()];
-        for (track, info) in data.tracks.iter().enumerate() {
-            let (track, process) = (TrackId(track as u32), info.process.0 as usize);
-            let has_counter = data.counters.binary_search_by_key(&track, |counter| counter.track).is_ok();
-            let is_empty = data.rows(track).is_empty() && !has_counter && data.instants.of_track(track).is_empty();
-            if let Some(tracks) = by_process.get_mut(process).filter(|_| !is_empty) {
-                tracks.push(track);
-                n_launches[process] += self.part(trace, track).n_launches;
-            }
-        }
-        let mut processes: Vec<(ProcessId, String, Vec<TrackId>)> = (0..)
-            .map(ProcessId)
-            .zip(by_process)
-            .filter(|(_, tracks)| !tracks.is_empty())
-            .map(|(process, tracks)| (process, process_key(open, process), tracks))
-            .collect();
-        if n_launches.iter().any(|&n| n > 0) {
-            let is_device = |process: ProcessId| data.process(process).device.is_some();
-            processes.sort_by_key(|entry| !is_device(entry.0) && n_launches[entry.0.0 as usize] == 0);
-        }
-        self.sort(&open.id, &mut processes, |entry| &entry.1);
-        processes
-    }
-
-    /// How many of the last processes are folded: those that launch nothing, where several programs share the picture.
-    fn n_folded_processes(
-        &self,
-        trace: usize,
-        open: &OpenTrace,
-        processes: &[(ProcessId, String, Vec<TrackId>)],
-    ) -> usize {
-        let works = |(process, _, tracks): &(ProcessId, String, Vec<TrackId>)| {
-            open.trace.process(*process).device.is_some()
-                || tracks.iter().any(|&track| self.part(trace, track).n_launches > 0)
-        };
-        let n = processes.iter().rev().take_while(|process| !works(process)).count();
-        let has_host = processes.iter().any(|process| works(process) && open.trace.process(process.0).device.is_none());
-        if self.is_shared && has_host && n > 1 && self.filter.is_empty() { n } else { 0 }
-    }
-
     fn add_process(&mut self, open: &OpenTrace, process: ProcessId, tracks: &[TrackId], group: &Group<'_>) {
         if self.settings.hidden.contains(&group.key) {
             let tracks = keys_of(open, tracks.iter());
@@ -241,11 +200,10 @@ impl Builder<'_> {
         let at = self.out.scrolled.len();
         let (folds, shown) = self.units(open, tracks, group);
         let title = match is_folded {
-            true => format!(
-                "{}, {}",
-                group.title,
-                threads(shown.len() + folds.iter().map(|fold| fold.1.len()).sum::<usize>())
-            ),
+            true => {
+                let n = shown.len() + folds.iter().map(|fold| fold.1.len()).sum::<usize>();
+                format!("{}, {}", group.title, count(n, "thread", "threads"))
+            }
             false => group.title.clone(),
         };
         if group.folded_in.is_none() && group.has_heading {
@@ -424,8 +382,13 @@ impl Builder<'_> {
         }
         let (data, trace) = (&*open.trace, group.trace);
         let is_collapsed = self.is_collapsed(&key);
-        let n_rows = data.rows(track).len() as u32;
-        let n_rows = if is_collapsed { n_rows.min(1) } else { n_rows };
+        let n_passing = self.part(trace, track).n_passing;
+        let (rows, fold) = match is_pinned || !self.filter.is_empty() {
+            // The user looks at it.
+            true => (0..data.rows(track).len() as u32, None),
+            false => rows::rows(open, track, n_passing, self.settings),
+        };
+        let n_rows = if is_collapsed { rows.len().min(1) } else { rows.len() } as u32;
         let is_counter = data.track(track).kind == TrackKind::Counter;
         let height = if is_counter { COUNTER_HEIGHT } else { ROW_HEIGHT * n_rows.max(1) as f32 };
         let title = match is_pinned {
@@ -436,11 +399,16 @@ impl Builder<'_> {
         let parent = parent.to_owned();
         let kind = LineKind::Track(track);
         let line = Line { kind, indent, height, n_rows, is_pinned, has_parts, ..Line::new(trace, key, parent, title) };
-        let line = Line { is_collapsed, ..line };
+        let line = Line { is_collapsed, first_row: rows.start, ..line };
         if is_pinned {
             self.out.pinned.push(line);
         } else {
+            let parent = line.key.clone();
             self.out.scrolled.push(line);
+            if let Some(fold) = fold.filter(|_| !is_collapsed) {
+                let place = (indent + 1, fold.is_folded, false);
+                self.push_group(trace, LineKind::Rows(track), (fold.key, parent), fold.title, place);
+            }
         }
         !is_pinned
     }
@@ -454,7 +422,7 @@ impl Builder<'_> {
         (indent, is_collapsed, has_strip): (u8, bool, bool),
     ) {
         let height = match kind {
-            LineKind::Fold(..) => ROW_HEIGHT,
+            LineKind::Fold(..) | LineKind::Rows(_) => ROW_HEIGHT,
             _ if has_strip => STRIP_GROUP_HEIGHT,
             _ => GROUP_HEIGHT,
         };
@@ -479,10 +447,6 @@ struct Group<'a> {
     has_heading: bool,
     /// Whether it is of a snapshot of memory beside the trace of its run.
     is_beside: bool,
-}
-
-fn threads(n: usize) -> String {
-    if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") }
 }
 
 /// The title of a track below the heading of its device, which it need not name again.

@@ -1,6 +1,6 @@
 //! Tracks of a process that are folded into one line by default.
 
-use super::process_key;
+use super::{process_key, rows};
 use crate::analysis::threads::Part;
 use crate::model::{ProcessId, TrackId};
 use crate::session::OpenTrace;
@@ -8,7 +8,7 @@ use crate::session::OpenTrace;
 /// Counters of a process that are shown at once where it has many more.
 const N_COUNTERS: usize = 6;
 /// Fewer that would be folded stay: their line takes room as well.
-const LEAST_FOLDED: usize = 3;
+pub const LEAST_FOLDED: usize = 3;
 
 /// How many programs share the picture: the ranks of a job, or what is compared. Of each trace the processes that launch
 /// work of devices count, of one where nothing is known of that it counts itself.
@@ -31,7 +31,8 @@ pub enum Fold {
     Idle,
     /// Streams that hardly work, and where several programs share the picture the annotations of the others.
     Streams,
-    /// Where several programs share the picture, the processes of a trace that launch nothing, beside one that does.
+    /// The processes of a trace that hardly work, and where several programs share the picture those that launch nothing,
+    /// beside one that does.
     Processes,
     /// The counters after the most important ones.
     Counters,
@@ -57,10 +58,6 @@ impl Fold {
     /// * `n`: how many threads, streams, processes or counters are folded.
     /// * `n_annotations`: how many tracks of annotations of streams that are not.
     pub fn title(self, n: usize, n_annotations: usize) -> String {
-        let count = |n: usize, one: &str, many: &str| match n {
-            1 => format!("1 {one}"),
-            n => format!("{n} {many}"),
-        };
         match self {
             Self::Idle => count(n, "idle thread", "idle threads"),
             Self::Streams => {
@@ -78,11 +75,20 @@ impl Fold {
     }
 }
 
-/// The settings keys of all that can be folded at first in a trace: also processes, where there are several programs.
+/// The settings keys of all that can be folded at first in a trace: also rows of deep threads, and processes where there are
+/// several programs.
 pub fn fold_keys(open: &OpenTrace) -> impl Iterator<Item = String> {
     let processes = (0..open.trace.processes.len() as u32).map(|process| process_key(open, ProcessId(process)));
     let of_trace = Fold::Processes.key(&open.id);
-    processes.flat_map(|key| Fold::ALL.map(|fold| fold.key(&key)).into_iter().chain([key])).chain([of_trace])
+    processes
+        .flat_map(|key| Fold::ALL.map(|fold| fold.key(&key)).into_iter().chain([key]))
+        .chain([of_trace])
+        .chain(rows::keys(open))
+}
+
+/// A number of things: `1 thread`, `2 threads`.
+pub fn count(n: usize, one: &str, many: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
 }
 
 /// How many of the counters of a process are shown, of those in order of importance.

@@ -2,6 +2,7 @@
 
 mod build;
 mod fold;
+pub mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,8 @@ pub enum LineKind {
     Track(TrackId),
     /// Tracks of a process that are folded at first.
     Fold(ProcessId, Fold),
+    /// Rows of a deep thread that are folded at first.
+    Rows(TrackId),
     /// Launched work of a device over time, by the index of its curve in [`super::queues::Queues`].
     Queue(ProcessId, u32),
 }
@@ -57,8 +60,9 @@ pub struct Line {
     pub y: f64,
     /// Without the space below.
     pub height: f32,
-    /// How many rows of slices are shown.
+    /// How many rows of slices are shown, and the first of them.
     pub n_rows: u32,
+    pub first_row: u32,
     /// Height of one of them, in points.
     pub row_height: f32,
     /// Index of the group's heading above it, of [`TrackList::scrolled`].
@@ -82,6 +86,7 @@ impl Line {
             y: 0.0,
             height: 0.0,
             n_rows: 0,
+            first_row: 0,
             row_height: ROW_HEIGHT,
             heading: None,
             is_collapsed: false,
@@ -105,7 +110,17 @@ impl Line {
     }
 
     fn has_fixed_height(&self) -> bool {
-        self.is_heading() || matches!(self.kind, LineKind::Fold(..))
+        self.is_heading() || self.is_fold()
+    }
+
+    /// Whether it stands for what is folded at first.
+    pub fn is_fold(&self) -> bool {
+        matches!(self.kind, LineKind::Fold(..) | LineKind::Rows(_))
+    }
+
+    /// The rows that are shown.
+    pub fn rows(&self) -> std::ops::Range<u32> {
+        self.first_row..self.first_row + self.n_rows
     }
 
     /// Whether it is the heading of a device, a process or a trace.
@@ -193,7 +208,7 @@ impl TrackList {
                     LineKind::Track(track) => {
                         self.line_of.insert((entry.trace, track), LineIndex { is_pinned, line });
                     }
-                    LineKind::Fold(..) | LineKind::Queue(..) => {}
+                    LineKind::Fold(..) | LineKind::Rows(_) | LineKind::Queue(..) => {}
                 }
             }
         }

@@ -1,3 +1,5 @@
+use eframe::egui;
+
 use super::*;
 use crate::model::{Counter, Format, Process, SliceKind, Trace, TraceBuilder, Track, TrackKind};
 
@@ -319,4 +321,82 @@ fn of_several_ranks_processes_that_launch_nothing_share_a_line() {
     unfolded.expanded.insert(list.scrolled[4].key.clone());
     let list = list_of(&traces, &unfolded, "");
     assert_eq!(titles(&list.scrolled)[4..7], ["2 more processes", "spans, 1 thread", "traces, 1 thread"]);
+}
+
+/// A thread with 4 outer rows that only pass on, and `n` rows below them.
+fn deep(n: usize) -> OpenTrace {
+    let python = SliceKind::PythonFunction;
+    let mut slices = vec![("main", python, "outer", 0, 4_000); 4];
+    slices.extend((0..n).flat_map(|_| (0..4).map(|i| ("main", python, "step", 1_000 * i, 1_000 * i + 900))));
+    OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0)
+}
+
+#[test]
+fn of_a_deep_thread_the_rows_in_the_middle_are_shown_and_the_others_with_a_click() {
+    let shown = |n: usize| {
+        let list = list_of(&[deep(n)], &TimelineSettings::default(), "");
+        let lines = list.scrolled[1..].iter();
+        lines.map(|line| (line.title.clone(), line.rows())).collect::<Vec<_>>()
+    };
+    let main = |rows: std::ops::Range<u32>| ("main".to_owned(), rows);
+    let fold = |title: &str| (title.to_owned(), 0..0);
+    assert_eq!(shown(20), [main(0..24)]);
+    assert_eq!(shown(21), [main(4..25), fold("4 outer rows")]);
+    assert_eq!(shown(30), [main(4..24), fold("4 outer and 10 inner rows")]);
+
+    let traces = [deep(30)];
+    let mut settings = TimelineSettings::default();
+    let list = list_of(&traces, &settings, "");
+    let fold = list.scrolled[2].clone();
+    let rect = egui::Rect::from_min_size(egui::pos2(0.0, 0.0), egui::vec2(100.0, 900.0));
+    let area = crate::view::timeline::layout::Area { rect, scroll: 0.0, covered: 0.0 };
+    let top = |row: u32| area.row(&list.scrolled[1], row).0;
+    assert_eq!(top(5) - top(4), ROW_HEIGHT);
+    assert_eq!([top(0), top(33)], [list.scrolled[1].y as f32 + 20.0 * ROW_HEIGHT; 2], "in the line of the folded");
+    let toggle = crate::view::timeline::labels::LabelAction::ToggleCollapsed;
+    crate::view::timeline::labels::apply(&mut settings, &list, &fold, toggle.clone());
+    let open = list_of(&traces, &settings, "");
+    assert_eq!((open.scrolled[1].rows(), open.scrolled[2].title.as_str()), (0..34, "4 outer and 10 inner rows"));
+    crate::view::timeline::labels::apply(&mut settings, &open, &open.scrolled[2], toggle);
+    assert_eq!(list_of(&traces, &settings, ""), list, "a second click folds them again");
+    assert_eq!(list_of(&traces, &settings, "main").scrolled[1].rows(), 0..34, "what is searched for is whole");
+    settings.pinned.push(list.scrolled[1].key.clone());
+    assert_eq!(list_of(&traces, &settings, "").pinned[0].rows(), 0..34);
+    settings.pinned.clear();
+    settings.expanded.extend(fold_keys(&traces[0]));
+    assert_eq!(list_of(&traces, &settings, "").scrolled[1].rows(), 0..34, "as all that is expanded");
+}
+
+#[test]
+fn processes_that_hardly_work_share_a_line_beside_one_that_launches() {
+    let with = |n: usize| {
+        let os = SliceKind::Os;
+        let names: Vec<String> = (0..n + 1).map(|i| format!("helper {i}")).collect();
+        let mut slices = vec![
+            ("main", SliceKind::Runtime, "cudaLaunchKernel", 0, 20_000),
+            ("stream 7", SliceKind::Kernel, "gemm", 10_000, 20_000),
+        ];
+        slices.extend(names.iter().map(|name| (name.as_str(), os, "mmap", 0, 10)));
+        // The first works.
+        slices[2].4 = 10_000;
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = [5, 5].into_iter().chain(names.iter().map(|_| 0)).collect();
+        for name in names {
+            let process = crate::model::ProcessId(builder.processes.len() as u32);
+            builder.tracks.iter_mut().filter(|track| track.name == name).for_each(|track| track.process = process);
+            builder.processes.push(Process { name, ..Process::default() });
+        }
+        OpenTrace::new(builder.finish(), 0)
+    };
+    let settings = TimelineSettings::default();
+    let few = list_of(&[with(2)], &settings, "");
+    assert!(titles(&few.scrolled).iter().filter(|title| title.starts_with("helper")).count() == 6);
+    let traces = [with(3)];
+    let list = list_of(&traces, &settings, "");
+    let shown = ["python", "main", "GPU 0", "stream 7", "helper 0", "helper 0", "3 processes that hardly work"];
+    assert_eq!(titles(&list.scrolled), shown);
+    assert!((0..traces[0].trace.tracks.len()).all(|track| list.line_of(0, TrackId(track as u32)).is_some()));
+    let mut unfolded = settings;
+    unfolded.expanded.insert(list.scrolled[6].key.clone());
+    assert_eq!(titles(&list_of(&traces, &unfolded, "").scrolled)[6..8], ["3 processes that hardly work", "helper 1"]);
 }

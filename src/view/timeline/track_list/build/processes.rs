@@ -1,0 +1,67 @@
+//! Which processes of a trace come first, and which are folded.
+
+use super::Builder;
+use crate::model::{ProcessId, TrackId, TrackKind};
+use crate::session::OpenTrace;
+use crate::view::timeline::track_list::fold::LEAST_FOLDED;
+use crate::view::timeline::track_list::process_key;
+
+/// A process with its settings key and those of its tracks that have anything on them.
+pub type Members = (ProcessId, String, Vec<TrackId>);
+
+impl Builder<'_> {
+    /// The processes that have anything on their tracks: as recorded, but of programs those first that launch work of
+    /// devices.
+    pub(super) fn processes(&self, trace: usize, open: &OpenTrace) -> Vec<Members> {
+        let data = &*open.trace;
+        let mut by_process: Vec<Vec<TrackId>> = vec![Vec::new(); data.processes.len()];
+        for (track, info) in data.tracks.iter().enumerate() {
+            let (track, process) = (TrackId(track as u32), info.process.0 as usize);
+            let has_counter = data.counters.binary_search_by_key(&track, |counter| counter.track).is_ok();
+            let is_empty = data.rows(track).is_empty() && !has_counter && data.instants.of_track(track).is_empty();
+            if let Some(tracks) = by_process.get_mut(process).filter(|_| !is_empty) {
+                tracks.push(track);
+            }
+        }
+        let mut processes: Vec<Members> = (0..)
+            .map(ProcessId)
+            .zip(by_process)
+            .filter(|(_, tracks)| !tracks.is_empty())
+            .map(|(process, tracks)| (process, process_key(open, process), tracks))
+            .collect();
+        if processes.iter().any(|(_, _, tracks)| self.launches(trace, tracks)) {
+            processes.sort_by_cached_key(|(process, _, tracks)| {
+                let is_first = data.process(*process).device.is_some() || self.launches(trace, tracks);
+                (!is_first, !self.works(trace, open, *process, tracks))
+            });
+        }
+        self.sort(&open.id, &mut processes, |entry| &entry.1);
+        processes
+    }
+
+    /// How many of the last processes are folded, where others launch work: where several programs share the picture those
+    /// that launch nothing, else those that hardly work.
+    pub(super) fn n_folded_processes(&self, trace: usize, open: &OpenTrace, processes: &[Members]) -> usize {
+        let works = |(process, _, tracks): &Members| self.works(trace, open, *process, tracks);
+        let n = processes.iter().rev().take_while(|process| !works(process)).count();
+        let is_launcher = |(process, _, tracks): &Members| {
+            open.trace.process(*process).device.is_none() && self.launches(trace, tracks)
+        };
+        let least = if self.is_shared { 2 } else { LEAST_FOLDED };
+        if n >= least && self.filter.is_empty() && processes.iter().any(is_launcher) { n } else { 0 }
+    }
+
+    fn launches(&self, trace: usize, tracks: &[TrackId]) -> bool {
+        tracks.iter().any(|&track| self.part(trace, track).n_launches > 0)
+    }
+
+    /// Whether a process is one of those that [`Self::n_folded_processes`] leaves.
+    fn works(&self, trace: usize, open: &OpenTrace, process: ProcessId, tracks: &[TrackId]) -> bool {
+        let works = |&track: &TrackId| {
+            let part = self.part(trace, track);
+            open.trace.track(track).kind != TrackKind::Thread || !(part.is_idle || part.is_quiet)
+        };
+        let is_device = open.trace.process(process).device.is_some();
+        is_device || self.launches(trace, tracks) || !self.is_shared && tracks.iter().any(works)
+    }
+}
