@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use super::launches;
 use super::totals::Scope;
-use crate::model::{DurNs, SliceId, SliceKind, SliceTable, StringId, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, Parents, SliceId, SliceKind, SliceTable, StringId, TimeNs, TimeRange, Trace, TrackId};
 
 /// All calls of one operator, or of one operator with the same input shapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -228,46 +228,45 @@ fn thread_groups(
 
     let rows = &trace.track_rows[track.0 as usize];
     let parents = slices.parents(rows.start as usize..rows.end as usize);
-    let dur = |i: usize| slices.end[i].saturating_sub(slices.ts[i]);
-    let mut host_self: Vec<DurNs> = all.clone().map(dur).collect();
     // Rows come from top to bottom, so what is inside comes later.
     for i in (0..all.len()).rev() {
-        if let Some(parent) = parents[i] {
+        if let Some(parent) = parents.of(i) {
             total.count_up(i, parent as usize);
-            host_self[parent as usize] -= dur(base + i);
         }
     }
-    let n_children = n_children(&parents);
     let mut groups = Groups::new();
-    // To which call each counts: itself, or the one that it only passes on. Takes the place of the parent, which comes
-    // earlier.
-    let mut counts_to = parents;
+    // To which call those count that are only passed on.
+    let mut counts_to: HashMap<u32, u32> = HashMap::new();
     let mut work = work.iter().peekable();
-    for i in 0..all.len() {
-        let passed_on_by = counts_to[i].filter(|&parent| is_passed_on(slices, base, &n_children, i, parent));
-        counts_to[i] = passed_on_by.map_or(Some(i as u32), |parent| counts_to[parent as usize]);
-        if slices.kind[base + i] != SliceKind::Operator {
-            continue;
-        }
-        let launched = std::iter::from_fn(|| work.next_if(|(operator, _)| operator.idx() <= base + i));
-        let device_ns = launched.map(|&(_, dur)| dur).fold(0, DurNs::saturating_add);
-        let call = base + counts_to[i].map_or(i, |call| call as usize);
-        if range.is_some_and(|range| !runs_in(slices.time(SliceId(call as u32)), range)) {
-            continue;
-        }
-        let shapes = if by_shape { trace.facts.shapes.get(SliceId(call as u32)).copied() } else { None };
-        let group = groups.entry((slices.name[call], shapes.unwrap_or_default())).or_default();
-        group.host_self_ns = group.host_self_ns.saturating_add(host_self[i]);
-        own.add_to(&mut group.own, i);
-        group.own.device_ns = group.own.device_ns.saturating_add(device_ns);
-        if passed_on_by.is_none() {
-            let dur = dur(call);
-            if group.calls == 0 || dur > group.longest_ns {
-                (group.longest, group.longest_ns) = ((0, SliceId(call as u32)), dur);
+    for row in rows.start as usize..rows.end as usize {
+        let mut self_times = slices.self_times_of(row);
+        for slice in slices.rows[row].range().filter(|&slice| slices.kind[slice] == SliceKind::Operator) {
+            let i = slice - base;
+            let passed_on_by = parents.of(i).filter(|&parent| is_passed_on(slices, base, &parents, i, parent));
+            let called = passed_on_by.map_or(i as u32, |by| counts_to.get(&by).copied().unwrap_or(by));
+            if passed_on_by.is_some() {
+                counts_to.insert(i as u32, called);
             }
-            group.calls += 1;
-            group.host_total_ns = group.host_total_ns.saturating_add(dur);
-            total.add_to(&mut group.total, i);
+            let launched = std::iter::from_fn(|| work.next_if(|(operator, _)| operator.idx() <= slice));
+            let device_ns = launched.map(|&(_, dur)| dur).fold(0, DurNs::saturating_add);
+            let call = SliceId((base + called as usize) as u32);
+            if range.is_some_and(|range| !runs_in(slices.time(call), range)) {
+                continue;
+            }
+            let shapes = if by_shape { trace.facts.shapes.get(call).copied() } else { None };
+            let group = groups.entry((slices.name[call.idx()], shapes.unwrap_or_default())).or_default();
+            group.host_self_ns = group.host_self_ns.saturating_add(self_times.of(slice));
+            own.add_to(&mut group.own, i);
+            group.own.device_ns = group.own.device_ns.saturating_add(device_ns);
+            if passed_on_by.is_none() {
+                let dur = slices.time(call).dur();
+                if group.calls == 0 || dur > group.longest_ns {
+                    (group.longest, group.longest_ns) = ((0, call), dur);
+                }
+                group.calls += 1;
+                group.host_total_ns = group.host_total_ns.saturating_add(dur);
+                total.add_to(&mut group.total, i);
+            }
         }
     }
     groups
@@ -285,10 +284,9 @@ pub fn passed_on(trace: &Trace) -> HashSet<SliceId> {
         if slices.kind[all.clone()].contains(&SliceKind::Operator) {
             let rows = &trace.track_rows[track.0 as usize];
             let parents = slices.parents(rows.start as usize..rows.end as usize);
-            let n_children = n_children(&parents);
             let is_passed_on = |i: &usize| {
-                let parent = parents[i - all.start];
-                parent.is_some_and(|parent| is_passed_on(slices, all.start, &n_children, i - all.start, parent))
+                let parent = parents.of(i - all.start);
+                parent.is_some_and(|parent| is_passed_on(slices, all.start, &parents, i - all.start, parent))
             };
             out.extend(all.clone().filter(is_passed_on).map(|i| SliceId(i as u32)));
         }
@@ -296,25 +294,13 @@ pub fn passed_on(trace: &Trace) -> HashSet<SliceId> {
     out
 }
 
-/// How many slices are directly inside each of a track: none, one, or several.
-fn n_children(parents: &[Option<u32>]) -> Vec<u8> {
-    let mut n_children = vec![0_u8; parents.len()];
-    for &parent in parents.iter().flatten() {
-        n_children[parent as usize] = n_children[parent as usize].saturating_add(1);
-    }
-    n_children
-}
-
 /// Whether an operator has the same name as the one directly around it, which has nothing else directly inside.
 ///
 /// * `base`: the first slice of the track, from which the others are counted.
-fn is_passed_on(slices: &SliceTable, base: usize, n_children: &[u8], i: usize, parent: u32) -> bool {
+fn is_passed_on(slices: &SliceTable, base: usize, parents: &Parents, i: usize, parent: u32) -> bool {
     let (this, above) = (base + i, base + parent as usize);
     let is_operator = |i: usize| slices.kind[i] == SliceKind::Operator;
-    n_children[parent as usize] == 1
-        && slices.name[above] == slices.name[this]
-        && is_operator(above)
-        && is_operator(this)
+    parents.is_only_child(i) && slices.name[above] == slices.name[this] && is_operator(above) && is_operator(this)
 }
 
 /// Whether a call shares time with a range, or has no length and lies in it.

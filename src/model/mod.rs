@@ -35,6 +35,7 @@ pub use import::{ImportReport, Problem, Severity, TableAccount};
 pub use interner::Interner;
 pub use kind::SliceKind;
 pub use memory::MemoryHistory;
+pub use nesting::Parents;
 pub use pyramid::{Cell, Pyramid};
 pub use raw_slices::{RawSlice, RawSlices};
 pub use slice::{Row, SliceId, SliceTable};

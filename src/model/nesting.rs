@@ -46,10 +46,10 @@ impl SliceTable {
     ///
     /// * `rows`: indices into `rows` from the topmost row of the track on.
     /// * Cost: O(slices of the rows).
-    pub fn parents(&self, rows: Range<usize>) -> Vec<Option<u32>> {
+    pub fn parents(&self, rows: Range<usize>) -> Parents {
         let first = self.rows[rows.clone()].first().map_or(0, |row| row.range().start);
         let n = self.rows[rows.clone()].iter().map(|row| row.range().len()).sum();
-        let mut parents = vec![None; n];
+        let mut parents = vec![Parents::NONE; n];
         for row in rows {
             let (Some(below), above) = (self.row_below(row), self.rows[row].range()) else { continue };
             let mut parent = above.start;
@@ -58,11 +58,11 @@ impl SliceTable {
                     parent += 1;
                 }
                 if self.ts[parent] <= self.ts[i] && self.end[parent] >= self.end[i] {
-                    parents[i - first] = Some((parent - first) as u32);
+                    parents[i - first] = (parent - first) as u32;
                 }
             }
         }
-        parents
+        Parents(parents)
     }
 
     /// The slices directly inside `id`, as indices. Cost: O(log n).
@@ -146,6 +146,37 @@ impl SliceTable {
     }
 }
 
+/// See [`SliceTable::parents`].
+#[derive(Clone, Debug)]
+pub struct Parents(Vec<u32>);
+
+impl Parents {
+    const NONE: u32 = u32::MAX;
+
+    /// The slice directly around one.
+    #[inline]
+    pub fn of(&self, slice: usize) -> Option<u32> {
+        Some(self.0[slice]).filter(|&parent| parent != Self::NONE)
+    }
+
+    /// Whether a slice is the only one directly inside another.
+    pub fn is_only_child(&self, slice: usize) -> bool {
+        // Slices of one parent follow each other.
+        let parent = self.0[slice];
+        let is_other = |near: Option<usize>| near.and_then(|near| self.0.get(near)) != Some(&parent);
+        parent != Self::NONE && is_other(slice.checked_sub(1)) && is_other(Some(slice + 1))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Of each slice.
+    pub fn iter(&self) -> impl Iterator<Item = Option<u32>> {
+        (0..self.len()).map(|slice| self.of(slice))
+    }
+}
+
 /// See [`SliceTable::self_times_of`].
 #[derive(Clone, Debug)]
 pub struct SelfTimes<'a> {
@@ -207,7 +238,7 @@ mod tests {
             let table = &trace.slices;
             let parents = table.parents(0..table.rows.len());
             prop_assert_eq!(parents.len(), table.len());
-            for (i, &found) in parents.iter().enumerate() {
+            for (i, found) in parents.iter().enumerate() {
                 let (id, time) = (SliceId(i as u32), table.time(SliceId(i as u32)));
                 // By definition: the slice of the row above that spans it.
                 let row = &table.rows[table.row_of(id)];
@@ -216,6 +247,8 @@ mod tests {
                 let parent = above.and_then(|above| above.range().find(spans)).map(|parent| SliceId(parent as u32));
                 prop_assert_eq!(table.parent(id), parent);
                 prop_assert_eq!(found.map(SliceId), parent);
+                let n_inside = parents.iter().filter(|other| found.is_some() && *other == found).count();
+                prop_assert_eq!(parents.is_only_child(i), n_inside == 1);
                 prop_assert_eq!(table.ancestors(id).count(), if row.is_overflow { 0 } else { row.depth as usize });
                 prop_assert!(table.children(id).all(|child| table.parent(SliceId(child as u32)) == Some(id)));
                 prop_assert!(table.ancestors(id).all(|above| table.inside(above).any(|inside| inside == i)));

@@ -238,7 +238,7 @@ fn operators(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
         let parents = slices.parents(rows(track));
         let first = trace.track_slices(track).start;
         let is_operator = |i: usize| slices.kind[i] == SliceKind::Operator;
-        let all = trace.track_slices(track).zip(parents);
+        let all = trace.track_slices(track).zip(parents.iter());
         let found = all.filter(|&(i, parent)| {
             is_operator(i) && !parent.is_some_and(|parent| is_operator(first + parent as usize))
         });
