@@ -151,7 +151,9 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         print_problems(trace);
     }
     let traces: Vec<Arc<Trace>> = input.traces.into_iter().map(Arc::new).collect();
-    let (text, worst) = answer(args, thresholds, &traces)?;
+    // On one of the threads that share its parts: to hand over each of them, and to be woken after it, takes longer than
+    // many of them.
+    let (text, worst) = rayon::scope(|_| answer(args, thresholds, &traces))?;
     output::write(text.as_bytes(), args.out.as_deref(), &args.paths)?;
     Ok(match args.fail_on {
         _ if input.has_unreadable => Outcome::PartlyUnreadable,
