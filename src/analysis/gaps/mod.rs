@@ -31,12 +31,12 @@ use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex, is_of_steps};
 use self::known::Change;
 use self::overlay::Overheads;
-pub use self::overlay::{inferred_ns, on_cpu_ns};
+pub use self::overlay::{has_on_cpu, inferred_ns, on_cpu_ns};
 pub use self::parts::Parts;
 use self::parts::StoredPart;
 use self::place::backward_threads;
 pub use self::place::{
-    BACKWARD_NODE, GapPlace, Near, frame, open_during, origin_of_call, place, place_of_call, slice_of_place,
+    BACKWARD_NODE, GapPlace, Near, frame, open_during, origin_of_call, place, place_of_call, slices_of_place,
 };
 use self::theta::{Usual, usual};
 use self::waits::Waits;

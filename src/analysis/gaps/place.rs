@@ -37,19 +37,18 @@ pub fn frame<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, n
     frame_at(trace, ledger, gap, (&at, &at.open(trace, near)), near)
 }
 
-/// The slice that shows the place of a part: that of the frame of [`place`] where one was recorded, else its operator, else
-/// what explains the part.
-pub fn slice_of_place(trace: &Trace, ledger: &Ledger, gap: &Gap, part: &GapPart) -> Option<SliceId> {
+/// The slices that show the place of a part, the most telling first: that of the frame of [`place`] where one was recorded, its
+/// operator, and what explains the part.
+pub fn slices_of_place(trace: &Trace, ledger: &Ledger, gap: &Gap, part: &GapPart) -> Vec<SliceId> {
     let near = &Near::none();
-    let Some(at) = whereabouts(trace, gap, part) else { return part.slice };
     let user = |open: &[SliceId]| open.iter().rev().copied().find(|&slice| near.names.is_user(trace, slice));
-    let open = at.open(trace, near);
-    let elsewhere = || {
+    let frame = whereabouts(trace, gap, part).and_then(|at| {
         let mut others = other_threads(trace, ledger, gap, at.thread, at.time.start, near);
-        others.find_map(|thread| user(&open_during(trace, thread, at.time, near)))
-    };
-    let place = || place(trace, ledger, gap, part, near).operator;
-    user(&open).or_else(elsewhere).or_else(place).or(part.slice)
+        let elsewhere = || others.find_map(|thread| user(&open_during(trace, thread, at.time, near)));
+        user(&at.open(trace, near)).or_else(elsewhere)
+    });
+    let operator = place(trace, ledger, gap, part, near).operator;
+    [frame, operator, part.slice].into_iter().flatten().collect()
 }
 
 fn frame_at<'a>(

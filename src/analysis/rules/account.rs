@@ -11,14 +11,15 @@ use rayon::prelude::*;
 use super::Window;
 use super::cause::{Cause, cause_of, copies_data, copy_of};
 use super::per_step::add;
-use super::room::Room;
+use super::room::{Room, Stretches};
 use super::run_facts::CompiledCode;
 use super::sites::{Around, Callees, Origins, Sites};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::recorder::{Recorder, Taken, Unrecorded};
 use crate::analysis::gaps::{
-    BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, on_cpu_ns, open_during, origin_of_call,
+    BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, has_on_cpu, inferred_ns, on_cpu_ns, open_during,
+    origin_of_call,
 };
 use crate::analysis::steps::is_step_name;
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, StringId, TimeRange, Trace};
@@ -267,11 +268,12 @@ pub fn accounts<'a>(
     let gaps = ledger.within(judged.time);
     let n = gaps.len().div_ceil(rayon::current_num_threads()).max(LEAST_SHARED);
     let shares: Vec<Range<usize>> = gaps.clone().step_by(n).map(|at| at..(at + n).min(gaps.end)).collect();
+    let stretches = Stretches::default();
     let of_share = |gaps: &Range<usize>| {
         let unrecorded = Unrecorded::new(trace, ledger, recorder);
         let books = Books::new(trace, (&unrecorded, taken), is_between_steps);
         let compiled = is_compiled.then(|| CompiledCode::new(trace));
-        books.accounts((judged, gaps.clone()), compiled, is_small_collective)
+        books.accounts((judged, gaps.clone()), &stretches, compiled, is_small_collective)
     };
     let mut all = vec![Account::default(); Cause::N];
     for share in shares.par_iter().map(of_share).collect::<Vec<_>>() {
@@ -290,6 +292,7 @@ pub struct Books<'a, 'b> {
     taken: Option<&'b Taken>,
     launches: Launches<'a>,
     near: &'b Near,
+    has_on_cpu: bool,
 }
 
 impl<'a, 'b> Books<'a, 'b> {
@@ -300,7 +303,8 @@ impl<'a, 'b> Books<'a, 'b> {
     ) -> Self {
         let (ledger, near) = (unrecorded.ledger, &unrecorded.near);
         let launches = Launches::new(trace, near.has_frames);
-        Self { trace, ledger, is_between_steps, unrecorded, taken, launches, near }
+        let has_on_cpu = has_on_cpu(trace);
+        Self { trace, ledger, is_between_steps, unrecorded, taken, launches, near, has_on_cpu }
     }
 
     /// What the recorder took of each part of a gap, if that is kept and the parts asked about are the same: whole ones,
@@ -340,7 +344,7 @@ impl<'a, 'b> Books<'a, 'b> {
         let (trace, ns) = (self.trace, part.time.dur());
         let ns_if = |holds: bool| if holds { ns } else { 0 };
         shares.inferred_ns += inferred_ns(trace, part);
-        if cause == Cause::Unexplained {
+        if cause == Cause::Unexplained && self.has_on_cpu {
             shares.on_cpu_ns += on_cpu_ns(trace, gap, part);
         }
         shares.unlaunched_ns += ns_if(part.class == GapClass::NoLaunch);
@@ -355,18 +359,20 @@ impl<'a, 'b> Books<'a, 'b> {
     /// The idle time within a window by [`Cause`]; their totals sum to it.
     ///
     /// * `gaps`: of the window, those that are added.
+    /// * `stretches`: what is known of room that threads made.
     /// * `compiled`: where code of torch.compile runs, if any does.
     /// * `is_small_collective`: whether a piece of device work is one.
     /// * Cost: O(parts within · log s) for s steps, and O(rows of the process · log n) for each synchronization.
     pub fn accounts(
         &self,
         (judged, gaps): (&Window, Range<usize>),
+        stretches: &Stretches,
         mut compiled: Option<CompiledCode<'_>>,
         is_small_collective: &dyn Fn(SliceId) -> bool,
     ) -> Vec<Account<'a>> {
         let (trace, ledger, near, window) = (self.trace, self.ledger, self.near, judged.time);
         let mut all = vec![Account::default(); Cause::N];
-        let (mut room, mut near_step) = (Room::new(trace), 0);
+        let (mut room, mut near_step) = (Room::new(trace, stretches), 0);
         for index in gaps {
             let gap = ledger.gap(index);
             let is_macro = gap.time.dur() >= ledger.theta_ns;

@@ -1,6 +1,7 @@
 //! Causes that cost time in one step only.
 
 use super::account::Books;
+use super::room::Stretches;
 use super::{Account, CallSite, Cause, Device, Rule, Window};
 use crate::analysis::gaps::GapPart;
 use crate::analysis::gaps::recorder::Unrecorded;
@@ -147,13 +148,14 @@ impl Device<'_, '_> {
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
         let unrecorded = Unrecorded::new(trace, ledger, None);
         let books = Books::new(trace, (&unrecorded, None), &is_between);
+        let stretches = Stretches::default();
         let is_similar = |time: &TimeRange| {
             let idle = ledger.totals(*time).by_class.iter().map(|class| class.total_ns).sum::<DurNs>();
             if SIMILAR * idle < ns {
                 return false;
             }
             let alone = Window { time: *time, steps: vec![*time], ..self.window.clone() };
-            let all = books.accounts((&alone, ledger.within(*time)), None, &|_| false);
+            let all = books.accounts((&alone, ledger.within(*time)), &stretches, None, &|_| false);
             let other = &all[cause as usize];
             SIMILAR * other.total_ns >= ns && self.place(cause, other) == self.place(cause, account)
         };

@@ -1,5 +1,7 @@
 //! Places in which the caching allocator frees its cache and retries after a failed request.
 
+use std::sync::{Mutex, PoisonError};
+
 use hashbrown::HashMap;
 
 use crate::analysis::host_roles::{allocates_memory, frees_memory, launches_work};
@@ -13,10 +15,13 @@ const BURST: usize = 3;
 pub struct Room<'a> {
     trace: &'a Trace,
     known: HashMap<SliceId, bool>,
-    /// Where the allocator makes room on threads without operators, ascending.
-    stretches: HashMap<TrackId, Vec<(TimeNs, TimeNs)>>,
+    stretches: &'a Stretches,
     effects: Effects,
 }
+
+/// Where the allocator makes room on threads without operators, ascending; found once for all who ask at once.
+#[derive(Debug, Default)]
+pub struct Stretches(Mutex<HashMap<TrackId, Vec<(TimeNs, TimeNs)>>>);
 
 /// What a call does, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +46,8 @@ impl Effects {
 }
 
 impl<'a> Room<'a> {
-    pub fn new(trace: &'a Trace) -> Self {
-        Self {
-            trace,
-            known: HashMap::new(),
-            stretches: HashMap::new(),
-            effects: Effects(vec![None; trace.strings.len()]),
-        }
+    pub fn new(trace: &'a Trace, stretches: &'a Stretches) -> Self {
+        Self { trace, known: HashMap::new(), stretches, effects: Effects(vec![None; trace.strings.len()]) }
     }
 
     /// Whether a call lies in such an operator, the innermost around it, or in such a stretch. Amortized cost: O(depth), and
@@ -58,7 +58,8 @@ impl<'a> Room<'a> {
         let around = std::iter::once(call).chain(slices.ancestors(call));
         let Some(operator) = around.into_iter().find(|slice| slices.kind[slice.idx()] == SliceKind::Operator) else {
             let thread = slices.track_of(call);
-            let stretches = self.stretches.entry(thread).or_insert_with(|| stretches(trace, thread, effects));
+            let mut known = self.stretches.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let stretches = known.entry(thread).or_insert_with(|| stretches(trace, thread, effects));
             let ts = slices.ts[call.idx()];
             return stretches
                 .get(stretches.partition_point(|&(_, end)| end < ts))
@@ -153,7 +154,7 @@ mod tests {
         let slices: Vec<_> = operator.into_iter().chain(calls).collect();
         let trace = TraceBuilder::from_slices(&slices).finish();
         let free = (0..slices.len() as u32).map(SliceId).find(|&slice| frees_memory(&trace, slice)).unwrap();
-        Room::new(&trace).is_made_around(free)
+        Room::new(&trace, &Stretches::default()).is_made_around(free)
     }
 
     #[test]

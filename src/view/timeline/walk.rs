@@ -2,8 +2,8 @@
 
 use super::Timeline;
 use super::commands::Direction;
-use super::track_list::LineKind;
-use crate::analysis::gaps::{Ledger, LedgerIndex, slice_of_place};
+use super::track_list::{Line, LineKind};
+use crate::analysis::gaps::{Ledger, LedgerIndex, slices_of_place};
 use crate::answers::Answer;
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
@@ -98,8 +98,8 @@ impl Timeline {
         }
     }
 
-    /// The slice that shows where the host was in the longest part of the selected gap, if the rows of its thread are on
-    /// show. What is in folded outer rows runs all the time: then what explains that part.
+    /// The slice that shows where the host was in the longest part of the selected gap, if the track of its thread is on show;
+    /// one whose row is, if there is one. What is in folded outer rows runs all the time.
     fn host_of_gap(&self, ctx: &ViewContext<'_>) -> Option<SliceId> {
         let Selection::Gap { trace, process, time } = *ctx.selection else { return None };
         let open = &ctx.traces[trace];
@@ -107,12 +107,15 @@ impl Timeline {
         let (ledger, _) = ledgers.of(process)?;
         let index = ledger.at(time.start)?;
         let part = ledger.parts(index).take(MAX_PARTS).max_by_key(|part| part.time.dur())?;
-        let of_place = slice_of_place(&open.trace, ledger, &ledger.gap(index), &part);
-        of_place.into_iter().chain(part.slice).find(|&slice| {
-            let row = &slices.rows[slices.row_of(slice)];
-            let line = self.tracks.line_of(trace, row.track).and_then(|at| self.tracks.line(at));
-            line.is_some_and(|line| line.kind == LineKind::Track(row.track) && row.depth >= line.first_row)
-        })
+        let places = slices_of_place(&open.trace, ledger, &ledger.gap(index), &part);
+        let first = |is_wanted: fn(&Line, u32) -> bool| {
+            places.iter().copied().find(|&slice| {
+                let row = &slices.rows[slices.row_of(slice)];
+                let line = self.tracks.line_of(trace, row.track).and_then(|at| self.tracks.line(at));
+                line.is_some_and(|line| line.kind == LineKind::Track(row.track) && is_wanted(line, row.depth))
+            })
+        };
+        first(|line, row| line.rows().contains(&row)).or_else(|| first(|line, row| row >= line.first_row))
     }
 
     /// The device with the longest gap in steps that count of all that are open, else with the longest, within the selected
@@ -140,7 +143,7 @@ impl Timeline {
 
     /// The first device in the list of tracks, else the first trace with one.
     fn first_device(&self, ctx: &ViewContext<'_>) -> Option<(usize, Option<ProcessId>)> {
-        let of_line = |line: &super::track_list::Line| match line.kind {
+        let of_line = |line: &Line| match line.kind {
             LineKind::Process(process) if line.has_strip() => Some((line.trace, Some(process))),
             _ => None,
         };

@@ -3,7 +3,6 @@
 use super::{Causes, LAUNCH_BOUND_INTERVALS, LAUNCH_BOUND_RUN, Launches, Scene};
 use crate::analysis::gaps::host::{Segment, syncs};
 use crate::analysis::gaps::{GapClass, Trigger};
-use crate::analysis::median;
 use crate::model::time::partition_near;
 use crate::model::{CopyKind, DurNs, SliceId};
 
@@ -27,8 +26,7 @@ impl Causes<'_> {
         let is_graph = self.launches_graph(call);
         let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
         if ahead < self.usual.latency && !is_graph && !has_cause(parts, scene.gap.dur()) {
-            let is_of_run = scene.late_run >= LAUNCH_BOUND_RUN
-                && scene.gap.dur() <= LAUNCH_BOUND_INTERVALS * usual_interval(scene.launches);
+            let is_of_run = scene.late_run >= LAUNCH_BOUND_RUN && is_of_launches(scene.gap.dur(), scene.launches);
             if let Some(sync) = self.refilling_after(scene, call, is_of_run) {
                 return Some((Trigger::Sync, Some(sync)));
             }
@@ -173,12 +171,17 @@ impl Causes<'_> {
     }
 }
 
-/// The median time from one of these launches to the next.
-fn usual_interval(mut launches: Launches) -> DurNs {
-    launches.sort_unstable();
-    let mut intervals: [DurNs; LAUNCH_BOUND_RUN as usize - 1] = std::array::from_fn(|i| launches[i + 1] - launches[i]);
-    intervals.sort_unstable();
-    median::of_sorted(&intervals).unwrap_or_default()
+/// Whether a gap is not longer than so many times the median time from one of these launches to the next.
+fn is_of_launches(gap: DurNs, mut launches: Launches) -> bool {
+    // They nearly always ascend, from the oldest on.
+    let oldest = launches.windows(2).position(|pair| pair[0] > pair[1]).map_or(0, |last| last + 1);
+    launches.rotate_left(oldest);
+    if !launches.is_sorted() {
+        launches.sort_unstable();
+    }
+    let long = launches.windows(2).filter(|pair| gap <= LAUNCH_BOUND_INTERVALS * (pair[1] - pair[0])).count();
+    // The median is one of them.
+    2 * long > launches.len() - 1
 }
 
 /// Whether most of a gap is time that the speed of launches does not explain, such as loading data.
