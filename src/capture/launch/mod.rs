@@ -146,7 +146,9 @@ impl Request {
                 return Err(LaunchError::NotFound(words::quoted(program)));
             }
         }
-        self.recorder.obstacle(&self.argv).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why)))
+        let place = self.working_folder.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
+        let (Destination::In(folder) | Destination::At(folder)) = &self.place;
+        self.recorder.obstacle(&self.argv, [&place, folder]).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why)))
     }
 
     /// What may keep a run without results although it can begin: a sentence. Starts the program's interpreter.

@@ -67,8 +67,8 @@ impl Recorder {
         }
     }
 
-    /// Why this command cannot be recorded: a sentence.
-    pub(super) fn obstacle(&self, argv: &[OsString]) -> Option<String> {
+    /// Why this command cannot be recorded: a sentence. `folders`: where it runs, and where results go.
+    pub(super) fn obstacle(&self, argv: &[OsString], folders: [&Path; 2]) -> Option<String> {
         let is_nsys = argv.first().and_then(|program| Path::new(program).file_name()) == Some(OsStr::new("nsys"));
         if is_nsys && *self != Self::None {
             return Some(format!("The command runs nsys itself, and {ONE_RECORDER}: record it with nothing"));
@@ -76,7 +76,7 @@ impl Recorder {
         match self {
             Self::None | Self::OnDemand(_) => None,
             Self::PyTorch(_) => pytorch::obstacle(argv),
-            Self::Nsys(profile) => profile.obstacle(argv),
+            Self::Nsys(profile) => profile.obstacle(argv, folders),
             Self::Cupti => cupti::library().err(),
         }
     }
