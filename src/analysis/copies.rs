@@ -1,12 +1,17 @@
 //! Copies and memsets by direction: bytes, time and bandwidth.
 
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
-use crate::model::{CopyKind, DurNs, SliceId, SliceKind};
+use crate::model::{CopyKind, DurNs, SliceId, SliceKind, StringId};
+
+/// Ends the names of copies that the driver makes to migrate unified memory.
+pub const MIGRATION: &str = "(Unified)";
 
 /// Totals of the copies or memsets of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CopyTotals {
     pub kind: CopyKind,
+    /// Whether the driver migrated unified memory; no program asked for these copies.
+    pub is_migration: bool,
     /// Whether the host memory was pageable, which makes a copy slow and blocking, if recorded.
     pub is_pageable: Option<bool>,
     /// If grouped by size: the size class in bytes, see [`size_class`]; `None` if the size is not recorded.
@@ -19,19 +24,21 @@ pub struct CopyTotals {
     pub instances: Vec<Instance>,
 }
 
-type Key = (CopyKind, Option<bool>, Option<u64>);
+type Key = (CopyKind, bool, Option<bool>, Option<u64>);
 
-/// The copies and memsets in scope by direction and host memory.
+/// The copies and memsets in scope by direction and host memory, migrations of unified memory apart.
 ///
 /// * `by_size`: whether to group by size class as well.
 /// * Sorted by total time, descending, then kind.
 /// * Cost: O(slices of the rows in scope), and 8 bytes per copy.
+/// * Source: `cuda_gpu_mem_time_sum` and `cuda_gpu_mem_size_sum` of NVIDIA Nsight Systems.
 pub fn copies(scope: &Scope<'_>, by_size: bool) -> Vec<CopyTotals> {
     let is_copy = |kind| matches!(kind, SliceKind::Memcpy | SliceKind::Memset);
-    let local = |part: &Part<'_>, i: usize| part.trace.facts.copies.id(SliceId(i as u32));
-    let key = |part: &Part<'_>, &copy: &u32| -> Key {
+    let local = |part: &Part<'_>, i: usize| (part.trace.facts.copies.id(SliceId(i as u32)), part.trace.slices.name[i]);
+    let key = |part: &Part<'_>, &(copy, name): &(u32, StringId)| -> Key {
         let copy = part.trace.facts.copies.value(copy).copied().unwrap_or_default();
-        (copy.kind, copy.is_pageable, copy.bytes.filter(|_| by_size).map(size_class))
+        let is_migration = part.trace.strings.get(name).ends_with(MIGRATION);
+        (copy.kind, is_migration, copy.is_pageable, copy.bytes.filter(|_| by_size).map(size_class))
     };
     group(scope, is_copy, local, key, false, Sums::add).into_iter().map(totals).collect()
 }
@@ -61,10 +68,11 @@ impl Sums {
 }
 
 fn totals(group: Group<Key, Sums>) -> CopyTotals {
-    let (kind, is_pageable, size_class) = group.key;
+    let (kind, is_migration, is_pageable, size_class) = group.key;
     let Sums { is_known, bytes, ns } = group.sums;
     CopyTotals {
         kind,
+        is_migration,
         is_pageable,
         size_class,
         durations: group.durations,
@@ -84,6 +92,21 @@ mod tests {
     #[test]
     fn size_classes_are_powers_of_two() {
         assert_eq!([0, 1, 2, 3, 4, 1023, 1024, u64::MAX].map(size_class), [0, 1, 2, 2, 4, 512, 1024, 1 << 63]);
+    }
+
+    #[test]
+    fn migrations_are_no_copies_of_the_program() {
+        let slices = [
+            ("stream 7", SliceKind::Memcpy, "Memcpy HtoD (Pinned -> Device)", 0, 4),
+            ("stream 7", SliceKind::Memcpy, "Memcpy HtoD (Unified)", 4, 5),
+        ];
+        let mut builder = TraceBuilder::from_slices(&slices);
+        let copy = MemoryCopy { kind: CopyKind::HtoD, bytes: Some(8), is_pageable: Some(false) };
+        (0..2).for_each(|slice| builder.set_facts(slice, SliceFacts { copy: Some(copy), ..Default::default() }));
+        let trace = builder.finish();
+        let rows = copies(&Scope::whole(&[&trace]), false);
+        let found: Vec<_> = rows.iter().map(|row| (row.is_migration, row.bytes, row.gb_per_s)).collect();
+        assert_eq!(found, [(false, Some(8), Some(2.0)), (true, Some(8), Some(8.0))]);
     }
 
     proptest! {

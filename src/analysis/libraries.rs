@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::copies::MIGRATION;
 use super::totals::{Durations, Instance, Scope};
 use crate::model::{DurNs, SOURCE_ROW_BITS, SliceId, SliceKind, Trace};
 
@@ -18,8 +19,6 @@ const LIBRARIES: [(&str, &str); 9] = [
     ("NVVIDEO_", "NVIDIA video"),
 ];
 const UNIFIED: &str = "Unified memory";
-/// Ends the names of copies that the driver makes between host and device.
-const MIGRATION: &str = "(Unified)";
 
 /// Calls of one function of a library, or events of one kind of unified memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +29,8 @@ pub struct LibraryCalls {
     pub durations: Durations,
     /// Moved by migrations of unified memory.
     pub bytes: Option<u64>,
+    /// On a device, which a record may have several of.
+    pub page_faults: Option<u64>,
     pub instances: Vec<Instance>,
 }
 
@@ -37,6 +38,7 @@ pub struct LibraryCalls {
 struct Sums {
     durs: Vec<DurNs>,
     bytes: Option<u64>,
+    page_faults: Option<u64>,
     instances: Vec<Instance>,
 }
 
@@ -44,7 +46,7 @@ struct Sums {
 ///
 /// * Sorted by library as it first stands in the list above, then by total, descending, then name.
 /// * Cost: nothing where a trace has no such tables and no unified memory; else O(slices in scope).
-/// * Source: `mpi_event_sum`, `openacc_sum`, `openmp_sum`, `um_sum` of NVIDIA Nsight Systems.
+/// * Source: `mpi_event_sum`, `openacc_sum`, `openmp_sum`, `um_total_sum` of NVIDIA Nsight Systems.
 pub fn libraries(scope: &Scope<'_>) -> Vec<LibraryCalls> {
     let mut groups: BTreeMap<(usize, String), Sums> = BTreeMap::new();
     let of_tables: Vec<Vec<Option<usize>>> = scope.traces.iter().map(|trace| tables(trace)).collect();
@@ -67,11 +69,11 @@ pub fn libraries(scope: &Scope<'_>) -> Vec<LibraryCalls> {
             };
             let Some(library) = library else { continue };
             let group = groups.entry((library, name().to_owned())).or_default();
-            group.durs.push(slices.time(SliceId(i as u32)).dur());
-            if let Some(bytes) = trace.facts.copies.get(SliceId(i as u32)).and_then(|copy| copy.bytes) {
-                group.bytes = Some(group.bytes.unwrap_or(0).saturating_add(bytes));
-            }
-            group.instances.push(Instance { trace: part.index, slice: SliceId(i as u32) });
+            let slice = SliceId(i as u32);
+            group.durs.push(slices.time(slice).dur());
+            add(&mut group.bytes, trace.facts.copies.get(slice).and_then(|copy| copy.bytes));
+            add(&mut group.page_faults, trace.facts.page_faults.get(slice).copied().map(u64::from));
+            group.instances.push(Instance { trace: part.index, slice });
         }
     }
     for (index, trace) in scope.traces.iter().enumerate().filter(|(i, _)| of_tables[*i].iter().any(Option::is_some)) {
@@ -85,13 +87,18 @@ pub fn libraries(scope: &Scope<'_>) -> Vec<LibraryCalls> {
     }
     let row = |((library, name), mut sums): ((usize, String), Sums)| {
         let durations = Durations::of(&mut sums.durs);
-        let Sums { bytes, instances, .. } = sums;
-        (library, LibraryCalls { library: LIBRARIES[library].1, name, durations, bytes, instances })
+        let Sums { bytes, page_faults, instances, .. } = sums;
+        (library, LibraryCalls { library: LIBRARIES[library].1, name, durations, bytes, page_faults, instances })
     };
     let mut rows: Vec<(usize, LibraryCalls)> = groups.into_iter().map(row).collect();
     // Stable, so rows of one total stay by name.
     rows.sort_by_key(|(library, row)| (*library, std::cmp::Reverse(row.durations.total_ns)));
     rows.into_iter().map(|(_, row)| row).collect()
+}
+
+/// Adds what is known to a sum.
+fn add(sum: &mut Option<u64>, known: Option<u64>) {
+    *sum = known.map(|known| sum.unwrap_or(0).saturating_add(known)).or(*sum);
 }
 
 /// For each table of the file its library.

@@ -3,7 +3,7 @@
 use super::{Cell, Figure, Part, Word, figures, format};
 use crate::analysis::annotations::{AnnotationTotals, RangeStyle};
 use crate::analysis::call_tree::CallTotals;
-use crate::analysis::copies::CopyTotals;
+use crate::analysis::copies::{CopyTotals, MIGRATION};
 use crate::analysis::kernels::{KernelSummary, KernelTotals};
 use crate::analysis::libraries::LibraryCalls;
 use crate::analysis::operators::OperatorTotals;
@@ -269,7 +269,8 @@ fn calls(key: &'static str, title: &'static str) -> Part<Calls> {
 pub fn copies() -> Part<CopyTotals> {
     const PAGEABLE: &[&str; 2] = &["pinned", "pageable"];
     let figures = figures! { row: CopyTotals;
-        words "kind", "Kind", 100, Cell::name(row.kind.label()), "H is the host, D a device, P another device";
+        words "kind", "Kind", 100, Cell::name(&kind_text(row)),
+            "H is the host, D a device, P another device; the driver makes copies of unified memory by itself";
         words "pageable", "Host memory", 100, Cell::or_empty(row.is_pageable, |is| Cell::Flag(is, PAGEABLE)),
             "Pageable memory makes a copy slow and blocking; pinned does not";
         words "size_from_bytes", "Size each", 170, Cell::text(&size_text(row.size_class)),
@@ -284,6 +285,11 @@ pub fn copies() -> Part<CopyTotals> {
     Part::new("copies", "Copies", figures)
         .report("count total_ns mean_ns median_ns min_ns max_ns std_ns bytes gb_per_s kind pageable")
         .json("kind count total_ns mean_ns min_ns max_ns median_ns std_ns bytes gb_per_s pageable")
+}
+
+fn kind_text(row: &CopyTotals) -> String {
+    let kind = row.kind.label();
+    if row.is_migration { format!("{kind} {MIGRATION}") } else { kind.to_owned() }
 }
 
 /// * `class`: as in [`CopyTotals::size_class`].
@@ -357,11 +363,13 @@ pub fn libraries() -> Part<LibraryCalls> {
         words "name", "Name", 300, Cell::name(&row.name), "Name of the function, or of what happened";
         with calls_and_total();
         number "bytes", "Size", 90, Cell::or_empty(row.bytes, Cell::Bytes), "Bytes that migrations moved";
+        number "page_faults", "Page faults", 84, Cell::or_empty(row.page_faults, Cell::Count),
+            "Page faults on a device; nsys records several of one page together";
         with spread();
     };
     Part::new("libraries", "Library calls", figures)
-        .report("calls total_ns mean_ns median_ns min_ns max_ns std_ns bytes library name")
-        .json("library name calls total_ns mean_ns min_ns max_ns median_ns std_ns bytes")
+        .report("calls total_ns mean_ns median_ns min_ns max_ns std_ns bytes page_faults library name")
+        .json("library name calls total_ns mean_ns min_ns max_ns median_ns std_ns bytes page_faults")
 }
 
 /// One piece of device work, on the clock of the report.

@@ -19,10 +19,13 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8000";
 
 /// The most bytes of a request; a scrape has a few hundred.
 const MAX_REQUEST: usize = 8 << 10;
-/// The longest time that one client may take.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is looked for a client.
+/// The longest time that one client may take; tests may be paused.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 600 } else { 2 });
+/// The most clients at once; one more sends the longest waiting away.
+const MAX_CLIENTS: usize = 64;
+/// How often it is looked for a client, and for what clients that are there send and take.
 const LOOK: Duration = Duration::from_millis(50);
+const LOOK_AT_CLIENTS: Duration = Duration::from_millis(5);
 
 /// A server under way. Dropping it ends it.
 #[derive(Debug)]
@@ -59,34 +62,75 @@ impl Drop for Server {
 }
 
 fn serve(listener: &TcpListener, shared: &Shared, is_over: &AtomicBool) {
+    let mut clients: Vec<Client> = Vec::new();
     while !is_over.load(Ordering::Relaxed) && !shared.is_over() {
+        // A client that goes away does not concern the others.
+        clients.retain_mut(|client| client.go_on(shared).is_ok_and(|has_ended| !has_ended));
         match listener.accept() {
-            // A client that goes away does not concern the others.
-            Ok((client, _)) => drop(answer(client, shared)),
-            Err(_) => std::thread::sleep(LOOK),
+            Ok((stream, _)) => {
+                if clients.len() == MAX_CLIENTS {
+                    clients.remove(0);
+                }
+                clients.extend(Client::new(stream).ok());
+            }
+            Err(_) => std::thread::sleep(if clients.is_empty() { LOOK } else { LOOK_AT_CLIENTS }),
         }
     }
 }
 
-/// Answers one client, one after the other: each has two seconds.
-fn answer(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
-    client.set_nonblocking(false)?;
-    client.set_write_timeout(Some(PATIENCE))?;
-    let until = Instant::now() + PATIENCE;
-    let mut request = Vec::new();
-    let mut buffer = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() <= MAX_REQUEST {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        client.set_read_timeout(Some(left))?;
-        match client.read(&mut buffer)? {
-            0 => break,
-            n => request.extend_from_slice(&buffer[..n]),
+/// One that has connected.
+struct Client {
+    stream: TcpStream,
+    until: Instant,
+    request: Vec<u8>,
+    /// What it has not taken yet, once the request is there.
+    answer: Option<Vec<u8>>,
+}
+
+impl Client {
+    fn new(stream: TcpStream) -> std::io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, until: Instant::now() + PATIENCE, request: Vec::new(), answer: None })
+    }
+
+    /// Reads and writes what can be without waiting; whether it is over.
+    ///
+    /// Errors: the client went away, or took too long.
+    fn go_on(&mut self, shared: &Shared) -> std::io::Result<bool> {
+        match self.talk(shared) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < self.until => Ok(false),
+            done => done.map(|()| true),
         }
     }
-    let (status, body) = match judge(&request) {
+
+    fn talk(&mut self, shared: &Shared) -> std::io::Result<()> {
+        if self.answer.is_none() {
+            self.read()?;
+        }
+        let (stream, request) = (&mut self.stream, &self.request);
+        let answer = self.answer.get_or_insert_with(|| answer(request, shared));
+        while !answer.is_empty() {
+            let n = stream.write(answer)?;
+            answer.drain(..n);
+        }
+        stream.shutdown(std::net::Shutdown::Both)
+    }
+
+    /// Reads until the request is whole, too long, or cut off by the client.
+    fn read(&mut self) -> std::io::Result<()> {
+        let mut buffer = [0; 1024];
+        while !self.request.windows(4).any(|end| end == b"\r\n\r\n") && self.request.len() <= MAX_REQUEST {
+            match self.stream.read(&mut buffer)? {
+                0 => return Ok(()),
+                n => self.request.extend_from_slice(&buffer[..n]),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn answer(request: &[u8], shared: &Shared) -> Vec<u8> {
+    let (status, body) = match judge(request) {
         Ok(()) => ("200 OK", metrics(&shared.lock())),
         Err(status) => (status, format!("{status}\n")),
     };
@@ -95,9 +139,7 @@ fn answer(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
          Connection: close\r\n\r\n",
         body.len()
     );
-    client.write_all(head.as_bytes())?;
-    client.write_all(body.as_bytes())?;
-    client.shutdown(std::net::Shutdown::Both)
+    (head + &body).into_bytes()
 }
 
 /// Whether the request is the one that is answered.
@@ -181,6 +223,27 @@ mod tests {
         assert!(text.contains(&format!("gpu_utilization_percent{labels} 45\n")), "{text}");
         assert!(text.contains("# TYPE gpu_memory_used_bytes gauge\n"), "{text}");
         assert!(!text.contains("gpu_power_watts"), "{text}");
+    }
+
+    #[test]
+    fn silent_clients_do_not_keep_others_waiting() {
+        let monitor = monitor();
+        let server = Server::start(&monitor, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let silent: Vec<TcpStream> =
+            (0..3 * MAX_CLIENTS).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+        let mut client = TcpStream::connect(server.address()).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        // The first ones were sent away for those that came later, which may still ask.
+        let mut sent_away = &silent[0];
+        assert!(sent_away.read(&mut [0]).is_ok_and(|n| n == 0));
+        let mut latest = silent.last().unwrap();
+        latest.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        latest.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer.matches("200 OK").count(), 2);
     }
 
     #[test]

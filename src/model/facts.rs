@@ -121,10 +121,12 @@ pub struct SliceFacts {
     pub domain: StringId,
     /// Color that the program chose, as 0xAARRGGBB; 0 for none.
     pub color: u32,
+    /// Page faults that a record of unified memory stands for; 0 for none.
+    pub page_faults: u32,
 }
 
 /// Number of tables.
-const N: usize = 8;
+const N: usize = 9;
 
 /// Optional data of slices while a trace is built, each distinct value once.
 #[derive(Debug, Default)]
@@ -137,6 +139,7 @@ pub struct FactLists {
     shapes: Interner<StringId>,
     domains: Interner<StringId>,
     colors: Interner<u32>,
+    page_faults: Interner<u32>,
     /// Distinct combinations: for each table 1 + an index into its values, or 0.
     rows: Interner<[u32; N]>,
 }
@@ -157,6 +160,7 @@ impl FactLists {
             id(&mut self.shapes, text(facts.shapes)),
             id(&mut self.domains, text(facts.domain)),
             id(&mut self.colors, Some(facts.color).filter(|&color| color != 0)),
+            id(&mut self.page_faults, Some(facts.page_faults).filter(|&n| n != 0)),
         ];
         if row == [0; N] { 0 } else { 1 + self.rows.intern(row) }
     }
@@ -176,6 +180,7 @@ impl FactLists {
             shapes: SideTable::build(facts, &ids(5), self.shapes.items),
             domains: SideTable::build(facts, &ids(6), self.domains.items),
             colors: SideTable::build(facts, &ids(7), self.colors.items),
+            page_faults: SideTable::build(facts, &ids(8), self.page_faults.items),
         }
     }
 }
@@ -200,6 +205,8 @@ pub struct FactTables {
     pub domains: SideTable<StringId>,
     /// Colors that the program chose for annotations, as 0xAARRGGBB.
     pub colors: SideTable<u32>,
+    /// How many page faults of unified memory a record stands for.
+    pub page_faults: SideTable<u32>,
 }
 
 #[cfg(test)]

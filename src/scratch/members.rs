@@ -1,10 +1,12 @@
 //! Which processes belong to a run: those with its mark in their environment, and what they start.
 //!
 //! A process may write over its environment, as setproctitle does, or start others without it, and both may leave
-//! the process group and outlive their parent, as the workers of torchrun do. So they are noted while they can be told.
+//! the process group and outlive their parent, as the workers of torchrun do. So they are noted while they can be told,
+//! in the folder of the run as well.
 
 #[cfg(unix)]
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::path::Path;
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -13,11 +15,15 @@ use super::orphans::Orphans;
 
 /// The variable by which a process is known that left the group of its run; its value is the folder.
 pub const MARK: &str = "LACUNA_RUN";
+/// The file in the folder of a run that names its processes, for whoever ends them once Lacuna was killed.
+const NOTED: &str = "pids";
 
 /// The processes of a run that were seen.
 #[derive(Debug, Default)]
 pub struct Members {
     found: Vec<Process>,
+    /// Those that the folder names.
+    noted: Vec<Process>,
     /// All processes of the machine at the last look, whosever they are; those before the run are none of it.
     #[cfg(unix)]
     known: HashSet<u32>,
@@ -47,6 +53,34 @@ impl Process {
 }
 
 impl Members {
+    /// Those that a Lacuna noted in the folder before it was killed; none of before the machine was started.
+    pub fn noted(folder: &Path) -> Self {
+        let text = std::fs::read_to_string(folder.join(NOTED)).unwrap_or_default();
+        let lines = text.strip_prefix(&boot()).unwrap_or_default().lines();
+        let process = |line: &str| {
+            let (id, started) = line.split_once(' ')?;
+            Some(Process { id: id.parse().ok()?, started: started.parse().ok()? })
+        };
+        Self { found: lines.filter_map(process).filter(Process::is_there).collect(), ..Self::default() }
+    }
+
+    /// Notes them in the folder, if they are others than before. One that hid its environment and whose parent has ended
+    /// is known by nothing else once Lacuna was killed.
+    pub fn note(&mut self, folder: &Path) {
+        if self.noted == self.found {
+            return;
+        }
+        let mut text = boot();
+        for process in &self.found {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{} {}", process.id, process.started);
+        }
+        // Without it they are known by their mark, as far as they have it.
+        let new = folder.join(format!("{NOTED}.tmp"));
+        let _ = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, folder.join(NOTED)));
+        self.noted.clone_from(&self.found);
+    }
+
     /// Notes the processes that are there before the first one of the run is started. Their start times would not tell:
     /// Linux counts them in hundredths of a second, in which a shell starts several.
     #[cfg(unix)]
@@ -106,6 +140,19 @@ impl Members {
     pub fn alive(&self) -> Vec<u32> {
         let is_alive = |process: &&Process| process.stat().is_some_and(|stat| !stat.has_ended);
         self.found.iter().filter(is_alive).map(|process| process.id).collect()
+    }
+}
+
+/// The line that names this start of the machine.
+fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| "\n".to_owned())
+}
+
+/// Removes what [`Members::note`] wrote.
+pub fn remove_noted(folder: &Path) {
+    for name in [NOTED.to_owned(), format!("{NOTED}.tmp")] {
+        // Most often there is none.
+        let _ = std::fs::remove_file(folder.join(name));
     }
 }
 

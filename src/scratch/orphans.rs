@@ -14,11 +14,13 @@ pub struct Orphans {
     adopted: Vec<Process>,
     /// Whether they are given to Lacuna.
     is_on: bool,
+    /// The ids of all children at the last look, as Linux lists them.
+    children: Vec<u8>,
 }
 
 impl Orphans {
     pub const fn new() -> Self {
-        Self { started: Vec::new(), adopted: Vec::new(), is_on: false }
+        Self { started: Vec::new(), adopted: Vec::new(), is_on: false, children: Vec::new() }
     }
 
     /// Has orphans given to Lacuna, or no longer. Where Lacuna is the first process of a container, it gets those of all
@@ -38,6 +40,14 @@ impl Orphans {
     pub fn started(&mut self, id: u32) {
         self.started.retain(Process::is_there);
         self.started.extend(Process::of(id));
+    }
+
+    /// Whether there are other children than when this was last asked, which costs one small file.
+    pub fn have_changed(&mut self) -> bool {
+        let main_thread = std::process::id();
+        // Where Linux lists none, they are found a little later.
+        let children = std::fs::read(format!("/proc/self/task/{main_thread}/children")).unwrap_or_default();
+        std::mem::replace(&mut self.children, children) != self.children
     }
 
     /// Whether a process was given to Lacuna: it is a child, and Lacuna did not start it. What is started without the

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::members::{MARK, Members};
+use super::members::{MARK, Members, remove_noted};
 #[cfg(unix)]
 use super::members::{is_one_starting, processes_with, variable};
 use super::orphans::Orphans;
@@ -49,7 +49,15 @@ struct PrivateFolder {
 
 impl PrivateFolder {
     fn new(path: PathBuf, keep: Keep) -> Self {
-        Self { path, group: None, members: Members::default(), keep }
+        let members = if keep == Keep::Run { Members::noted(&path) } else { Members::default() };
+        Self { path, group: None, members, keep }
+    }
+
+    /// Notes the processes of a run, which outlives a Lacuna that is killed.
+    fn note(&mut self) {
+        if self.keep == Keep::Run {
+            self.members.note(&self.path);
+        }
     }
 }
 
@@ -114,6 +122,7 @@ pub fn partial_file<T>(path: &Path, make: impl FnOnce() -> std::io::Result<T>) -
 pub fn forget(folder: &Path) {
     let mut registry = lock();
     registry.folders.retain(|known| known.path != folder);
+    remove_noted(folder);
     let has_runs = registry.n_runs() > 0;
     registry.orphans.switch(has_runs);
 }
@@ -132,6 +141,7 @@ pub fn start(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
     if let Some(known) = registry.find(folder) {
         known.group = Some(child.id());
         known.members.add(child.id());
+        known.note();
     }
     Ok(child)
 }
@@ -171,9 +181,21 @@ pub fn end(folder: &Path) {
     }
 }
 
+/// Looks which processes of a run are new, if one may have been given to Lacuna since the last time: nobody finds that once
+/// Lacuna is killed.
+pub fn look_for_orphans(folder: &Path) {
+    let have_changed = lock().orphans.have_changed();
+    if have_changed {
+        look(folder);
+    }
+}
+
 /// Looks which processes of a run are new; to be called often while it goes on.
 pub fn look(folder: &Path) {
-    _ = lock().with(folder, |known, (orphans, takes_orphans)| known.members.look(folder, orphans, takes_orphans));
+    _ = lock().with(folder, |known, (orphans, takes_orphans)| {
+        known.members.look(folder, orphans, takes_orphans);
+        known.note();
+    });
 }
 
 /// Has the end of Lacuna also do this, after what it runs has ended: it must not take long.
@@ -297,7 +319,8 @@ fn pid(id: u32) -> Option<rustix::process::Pid> {
 
 /// Kills every process that was started in a folder that is not remembered, wherever it has moved itself.
 pub fn end_processes(folder: &Path) {
-    end_with_orphans(folder, None, &mut Members::default(), (&mut Orphans::new(), false));
+    end_with_orphans(folder, None, &mut Members::noted(folder), (&mut Orphans::new(), false));
+    remove_noted(folder);
 }
 
 /// Kills the process group and every process that was started in the folder, wherever it has moved itself.

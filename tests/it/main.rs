@@ -26,6 +26,7 @@ mod memory_analysis;
 mod mutate;
 mod nsys_damage;
 mod nsys_ends;
+mod nsys_libraries;
 mod nsys_oracle;
 mod nsys_overflow;
 mod nsys_report;

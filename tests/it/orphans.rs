@@ -49,20 +49,57 @@ fn what_a_killed_lacuna_ran_is_ended_at_once() {
     let manifest = || std::fs::read_to_string(folder.join("run/run.json")).unwrap();
     until(|| manifest().contains("Lacuna was killed while this ran"));
     assert!(folder.join("told").exists(), "what was recorded can be written");
-    until(|| successors(&folder) == 0);
+    until(|| successors(&folder).is_empty());
     // Of a Lacuna that ends by itself nothing stays either.
     std::fs::remove_dir_all(folder.join("run")).unwrap();
     capture(&folder, "", "exit 0");
-    until(|| successors(&folder) == 0);
+    until(|| successors(&folder).is_empty());
     assert!(!manifest().contains("was killed"));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// How many processes wait for the end of the Lacuna that runs a program in this folder.
-fn successors(folder: &Path) -> usize {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let lines = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line.contains("end-run") && line.contains(&*folder.to_string_lossy())).count()
+#[test]
+fn what_hides_and_has_no_parent_is_ended_though_lacuna_was_killed() {
+    // In a session of its own, with no environment, and its parent has ended. Once with the second process killed as well,
+    // so that the next start has to end it.
+    for (i, with_successor) in [false, true].into_iter().enumerate() {
+        let folder = scratch(&format!("orphans-hidden-{i}"));
+        let script = "env -i setsid sh -c 'sleep 600 & echo $! > hidden'; sleep 600";
+        let command = |script: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+            command.args(["capture", "--backend", "none", "--no-gpu-counters", "--", "sh", "-c", script]);
+            command.current_dir(&folder).env("XDG_DATA_HOME", &folder);
+            command
+        };
+        let mut lacuna = command(script).spawn().unwrap();
+        let hidden = || std::fs::read_to_string(folder.join("hidden")).unwrap_or_default();
+        let run = || std::fs::read_dir(folder.join("lacuna/runs")).unwrap().next().unwrap().unwrap().path();
+        let noted = || std::fs::read_to_string(run().join("pids")).unwrap_or_default();
+        until(|| hidden().ends_with('\n') && noted().contains(&format!("\n{} ", hidden().trim())));
+        if with_successor {
+            assert_eq!(successors(&folder).len(), 1);
+            successors(&folder).iter().for_each(|id| _ = Command::new("kill").args(["-9", id]).status());
+        }
+        lacuna.kill().unwrap();
+        lacuna.wait().unwrap();
+        if with_successor {
+            assert!(is_alive(&hidden()));
+            assert!(command("exit 0").output().unwrap().status.success());
+        }
+        until(|| !is_alive(&hidden()) && successors(&folder).is_empty());
+        assert!(!run().join("pids").exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+/// The processes that wait for the end of the Lacuna that runs a program in this folder.
+fn successors(folder: &Path) -> Vec<String> {
+    let is_one = |entry: &std::fs::DirEntry| {
+        let line = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        line.contains("end-run") && line.contains(&*folder.to_string_lossy())
+    };
+    let found = std::fs::read_dir("/proc").unwrap().flatten().filter(is_one);
+    found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 #[test]

@@ -71,6 +71,8 @@ pub enum LaunchError {
     NotFound(String),
     #[error("There is no program {0} that can be run")]
     NotRunnable(String),
+    #[error("No program can be given a zero byte: {0}")]
+    ZeroByte(String),
     #[error("The working folder does not exist: {0}")]
     NoWorkingFolder(String),
     #[error("{0}")]
@@ -122,6 +124,14 @@ impl Request {
     /// Errors: a sentence about the first such thing.
     pub fn check(&self) -> Result<(), LaunchError> {
         let program = self.argv.first().filter(|program| !program.is_empty()).ok_or(LaunchError::NoCommand)?;
+        // Where the folder will be does not matter to the others.
+        let words = self.command(Path::new("/"));
+        let variables = self.additions(Path::new("/")).into_iter().map(|(_, value)| value);
+        let place = self.working_folder.iter().map(|place| place.clone().into_os_string());
+        let mut given = words.into_iter().chain(variables).chain(place);
+        if let Some(word) = given.find(|word| word.as_encoded_bytes().contains(&0)) {
+            return Err(LaunchError::ZeroByte(words::quoted(&word)));
+        }
         if let Some(place) = self.working_folder.as_ref().filter(|place| !place.is_dir()) {
             return Err(LaunchError::NoWorkingFolder(place.display().to_string()));
         }
@@ -136,7 +146,9 @@ impl Request {
                 return Err(LaunchError::NotFound(words::quoted(program)));
             }
         }
-        self.recorder.obstacle(&self.argv).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why)))
+        let place = self.working_folder.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
+        let (Destination::In(folder) | Destination::At(folder)) = &self.place;
+        self.recorder.obstacle(&self.argv, [&place, folder]).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why)))
     }
 
     /// What may keep a run without results although it can begin: a sentence. Starts the program's interpreter.

@@ -212,6 +212,7 @@ impl Watch {
         let mut since = Instant::now();
         let mut writing = Writing::default();
         while matches!(running.has_ended(), Ok(false)) {
+            registry::look_for_orphans(&self.folder);
             if scanned.elapsed() >= SCAN {
                 scanned = Instant::now();
                 registry::look(&self.folder);

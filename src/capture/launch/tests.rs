@@ -97,6 +97,15 @@ fn what_is_missing_is_said_and_leaves_nothing() {
     let mut elsewhere = shell(root.path(), "");
     elsewhere.working_folder = Some("/no/such".into());
     assert!(error(&elsewhere).contains("/no/such"));
+    // As typed with \x00 between quotation marks.
+    let zero = "No program can be given a zero byte: $'a\\x00b'";
+    assert_eq!(error(&request(root.path(), &["echo", "a\0b"].map(OsStr::new))), zero);
+    assert_eq!(error(&request(root.path(), &[OsStr::new("a\0b")])), zero);
+    elsewhere.working_folder = Some("a\0b".into());
+    assert_eq!(error(&elsewhere), zero);
+    let mut set = shell(root.path(), "");
+    set.env = vec![("NAME".into(), "a\0b".into())];
+    assert_eq!(error(&set), zero);
     assert!(error(&shell(Path::new("/proc/no"), "")).contains("cannot be made"));
     assert!(list(root.path()).is_empty() && std::fs::read_dir(root.path()).unwrap().next().is_none());
 }

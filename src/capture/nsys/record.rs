@@ -96,13 +96,16 @@ impl Profile {
         self.by_hand || self.delay > 0 || self.duration > 0
     }
 
-    /// Why `nsys` cannot record this command: a sentence.
-    pub fn obstacle(&self, argv: &[OsString]) -> Option<String> {
+    /// Why `nsys` cannot record this command: a sentence. `folders`: where it runs, and where results go.
+    pub fn obstacle(&self, argv: &[OsString], folders: [&Path; 2]) -> Option<String> {
         if !crate::capture::is_program(&self.program) {
             return Some(format!("There is no nsys that can be run: {}", self.program.display()));
         }
-        if argv.iter().any(|word| word.to_str().is_none()) {
-            return Some("nsys takes no arguments that are not UTF-8: record with something else".to_owned());
+        let mut given = argv.iter().map(OsString::as_os_str).chain(folders.map(Path::as_os_str));
+        if given.any(|word| word.to_str().is_none()) {
+            return Some(
+                "nsys takes no arguments or folders that are not UTF-8: record with something else".to_owned(),
+            );
         }
         if self.is_switched() && self.range != Range::Program {
             let text = "A recording begins by a range of the program, or by time or hand: not by both";
@@ -200,6 +203,7 @@ impl Profile {
             Range::Program if self.delay > 0 => format!("the program ended within {} s", self.delay),
             Range::Program => {
                 let last = output.tail(1).join(" ");
+                let last = last.trim_end_matches('.');
                 let last =
                     if last.is_empty() { "it said nothing".to_owned() } else { format!("the last line was: {last}") };
                 format!("{last}. Run the command line of this run in a shell to see whether nsys works alone")

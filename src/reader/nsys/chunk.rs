@@ -18,7 +18,9 @@ pub enum NameKey {
     Empty,
     /// A row of `StringIds`.
     Id(i64),
-    /// The same, with the version suffix of API calls: `cudaLaunchKernel_v7000`.
+    /// A row of `StringIds`, another one with a source file, and the line there.
+    Line(i64, i64, i64),
+    /// A row of `StringIds` with the version suffix of API calls: `cudaLaunchKernel_v7000`.
     Call(i64),
     /// A text of the chunk.
     Text(StringId),
@@ -89,6 +91,7 @@ pub enum RowFacts {
         domain: Option<u32>,
         color: u32,
     },
+    PageFaults(u32),
 }
 
 /// A memory operation recorded by CUPTI: bytes of one kind on one device.

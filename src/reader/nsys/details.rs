@@ -34,11 +34,24 @@ pub struct NsysDetails {
 }
 
 /// Columns with ids of `StringIds`.
-const STRING_COLUMNS: [&str; 9] =
-    ["nameId", "textId", "demangledName", "shortName", "mangledName", "apiCallId", "jsonTextId", "srcFile", "funcName"];
+const STRING_COLUMNS: [&str; 13] = [
+    "nameId",
+    "textId",
+    "demangledName",
+    "shortName",
+    "mangledName",
+    "apiCallId",
+    "jsonTextId",
+    "srcFile",
+    "funcName",
+    "kernelName",
+    "varName",
+    "CpuInstruction",
+    "module",
+];
 
 /// Columns with ids of an enum table.
-const ENUMS: [(&str, &str); 11] = [
+const ENUMS: [(&str, &str); 13] = [
     ("copyKind", "ENUM_CUDA_MEMCPY_OPER"),
     ("srcKind", "ENUM_CUDA_MEM_KIND"),
     ("dstKind", "ENUM_CUDA_MEM_KIND"),
@@ -50,6 +63,8 @@ const ENUMS: [(&str, &str); 11] = [
     ("migrationCause", "ENUM_CUDA_UNIF_MEM_MIGRATION"),
     ("threadState", "ENUM_SAMPLING_THREAD_STATE"),
     ("overheadType", "ENUM_CUPTI_OVERHEAD_TYPE"),
+    ("faultAccessType", "ENUM_CUDA_UNIF_MEM_ACCESS_TYPE"),
+    ("DeviceType", "ENUM_OPENACC_DEVICE"),
 ];
 
 impl NsysDetails {

@@ -14,12 +14,13 @@ use super::tables;
 /// Rows of `StringIds` that these chunks refer to.
 pub fn string_ids<'a>(chunks: impl Iterator<Item = &'a Chunk>) -> HashSet<i64> {
     let of_name = |key: &NameKey| match *key {
-        NameKey::Id(id) | NameKey::Call(id) | NameKey::Module(id) => Some(id),
-        _ => None,
+        NameKey::Id(id) | NameKey::Call(id) | NameKey::Module(id) => [Some(id), None],
+        NameKey::Line(id, file, _) => [Some(id), Some(file)],
+        _ => [None; 2],
     };
     let mut ids = HashSet::new();
     for chunk in chunks {
-        ids.extend(chunk.names.items.iter().filter_map(of_name));
+        ids.extend(chunk.names.items.iter().flat_map(of_name).flatten());
         ids.extend(chunk.short_names.items.iter().map(|pair| pair.1));
     }
     ids
@@ -59,6 +60,9 @@ impl<'a> Texts<'a> {
         let text = match key {
             NameKey::Empty | NameKey::Text(_) => String::new(),
             NameKey::Id(id) => of_row(id, str::to_owned),
+            NameKey::Line(id, file, line) => {
+                format!("{}@{}:{line}", of_row(id, str::to_owned), of_row(file, str::to_owned))
+            }
             NameKey::Call(id) => of_row(id, |name| call_name(name).to_owned()),
             NameKey::Module(id) => of_row(id, module_name),
             NameKey::Domain(process, domain) => match self.domains.get(&(process, domain)) {
@@ -125,6 +129,7 @@ pub fn facts_of(row: RowFacts, names: &[StringId], records: &EventRecords, bases
             let domain = domain.map_or(StringId::EMPTY, |name| names[name as usize]);
             SliceFacts { domain, color, ..nothing }
         }
+        RowFacts::PageFaults(page_faults) => SliceFacts { page_faults, ..nothing },
     }
 }
 

@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 
 use crate::model::{RawSlice, SliceKind};
 
-use super::chunk::{Cells, Chunk, NameKey, TrackKey, process_of};
+use super::chunk::{Cells, Chunk, NameKey, RowFacts, TrackKey, process_of};
 use super::{device, file_access, generic, host};
 
 /// How the rows of one table are read.
@@ -125,6 +125,11 @@ const LIKE: &[&str] = &[
     "globalTid",
     "globalPid|globalVm",
     "eventClass",
+    // Of OpenACC: where the construct stands.
+    "srcFile",
+    "lineNo",
+    // Of unified memory.
+    "numberOfPageFaults",
 ];
 
 /// The reader of a table recognized only by its columns.
@@ -133,7 +138,10 @@ pub const EVENT_LIKE: Spec = Spec { table: "", columns: LIKE, read: read_like };
 fn read_like(chunk: &mut Chunk, cells: &Cells<'_>, source: u64) {
     let Some(ts) = chunk.time(cells[0]) else { return };
     let name = match (cells[2], cells[3]) {
-        (ValueRef::Integer(id), _) => chunk.key(NameKey::Id(id)),
+        (ValueRef::Integer(id), _) => chunk.key(match (cells[7], cells[8]) {
+            (ValueRef::Integer(file), ValueRef::Integer(line)) => NameKey::Line(id, file, line),
+            _ => NameKey::Id(id),
+        }),
         (_, ValueRef::Text(text)) if text.len() < 200 => chunk.text(text),
         _ => chunk.key(NameKey::Table(chunk.table)),
     };
@@ -153,7 +161,9 @@ fn read_like(chunk: &mut Chunk, cells: &Cells<'_>, source: u64) {
             let Some((ts, end)) = chunk.span(cells[0], end) else { return };
             chunk.n_shown += 1;
             let kind = chunk.kind;
-            chunk.slices.push(RawSlice { ts, end, name, kind, track, source, ..Default::default() });
+            let faults = chunk.int(cells[9]).and_then(|faults| u32::try_from(faults).ok());
+            let facts = faults.map_or(0, |faults| 1 + chunk.facts.intern(RowFacts::PageFaults(faults)));
+            chunk.slices.push(RawSlice { ts, end, name, kind, track, source, facts, ..Default::default() });
         }
     }
 }

@@ -22,7 +22,7 @@ use super::states::failed_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec, flame};
 use crate::capture::counters::Counters;
 use crate::capture::kineto;
-use crate::capture::launch::{self, Exit, Kind, LaunchError, Run, Stage, Status, Switch};
+use crate::capture::launch::{self, Exit, Kind, LaunchError, Recorded, Run, Stage, Status, Switch};
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
@@ -164,9 +164,10 @@ impl View for Capture {
             // What a program leaves that failed stays beside its output, which says why.
             self.is_to_show = status.exit.is_some_and(is_well);
         }
-        // What is recorded last may take longer to read than the program to end.
+        // What is recorded last may take longer to read than the program to end, and longer than the counters beside it, which
+        // do not say what to look at.
         self.is_to_show &= was_painted;
-        if self.is_to_show && has_opened(ctx.traces, &status) {
+        if self.is_to_show && have_opened(ctx.traces, &status, &self.opened) {
             self.is_to_show = false;
             ctx.commands.push(Command::ShowRecorded);
         }
@@ -289,11 +290,21 @@ fn has_opened(traces: &[OpenTrace], status: &Status) -> bool {
     traces.iter().any(|open| is_of(open, status))
 }
 
-/// Whether a trace was recorded by a run: by the name of its file and of the run's folder, since the way there may be another.
+/// Whether all results of the run that were opened are among the open traces.
+fn have_opened(traces: &[OpenTrace], status: &Status, opened: &HashSet<PathBuf>) -> bool {
+    let mut results = status.results.iter().filter(|result| opened.contains(&result.path));
+    !opened.is_empty() && results.all(|result| traces.iter().any(|open| is_result(open, result)))
+}
+
+/// Whether a trace was recorded by a run.
 fn is_of(open: &OpenTrace, status: &Status) -> bool {
+    status.results.iter().any(|result| is_result(open, result))
+}
+
+/// Whether a trace is this file of a run: by its name and that of the run's folder, since the way there may be another.
+fn is_result(open: &OpenTrace, result: &Recorded) -> bool {
     let end = |path: &Path| Some((path.parent()?.file_name()?.to_owned(), path.file_name()?.to_owned()));
-    let opened = end(&open.trace.info.path);
-    status.results.iter().any(|result| end(&result.path) == opened)
+    end(&open.trace.info.path) == end(&result.path)
 }
 
 /// The recording that the flame graph, which adds files up, shows where those of other programs are open: the latest of the
@@ -432,4 +443,40 @@ fn results_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
+    use crate::session::Session;
+
+    #[test]
+    fn what_was_recorded_is_shown_once_all_of_it_is_read() {
+        let files = ["gpu_metrics.jsonl", "cupti-1.json", "cupti-2.json"].map(|name| Path::new("/runs/a").join(name));
+        let recorded = |path: &PathBuf| Recorded { path: path.clone(), kind: Kind::Trace, bytes: 1 };
+        let status = Status {
+            stage: Stage::Ended,
+            elapsed: Duration::ZERO,
+            results: files.iter().map(recorded).collect(),
+            processes: Vec::new(),
+            switch: None,
+            exit: Some(Exit::Code(0)),
+            notes: Vec::new(),
+        };
+        // The last one waits to be asked for.
+        let opened: HashSet<PathBuf> = files[..2].iter().cloned().collect();
+        let open = |files: &[PathBuf]| {
+            let trace = |path: &PathBuf| {
+                let mut builder = TraceBuilder::from_slices(&[("a", SliceKind::Other, "b", 0, 1)]);
+                builder.info.path.clone_from(path);
+                builder.finish()
+            };
+            Session::of(files.iter().map(trace).collect())
+        };
+        let are_shown = |files: &[PathBuf]| have_opened(open(files).traces(), &status, &opened);
+        assert_eq!([0, 1, 2].map(|n| are_shown(&files[..n])), [false, false, true]);
+        assert!(!are_shown(&["/runs/b/gpu_metrics.jsonl".into(), files[1].clone()]));
+        assert!(!have_opened(open(&[]).traces(), &Status { results: Vec::new(), ..status.clone() }, &HashSet::new()));
+    }
 }

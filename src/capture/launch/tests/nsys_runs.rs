@@ -16,6 +16,7 @@ stop) mv "$TMPDIR/on" "$TMPDIR/off"; echo report > "$(cat "$TMPDIR/off").nsys-re
 esac
 [ "$FAKE" = illegal ] && printf '%s\n' "Illegal --trace argument 'foo'" '' 'usage: nsys profile' && exit 1
 [ "$FAKE" = refuses ] && echo 'None of the installed GPUs are supported.' && exit 1
+[ "$FAKE" = fails ] && echo 'Message parsing failed.' && exit 1
 setsid sh -c 'exec sleep 600' "--session-name=$session" &
 [ "$FAKE" = dies ] && exit 3
 IFS=,; set -f; env $vars setsid --wait "$@"; code=$?
@@ -112,6 +113,7 @@ fn a_failing_nsys_says_why_and_leaves_no_process() {
     for (fake, stops, expected) in [
         ("refuses", 0, &["nsys can sample the metrics of no GPU here: record without them"][..]),
         ("illegal", 0, &["nsys wrote no report: it refused its options: Illegal --trace argument 'foo'"]),
+        ("fails", 0, &["nsys wrote no report: the last line was: Message parsing failed. Run the command line"]),
         ("dies", 0, &["nsys wrote no report: it said nothing"]),
         ("hangs", 4, &["nsys wrote no report: the last line was: ready"]),
         ("hangs", 0, &["no progress for 1 s after the program had ended", "nsys wrote no report"]),
@@ -130,6 +132,11 @@ fn a_failing_nsys_says_why_and_leaves_no_process() {
     let mut hostile = by_nsys(root.path(), "", "", |_| ());
     hostile.argv.push(OsStr::from_bytes(b"\xff").to_owned());
     assert!(error(&hostile).contains("not UTF-8"));
+    let folder = root.path().join(OsStr::from_bytes(b"\xff"));
+    std::fs::create_dir(&folder).unwrap();
+    let at = by_nsys(root.path(), "", "", |_| ());
+    assert!(error(&Request { working_folder: Some(folder.clone()), ..at.clone() }).contains("not UTF-8"));
+    assert!(error(&Request { place: Destination::In(folder), ..at }).contains("not UTF-8"));
     let twice = by_nsys(root.path(), "", "", |_| ());
     let argv = vec!["nsys".into(), "profile".into(), "python3".into()];
     let mut twice = Request { argv, env: Vec::new(), ..twice };

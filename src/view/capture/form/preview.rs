@@ -73,8 +73,10 @@ impl Preview {
             None => {}
             Some(Err(why)) => _ = ui.colored_label(tokens.severity[2], why),
             Some(Ok(said)) => {
-                ui.horizontal_wrapped(|ui| {
-                    if ui.button("Copy").on_hover_text("Copy the command as it will run, for a shell").clicked() {
+                // Not wrapped beneath the button: then egui begins the second line too far to the left, where the first has no
+                // room for a long word.
+                ui.horizontal_top(|ui| {
+                    if ui.small_button("Copy").on_hover_text("Copy the command as it will run, for a shell").clicked() {
                         ui.ctx().copy_text(said.line.clone());
                     }
                     ui.weak("Runs");
