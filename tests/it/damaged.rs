@@ -123,6 +123,10 @@ fn each_value_that_is_no_event_is_counted() {
             }
         }
     }
+    std::fs::write(folder.join("t.json"), format!("[{}]", [r#"{"ph":"X","ts":1,"name":"n,"args":{}}"#; 9].join(",")))
+        .unwrap();
+    let error = read(&folder.join("t.json")).unwrap_err().to_string();
+    assert!(error.starts_with("A list of damaged values"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
