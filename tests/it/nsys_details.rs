@@ -102,6 +102,31 @@ fn write_samples(path: &Path) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
+/// Two texts with the same number.
+#[test]
+fn texts_with_the_number_of_another_are_not_shown_as_that() {
+    let folder = scratch("nsys-details-texts");
+    let path = folder.join("t.sqlite");
+    write_samples(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let stacks = || {
+        let trace = read(&path).unwrap().remove(0);
+        let events = events(&trace, usize::MAX).into_iter();
+        events.map(|event| details(&trace, event).unwrap().stack).collect::<Vec<_>>()
+    };
+    let expected = stacks();
+    // The row of a text is its length, its number in two bytes, its header, and itself.
+    let is_text = |row: &[u8]| row.starts_with(&[0x83, 0x10]) && row.ends_with(b"function 400");
+    let at = bytes.windows(17).position(is_text).unwrap();
+    bytes[at + 1] = 0x11;
+    std::fs::write(&path, bytes).unwrap();
+    let found = stacks();
+    let frames = expected.iter().flatten().zip(found.iter().flatten());
+    let odd: Vec<_> = frames.filter(|(expected, found)| expected != found).collect();
+    assert!(odd.len() == 8 && odd.iter().all(|(_, found)| found.is_empty()), "{odd:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn call_stacks_do_not_depend_on_the_pages_of_an_index() {
     let folder = scratch("nsys-details-index");

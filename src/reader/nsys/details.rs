@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::model::{Details, EventDetails, TimeNs};
 
@@ -156,15 +156,25 @@ fn row(
     Ok(Some(details))
 }
 
+/// The text with an id; none where damage has several with it, of which a search by id finds any.
 fn text_of(connection: &Connection, table: &str, column: &str, id: i64) -> Option<String> {
-    let sql = format!("SELECT {} FROM {} WHERE id = ?1", quoted(column), rows_of(table));
-    let text = |row: &rusqlite::Row<'_>| {
-        Ok(match row.get_ref(0)? {
+    let sql = format!("SELECT id, {} FROM {} WHERE id BETWEEN ?1 - 1 AND ?1", quoted(column), rows_of(table));
+    let mut statement = connection.prepare(&sql).ok()?;
+    let mut rows = statement.query([id]).ok()?;
+    let mut found = None;
+    while let Some(row) = rows.next().ok()? {
+        if row.get_ref(0).ok()? != ValueRef::Integer(id) {
+            continue;
+        }
+        let text = match row.get_ref(1).ok()? {
             ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             _ => String::new(),
-        })
-    };
-    connection.query_row(&sql, [id], text).optional().ok().flatten()
+        };
+        if found.replace(text).is_some() {
+            return None;
+        }
+    }
+    found
 }
 
 fn value(connection: &Connection, column: &str, cell: ValueRef<'_>) -> String {
