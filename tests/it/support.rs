@@ -55,6 +55,7 @@ pub fn scratch(name: &str) -> PathBuf {
 }
 
 /// Changes a byte of a file and puts the time of its last change back.
+#[cfg(unix)]
 pub fn rewrite(path: &Path) {
     use std::io::{Seek as _, Write as _};
     let data = path.metadata().unwrap();
