@@ -18,7 +18,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use egui_kittest::{Harness, HarnessBuilder};
 
 use super::*;
-use crate::model::{Details, EventDetails, Severity, SliceId, SliceKind, TimeRange, TraceBuilder};
+use crate::model::{Details, EventDetails, Severity, SliceId, SliceKind, TimeNs, TimeRange, TraceBuilder};
 use crate::session::Selection;
 use crate::view::DockArea;
 
@@ -26,7 +26,7 @@ use crate::view::DockArea;
 struct FixedDetails;
 
 impl Details for FixedDetails {
-    fn event(&self, source: u64) -> Result<EventDetails, String> {
+    fn event(&self, source: u64, _: Option<TimeNs>) -> Result<EventDetails, String> {
         let args = vec![("grid".to_owned(), format!("[{source},1,1]"))];
         Ok(EventDetails { args, stack: vec!["train.py(7): step".to_owned()], category: "kernel".to_owned() })
     }

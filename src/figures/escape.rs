@@ -69,9 +69,11 @@ pub fn tsv_cell(text: &str) -> String {
 
 /// The text as a line that no spreadsheet takes for a formula when it is pasted there.
 pub fn no_formula(text: &str) -> Cow<'_, str> {
-    // Spreadsheets in some languages take the wide forms as well.
+    // Spreadsheets in some languages take the wide and the small forms as well.
+    const FORMS: [char; 8] =
+        ['\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}', '\u{fe66}', '\u{fe62}', '\u{fe63}', '\u{fe6b}'];
     // A quotation mark would quote what is pasted: it is taken off, and the cell goes on to the next mark.
-    let starts = ['=', '+', '-', '@', '"', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+    let starts = |c: char| matches!(c, '=' | '+' | '-' | '@' | '"') || FORMS.contains(&c);
     match visible(text) {
         visible if text.trim_start_matches(|c: char| c.is_whitespace() || is_hidden(c)).starts_with(starts) => {
             Cow::Owned(format!("'{visible}"))
@@ -131,6 +133,7 @@ mod tests {
         assert_eq!(csv_cell("\t=cmd"), r"'\t=cmd");
         assert_eq!(csv_cell("\u{200b}-1"), r"'\u{200b}-1");
         assert_eq!(tsv_cell("\u{ff1d}1"), "'\u{ff1d}1");
+        assert_eq!(csv_cell("\u{fe66}1"), "'\u{fe66}1");
         assert_eq!(csv_cell("a; b;=1;\u{ff0b}1,"), "\"a; b;'=1;'\u{ff0b}1,\"");
         assert_eq!(csv_cell("gemm<a, b>"), "\"gemm<a, b>\"");
         assert_eq!(tsv_cell("\"=1+1\""), "'\"=1+1\"");

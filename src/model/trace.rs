@@ -8,8 +8,8 @@ use hashbrown::HashMap;
 
 use super::{
     AllocationTable, CorrelationIndex, Counter, DurNs, FactTables, FlowTable, Format, ImportReport, InstantTable,
-    MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceTable, StackTable, StringId, StringTable,
-    SyncKind, Synchronization, TimeRange, Tint, Track, TrackId, TrackKind,
+    MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceKind, SliceTable, StackTable, StringId,
+    StringTable, SyncKind, Synchronization, TimeNs, TimeRange, Tint, Track, TrackId, TrackKind,
 };
 
 /// One recording of one process of a job. Immutable once read, and shared as `Arc<Trace>`.
@@ -135,8 +135,11 @@ pub struct EventDetails {
 pub trait Details: Debug + Send + Sync {
     /// Decodes the event whose text starts at `source`.
     ///
+    /// * `start`: the time that its text has, where known, see [`Trace::recorded_start`]: damage in a database may lead
+    ///   to another event.
+    ///
     /// Errors: a message for the user, such as that the file has changed.
-    fn event(&self, source: u64) -> Result<EventDetails, String>;
+    fn event(&self, source: u64, start: Option<TimeNs>) -> Result<EventDetails, String>;
 }
 
 /// Rows of a thread, from the top, at which is looked for what the thread did at an instant: that costs as much as slices
@@ -154,6 +157,13 @@ impl Trace {
             let mut worked = self.processes.iter().filter_map(|process| process.device);
             worked.all(|other| other == id).then_some(only)
         })
+    }
+
+    /// The start of a slice, if that is the time in the file's text of it: annotations on a device start with the work in
+    /// them.
+    pub fn recorded_start(&self, slice: SliceId) -> Option<TimeNs> {
+        let is_projected = self.slices.kind[slice.idx()] == SliceKind::GpuAnnotation;
+        (!is_projected).then_some(self.slices.ts[slice.idx()])
     }
 
     pub fn track(&self, id: TrackId) -> &Track {

@@ -57,6 +57,9 @@ pub const MAX_MEMBERS: usize = 4096;
 /// Deepest nesting of archives in an archive.
 const MAX_DEPTH: usize = 4;
 
+/// The list of a zip is by name.
+const SAME_NAMES: &str = "Several files in this zip have the same name: only the last of each name is read";
+
 /// Larger files of a compressed archive are decompressed again each time they are read.
 const MAX_HELD: u64 = 256 << 20;
 
@@ -86,7 +89,10 @@ fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> 
         return refuse("A zip file inside another compressed file: unpack it".to_owned());
     }
     let (listed, damage) = match zip::ZipArchive::new(File::open(&source.path)?) {
-        Ok(archive) => (zip_list(archive), None),
+        Ok(archive) => {
+            let damage = archive.has_duplicate_names().then(|| SAME_NAMES.to_owned());
+            (zip_list(archive), damage)
+        }
         Err(error) => {
             let (listed, damage) = torn_list(source)?;
             if listed.is_empty() {

@@ -54,6 +54,9 @@ pub struct Source {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     modified: Option<std::time::SystemTime>,
+    /// Seconds and nanoseconds at which the system last noted a change, where it does: programs that copy and unpack set
+    /// `modified` back, which nothing does to this.
+    changed: (i64, i64),
     /// Number of the file on its disk, where the system has such numbers.
     number: u64,
     bytes: u64,
@@ -62,10 +65,13 @@ pub struct Stamp {
 impl Stamp {
     fn of(metadata: &std::fs::Metadata) -> Self {
         #[cfg(unix)]
-        let number = std::os::unix::fs::MetadataExt::ino(metadata);
+        let (number, changed) = {
+            use std::os::unix::fs::MetadataExt as _;
+            (metadata.ino(), (metadata.ctime(), metadata.ctime_nsec()))
+        };
         #[cfg(not(unix))]
-        let number = 0;
-        Self { modified: metadata.modified().ok(), number, bytes: metadata.len() }
+        let (number, changed) = (0, (0, 0));
+        Self { modified: metadata.modified().ok(), changed, number, bytes: metadata.len() }
     }
 }
 

@@ -123,6 +123,10 @@ fn each_value_that_is_no_event_is_counted() {
             }
         }
     }
+    std::fs::write(folder.join("t.json"), format!("[{}]", [r#"{"ph":"X","ts":1,"name":"n,"args":{}}"#; 9].join(",")))
+        .unwrap();
+    let error = read(&folder.join("t.json")).unwrap_err().to_string();
+    assert!(error.starts_with("A list of damaged values"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -338,6 +342,15 @@ fn a_zip_of_several_files_is_read() {
             assert!(traces.iter().any(|trace| trace.info.rank == Some(0) && trace.import.shown == 3));
         }
     }
+    let mut named_alike = zip(&[("rank_1.json", &a), ("rank_2.json", &b)], zip::CompressionMethod::Stored);
+    for at in 0..named_alike.len() - 6 {
+        if &named_alike[at..at + 6] == b"rank_2" {
+            named_alike[at + 5] = b'1';
+        }
+    }
+    let traces = read_zip(&named_alike).unwrap();
+    assert_eq!((traces.len(), traces[0].import.shown), (1, 2000));
+    assert!(losses(&traces[0])[0].contains("have the same name"), "{:?}", losses(&traces[0]));
     let error = read_zip(&zip(&[("a.txt", b"words"), ("b.txt", b"words")], zip::CompressionMethod::Stored));
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("None of the 2 files in this archive can be read, a.txt"), "{error}");

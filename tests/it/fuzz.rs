@@ -21,7 +21,7 @@ use clap::Parser as _;
 use lacuna::analysis::rules::Thresholds;
 use lacuna::cli::{Cli, Headless, report};
 use lacuna::job::Progress;
-use lacuna::model::Trace;
+use lacuna::model::{SliceId, Trace};
 use lacuna::reader::{self, ReadError};
 use rayon::ThreadPool;
 
@@ -97,9 +97,9 @@ fn answer(read: &Found) -> String {
 fn look_at_details(traces: &[Trace]) {
     for trace in traces {
         let Some(details) = &trace.details else { continue };
-        for &source in trace.slices.source.iter().take(20) {
+        for (i, &source) in (0..).zip(trace.slices.source.iter().take(20)) {
             // What is damaged has a sentence in place of details.
-            let _ = details.event(source);
+            let _ = details.event(source, trace.recorded_start(SliceId(i)));
         }
     }
 }

@@ -25,6 +25,7 @@ mod live;
 mod memory_analysis;
 mod mutate;
 mod nsys_damage;
+mod nsys_details;
 mod nsys_ends;
 mod nsys_libraries;
 mod nsys_oracle;

@@ -129,6 +129,36 @@ fn what_a_lost_page_held_is_counted() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Two tables whose pages are taken for those of the other: all that they held is lost, and counted by the row ids that
+/// the pages leading to them name.
+#[test]
+fn a_table_of_another_is_lost_as_a_whole() {
+    let folder = scratch("nsys-roots");
+    let path = folder.join("t.sqlite");
+    std::fs::copy(project().join("sample_traces/nsys_5_steps.sqlite"), &path).unwrap();
+    let tables = ["CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL"];
+    let read_of = |trace: &Trace| -> Vec<(u64, u64)> {
+        let account = |name: &&str| trace.import.tables.iter().find(|table| table.table == *name).unwrap();
+        tables.iter().map(account).map(|account| (account.read, account.rejected)).collect()
+    };
+    let before = read_of(&read(&path).unwrap()[0]);
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection
+        .execute_batch(
+            "PRAGMA writable_schema=1;
+             UPDATE sqlite_master SET rootpage = (SELECT sum(rootpage) FROM sqlite_master
+                WHERE name IN ('CUPTI_ACTIVITY_KIND_RUNTIME', 'CUPTI_ACTIVITY_KIND_KERNEL')) - rootpage
+                WHERE name IN ('CUPTI_ACTIVITY_KIND_RUNTIME', 'CUPTI_ACTIVITY_KIND_KERNEL');",
+        )
+        .unwrap();
+    drop(connection);
+    let after = read_of(&read(&path).unwrap()[0]);
+    for (&(whole, _), &(read, rejected)) in before.iter().rev().zip(&after) {
+        assert!(read == rejected && read.abs_diff(whole) <= whole / 5, "{rejected} of {whole} rows");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// The sample, also with its texts in UTF-16, which SQLite alone reads.
 fn samples(folder: &Path) -> [std::path::PathBuf; 2] {
     let encoded = folder.join("utf16.sqlite");

@@ -134,7 +134,9 @@ fn answers(path: &Path) -> (String, String, Vec<String>) {
     };
     let traces = reader::read(path, &Progress::default()).unwrap();
     let details = traces[0].details.as_ref().unwrap();
-    let of_each = traces[0].slices.source.iter().map(|&source| format!("{:?}", details.event(source)));
+    let start = |i: u32| traces[0].recorded_start(SliceId(i));
+    let of_each = (0..).zip(&traces[0].slices.source).map(|(i, &source)| details.event(source, start(i)));
+    let of_each = of_each.map(|details| format!("{details:?}"));
     (said("check"), said("report"), of_each.collect())
 }
 

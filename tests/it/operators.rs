@@ -137,8 +137,12 @@ fn columns_match_the_raw_text() {
                     SliceKind::Memcpy | SliceKind::Memset => 2,
                     _ => continue,
                 };
-                let args: BTreeMap<_, _> =
-                    details.event(trace.slices.source[id.idx()]).unwrap().args.into_iter().collect();
+                let args: BTreeMap<_, _> = details
+                    .event(trace.slices.source[id.idx()], trace.recorded_start(id))
+                    .unwrap()
+                    .args
+                    .into_iter()
+                    .collect();
                 let arg = |key: &str| args.get(key).map(|text| text.replace(' ', ""));
                 let number = |key: &str| arg(key).and_then(|text| text.parse::<u64>().ok());
                 let is_right = match kind {

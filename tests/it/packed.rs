@@ -3,6 +3,7 @@
 
 use std::io::{Cursor, Read, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use lacuna::job::Progress;
 use lacuna::model::Trace;
@@ -141,7 +142,7 @@ fn read_changed(path: &Path, change: fn(&Path)) -> Option<Result<Vec<Trace>, Rea
 fn a_file_that_changes_while_it_is_read_is_noticed() {
     let folder = scratch("changed");
     let text = events(60_000);
-    let changes: [Change; 4] = [
+    let changes: &[Change] = &[
         ("cut", |path| std::fs::File::options().write(true).open(path).unwrap().set_len(100_000).unwrap()),
         ("longer", |path| std::fs::File::options().append(true).open(path).unwrap().write_all(b" ").unwrap()),
         ("replaced", |path| {
@@ -150,12 +151,16 @@ fn a_file_that_changes_while_it_is_read_is_noticed() {
             std::fs::rename(new, path).unwrap();
         }),
         ("deleted", |path| std::fs::remove_file(path).unwrap()),
+        #[cfg(unix)]
+        ("rewritten, with its time put back", super::support::rewrite),
     ];
     for (name, bytes) in [("t.json", text.clone().into_bytes()), ("t.json.gz", gzip(text.as_bytes()))] {
-        for (what, change) in changes {
+        for &(what, change) in changes {
             let path = folder.join(name);
             let attempt = || {
                 std::fs::write(&path, &bytes).unwrap();
+                // The clock of a file system ticks every few milliseconds.
+                std::thread::sleep(Duration::from_millis(20));
                 read_changed(&path, change)
             };
             let Some(read) = std::iter::repeat_with(attempt).take(20).flatten().next() else {

@@ -54,6 +54,17 @@ pub fn scratch(name: &str) -> PathBuf {
     folder
 }
 
+/// Changes a byte of a file and puts the time of its last change back.
+#[cfg(unix)]
+pub fn rewrite(path: &Path) {
+    use std::io::{Seek as _, Write as _};
+    let data = path.metadata().unwrap();
+    let mut file = std::fs::File::options().write(true).open(path).unwrap();
+    file.seek(std::io::SeekFrom::Start(data.len() / 2)).unwrap();
+    file.write_all(b"~").unwrap();
+    file.set_modified(data.modified().unwrap()).unwrap();
+}
+
 /// Has an interrupt end the programs that a test starts, also where a shell runs the tests in the background and has
 /// it ignored. What is handled becomes the default in programs.
 #[cfg(unix)]

@@ -13,7 +13,7 @@ use super::memory::memories;
 use super::pairing;
 use super::profile::Profile;
 use super::stacks::add_samples;
-use super::tally::Tally;
+use super::tally::{Reason, Tally};
 use super::text::unescape;
 use super::work::FactNumbers;
 use super::xla::mark_devices;
@@ -171,6 +171,11 @@ impl Assembly {
         let import = &self.builder.import;
         let n_pending = self.begin_ends.len() + self.asyncs.len() + self.builder.flows.len();
         import.read > 0 && import.shown + import.merged == 0 && n_pending == 0 && !self.tally.has_events()
+    }
+
+    /// Values in the list that are damaged beyond repair.
+    pub fn n_damaged(&self) -> u64 {
+        self.tally.n(Reason::Damaged)
     }
 
     /// Pairs events and names processes and tracks. The builder then lacks only the header's facts.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::model::{Details, EventDetails};
+use crate::model::{Details, EventDetails, TimeNs};
 
 use super::super::source::Source;
 use super::bytes::Portable;
@@ -97,7 +97,7 @@ impl ChromeDetails {
 }
 
 impl Details for ChromeDetails {
-    fn event(&self, source: u64) -> Result<EventDetails, String> {
+    fn event(&self, source: u64, _: Option<TimeNs>) -> Result<EventDetails, String> {
         let mut len = 16 << 10;
         loop {
             let mut text = self.text_at(source, len)?;

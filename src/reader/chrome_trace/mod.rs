@@ -91,9 +91,11 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         return Err(kind(header::why_no_trace(document)));
     }
     if assembly.lacks_events() {
-        return Err(ReadError::NotATrace(
-            "JSON, but a list of something other than events: this is not a Chrome trace".to_owned(),
-        ));
+        let text = match assembly.n_damaged() {
+            0 => "JSON, but a list of something other than events: this is not a Chrome trace",
+            _ => "A list of damaged values, none of which can be read as an event: write the trace again",
+        };
+        return Err(ReadError::NotATrace(text.to_owned()));
     }
     summary.report(&mut assembly);
     for (severity, note) in text.notes.take() {

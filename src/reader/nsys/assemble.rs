@@ -16,7 +16,7 @@ use super::counters;
 use super::database::Database;
 use super::ids::{GlobalIds, Texts, correlation_bases, facts_of};
 use super::memory::histories;
-use super::project::project;
+use super::project::{Projected, project};
 use super::scan::LostRows;
 use super::strings::Strings;
 use super::sync::EventRecords;
@@ -167,7 +167,10 @@ impl<'a> Assembly<'a> {
 
     /// Projected ranges, on one track per stream. They are derived and therefore not counted as rows.
     fn take_projection(&mut self) {
-        let mut slices = project(&self.builder.slices);
+        let Projected { mut slices, n_left_out, .. } = project(&self.builder.slices);
+        let text = "NVTX ranges are not shown on all streams of their launches: they reach far more than those of real \
+            programs";
+        self.builder.import.note(Severity::Warn, text, n_left_out, None);
         let mut tracks: HashMap<TrackId, TrackId> = HashMap::new();
         for track in &mut slices.track {
             *track = *tracks.entry(*track).or_insert_with(|| {

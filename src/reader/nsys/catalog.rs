@@ -82,6 +82,11 @@ pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// A table in a SELECT, without its indexes: a damaged one leads to other rows.
+pub fn rows_of(table: &str) -> String {
+    quoted(table) + " NOT INDEXED"
+}
+
 /// Reads the schema. Tables with known names come first, so that the limit never drops one of them.
 ///
 /// Errors: the schema cannot be read: the file is not a database, or badly damaged.
@@ -187,7 +192,7 @@ fn has_row_ids(connection: &Connection, table: &str) -> bool {
 fn row_ids(connection: &Connection, table: &str) -> Option<(i64, i64)> {
     // Two queries: SQLite finds one extreme by index, but scans the table for both.
     let end = |which: &str| {
-        let sql = format!("SELECT {which}(rowid) FROM {}", quoted(table));
+        let sql = format!("SELECT {which}(rowid) FROM {}", rows_of(table));
         connection.query_row(&sql, [], |row| row.get::<_, Option<i64>>(0))
     };
     match (end("min"), end("max")) {

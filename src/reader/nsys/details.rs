@@ -3,20 +3,24 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension as _};
 
-use crate::model::{Details, EventDetails};
+use crate::model::{Details, EventDetails, TimeNs};
 
 use super::super::source::Source;
-use super::catalog::quoted;
+use super::catalog::{Catalog, quoted, rows_of};
 use super::chunk::system_ids;
 use super::database::{Closed, Database, Interrupt};
 use super::scan::SOURCE_BITS;
 use super::strings::{call_name, module_name};
+use super::tables::{EVENT_LIKE, Role};
 
 /// Most frames read of a call stack.
 const MAX_FRAMES: usize = 1000;
+
+/// A damaged table leads elsewhere than all its pages in order do, by which it was read.
+const NOT_FOUND: &str = "The row of this event is not found again: the table is damaged. Export again";
 
 /// For the columns of a row that are computed.
 const MOST_TIME: Duration = Duration::from_secs(10);
@@ -26,8 +30,8 @@ const MOST_TIME: Duration = Duration::from_secs(10);
 pub struct NsysDetails {
     source: Source,
     database: Closed,
-    /// Names of the catalog's tables.
-    tables: Vec<String>,
+    /// Names of the catalog's tables, with the column of the time at which their events start.
+    tables: Vec<(String, Option<String>)>,
     /// From the first look on.
     opened: Mutex<Option<(Database, Connection)>>,
     interrupt: Interrupt,
@@ -68,17 +72,27 @@ const ENUMS: [(&str, &str); 13] = [
 ];
 
 impl NsysDetails {
-    pub fn new(source: Source, database: Database, tables: Vec<String>) -> Self {
+    pub fn new(source: Source, database: Database, catalog: &Catalog) -> Self {
+        let tables = catalog.tables.iter().map(|table| {
+            let spec = match table.role {
+                Role::Events(spec) => spec,
+                _ => &EVENT_LIKE,
+            };
+            let start = spec.columns.first().and_then(|start| table.column(start));
+            (table.name.clone(), start.map(|start| table.columns[start].clone()))
+        });
+        let tables = tables.collect();
         let interrupt = Interrupt::of_reading(0);
         Self { source, database: database.close(), tables, opened: Mutex::default(), interrupt }
     }
 }
 
 impl Details for NsysDetails {
-    fn event(&self, source: u64) -> Result<EventDetails, String> {
+    fn event(&self, source: u64, start: Option<TimeNs>) -> Result<EventDetails, String> {
         self.source.check_unchanged()?;
-        let table = self.tables.get((source >> SOURCE_BITS) as usize).ok_or("The row is not in the file any more")?;
-        let row_id = (source & ((1 << SOURCE_BITS) - 1)) as i64;
+        let (table, column) =
+            self.tables.get((source >> SOURCE_BITS) as usize).ok_or("The row is not in the file any more")?;
+        let row_id = (source << (u64::BITS - SOURCE_BITS)).cast_signed() >> (u64::BITS - SOURCE_BITS);
         let mut guard = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let (database, connection) = match &mut *guard {
             Some(opened) => opened,
@@ -89,10 +103,12 @@ impl Details for NsysDetails {
             }
         };
         self.interrupt.restart(MOST_TIME);
-        let details = row(connection, table, row_id).map_err(|error| format!("The row cannot be read ({error})"));
+        let start = column.as_deref().zip(start);
+        let details = row(connection, table, row_id, start);
+        let details = details.map_err(|error| format!("The row cannot be read ({error})"));
         // Another file may have its name by now, but what was read is open. It may have changed meanwhile.
         database.check(&self.source)?;
-        details
+        details?.ok_or_else(|| NOT_FOUND.to_owned())
     }
 }
 
@@ -111,17 +127,28 @@ fn column_names(connection: &Connection, table: &str) -> rusqlite::Result<Vec<St
     Ok(names)
 }
 
-fn row(connection: &Connection, table: &str, row_id: i64) -> rusqlite::Result<EventDetails> {
-    let mut statement = connection.prepare(&format!("SELECT * FROM {} WHERE rowid = ?1", quoted(table)))?;
+/// * `start`: a column, and the time that it must have.
+///
+/// Returns nothing where such a row is not found.
+fn row(
+    connection: &Connection,
+    table: &str,
+    row_id: i64,
+    start: Option<(&str, TimeNs)>,
+) -> rusqlite::Result<Option<EventDetails>> {
+    let mut statement = connection.prepare(&format!("SELECT * FROM {} WHERE rowid = ?1", rows_of(table)))?;
     let columns = column_names(connection, table)?;
     let mut rows = statement.query([row_id])?;
-    let Some(row) = rows.next()? else { return Ok(EventDetails::default()) };
+    let Some(row) = rows.next()? else { return Ok(None) };
     let mut details = EventDetails { category: table.to_owned(), ..Default::default() };
     let mut chain = None;
     for (i, column) in columns.iter().enumerate() {
         let cell = row.get_ref(i)?;
         match (column.as_str(), cell) {
             (_, ValueRef::Null) => continue,
+            (name, found) if start.is_some_and(|(it, ts)| it == name && found != ValueRef::Integer(ts)) => {
+                return Ok(None);
+            }
             ("callchainId", ValueRef::Integer(id)) if id != 0 => chain = Some(id),
             ("id", ValueRef::Integer(id)) if table == "COMPOSITE_EVENTS" => chain = Some(id),
             _ => {}
@@ -141,18 +168,28 @@ fn row(connection: &Connection, table: &str, row_id: i64) -> rusqlite::Result<Ev
         // The row is shown even if its call chain is missing.
         details.stack = stack(connection, chains, id).unwrap_or_default();
     }
-    Ok(details)
+    Ok(Some(details))
 }
 
+/// The text with an id; none where damage has several with it, of which a search by id finds any.
 fn text_of(connection: &Connection, table: &str, column: &str, id: i64) -> Option<String> {
-    let sql = format!("SELECT {} FROM {} WHERE id = ?1", quoted(column), quoted(table));
-    let text = |row: &rusqlite::Row<'_>| {
-        Ok(match row.get_ref(0)? {
+    let sql = format!("SELECT id, {} FROM {} WHERE id BETWEEN ?1 - 1 AND ?1", quoted(column), rows_of(table));
+    let mut statement = connection.prepare(&sql).ok()?;
+    let mut rows = statement.query([id]).ok()?;
+    let mut found = None;
+    while let Some(row) = rows.next().ok()? {
+        if row.get_ref(0).ok()? != ValueRef::Integer(id) {
+            continue;
+        }
+        let text = match row.get_ref(1).ok()? {
             ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             _ => String::new(),
-        })
-    };
-    connection.query_row(&sql, [id], text).optional().ok().flatten()
+        };
+        if found.replace(text).is_some() {
+            return None;
+        }
+    }
+    found
 }
 
 fn value(connection: &Connection, column: &str, cell: ValueRef<'_>) -> String {
@@ -185,7 +222,7 @@ fn name_nvtx(connection: &Connection, table: &str, row_id: i64, details: &mut Ev
     let table = quoted(table);
     for (column, event_type) in [("category", 33), ("domainId", 75)] {
         let sql = format!(
-            "SELECT named.text, named.textId FROM {table} AS range JOIN {table} AS named \
+            "SELECT named.text, named.textId FROM {table} AS range NOT INDEXED JOIN {table} AS named NOT INDEXED \
              ON named.{column} = range.{column} AND named.globalTid >> 24 = range.globalTid >> 24 \
              WHERE range.rowid = ?1 AND range.{column} != 0 AND named.eventType = {event_type} LIMIT 1"
         );
@@ -205,11 +242,30 @@ fn name_nvtx(connection: &Connection, table: &str, row_id: i64, details: &mut Ev
 }
 
 /// Frames, innermost first.
+///
+/// The index of call chains is believed only where the rows beside those that it names are of other chains: all of one
+/// stand in a row in exports. Otherwise all of the table is read.
 fn stack(connection: &Connection, table: &str, id: i64) -> rusqlite::Result<Vec<String>> {
-    let sql =
-        format!("SELECT symbol, module FROM {} WHERE id = ?1 ORDER BY stackDepth LIMIT {MAX_FRAMES}", quoted(table));
+    let sql = format!("SELECT min(rowid), max(rowid) FROM {} WHERE id = ?1", quoted(table));
+    let ends = connection.query_row(&sql, [id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
+    if let Ok((first, last)) = ends {
+        let found = frames(connection, table, id, (first.saturating_sub(1), last.saturating_add(1)))?;
+        if found.len() as u64 == last.abs_diff(first).saturating_add(1) {
+            return Ok(found);
+        }
+    }
+    frames(connection, table, id, (i64::MIN, i64::MAX))
+}
+
+/// Those of a range of row ids, both ends included.
+fn frames(connection: &Connection, table: &str, id: i64, (first, last): (i64, i64)) -> rusqlite::Result<Vec<String>> {
+    let sql = format!(
+        "SELECT symbol, module FROM {} WHERE id = ?1 AND rowid BETWEEN ?2 AND ?3 \
+         ORDER BY stackDepth LIMIT {MAX_FRAMES}",
+        rows_of(table)
+    );
     let mut statement = connection.prepare(&sql)?;
-    let mut rows = statement.query([id])?;
+    let mut rows = statement.query([id, first, last])?;
     let mut frames = Vec::new();
     while let Some(row) = rows.next()? {
         let text = |i: usize| match row.get_ref(i) {

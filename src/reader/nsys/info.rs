@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 
 use crate::model::{DeviceInfo, TraceInfo};
 
-use super::catalog::{Catalog, Table, quoted};
+use super::catalog::{Catalog, Table, rows_of};
 
 /// The newest known schema: 2026.4.
 pub const NEWEST_SCHEMA: i64 = 3;
@@ -58,7 +58,7 @@ fn read_rows(
     out: &mut Vec<Vec<Value>>,
 ) -> rusqlite::Result<()> {
     let list: Vec<String> = columns.iter().map(|wanted| table.column_sql(wanted)).collect();
-    let mut statement = connection.prepare(&format!("SELECT {} FROM {}", list.join(", "), quoted(&table.name)))?;
+    let mut statement = connection.prepare(&format!("SELECT {} FROM {}", list.join(", "), rows_of(&table.name)))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         if out.len() >= MAX_ROWS {

@@ -138,11 +138,10 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     note_inconsistencies(&mut builder, &catalog, &database, schema);
     let mut trace = builder.finish();
     trace.import.sort();
-    let tables: Vec<String> = catalog.tables.iter().map(|table| table.name.clone()).collect();
     // Of tables without rows no event has a source.
     let with_rows = catalog.tables.iter().map(|table| table.row_ids.map_or(String::new(), |_| table.name.clone()));
     trace.info.source_tables = with_rows.collect();
-    trace.details = Some(Arc::new(NsysDetails::new(source.release(), database, tables)));
+    trace.details = Some(Arc::new(NsysDetails::new(source.release(), database, &catalog)));
     Ok(trace)
 }
 
@@ -472,7 +471,7 @@ mod tests {
         assert_eq!((trace.slice_name(load), trace.domain(load)), ("load", "NCCL"));
         assert_eq!(trace.facts.colors.get(load), Some(&0xff00_ff00), "of a signed number");
         assert_eq!(trace.facts.colors.len(), 1);
-        let ask = || trace.details.as_ref().unwrap().event(trace.slices.source[0]);
+        let ask = || trace.details.as_ref().unwrap().event(trace.slices.source[0], Some(10));
         let args = ask().unwrap().args;
         let arg = |key: &str| args.iter().find(|arg| arg.0 == key).map(|arg| arg.1.as_str());
         assert_eq!((arg("category"), arg("domainId")), (Some("io (9)"), Some("NCCL (4)")));

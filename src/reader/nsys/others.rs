@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::job::Progress;
 use crate::model::{ImportReport, Severity};
 
-use super::catalog::{Catalog, Table, quoted};
+use super::catalog::{Catalog, Table, rows_of};
 use super::database::{Database, Interrupt};
 use super::pages::{Columns, Leaf, Reader};
 use super::plan::{LEAVES_PER_TASK, Plan};
@@ -141,7 +141,7 @@ pub fn unread(
         catalog.without_row_ids.iter().map(|name| (name, "a table WITHOUT ROWID, which no export has"));
     let count = |name: &str| {
         interrupt.saw_row(progress);
-        let sql = format!("SELECT count(*) FROM {}", quoted(name));
+        let sql = format!("SELECT count(*) FROM {}", rows_of(name));
         connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).map_or(0, |n| n as u64)
     };
     unknown.chain(without_row_ids).map(|(name, why)| (name.clone(), count(name), why)).collect()

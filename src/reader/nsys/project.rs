@@ -9,6 +9,11 @@ use crate::model::{RawSlice, RawSlices, SliceKind, StringId, TimeNs, TrackId};
 /// Most open ranges per thread; deeper ones are not projected. Real ones nest a dozen deep.
 const MAX_OPEN: usize = 256;
 
+/// Most projections, as a multiple of the slices that they come from, and beyond so many: each of many open ranges may
+/// reach each of many streams. Real ranges reach a few.
+const MOST: usize = 2;
+const FEW: usize = 1 << 16;
+
 /// Marks device work already assigned to a call.
 const TAKEN: u32 = u32::MAX;
 
@@ -35,6 +40,10 @@ impl<'a> SliceIndex<'a> {
         Self { chunks, firsts, hints }
     }
 
+    fn len(&self) -> usize {
+        self.firsts.last().map_or(0, |&end| end as usize)
+    }
+
     #[inline(always)]
     fn chunk(&self, slice: u32) -> (&'a RawSlices, usize) {
         let mut chunk = self.hints[(slice / Self::STRIDE) as usize] as usize;
@@ -57,9 +66,27 @@ impl<'a> SliceIndex<'a> {
 /// Device work launched inside a range, by stream: (first start, last end).
 type Reach = BTreeMap<TrackId, (TimeNs, TimeNs)>;
 
-fn grow(reach: &mut Reach, (stream, start, end): (TrackId, TimeNs, TimeNs)) {
-    let known = reach.entry(stream).or_insert((start, end));
-    *known = (known.0.min(start), known.1.max(end));
+/// The ranges on streams.
+#[derive(Debug, Default)]
+pub struct Projected {
+    pub slices: RawSlices,
+    /// Streams that ranges reach beyond [`MOST`], counted with each launch on them.
+    pub n_left_out: u64,
+    /// So many more streams may be reached.
+    room: usize,
+}
+
+impl Projected {
+    fn grow(&mut self, reach: &mut Reach, (stream, start, end): (TrackId, TimeNs, TimeNs)) {
+        match reach.get_mut(&stream) {
+            Some(known) => *known = (known.0.min(start), known.1.max(end)),
+            None if self.room == 0 => self.n_left_out += 1,
+            None => {
+                self.room -= 1;
+                reach.insert(stream, (start, end));
+            }
+        }
+    }
 }
 
 /// An open range while iterating over its thread.
@@ -76,8 +103,8 @@ struct OpenRange {
 /// computes it. Their track is that of the stream.
 ///
 /// A launch belongs to a range if its API call starts inside it, on the same thread. Cost:
-/// O(n log n) for n calls, launches and ranges.
-pub fn project(chunks: &[RawSlices]) -> RawSlices {
+/// O(n log n) for n calls, launches and ranges; beyond [`FEW`], at most [`MOST`] times as many slices come out.
+pub fn project(chunks: &[RawSlices]) -> Projected {
     let all = SliceIndex::new(chunks);
     let mut by_thread: HashMap<TrackId, Vec<u32>> = HashMap::new();
     for slice in all.of_kind(|kind| kind == SliceKind::Annotation) {
@@ -85,7 +112,7 @@ pub fn project(chunks: &[RawSlices]) -> RawSlices {
         by_thread.entry(chunk.track[i]).or_default();
     }
     if by_thread.is_empty() {
-        return RawSlices::default();
+        return Projected::default();
     }
     let mut work: Vec<(u32, u32)> = all
         .of_kind(SliceKind::is_device_work)
@@ -105,7 +132,7 @@ pub fn project(chunks: &[RawSlices]) -> RawSlices {
     }
     let mut threads: Vec<(TrackId, Vec<u32>)> = by_thread.into_iter().collect();
     threads.sort_unstable_by_key(|thread| thread.0);
-    let mut out = RawSlices::default();
+    let mut out = Projected { room: FEW + MOST * all.len(), ..Default::default() };
     for (_, calls) in &mut threads {
         walk(&all, calls, &mut work, &mut out);
     }
@@ -113,7 +140,7 @@ pub fn project(chunks: &[RawSlices]) -> RawSlices {
 }
 
 /// Projects the ranges of one thread.
-fn walk(all: &SliceIndex<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &mut RawSlices) {
+fn walk(all: &SliceIndex<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &mut Projected) {
     // Ranges precede calls with the same start, outer ranges precede inner ones.
     calls.par_sort_by_key(|&slice| {
         let (chunk, i) = all.chunk(slice);
@@ -125,7 +152,7 @@ fn walk(all: &SliceIndex<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &
         let (chunk, i) = all.chunk(slice);
         let ts = chunk.ts[i];
         while open.last().is_some_and(|range| range.end <= ts) {
-            close(&mut open, out);
+            close(&mut open, &mut out.slices);
         }
         if chunk.kind[i] == SliceKind::Annotation {
             if open.len() >= MAX_OPEN {
@@ -150,12 +177,12 @@ fn walk(all: &SliceIndex<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &
             let (chunk, i) = all.chunk(launched);
             // Ranges of different domains may cross: an outer one may have ended before an inner one.
             for range in open.iter_mut().filter(|range| range.end > ts) {
-                grow(&mut range.reach, (chunk.track[i], chunk.ts[i], chunk.end[i]));
+                out.grow(&mut range.reach, (chunk.track[i], chunk.ts[i], chunk.end[i]));
             }
         }
     }
     while !open.is_empty() {
-        close(&mut open, out);
+        close(&mut open, &mut out.slices);
     }
 }
 
@@ -172,6 +199,27 @@ fn close(open: &mut Vec<OpenRange>, out: &mut RawSlices) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_ranges_that_reach_many_streams_are_bounded() {
+        let mut raw = RawSlices::default();
+        let mut push = |kind, track, ts, end, correlation| {
+            let track = TrackId(track);
+            raw.push(RawSlice { ts, end, kind, track, correlation, ..Default::default() });
+        };
+        let n = 2000;
+        for i in 0..200 {
+            push(SliceKind::Annotation, 0, i, 100_000 - i, 0);
+        }
+        for i in 0..n {
+            push(SliceKind::Runtime, 0, 1000 + i64::from(i), 1001 + i64::from(i), 1 + i);
+            push(SliceKind::Kernel, 1 + i, 2000, 3000, 1 + i);
+        }
+        let n_slices = 200 + 2 * n as usize;
+        let projected = project(&[raw]);
+        assert_eq!(projected.slices.len(), FEW + MOST * n_slices);
+        assert_eq!(projected.slices.len() + projected.n_left_out as usize, 200 * n as usize);
+    }
 
     #[test]
     fn ranges_reach_from_the_first_launch_to_the_last_end() {
@@ -195,7 +243,7 @@ mod tests {
         // The next range begins where the first ends, and one of another domain crosses both.
         push(SliceKind::Annotation, 0, 100, 200, 0, 3);
         push(SliceKind::Annotation, 0, 55, 160, 0, 4);
-        let projected = project(&[raw]);
+        let projected = project(&[raw]).slices;
         let mut all: Vec<_> = (0..projected.len())
             .map(|i| (projected.name[i].0, projected.track[i].0, projected.ts[i], projected.end[i]))
             .collect();

@@ -48,9 +48,11 @@ pub struct Account {
 
 impl Account {
     /// Rows that are lost: exact where the ids of a table have no gaps, as in all tables of events; otherwise by the
-    /// usual number of rows of a page.
+    /// usual number of rows of a page, which is that of ids if none can be read.
     pub fn n_lost(&self) -> u64 {
-        let of_a_page = self.n_rows.checked_div(self.n_leaves).unwrap_or(1).max(1);
+        let known = u64::try_from(self.last_known).unwrap_or(0);
+        let of_lost = || known.checked_div(self.n_lost_pages - self.n_lost_last).unwrap_or(1);
+        let of_a_page = self.n_rows.checked_div(self.n_leaves).unwrap_or_else(of_lost).max(1);
         let Some(first) = self.first.filter(|_| !self.has_gaps) else {
             let on_pages = self.n_lost_pages.saturating_mul(of_a_page).max(self.n_astray);
             return self.n_bad + self.n_cut + on_pages;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Error, ErrorCode};
 use crate::job::Progress;
 use crate::model::{ImportReport, Severity};
 
-use super::catalog::{Layout, Table, quoted};
+use super::catalog::{Layout, Table, rows_of};
 use super::chunk::Chunk;
 use super::database::Interrupt;
 use super::pages::{self, Leaf, MAX_CELLS};
@@ -81,7 +81,7 @@ pub struct Task<'a> {
 /// The SELECT of the row id and of the cells in the order of the requested columns.
 fn select(table: &Table, spec: &Spec) -> String {
     let columns: Vec<String> = spec.columns.iter().map(|wanted| table.column_sql(wanted)).collect();
-    format!("SELECT rowid, {} FROM {} WHERE rowid BETWEEN ?1 AND ?2", columns.join(", "), quoted(&table.name))
+    format!("SELECT rowid, {} FROM {} WHERE rowid BETWEEN ?1 AND ?2", columns.join(", "), rows_of(&table.name))
 }
 
 /// Reads the rows of leaf pages.
@@ -197,7 +197,7 @@ fn read_rows(
 
 /// The first row after one that is too large to read. The query for an id loads no cell.
 fn after_large(connection: &Connection, table: &Table, range: RowRange) -> Option<i64> {
-    let sql = format!("SELECT min(rowid) FROM {} WHERE rowid BETWEEN ?1 AND ?2", quoted(&table.name));
+    let sql = format!("SELECT min(rowid) FROM {} WHERE rowid BETWEEN ?1 AND ?2", rows_of(&table.name));
     let large: i64 = connection.query_row(&sql, [range.first, range.last], |row| row.get(0)).ok()?;
     large.checked_add(1).filter(|&next| next <= range.last)
 }

@@ -24,7 +24,7 @@ use crate::figures::{
     text::{display_name, shortened},
 };
 use crate::model::memory::AllocationId;
-use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, Trace, TrackId};
+use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, TimeNs, Trace, TrackId};
 use crate::session::{OpenTrace, Selection};
 use crate::view::states::nothing_ui;
 
@@ -42,8 +42,9 @@ const MAX_LABEL: usize = 28;
 struct LookUp {
     /// `None` for an instant.
     slice: Option<SliceId>,
-    /// Its position in the file.
+    /// Its position in the file, and its time there.
     source: u64,
+    start: Option<TimeNs>,
 }
 
 #[derive(Debug)]
@@ -195,7 +196,8 @@ impl Details {
     ) {
         let model = &open.trace;
         let facts = Facts::new(model, slice);
-        let wanted = LookUp { slice: Some(slice), source: model.slices.source[slice.idx()] };
+        let source = model.slices.source[slice.idx()];
+        let wanted = LookUp { slice: Some(slice), source, start: model.recorded_start(slice) };
         let found = self.found.ask(ctx.answers, open, &wanted);
         self.is_waiting = found.is_working();
         let own = found.ready().map(|found| found.self_ns);
@@ -249,7 +251,8 @@ impl Details {
 
     fn instant_ui(&mut self, ctx: &mut ViewContext<'_>, open: &OpenTrace, instant: usize, ui: &mut egui::Ui) {
         let instants = &open.trace.instants;
-        let found = self.found.ask(ctx.answers, open, &LookUp { slice: None, source: instants.source[instant] });
+        let wanted = LookUp { slice: None, source: instants.source[instant], start: Some(instants.ts[instant]) };
+        let found = self.found.ask(ctx.answers, open, &wanted);
         self.is_waiting = found.is_working();
         name_ui(open.trace.strings.get(instants.name[instant]), ui);
         egui::Grid::new("facts").num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
@@ -277,7 +280,7 @@ impl Analysis for LookUp {
                 .and_then(|id| operator_of(model, id)),
             projection: annotation.and_then(|slice| projection(model, slice)),
             profile: self.slice.and_then(|slice| ncu::command(model, slice).ok()),
-            event: model.details.as_ref().map(|details| details.event(self.source).map(tidy)),
+            event: model.details.as_ref().map(|details| details.event(self.source, self.start).map(tidy)),
         })
     }
 }

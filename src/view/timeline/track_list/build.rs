@@ -155,10 +155,7 @@ impl Builder<'_> {
             if place == first_folded && !is_collapsed {
                 let keys = (fold_key.clone(), key.to_owned());
                 let kind = LineKind::Fold(process, Fold::Processes);
-                let title = match self.is_shared {
-                    true => Fold::Processes.title(n_folded, 0),
-                    false => format!("{n_folded} processes that hardly work"),
-                };
+                let title = self.folded_title(n_folded);
                 self.push_group(trace, kind, keys, title, (u8::from(has_line), !is_expanded, false));
             }
             let folded_in = is_collapsed.then(|| key.to_owned());

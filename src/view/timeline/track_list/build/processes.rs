@@ -3,7 +3,7 @@
 use super::Builder;
 use crate::model::{ProcessId, TrackId, TrackKind};
 use crate::session::OpenTrace;
-use crate::view::timeline::track_list::fold::LEAST_FOLDED;
+use crate::view::timeline::track_list::fold::{Fold, LEAST_FOLDED};
 use crate::view::timeline::track_list::process_key;
 
 /// A process with its settings key and those of its tracks that have anything on them.
@@ -49,6 +49,11 @@ impl Builder<'_> {
         };
         let least = if self.is_shared { 2 } else { LEAST_FOLDED };
         if n >= least && self.filter.is_empty() && processes.iter().any(is_launcher) { n } else { 0 }
+    }
+
+    /// The line of `n` folded processes.
+    pub(super) fn folded_title(&self, n: usize) -> String {
+        if self.is_shared { Fold::Processes.title(n, 0) } else { format!("{n} processes that hardly work") }
     }
 
     fn launches(&self, trace: usize, tracks: &[TrackId]) -> bool {
