@@ -140,7 +140,8 @@ pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
     if !slices.has_kind(SliceKind::Operator) {
         return Vec::new();
     }
-    let mut found: Vec<(SliceId, DurNs)> = Vec::new();
+    // By row of the operator: in each, those of a stream are in order.
+    let mut found: Vec<Vec<(SliceId, DurNs)>> = vec![Vec::new(); slices.rows.len()];
     let mut rest: Vec<SliceId> = Vec::new();
     let dur = |work: SliceId| slices.time(work).dur();
     // Work of a stream was launched in order, most often: what is around its launch is near to that of the one before.
@@ -150,18 +151,22 @@ pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
         let around = |slice: &SliceId| slices.parent_near(*slice, begun);
         let mut ancestors = std::iter::successors(trace.launch_of(work).and_then(|call| around(&call)), around);
         match ancestors.find(|id| slices.kind[id.idx()] == SliceKind::Operator) {
-            Some(operator) => found.push((operator, dur(work))),
+            Some(operator) => found[slices.row_of(operator)].push((operator, dur(work))),
             None => rest.push(work),
         }
     }
     rest.retain(|&work| external_of(slices, work) != 0);
     if !rest.is_empty() {
         let by_external = operators_by_external(slices);
-        found.extend(rest.iter().filter_map(|&work| Some((*by_external.get(&external_of(slices, work))?, dur(work)))));
+        for work in rest {
+            if let Some(&operator) = by_external.get(&external_of(slices, work)) {
+                found[slices.row_of(operator)].push((operator, dur(work)));
+            }
+        }
     }
-    // Threads launch in the order of their operators: this sort merges streams.
-    found.sort();
-    found
+    // This sort merges streams.
+    found.iter_mut().for_each(|row| row.sort_by_key(|found| found.0));
+    found.concat()
 }
 
 #[cfg(test)]

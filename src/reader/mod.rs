@@ -106,7 +106,7 @@ pub fn read_with(path: &Path, options: Options, progress: &Progress) -> Result<V
     progress.set_total(source.bytes);
     let reading = Reading { options, progress, n_members: Cell::new(0) };
     let read = reading.read(&source);
-    let is_changed = source.check_unchanged().is_err();
+    let is_changed = !source.is_untouched();
     let mut traces = read.map_err(|error| match error {
         ReadError::NotATrace(why) | ReadError::OtherKind(why) if is_changed => {
             ReadError::NotATrace(format!("{CHANGED}: open it again ({why})"))

@@ -55,7 +55,7 @@ pub struct Source {
 pub struct Stamp {
     modified: Option<std::time::SystemTime>,
     /// Seconds and nanoseconds at which the system last noted a change, where it does: programs that copy and unpack set
-    /// `modified` back, which nothing does to this.
+    /// `modified` back, which nothing does to this. Another name or other rights are a change, too.
     changed: (i64, i64),
     /// Number of the file on its disk, where the system has such numbers.
     number: u64,
@@ -72,6 +72,11 @@ impl Stamp {
         #[cfg(not(unix))]
         let (number, changed) = (0, (0, 0));
         Self { modified: metadata.modified().ok(), changed, number, bytes: metadata.len() }
+    }
+
+    /// Whether the file is the same, with the same data as far as it is known, whatever it is called by now.
+    fn is_of_same_data(self, other: Self) -> bool {
+        Self { changed: other.changed, ..self } == other
     }
 }
 
@@ -163,6 +168,11 @@ impl Source {
         self.layers[n_held..].iter().any(|layer| !matches!(layer, Layer::Part { .. }))
     }
 
+    /// Whether nothing at all happened to the file since it was first opened, not even to its name: while it is read.
+    pub fn is_untouched(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|found| Stamp::of(&found) == self.stamp)
+    }
+
     /// Errors: a sentence that the file is gone or has changed since it was first opened.
     pub fn check_unchanged(&self) -> Result<(), String> {
         self.check(std::fs::metadata(&self.path))
@@ -175,7 +185,7 @@ impl Source {
 
     fn check(&self, found: std::io::Result<Metadata>) -> Result<(), String> {
         let metadata = found.map_err(|error| format!("The file is gone ({error})"))?;
-        match Stamp::of(&metadata) == self.stamp {
+        match Stamp::of(&metadata).is_of_same_data(self.stamp) {
             true => Ok(()),
             false => Err("The file has changed since it was read: open it again to see details".to_owned()),
         }

@@ -13,7 +13,7 @@ use lacuna::reader;
 use lacuna::settings::{Settings, SettingsFile};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::support::{Dice, files, interrupts_end_programs, name, project, rewrite, scratch};
+use super::support::{Dice, files, interrupts_end_programs, name, project, scratch};
 
 /// How long a program may take to come to where a test wants it.
 const SOON: Duration = Duration::from_secs(60);
@@ -100,7 +100,7 @@ fn private_copies_are_private_and_go_away_at_every_end() {
 /// What may happen to a file.
 type Fault = (&'static str, fn(&Path));
 
-const FAULTS: [Fault; 6] = [
+const FAULTS: [Fault; 5] = [
     ("cut", |path| {
         let len = path.metadata().unwrap().len();
         std::fs::File::options().write(true).open(path).unwrap().set_len(len / 3).unwrap();
@@ -111,7 +111,6 @@ const FAULTS: [Fault; 6] = [
         std::fs::write(&new, vec![b'x'; path.metadata().unwrap().len() as usize]).unwrap();
         std::fs::rename(new, path).unwrap();
     }),
-    ("rewritten, with its time put back", rewrite),
     ("deleted", |path| std::fs::remove_file(path).unwrap()),
     ("replaced by a folder", |path| {
         std::fs::remove_file(path).unwrap();
@@ -140,8 +139,6 @@ fn details_of_a_file_that_changed_are_a_sentence() {
             let (source, start) = (traces[0].slices.source[slice.idx()], traces[0].recorded_start(slice));
             let details = traces[0].details.as_ref().unwrap();
             assert!(details.event(source, start).is_ok(), "{file} before it was {what}");
-            // The clock of a file system ticks every few milliseconds.
-            std::thread::sleep(Duration::from_millis(20));
             fault(&path);
             // A private copy has what was read.
             if let Err(sentence) = details.event(source, start) {
@@ -169,15 +166,8 @@ fn details_of_a_file_that_changes_all_the_time_are_right_or_a_sentence() {
         ("t.json.gz", gzip(&ours), gzip(&other)),
         ("t.sqlite", export(), export().iter().map(|byte| byte ^ 1).collect()),
     ] {
-        let [path, ours_at, other_at, next] = [file, "ours", "other", "next"].map(|name| folder.join(name));
-        std::fs::write(&ours_at, &ours).unwrap();
-        std::fs::write(&other_at, &other).unwrap();
-        // Links, since a file that is renamed has changed for the file system.
-        let point_to = |target: &Path| {
-            std::os::unix::fs::symlink(target, &next).unwrap();
-            std::fs::rename(&next, &path).unwrap();
-        };
-        point_to(&ours_at);
+        let (path, aside) = (folder.join(file), folder.join("aside"));
+        std::fs::write(&path, &ours).unwrap();
         let traces = reader::read(&path, &Progress::default()).unwrap();
         let slice = SliceId(traces[0].slices.len() as u32 / 2);
         let (source, start) = (traces[0].slices.source[slice.idx()], traces[0].recorded_start(slice));
@@ -185,15 +175,17 @@ fn details_of_a_file_that_changes_all_the_time_are_right_or_a_sentence() {
         let expected = details.event(source, start).unwrap();
         let (mut n_right, mut n_refused) = (0, 0);
         std::thread::scope(|scope| {
+            let (path, aside) = (&path, &aside);
             // Dropped at the end, also by a panic.
             let (_goes_on, is_over) = std::sync::mpsc::sync_channel::<()>(0);
-            let (point_to, ours_at, other_at) = (&point_to, &ours_at, &other_at);
+            let other = &other;
             scope.spawn(move || {
                 while is_over.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
-                    // For a moment, another is in the place of the file that was read.
-                    point_to(other_at);
+                    // The file that was read is away for a moment, with another in its place.
+                    std::fs::rename(path, aside).unwrap();
+                    std::fs::write(path, other).unwrap();
                     std::thread::sleep(Duration::from_micros(300));
-                    point_to(ours_at);
+                    std::fs::rename(aside, path).unwrap();
                     std::thread::sleep(Duration::from_micros(300));
                 }
             });
