@@ -3,7 +3,7 @@
 use super::{Cell, Figure, Part, Word, figures, format};
 use crate::analysis::annotations::{AnnotationTotals, RangeStyle};
 use crate::analysis::call_tree::CallTotals;
-use crate::analysis::copies::{CopyTotals, MIGRATION};
+use crate::analysis::copies::CopyTotals;
 use crate::analysis::kernels::{KernelSummary, KernelTotals};
 use crate::analysis::libraries::LibraryCalls;
 use crate::analysis::operators::OperatorTotals;
@@ -269,8 +269,9 @@ fn calls(key: &'static str, title: &'static str) -> Part<Calls> {
 pub fn copies() -> Part<CopyTotals> {
     const PAGEABLE: &[&str; 2] = &["pinned", "pageable"];
     let figures = figures! { row: CopyTotals;
-        words "kind", "Kind", 100, Cell::name(&kind_text(row)),
-            "H is the host, D a device, P another device; the driver makes copies of unified memory by itself";
+        words "kind", "Kind", 100, Cell::name(row.kind.label()), "H is the host, D a device, P another device";
+        words "unified", "Unified memory", 110, Cell::or_empty(Some(row.is_migration).filter(|&is| is), migrated),
+            "The driver copies unified memory by itself, to where it is used";
         words "pageable", "Host memory", 100, Cell::or_empty(row.is_pageable, |is| Cell::Flag(is, PAGEABLE)),
             "Pageable memory makes a copy slow and blocking; pinned does not";
         words "size_from_bytes", "Size each", 170, Cell::text(&size_text(row.size_class)),
@@ -283,13 +284,12 @@ pub fn copies() -> Part<CopyTotals> {
         with spread();
     };
     Part::new("copies", "Copies", figures)
-        .report("count total_ns mean_ns median_ns min_ns max_ns std_ns bytes gb_per_s kind pageable")
-        .json("kind count total_ns mean_ns min_ns max_ns median_ns std_ns bytes gb_per_s pageable")
+        .report("count total_ns mean_ns median_ns min_ns max_ns std_ns bytes gb_per_s kind pageable unified")
+        .json("kind count total_ns mean_ns min_ns max_ns median_ns std_ns bytes gb_per_s pageable unified")
 }
 
-fn kind_text(row: &CopyTotals) -> String {
-    let kind = row.kind.label();
-    if row.is_migration { format!("{kind} {MIGRATION}") } else { kind.to_owned() }
+fn migrated(is: bool) -> Cell {
+    Cell::Flag(is, &["", "migrated"])
 }
 
 /// * `class`: as in [`CopyTotals::size_class`].

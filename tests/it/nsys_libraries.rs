@@ -90,8 +90,7 @@ fn libraries_and_unified_memory_add_up_as_in_nsys() {
     assert_eq!(found, expected);
     // What the program copied is as it was, and migrations stand beside it.
     let (copies, was) = (after["copies"].as_array().unwrap(), before["copies"].as_array().unwrap());
-    let (migrations, others): (Vec<&Value>, Vec<&Value>) =
-        copies.iter().partition(|row| text(row, "kind").ends_with(" (Unified)"));
+    let (migrations, others): (Vec<&Value>, Vec<&Value>) = copies.iter().partition(|row| row["unified"] == true);
     assert_eq!(others, was.iter().collect::<Vec<_>>());
     assert_eq!(migrations.len(), 2, "{migrations:?}");
     std::fs::remove_dir_all(&folder).unwrap();
