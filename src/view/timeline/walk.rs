@@ -1,12 +1,15 @@
 //! From gap to gap of a device: by duration or along time.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
 use super::Timeline;
 use super::commands::Direction;
 use super::track_list::{Line, LineKind};
-use crate::analysis::gaps::{Ledger, LedgerIndex, slices_of_place};
+use crate::analysis::gaps::{GapClass, GapPart, Ledger, LedgerIndex, slices_of_place};
 use crate::answers::Answer;
 use crate::command::Command;
-use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
+use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange};
 use crate::session::{GapOrder, OpenTrace, Selection};
 use crate::view::ViewContext;
 use crate::view::axis::{centered, fitted, middle};
@@ -98,7 +101,7 @@ impl Timeline {
         }
     }
 
-    /// The slice that shows where the host was in the longest part of the selected gap, if the track of its thread is on show;
+    /// The slice that shows where the host was in most of the selected gap, if the track of its thread is on show;
     /// one whose row is, if there is one. What is in folded outer rows runs all the time.
     fn host_of_gap(&self, ctx: &ViewContext<'_>) -> Option<SliceId> {
         let Selection::Gap { trace, process, time } = *ctx.selection else { return None };
@@ -106,7 +109,16 @@ impl Timeline {
         let (ledgers, slices) = (self.strips.ready(trace)?, &open.trace.slices);
         let (ledger, _) = ledgers.of(process)?;
         let index = ledger.at(time.start)?;
-        let part = ledger.parts(index).take(MAX_PARTS).max_by_key(|part| part.time.dur())?;
+        // Of what explains most of it, the longest part.
+        let mut causes: HashMap<(GapClass, Option<SliceId>), (DurNs, GapPart)> = HashMap::new();
+        for part in ledger.parts(index).take(MAX_PARTS) {
+            let (ns, longest) = causes.entry((part.class, part.slice)).or_insert((0, part));
+            *ns += part.time.dur();
+            if longest.time.dur() < part.time.dur() {
+                *longest = part;
+            }
+        }
+        let (_, part) = causes.into_values().max_by_key(|&(ns, part)| (ns, Reverse(part.time.start)))?;
         let places = slices_of_place(&open.trace, ledger, &ledger.gap(index), &part);
         let first = |is_wanted: fn(&Line, u32) -> bool| {
             places.iter().copied().find(|&slice| {
