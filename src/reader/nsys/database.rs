@@ -415,12 +415,14 @@ mod tests {
         };
         let page = || database.pages().unwrap().page(2).unwrap().to_vec();
         let (first, before) = (value(), page());
+        assert_eq!(database.check(&source), Ok(()));
         std::fs::rename(&path, &aside).unwrap();
         std::fs::rename(&other, &path).unwrap();
         assert_eq!((first, value(), page() == before), (1, 1, true));
         assert!(Database::new(&source, Options::default(), &Progress::default()).is_err(), "it is another");
         std::fs::rename(&aside, &path).unwrap();
-        assert_eq!((value(), database.check(&source)), (1, Ok(())));
+        // For the file system a file that was renamed has changed.
+        assert_eq!(value(), 1);
         std::fs::write(&path, b"").unwrap();
         assert!(database.check(&source).is_err());
         let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
