@@ -58,7 +58,8 @@ pub struct GapFacts {
     pub call: Option<SliceId>,
     /// The operators around that call, the innermost first.
     pub operators: Vec<SliceId>,
-    /// What the host was in at the time of the largest part: the innermost operator, and those around it.
+    /// What the host was in at the time of the largest part: the innermost operator, and those around it. Empty if that part
+    /// is not of the host: its work was launched before.
     pub host: Vec<SliceId>,
     /// The Python frame of that.
     pub frame: Option<String>,
@@ -201,7 +202,8 @@ fn facts(
     let main = main_part(trace, ledger, index, &Near::none());
     let mut parts = part_lines(trace, ledger, index);
     let rest = parts.split_off(parts.len().min(MAX_PARTS));
-    let operator = main.place.operator;
+    // Where it was launched is no place of the host in a gap that is not of the host.
+    let operator = main.place.operator.filter(|_| main.class.0.is_host());
     let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == crate::model::SliceKind::Operator;
     let around = |slice: Option<SliceId>| {
         slice.into_iter().flat_map(|slice| trace.slices.ancestors(slice)).filter(is_operator).take(MAX_PARTS)

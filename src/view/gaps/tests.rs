@@ -137,6 +137,26 @@ fn where_the_host_was_is_what_takes_most_time_in_all() {
     settle(&mut page);
     let y = |label: &str| page.get_all_by_label_contains(label).next().unwrap().rect().top();
     assert!(y("small") < y("large"));
+    page.get_by_label("Host in most of the gap");
+}
+
+/// The work after the gap was launched long before it, and meanwhile the host only waits.
+#[test]
+fn where_work_was_launched_before_a_gap_is_not_where_the_host_was_in_it() {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", OP, "bucket", 0, 30_000),
+        ("main", CALL, "cudaLaunchKernel", 1_000, 5_000),
+        ("main", CALL, "cudaLaunchKernel", 10_000, 15_000),
+        ("main", CALL, "cudaDeviceSynchronize", 40_000, 400_000),
+        ("stream 7", KERNEL, "gemm", 20_000, 100_000),
+        ("stream 7", KERNEL, "relu", 110_000, 200_000),
+    ]);
+    builder.slices[0].correlation = vec![0, 1, 2, 0, 1, 2];
+    let mut page = of(builder.finish(), Details::default());
+    page.state_mut().session.selection = gap(100_000, 110_000);
+    settle(&mut page);
+    page.get_by_label("Operator");
+    assert!(page.query_by_label("Host in most of the gap").is_none());
 }
 
 #[test]

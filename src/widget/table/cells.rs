@@ -132,11 +132,12 @@ pub fn cell_ui(
 }
 
 /// A name that fits the room, and begins with what it sorts by. Names of functions are shortened such that different ones
-/// look different; others are left to be cut.
+/// look different, and frames keep their function; others are left to be cut.
 fn fitting(name: &str, names: &mut CutNames, ui: &egui::Ui) -> String {
     let name = &*telling(name);
     let whole = display_name(name).into_owned();
-    if !name.contains("::") && !name.contains('<') && name.contains(' ') {
+    let is_frame = name.contains(".py(") && name.contains("): ");
+    if !name.contains("::") && !name.contains('<') && name.contains(' ') && !is_frame {
         return whole;
     }
     let font = egui::TextStyle::Body.resolve(ui.style());

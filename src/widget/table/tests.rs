@@ -178,6 +178,17 @@ fn different_kernels_look_different() {
 }
 
 #[test]
+fn frames_keep_their_function() {
+    let frame = "/tmp/compiled/a/folder/with/a/long/name/of/random/letters/qhi2m2kw6ldmzz.py(2533): call_of_it";
+    let words = "a range that is named in many words, more than the column has room for, by the program itself";
+    let harness = shown([frame, words].map(|name| vec![Cell::name(name)]).to_vec(), None);
+    let labels = labels(&harness);
+    let of_frame = labels.iter().find(|label| label.starts_with("/tmp")).unwrap();
+    assert!(of_frame.ends_with("call_of_it") && of_frame.len() < frame.len(), "{of_frame}");
+    assert!(labels.iter().any(|label| label == words), "{labels:?}");
+}
+
+#[test]
 fn a_column_is_as_wide_before_it_sorts_the_rows() {
     let rows = || vec![vec![Cell::text("gemm"), Cell::Count(1), Cell::Count(2)]];
     let sorted = |column| Some(Sort { column, is_descending: true });
