@@ -35,17 +35,6 @@ pub fn set_up() {
     }
 }
 
-/// Returns what was freed in small blocks to the system. Call it where much was, and no more of it is needed. Cost:
-/// O(free blocks).
-pub fn give_back() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        #![expect(unsafe_code, reason = "glibc has no other way to ask for it, and no memory in use is touched")]
-        // SAFETY: takes each arena's lock, and returns whole pages that are free.
-        unsafe { libc::malloc_trim(0) };
-    }
-}
-
 /// Address space that the C library takes for each of its arenas, of which threads get their own while there are few.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const ARENA: usize = 64 << 20;

@@ -34,7 +34,6 @@ use crate::figures::steps::{self, StepsOf};
 use crate::figures::text::display_name;
 use crate::figures::work::Work;
 use crate::figures::{self, Table, findings, in_short, work};
-use crate::malloc;
 use crate::model::{Format, Severity, TimeRange, Trace};
 use crate::session::OpenTrace;
 
@@ -68,8 +67,6 @@ pub fn report(
         ..Report::default()
     };
     add_work(&mut report, &scope, by, by_shape, top);
-    // Their rows were millions of slices in thousands of lists.
-    malloc::give_back();
     // Of what several parts ask for. It keeps every answer to the end, so the tables of work, each with all its
     // slices, stay out of it and come before it.
     let answers = Answers::default();
