@@ -74,13 +74,6 @@ struct TrackPart<'a> {
 }
 
 impl TraceBuilder {
-    /// Reserves memory for `n` slices that are about to be appended.
-    pub fn reserve(&mut self, n: usize) {
-        let mut slices = RawSlices::default();
-        slices.reserve(n);
-        self.slices.push(slices);
-    }
-
     /// Adds slices to the last part; `slices` keeps its memory. One part is built from without copying it first.
     pub fn append(&mut self, slices: &mut RawSlices) {
         match self.slices.last_mut() {

@@ -26,6 +26,7 @@ impl Chip {
     }
 }
 
+/// The devices of a trace of which something is known.
 pub fn chips(trace: &Trace) -> Vec<Chip> {
     let worked: BTreeSet<u32> = trace.processes.iter().filter_map(|process| process.device).collect();
     let chip = |device| {

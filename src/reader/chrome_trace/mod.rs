@@ -37,7 +37,7 @@ mod xla;
 use std::sync::Arc;
 
 use crate::job::Progress;
-use crate::model::{Format, Severity, Trace};
+use crate::model::{Format, RawSlices, Severity, Trace};
 
 use super::format::{Contents, FileFormat};
 use super::source::{NeedsConsent, Source};
@@ -72,7 +72,9 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     let text = source.open(options)?;
     let reader = ProgressReader { inner: text.reader, file_bytes: Arc::clone(&text.file_bytes), progress };
     let mut assembly = Assembly::default();
-    assembly.builder.reserve(MOST_RESERVED.min(source.bytes / SLICE_BYTES) as usize);
+    let mut slices = RawSlices::default();
+    slices.reserve(MOST_RESERVED.min(source.bytes / SLICE_BYTES) as usize);
+    assembly.builder.append(&mut slices);
     let mut summary = pipeline::read(reader, progress, &mut assembly);
     if progress.is_cancelled() {
         return Err(ReadError::Cancelled);
