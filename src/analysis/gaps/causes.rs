@@ -1,8 +1,8 @@
-//! The causes of one gap: its host part, its launch part, and its trigger (F2).
-
-mod trigger;
+//! The parts of one gap by cause: of the host, then of the launch (F2).
 
 use std::cell::Cell;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hashbrown::{HashMap, HashSet};
 
@@ -11,147 +11,55 @@ use super::by_track::ByTrack;
 use super::host::{Activity, Host, Segment, push};
 use super::loaders::Loaders;
 use super::overlay::{Overheads, Silence, Spans, loading_of, overlay};
+use super::scenes::Scene;
 use super::theta::Usual;
 use super::waits::Waits;
 use super::work::LOADING;
 use crate::analysis::host_roles::Role;
-use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ProcessId, SliceId, TimeRange, Trace, TrackId};
 
-/// Work launched this shortly before it runs, so many times in a row, is launch-bound.
-pub const LAUNCH_BOUND_RUN: u32 = 8;
-/// A gap this many times longer than from one launch to the next is not explained by the speed of launches: the host
-/// did something else. Loops that only just keep up wait for less than one interval, real ones with jitter for three.
-const LAUNCH_BOUND_INTERVALS: DurNs = 10;
 /// Waits of a thread for another one from this length on are looked at one by one, in nanoseconds.
 const LONG_WAIT: DurNs = 100_000;
 
-/// A gap and what precedes it.
-#[derive(Clone, Copy, Debug)]
-pub struct Scene {
-    pub gap: TimeRange,
-    pub after: SliceId,
-    pub ended_by: SliceId,
-    /// The calls that launched them.
-    pub after_call: Option<SliceId>,
-    pub call: Option<SliceId>,
-    /// The work before `ended_by` on its stream.
-    pub before_on_stream: Option<SliceId>,
-    /// The graph launch of the last work of a graph before the gap.
-    pub last_graph: Option<SliceId>,
-    /// The busy time that ends where the gap begins.
-    pub busy: BusySpan,
-    /// When the last pieces of work were launched, in any order; the earliest time where there were fewer.
-    pub launches: Launches,
-    /// How many of them, and of those before, were launched no earlier before they ran than is usual, up to the first
-    /// that was.
-    pub late_run: u32,
-    /// When that began to run; the earliest time if none was.
-    pub ahead_at: TimeNs,
-}
-
-/// Times of the last launches.
-pub type Launches = [TimeNs; LAUNCH_BOUND_RUN as usize];
-
-/// A span in which a device is never idle.
-#[derive(Clone, Copy, Debug)]
-pub struct BusySpan {
-    pub start: TimeNs,
-    /// When the work before it ended; the earliest time if there was none.
-    pub idle_since: TimeNs,
-    /// Whether it holds copies and memsets alone.
-    pub is_copying: bool,
-}
-
-impl Scene {
-    /// Whether whoever waited from `ts` until the gap began waited for copies alone: the device was idle before the call
-    /// that started them, and did nothing else.
-    fn waited_for_copies(&self, trace: &Trace, ts: TimeNs) -> bool {
-        let called = self.after_call.map_or(ts, |call| trace.slices.ts[call.idx()].min(ts));
-        self.busy.is_copying && self.busy.idle_since <= called
-    }
-}
-
-/// Finds the causes of the gaps of one device, in order of time.
+/// Finds the parts of gaps of one device, in order of time. Several share the gaps.
 #[derive(Debug)]
 pub struct Causes<'a> {
     trace: &'a Trace,
     overheads: &'a Overheads,
-    /// Boundaries of the steps of the process that launches on the device, and whether they are times of the host.
-    steps: Option<(&'a [TimeNs], bool)>,
     waits: &'a Waits,
     usual: Usual,
     host: Host<'a>,
-    /// The synchronizations of each thread, by start; with that before the last gap.
-    syncs: ByTrack<(Vec<SliceId>, usize)>,
-    drained: Drained,
-    pub lost: Lost,
     near: Near,
-    silence: ByTrack<Silence>,
-    /// When threads of each process load code; filled where a launching thread is silent for long.
-    loading: HashMap<ProcessId, Spans>,
-    /// When threads of each process load data; filled where a thread waits for another one for long.
-    loaders: HashMap<ProcessId, Loaders>,
+    silence: ByTrack<Arc<Silence>>,
+    /// What is looked for once.
+    shared: &'a Shared,
     scratch: [Vec<Segment>; 2],
 }
 
-/// The synchronization of those that emptied the queue whose loss of time lasts longest.
-#[derive(Clone, Copy, Debug)]
-struct Drained {
-    end: TimeNs,
-    /// How long the host waited in it: as far ahead of the device it would have been.
-    lead: DurNs,
+/// What is known of the threads of a device, whatever the gap.
+#[derive(Debug, Default)]
+pub struct Shared {
+    silence: Once<TrackId, Silence>,
+    /// When threads of each process load code; filled where a launching thread is silent for long.
+    loading: Once<ProcessId, Spans>,
+    /// When threads of each process load data; filled where a thread waits for another one for long.
+    loaders: Once<ProcessId, Loaders>,
 }
 
-impl Default for Drained {
+/// Things that whoever asks first makes, while the others wait.
+#[derive(Debug)]
+struct Once<K, T>(Mutex<HashMap<K, Arc<T>>>);
+
+impl<K, T> Default for Once<K, T> {
     fn default() -> Self {
-        Self { end: TimeNs::MIN, lead: 0 }
+        Self(Mutex::default())
     }
 }
 
-impl Drained {
-    /// When the host would no longer have been ahead, had the device had nothing to do since.
-    fn until(self) -> TimeNs {
-        self.end.saturating_add(self.lead)
-    }
-
-    /// * `sync`: one that ended later.
-    fn add(&mut self, sync: TimeRange) {
-        let next = Self { end: sync.end, lead: sync.dur() };
-        if next.until() > self.until() {
-            *self = next;
-        }
-    }
-}
-
-/// The lead that a wait took from the host, and that it has not had again since, in nanoseconds.
-///
-/// A host that waits for some time would without that be this much further ahead of the device at every later launch: a
-/// time in which it is slower than the device would then cost nothing, and use up as much of that lead as the device now is
-/// idle. The lead is had again where work is launched as long before it runs. Leads of several waits do not add up: how far
-/// a host runs ahead is bounded by the queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Lost {
-    lead: DurNs,
-    left: DurNs,
-    /// In what it was lost.
-    class: GapClass,
-}
-
-impl Lost {
-    fn add(&mut self, waited: DurNs, class: GapClass) {
-        if waited > self.left {
-            *self = Self { lead: waited, left: waited, class };
-        }
-    }
-
-    /// The device was idle.
-    fn use_up(&mut self, idle: DurNs) {
-        self.left = (self.left - idle).max(0);
-    }
-
-    /// * `ahead`: how long before it runs a piece of work was launched.
-    pub fn regain(&mut self, ahead: DurNs) {
-        self.left = self.left.min((self.lead - ahead).max(0));
+impl<K: Eq + Hash, T> Once<K, T> {
+    fn of(&self, key: K, new: impl FnOnce() -> T) -> Arc<T> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(key).or_insert_with(|| Arc::new(new())))
     }
 }
 
@@ -160,7 +68,6 @@ impl Lost {
 struct Near {
     profiler: Cell<usize>,
     loading: Cell<usize>,
-    boundary: Cell<usize>,
 }
 
 impl<'a> Causes<'a> {
@@ -169,27 +76,12 @@ impl<'a> Causes<'a> {
         loading: &'a HashSet<SliceId>,
         overheads: &'a Overheads,
         waits: &'a Waits,
-        steps: Option<(&'a [TimeNs], bool)>,
         usual: Usual,
+        shared: &'a Shared,
     ) -> Self {
         let host = Host::new(trace, loading, usual.theta);
-        let (syncs, drained, lost, near, silence, loading_of, loaders, scratch) = Default::default();
-        Self {
-            trace,
-            overheads,
-            steps,
-            waits,
-            usual,
-            host,
-            syncs,
-            drained,
-            lost,
-            near,
-            silence,
-            loading: loading_of,
-            loaders,
-            scratch,
-        }
+        let (near, silence, scratch) = Default::default();
+        Self { trace, overheads, waits, usual, host, near, silence, shared, scratch }
     }
 
     /// The parts of a gap, in order of time and without space between them.
@@ -283,8 +175,7 @@ impl<'a> Causes<'a> {
         for wait in waits {
             let Some(slice) = wait.slice else { continue };
             let process = self.trace.track(thread).process;
-            let new = || Loaders::new(self.trace, process, &mut self.host.roles);
-            let loaders = self.loaders.entry(process).or_insert_with(new);
+            let loaders = self.shared.loaders.of(process, || Loaders::new(self.trace, process, &mut self.host.roles));
             for spans in loaders.awaited(self.trace, slice) {
                 let is_waiting = |segment: &Segment| segment.slice == Some(slice);
                 let class = (GapClass::DataLoading, Activity::Works);
@@ -303,10 +194,9 @@ impl<'a> Causes<'a> {
             return;
         }
         let process = self.trace.track(thread).process;
-        let new = || loading_of(self.trace, process, &mut self.host.roles);
-        let spans = self.loading.entry(process).or_insert_with(new);
+        let spans = self.shared.loading.of(process, || loading_of(self.trace, process, &mut self.host.roles));
         let is_long = |segment: &Segment| is_idle(segment) && segment.time.dur() >= LOADING;
-        overlay(spans, &Cell::default(), range, (GapClass::ModuleLoad, Activity::Works), is_long, out);
+        overlay(&spans, &Cell::default(), range, (GapClass::ModuleLoad, Activity::Works), is_long, out);
     }
 
     /// A call that waited for copies on an idle device belongs to the copies until it returns, whatever it is called:
@@ -331,7 +221,7 @@ impl<'a> Causes<'a> {
         }
         let theta = self.usual.theta;
         let new = || Silence::new(self.trace, thread, &mut self.host.roles, theta);
-        let silence = self.silence.of(thread, new);
+        let silence = self.silence.of(thread, || self.shared.silence.of(thread, new));
         let is_silent = |segment: &Segment| segment.activity == Activity::Nothing;
         let is_idle = |segment: &Segment| is_silent(segment) || segment.class == GapClass::Blocked;
         overlay(&silence.loading, &Cell::default(), range, (GapClass::ModuleLoad, Activity::Works), is_idle, out);
@@ -391,11 +281,6 @@ impl<'a> Causes<'a> {
                 after.zip(ended_by).is_some_and(|(a, b)| (a.graph, a.exec) == (b.graph, b.exec))
             }
         }
-    }
-
-    /// Whether a call launches a graph.
-    pub fn launches_graph(&mut self, call: SliceId) -> bool {
-        self.host.roles.of(self.trace, call) == Role::GraphLaunch
     }
 
     fn overlay_profiler(&self, range: TimeRange, out: &mut Vec<Segment>) {

@@ -13,9 +13,12 @@ mod overlay;
 mod parts;
 mod place;
 pub mod recorder;
+mod scenes;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod theta;
+mod trigger;
 mod waits;
 mod work;
 
@@ -25,9 +28,7 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
-use self::causes::{BusySpan, Causes, LAUNCH_BOUND_RUN, Launches, Scene};
 pub use self::class::{GapClass, Trigger};
-use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex, is_of_steps};
 use self::known::Change;
 use self::overlay::Overheads;
@@ -38,12 +39,13 @@ use self::place::backward_threads;
 pub use self::place::{
     BACKWARD_NODE, GapPlace, Near, frame, open_during, origin_of_call, place, place_of_call, slices_of_place,
 };
+use self::sweep::sweep;
 use self::theta::{Usual, usual};
 use self::waits::Waits;
-use self::work::{in_order, loading_launches};
+use self::work::loading_launches;
 use super::busy::DeviceBusy;
 use super::steps::Steps;
-use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
 /// One gap of a device: nothing runs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,30 +296,28 @@ impl<'a> Ground<'a> {
     /// The ledgers of some devices, in their order.
     ///
     /// * `steps`: the steps of the trace, for [`Trigger::StepBoundary`].
-    /// * Cost: O(n log k) for n slices of the devices in k rows, and of the threads that launched; devices in
-    ///   parallel. Incomplete if cancelled.
+    /// * Cost: O(n log k) for n slices of the devices in k rows, and of the threads that launched; on all cores.
+    ///   Incomplete if cancelled.
     pub fn ledgers(
         &self,
         busy: &[DeviceBusy],
         steps: Option<&Steps>,
         is_cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Vec<Ledger> {
-        let Self { trace, ref loading, ref overheads, ref waits, .. } = *self;
+        let n_shared = rayon::current_num_threads().div_ceil(busy.len().max(1));
         let ledger = |busy: &DeviceBusy| {
             let usual = self.usual[&busy.process];
-            // Marks may be anywhere; their steps end between launches as those of the host do.
-            let boundaries = steps.map(|steps| (steps.on(busy.process).host, !steps.source.is_of_device()));
-            let causes = Causes::new(trace, loading, overheads, waits, boundaries, usual);
-            let theta_ns = usual.theta;
             let ledger = Ledger {
                 process: busy.process,
                 device: busy.device,
                 window: busy.window,
-                theta_ns,
+                theta_ns: usual.theta,
                 backward: Arc::clone(&self.backward),
                 ..Ledger::default()
             };
-            Sweep { trace, usual, causes, ledger }.run(is_cancelled)
+            // Marks may be anywhere; their steps end between launches as those of the host do.
+            let boundaries = steps.map(|steps| (steps.on(busy.process).host, !steps.source.is_of_device()));
+            sweep(self, ledger, usual, boundaries, n_shared, is_cancelled)
         };
         busy.par_iter().map(ledger).collect()
     }
@@ -333,100 +333,4 @@ pub fn ledger(
 ) -> Ledger {
     let ledgers = Ground::new(trace).ledgers(std::slice::from_ref(busy), steps, is_cancelled);
     Ledger { theta_ns: 0, ..ledgers.into_iter().next().unwrap_or_default() }
-}
-
-/// One pass over the work of a device.
-struct Sweep<'a> {
-    trace: &'a Trace,
-    usual: Usual,
-    causes: Causes<'a>,
-    ledger: Ledger,
-}
-
-impl Sweep<'_> {
-    /// Between two looks at whether the answer is still wanted.
-    const BATCH: u32 = 4096;
-
-    /// A gap is before all work that starts later than all before it ended. Work without a length ends and
-    /// begins gaps, too.
-    fn run(mut self, is_cancelled: &dyn Fn() -> bool) -> Ledger {
-        let slices = &self.trace.slices;
-        let streams = self.trace.tracks_of(self.ledger.process);
-        let first = streams.clone().next().unwrap_or_default();
-        let mut on_stream: Vec<Option<SliceId>> = vec![None; streams.count()];
-        // The work that ends last of all so far, with its launch.
-        let mut last: Option<(SliceId, Option<SliceId>)> = None;
-        let (mut last_graph, mut late_run, mut ahead_at) = (None, 0_u32, TimeNs::MIN);
-        let (mut launches, mut oldest): (Launches, _) = ([TimeNs::MIN; LAUNCH_BOUND_RUN as usize], 0);
-        let mut busy = BusySpan { start: TimeNs::MIN, idle_since: TimeNs::MIN, is_copying: true };
-        let mut segments = Vec::new();
-        for ((work, stream), n) in in_order(self.trace, self.ledger.process).zip(1_u32..) {
-            if n.is_multiple_of(Self::BATCH) && is_cancelled() {
-                break;
-            }
-            let time = slices.time(work);
-            let call = self.trace.launch_of(work);
-            let before_on_stream = on_stream[(stream.0 - first.0) as usize].replace(work);
-            if last.is_none() {
-                busy.start = time.start;
-            }
-            if let Some((after, after_call)) = last.filter(|last| slices.end[last.0.idx()] < time.start) {
-                let scene = Scene {
-                    gap: TimeRange { start: slices.end[after.idx()], end: time.start },
-                    after,
-                    ended_by: work,
-                    after_call,
-                    call,
-                    before_on_stream,
-                    last_graph,
-                    busy,
-                    launches,
-                    late_run,
-                    ahead_at,
-                };
-                self.add(&scene, &mut segments);
-                busy = BusySpan { start: time.start, idle_since: scene.gap.start, is_copying: true };
-            }
-            busy.is_copying &= matches!(slices.kind[work.idx()], SliceKind::Memcpy | SliceKind::Memset);
-            self.ledger.coverage.work += 1;
-            if let Some(call) = call {
-                self.ledger.coverage.launched += 1;
-                if self.causes.launches_graph(call) {
-                    last_graph = Some(call);
-                } else {
-                    let ahead = time.start - slices.end[call.idx()];
-                    self.causes.lost.regain(ahead);
-                    let is_late = ahead < self.usual.latency;
-                    (late_run, ahead_at) = if is_late { (late_run + 1, ahead_at) } else { (0, time.start) };
-                    launches[oldest] = slices.ts[call.idx()];
-                    oldest = (oldest + 1) % launches.len();
-                }
-            }
-            if last.is_none_or(|last| slices.end[last.0.idx()] <= time.end) {
-                last = Some((work, call));
-            }
-        }
-        self.ledger.gaps.shrink_to_fit();
-        self.ledger.several.shrink_to_fit();
-        self.ledger.changes.shrink_to_fit();
-        self.ledger
-    }
-
-    fn add(&mut self, scene: &Scene, segments: &mut Vec<Segment>) {
-        self.causes.parts(scene, segments);
-        let trigger = self.causes.trigger(scene, segments);
-        let Scene { gap: time, after, ended_by, .. } = *scene;
-        let refill = self.causes.refill(scene, segments, trigger);
-        let (trigger, trigger_slice) = trigger.unzip();
-        let gap = Gap { time, after, ended_by, trigger, trigger_slice: trigger_slice.flatten(), refill };
-        let ledger = &mut self.ledger;
-        let mut last = None;
-        let first_of_its_cause = |segment: &&Segment| {
-            let cause = (segment.class, segment.slice);
-            last.replace(cause) != Some(cause)
-        };
-        let parts = segments.iter().filter(first_of_its_cause);
-        ledger.push(gap, parts.map(|segment| (segment.time.start, segment.class, segment.slice)));
-        ledger.note_known(segments);
-    }
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use hashbrown::HashMap;
 
-use super::causes::Scene;
+use super::scenes::Scene;
 use crate::model::time::partition_near;
 use crate::model::{SliceId, StringId, SyncKind, TimeNs, Trace, TrackId, TrackKind};
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use hashbrown::HashSet;
 
@@ -44,15 +45,17 @@ pub fn in_order(trace: &Trace, process: ProcessId) -> impl Iterator<Item = (Slic
             heads.push(Reverse((key(first), range.end, row.track)));
         }
     }
+    let mut first = heads.pop();
     std::iter::from_fn(move || {
-        let mut top = heads.peek_mut()?;
-        let Reverse(((_, _, i), end, track)) = *top;
-        match (i as usize + 1..end).find(|&i| is_work(i)) {
-            Some(next) => top.0.0 = key(next),
-            None => {
-                std::collections::binary_heap::PeekMut::pop(top);
-            }
-        }
+        let Reverse(((_, _, i), end, track)) = first?;
+        let next = (i as usize + 1..end).find(|&i| is_work(i)).map(|next| Reverse((key(next), end, track)));
+        first = match (next, heads.peek_mut()) {
+            // Work is mostly followed by that of its own row, which costs no order.
+            (Some(next), Some(mut other)) if next < *other => Some(std::mem::replace(&mut *other, next)),
+            (Some(next), _) => Some(next),
+            (None, Some(other)) => Some(PeekMut::pop(other)),
+            (None, None) => None,
+        };
         Some((SliceId(i), track))
     })
 }

@@ -1,12 +1,109 @@
 //! The event that made a gap possible.
 
-use super::{Causes, LAUNCH_BOUND_INTERVALS, LAUNCH_BOUND_RUN, Launches, Scene};
-use crate::analysis::gaps::host::{Segment, syncs};
-use crate::analysis::gaps::{GapClass, Trigger};
-use crate::model::time::partition_near;
-use crate::model::{CopyKind, DurNs, SliceId};
+use hashbrown::HashSet;
 
-impl Causes<'_> {
+use super::by_track::ByTrack;
+use super::host::{Host, Segment, syncs};
+use super::scenes::{LAUNCH_BOUND_RUN, Launches, Scene};
+use super::theta::Usual;
+use super::{GapClass, Trigger};
+use crate::analysis::host_roles::Role;
+use crate::model::time::partition_near;
+use crate::model::{CopyKind, DurNs, SliceId, TimeNs, TimeRange, Trace};
+
+/// A gap this many times longer than from one launch to the next is not explained by the speed of launches: the host
+/// did something else. Loops that only just keep up wait for less than one interval, real ones with jitter for three.
+const LAUNCH_BOUND_INTERVALS: DurNs = 10;
+
+/// Finds the triggers of the gaps of one device, one after the other.
+#[derive(Debug)]
+pub struct Triggers<'a> {
+    trace: &'a Trace,
+    /// Boundaries of the steps of the process that launches on the device, and whether they are times of the host.
+    steps: Option<(&'a [TimeNs], bool)>,
+    usual: Usual,
+    host: Host<'a>,
+    /// The synchronizations of each thread, by start; with that before the last gap.
+    syncs: ByTrack<(Vec<SliceId>, usize)>,
+    drained: Drained,
+    lost: Lost,
+    /// The boundary after the last gap: the next one is near.
+    near_boundary: usize,
+}
+
+/// The synchronization of those that emptied the queue whose loss of time lasts longest.
+#[derive(Clone, Copy, Debug)]
+struct Drained {
+    end: TimeNs,
+    /// How long the host waited in it: as far ahead of the device it would have been.
+    lead: DurNs,
+}
+
+impl Default for Drained {
+    fn default() -> Self {
+        Self { end: TimeNs::MIN, lead: 0 }
+    }
+}
+
+impl Drained {
+    /// When the host would no longer have been ahead, had the device had nothing to do since.
+    fn until(self) -> TimeNs {
+        self.end.saturating_add(self.lead)
+    }
+
+    /// * `sync`: one that ended later.
+    fn add(&mut self, sync: TimeRange) {
+        let next = Self { end: sync.end, lead: sync.dur() };
+        if next.until() > self.until() {
+            *self = next;
+        }
+    }
+}
+
+/// The lead that a wait took from the host, and that it has not had again since, in nanoseconds.
+///
+/// A host that waits for some time would without that be this much further ahead of the device at every later launch: a
+/// time in which it is slower than the device would then cost nothing, and use up as much of that lead as the device now is
+/// idle. The lead is had again where work is launched as long before it runs. Leads of several waits do not add up: how far
+/// a host runs ahead is bounded by the queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    lead: DurNs,
+    left: DurNs,
+    /// In what it was lost.
+    class: GapClass,
+}
+
+impl Lost {
+    fn add(&mut self, waited: DurNs, class: GapClass) {
+        if waited > self.left {
+            *self = Self { lead: waited, left: waited, class };
+        }
+    }
+
+    /// The device was idle.
+    fn use_up(&mut self, idle: DurNs) {
+        self.left = (self.left - idle).max(0);
+    }
+
+    /// * `ahead`: how long before it ran some work was launched at most.
+    fn regain(&mut self, ahead: DurNs) {
+        self.left = self.left.min((self.lead - ahead).max(0));
+    }
+}
+
+impl<'a> Triggers<'a> {
+    pub fn new(
+        trace: &'a Trace,
+        loading: &'a HashSet<SliceId>,
+        steps: Option<(&'a [TimeNs], bool)>,
+        usual: Usual,
+    ) -> Self {
+        let host = Host::new(trace, loading, usual.theta);
+        let (syncs, drained, lost, near_boundary) = Default::default();
+        Self { trace, steps, usual, host, syncs, drained, lost, near_boundary }
+    }
+
     /// The event that made the gap possible, and the slice that it was. Where several hold: a synchronization right
     /// before it; the profiler, if it takes most of the gap; a synchronization after which the host is not ahead yet;
     /// launches that keep up with the device only just; the end of a graph; the end of a step; the profiler.
@@ -55,6 +152,7 @@ impl Causes<'_> {
         parts: &[Segment],
         trigger: Option<(Trigger, Option<SliceId>)>,
     ) -> Option<GapClass> {
+        self.lost.regain(scene.most_ahead);
         let slices = &self.trace.slices;
         let idle = scene.gap.dur();
         // What the host was in when the queue became empty.
@@ -155,18 +253,22 @@ impl Causes<'_> {
         (is_lost || is_interrupted).then_some(sync)
     }
 
+    /// Whether a call launches a graph.
+    fn launches_graph(&mut self, call: SliceId) -> bool {
+        self.host.roles.of(self.trace, call) == Role::GraphLaunch
+    }
+
     /// Whether a step ends between the launches of the work before and after the gap; for steps found on the
     /// device, in the gap.
-    fn is_step_boundary(&self, scene: &Scene, call: SliceId) -> bool {
+    fn is_step_boundary(&mut self, scene: &Scene, call: SliceId) -> bool {
         let Some((boundaries, is_of_host)) = self.steps else { return false };
         let ts = &self.trace.slices.ts;
         let range = match scene.after_call {
             Some(after) if is_of_host => ts[after.idx()]..ts[call.idx()],
             _ => scene.gap.start..scene.gap.end,
         };
-        let near = &self.near.boundary;
-        near.set(partition_near(boundaries, near.get(), |&boundary| boundary <= range.start));
-        let first = near.get();
+        let first = partition_near(boundaries, self.near_boundary, |&boundary| boundary <= range.start);
+        self.near_boundary = first;
         boundaries.get(first).is_some_and(|&boundary| boundary <= range.end)
     }
 }
