@@ -17,6 +17,10 @@ const STRIDE: usize = 64;
 /// Shorter gaps are not ranked.
 const MIN_RANKED_NS: DurNs = 10_000;
 
+/// The place of a gap among others: those in steps that count before the others, of both the longest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank(u64);
+
 /// Sums and ranks of one [`Ledger`].
 #[derive(Clone, Debug, Default)]
 pub struct LedgerIndex {
@@ -48,21 +52,26 @@ impl LedgerIndex {
     pub fn new(ledger: &Ledger, counted: Option<TimeRange>, is_cancelled: &dyn Fn() -> bool) -> Self {
         let mut out = Self { ranked_from_ns: ledger.theta_ns.max(MIN_RANKED_NS), counted, ..Self::default() };
         out.add_sums(ledger, is_cancelled);
-        let dur = |&gap: &u32| ledger.time(gap as usize).dur();
-        let all: Vec<u32> = (0..ledger.len() as u32).collect();
-        let mut level: Vec<u32> = longest_of_each(&all, dur);
+        let dur = |gap: u32| ledger.time(gap as usize).dur();
+        let n = ledger.len();
+        let stretches = (0..n.div_ceil(STRIDE)).into_par_iter().map(|at| at * STRIDE..n.min((at + 1) * STRIDE));
+        let mut level: Vec<u32> = stretches.filter_map(|gaps| longest_of(gaps.map(|gap| gap as u32), dur)).collect();
         while level.len() > 1 {
-            let next = longest_of_each(&level, dur);
+            let next = level.par_chunks(STRIDE).filter_map(|gaps| longest_of(gaps.iter().copied(), dur)).collect();
             out.longest.push(std::mem::replace(&mut level, next));
         }
-        let mut ranked: Vec<u32> = all.into_iter().filter(|gap| dur(gap) >= out.ranked_from_ns).collect();
-        ranked.par_sort_unstable_by_key(|&gap| out.rank(ledger.time(gap as usize)));
-        Self { ranked, ..out }
+        let is_ranked = |&gap: &u32| dur(gap) >= out.ranked_from_ns;
+        // Gaps ascend with their starts.
+        let rank = |gap: u32| (out.rank(ledger.time(gap as usize)).0, gap);
+        let mut ranked: Vec<(Rank, u32)> = (0..n as u32).into_par_iter().filter(is_ranked).map(rank).collect();
+        ranked.par_sort_unstable();
+        Self { ranked: ranked.into_iter().map(|(_, gap)| gap).collect(), ..out }
     }
 
     /// The place of a gap: those in steps that count before the others, of both the longest first; of equal ones the first.
-    pub fn rank(&self, gap: TimeRange) -> impl Ord + use<> {
-        (self.is_outside(gap), Reverse(gap.dur()), gap.start)
+    pub fn rank(&self, gap: TimeRange) -> (Rank, TimeNs) {
+        let outside = u64::from(self.is_outside(gap)) << 63;
+        (Rank(outside | (i64::MAX - gap.dur()) as u64), gap.start)
     }
 
     /// Whether a gap is in none of the steps that count, of which there are some.
@@ -137,11 +146,9 @@ pub fn is_of_steps(gap: TimeRange, steps: TimeRange) -> bool {
     steps.start < gap.end && gap.end <= steps.end
 }
 
-/// The longest of each [`STRIDE`] gaps.
-fn longest_of_each(gaps: &[u32], dur: impl Fn(&u32) -> DurNs + Sync) -> Vec<u32> {
-    gaps.par_chunks(STRIDE)
-        .filter_map(|gaps| gaps.iter().min_by_key(|&gap| (Reverse(dur(gap)), *gap)).copied())
-        .collect()
+/// The longest of some gaps; of equal ones the first.
+fn longest_of(gaps: impl Iterator<Item = u32>, dur: impl Fn(u32) -> DurNs) -> Option<u32> {
+    gaps.min_by_key(|&gap| (Reverse(dur(gap)), gap))
 }
 
 #[cfg(test)]
