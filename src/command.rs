@@ -83,6 +83,9 @@ pub enum Command {
     ToggleEventsAxis,
     CollapseAll,
     ExpandAll,
+    /// Folds the rows of deep threads that are folded at first, or unfolds them.
+    FoldRows,
+    UnfoldRows,
     /// Shows the tracks and groups of the timeline that were hidden.
     ShowHiddenTracks,
     /// Shows runs that were recorded far apart at their UTC times, or each from zero.

@@ -45,7 +45,7 @@ pub struct Part {
     /// The track whose thread or stream it is of as well, such as that of samples.
     pub of: Option<TrackId>,
     /// How many of the outermost rows of a thread only pass on to the next: nearly all the time they show one and the
-    /// same slice, or none. Never all.
+    /// same slice, or none. No annotation is in one of them. Never all.
     pub n_passing: u32,
 }
 
@@ -234,6 +234,10 @@ fn n_passing(trace: &Trace, id: TrackId) -> u32 {
     let rows = trace.rows(id);
     let Some(outermost) = rows.first().filter(|row| !row.range().is_empty()) else { return 0 };
     let passes_on = |row: &&Row| {
+        // Whoever named a time wants to see it.
+        if row.has_annotations {
+            return false;
+        }
         let found: Vec<usize> = moments(trace, outermost).filter_map(|at| slice_at(trace, row, at)).collect();
         // Those of one slice follow each other.
         let most = found.chunk_by(|a, b| a == b).map(<[usize]>::len).max().unwrap_or(0);

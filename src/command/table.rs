@@ -117,6 +117,22 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(Menu::View, Command::ExpandAll, "Expand all tracks", "Show every row of every track", &[]).needs(Needs::Trace),
     spec(
         Menu::View,
+        Command::UnfoldRows,
+        "Unfold all rows of deep threads",
+        "Show the outer rows of deep threads that only pass on, and the innermost",
+        &[],
+    )
+    .needs(Needs::Trace),
+    spec(
+        Menu::View,
+        Command::FoldRows,
+        "Fold rows of deep threads",
+        "Hide the outer rows of deep threads that only pass on, and the innermost, as at first",
+        &[],
+    )
+    .needs(Needs::Trace),
+    spec(
+        Menu::View,
         Command::ShowHiddenTracks,
         "Show hidden tracks",
         "Show the tracks and groups of the timeline that were hidden, and expand what was collapsed around tracks",

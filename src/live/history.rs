@@ -17,6 +17,9 @@ const MAX_EVENTS: usize = 500;
 /// The most devices that are watched, those that are gone included.
 const MAX_DEVICES: usize = 256;
 
+/// What is said of a device since [`DeviceHistory::lost_since`].
+pub const LOST: &str = "Lost: it does not answer the driver";
+
 /// A value at a moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {

@@ -24,7 +24,7 @@ mod xid;
 
 pub use alarm::{Alarm, AlarmKind, default_alarms};
 pub use clock::{local, time_of_day};
-pub use history::{DeviceHistory, Point, Status, Store, System};
+pub use history::{DeviceHistory, LOST, Point, Status, Store, System};
 pub use metric::{Metric, Unit, text};
 pub use monitor::Monitor;
 pub use nvml::NvmlDriver;

@@ -28,7 +28,7 @@ impl Absent {
             Self::NoPermission => "no permission",
             Self::NotInDriver => "not in this version of the driver",
             Self::NoDataYet => "no data yet",
-            Self::Lost => "the GPU does not answer",
+            Self::Lost => "the GPU does not answer the driver",
             Self::Failed => "the driver reports an error",
         }
     }

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::layout::Layout;
-use super::{Pyramid, Row, SideTable, SliceId, SliceTable, TimeRange, Tint, TrackId};
+use super::{Pyramid, Row, SideTable, SliceId, SliceKind, SliceTable, TimeRange, Tint, TrackId};
 
 /// Rows with fewer slices than this are drawn slice by slice at every zoom.
 const MIN_SLICES_FOR_PYRAMID: usize = 256;
@@ -26,6 +26,7 @@ pub fn make_rows(
                 track: TrackId(track as u32),
                 depth,
                 is_overflow: depth >= layout.first_overflow,
+                has_annotations: false,
                 slices: first..first + len,
                 pyramid: None,
             });
@@ -34,8 +35,12 @@ pub fn make_rows(
         track_rows.push(first_row..rows.len() as u32);
     }
     let table = &*slices;
-    rows.par_iter_mut().filter(|row| row.range().len() >= MIN_SLICES_FOR_PYRAMID).for_each(|row| {
+    rows.par_iter_mut().for_each(|row| {
         let range = row.range();
+        row.has_annotations = table.kind[range.clone()].contains(&SliceKind::Annotation);
+        if range.len() < MIN_SLICES_FOR_PYRAMID {
+            return;
+        }
         let (Some(&start), Some(&end)) = (table.ts[range.clone()].first(), table.end[range.clone()].last()) else {
             return;
         };

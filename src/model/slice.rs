@@ -56,6 +56,8 @@ pub struct Row {
     pub depth: u32,
     /// Whether it holds slices that cross others of their track instead of nesting in them.
     pub is_overflow: bool,
+    /// Whether one of its slices is an annotation.
+    pub has_annotations: bool,
     /// Its slices.
     pub slices: Range<u32>,
     /// Busy share over time, for rows with many slices.

@@ -1,7 +1,7 @@
 //! The file of settings: written whole, shared by windows that are open at once, and never lost in silence.
 
 use std::fs::File;
-use std::io::{ErrorKind, Result};
+use std::io::{Error, ErrorKind, Read as _, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +13,10 @@ use crate::capture::partial::write_private;
 /// How often, and how long in between, another window's turn is waited for.
 const TURNS: u32 = 50;
 const TURN: Duration = Duration::from_millis(10);
+/// No file of settings is longer, in bytes.
+const MAX: u64 = 16_000_000;
+/// A chain of links that is longer leads nowhere.
+const MAX_LINKS: u32 = 40;
 
 /// The file of settings, and what this window last read from it or put there.
 #[derive(Clone, Debug)]
@@ -31,8 +35,7 @@ impl SettingsFile {
     ///
     /// A file that cannot be read is kept under another name; the sentence says so.
     pub fn open(path: PathBuf) -> (Self, Option<Value>, Option<String>) {
-        // A link stays one: what is written beside it and renamed would take its place.
-        let path = path.canonicalize().unwrap_or(path);
+        let path = linked(&path);
         let (stored, problem) = match read(&path) {
             Ok(stored) => (stored, None),
             Err(why) => (None, Some(keep_aside(&path, &why))),
@@ -61,11 +64,17 @@ impl SettingsFile {
         let _turn = turn(&self.path.with_extension("lock"));
         let (stored, problem) = match read(&self.path) {
             Ok(stored) => (stored.unwrap_or_default(), None),
+            // The system refuses it now, as when too many files are open: nothing is wrong with what is in it.
+            Err(error) if error.raw_os_error().is_some() => return Err(error),
             Err(why) => (Value::Null, Some(keep_aside(&self.path, &why))),
         };
         let merged = if stored.is_object() { merged(&self.last, settings, &stored) } else { settings.clone() };
         if merged != stored {
-            write_private(&self.path, format!("{merged:#}\n").as_bytes())?;
+            let text = format!("{merged:#}\n");
+            if text.len() as u64 > MAX {
+                return Err(too_large());
+            }
+            write_private(&self.path, text.as_bytes())?;
         }
         self.last = settings.clone();
         Ok(problem)
@@ -85,23 +94,49 @@ fn turn(lock: &Path) -> Option<File> {
     Some(file)
 }
 
-/// The object in the file; `None` without a file.
-///
-/// Errors: why it is none.
-fn read(path: &Path) -> std::result::Result<Option<Value>, String> {
-    let bytes = match std::fs::read(path) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        read => read.map_err(|error| error.to_string())?,
-    };
-    match serde_json::from_slice(&bytes) {
-        Ok(stored @ Value::Object(_)) => Ok(Some(stored)),
-        Ok(_) => Err("no settings are in it".to_owned()),
-        Err(error) => Err(error.to_string()),
+/// What a link leads to, if that is a file or none yet: a link stays one, and what is written beside it and renamed would take
+/// its place. Else `path`, so that never anything but it gets another name.
+fn linked(path: &Path) -> PathBuf {
+    let mut end = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Ok(to) = end.read_link() else { break };
+        end = end.with_file_name("").join(to);
+    }
+    match end.symlink_metadata() {
+        Ok(data) if !data.is_file() => path.to_owned(),
+        _ => end,
     }
 }
 
+/// The object in the file; `None` without a file.
+///
+/// Errors: why it is none; where the system does not let it be read, with the number that it gives.
+fn read(path: &Path) -> Result<Option<Value>> {
+    let data = match path.metadata() {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        data => data?,
+    };
+    // Others may have no end, or keep whoever opens them waiting.
+    if !data.is_file() {
+        return Err(Error::other("it is not a file"));
+    }
+    if data.len() > MAX {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX).read_to_end(&mut bytes)?;
+    match serde_json::from_slice(&bytes)? {
+        stored @ Value::Object(_) => Ok(Some(stored)),
+        _ => Err(Error::other("no settings are in it")),
+    }
+}
+
+fn too_large() -> Error {
+    Error::other(format!("they are larger than {} MB", MAX / 1_000_000))
+}
+
 /// Gives a file that cannot be read another name; a sentence that says why and which.
-fn keep_aside(path: &Path, why: &str) -> String {
+fn keep_aside(path: &Path, why: &Error) -> String {
     let other = |n: u32| {
         let mut name = path.as_os_str().to_owned();
         name.push(if n == 1 { ".bad".to_owned() } else { format!(".bad{n}") });

@@ -232,6 +232,23 @@ fn a_host_without_device_is_judged_by_its_phases() {
 }
 
 #[test]
+fn what_ranks_without_devices_share_is_said_of_ranks() {
+    use crate::figures::verdicts::{Judged, findings};
+    let traces = [1_000_000, 2_000_000].map(|loaded| {
+        let mut trace =
+            trace(&[("main", NOTE, "load_batch", 0, loaded), ("main", SliceKind::Operator, "aten::mm", loaded, STEP)]);
+        trace.info.rank = Some(loaded as u32 / 1_000_000);
+        trace
+    });
+    let verdicts = traces.each_ref().map(|trace| judged(trace, None));
+    let of = |(trace, verdicts)| Judged { trace, name: None, path: "", offset: 0, verdicts };
+    let ranks: Vec<Judged<'_>> = traces.iter().zip(&verdicts).map(of).collect();
+    let found = findings(&ranks, &Thresholds::default());
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].1.text.ends_with("; 1 more rank likewise, 10.0 %"), "{}", found[0].1.text);
+}
+
+#[test]
 fn idle_time_without_record_is_called_unexplained() {
     let step: Vec<_> = (0..10).map(|i| ("stream 7", KERNEL, "gemm", 1_000_000 * i, 1_000_000 * i + 880_000)).collect();
     let trace = trace(&step);

@@ -167,7 +167,7 @@ fn the_gpus_are_in_sight_while_a_program_runs() {
     wait_for(&mut harness, has("40 %, 31.86 GiB of 79.65 GiB"));
     assert!(has("GPU 3: utilization")(&harness) && !has("GPU 4: utilization")(&harness) && has("and 2 more")(&harness));
     fake.set("gpus=6 busy=40 lost=1");
-    wait_for(&mut harness, has("Lost: the driver gets no answer"));
+    wait_for(&mut harness, has("Lost: it does not answer the driver"));
     harness.get_by_label("Stop").click();
     // What was read meanwhile opens by itself, in front of the launcher.
     wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);

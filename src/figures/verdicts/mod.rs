@@ -80,8 +80,10 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
             let max = shares.iter().copied().fold(min, f64::max);
             let [min, max] = [min, max].map(|share| value(share, unit(hit.rule)));
             let range = if min == max { min } else { format!("{min} to {max}") };
-            let noun = if shares.len() == 1 { "device" } else { "devices" };
-            finding.text += &format!("; {} more {noun} likewise, {range}", shares.len());
+            // What is said of a recording without devices is said of its rank.
+            let noun = if group[1..].iter().any(|(_, hit)| hit.device.is_none()) { "rank" } else { "device" };
+            let plural = if shares.len() == 1 { "" } else { "s" };
+            finding.text += &format!("; {} more {noun}{plural} likewise, {range}", shares.len());
         }
         let amount = finding.ceiling_ns_per_step.unwrap_or_else(|| hit.weight());
         ((finding.severity, amount), (i, finding))

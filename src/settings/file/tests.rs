@@ -118,6 +118,69 @@ fn a_link_to_the_file_stays_one() {
     assert_eq!(Window::open(&link).settings.scale, 2.0);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_file_that_is_not_there_yet_stays_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let [link, kept] = ["settings.json", "dots/settings.json"].map(|name| folder.path().join(name));
+    std::os::unix::fs::symlink("dots/settings.json", &link).unwrap();
+    let mut window = Window::open(&link);
+    window.settings.scale = 2.0;
+    assert!(window.file.write(&window.settings.to_json()).is_ok());
+    assert!(link.is_symlink());
+    assert_eq!(Window::open(&kept).settings.scale, 2.0);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_kept_and_never_waited_for() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let [path, aside, fifo] = ["settings.json", "settings.json.bad", "fifo"].map(|name| folder.path().join(name));
+    let make_fifo = |path: &Path| {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    make_fifo(&fifo);
+    let make: [(&str, &dyn Fn()); 4] = [
+        ("a FIFO", &|| make_fifo(&path)),
+        ("a link to one", &|| symlink(&fifo, &path).unwrap()),
+        ("a link to itself", &|| symlink("settings.json", &path).unwrap()),
+        ("a folder", &|| std::fs::create_dir(&path).unwrap()),
+    ];
+    for (what, make) in make {
+        make();
+        let (mut file, stored, problem) = SettingsFile::open(path.clone());
+        assert!(stored.is_none() && problem.unwrap().contains("settings.json.bad"), "{what}");
+        assert!(aside.symlink_metadata().is_ok() && path.symlink_metadata().is_err() && fifo.exists(), "{what}");
+        file.write(&Settings::default().to_json()).unwrap();
+        assert!(path.symlink_metadata().unwrap().is_file(), "{what}");
+        std::fs::remove_file(&path).unwrap();
+        _ = std::fs::remove_file(&aside).or_else(|_| std::fs::remove_dir(&aside));
+    }
+    // While a window is open, what the system refuses to follow may be whole again the next time.
+    let mut window = Window::open(&path);
+    symlink("settings.json", &path).unwrap();
+    window.settings.scale = 2.0;
+    assert!(window.file.write(&window.settings.to_json()).is_err());
+    assert!(path.is_symlink() && !aside.is_symlink());
+}
+
+#[test]
+fn a_file_that_is_too_large_is_kept_and_none_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("settings.json");
+    let mut window = Window::open(&path);
+    window.settings.scale = 2.0;
+    window.save();
+    window.settings.views.insert("x".into(), "x".repeat(MAX as usize).into());
+    assert!(window.file.write(&window.settings.to_json()).is_err_and(|error| error.to_string().contains("16 MB")));
+    assert_eq!(Window::open(&path).settings.scale, 2.0);
+    std::fs::write(&path, window.settings.to_json().to_string()).unwrap();
+    let (_, stored, problem) = SettingsFile::open(path.clone());
+    assert!(stored.is_none() && problem.unwrap().contains("larger than 16 MB"));
+    assert!(!path.exists());
+}
+
 #[test]
 fn where_nothing_can_be_written_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();

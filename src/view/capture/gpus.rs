@@ -3,7 +3,7 @@
 use eframe::egui::{self, RichText, Sense, Stroke, Ui, pos2, vec2};
 
 use crate::command::Command;
-use crate::live::{DeviceHistory, Metric, Store, nothing_to_watch, text};
+use crate::live::{DeviceHistory, LOST, Metric, Store, nothing_to_watch, text};
 use crate::view::ViewContext;
 use crate::view::live::{device_color, lines};
 use crate::widget::theme;
@@ -76,7 +76,7 @@ pub fn ui(ctx: &mut ViewContext<'_>, ui: &mut Ui) {
                 painter.line(part.iter().map(at).collect(), Stroke::new(1.5, color));
             }
             match line.is_lost {
-                true => _ = ui.colored_label(tokens.severity[2], "Lost: the driver gets no answer from it"),
+                true => _ = ui.colored_label(tokens.severity[2], LOST),
                 false => _ = ui.label(RichText::new(&line.values)),
             }
             if nth == 0 && ui.link("GPU monitor").on_hover_text("Show all that is read of the GPUs").clicked() {

@@ -4,7 +4,7 @@ use eframe::egui::{self, Color32, Rect, RichText, Sense, Ui, vec2};
 
 use super::shown::{Device, Shown};
 use crate::figures::text::display_name;
-use crate::live::{Alarm, Unit, text, time_of_day};
+use crate::live::{Alarm, LOST, Unit, text, time_of_day};
 use crate::widget::series_color::series_color;
 use crate::widget::theme;
 
@@ -64,7 +64,7 @@ fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec
         ui.add(name).on_hover_text(format!("{}\n{}\n{}", device.name, device.uuid, facts.join("\n")));
     });
     if device.is_lost {
-        let error = RichText::new("Lost: it does not answer the driver").color(tokens.severity[2]);
+        let error = RichText::new(LOST).color(tokens.severity[2]);
         ui.add(egui::Label::new(error).wrap()).on_hover_text("Lacuna retries every few seconds");
         return error_ui(device, ui);
     }

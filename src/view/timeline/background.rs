@@ -232,7 +232,7 @@ fn summarize(of: SummaryOf, trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> S
         SummaryOf::Whole | SummaryOf::Group(LineKind::Trace) => busy(&|_| true),
         SummaryOf::Group(LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
         SummaryOf::Group(LineKind::Track(track)) => busy(&|other| other == track),
-        SummaryOf::Group(LineKind::Fold(..) | LineKind::Rows(_) | LineKind::Queue(..)) => Summary::Nothing,
+        SummaryOf::Group(LineKind::Fold(..) | LineKind::Queue(..)) => Summary::Nothing,
         SummaryOf::Share(process) => busy_share(trace, process, is_cancelled).map_or(Summary::Nothing, Summary::Share),
         SummaryOf::Counter(counter) => {
             trace.counters.get(counter).map_or(Summary::Nothing, |counter| Summary::Peaks(Peaks::build(&counter.value)))

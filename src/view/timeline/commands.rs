@@ -59,6 +59,16 @@ impl Timeline {
                 self.is_stale = true;
             }
             Command::CollapseAll => self.collapse_all(ctx),
+            Command::UnfoldRows => {
+                self.settings.expanded.extend(ctx.traces.iter().flat_map(rows::keys));
+                self.is_stale = true;
+            }
+            Command::FoldRows => {
+                for key in ctx.traces.iter().flat_map(rows::keys) {
+                    self.settings.expanded.remove(&key);
+                }
+                self.is_stale = true;
+            }
             Command::ShowHiddenTracks => self.show_hidden(),
             Command::ExpandAll => {
                 let is_open = |key: &String| ctx.traces.iter().any(|open| key.starts_with(&*open.id));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use eframe::egui::{
-    Align, Color32, FontId, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder,
+    Align, Color32, FontId, Id, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder,
     WidgetInfo, pos2, vec2,
 };
 
@@ -12,7 +12,7 @@ use super::background::{Background, Summary, SummaryOf};
 use super::layout::Area;
 use super::settings::TimelineSettings;
 use super::strips::{IdleTime, Strips};
-use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, TrackList};
+use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, RowFold, TrackList};
 use crate::analysis::gaps::GapClass;
 use crate::command::Command;
 use crate::figures::{escape, format};
@@ -26,12 +26,14 @@ const BUSY_WIDTH: f32 = 56.0;
 
 /// Which rows of a deep thread are folded.
 const ABOUT_ROWS: &str = "Outer rows show one and the same function nearly all the time, and only pass on to what is inside. \
-                          Inner rows are the deepest. A row is unfolded by itself where something in it is gone to";
+                          Inner rows are the deepest, below all annotations. A row is unfolded by itself where something in it is gone to";
 
 /// An action on the line of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelAction {
     ToggleCollapsed,
+    /// Folds or unfolds rows of a deep thread.
+    ToggleRows,
     TogglePinned,
     Hide,
     ShowHidden,
@@ -70,6 +72,11 @@ pub fn ui(
         } else {
             line.row_height.max(ROW_HEIGHT).min(line.height)
         };
+        // The name of what is on screen stays there while its rows scroll.
+        let top = match line.kind {
+            LineKind::Track(_) => top.max(clip.top().min(top + line.height - height)),
+            _ => top,
+        };
         let rect = Rect::from_min_max(pos2(left, top), pos2(column.right() - 4.0, top + height));
         let builder = UiBuilder::new()
             .max_rect(rect)
@@ -92,7 +99,15 @@ pub fn ui(
                 ui.input(|input| input.pointer.any_released()).then(|| ui.ctx().pointer_hover_pos()).flatten();
             action.or_else(|| dragged_to(lines, area, line, ui, dropped?))
         });
-        chosen = action.inner.map(|action| (line.clone(), action)).or(chosen);
+        let mut action = action.inner;
+        if let Some(fold) = &line.row_fold {
+            let below = rect.bottom();
+            let rect = Rect::from_min_max(pos2(left, below), pos2(rect.right(), below + ROW_HEIGHT));
+            if below + ROW_HEIGHT <= area.top(line) + line.height && rows_ui(&mut outer, line, fold, rect) {
+                action = Some(LabelAction::ToggleRows);
+            }
+        }
+        chosen = action.map(|action| (line.clone(), action)).or(chosen);
         if let Some(idle) = strips.idle(line) {
             let at =
                 pos2(left + if line.can_collapse(&open.trace) { BUTTON + 2.0 } else { 0.0 }, top + GROUP_HEIGHT - 5.0);
@@ -121,7 +136,7 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let busy = share(idle.window_ns - total, idle.window_ns);
     let text = format!("Whole trace: busy {busy}, idle {}", format::duration(total));
     let shorter = [format!("Trace: busy {busy}, idle {}", format::duration(total)), format!("Trace: busy {busy}")];
-    let response = ui.interact(rect, eframe::egui::Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
+    let response = ui.interact(rect, Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
     let label = text.clone();
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &label));
     let color = ui.visuals().weak_text_color();
@@ -197,8 +212,8 @@ impl Icon {
     }
 }
 
-fn label_id(line: &Line) -> eframe::egui::Id {
-    eframe::egui::Id::unique(("track label", line.trace, line.kind))
+fn label_id(line: &Line) -> Id {
+    Id::unique(("track label", line.trace, line.kind))
 }
 
 /// How many traces of the line's file are open; 0 if its menu does not offer to close it: for tracks, and for
@@ -207,7 +222,7 @@ fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
     let is_heading = match line.kind {
         LineKind::Trace => true,
         LineKind::Process(_) => traces.len() == 1,
-        LineKind::Track(_) | LineKind::Fold(..) | LineKind::Rows(_) | LineKind::Queue(..) => false,
+        LineKind::Track(_) | LineKind::Fold(..) | LineKind::Queue(..) => false,
     };
     let own = traces.get(line.trace).filter(|_| is_heading).map(|open| &open.trace.info.path);
     own.map_or(0, |own| traces.iter().filter(|open| open.trace.info.path == *own).count())
@@ -230,6 +245,24 @@ fn distinct_title<'a>(line: &'a Line, traces: &[OpenTrace]) -> Cow<'a, str> {
         true => Cow::Owned(line.title.replace(&own, &format!("…{}", &own[at..]))),
         false => Cow::Borrowed(&line.title),
     }
+}
+
+/// Says below the name of a deep thread which of its rows are folded; whether it was clicked.
+fn rows_ui(ui: &mut Ui, line: &Line, fold: &RowFold, rect: Rect) -> bool {
+    let response = ui.interact(rect, Id::unique(("folded rows", line.trace, line.kind)), Sense::click());
+    let (icon, verb) = if fold.is_folded { (Icon::Closed, "Unfold") } else { (Icon::Open, "Fold") };
+    let name = format!("{verb} {} of {}", fold.title, line.title);
+    response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+    let button = Rect::from_min_size(rect.min, vec2(BUTTON, rect.height()));
+    let color = ui.style().interact(&response).fg_stroke.color;
+    icon.paint(ui.painter(), button, color);
+    let text = if fold.is_folded { format!("{} folded", fold.title) } else { format!("Fold {}", fold.title) };
+    let rest = Rect::from_min_max(pos2(button.right() + 2.0, rect.top()), rect.max);
+    let mut text_ui = ui.new_child(UiBuilder::new().max_rect(rest).layout(Layout::left_to_right(Align::Center)));
+    let text = RichText::new(text).size(11.0);
+    let text = if response.hovered() { text.color(color) } else { text.weak() };
+    text_ui.add(Label::new(text).truncate().selectable(false).show_tooltip_when_elided(false));
+    response.on_hover_text(format!("{name}\n{ABOUT_ROWS}")).clicked()
 }
 
 /// * `title`: what of its title is shown; on hover it is whole.
@@ -268,10 +301,7 @@ fn line_ui(
     let mut text_ui = ui.new_child(UiBuilder::new().max_rect(rect).layout(Layout::left_to_right(Align::Center)));
     text_ui.add(Label::new(text).truncate().selectable(false).show_tooltip_when_elided(false));
     let label = ui.interact(rect, label_id(line), Sense::click_and_drag());
-    let label = match line.kind {
-        LineKind::Rows(_) => label.on_hover_text(format!("{}\n{ABOUT_ROWS}", line.title)),
-        _ => label.on_hover_text(&line.title),
-    };
+    let label = label.on_hover_text(&line.title);
     if can_collapse && if line.is_fold() { label.clicked() } else { label.double_clicked() } {
         action = Some(LabelAction::ToggleCollapsed);
     }
@@ -308,9 +338,7 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
         item(ui, "Move up", LabelAction::Move(-1));
         item(ui, "Move down", LabelAction::Move(1));
     }
-    if !matches!(line.kind, LineKind::Rows(_)) {
-        item(ui, "Hide", LabelAction::Hide);
-    }
+    item(ui, "Hide", LabelAction::Hide);
     if n_hidden > 0 {
         item(ui, &format!("Show {n_hidden} hidden"), LabelAction::ShowHidden);
     }
@@ -340,11 +368,12 @@ pub fn command(traces: &[OpenTrace], line: &Line, action: &LabelAction) -> Optio
 
 /// Changes the settings by an action.
 pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, action: LabelAction) {
-    let toggle = |set: &mut std::collections::BTreeSet<String>| {
-        if !set.remove(&line.key) {
-            set.insert(line.key.clone());
+    let toggle_key = |set: &mut std::collections::BTreeSet<String>, key: &String| {
+        if !set.remove(key) {
+            set.insert(key.clone());
         }
     };
+    let toggle = |set: &mut std::collections::BTreeSet<String>| toggle_key(set, &line.key);
     match action {
         LabelAction::ToggleCollapsed if line.is_fold() => toggle(&mut settings.expanded),
         LabelAction::ToggleCollapsed if list.folded_first.contains(&line.key) => {
@@ -355,6 +384,11 @@ pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, act
             }
         }
         LabelAction::ToggleCollapsed => toggle(&mut settings.collapsed),
+        LabelAction::ToggleRows => {
+            if let Some(fold) = &line.row_fold {
+                toggle_key(&mut settings.expanded, &fold.key);
+            }
+        }
         LabelAction::TogglePinned => match settings.pinned.iter().position(|key| *key == line.key) {
             Some(at) => drop(settings.pinned.remove(at)),
             None => settings.pinned.push(line.key.clone()),

@@ -51,16 +51,15 @@ impl Area {
         self.rect.top() + (line.y - self.scroll) as f32
     }
 
-    /// Top of a row of a line on screen, with the height in which its slices are drawn. A row that is folded is in the line
-    /// below those that are shown.
+    /// Top of a row of a line on screen, with the height in which its slices are drawn. A row that is folded has none, and
+    /// is above those that are shown or below them.
     pub fn row(&self, line: &Line, row: u32) -> (f32, f32) {
-        let row = match line.is_collapsed {
-            true => 0,
-            false if line.rows().contains(&row) => row - line.first_row,
-            false => line.n_rows,
-        };
+        let shown = line.rows();
+        let is_shown = line.is_collapsed || shown.contains(&row);
+        let place = if line.is_collapsed { 0 } else { row.clamp(shown.start, shown.end) - shown.start };
+        let height = if is_shown { line.row_height - ROW_GAP } else { 0.0 };
         match line.kind {
-            LineKind::Track(_) => (self.top(line) + row as f32 * line.row_height, line.row_height - ROW_GAP),
+            LineKind::Track(_) => (self.top(line) + place as f32 * line.row_height, height),
             _ if line.has_strip() => (self.top(line) + 3.0, STRIP_GROUP_HEIGHT / 2.0 - 4.0),
             _ => (self.top(line) + 3.0, GROUP_HEIGHT - 6.0),
         }
@@ -170,15 +169,13 @@ impl DrawList {
     fn add_rows(&mut self, open: &OpenTrace, line: &Line, track: TrackId, area: Area, scale: &Scale) {
         let view = scale.view.shifted(open.offset.saturating_neg());
         let mut wide: Vec<WideSlice> = Vec::new();
-        let shown = line.first_row as usize..line.rows().end as usize;
-        for (depth, row) in open.trace.rows(track).iter().enumerate().take(shown.end).skip(shown.start) {
-            let (top, height) = area.row(line, depth as u32);
-            if top + height < area.rect.top() {
-                continue;
-            }
-            if top > area.rect.bottom() {
-                break;
-            }
+        let shown = open.trace.rows(track).get(line.first_row as usize..line.rows().end as usize).unwrap_or_default();
+        let (top_of_line, clip) = (area.top(line), area.clip());
+        let place = |y: f32| ((y - top_of_line) / line.row_height).max(0.0) as usize;
+        let on_screen = place(clip.top())..shown.len().min(place(clip.bottom()) + 1);
+        let height = line.row_height - ROW_GAP;
+        for (place, row) in on_screen.clone().zip(shown.get(on_screen).unwrap_or_default()) {
+            let top = top_of_line + place as f32 * line.row_height;
             wide.clear();
             let first = self.cells.len();
             layout_row(&open.trace, row, view, scale.n_pixels, &mut self.cells, &mut wide);

@@ -466,9 +466,15 @@ impl View for Timeline {
         match (command, *ctx.selection) {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.reveal(ctx, trace, slice),
             (Command::Reveal, Selection::Gap { .. }) => self.show_gap(ctx),
-            (Command::CollapseAll | Command::ExpandAll | Command::ToggleQueues | Command::ShowHiddenTracks, _) => {
-                return self.run_command(command, ctx);
-            }
+            (
+                Command::CollapseAll
+                | Command::ExpandAll
+                | Command::UnfoldRows
+                | Command::FoldRows
+                | Command::ToggleQueues
+                | Command::ShowHiddenTracks,
+                _,
+            ) => return self.run_command(command, ctx),
             _ => return false,
         }
         true

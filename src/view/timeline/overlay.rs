@@ -100,7 +100,7 @@ pub fn selection(painter: &Painter, geometry: &Geometry<'_>, selection: Selectio
             let is_of_device = |line: &Line| {
                 line.trace == trace
                     && match line.kind {
-                        LineKind::Trace | LineKind::Fold(..) | LineKind::Rows(_) => false,
+                        LineKind::Trace | LineKind::Fold(..) => false,
                         LineKind::Process(other) | LineKind::Queue(other, _) => other == process,
                         LineKind::Track(track) => open.trace.track(track).process == process,
                     }

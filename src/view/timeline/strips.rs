@@ -135,7 +135,7 @@ fn devices(indexed: &Indexed, kind: LineKind) -> impl Iterator<Item = (&Ledger, 
     let is_of = move |ledger: &Ledger| match kind {
         LineKind::Trace => true,
         LineKind::Process(process) => ledger.process == process,
-        LineKind::Track(_) | LineKind::Fold(..) | LineKind::Rows(_) | LineKind::Queue(..) => false,
+        LineKind::Track(_) | LineKind::Fold(..) | LineKind::Queue(..) => false,
     };
     indexed.iter().filter(move |(ledger, _)| is_of(ledger))
 }

@@ -218,3 +218,35 @@ fn a_gap_is_shown_with_the_slice_in_which_the_host_was_however_deep() {
     let canvas = harness.get_by_label("Timeline canvas").rect();
     assert!(canvas.y_range().contains(at), "{at} is outside of {canvas:?}");
 }
+
+#[test]
+fn rows_are_folded_where_it_is_said_and_the_name_stays_while_they_scroll() {
+    let python = SliceKind::PythonFunction;
+    let mut slices = vec![("main", python, "runpy.py(1): run", 0, 1_000_000); 10];
+    slices.extend(
+        (0..60).flat_map(|_| (0..4).map(|i| ("main", python, "nn.py(1): f", 250_000 * i, 250_000 * i + 240_000))),
+    );
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    let [unfold, fold] = ["Unfold", "Fold"].map(|verb| format!("{verb} 10 outer, 40 inner rows of main"));
+    let rows = |harness: &Harness<'_, Fixture<Timeline>>| harness.state().view.tracks.scrolled[1].rows();
+    assert_eq!(rows(&harness), 10..30);
+    let place = harness.get_by_label(&unfold).rect();
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    assert!(place.top() < canvas.top() + 100.0, "it is said at the top");
+    harness.get_by_label(&unfold).click();
+    harness.run();
+    assert_eq!((rows(&harness), harness.get_by_label(&fold).rect()), (0..70, place));
+    harness.state_mut().view.scroll[1] = 700.0;
+    harness.run();
+    let name = harness.get_by_label("Collapse main").rect();
+    assert!(canvas.y_range().contains(name.center().y), "{name:?} is outside of {canvas:?}");
+    harness.get_by_label(&fold).click();
+    harness.run();
+    assert_eq!(rows(&harness), 10..30);
+    harness.state_mut().run(&Command::UnfoldRows);
+    harness.run();
+    assert_eq!(rows(&harness), 0..70);
+    harness.state_mut().run(&Command::FoldRows);
+    harness.run();
+    assert_eq!(rows(&harness), 10..30);
+}

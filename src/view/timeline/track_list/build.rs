@@ -387,7 +387,6 @@ impl Builder<'_> {
         };
         let n_rows = if is_collapsed { rows.len().min(1) } else { rows.len() } as u32;
         let is_counter = data.track(track).kind == TrackKind::Counter;
-        let height = if is_counter { COUNTER_HEIGHT } else { ROW_HEIGHT * n_rows.max(1) as f32 };
         let title = match is_pinned {
             true => format!("{title}, {}", group.qualified_title),
             false => without_device(&title, data.process(data.track(track).process).device).to_owned(),
@@ -395,18 +394,12 @@ impl Builder<'_> {
         let indent = if is_pinned { 0 } else { indent };
         let parent = parent.to_owned();
         let kind = LineKind::Track(track);
-        let line = Line { kind, indent, height, n_rows, is_pinned, has_parts, ..Line::new(trace, key, parent, title) };
-        let line = Line { is_collapsed, first_row: rows.start, ..line };
-        if is_pinned {
-            self.out.pinned.push(line);
-        } else {
-            let parent = line.key.clone();
-            self.out.scrolled.push(line);
-            if let Some(fold) = fold.filter(|_| !is_collapsed) {
-                let place = (indent + 1, fold.is_folded, false);
-                self.push_group(trace, LineKind::Rows(track), (fold.key, parent), fold.title, place);
-            }
-        }
+        let row_fold = fold.filter(|_| !is_collapsed);
+        let line = Line { kind, indent, n_rows, is_pinned, has_parts, ..Line::new(trace, key, parent, title) };
+        let line = Line { is_collapsed, first_row: rows.start, row_fold, ..line };
+        let height = if is_counter { COUNTER_HEIGHT } else { line.height_of_rows() };
+        let lines = if is_pinned { &mut self.out.pinned } else { &mut self.out.scrolled };
+        lines.push(Line { height, ..line });
         !is_pinned
     }
 
@@ -419,7 +412,7 @@ impl Builder<'_> {
         (indent, is_collapsed, has_strip): (u8, bool, bool),
     ) {
         let height = match kind {
-            LineKind::Fold(..) | LineKind::Rows(_) => ROW_HEIGHT,
+            LineKind::Fold(..) => ROW_HEIGHT,
             _ if has_strip => STRIP_GROUP_HEIGHT,
             _ => GROUP_HEIGHT,
         };

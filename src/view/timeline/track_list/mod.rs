@@ -9,6 +9,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 
 pub use self::fold::{Fold, fold_keys};
+pub use self::rows::RowFold;
 
 use super::settings::TimelineSettings;
 use crate::analysis::threads::Part;
@@ -37,8 +38,6 @@ pub enum LineKind {
     Track(TrackId),
     /// Tracks of a process that are folded at first.
     Fold(ProcessId, Fold),
-    /// Rows of a deep thread that are folded at first.
-    Rows(TrackId),
     /// Launched work of a device over time, by the index of its curve in [`super::queues::Queues`].
     Queue(ProcessId, u32),
 }
@@ -63,6 +62,8 @@ pub struct Line {
     /// How many rows of slices are shown, and the first of them.
     pub n_rows: u32,
     pub first_row: u32,
+    /// Rows of a deep thread that are folded at first: said below its name.
+    pub row_fold: Option<RowFold>,
     /// Height of one of them, in points.
     pub row_height: f32,
     /// Index of the group's heading above it, of [`TrackList::scrolled`].
@@ -87,6 +88,7 @@ impl Line {
             height: 0.0,
             n_rows: 0,
             first_row: 0,
+            row_fold: None,
             row_height: ROW_HEIGHT,
             heading: None,
             is_collapsed: false,
@@ -113,9 +115,14 @@ impl Line {
         self.is_heading() || self.is_fold()
     }
 
-    /// Whether it stands for what is folded at first.
+    /// Whether it stands for tracks that are folded at first.
     pub fn is_fold(&self) -> bool {
-        matches!(self.kind, LineKind::Fold(..) | LineKind::Rows(_))
+        matches!(self.kind, LineKind::Fold(..))
+    }
+
+    /// The height of its rows together, with room for its name and what is said of those that are folded.
+    pub fn height_of_rows(&self) -> f32 {
+        self.row_height * self.n_rows.max(1 + u32::from(self.row_fold.is_some())) as f32
     }
 
     /// The rows that are shown.
@@ -208,7 +215,7 @@ impl TrackList {
                     LineKind::Track(track) => {
                         self.line_of.insert((entry.trace, track), LineIndex { is_pinned, line });
                     }
-                    LineKind::Fold(..) | LineKind::Rows(_) | LineKind::Queue(..) => {}
+                    LineKind::Fold(..) | LineKind::Queue(..) => {}
                 }
             }
         }
@@ -242,7 +249,7 @@ impl TrackList {
             line.row_height = (line.row_height * factor).floor();
             line.height = match line.n_rows {
                 0 => (line.height * factor).floor(),
-                n => line.row_height * n as f32,
+                _ => line.height_of_rows(),
             };
         }
         self.index();

@@ -16,17 +16,20 @@ const SHOWN: u32 = 20;
 const LEAST: u32 = 3;
 
 /// The rows of a track that are shown at first. Of a deep thread those are left out that only pass on, and of the others the
-/// innermost.
+/// innermost, as far as no annotation is in them.
 ///
 /// * `n_passing`: see [`crate::analysis::threads::Part`].
 pub fn shown(open: &OpenTrace, track: TrackId, n_passing: u32) -> Range<u32> {
-    let n = open.trace.rows(track).len() as u32;
+    let rows = open.trace.rows(track);
+    let n = rows.len() as u32;
     if n <= DEEP || open.trace.track(track).kind != TrackKind::Thread {
         return 0..n;
     }
     let first = if n_passing < LEAST { 0 } else { n_passing };
-    let is_rest_deep = n - first >= DEEP + LEAST;
-    first..if is_rest_deep { first + SHOWN } else { n }
+    let annotated = rows.iter().rposition(|row| row.has_annotations).map_or(0, |row| row as u32 + 1);
+    let end = annotated.max(first + SHOWN);
+    let is_rest_deep = n - first >= DEEP + LEAST && n >= end + LEAST;
+    first..if is_rest_deep { end } else { n }
 }
 
 /// The settings key of the rows of a track that are folded at first.
@@ -40,15 +43,16 @@ pub fn keys(open: &OpenTrace) -> impl Iterator<Item = String> {
     tracks.filter(|&track| open.trace.rows(track).len() as u32 > DEEP).map(|track| key(open, track))
 }
 
-/// The line of rows that are folded at first.
+/// The rows of a line that are folded at first.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowFold {
     pub key: String,
-    /// `17 outer and 10 inner rows`.
+    /// `17 outer, 10 inner rows`.
     pub title: String,
     pub is_folded: bool,
 }
 
-/// The rows that a line shows, and the line of those that it does not show at first.
+/// The rows that a line shows, and those that it does not show at first.
 pub fn rows(
     open: &OpenTrace,
     track: TrackId,
@@ -60,7 +64,7 @@ pub fn rows(
         (0, 0) => return (shown, None),
         (outer, 0) => format!("{outer} outer rows"),
         (0, inner) => format!("{inner} inner rows"),
-        (outer, inner) => format!("{outer} outer and {inner} inner rows"),
+        (outer, inner) => format!("{outer} outer, {inner} inner rows"),
     };
     let key = key(open, track);
     let is_folded = !settings.expanded.contains(&key);

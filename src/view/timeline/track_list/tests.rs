@@ -335,29 +335,30 @@ fn deep(n: usize) -> OpenTrace {
 fn of_a_deep_thread_the_rows_in_the_middle_are_shown_and_the_others_with_a_click() {
     let shown = |n: usize| {
         let list = list_of(&[deep(n)], &TimelineSettings::default(), "");
-        let lines = list.scrolled[1..].iter();
-        lines.map(|line| (line.title.clone(), line.rows())).collect::<Vec<_>>()
+        assert_eq!(titles(&list.scrolled), ["python", "main"]);
+        let line = &list.scrolled[1];
+        (line.rows(), line.row_fold.clone().map(|fold| fold.title).unwrap_or_default())
     };
-    let main = |rows: std::ops::Range<u32>| ("main".to_owned(), rows);
-    let fold = |title: &str| (title.to_owned(), 0..0);
-    assert_eq!(shown(20), [main(0..24)]);
-    assert_eq!(shown(21), [main(4..25), fold("4 outer rows")]);
-    assert_eq!(shown(30), [main(4..24), fold("4 outer and 10 inner rows")]);
+    let main = |rows: std::ops::Range<u32>, folded: &str| (rows, folded.to_owned());
+    assert_eq!(shown(20), main(0..24, ""));
+    assert_eq!(shown(21), main(4..25, "4 outer rows"));
+    assert_eq!(shown(30), main(4..24, "4 outer, 10 inner rows"));
 
     let traces = [deep(30)];
     let mut settings = TimelineSettings::default();
     let list = list_of(&traces, &settings, "");
-    let fold = list.scrolled[2].clone();
     let rect = egui::Rect::from_min_size(egui::pos2(0.0, 0.0), egui::vec2(100.0, 900.0));
     let area = crate::view::timeline::layout::Area { rect, scroll: 0.0, covered: 0.0 };
     let top = |row: u32| area.row(&list.scrolled[1], row).0;
     assert_eq!(top(5) - top(4), ROW_HEIGHT);
-    assert_eq!([top(0), top(33)], [list.scrolled[1].y as f32 + 20.0 * ROW_HEIGHT; 2], "in the line of the folded");
-    let toggle = crate::view::timeline::labels::LabelAction::ToggleCollapsed;
-    crate::view::timeline::labels::apply(&mut settings, &list, &fold, toggle.clone());
+    let edges = [top(4), top(23) + ROW_HEIGHT];
+    assert_eq!([area.row(&list.scrolled[1], 0), area.row(&list.scrolled[1], 33)], edges.map(|edge| (edge, 0.0)));
+    let toggle = crate::view::timeline::labels::LabelAction::ToggleRows;
+    crate::view::timeline::labels::apply(&mut settings, &list, &list.scrolled[1], toggle.clone());
     let open = list_of(&traces, &settings, "");
-    assert_eq!((open.scrolled[1].rows(), open.scrolled[2].title.as_str()), (0..34, "4 outer and 10 inner rows"));
-    crate::view::timeline::labels::apply(&mut settings, &open, &open.scrolled[2], toggle);
+    let is_folded = |list: &TrackList| list.scrolled[1].row_fold.as_ref().map(|fold| fold.is_folded);
+    assert_eq!((open.scrolled[1].rows(), is_folded(&open)), (0..34, Some(false)), "it can be folded again");
+    crate::view::timeline::labels::apply(&mut settings, &open, &open.scrolled[1], toggle);
     assert_eq!(list_of(&traces, &settings, ""), list, "a second click folds them again");
     assert_eq!(list_of(&traces, &settings, "main").scrolled[1].rows(), 0..34, "what is searched for is whole");
     settings.pinned.push(list.scrolled[1].key.clone());
@@ -365,6 +366,30 @@ fn of_a_deep_thread_the_rows_in_the_middle_are_shown_and_the_others_with_a_click
     settings.pinned.clear();
     settings.expanded.extend(fold_keys(&traces[0]));
     assert_eq!(list_of(&traces, &settings, "").scrolled[1].rows(), 0..34, "as all that is expanded");
+}
+
+#[test]
+fn annotations_are_in_no_row_that_is_folded() {
+    let shown = |at: usize| {
+        let (python, mut slices) = (SliceKind::PythonFunction, vec![]);
+        slices.extend((0..44).map(|i| ("main", if i == at { SliceKind::Annotation } else { python }, "f", 0, 4_000)));
+        // All rows but the innermost pass on.
+        slices.extend((0..4).map(|i| ("main", python, "step", 1_000 * i, 1_000 * i + 900)));
+        let list = list_of(&[OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0)], &<_>::default(), "");
+        list.scrolled[1].rows()
+    };
+    assert_eq!(shown(10), 10..30, "the outer rows end there");
+    assert_eq!(shown(1), 0..20);
+    assert_eq!(shown(2), 0..20, "fewer outer rows are not worth a fold");
+    let deep = |at: usize| {
+        let mut slices: Vec<_> = (0..40)
+            .flat_map(|_| (0..4).map(|i| ("main", SliceKind::PythonFunction, "f", 1_000 * i, 1_000 * i + 900)))
+            .collect();
+        slices[4 * at].1 = SliceKind::Annotation;
+        list_of(&[OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0)], &<_>::default(), "").scrolled[1]
+            .rows()
+    };
+    assert_eq!([deep(5), deep(30), deep(38)], [0..20, 0..31, 0..40]);
 }
 
 #[test]
