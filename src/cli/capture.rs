@@ -1,7 +1,8 @@
 //! `lacuna capture -- COMMAND`: runs a program as it is, records it, and says what was recorded.
 //!
-//! The program's output goes through, Lacuna's words go to stderr, and the exit code is the program's; 2 if it could
-//! not be started. Ctrl+C stops the program, and what it recorded until then stays.
+//! The program reads what Lacuna could, unless that is a terminal; its output goes through, Lacuna's words go to stderr,
+//! and the exit code is the program's; 2 if it could not be started. Ctrl+C stops the program, and what it recorded until
+//! then stays.
 
 mod on_demand;
 mod tell;
@@ -27,7 +28,8 @@ use crate::live::{Monitor, nothing_to_watch};
 /// Arguments of `lacuna capture`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The program with its arguments, after `--`; it is not run by a shell
+    /// The program with its arguments, after `--`; it is not run by a shell, and reads standard input unless that is a
+    /// terminal
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
     /// How the program is recorded
@@ -321,7 +323,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
         grace: Duration::from_secs(args.grace),
         patience: launch::PATIENCE,
         time_limit: args.seconds.map(Duration::from_secs),
-        is_shown: true,
+        is_piped: true,
     })
 }
 

@@ -212,3 +212,15 @@ fn more_memory_is_never_too_little() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+#[cfg(unix)]
+fn a_captured_program_reads_what_lacuna_is_given() {
+    let folder = scratch("outputs-input");
+    std::fs::write(folder.join("input"), "one\ntwo\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+    command.args(["capture", "--backend", "none", "--no-gpu-counters", "--out"]).arg(folder.join("run"));
+    command.args(["--", "cat"]).stdin(std::fs::File::open(folder.join("input")).unwrap());
+    assert_eq!(String::from_utf8_lossy(&command.output().unwrap().stdout), "one\ntwo\n");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

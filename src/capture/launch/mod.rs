@@ -58,8 +58,8 @@ pub struct Request {
     pub patience: Duration,
     /// After this time it is stopped.
     pub time_limit: Option<Duration>,
-    /// Whether its output also goes where Lacuna's goes.
-    pub is_shown: bool,
+    /// Whether it reads what Lacuna could read, unless that is a terminal, and its output also goes where Lacuna's goes.
+    pub is_piped: bool,
 }
 
 /// The reason why a run did not begin: a sentence for the user.

@@ -1,6 +1,6 @@
 //! The threads of a run: one watches the program until all of it has ended, two read its output.
 
-use std::io::{Read, Write};
+use std::io::{IsTerminal as _, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,10 @@ pub fn start<A: Send + 'static>(
     let words = request.command(folder);
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).envs(request.additions(folder));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // In a group of its own it would be stopped where it reads from a terminal.
+    let is_fed = request.is_piped && !std::io::stdin().is_terminal();
+    command.stdin(if is_fed { Stdio::inherit() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(place) = &request.working_folder {
         command.current_dir(place);
     }
@@ -97,10 +100,10 @@ pub fn start<A: Send + 'static>(
         }
     };
     if let Some(out) = out {
-        read(out, Stream::Out, &shared, &n_open, request.is_shown.then(|| Box::new(std::io::stdout()) as _));
+        read(out, Stream::Out, &shared, &n_open, request.is_piped.then(|| Box::new(std::io::stdout()) as _));
     }
     if let Some(err) = err {
-        read(err, Stream::Err, &shared, &n_open, request.is_shown.then(|| Box::new(std::io::stderr()) as _));
+        read(err, Stream::Err, &shared, &n_open, request.is_piped.then(|| Box::new(std::io::stderr()) as _));
     }
     // Without a thread, the caller ends the program.
     job::start("run", supervised, |_| {}).map_err(LaunchError::Start)?;

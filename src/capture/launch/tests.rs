@@ -17,7 +17,7 @@ fn request(root: &Path, argv: &[&OsStr]) -> Request {
         grace: Duration::from_millis(300),
         patience: PATIENCE,
         time_limit: None,
-        is_shown: false,
+        is_piped: false,
     }
 }
 

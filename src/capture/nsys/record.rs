@@ -143,12 +143,15 @@ impl Profile {
         let (variables, others): (Vec<&String>, Vec<&String>) =
             self.others.iter().partition(|option| option.starts_with(VARIABLES));
         words.extend(others.into_iter().map(OsString::from));
-        let mut own = OsString::from(format!("{VARIABLES}{PROGRAM}=1"));
-        variables.iter().for_each(|option| own.push(format!(",{}", &option[VARIABLES.len()..])));
+        let mut own = OsString::from(VARIABLES);
         if own_tmp(folder, tmp).is_some() {
-            own.push(format!(",{TMP}="));
+            own.push(format!("{TMP}="));
             own.push(tmp.unwrap_or(OsStr::new("/tmp")));
+            own.push(",");
         }
+        variables.iter().for_each(|option| own.push(format!("{},", &option[VARIABLES.len()..])));
+        // The last: nsys 2023.4 refuses a value that is as long as all before it, with the comma.
+        own.push(format!("{PROGRAM}=1"));
         words.push(own);
         words.extend(argv.iter().cloned());
         words

@@ -158,7 +158,7 @@ impl Form {
             grace: GRACE,
             patience: launch::PATIENCE,
             time_limit: (self.seconds > 0).then(|| Duration::from_secs(self.seconds.into())),
-            is_shown: false,
+            is_piped: false,
         })
     }
 

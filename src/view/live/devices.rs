@@ -15,8 +15,15 @@ pub fn color(device: usize, is_dark: bool) -> Color32 {
     /// Those of series without the gray of what is idle, the most distinct first.
     const ORDER: [usize; 6] = [4, 1, 6, 5, 0, 2];
     let color = series_color(ORDER[device % ORDER.len()], is_dark);
+    // A machine often has eight.
+    let is_again = device / ORDER.len() % 2 == 1;
     // Lines are thinner than bars.
-    if is_dark { color } else { color.lerp_to_gamma(Color32::BLACK, 0.35) }
+    match (is_dark, is_again) {
+        (true, false) => color,
+        (true, true) => color.lerp_to_gamma(Color32::WHITE, 0.5),
+        (false, false) => color.lerp_to_gamma(Color32::BLACK, 0.35),
+        (false, true) => color.lerp_to_gamma(Color32::BLACK, 0.7),
+    }
 }
 
 /// * `hidden`: UUIDs of devices whose lines are hidden.
@@ -126,4 +133,22 @@ fn bar_ui(title: &str, share: f64, value: &str, color: Color32, ui: &mut Ui) {
     let [left, right] = [rect.left_center() + vec2(5.0, 0.0), rect.right_center() - vec2(5.0, 0.0)];
     painter.text(left, egui::Align2::LEFT_CENTER, title, font.clone(), tokens.strong_text);
     painter.text(right, egui::Align2::RIGHT_CENTER, value, font, tokens.strong_text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gpus_of_one_machine_differ_in_color() {
+        for is_dark in [false, true] {
+            let colors: Vec<Color32> = (0..8).map(|device| color(device, is_dark)).collect();
+            for (i, a) in colors.iter().enumerate() {
+                for b in &colors[..i] {
+                    let distance: u32 = (0..3).map(|part| u32::from(a[part].abs_diff(b[part]))).sum();
+                    assert!(distance > 50, "{a:?} and {b:?}, dark {is_dark}");
+                }
+            }
+        }
+    }
 }

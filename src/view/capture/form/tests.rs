@@ -41,7 +41,8 @@ fn a_form_says_how_it_is_recorded() {
         "--trace=cuda,nvtx,osrt",
         "--start-later=true",
         "--cudabacktrace=all",
-        "LACUNA_PROGRAM=1,TMPDIR=",
+        " --env-var=TMPDIR=",
+        ",LACUNA_PROGRAM=1 ",
         " python3 'my train.py'",
     ] {
         assert!(line.contains(part), "{part}: {line}");
