@@ -65,6 +65,11 @@ impl LedgerIndex {
         (self.is_outside(gap), Reverse(gap.dur()), gap.start)
     }
 
+    /// Whether there are steps that count.
+    pub fn has_steps(&self) -> bool {
+        self.counted.is_some()
+    }
+
     /// Whether a gap is in none of the steps that count, of which there are some.
     pub fn is_outside(&self, gap: TimeRange) -> bool {
         self.counted.is_some_and(|counted| !is_of_steps(gap, counted))
