@@ -118,7 +118,7 @@ pub enum Command {
     ListAllocations(crate::model::TimeRange),
     /// Asks where to, and writes a text there: a name for the file to begin with, and the text.
     SaveText(String, std::sync::Arc<str>),
-    /// Says in the status bar why something that was asked for did not happen, and what to do.
+    /// Says in the status bar why something that was asked for did not happen, or how it was meant, and what to do.
     Tell(&'static str),
     ToggleBottomPanel,
     ToggleSidePanel,

@@ -1,6 +1,7 @@
 //! Figures of recurring gaps.
 
 use super::gaps::{class_word, trigger_word};
+use super::text::shortened;
 use super::{Cell, Part, figures};
 use crate::analysis::gaps::BACKWARD_NODE;
 use crate::analysis::gaps::ceiling::{Ceiling, mean_step_ns};
@@ -62,8 +63,15 @@ impl NamedCluster<'_> {
     fn place(&self) -> String {
         let (op, frame) = (self.clusters.op(self.cluster), self.name(|cluster| cluster.frame));
         let op = op.strip_prefix(BACKWARD_NODE).unwrap_or(op);
-        let known: Vec<&str> = [frame, op].into_iter().filter(|name| !name.is_empty()).map(last_part).collect();
-        cut(&known.join(", "), MAX_PLACE)
+        let [frame, op] = [frame, op].map(last_part);
+        match (frame, op) {
+            ("", one) | (one, "") => shortened(one, MAX_PLACE),
+            _ => {
+                let room = MAX_PLACE - 2;
+                let of_op = op.chars().count().min((room / 2).max(room.saturating_sub(frame.chars().count())));
+                format!("{}, {}", shortened(frame, room - of_op), shortened(op, of_op))
+            }
+        }
     }
 }
 
@@ -71,14 +79,6 @@ impl NamedCluster<'_> {
 fn last_part(name: &str) -> &str {
     let last = if name.contains(' ') { name } else { name.rsplit("::").next().unwrap_or(name) };
     last.rsplit('/').next().unwrap_or(last)
-}
-
-fn cut(name: &str, length: usize) -> String {
-    if name.chars().count() <= length {
-        name.to_owned()
-    } else {
-        name.chars().take(length - 1).chain(['…']).collect()
-    }
 }
 
 /// Recurring gaps.
@@ -106,7 +106,7 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         words "class", "Meanwhile", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
         words "trigger", "Trigger", 120, Cell::or_empty(row.cluster.trigger, trigger_word),
             "The event that made most of their time possible";
-        words "until", "Before", 160, Cell::text(&cut(last_part(row.name(|cluster| cluster.next)), MAX_WORK)),
+        words "until", "Before", 160, Cell::text(&shortened(last_part(row.name(|cluster| cluster.next)), MAX_WORK)),
             "The work that ends them";
         words "place", "At", 160, Cell::text(&row.place()), "The innermost frame of the user's program in which the host was, and the operator";
         words "prev", "Previous", 160, Cell::name(row.name(|cluster| cluster.prev)), "The work before";

@@ -74,6 +74,11 @@ impl LedgerIndex {
         (Rank(outside | (i64::MAX - gap.dur()) as u64), gap.start)
     }
 
+    /// Whether there are steps that count.
+    pub fn has_steps(&self) -> bool {
+        self.counted.is_some()
+    }
+
     /// Whether a gap is in none of the steps that count, of which there are some.
     pub fn is_outside(&self, gap: TimeRange) -> bool {
         self.counted.is_some_and(|counted| !is_of_steps(gap, counted))

@@ -106,7 +106,7 @@ impl<'a> Triggers<'a> {
 
     /// The event that made the gap possible, and the slice that it was. Where several hold: a synchronization right
     /// before it; the profiler, if it takes most of the gap; a synchronization after which the host is not ahead yet;
-    /// launches that keep up with the device only just; the end of a graph; the end of a step; the profiler.
+    /// launches that keep up with the device only just; the end of a graph; the end of a step.
     pub fn trigger(&mut self, scene: &Scene, parts: &[Segment]) -> Option<(Trigger, Option<SliceId>)> {
         let call = scene.call?;
         let slices = &self.trace.slices;
@@ -116,9 +116,8 @@ impl<'a> Triggers<'a> {
         }
         let overhead = || parts.iter().filter(|part| part.class == GapClass::Profiler);
         let profiler_ns: DurNs = overhead().map(|part| part.time.dur()).sum();
-        let profiler = overhead().next().map(|part| (Trigger::Profiler, part.slice));
         if profiler_ns > scene.gap.dur() / 2 {
-            return profiler;
+            return overhead().next().map(|part| (Trigger::Profiler, part.slice));
         }
         let is_graph = self.launches_graph(call);
         let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
@@ -138,7 +137,7 @@ impl<'a> Triggers<'a> {
         if self.is_step_boundary(scene, call) {
             return Some((Trigger::StepBoundary, None));
         }
-        profiler
+        None
     }
 
     /// In what the host lost the lead with which the device would not have waited here: at least half of the gap is less than

@@ -62,7 +62,9 @@ pub fn add(
         windows.extend(verdicts.windows.iter().map(judged));
     }
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
+    let title = title_of_phases(&rows);
     report.phases = phases::phases().table(rows, 0);
+    report.phases.title = title;
     report.checks = verdicts::checks().table(checked, 0);
     report.judged = verdicts::judged().table(windows, 0);
     report.ranks = ranks(&*answers.get(traces, &CallsOfRanks).ok_or_else(failed)?, files);
@@ -120,6 +122,16 @@ fn phase_totals(
     Phase::ALL.into_iter().map(row).collect()
 }
 
+/// Of which time the phases are.
+fn title_of_phases(rows: &[PhaseTotals]) -> &'static str {
+    let has_steps = |row: &PhaseTotals| row.n_steps > 0;
+    match (rows.iter().all(has_steps), rows.iter().any(has_steps)) {
+        (true, _) => "Phases, in the steps that count",
+        (false, true) => "Phases, in the steps that count; of files without steps, in the whole recording",
+        (false, false) => "Phases, in the whole recording",
+    }
+}
+
 /// The times of the steps that count, disjoint and ascending. Those that have ranges of their own are as long as these: what
 /// runs between two of them belongs to none.
 fn times_of_steps(steps: &Steps) -> Vec<TimeRange> {
@@ -150,6 +162,8 @@ mod tests {
         let of = |steps: Option<&Steps>| {
             let rows = phase_totals((&trace, &None), &phases, steps);
             assert_eq!(rows.iter().map(|row| row.total_ns).sum::<i64>(), rows[0].window_ns);
+            let is_whole = title_of_phases(&rows) == "Phases, in the whole recording";
+            assert_eq!(is_whole, steps.is_none(), "{}", title_of_phases(&rows));
             let of = |phase| rows.iter().find(|row| row.phase == phase).unwrap().total_ns;
             (rows[0].window_ns, rows[0].n_steps, of(Phase::Forward), of(Phase::Backward))
         };

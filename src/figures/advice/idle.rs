@@ -324,12 +324,19 @@ const MODULE_LOAD: &[Line] = &[
         "JAX compiles each function once for each shape: keep shapes alike, and keep what is compiled between runs (jax_compilation_cache_dir)",
     ),
     (
-        |case| case.is_just_in_time() && !case.run.is_xla,
-        "It is compiled or linked at run time: build for this GPU's architecture in place of PTX, and keep the driver's cache (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE)",
+        |case| case.is_linked() && !case.run.is_xla,
+        "The driver compiles or links it at run time: build for this GPU's architecture in place of PTX, and keep the driver's cache (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE)",
+    ),
+    (
+        |case| case.is_generated() && !case.run.is_xla && !COMPILED(case),
+        "The program compiles it at run time: keep shapes and types alike, and keep what is compiled between runs, if its compiler has a cache for that",
     ),
     // What is compiled at run time is in no module that could be loaded at the start.
     (
-        |case| NVIDIA(case) && !case.is_just_in_time() && !case.run.is_xla && !COMPILES_AGAIN(case),
+        |case| {
+            let is_loaded = !case.is_linked() && !case.is_generated();
+            NVIDIA(case) && is_loaded && !case.run.is_xla && !COMPILES_AGAIN(case)
+        },
         "CUDA_MODULE_LOADING=EAGER loads all code at the start",
     ),
     (

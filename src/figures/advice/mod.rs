@@ -34,10 +34,22 @@ impl Case<'_> {
         self.hit.is_some_and(|hit| hit.shares.from_device_ns > hit.shares.to_device_ns)
     }
 
-    /// Whether most of the code is compiled or linked at run time, not loaded.
-    fn is_just_in_time(&self) -> bool {
-        let is_compiler = |name: &String| ["cuLink", "nvrtc", "hiprtc"].iter().any(|start| name.starts_with(start));
-        self.hit.and_then(|hit| hit.names.first()).is_some_and(is_compiler)
+    /// Whether what has most of the time has such a name.
+    fn is_most_named(&self, fits: fn(&str) -> bool) -> bool {
+        self.hit.and_then(|hit| hit.names.first()).is_some_and(|name| fits(name))
+    }
+
+    /// Whether the driver compiles or links most of the code at run time.
+    fn is_linked(&self) -> bool {
+        self.is_most_named(|name| name.starts_with("cuLink"))
+    }
+
+    /// Whether the program compiles most of the code from sources at run time: with a library, or in a function or range
+    /// that says so.
+    fn is_generated(&self) -> bool {
+        self.is_most_named(|name| {
+            name.starts_with("nvrtc") || name.starts_with("hiprtc") || name.to_lowercase().contains("compil")
+        })
     }
 
     /// Whether the largest kernel is of a kind.
@@ -283,6 +295,22 @@ pub mod tests {
                 let names = ["torch.compile", "DataLoader(", ".item()", "PYTORCH"];
                 assert!(!Rule::ALL.into_iter().any(|rule| names.iter().any(|name| all(rule).contains(name))));
             }
+        }
+    }
+
+    #[test]
+    fn modules_are_not_loaded_early_for_code_that_is_compiled_at_run_time() {
+        let run = RunFacts::default();
+        let of = |name: &str| {
+            let hit =
+                Hit { names: vec![name.to_owned()], ..crate::analysis::rules::hit_of(Rule::ModuleLoad, None, 1, 1) };
+            let advice = advice(&Case { rule: Rule::ModuleLoad, run: &run, hit: Some(&hit) }).join("\n");
+            ["CUDA_MODULE_LOADING", "CUDA_CACHE_PATH", "its compiler has a cache"].map(|part| advice.contains(part))
+        };
+        assert_eq!(of("cuLibraryLoadData"), [true, false, false]);
+        assert_eq!(of("cuLinkComplete"), [false, true, false]);
+        for name in ["nvrtcCompileProgram", "FusionKernelRuntime::compileFusionParallel"] {
+            assert_eq!(of(name), [false, false, true], "{name}");
         }
     }
 

@@ -323,11 +323,12 @@ impl<'a> Assembly<'a> {
         self.builder
     }
 
-    /// Reports the recorder's warnings, which explain missing data, and errors. Level 4 is verbose. Those about processes
-    /// of which nothing was recorded say so.
+    /// Reports the recorder's warnings, which explain missing data, and errors. Level 4 is verbose. They say of which
+    /// processes they are where not of all, so that `No CUDA events collected` does not seem to be of a process with kernels.
     fn report_diagnostics(&mut self) {
         const MAX: usize = 30;
         let recorded: HashSet<&str> = self.tracks.processes.iter().map(|process| process.pid.as_str()).collect();
+        let has_work = self.tracks.processes.iter().any(|process| process.device.is_some());
         // Each message once of the recorded processes, and once of all others, with these.
         let mut found: Vec<((i64, StringId, bool), HashSet<i64>)> = Vec::new();
         for &(level, text, process) in self.diagnostics.iter().filter(|diagnostic| matches!(diagnostic.0, 2 | 3)) {
@@ -341,17 +342,22 @@ impl<'a> Assembly<'a> {
         }
         for ((level, text, is_other), pids) in found {
             let text = self.builder.strings.get(text).split_whitespace().collect::<Vec<_>>().join(" ");
+            let is_beside_work = has_work && text.starts_with("No CUDA events collected");
             let (severity, word) = match level {
-                3 if is_of_capability(&text) => (Severity::Note, "notice"),
+                3 if is_beside_work || is_of_capability(&text) => (Severity::Note, "notice"),
                 3 => (Severity::High, "error"),
                 _ => (Severity::Note, "warning"),
             };
-            let of = match pids.iter().next() {
-                Some(pid) if is_other && pids.len() == 1 => format!(" about process {pid}, not the recorded one"),
-                _ if is_other => format!(" about {} processes, not the recorded one", pids.len()),
-                _ => String::new(),
+            let of = match (pids.len(), pids.iter().next()) {
+                (_, None | Some(0)) => String::new(),
+                (1, Some(pid)) if is_other => format!(" about process {pid}, not the recorded one"),
+                (n, _) if is_other => format!(" about {n} processes, not the recorded one"),
+                (n, _) if n >= recorded.len() => String::new(),
+                (1, Some(pid)) => format!(" about process {pid}"),
+                (n, _) => format!(" about {n} of {} processes", recorded.len()),
             };
-            let text = format!("Nsight Systems {word}{of}: {}", text.trim_end_matches('.'));
+            let beside = if is_beside_work { " That of others was recorded" } else { "" };
+            let text = format!("Nsight Systems {word}{of}: {}{beside}", text.trim_end_matches('.'));
             self.builder.import.note(severity, &text, 1, None);
         }
     }

@@ -76,8 +76,19 @@ impl Timeline {
         };
         let time = ledger.time(gap);
         let is_outside = index.is_outside(time);
-        if is_outside && *ctx.gap_order == GapOrder::Duration && at.is_none_or(|at| !index.is_outside(at)) {
-            ctx.commands.push(Command::Tell("No more gaps in the steps that count. This one is outside of them"));
+        if *ctx.gap_order == GapOrder::Duration {
+            let said = match (at, is_outside) {
+                (Some(at), true) if index.is_outside(at) => None,
+                (_, true) => Some("No more gaps in the steps that count. This one is outside of them"),
+                (None, false) if index.has_steps() => Some(
+                    "The longest gap in the steps that count. G goes on with the next longest; the Gaps view sets the order",
+                ),
+                (None, false) => {
+                    Some("The longest gap of the device. G goes on with the next longest; the Gaps view sets the order")
+                }
+                (Some(_), false) => None,
+            };
+            ctx.commands.extend(said.map(Command::Tell));
         }
         *ctx.selection = Selection::Gap { trace, process: ledger.process, time };
         self.show_gap(ctx);

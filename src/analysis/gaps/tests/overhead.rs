@@ -14,6 +14,15 @@ fn the_profilers_own_overhead_has_a_class_and_is_a_trigger() {
     assert_eq!(ledger.gap(0).trigger, Some(Trigger::Profiler));
 }
 
+#[test]
+fn a_moment_of_the_profilers_makes_no_gap() {
+    let trigger = |end| {
+        let overhead = ("profiler", SliceKind::Overhead, "CUDA profiling data flush overhead", 150, end, 0);
+        ledger_of(&builder(&with_gap(&[("main", OP, "aten::add", 90, 990, 0), overhead])).finish(), None).gap(0).trigger
+    };
+    assert_eq!([200, 900].map(trigger), [None, Some(Trigger::Profiler)]);
+}
+
 /// The parts of a gap in which the launching thread runs an operator, with rows of overhead of an nsys export.
 fn nsys_parts(overhead: &[Event<'_>]) -> (Vec<(&'static str, i64, String)>, Option<Trigger>) {
     let mut builder = builder(&with_gap(&[&[("main", OP, "aten::add", 90, 990, 0)], overhead].concat()));
