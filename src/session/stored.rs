@@ -8,55 +8,54 @@ use serde_json::{Map, Value};
 /// an object or element of an array costs that one alone.
 pub fn lenient<T: Default + Serialize + DeserializeOwned>(saved: &Value) -> T {
     T::deserialize(saved).unwrap_or_else(|_| {
-        let Ok(mut good) = serde_json::to_value(T::default()) else { return T::default() };
-        adopt::<T>(&mut good, "", saved);
-        T::deserialize(good).unwrap_or_default()
+        let Ok(mut default) = serde_json::to_value(T::default()) else { return T::default() };
+        readable::<T>(&mut default, "", saved).and_then(|good| T::deserialize(good).ok()).unwrap_or_default()
     })
 }
 
-/// Puts `saved` in the place that `pointer` names in `good`, whole if `T` can then be read, else part by part.
-fn adopt<T: DeserializeOwned>(good: &mut Value, pointer: &str, saved: &Value) {
-    if tried::<T>(good, pointer, saved.clone()) {
-        return;
+/// What of `saved` can be read in the place that `pointer` names in the `default` of `T`: all of it, or else part by part.
+///
+/// Each part is tried among defaults, not among the others, so that a file of many parts does not take its square.
+fn readable<T: DeserializeOwned>(default: &mut Value, pointer: &str, saved: &Value) -> Option<Value> {
+    if is_good::<T>(default, pointer, saved.clone()) {
+        return Some(saved.clone());
     }
-    match saved {
+    let place = default.pointer(pointer)?;
+    let good = match saved {
         Value::Object(fields) => {
+            let mut all = place.as_object()?.clone();
             for (name, value) in fields {
-                let Some(Value::Object(place)) = good.pointer_mut(pointer) else { return };
-                let is_new = !place.contains_key(name);
+                let is_new = !all.contains_key(name);
                 if is_new {
                     let empty = if value.is_object() { Value::Object(Map::new()) } else { Value::Null };
-                    place.insert(name.clone(), empty);
+                    default.pointer_mut(pointer)?.as_object_mut()?.insert(name.clone(), empty);
                 }
-                adopt::<T>(good, &format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")), value);
-                if is_new
-                    && T::deserialize(&*good).is_err()
-                    && let Some(Value::Object(place)) = good.pointer_mut(pointer)
-                {
-                    place.shift_remove(name);
+                let within = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+                if let Some(value) = readable::<T>(default, &within, value) {
+                    all.insert(name.clone(), value);
+                }
+                if is_new {
+                    default.pointer_mut(pointer)?.as_object_mut()?.shift_remove(name);
                 }
             }
+            Value::Object(all)
         }
         // Serde would also read a structure from the list of its values.
-        Value::Array(elements) if !good.pointer(pointer).is_some_and(Value::is_object) => {
-            let mut kept = Vec::new();
-            for element in elements {
-                kept.push(element.clone());
-                if !tried::<T>(good, pointer, Value::Array(kept.clone())) {
-                    kept.pop();
-                }
-            }
+        Value::Array(elements) if !place.is_object() => {
+            let is_good = |element: &&Value| is_good::<T>(default, pointer, vec![(*element).clone()].into());
+            elements.iter().filter(is_good).cloned().collect()
         }
-        _ => {}
-    }
+        _ => return None,
+    };
+    is_good::<T>(default, pointer, good.clone()).then_some(good)
 }
 
-/// Puts `value` in its place if `T` can be read with it there.
-fn tried<T: DeserializeOwned>(good: &mut Value, pointer: &str, value: Value) -> bool {
-    let Some(place) = good.pointer_mut(pointer) else { return false };
+/// Whether `T` can be read with `value` in that place of its `default`.
+fn is_good<T: DeserializeOwned>(default: &mut Value, pointer: &str, value: Value) -> bool {
+    let Some(place) = default.pointer_mut(pointer) else { return false };
     let before = std::mem::replace(place, value);
-    let is_good = T::deserialize(&*good).is_ok();
-    if !is_good && let Some(place) = good.pointer_mut(pointer) {
+    let is_good = T::deserialize(&*default).is_ok();
+    if let Some(place) = default.pointer_mut(pointer) {
         *place = before;
     }
     is_good
@@ -99,5 +98,16 @@ mod tests {
         ] {
             assert_eq!(lenient::<Outer>(&saved), expected, "{saved}");
         }
+    }
+
+    #[test]
+    fn many_values_beside_a_wrong_one_take_no_square_of_time() {
+        let n = 100_000;
+        let names: Vec<Value> = (0..n).map(|i| if i == n / 2 { json!(7) } else { json!("a") }).collect();
+        let inner: Map<String, Value> = (0..n).map(|i| (i.to_string(), json!(if i == 9 { -1 } else { 1 }))).collect();
+        let inner: Map<String, Value> = inner.into_iter().map(|(key, value)| (key, json!([value]))).collect();
+        let read = lenient::<Outer>(&json!({"n": 3, "names": names, "inner": inner}));
+        assert_eq!((read.n, read.names.len(), read.inner.len()), (3, n - 1, n));
+        assert!(read.inner["9"].is_empty());
     }
 }

@@ -83,7 +83,8 @@ impl SettingsFile {
 
 /// Holds off other windows while the returned file is open, for those that can be held off.
 fn turn(lock: &Path) -> Option<File> {
-    let file = File::options().create(true).append(true).open(lock).ok()?;
+    // For reading too, since who only writes to a FIFO waits for a reader.
+    let file = File::options().create(true).read(true).append(true).open(lock).ok()?;
     for _ in 0..TURNS {
         if !matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock)) {
             break;

@@ -141,6 +141,7 @@ fn what_is_no_file_is_kept_and_never_waited_for() {
         assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     };
     make_fifo(&fifo);
+    make_fifo(&folder.path().join("settings.lock"));
     let make: [(&str, &dyn Fn()); 4] = [
         ("a FIFO", &|| make_fifo(&path)),
         ("a link to one", &|| symlink(&fifo, &path).unwrap()),
