@@ -176,8 +176,9 @@ fn end(size: usize) -> ! {
     let n_left = rest.len();
     let n = text.len() - n_left;
     let _ = std::io::stderr().write_all(&text[..n]);
-    // Beside, since this thread may hold the lock that is needed.
-    let work = std::thread::Builder::new().spawn(|| {
+    // Beside, since this thread may hold the lock that is needed. What was given back has room for its stack and for that
+    // of its signals: a thread that starts without the latter ends the program in a crash.
+    let work = std::thread::Builder::new().stack_size(RESERVE / 4).spawn(|| {
         let _ended = crate::capture::end_all();
         leave();
     });
