@@ -116,7 +116,7 @@ impl Stored {
             let problem = "There is no folder for settings: set HOME or XDG_DATA_HOME".to_owned();
             return Self { file: None, settings: None, problem: Some(problem) };
         };
-        let (file, settings, problem) = SettingsFile::open(path);
+        let (file, settings, problem) = SettingsFile::open(&path);
         Self { file: Some(file), settings, problem }
     }
 }

@@ -34,8 +34,8 @@ impl SettingsFile {
     /// The file at `path` with what it holds; `None` if there is none yet or it cannot be read.
     ///
     /// A file that cannot be read is kept under another name; the sentence says so.
-    pub fn open(path: PathBuf) -> (Self, Option<Value>, Option<String>) {
-        let path = linked(&path);
+    pub fn open(path: &Path) -> (Self, Option<Value>, Option<String>) {
+        let path = linked(path);
         let (stored, problem) = match read(&path) {
             Ok(stored) => (stored, None),
             Err(why) => (None, Some(keep_aside(&path, &why))),

@@ -286,7 +286,7 @@ fn writes_settings() {
     let path = PathBuf::from(std::env::var_os("LACUNA_TEST_SETTINGS").unwrap());
     let n = std::env::var("LACUNA_TEST_TIMES").unwrap().parse().unwrap();
     lacuna::capture::fail_writes_at_the_limit();
-    let (mut file, _, _) = SettingsFile::open(path);
+    let (mut file, _, _) = SettingsFile::open(&path);
     for i in 0..n {
         let recent = (0..8).map(|k| PathBuf::from(format!("/{i}/{k}"))).collect();
         let written = file.write(&Settings { recent, ..Settings::default() }.to_json());
@@ -317,7 +317,7 @@ fn settings_that_are_killed_are_the_old_or_the_new() {
         std::thread::sleep(Duration::from_micros(20_000 + dice.below(60_000) as u64));
         child.kill().unwrap();
         child.wait().unwrap();
-        let (_, stored, problem) = SettingsFile::open(path.clone());
+        let (_, stored, problem) = SettingsFile::open(&path);
         assert_eq!(problem, None);
         let recent = stored.unwrap()["recent"].as_array().unwrap().clone();
         // All of one writing, before which stands what was there.

@@ -94,7 +94,7 @@ pub(super) fn sweep(
     let mut scenes = scenes(trace, ledger.process, usual);
     let [mut judged, mut tiled, mut found] = [(); 3].map(|()| Batch::new(n_shares));
     found.fill(&mut scenes);
-    while !is_cancelled() && !(found.scenes.is_empty() && tiled.scenes.is_empty()) {
+    while !(is_cancelled() || found.scenes.is_empty() && tiled.scenes.is_empty()) {
         std::mem::swap(&mut judged, &mut tiled);
         std::mem::swap(&mut tiled, &mut found);
         let of_others = || {

@@ -156,7 +156,7 @@ fn marks_are_kept_when_they_are_set_and_not_first_at_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("settings.json");
     let mut harness = harness(vec![trace()]);
-    let (file, _, _) = SettingsFile::open(path.clone());
+    let (file, _, _) = SettingsFile::open(&path);
     app_mut(&mut harness).keep_settings(Some(file), false, Vec::new());
     let kept = |note: &str| {
         let text = std::fs::read_to_string(&path).unwrap_or_default();

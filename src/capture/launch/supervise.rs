@@ -49,10 +49,7 @@ pub fn start<A: Send + 'static>(
     let words = request.command(folder);
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).envs(request.additions(folder));
-    // In a group of its own it would be stopped where it reads from a terminal.
-    let is_fed = request.is_piped && !std::io::stdin().is_terminal();
-    command.stdin(if is_fed { Stdio::inherit() } else { Stdio::null() });
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(input(request)).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(place) = &request.working_folder {
         command.current_dir(place);
     }
@@ -108,6 +105,11 @@ pub fn start<A: Send + 'static>(
     // Without a thread, the caller ends the program.
     job::start("run", supervised, |_| {}).map_err(LaunchError::Start)?;
     Ok(Run { folder: folder.to_owned(), command_line, shared, on_demand })
+}
+
+/// What the program reads: nothing from a terminal, since in a group of its own it would be stopped there.
+fn input(request: &Request) -> Stdio {
+    if request.is_piped && !std::io::stdin().is_terminal() { Stdio::inherit() } else { Stdio::null() }
 }
 
 /// What may keep a run without results although it can begin: sentences.

@@ -12,7 +12,7 @@ struct Window {
 
 impl Window {
     fn open(path: &Path) -> Self {
-        let (mut file, stored, problem) = SettingsFile::open(path.to_owned());
+        let (mut file, stored, problem) = SettingsFile::open(path);
         assert_eq!(problem, None);
         let settings = crate::session::lenient::<Settings>(&stored.unwrap_or_default());
         file.follow(&settings);
@@ -82,7 +82,7 @@ fn a_file_that_cannot_be_read_is_kept_and_said() {
     let path = folder.path().join("settings.json");
     for (n, text) in ["", "{\"scale\": 2", "[]", "\0\0\0"].into_iter().enumerate() {
         std::fs::write(&path, text).unwrap();
-        let (mut file, stored, problem) = SettingsFile::open(path.clone());
+        let (mut file, stored, problem) = SettingsFile::open(&path);
         assert!(stored.is_none() && problem.unwrap().contains("settings.json.bad"));
         let kept = folder.path().join(if n == 0 {
             "settings.json.bad".to_owned()
@@ -150,7 +150,7 @@ fn what_is_no_file_is_kept_and_never_waited_for() {
     ];
     for (what, make) in make {
         make();
-        let (mut file, stored, problem) = SettingsFile::open(path.clone());
+        let (mut file, stored, problem) = SettingsFile::open(&path);
         assert!(stored.is_none() && problem.unwrap().contains("settings.json.bad"), "{what}");
         assert!(aside.symlink_metadata().is_ok() && path.symlink_metadata().is_err() && fifo.exists(), "{what}");
         file.write(&Settings::default().to_json()).unwrap();
@@ -177,7 +177,7 @@ fn a_file_that_is_too_large_is_kept_and_none_is_written() {
     assert!(window.file.write(&window.settings.to_json()).is_err_and(|error| error.to_string().contains("16 MB")));
     assert_eq!(Window::open(&path).settings.scale, 2.0);
     std::fs::write(&path, window.settings.to_json().to_string()).unwrap();
-    let (_, stored, problem) = SettingsFile::open(path.clone());
+    let (_, stored, problem) = SettingsFile::open(&path);
     assert!(stored.is_none() && problem.unwrap().contains("larger than 16 MB"));
     assert!(!path.exists());
 }
@@ -186,7 +186,7 @@ fn a_file_that_is_too_large_is_kept_and_none_is_written() {
 fn where_nothing_can_be_written_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
-    let (mut file, stored, problem) = SettingsFile::open(folder.path().join("file/settings.json"));
+    let (mut file, stored, problem) = SettingsFile::open(&folder.path().join("file/settings.json"));
     assert!(stored.is_none() && problem.is_none());
     assert!(file.write(&Settings::default().to_json()).is_err());
     assert!(file.is_changed(&Settings::default().to_json()), "it is tried again");
