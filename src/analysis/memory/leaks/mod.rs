@@ -18,6 +18,8 @@ pub use confidence::Confidence;
 pub use evidence::LeakEvidence;
 pub use total::{Room, Total, TotalVerdict};
 
+use std::collections::BTreeSet;
+
 use hashbrown::{HashMap, HashSet};
 
 use super::live::{self, GroupKey, LiveUntil};
@@ -385,22 +387,33 @@ pub fn device_total(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
 }
 
 /// Growth of each signature between the first and the last state. A block that takes the place of one of equal size
-/// whose stack is not known, as it is from before the recording, is not growth.
+/// whose stack is not known, as it is from before the recording, is not growth: of the blocks that stay, the one that
+/// was allocated nearest to when the other was freed, as a new state of an optimizer is, and not the gradient before it.
 fn gains(history: &MemoryHistory, signatures: &Signatures) -> Vec<Gain> {
     let mut change = vec![(0_i64, 0_i64); signatures.len()];
     let all = &history.allocations;
     let last = history.last_state();
     let has_place = |id: AllocationId| signatures.of(all.stack[id.idx()]) != SignatureId::default();
-    // How many blocks of each size without a place are gone at the end.
-    let mut replaceable: HashMap<u64, usize> = HashMap::new();
-    for id in all.ids().filter(|&id| all.start[id.idx()] == 0 && !has_place(id) && !all.is_live(id, last)) {
-        *replaceable.entry(all.bytes[id.idx()]).or_default() += 1;
-    }
+    let is_gone = |id: &AllocationId| all.start[id.idx()] == 0 && !has_place(*id) && !all.is_live(*id, last);
+    let mut gone: Vec<AllocationId> = all.ids().filter(is_gone).collect();
+    gone.sort_by_key(|id| all.freed[id.idx()]);
+    // Of each of their sizes, what is new and stays.
+    let mut new: HashMap<u64, BTreeSet<(u32, AllocationId)>> =
+        gone.iter().map(|id| (all.bytes[id.idx()], BTreeSet::new())).collect();
     for id in all.ids().filter(|&id| all.start[id.idx()] > 0 && has_place(id) && all.is_live(id, last)) {
-        let bytes = all.bytes[id.idx()];
-        if let Some(left) = replaceable.get_mut(&bytes).filter(|left| **left > 0) {
-            *left -= 1;
-            let of = &mut change[signatures.of(all.stack[id.idx()]).0 as usize];
+        if let Some(of_size) = new.get_mut(&all.bytes[id.idx()]) {
+            of_size.insert((all.start[id.idx()], id));
+        }
+    }
+    for id in gone {
+        let (bytes, freed) = (all.bytes[id.idx()], all.freed[id.idx()]);
+        let Some(new) = new.get_mut(&bytes) else { continue };
+        let at = (freed, AllocationId(0));
+        let beside = [new.range(..at).next_back(), new.range(at..).next()];
+        let nearest = beside.into_iter().flatten().copied().min_by_key(|(start, _)| start.abs_diff(freed));
+        if let Some(taken) = nearest {
+            new.remove(&taken);
+            let of = &mut change[signatures.of(all.stack[taken.1.idx()]).0 as usize];
             *of = (of.0 - bytes as i64, of.1 - 1);
         }
     }

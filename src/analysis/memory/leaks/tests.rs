@@ -390,6 +390,31 @@ fn without_steps_only_gains_are_listed() {
 }
 
 #[test]
+fn of_equal_blocks_the_one_allocated_when_an_old_one_is_freed_takes_its_place() {
+    let mut script = Script::default();
+    let [gradient, state] = ["accumulate (autograd.cpp:1)", "step (adam.py:77)"].map(|name| script.stack(&[name]));
+    for block in 0..4 {
+        script.alloc((100 + block) * MIB, MIB, gradient);
+    }
+    // Two states are replaced before the old one is freed, two after.
+    for block in 0..4 {
+        let (old, new) = (block * MIB, (200 + block) * MIB);
+        if block < 2 {
+            script.alloc(new, MIB, state);
+        }
+        script.event(FreeRequested, old, MIB, StackId(0));
+        script.free(old, MIB);
+        if block >= 2 {
+            script.alloc(new, MIB, state);
+        }
+    }
+    let trace = script.finish();
+    let gains = find(&trace, None).gains;
+    let names: Vec<_> = gains.iter().map(|gain| (label(&trace, gain.signature), gain.bytes, gain.count)).collect();
+    assert_eq!(names, [("accumulate (autograd.cpp:1)".into(), 4 * MIB as i64, 4)]);
+}
+
+#[test]
 fn lost_history_lowers_the_confidence() {
     let trace = training(20, |training| {
         training.keep(2 * MIB, "append (losses.py:12)");
