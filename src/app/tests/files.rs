@@ -128,6 +128,10 @@ fn a_dropped_folder_opens_its_traces_and_says_what_was_not_read() {
     app_mut(&mut harness).commands.push(Command::OpenPath(folder.clone()));
     wait_for(&mut harness, |harness| harness.query_all_by_label("This file is already open").count() == 3);
     assert_eq!(names(&harness).len(), 3);
+    // It is true no longer.
+    app_mut(&mut harness).commands.push(Command::CloseAll);
+    settle(&mut harness);
+    assert_eq!(harness.query_all_by_label("This file is already open").count(), 0);
 
     std::fs::remove_dir_all(&folder).unwrap();
     std::fs::create_dir_all(&folder).unwrap();
