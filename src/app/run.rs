@@ -21,6 +21,8 @@ use crate::view::details::stack_text;
 use crate::view::palette::Mode;
 use crate::view::{self, DockArea, ViewContext, range_summary, view_spec};
 
+/// What is said of a file that is asked for again.
+const ALREADY_OPEN: &str = "This file is already open";
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
 
@@ -140,7 +142,7 @@ impl App {
     /// The same with a path that has no links in it.
     pub(super) fn queue(&mut self, path: PathBuf, options: Options) {
         if self.session.has_file(&path) || !self.loads.add(path.clone(), options) {
-            let text = "This file is already open".to_owned();
+            let text = ALREADY_OPEN.to_owned();
             self.notes.push(Note { text, path: Some(path), kind: NoteKind::Info });
         } else {
             self.notes.retain(|note| note.path.as_ref() != Some(&path));
@@ -163,6 +165,8 @@ impl App {
 
     fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {
         self.session.close(is_closed);
+        let is_open = |note: &Note| note.path.as_ref().is_some_and(|path| self.session.has_file(path));
+        self.notes.retain(|note| note.text != ALREADY_OPEN || is_open(note));
         // No later command may go to a hit in a trace that is gone.
         let is_dark = ctx.global_style().visuals.dark_mode;
         self.views.update(&mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands), ctx);

@@ -376,8 +376,10 @@ fn options(steps: &Steps, contents: &Contents) -> Result<pytorch::Options, Failu
     };
     if let Some(range) = &steps.steps {
         let bounds = range.split_once(':').and_then(|(first, end)| Some((first.parse().ok()?, end.parse().ok()?)));
-        let (first, end) = bounds.filter(|(first, end): &(u32, u32)| first < end).ok_or_else(|| {
-            Failure::Usage(format!("--steps takes FIRST:END, such as 10:15, with FIRST before END: {range}"))
+        let (first, end) = bounds.filter(|&(first, end): &(u32, u32)| 1 <= first && first < end).ok_or_else(|| {
+            Failure::Usage(format!(
+                "--steps takes FIRST:END, such as 10:15, with FIRST at least 1 and before END: {range}"
+            ))
         })?;
         options.set_steps(first, end);
     }
@@ -392,4 +394,28 @@ fn ranks(text: &str) -> Result<Option<BTreeSet<u32>>, Failure> {
     pytorch::ranks(text)
         .map(Some)
         .ok_or_else(|| Failure::Usage(format!("--ranks takes numbers and ranges, as 0,4-7, or all: {text}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_that_cannot_be_recorded_are_refused() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            steps: Steps,
+            #[command(flatten)]
+            contents: Contents,
+        }
+        let first_and_number = |steps| {
+            let line = Line::parse_from(["capture", "--steps", steps]);
+            let options = options(&line.steps, &line.contents).ok()?;
+            Some((options.wait + options.warmup, options.active))
+        };
+        assert_eq!(first_and_number("1:3"), Some((1, 2)));
+        assert_eq!(first_and_number("10:15"), Some((10, 5)));
+        assert_eq!(["0:3", "3:3", "5:3", "1", "a:3"].map(first_and_number), [None; 5]);
+    }
 }

@@ -24,7 +24,7 @@ pub const LOST: &str = "Lost: it does not answer the driver";
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     pub ts: TimeNs,
-    /// Not a number where the device stopped answering.
+    /// Not a number where the device stopped answering, or the metric could no longer be read.
     pub value: f64,
 }
 
@@ -108,7 +108,14 @@ impl DeviceHistory {
     fn apply(&mut self, sample: Sample) {
         for (metric, outcome) in sample.all() {
             self.latest[metric as usize] = Some((sample.ts, outcome));
-            let Ok(value) = outcome else { continue };
+            let value = match outcome {
+                Ok(value) => value,
+                Err(Absent::NoDataYet) => continue,
+                Err(_) => {
+                    self.part(metric, sample.ts);
+                    continue;
+                }
+            };
             self.push(metric, Point { ts: sample.ts, value });
             let first = Stats { n: 0, sum: 0.0, min: value, max: value, first: value, last: value };
             let stats = self.stats[metric as usize].get_or_insert(first);
@@ -117,6 +124,13 @@ impl DeviceHistory {
             (stats.min, stats.max, stats.last) = (stats.min.min(value), stats.max.max(value), value);
         }
         self.processes = sample.processes.unwrap_or(std::mem::take(&mut self.processes));
+    }
+
+    /// Has the line of a metric end at its last value, so that none is shown across the time that nothing was read in.
+    fn part(&mut self, metric: Metric, ts: TimeNs) {
+        if self.points(metric).back().is_some_and(|point| !point.value.is_nan()) {
+            self.push(metric, Point { ts, value: f64::NAN });
+        }
     }
 
     fn push(&mut self, metric: Metric, point: Point) {
@@ -135,7 +149,7 @@ impl DeviceHistory {
         for &metric in Metric::ALL {
             if let Some((_, Ok(_))) = self.latest(metric) {
                 self.latest[metric as usize] = Some((ts, Err(Absent::Lost)));
-                self.push(metric, Point { ts, value: f64::NAN });
+                self.part(metric, ts);
             }
         }
     }
@@ -365,6 +379,20 @@ mod tests {
         assert_eq!((stats.n, stats.min, stats.max, stats.first), (n as u64, 0.0, (n - 1) as f64, 0.0));
         assert!((stats.mean() - (n - 1) as f64 / 2.0).abs() < 1e-9);
         assert!(!device.has(Metric::Power) && device.latest(Metric::Power).is_none());
+    }
+
+    #[test]
+    fn no_value_is_made_up_for_a_time_in_which_a_metric_could_not_be_read() {
+        let mut store = Store::new(["NVIDIA"].into_iter());
+        store.adopt("NVIDIA", &[info("a")]);
+        let outcomes =
+            [Ok(1.0), Err(Absent::NoDataYet), Ok(2.0), Err(Absent::NotSupported), Err(Absent::Failed), Ok(3.0)];
+        for (ts, outcome) in (0..).zip(outcomes) {
+            store.apply(0, sample(ts, outcome));
+        }
+        let points = store.devices[0].points(Metric::Utilization).iter();
+        let points: Vec<_> = points.map(|point| (point.ts, point.value.is_nan())).collect();
+        assert_eq!(points, [(0, false), (2, false), (3, true), (5, false)]);
     }
 
     #[test]

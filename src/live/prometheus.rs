@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read as _, Write as _};
 pub use std::net::SocketAddr;
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -43,9 +43,10 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let is_over = Arc::new(AtomicBool::new(false));
+        let ip = address.ip();
         let (shared, seen_by_work) = (Arc::clone(monitor.shared()), Arc::clone(&is_over));
         // A panic ends the server alone.
-        job::start("prometheus", move || serve(&listener, &shared, &seen_by_work), |_| {})?;
+        job::start("prometheus", move || serve(&listener, ip, &shared, &seen_by_work), |_| {})?;
         Ok(Self { address, is_over })
     }
 
@@ -61,11 +62,11 @@ impl Drop for Server {
     }
 }
 
-fn serve(listener: &TcpListener, shared: &Shared, is_over: &AtomicBool) {
+fn serve(listener: &TcpListener, ip: IpAddr, shared: &Shared, is_over: &AtomicBool) {
     let mut clients: Vec<Client> = Vec::new();
     while !is_over.load(Ordering::Relaxed) && !shared.is_over() {
         // A client that goes away does not concern the others.
-        clients.retain_mut(|client| client.go_on(shared).is_ok_and(|has_ended| !has_ended));
+        clients.retain_mut(|client| client.go_on(ip, shared).is_ok_and(|has_ended| !has_ended));
         match listener.accept() {
             Ok((stream, _)) => {
                 if clients.len() == MAX_CLIENTS {
@@ -96,19 +97,19 @@ impl Client {
     /// Reads and writes what can be without waiting; whether it is over.
     ///
     /// Errors: the client went away, or took too long.
-    fn go_on(&mut self, shared: &Shared) -> std::io::Result<bool> {
-        match self.talk(shared) {
+    fn go_on(&mut self, ip: IpAddr, shared: &Shared) -> std::io::Result<bool> {
+        match self.talk(ip, shared) {
             Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < self.until => Ok(false),
             done => done.map(|()| true),
         }
     }
 
-    fn talk(&mut self, shared: &Shared) -> std::io::Result<()> {
+    fn talk(&mut self, ip: IpAddr, shared: &Shared) -> std::io::Result<()> {
         if self.answer.is_none() {
             self.read()?;
         }
         let (stream, request) = (&mut self.stream, &self.request);
-        let answer = self.answer.get_or_insert_with(|| answer(request, shared));
+        let answer = self.answer.get_or_insert_with(|| answer(request, ip, shared));
         while !answer.is_empty() {
             let n = stream.write(answer)?;
             answer.drain(..n);
@@ -129,8 +130,8 @@ impl Client {
     }
 }
 
-fn answer(request: &[u8], shared: &Shared) -> Vec<u8> {
-    let (status, body) = match judge(request) {
+fn answer(request: &[u8], ip: IpAddr, shared: &Shared) -> Vec<u8> {
+    let (status, body) = match judge(request, ip) {
         Ok(()) => ("200 OK", metrics(&shared.lock())),
         Err(status) => (status, format!("{status}\n")),
     };
@@ -144,8 +145,10 @@ fn answer(request: &[u8], shared: &Shared) -> Vec<u8> {
 
 /// Whether the request is the one that is answered.
 ///
+/// * `ip`: where the server listens.
+///
 /// Errors: the status of the refusal.
-fn judge(request: &[u8]) -> Result<(), &'static str> {
+fn judge(request: &[u8], ip: IpAddr) -> Result<(), &'static str> {
     if request.len() > MAX_REQUEST {
         return Err("431 Request Header Fields Too Large");
     }
@@ -159,9 +162,26 @@ fn judge(request: &[u8]) -> Result<(), &'static str> {
         return Err("405 Method Not Allowed");
     }
     match target.and_then(|target| target.split('?').next()) {
-        Some("/metrics") => Ok(()),
+        Some("/metrics") if ip.is_unspecified() || is_asked_by_address(request) => Ok(()),
+        Some("/metrics") => {
+            Err("421 Misdirected Request: ask by address or as localhost, or listen at 0.0.0.0 or [::]")
+        }
         _ => Err("404 Not Found"),
     }
+}
+
+/// Whether the client asks for an address or for this machine, not for a name that another may have pointed here: a page
+/// in a browser may ask under the name of its own server, which then resolves to this one. Browsers always send the name.
+fn is_asked_by_address(request: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(request);
+    let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    let mut hosts = fields.filter(|(name, _)| name.trim().eq_ignore_ascii_case("host")).map(|(_, host)| host.trim());
+    hosts.all(|host| {
+        let has_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let name = host.rsplit_once(':').filter(|(_, port)| has_port(port)).map_or(host, |(name, _)| name);
+        let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        address.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
+    })
 }
 
 /// Every gauge in the text format of Prometheus. What is not supported, or of a GPU that is lost, is absent.
@@ -247,11 +267,29 @@ mod tests {
     }
 
     #[test]
+    fn pages_in_a_browser_do_not_get_an_answer_under_a_name_of_theirs() {
+        let judged = |ip: &str, host: &str| {
+            judge(format!("GET /metrics HTTP/1.1\r\nhost:{host}\r\n\r\n").as_bytes(), ip.parse().unwrap())
+        };
+        for host in [" localhost", "LOCALHOST:9", " 127.0.0.1:8000", "[::1]:8000 ", "[::1]", "192.168.1.5"] {
+            assert_eq!(judged("127.0.0.1", host), Ok(()), "{host}");
+        }
+        for host in ["evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example", ""] {
+            assert!(judged("127.0.0.1", host).unwrap_err().starts_with("421"), "{host}");
+            assert!(judged("192.168.1.5", host).is_err());
+            // Who listens everywhere is asked by any name.
+            assert_eq!((judged("0.0.0.0", host), judged("::", host)), (Ok(()), Ok(())));
+        }
+        assert!(judged("::1", "localhost\r\nHost: evil.example").is_err());
+        assert_eq!(judge(b"GET /metrics HTTP/1.0\r\n\r\n", IpAddr::from([127, 0, 0, 1])), Ok(()));
+    }
+
+    #[test]
     fn only_scrapes_are_answered() {
         let monitor = monitor();
         let server = Server::start(&monitor, "127.0.0.1:0".parse().unwrap()).unwrap();
         let at = server.address();
-        let answer = ask(at, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let answer = ask(at, b"GET /metrics HTTP/1.1\r\nHost: localhost:8000\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("gpu_utilization_percent"), "{answer}");
         for (request, status) in [
             (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),

@@ -244,8 +244,13 @@ fn to_close(view: &ViewContext<'_>) -> Vec<Entry> {
             });
         }
         entries.push(Entry {
-            label: info.title(),
-            hint: info.rank.map(|rank| format!("rank {rank}")).unwrap_or_default(),
+            label: open.heading(),
+            hint: match info.rank {
+                // Those of several runs have the same file name, and their rank is in the heading.
+                _ if open.has_namesake => info.title(),
+                Some(rank) => format!("rank {rank}"),
+                None => String::new(),
+            },
             help: "Close this trace",
             choice: Choice::Command(Command::CloseTraceAt(i)),
         });

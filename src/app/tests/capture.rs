@@ -39,6 +39,34 @@ fn a_program_runs_is_searched_and_listed() {
 }
 
 #[test]
+fn the_first_command_is_typed_without_a_click() {
+    let mut harness = harness(Vec::new());
+    harness.get_by_label("Run a program and record it").click();
+    settle(&mut harness);
+    type_text(&mut harness, "echo a");
+    wait_for(&mut harness, has("Runs"));
+    // A command that is there is not in the way of shortcuts.
+    harness.get_by_label("Back").click();
+    settle(&mut harness);
+    harness.get_by_label("Run a program and record it").click();
+    settle(&mut harness);
+    assert!(!harness.get_by_role_and_label(Role::TextInput, "Command").is_focused());
+}
+
+#[test]
+fn the_name_of_a_recording_that_is_open_leads_to_it() {
+    let trace = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}]}"#;
+    let mut harness =
+        launcher(&format!("sh -c 'echo $1 > $LACUNA_RUN/trace-rank0-1.pt.trace.json; sleep 600' sh '{trace}'"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Show what was recorded"));
+    harness.get_by_role_and_label(Role::Link, "trace-rank0-1.pt.trace.json").click();
+    settle(&mut harness);
+    assert!(!app(&harness).layout.is_on_screen("capture"));
+    assert!(!has("already open")(&harness) && app(&harness).session().traces().len() == 1);
+}
+
+#[test]
 fn a_program_is_stopped_and_what_is_missing_is_said() {
     let mut harness = launcher("sleep 600");
     harness.get_by_label("Start").click();

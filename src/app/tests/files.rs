@@ -46,6 +46,24 @@ fn a_window_that_is_closed_reads_no_further() {
 }
 
 #[test]
+fn traces_to_close_are_told_apart_where_their_files_have_one_name() {
+    let of_run = |run: &str| {
+        let mut trace = trace();
+        trace.info.path = format!("/runs/{run}/trace-rank0-1.pt.trace.json").into();
+        trace.info.rank = Some(0);
+        trace
+    };
+    let mut harness = harness(vec![of_run("morning"), of_run("evening")]);
+    app_mut(&mut harness).commands.push(Command::CloseTrace);
+    settle(&mut harness);
+    type_text(&mut harness, "rank 0, morning");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    let [left] = app(&harness).session().traces() else { panic!("one is closed") };
+    assert!(left.trace.info.path.starts_with("/runs/evening"));
+}
+
+#[test]
 fn one_of_several_traces_closes_by_palette_and_by_its_label() {
     let of_file = |path: &str, rank| {
         let mut trace = trace();
@@ -128,6 +146,10 @@ fn a_dropped_folder_opens_its_traces_and_says_what_was_not_read() {
     app_mut(&mut harness).commands.push(Command::OpenPath(folder.clone()));
     wait_for(&mut harness, |harness| harness.query_all_by_label("This file is already open").count() == 3);
     assert_eq!(names(&harness).len(), 3);
+    // It is true no longer.
+    app_mut(&mut harness).commands.push(Command::CloseAll);
+    settle(&mut harness);
+    assert_eq!(harness.query_all_by_label("This file is already open").count(), 0);
 
     std::fs::remove_dir_all(&folder).unwrap();
     std::fs::create_dir_all(&folder).unwrap();

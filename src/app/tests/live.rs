@@ -49,6 +49,33 @@ fn gpus_are_watched_without_a_trace() {
 }
 
 #[test]
+fn values_of_many_gpus_fit_beside_the_title() {
+    let fake = FakeNvml::new("gpus=1 busy=40");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, |harness| harness.query_by_label("GPU 0 31.86 GiB").is_some());
+    let fake = FakeNvml::new("gpus=8 busy=40");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, |harness| harness.query_by_label("31.86 GiB").is_some());
+}
+
+#[test]
+fn counters_alone_leave_the_output_in_sight() {
+    let fake = FakeNvml::new("gpus=1 busy=40");
+    let mut harness = watching(&fake, vec![trace()]);
+    wait_for(&mut harness, has("Utilization: GPU 0"));
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    type_text(&mut harness, "sh -c 'sleep 1; echo hello'");
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 2);
+    settle(&mut harness);
+    assert!(app(&harness).layout.is_on_screen("capture"));
+    assert!(has("no Python process of this run imported torch")(&harness) && has("hello")(&harness));
+}
+
+#[test]
 fn readings_are_recorded_until_a_person_stops_that() {
     let fake = FakeNvml::new("gpus=1 busy=40");
     let mut harness = watching(&fake, Vec::new());

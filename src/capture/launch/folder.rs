@@ -118,7 +118,7 @@ pub fn claim(folder: &Path) -> Result<PathBuf> {
     private().recursive(true).create(folder)?;
     let folder = folder.canonicalize()?;
     if std::fs::read_dir(&folder)?.next().is_some() {
-        return Err(Error::new(ErrorKind::DirectoryNotEmpty, "The folder for results is not empty"));
+        return Err(Error::new(ErrorKind::DirectoryNotEmpty, "it is not empty"));
     }
     Ok(folder)
 }

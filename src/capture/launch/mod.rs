@@ -77,10 +77,17 @@ pub enum LaunchError {
     NoWorkingFolder(String),
     #[error("{0}")]
     Obstacle(String),
-    #[error("The folder of the run cannot be made: {0}")]
-    Folder(std::io::Error),
+    #[error("The folder of the run cannot be made, {}: {why}", words::path_text(folder))]
+    Folder { folder: PathBuf, why: std::io::Error },
     #[error("The program could not be started: {0}")]
     Start(std::io::Error),
+}
+
+impl LaunchError {
+    /// What keeps this folder from becoming that of a run.
+    fn at(folder: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |why| Self::Folder { folder: folder.to_owned(), why }
+    }
 }
 
 impl Request {
@@ -289,11 +296,12 @@ impl Run {
         wake: impl Fn() + Send + 'static,
     ) -> Result<Self, LaunchError> {
         request.check()?;
+        let (Destination::In(place) | Destination::At(place)) = &request.place;
         let make = || match &request.place {
             Destination::In(root) => folder::create(root, &request.title()),
             Destination::At(folder) => folder::claim(folder),
         };
-        let folder = registry::folder(registry::Keep::Run, make).map_err(LaunchError::Folder)?;
+        let folder = registry::folder(registry::Keep::Run, make).map_err(LaunchError::at(place))?;
         supervise::start(request, &folder, alongside, wake).inspect_err(|_| {
             registry::end(&folder);
             registry::forget(&folder);

@@ -87,14 +87,14 @@ impl Recorder {
             Self::None | Self::Cupti => Ok(()),
             Self::OnDemand(_) => match kineto::obstacle(folder) {
                 Some(why) => Err(LaunchError::Obstacle(why)),
-                None => kineto::prepare(folder).map_err(LaunchError::Folder),
+                None => kineto::prepare(folder).map_err(LaunchError::at(folder)),
             },
             Self::PyTorch(_) if std::env::join_paths([folder]).is_err() => Err(LaunchError::Obstacle(
                 "The folder of the run has a colon in its path, which PYTHONPATH cannot hold: choose another"
                     .to_owned(),
             )),
-            Self::PyTorch(options) => pytorch::prepare(folder, options).map_err(LaunchError::Folder),
-            Self::Nsys(_) => nsys::prepare(folder).map_err(LaunchError::Folder),
+            Self::PyTorch(options) => pytorch::prepare(folder, options).map_err(LaunchError::at(folder)),
+            Self::Nsys(_) => nsys::prepare(folder).map_err(LaunchError::at(folder)),
         }
     }
 

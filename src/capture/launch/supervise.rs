@@ -35,17 +35,17 @@ pub fn start<A: Send + 'static>(
     alongside: impl FnOnce(&Path) -> A,
     wake: impl Fn() + Send + 'static,
 ) -> Result<Run, LaunchError> {
-    let lock = scratch::hold(folder).map_err(LaunchError::Folder)?;
+    let lock = scratch::hold(folder).map_err(LaunchError::at(folder))?;
     request.recorder.prepare(folder)?;
     let on_demand = match &request.recorder {
         Recorder::OnDemand(options) => {
             let is_configured = request.value("KINETO_CONFIG").is_some();
-            Some(Arc::new(kineto::Endpoint::open(folder, options, is_configured).map_err(LaunchError::Folder)?))
+            Some(Arc::new(kineto::Endpoint::open(folder, options, is_configured).map_err(LaunchError::at(folder))?))
         }
         _ => None,
     };
     let manifest = manifest_of(request);
-    manifest.write(folder).map_err(LaunchError::Folder)?;
+    manifest.write(folder).map_err(LaunchError::at(folder))?;
     let words = request.command(folder);
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).envs(request.additions(folder));

@@ -7,7 +7,6 @@ use egui_extras::{Column as Width, TableBuilder};
 
 use super::form::Form;
 use crate::capture::launch::{self, Earlier, Manifest, words};
-use crate::command::Command;
 use crate::figures::{Column, Natural, Sort, format};
 use crate::job::{Job, Poll};
 use crate::view::ViewContext;
@@ -182,8 +181,7 @@ impl EarlierRuns {
         match action {
             Action::Open => {
                 let names = run.manifest.results.iter().filter_map(|name| words::path(name).ok());
-                let paths = names.map(|name| run.folder.join(name));
-                ctx.commands.extend(paths.map(Command::OpenPath));
+                super::open_or_show(names.map(|name| run.folder.join(name)), ctx);
             }
             Action::Again => form.take(&run.manifest),
             Action::Doom => self.doomed = Some(run.folder.clone()),
@@ -218,7 +216,7 @@ fn row_ui(run: &Earlier, is_doomed: bool, needed: &mut f32, row: &mut egui_extra
     row.col(|ui| {
         if let Some(ms) = duration_ms(manifest) {
             let ns = ms.saturating_mul(1_000_000);
-            number_ui(&format::duration(i64::try_from(ns).unwrap_or(i64::MAX)), needed, ui);
+            number_ui(&format::moment(i64::try_from(ns).unwrap_or(i64::MAX), 1_000_000), needed, ui);
         }
     });
     row.col(|ui| {

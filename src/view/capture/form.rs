@@ -113,6 +113,9 @@ pub struct Forms {
     new_name: String,
     #[serde(skip)]
     preview: Preview,
+    /// Whether the command's field is to have the focus.
+    #[serde(skip)]
+    is_awaited: bool,
 }
 
 impl Form {
@@ -294,6 +297,9 @@ impl Forms {
                 .hint_text("python3 train.py")
                 .desired_width(width);
             let typed = ui.add(edit).labelled_by(label.id);
+            if std::mem::take(&mut self.is_awaited) {
+                typed.request_focus();
+            }
             let is_entered = typed.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
             let can_start = can_start && !self.form.line.trim().is_empty();
             let start = ui.add_enabled(can_start, egui::Button::new("Start"));
@@ -334,6 +340,11 @@ impl Forms {
             });
             ui.vertical(|ui| place_ui(self, ui));
         });
+    }
+
+    /// Has the first command typed without a click.
+    pub fn expect_command(&mut self) {
+        self.is_awaited = self.form.line.is_empty();
     }
 
     /// Whether it is still worked out what the form comes to.

@@ -74,6 +74,8 @@ pub struct Capture {
     is_new: bool,
     /// Whether the view was painted in the last frame.
     was_painted: bool,
+    /// Whether it was in sight until now, so that it does not take the focus again.
+    is_in_sight: bool,
     /// How many of its recordings were told from others that are open.
     n_told_apart: usize,
     output: OutputSearch,
@@ -83,6 +85,9 @@ pub struct Capture {
 impl View for Capture {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         self.was_painted = true;
+        if !std::mem::replace(&mut self.is_in_sight, true) {
+            self.forms.expect_command();
+        }
         let status = self.run.as_ref().map(Run::status);
         let is_busy = self.has_run();
         Frame::NONE.inner_margin(8).show(ui, |ui| {
@@ -145,6 +150,7 @@ impl View for Capture {
             }
         }
         let was_painted = std::mem::take(&mut self.was_painted);
+        self.is_in_sight = was_painted;
         let Some(run) = &self.run else { return };
         if std::mem::take(&mut self.is_to_stop) {
             run.stop();
@@ -161,8 +167,9 @@ impl View for Capture {
         }
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();
-            // What a program leaves that failed stays beside its output, which says why.
-            self.is_to_show = status.exit.is_some_and(is_well);
+            // What a program leaves that failed stays beside its output, which says why, and so do counters alone, which
+            // do not show what the program did.
+            self.is_to_show = status.exit.is_some_and(is_well) && has_more(&status);
         }
         // What is recorded last may take longer to read than the program to end, and longer than the counters beside it, which
         // do not say what to look at.
@@ -276,8 +283,12 @@ fn same_ui<R>(name: &str, ui: &mut Ui, paint: impl FnOnce(&mut Ui) -> R) -> R {
 /// Whether what was recorded opens by itself. Where a program failed and its counters are all there is, its output stays
 /// in sight, which says why.
 fn is_to_open(status: &Status, kind: Kind) -> bool {
-    let has_more = || status.results.iter().any(|result| result.kind != Kind::Counters);
-    kind != Kind::Counters || status.exit.is_some_and(|exit| is_well(exit) || has_more())
+    kind != Kind::Counters || status.exit.is_some_and(|exit| is_well(exit) || has_more(status))
+}
+
+/// Whether more was recorded than counters.
+fn has_more(status: &Status) -> bool {
+    status.results.iter().any(|result| result.kind != Kind::Counters)
 }
 
 /// Whether a program ended by itself or because it was asked to.
@@ -303,8 +314,21 @@ fn is_of(open: &OpenTrace, status: &Status) -> bool {
 
 /// Whether a trace is this file of a run: by its name and that of the run's folder, since the way there may be another.
 fn is_result(open: &OpenTrace, result: &Recorded) -> bool {
+    is_file(open, &result.path)
+}
+
+fn is_file(open: &OpenTrace, path: &Path) -> bool {
     let end = |path: &Path| Some((path.parent()?.file_name()?.to_owned(), path.file_name()?.to_owned()));
-    end(&open.trace.info.path) == end(&result.path)
+    end(&open.trace.info.path) == end(path)
+}
+
+/// Opens files of a run, or goes to them where all are open.
+fn open_or_show(paths: impl Iterator<Item = PathBuf>, ctx: &mut ViewContext<'_>) {
+    let (open, others): (Vec<_>, Vec<_>) = paths.partition(|path| ctx.traces.iter().any(|open| is_file(open, path)));
+    if others.is_empty() && !open.is_empty() {
+        ctx.commands.push(Command::ShowRecorded);
+    }
+    ctx.commands.extend(others.into_iter().map(Command::OpenPath));
 }
 
 /// The recording that the flame graph, which adds files up, shows where those of other programs are open: the latest of the
@@ -430,7 +454,7 @@ fn results_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
             let size = format::bytes(result.bytes as f64);
             let open = ui.link(result.name()).on_hover_text(format!("Open {}", result.path.display()));
             if open.clicked() {
-                ctx.commands.push(Command::OpenPath(result.path.clone()));
+                open_or_show([result.path.clone()].into_iter(), ctx);
             }
             ui.weak(size);
         }

@@ -1,6 +1,6 @@
 //! History plots, one a metric, with a line for each device.
 
-use eframe::egui::{self, Id, RichText, Role, Ui, WidgetInfo, vec2};
+use eframe::egui::{self, Id, RichText, Role, TextStyle, TextWrapMode, Ui, WidgetInfo, WidgetText, vec2};
 use egui_plot::{GridMark, HLine, HoverPosition, Line, LineStyle, Plot, PlotPoints};
 
 use super::devices::color;
@@ -38,10 +38,18 @@ fn plot_ui(plot: &PlotLines, shown: &Shown, hidden: &[String], ui: &mut Ui) {
         let value = line.now.map_or("none now".to_owned(), |value| text(unit, value));
         format!("{} {value}", line.name)
     });
-    let now = now.collect::<Vec<_>>().join(", ");
+    let each: Vec<String> = now.collect();
+    let now = each.join(", ");
     ui.horizontal(|ui| {
         ui.label(RichText::new(plot.title).strong()).on_hover_text(plot.help);
-        ui.add(egui::Label::new(RichText::new(&now).weak().small()).truncate());
+        let small = |text: String| WidgetText::from(RichText::new(text).weak().small());
+        let whole = small(now.clone()).into_galley(ui, Some(TextWrapMode::Extend), f32::INFINITY, TextStyle::Small);
+        match whole.size().x <= ui.available_width() {
+            true => _ = ui.label(whole),
+            false => {
+                _ = ui.add(egui::Label::new(small(ranges(&lines, unit))).truncate()).on_hover_text(each.join("\n"))
+            }
+        }
     });
     let seconds = shown.window_ns as f64 / 1e9;
     let drawn = Plot::new(plot.title)
@@ -84,6 +92,32 @@ fn plot_ui(plot: &PlotLines, shown: &Shown, hidden: &[String], ui: &mut Ui) {
         }
     });
     response.response.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("{}: {now}", plot.title)));
+}
+
+/// The values of all devices from the least to the most, for each metric: `sent 1.0 to 2.0 GB/s, received 0 B/s`; and how
+/// many devices that is of, where some have none.
+fn ranges(lines: &[&PlotLine], unit: Unit) -> String {
+    let n_series = lines.iter().map(|line| line.series + 1).max().unwrap_or(0);
+    let range = |series: usize| {
+        let of_series: Vec<&&PlotLine> = lines.iter().filter(|line| line.series == series).collect();
+        let values: Vec<f64> = of_series.iter().filter_map(|line| line.now).collect();
+        let [least, most] = [f64::min, f64::max].map(|least| values.iter().copied().reduce(least));
+        let range = match least.zip(most).map(|(least, most)| (text(unit, least), text(unit, most))) {
+            None => "none now".to_owned(),
+            Some((least, most)) if least == most => most,
+            Some((least, most)) => match (least.rsplit_once(' '), most.rsplit_once(' ')) {
+                (Some((number, a)), Some((_, b))) if a == b => format!("{number} to {most}"),
+                _ => format!("{least} to {most}"),
+            },
+        };
+        let part = match values.len() {
+            n if n == 0 || n == of_series.len() => String::new(),
+            n => format!(" ({n} of {})", of_series.len()),
+        };
+        let metric = of_series.first()?.metric;
+        Some(format!("{metric} {range}{part}").trim_start().to_owned())
+    };
+    (0..n_series).filter_map(range).collect::<Vec<_>>().join(", ")
 }
 
 /// The multiples of `step` from `low` to `high`.
@@ -132,6 +166,20 @@ mod tests {
         assert_eq!(shown(85.52e9), ["0 B", "20.00 GiB", "40.00 GiB", "60.00 GiB"]);
         assert_eq!(shown(9e8), ["0 B", "500.00 MiB"]);
         assert!(values(Unit::Percent, 0.0, 0.0).len() <= 16);
+    }
+
+    #[test]
+    fn many_devices_are_told_in_short() {
+        let line = |series: usize, metric, now| {
+            let name = String::new();
+            PlotLine { device: 0, name, series, metric, parts: Vec::new(), now }
+        };
+        let told = |lines: &[PlotLine], unit| ranges(&lines.iter().collect::<Vec<_>>(), unit);
+        let one = [line(0, "", Some(94.0)), line(0, "", None), line(0, "", Some(15.0))];
+        assert_eq!(told(&one, Unit::Percent), "15 to 94 % (2 of 3)");
+        assert_eq!(told(&one[1..2], Unit::Percent), "none now");
+        let two = [line(0, "sent", Some(5e5)), line(0, "sent", Some(2e9)), line(1, "received", Some(2e9))];
+        assert_eq!(told(&two, Unit::BytesPerSecond), "sent 500 kB/s to 2.0 GB/s, received 2.0 GB/s");
     }
 
     #[test]

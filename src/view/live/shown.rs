@@ -93,6 +93,8 @@ pub struct PlotLine {
     pub name: String,
     /// Of the plot's metrics.
     pub series: usize,
+    /// What tells the metric from the others of the plot.
+    pub metric: &'static str,
     /// Parted where nothing was read.
     pub parts: Vec<Vec<[f64; 2]>>,
     /// The last value; `None` if there is none now.
@@ -179,7 +181,7 @@ fn values(device: &DeviceHistory) -> Vec<(&'static str, String)> {
         ("State", of(Metric::PerformanceState)),
         ("PCIe", link.map(|(generation, lanes)| format!("gen {generation:.0}, {lanes:.0} lanes"))),
         ("NVLinks", of(Metric::NvlinksActive).filter(|n| n != "0")),
-        ("ECC errors", errors.map(|(fixed, lost)| format!("{fixed:.0} corrected, {lost:.0} not"))),
+        ("ECC errors", errors.map(|(fixed, lost)| format!("{fixed:.0} corrected, {lost:.0} uncorrected"))),
         ("Fan", of(Metric::FanSpeed)),
     ];
     found.into_iter().filter_map(|(title, value)| Some((title, value?))).collect()
@@ -195,7 +197,8 @@ impl PlotLines {
                 let parts = lines(device.points(metric), end, window_ns);
                 if !parts.is_empty() {
                     let name = format!("GPU {}{suffix}", device.info.id);
-                    all.push(PlotLine { device: i, name, series, parts, now: device.value(metric) });
+                    let (now, metric) = (device.value(metric), suffix.trim_start());
+                    all.push(PlotLine { device: i, name, series, metric, parts, now });
                 }
             }
         }
