@@ -65,6 +65,9 @@ pub fn add_memory(
         let values = match (event.allocated, event.reserved) {
             (None, None) => [Some(("change since start", event.bytes)), None],
             (allocated, reserved) => {
+                // The host's allocator of PyTorch reserves nothing, and says 0.
+                let says_nothing = allocated.is_some() && event.device_type == 0;
+                let reserved = reserved.filter(|&bytes| bytes != 0 || !says_nothing);
                 [allocated.map(|bytes| ("allocated", bytes)), reserved.map(|bytes| ("reserved", bytes))]
             }
         };
@@ -106,6 +109,8 @@ mod tests {
             {"ph":"i","name":"[memory]","pid":1,"tid":2,"ts":4,"args":{"Device Type":0,"Device Id":-1,"Bytes":-64}},
             {"ph":"i","name":"[memory]","pid":1,"tid":2,"ts":2,"args":{"Device Type":1,"Device Id":3,"Bytes":512,
                 "Total Allocated":512,"Total Reserved":2048}},
+            {"ph":"i","name":"[memory]","pid":5,"tid":5,"ts":5,"args":{"Device Type":0,"Device Id":-1,"Bytes":64,
+                "Total Allocated":64,"Total Reserved":0}},
             {"ph":"i","name":"[memory]","pid":1,"tid":9,"ts":3,"args":{"Device Type":0,"Device Id":-1,"Bytes":8}}
         ]"#;
         let mut assembly = Assembly::default();
@@ -114,11 +119,16 @@ mod tests {
         let all = &trace.allocations;
         assert_eq!(
             (&all.ts[..], &all.device[..], &all.bytes[..]),
-            (&[2000, 3000, 4000][..], &[3, -1, -1][..], &[512, 8, -64][..])
+            (&[2000, 3000, 4000, 5000][..], &[3, -1, -1, -1][..], &[512, 8, -64, 64][..])
         );
         let names: Vec<_> = all.track.iter().map(|&track| trace.track(track).name.as_str()).collect();
         // The second thread only allocated: its only track is that of the counter.
-        assert_eq!(names, ["Thread 2", "CPU memory change since start", "Thread 2"]);
-        assert_eq!((trace.import.read, trace.import.shown), (4, 4));
+        assert_eq!(names, ["Thread 2", "CPU memory change since start", "Thread 2", "CPU memory allocated"]);
+        assert_eq!((trace.import.read, trace.import.shown), (5, 5));
+        let counters: Vec<_> = trace.counters.iter().map(|counter| counter.series.as_str()).collect();
+        assert!(
+            !counters[..].ends_with(&["reserved"]) && counters.len() == 4,
+            "the host reserves nothing: {counters:?}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The time of each step as stacked bars. A click selects the step.
 
-use eframe::egui::{self, FontId, Rangef, RichText, Sense};
+use eframe::egui::{self, FontId, Rangef, RichText, Sense, TextStyle, TextWrapMode, WidgetText};
 use egui_plot::{AxisHints, Bar, BarChart, GridInput, GridMark, HoverPosition, Plot, Span};
 
 use super::cards::swatch_ui;
@@ -30,15 +30,7 @@ pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewConte
         let label = ui
             .label(RichText::new("Time per step").strong())
             .on_hover_text(format!("Steps: {}", charts[*chosen].source));
-        let combo = egui::ComboBox::from_id_salt("chart").selected_text(display_name(&charts[*chosen].title)).show_ui(
-            ui,
-            |ui| {
-                for (i, chart) in charts.iter().enumerate() {
-                    ui.selectable_value(chosen, i, display_name(&chart.title));
-                }
-            },
-        );
-        combo.response.labelled_by(label.id);
+        choice_ui(charts, chosen, label.id, ui);
         if ctx.range.is_some() && ui.button("All steps").on_hover_text("Clear the selected range").clicked() {
             *ctx.range = None;
         }
@@ -50,6 +42,23 @@ pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewConte
     let step = plot_ui(chart, height, ctx, ui).and_then(|at| chart.bars.get(at));
     step.into_iter().for_each(|step| ctx.choose_step(step.time, &step.name));
     step.is_some()
+}
+
+/// The choice of a chart, on one line.
+fn choice_ui(charts: &[Chart], chosen: &mut usize, label: egui::Id, ui: &mut egui::Ui) {
+    let title = display_name(&charts[*chosen].title);
+    let text = WidgetText::from(&*title).into_galley(ui, Some(TextWrapMode::Extend), f32::INFINITY, TextStyle::Button);
+    let spacing = ui.spacing();
+    let whole = text.size().x + spacing.icon_width + spacing.icon_spacing + 2.0 * spacing.button_padding.x;
+    let width = whole.min(ui.max_rect().width());
+    let combo = egui::ComboBox::from_id_salt("chart").selected_text(&*title).truncate().width(width);
+    let combo = combo.show_ui(ui, |ui| {
+        ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
+        for (i, chart) in charts.iter().enumerate() {
+            ui.selectable_value(chosen, i, display_name(&chart.title));
+        }
+    });
+    combo.response.labelled_by(label).on_hover_text(&*title);
 }
 
 /// By the recorder of what ran.
@@ -188,6 +197,10 @@ fn step_marks(input: &GridInput, n: usize) -> Vec<GridMark> {
 
 #[cfg(test)]
 mod tests {
+    use eframe::egui::{Role, vec2};
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
     use super::super::work::StepBar;
     use super::*;
     use crate::model::TimeRange;
@@ -201,6 +214,32 @@ mod tests {
                 assert!(marks.iter().all(|mark| mark.value <= top));
             }
         }
+    }
+
+    #[test]
+    fn a_long_title_takes_one_line_and_a_short_one_no_more_than_it_needs() {
+        let choice = |title: &str| {
+            let chart = Chart {
+                title: title.to_owned(),
+                source: "annotations".to_owned(),
+                length: "on this device",
+                series: &super::super::work::DEVICE,
+                bars: Vec::new(),
+                steps_per_bar: 1,
+            };
+            let builder = Harness::builder().with_size(vec2(270.0, 250.0));
+            let mut harness = builder.build_ui(move |ui| {
+                ui.horizontal_wrapped(|ui| {
+                    let label = ui.label("Time per step").id;
+                    choice_ui(std::slice::from_ref(&chart), &mut 0, label, ui);
+                });
+            });
+            harness.run();
+            harness.get_by_role(Role::ComboBox).rect()
+        };
+        let [short, long] = [choice("GPU 0"), choice(&"pytorch_resnet50_num_workers_".repeat(3))];
+        assert!(short.width() < 100.0 && long.width() < 270.0, "{short:?} {long:?}");
+        assert_eq!(short.height(), long.height());
     }
 
     #[test]

@@ -62,7 +62,9 @@ impl Timeline {
         self.placed.1 = self.placed.1.filter(|&at| Some(at) == latest);
         let view = ctx.navigation.visible();
         let scale = Scale::new(view, rect.left(), rect.width(), ui.pixels_per_point());
-        let ruler = ui.interact(parts.ruler, Id::unique("timeline ruler"), Sense::click_and_drag());
+        // The bands of steps below it take clicks, but no drags.
+        let ruler = parts.ruler.union(parts.steps[1]);
+        let ruler = ui.interact(ruler, Id::unique("timeline ruler"), Sense::click_and_drag());
         ruler.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline ruler"));
         let (pointer, now) = (response.hover_pos(), ui.input(|input| input.time));
         self.pointer_time = pointer.or(ruler.hover_pos()).map(|pointer| scale.time(pointer.x));

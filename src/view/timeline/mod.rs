@@ -280,11 +280,14 @@ impl Timeline {
         }
     }
 
+    fn device_heading(&self, trace: usize, process: ProcessId) -> Option<&Line> {
+        self.tracks.scrolled.iter().find(|line| line.trace == trace && line.kind == LineKind::Process(process))
+    }
+
     /// Scrolls to the heading of the device to show, or to its first row on screen.
     fn scroll_to_device(&mut self, areas: [Area; 3]) {
         let Some((trace, process)) = self.scroll_to.take() else { return };
-        let is_heading = |line: &Line| line.trace == trace && line.kind == LineKind::Process(process);
-        let Some(line) = self.tracks.scrolled.iter().find(|line| is_heading(line)) else { return };
+        let Some(line) = self.device_heading(trace, process) else { return };
         let (top, area) = (areas[1].top(line), areas[1].rect);
         // With some rows below it.
         if top < area.top() || top + line.height * 3.0 > area.bottom() {

@@ -240,7 +240,7 @@ fn dragged_ranges_snap_to_edges_on_the_tracks_and_work_on_the_ruler() {
 }
 
 #[test]
-fn dragged_ranges_on_the_ruler_snap_to_steps() {
+fn dragged_ranges_on_the_ruler_and_over_the_steps_snap_to_steps() {
     let steps = (0..6).map(|i| (format!("ProfilerStep#{i}"), i * 1_000_000));
     let all: Vec<_> = steps.collect();
     let mut slices: Vec<_> = all.iter().map(|(name, at)| ("main", OP, name.as_str(), *at, at + 900_000)).collect();
@@ -249,9 +249,15 @@ fn dragged_ranges_on_the_ruler_snap_to_steps() {
     let view = harness.state().session.navigation.visible();
     let ruler = harness.get_by_label("Timeline ruler").rect();
     let x = |ts: i64| ruler.left() + (ts - view.start) as f32 / view.dur() as f32 * ruler.width();
-    let [from, to] = [x(2_000_000) + 3.0, x(3_900_000) - 4.0].map(|x| Pos2::new(x, ruler.top() + 5.0));
-    drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
-    assert_eq!(harness.state().session.range, Some(TimeRange { start: 2_000_000, end: 3_900_000 }));
+    let steps = harness.get_by_label("Steps on the timeline").rect().center().y;
+    for y in [ruler.top() + 5.0, steps] {
+        harness.state_mut().session.range = None;
+        let [from, to] = [x(2_000_000) + 3.0, x(3_900_000) - 4.0].map(|x| Pos2::new(x, y));
+        drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
+        assert_eq!(harness.state().session.range, Some(TimeRange { start: 2_000_000, end: 3_900_000 }), "at {y}");
+    }
+    click(&mut harness, Pos2::new(x(4_400_000), steps));
+    assert_eq!(harness.state().session.range, Some(TimeRange { start: 4_000_000, end: 4_900_000 }), "a click chooses");
 }
 
 #[test]

@@ -112,8 +112,9 @@ impl Timeline {
         }
     }
 
-    /// The slice that shows where the host was in most of the selected gap, if the track of its thread is on show;
-    /// one whose row is, if there is one. What is in folded outer rows runs all the time.
+    /// The slice that shows where the host was in most of the selected gap, if the track of its thread is on show: one
+    /// whose row is, together with the gap; else one whose row is, if there is one. What is in folded outer rows runs all
+    /// the time.
     fn host_of_gap(&self, ctx: &ViewContext<'_>) -> Option<SliceId> {
         let Selection::Gap { trace, process, time } = *ctx.selection else { return None };
         let open = &ctx.traces[trace];
@@ -131,14 +132,24 @@ impl Timeline {
         }
         let (_, part) = causes.into_values().max_by_key(|&(ns, part)| (ns, Reverse(part.time.start)))?;
         let places = slices_of_place(&open.trace, ledger, &ledger.gap(index), &part);
-        let first = |is_wanted: fn(&Line, u32) -> bool| {
+        let first = |is_wanted: &dyn Fn(&Line, u32) -> bool| {
             places.iter().copied().find(|&slice| {
                 let row = &slices.rows[slices.row_of(slice)];
                 let line = self.tracks.line_of(trace, row.track).and_then(|at| self.tracks.line(at));
                 line.is_some_and(|line| line.kind == LineKind::Track(row.track) && is_wanted(line, row.depth))
             })
         };
-        first(|line, row| line.rows().contains(&row)).or_else(|| first(|line, row| row >= line.first_row))
+        let is_shown = |line: &Line, row: u32| line.rows().contains(&row);
+        let height = self.placed.0.map_or(0.0, |canvas| canvas.height());
+        let device = self.device_heading(trace, process).map(|line| line.y);
+        let fits = |line: &Line, row: u32| {
+            // With a row below it, as far as it is scrolled to be seen.
+            let bottom = line.y + f64::from((row - line.first_row + 2) as f32 * line.row_height);
+            device.is_some_and(|top| line.is_pinned || (top..=top + f64::from(height)).contains(&bottom))
+        };
+        first(&|line, row| is_shown(line, row) && fits(line, row))
+            .or_else(|| first(&is_shown))
+            .or_else(|| first(&|line, row| row >= line.first_row))
     }
 
     /// The device with the longest gap in steps that count of all that are open, else with the longest, within the selected

@@ -225,6 +225,43 @@ fn a_gap_is_shown_with_the_slice_in_which_the_host_was_however_deep() {
 }
 
 #[test]
+fn a_gap_stays_on_screen_with_what_of_the_host_fits_beside_it() {
+    let python = SliceKind::PythonFunction;
+    let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    let mut slices = vec![
+        ("stream 7", KERNEL, "gemm", 1_000, 500_000),
+        ("stream 7", KERNEL, "relu", 712_000, 900_000),
+        ("main", CALL, "cudaLaunchKernel", 0, 1_000),
+        ("main", CALL, "cudaLaunchKernel", 710_000, 711_000),
+        ("main", SliceKind::Annotation, loader, 502_000, 700_000),
+    ];
+    slices.extend((0..18).map(|_| ("main", python, "torch/utils.py(1): f", 503_000, 699_000)));
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = vec![0; slices.len()];
+    builder.slices[0].correlation[..4].copy_from_slice(&[1, 2, 1, 2]);
+    // As PyTorch's profiler sorts them, the device comes first.
+    builder.processes.iter_mut().for_each(|process| process.sort_index *= -1);
+    let mut harness = harness(vec![builder.finish()]);
+    harness.set_size(vec2(1200.0, 200.0));
+    harness.run();
+    let started = std::time::Instant::now();
+    while !matches!(harness.state().session.selection, Selection::Gap { .. }) {
+        assert!(started.elapsed().as_secs() < 60, "no gap is found");
+        harness.state_mut().run(&Command::NextGap);
+        harness.step();
+    }
+    harness.run();
+    let view = &harness.state().view;
+    let device = view.tracks.scrolled.iter().find(|line| line.has_strip()).unwrap();
+    let main = view.tracks.scrolled.iter().find(|line| line.title.starts_with("main")).unwrap();
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    let bottom = |rows: f32| main.y + f64::from(rows * main.row_height) - view.scroll[1];
+    let height = f64::from(canvas.height());
+    assert!(bottom(19.0) > height && device.y < main.y, "the innermost function is further down than fits");
+    assert!((0.0..height).contains(&bottom(1.0)) && device.y >= view.scroll[1], "the loader and the gap do");
+}
+
+#[test]
 fn rows_are_folded_where_it_is_said_and_the_name_stays_while_they_scroll() {
     let python = SliceKind::PythonFunction;
     let mut slices = vec![("main", python, "runpy.py(1): run", 0, 1_000_000); 10];
