@@ -56,6 +56,7 @@ fn values_of_many_gpus_fit_beside_the_title() {
     let fake = FakeNvml::new("gpus=8 busy=40");
     let mut harness = watching(&fake, Vec::new());
     wait_for(&mut harness, |harness| harness.query_by_label("31.86 GiB").is_some());
+    assert_eq!(["ECC corrected", "ECC uncorrected"].map(|kind| harness.query_all_by_label(kind).count()), [8; 2]);
 }
 
 #[test]
