@@ -56,23 +56,27 @@ fn values_of_many_gpus_fit_beside_the_title() {
     let fake = FakeNvml::new("gpus=8 busy=40");
     let mut harness = watching(&fake, Vec::new());
     wait_for(&mut harness, |harness| harness.query_by_label("31.86 GiB").is_some());
+    assert_eq!(["ECC corrected", "ECC uncorrected"].map(|kind| harness.query_all_by_label(kind).count()), [8; 2]);
 }
 
 #[test]
 fn counters_alone_leave_the_output_in_sight() {
     let fake = FakeNvml::new("gpus=1 busy=40");
-    let mut harness = watching(&fake, vec![trace()]);
-    wait_for(&mut harness, has("Utilization: GPU 0"));
-    app_mut(&mut harness).commands.push(Command::Show("capture"));
-    settle(&mut harness);
-    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
-    settle(&mut harness);
-    type_text(&mut harness, "sh -c 'sleep 1; echo hello'");
-    harness.get_by_label("Start").click();
-    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 2);
-    settle(&mut harness);
-    assert!(app(&harness).layout.is_on_screen("capture"));
-    assert!(has("no Python process of this run imported torch")(&harness) && has("hello")(&harness));
+    for traces in [vec![trace()], Vec::new()] {
+        let n = traces.len();
+        let mut harness = watching(&fake, traces);
+        wait_for(&mut harness, has("Utilization: GPU 0"));
+        app_mut(&mut harness).commands.push(Command::Show("capture"));
+        settle(&mut harness);
+        harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+        settle(&mut harness);
+        type_text(&mut harness, "sh -c 'sleep 1; echo hello'");
+        harness.get_by_label("Start").click();
+        wait_for(&mut harness, |harness| app(harness).session().traces().len() == n + 1);
+        settle(&mut harness);
+        assert!(app(&harness).layout.is_on_screen("capture"));
+        assert!(has("no Python process of this run imported torch")(&harness) && has("hello")(&harness));
+    }
 }
 
 #[test]

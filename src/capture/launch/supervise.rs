@@ -74,8 +74,7 @@ pub fn start<A: Send + 'static>(
         exit: None,
         notes,
     };
-    let state = State { status, output: Output::default(), stops: 0, wants_on: None, is_new: true };
-    let state = Mutex::new(state);
+    let state = Mutex::new(State { status, output: Output::default(), stops: 0, wants_on: None, is_new: true });
     let shared = Arc::new(Shared { started, state, has_ended: Condvar::new() });
     let command_line = request.command_line(folder);
     let n_open = Arc::new(AtomicUsize::new(0));

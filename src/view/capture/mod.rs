@@ -64,8 +64,9 @@ pub struct Capture {
     /// Results that were opened.
     opened: HashSet<PathBuf>,
     has_ended: bool,
-    /// Whether what was recorded is to be shown once it is read, if the view is still in sight then.
-    is_to_show: bool,
+    /// What brings the user to what was recorded, or back to the output, once all is read: the first trace of a window takes
+    /// the view's place. Nothing if the view is not in sight any more.
+    once_read: Option<Command>,
     /// Whether the run is to be asked to end as soon as it has started.
     is_to_stop: bool,
     /// The height of the form in the last frame, in points.
@@ -169,14 +170,16 @@ impl View for Capture {
             self.earlier.look_again();
             // What a program leaves that failed stays beside its output, which says why, and so do counters alone, which
             // do not show what the program did.
-            self.is_to_show = status.exit.is_some_and(is_well) && has_more(&status);
+            let is_to_show = status.exit.is_some_and(is_well) && has_more(&status);
+            self.once_read = Some(if is_to_show { Command::ShowRecorded } else { Command::Show(SPEC.id) });
         }
         // What is recorded last may take longer to read than the program to end, and longer than the counters beside it, which
         // do not say what to look at.
-        self.is_to_show &= was_painted;
-        if self.is_to_show && have_opened(ctx.traces, &status, &self.opened) {
-            self.is_to_show = false;
-            ctx.commands.push(Command::ShowRecorded);
+        if !was_painted {
+            self.once_read = None;
+        }
+        if have_opened(ctx.traces, &status, &self.opened) {
+            ctx.commands.extend(self.once_read.take());
         }
     }
 
@@ -259,7 +262,7 @@ impl Capture {
         self.run = None;
         self.is_to_stop = false;
         self.n_told_apart = 0;
-        (self.has_ended, self.is_to_show) = (false, false);
+        (self.has_ended, self.once_read) = (false, None);
         self.opened.clear();
         self.output.reset();
         let (waker, started) = (egui.clone(), egui.clone());

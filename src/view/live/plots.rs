@@ -44,11 +44,11 @@ fn plot_ui(plot: &PlotLines, shown: &Shown, hidden: &[String], ui: &mut Ui) {
         ui.label(RichText::new(plot.title).strong()).on_hover_text(plot.help);
         let small = |text: String| WidgetText::from(RichText::new(text).weak().small());
         let whole = small(now.clone()).into_galley(ui, Some(TextWrapMode::Extend), f32::INFINITY, TextStyle::Small);
-        match whole.size().x <= ui.available_width() {
-            true => _ = ui.label(whole),
-            false => {
-                _ = ui.add(egui::Label::new(small(ranges(&lines, unit))).truncate()).on_hover_text(each.join("\n"))
-            }
+        if whole.size().x <= ui.available_width() {
+            ui.label(whole);
+        } else {
+            let short = egui::Label::new(small(ranges(&lines, unit))).truncate();
+            ui.add(short).on_hover_text(each.join("\n"));
         }
     });
     let seconds = shown.window_ns as f64 / 1e9;

@@ -171,7 +171,6 @@ fn values(device: &DeviceHistory) -> Vec<(&'static str, String)> {
     });
     let drawn = device.stats(Metric::Energy).map(|stats| text(Unit::Joules, stats.last - stats.first));
     let link = device.value(Metric::PcieGeneration).zip(device.value(Metric::PcieWidth));
-    let errors = device.value(Metric::EccCorrected).zip(device.value(Metric::EccUncorrected));
     let found = [
         ("Power", power),
         ("Energy since start", drawn.filter(|_| device.lost_since.is_none())),
@@ -181,7 +180,8 @@ fn values(device: &DeviceHistory) -> Vec<(&'static str, String)> {
         ("State", of(Metric::PerformanceState)),
         ("PCIe", link.map(|(generation, lanes)| format!("gen {generation:.0}, {lanes:.0} lanes"))),
         ("NVLinks", of(Metric::NvlinksActive).filter(|n| n != "0")),
-        ("ECC errors", errors.map(|(fixed, lost)| format!("{fixed:.0} corrected, {lost:.0} uncorrected"))),
+        ("ECC corrected", of(Metric::EccCorrected)),
+        ("ECC uncorrected", of(Metric::EccUncorrected)),
         ("Fan", of(Metric::FanSpeed)),
     ];
     found.into_iter().filter_map(|(title, value)| Some((title, value?))).collect()
