@@ -7,7 +7,7 @@ use eframe::egui;
 
 use super::{App, Note, NoteKind};
 use crate::job::{Job, Poll};
-use crate::session::Mark;
+use crate::model::TimeRange;
 use crate::settings::SettingsFile;
 
 /// The file of settings and what is being written to it. Without a file nothing is kept.
@@ -17,13 +17,13 @@ pub struct Keeper {
     writing: Option<Job<(SettingsFile, Result<Option<String>>)>>,
     /// Whether the user knows that settings cannot be written.
     has_complained: bool,
-    /// The marks as they were in the last frame.
-    marks: Vec<Mark>,
-    /// When marks that have changed are to be written.
-    marks_due: Option<Instant>,
+    /// The ranges that were marked in the last frame.
+    marks: Vec<TimeRange>,
+    /// When what has changed is to be written.
+    due: Option<Instant>,
 }
 
-/// How long a note is left alone before it is written: while it is typed it changes with each key.
+/// How long after a frame what may have changed in it is written: a panel that is dragged changes in each.
 const PAUSE: Duration = Duration::from_millis(700);
 /// How soon a file that is being written is looked at again.
 const SOON: Duration = Duration::from_millis(50);
@@ -86,21 +86,25 @@ impl App {
         }
     }
 
-    /// Writes marks that were set, moved or deleted at once, in the background, for nothing tells of a program that is killed.
-    pub fn keep_marks(&mut self, ctx: &egui::Context) {
-        let marks = &self.session.marks;
-        if self.keeper.marks != *marks {
-            let ranges = |marks: &[Mark]| marks.iter().map(|mark| mark.range).collect::<Vec<_>>();
-            let is_note = ranges(&self.keeper.marks) == ranges(marks);
-            self.keeper.marks_due = Some(Instant::now() + if is_note { PAUSE } else { Duration::ZERO });
-            self.keeper.marks.clone_from(marks);
+    /// Writes what has changed soon, and marks that were set, moved or deleted at once, in the background, for nothing tells of a
+    /// program that is killed or loses its display. No other frame may follow for hours, so one is asked for.
+    pub fn keep_changes(&mut self, ctx: &egui::Context) {
+        let keeper = &mut self.keeper;
+        if keeper.file.is_none() && keeper.writing.is_none() {
+            return;
         }
-        let Some(due) = self.keeper.marks_due else { return };
-        let left = due.saturating_duration_since(Instant::now());
-        if !left.is_zero() || self.keeper.writing.is_some() {
+        let now = Instant::now();
+        let due = keeper.due.get_or_insert(now + PAUSE);
+        let marks = &self.session.marks;
+        if !marks.iter().map(|mark| &mark.range).eq(&keeper.marks) {
+            *due = now;
+            keeper.marks = marks.iter().map(|mark| mark.range).collect();
+        }
+        let left = due.saturating_duration_since(now);
+        if !left.is_zero() || keeper.writing.is_some() {
             return ctx.request_repaint_after(left.max(SOON));
         }
-        self.keeper.marks_due = None;
+        keeper.due = None;
         self.save_settings();
     }
 

@@ -230,7 +230,7 @@ impl App {
             let _is_handled = self.run(ctx, command);
         }
         self.answers.follow(self.session.traces());
-        self.keep_marks(ctx);
+        self.keep_changes(ctx);
     }
 
     /// Paints one frame.

@@ -39,7 +39,7 @@ impl eframe::App for App {
         self.save_settings();
     }
 
-    /// What is folded, hidden or pinned is lost with a program that is killed before.
+    /// What widgets keep, and the place of the window, are lost with a program that is killed before.
     fn auto_save_interval(&self) -> Duration {
         Duration::from_secs(5)
     }

@@ -194,3 +194,19 @@ fn marks_are_kept_when_they_are_set_and_not_first_at_the_end() {
     app_mut(&mut harness).session.marks.clear();
     wait_for(&mut harness, |_| kept("slow") == 0);
 }
+
+#[test]
+fn what_changes_is_kept_soon_though_nothing_more_happens() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("settings.json");
+    let mut harness = harness(vec![trace()]);
+    settle(&mut harness);
+    let (file, _, _) = SettingsFile::open(path.clone());
+    app_mut(&mut harness).keep_settings(Some(file), true, Vec::new());
+    app_mut(&mut harness).settings.remember(std::path::Path::new("/traces/a.json"));
+    harness.step();
+    let next = harness.output().viewport_output[&egui::ViewportId::ROOT].repaint_delay;
+    assert!(next <= std::time::Duration::from_secs(1), "{next:?}");
+    let kept = || std::fs::read_to_string(&path).unwrap_or_default().contains("/traces/a.json");
+    wait_for(&mut harness, |_| kept());
+}

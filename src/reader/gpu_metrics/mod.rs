@@ -32,7 +32,12 @@ const LINES_AT_ONCE: u64 = 256;
 pub const JSON_LINES: FileFormat = FileFormat {
     name: "logs of GPU metrics in JSON lines",
     extensions: &["jsonl", "ndjson"],
-    sniff: |head| first_line(head).is_some_and(is_reading),
+    // The first line may be damaged, or lack its start in a log that is kept short. Objects that follow each other without a
+    // comma are in no other JSON.
+    sniff: |head| {
+        first_line(head).is_some_and(is_reading)
+            || lines(head).skip(1).take(2).filter(|line| is_reading(line)).count() == 2
+    },
     contents: Contents::Trace(Format::GpuMetrics, |source, options, progress| {
         read(source, options, progress, "JSON lines", lines::take)
     }),

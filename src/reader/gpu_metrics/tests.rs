@@ -64,6 +64,17 @@ fn any_log_with_times_and_numbers_is_read() {
 }
 
 #[test]
+fn a_first_line_that_is_damaged_costs_itself_alone() {
+    let line = |t: u32| format!("{{\"gpu_id\": 0, \"gpu_util_pct\": 50, \"timestamp\": {t}}}\n");
+    for first in ["{\"gpu_id\": 0, \"gpu_util_pct: 50, \"timestamp\": 1}\n", "til_pct\": 50, \"timestamp\": 1}\n"] {
+        let trace = read_text(&JSON_LINES, &(first.to_owned() + &line(2) + &line(3))).unwrap();
+        assert_eq!(counter(&trace, "GPU 0", "GPU utilization").value, [50.0, 50.0]);
+        let [problem] = &trace.import.problems[..] else { panic!("{:?}", trace.import.problems) };
+        assert_eq!((problem.count, problem.first_offset), (1, Some(0)));
+    }
+}
+
+#[test]
 fn other_json_is_not_a_log() {
     for text in [
         "{\"traceEvents\": [], \"timestamp\": 1}",
@@ -71,6 +82,7 @@ fn other_json_is_not_a_log() {
         "{\"timestamp\": 5}",
         "{\n\"timestamp\": 5}",
         "[{\"timestamp\": 5, \"a\": 1}]",
+        "[\n{\"timestamp\": 5, \"a\": 1},\n{\"timestamp\": 6, \"a\": 1}\n]",
     ] {
         assert!(!(JSON_LINES.sniff)(&Head::new(text.as_bytes())), "{text}");
     }
