@@ -201,7 +201,7 @@ fn what_changes_is_kept_soon_though_nothing_more_happens() {
     let path = folder.path().join("settings.json");
     let mut harness = harness(vec![trace()]);
     settle(&mut harness);
-    let (file, _, _) = SettingsFile::open(path.clone());
+    let (file, _, _) = SettingsFile::open(&path);
     app_mut(&mut harness).keep_settings(Some(file), true, Vec::new());
     app_mut(&mut harness).settings.remember(std::path::Path::new("/traces/a.json"));
     harness.step();
