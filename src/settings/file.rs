@@ -35,7 +35,7 @@ impl SettingsFile {
     ///
     /// A file that cannot be read is kept under another name; the sentence says so.
     pub fn open(path: PathBuf) -> (Self, Option<Value>, Option<String>) {
-        let path = linked(&path);
+        let path = linked(path);
         let (stored, problem) = match read(&path) {
             Ok(stored) => (stored, None),
             Err(why) => (None, Some(keep_aside(&path, &why))),
@@ -97,14 +97,14 @@ fn turn(lock: &Path) -> Option<File> {
 
 /// What a link leads to, if that is a file or none yet: a link stays one, and what is written beside it and renamed would take
 /// its place. Else `path`, so that never anything but it gets another name.
-fn linked(path: &Path) -> PathBuf {
-    let mut end = path.to_owned();
+fn linked(path: PathBuf) -> PathBuf {
+    let mut end = path.clone();
     for _ in 0..MAX_LINKS {
         let Ok(to) = end.read_link() else { break };
         end = end.with_file_name("").join(to);
     }
     match end.symlink_metadata() {
-        Ok(data) if !data.is_file() => path.to_owned(),
+        Ok(data) if !data.is_file() => path,
         _ => end,
     }
 }
