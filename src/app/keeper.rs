@@ -106,6 +106,10 @@ impl App {
         }
         keeper.due = None;
         self.save_settings();
+        // What became of it is said, though nothing more happens.
+        if self.keeper.writing.is_some() && !self.keeper.has_complained {
+            ctx.request_repaint_after(SOON);
+        }
     }
 
     /// Waits for settings that are being written, and writes what changed since.

@@ -210,3 +210,28 @@ fn what_changes_is_kept_soon_though_nothing_more_happens() {
     let kept = || std::fs::read_to_string(&path).unwrap_or_default().contains("/traces/a.json");
     wait_for(&mut harness, |_| kept());
 }
+
+#[test]
+fn settings_that_cannot_be_written_are_said_though_nothing_more_happens() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file").join("settings.json");
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let mut harness = harness(vec![trace()]);
+    settle(&mut harness);
+    let (file, _, _) = SettingsFile::open(&path);
+    app_mut(&mut harness).keep_settings(Some(file), true, Vec::new());
+    app_mut(&mut harness).settings.remember(std::path::Path::new("/traces/a.json"));
+    let said =
+        |harness: &Harness<'_, Option<App>>| app(harness).notes.iter().any(|note| note.text.contains("cannot be kept"));
+    for _ in 0..10 {
+        harness.step();
+        if said(&harness) {
+            break;
+        }
+        // As the window does: the next frame comes when it was asked for.
+        let next = harness.output().viewport_output[&egui::ViewportId::ROOT].repaint_delay;
+        assert!(next <= std::time::Duration::from_secs(1), "{next:?}");
+        std::thread::sleep(next);
+    }
+    assert!(said(&harness));
+}
