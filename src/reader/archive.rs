@@ -60,6 +60,9 @@ const MAX_DEPTH: usize = 4;
 /// The list of a zip is by name.
 const SAME_NAMES: &str = "Several files in this zip have the same name: only the last of each name is read";
 
+const FALSE_LIST: &str =
+    "The list of files in this zip is damaged: the files were found by what stands before each of them";
+
 /// Larger files of a compressed archive are decompressed again each time they are read.
 const MAX_HELD: u64 = 256 << 20;
 
@@ -89,9 +92,12 @@ fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> 
         return refuse("A zip file inside another compressed file: unpack it".to_owned());
     }
     let (listed, damage) = match zip::ZipArchive::new(File::open(&source.path)?) {
-        Ok(archive) => {
-            let damage = archive.has_duplicate_names().then(|| SAME_NAMES.to_owned());
-            (zip_list(archive), damage)
+        Ok(mut archive) => {
+            let (listed, cover) = zip_list(&mut archive);
+            match archive.has_duplicate_names() {
+                true => (listed, Some(SAME_NAMES.to_owned())),
+                false => instead_of(listed, &cover, source)?,
+            }
         }
         Err(error) => {
             let (listed, damage) = torn_list(source)?;
@@ -134,30 +140,65 @@ fn zip_members(source: &Source, options: Options) -> Result<Members, ReadError> 
 /// Files of a zip by name, or why one cannot be opened.
 type Listed = Vec<(String, Result<Entry, String>)>;
 
+/// How the files that a zip lists cover its bytes up to the list.
+enum Cover {
+    Whole,
+    /// There are more bytes than belong to a file.
+    Gaps,
+    /// Files share bytes with each other or with the list.
+    Overlaps,
+}
+
 /// The files as the zip's own list has them.
-fn zip_list(mut archive: zip::ZipArchive<File>) -> Listed {
-    let most = archive.len().min(MAX_MEMBERS + 1);
+fn zip_list(archive: &mut zip::ZipArchive<File>) -> (Listed, Cover) {
+    let (n, list) = (archive.len().min(MAX_MEMBERS + 1), archive.central_directory_start());
+    let mut parts = vec![(list, list)];
     let mut entry = |index| {
-        // Without its key an encrypted file is listed as well.
+        // Also of a file that cannot be opened.
         let name = archive.name_for_index(index).and_then(Result::ok).unwrap_or_default().into_owned();
-        let entry = match archive.by_index(index) {
-            Ok(member) => Ok(Entry {
-                name: name.clone(),
-                offset: member.data_start().unwrap_or(0),
-                len: member.compressed_size(),
-                method: match member.compression() {
-                    zip::CompressionMethod::Stored => torn_zip::STORED,
-                    zip::CompressionMethod::Deflated => torn_zip::DEFLATED,
-                    other => return (name, Err(unknown_method(&other))),
-                },
-                is_encrypted: false,
-                sum: Some(member.crc32()),
-            }),
-            Err(error) => Err(format!("Cannot read the file inside this zip ({error})")),
+        let member = match archive.by_index_raw(index) {
+            Ok(member) => member,
+            Err(error) => return (name, Err(format!("Cannot read the file inside this zip ({error})"))),
         };
-        (name, entry)
+        let (offset, len) = (member.data_start().unwrap_or(0), member.compressed_size());
+        parts.push((member.header_start(), offset.saturating_add(len)));
+        let method = match member.compression() {
+            zip::CompressionMethod::Stored => torn_zip::STORED,
+            zip::CompressionMethod::Deflated => torn_zip::DEFLATED,
+            other => return (name, Err(unknown_method(&other))),
+        };
+        let (is_encrypted, sum) = (member.encrypted(), Some(member.crc32()));
+        named(Entry { name, offset, len, method, is_encrypted, sum })
     };
-    (0..most).map(&mut entry).collect()
+    let listed = (0..n).map(&mut entry).collect();
+    parts.sort_unstable();
+    let (mut cover, mut at) = (Cover::Whole, 0);
+    for (start, end) in parts {
+        cover = match start.checked_sub(at) {
+            None => return (listed, Cover::Overlaps),
+            Some(between) if between > torn_zip::MAX_DESCRIPTOR => Cover::Gaps,
+            Some(_) => cover,
+        };
+        at = end;
+    }
+    (listed, cover)
+}
+
+/// The files as they stand in the zip, where more of them can be opened than its list tells of, and what is wrong then; else
+/// those of the list.
+///
+/// A list may have been damaged. One in which files share bytes, though they do not where they stand, is.
+fn instead_of(listed: Listed, cover: &Cover, source: &Source) -> Result<(Listed, Option<String>), ReadError> {
+    if matches!(cover, Cover::Whole) || listed.len() > MAX_MEMBERS {
+        return Ok((listed, None));
+    }
+    let n_opened = |files: &Listed| files.iter().filter(|(_, entry)| entry.is_ok()).count();
+    let (found, _) = torn_list(source)?;
+    let least = n_opened(&listed) + usize::from(!matches!(cover, Cover::Overlaps));
+    Ok(match n_opened(&found) >= least {
+        true => (found, Some(FALSE_LIST.to_owned())),
+        false => (listed, None),
+    })
 }
 
 /// The files of a zip that ends before its own list, and what is wrong with it.
@@ -170,11 +211,15 @@ fn torn_list(source: &Source) -> Result<(Listed, String), ReadError> {
         (Some(at), None) => format!("The archive is damaged at byte {at}: a file or more of it is lost"),
         (None, None) => "The archive ends early, before its list of files: what follows is lost".to_owned(),
     };
-    let listed = |entry: Entry| match entry.is_encrypted {
+    Ok((entries.into_iter().map(named).collect(), damage))
+}
+
+/// A file by its name.
+fn named(entry: Entry) -> (String, Result<Entry, String>) {
+    match entry.is_encrypted {
         true => (entry.name, Err("Cannot read the file inside this zip (it is encrypted)".to_owned())),
         false => (entry.name.clone(), Ok(entry)),
-    };
-    Ok((entries.into_iter().map(listed).collect(), damage))
+    }
 }
 
 fn unknown_method(method: &dyn std::fmt::Display) -> String {

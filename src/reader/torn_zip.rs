@@ -10,7 +10,7 @@ const HEADER: &[u8] = b"PK\x03\x04";
 /// Length of a header without its name and extra fields.
 const HEADER_LEN: usize = 30;
 /// What may stand behind a file, whose length its header then lacks: at most so many bytes.
-const MAX_DESCRIPTOR: u64 = 24;
+pub const MAX_DESCRIPTOR: u64 = 24;
 /// Bytes that are read at once.
 const BUFFER: usize = 256 << 10;
 

@@ -408,6 +408,57 @@ fn a_torn_zip_gives_what_is_whole() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Lengths and places are in the list and before each file; how many files there are is in the list alone.
+#[test]
+fn a_zip_whose_list_is_wrong_gives_all_files() {
+    let folder = scratch("zip-lists");
+    let path = folder.join("t.zip");
+    let trace =
+        |n: usize| format!("[{}]", [r#"{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"a"}"#; 300][..n].join(","));
+    let texts = [10, 300, 200].map(trace);
+    let names = ["rank_0.json", "rank_1.json", "rank_2.json"];
+    let files: Vec<(&str, &[u8])> = names.into_iter().zip(texts.iter().map(String::as_bytes)).collect();
+    for method in [zip::CompressionMethod::Stored, zip::CompressionMethod::Deflated] {
+        let whole = zip(&files, method);
+        let first = memchr::memmem::find(&whole, b"PK\x01\x02").unwrap();
+        let end = memchr::memmem::rfind(&whole, b"PK\x05\x06").unwrap();
+        let length_and_place: [(usize, &[u8]); 5] = [
+            (first + 20, &[255, 255, 255, 127]),
+            (first + 20, &[255; 8]),
+            (first + 42, &[255, 255, 255, 127]),
+            // No file, and one.
+            (end + 8, &[0; 4]),
+            (end + 8, &[1, 0, 1, 0]),
+        ];
+        for (at, bytes) in length_and_place {
+            let mut damaged = whole.clone();
+            damaged[at..at + bytes.len()].copy_from_slice(bytes);
+            std::fs::write(&path, damaged).unwrap();
+            let traces = read(&path).unwrap();
+            let shown: Vec<_> = traces.iter().map(|trace| trace.import.shown).collect();
+            assert_eq!(shown, [10, 300, 200], "{bytes:?} at {at}");
+            assert!(losses(&traces[0])[0].contains("list of files in this zip is damaged"), "{:?}", losses(&traces[0]));
+        }
+    }
+    // Bytes that belong to no file are no loss, and what every listed file shares is refused.
+    let mut padded = zip(&files[..1], zip::CompressionMethod::Stored);
+    let list = memchr::memmem::find(&padded, b"PK\x01\x02").unwrap();
+    padded.splice(list..list, [7; 100]);
+    let place = padded.len() - 6;
+    padded[place..place + 4].copy_from_slice(&(list as u32 + 100).to_le_bytes());
+    std::fs::write(&path, padded).unwrap();
+    assert_eq!(losses(&read(&path).unwrap()[0]).len(), 0);
+    let mut shared = zip(&files[..2], zip::CompressionMethod::Deflated);
+    let second = memchr::memmem::rfind(&shared, b"PK\x01\x02").unwrap();
+    shared[second + 42..second + 46].fill(0);
+    let header = memchr::memmem::rfind(&shared, b"PK\x03\x04").unwrap();
+    shared[header] = b'Q';
+    std::fs::write(&path, shared).unwrap();
+    let error = read(&path).unwrap_err().to_string();
+    assert!(error.contains("share the same bytes"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// Each file by itself is small enough to be read without asking; together they are not.
 #[test]
 fn an_archive_of_bombs_gives_its_first_files() {
