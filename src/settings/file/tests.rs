@@ -103,6 +103,24 @@ fn a_file_that_cannot_be_read_is_kept_and_said() {
     assert_eq!(std::fs::read_to_string(folder.path().join("settings.json.bad5")).unwrap(), "{");
 }
 
+#[test]
+fn what_is_cut_anywhere_is_kept_and_never_read_in_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, aside] = ["settings.json", "settings.json.bad"].map(|name| folder.path().join(name));
+    let mut window = Window::open(&path);
+    window.settings.remember(Path::new("/a"));
+    window.settings.marks = json!({"x": [{"start": 1}]});
+    window.save();
+    let whole = std::fs::read(&path).unwrap();
+    for n in 0..whole.trim_ascii_end().len() {
+        std::fs::write(&path, &whole[..n]).unwrap();
+        let (_, stored, problem) = SettingsFile::open(&path);
+        assert!(stored.is_none() && problem.is_some(), "{n} of {} bytes", whole.len());
+        assert_eq!(std::fs::read(&aside).unwrap(), whole[..n]);
+        std::fs::remove_file(&aside).unwrap();
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_link_to_the_file_stays_one() {
