@@ -315,7 +315,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(
         Menu::Select,
         Command::CopyKernelProfile,
-        "Copy ncu command",
+        "Copy profiler command",
         "Copy a command line that profiles the selected kernel in depth, with Nsight Compute or on AMD with ROCm's",
         &[],
     )

@@ -59,7 +59,7 @@ fn scope(basis: Basis, is_range: bool) -> &'static str {
         _ if is_range => "of the selected range",
         Basis::Steps => "of the steps that count",
         Basis::AfterStartUp => "after the start-up",
-        _ => "of the whole trace",
+        _ => "from the first to the last work",
     }
 }
 

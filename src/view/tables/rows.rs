@@ -24,7 +24,7 @@ pub struct TimeTable {
 }
 
 /// What that command is called in menus and on buttons.
-pub const COPY_PROFILE: &str = "Copy ncu command";
+pub const COPY_PROFILE: &str = "Copy profiler command";
 
 /// One way to see a table.
 #[derive(Debug)]

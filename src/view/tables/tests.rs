@@ -118,7 +118,7 @@ fn kernels_have_figures_of_all_together_and_a_profiler_command() {
     harness.get_by_label("Tiny: 100.0 % of calls, 100.0 % of time");
     assert!(harness.query_by_label_contains("SM efficiency").is_none(), "the number of SMs is not known");
     click(&mut harness, GEMM);
-    click(&mut harness, "Copy ncu command");
+    click(&mut harness, "Copy profiler command");
     let [Command::CopyProfileOf(0, slice)] = harness.state().commands[..] else { panic!("no command") };
     let trace = &harness.state().session.traces()[0].trace;
     assert_eq!(trace.slices.time(slice), TimeRange { start: 500, end: 2_500 }, "the longest");

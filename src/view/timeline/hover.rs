@@ -94,7 +94,7 @@ fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, 
 pub(super) fn nothing_on(trace: &Trace, track: TrackId) -> &'static str {
     match trace.track(track).kind {
         TrackKind::Stream => "Nothing runs on this stream",
-        _ => "Nothing was recorded here",
+        _ => "Nothing was recorded in this row",
     }
 }
 

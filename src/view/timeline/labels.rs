@@ -134,7 +134,7 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let total: i64 = idle.idle.iter().sum();
     let share = |ns: i64, of: i64| format!("{:.1} %", ns as f64 / of.max(1) as f64 * 100.0);
     let busy = share(idle.window_ns - total, idle.window_ns);
-    let text = format!("Whole trace: busy {busy}, idle {}", format::duration(total));
+    let text = format!("First to last work: busy {busy}, idle {}", format::duration(total));
     let shorter = [format!("Trace: busy {busy}, idle {}", format::duration(total)), format!("Trace: busy {busy}")];
     let response = ui.interact(rect, Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
     let label = text.clone();

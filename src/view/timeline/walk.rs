@@ -79,7 +79,9 @@ impl Timeline {
         if *ctx.gap_order == GapOrder::Duration {
             let said = match (at, is_outside) {
                 (Some(at), true) if index.is_outside(at) => None,
-                (_, true) => Some("No more gaps in the steps that count. This one is outside of them"),
+                (_, true) => Some(
+                    "No more gaps long enough to go to in the steps that count. This one is outside of them; the Gaps view lists all",
+                ),
                 (None, false) if index.has_steps() => Some(
                     "The longest gap in the steps that count. G goes on with the next longest; the Gaps view sets the order",
                 ),

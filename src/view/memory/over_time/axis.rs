@@ -92,8 +92,9 @@ impl Axis<'_> {
         match self.kind {
             AxisKind::Time => format::duration(range.dur()),
             AxisKind::Events => {
-                let n = range.end.div_euclid(UNITS) - range.start.div_euclid(UNITS);
-                format!("{} events", format::count(n.unsigned_abs()))
+                let n = range.end.div_euclid(UNITS).abs_diff(range.start.div_euclid(UNITS));
+                // All states are one more than the events between them.
+                format!("{} events", format::count(n.min(self.history.last_state().into())))
             }
         }
     }

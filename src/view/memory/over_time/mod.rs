@@ -349,8 +349,9 @@ impl View for MemoryOverTime {
         let shown = ctx.memory.resolve(ctx.traces)?;
         let axis = self.axis(&shown);
         let visible = axis.navigation(&mut self.navigation, ctx.navigation).visible();
-        // In its first frame nothing is.
-        (visible.dur() > 0).then(|| axis.part_text(visible, axis.reach(ctx.span)))
+        // In its first frame nothing is, and without a history there is nothing to measure.
+        let has_length = visible.dur() > 0 && shown.history().last_state() > 0;
+        has_length.then(|| axis.part_text(visible, axis.reach(ctx.span)))
     }
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
