@@ -5,17 +5,21 @@ use std::time::Duration;
 use eframe::egui::accesskit::Role;
 
 use super::*;
-use crate::live::{Driver, Monitor, NvmlDriver};
+use crate::live::{Driver, Metric, Monitor, NvmlDriver, Store};
 
 #[path = "../../../tests/fake_nvml/load.rs"]
 mod fake_nvml;
 use fake_nvml::FakeNvml;
 
+fn monitor_of(fake: &FakeNvml) -> Monitor {
+    let drivers: Vec<Box<dyn Driver>> = vec![Box::new(NvmlDriver { library: Some(fake.library().into()) })];
+    Monitor::new(drivers)
+}
+
 /// A window without traces that watches the GPUs of `fake` alone, fast.
 fn watching(fake: &FakeNvml, traces: Vec<Trace>) -> Harness<'static, Option<App>> {
     let mut harness = harness(traces);
-    let drivers: Vec<Box<dyn Driver>> = vec![Box::new(NvmlDriver { library: Some(fake.library().into()) })];
-    let monitor = Monitor::new(drivers);
+    let monitor = monitor_of(fake);
     monitor.set_retry(Duration::from_millis(100));
     app_mut(&mut harness).session.live = std::sync::Arc::new(monitor);
     app_mut(&mut harness).commands.push(Command::Show("live"));
@@ -46,6 +50,18 @@ fn gpus_are_watched_without_a_trace() {
     // A hidden GPU has no line.
     harness.get_by_label("GPU 1").click();
     wait_for(&mut harness, |harness| harness.query_by_label("Utilization: GPU 0 40 %").is_some());
+}
+
+#[test]
+fn a_faster_rate_holds_at_once() {
+    let fake = FakeNvml::new("gpus=1 busy=40");
+    let monitor = monitor_of(&fake);
+    monitor.set_interval(Duration::from_secs(60));
+    monitor.start();
+    let n_readings = |store: &Store| store.devices.first().map_or(0, |device| device.points(Metric::Utilization).len());
+    assert!(monitor.wait(Duration::from_secs(60), |store| n_readings(store) > 0));
+    monitor.set_interval(Duration::from_millis(100));
+    assert!(monitor.wait(Duration::from_secs(40), |store| n_readings(store) >= 5));
 }
 
 #[test]

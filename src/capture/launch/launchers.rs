@@ -64,14 +64,17 @@ pub fn recorded_ranks(request: &Request) -> Option<String> {
         Recorder::None | Recorder::Nsys(_) | Recorder::Cupti => return None,
     };
     let Launched { by, workers } = launched(&request.argv)?;
-    let workers = workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
     let shown = |ranks: &BTreeSet<u32>| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let highest = ranks.iter().flatten().max();
+    let beyond = workers.filter(|n| highest.is_some_and(|rank| rank >= n));
+    let beyond = beyond.map_or(String::new(), |n| format!(", but those from {n} on exist only with several nodes"));
     let ranks = match ranks {
         None => "all ranks are".to_owned(),
         Some(ranks) if ranks.len() == 1 => format!("rank {} is", shown(ranks)),
         Some(ranks) => format!("ranks {} are", shown(ranks)),
     };
-    Some(format!("{by} starts {workers}; {ranks} recorded"))
+    let workers = workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
+    Some(format!("{by} starts {workers}; {ranks} recorded{beyond}"))
 }
 
 /// Whether an option's name ends before this rest of its word.

@@ -13,6 +13,9 @@ fn a_form_says_what_runs() {
     assert_eq!(request.env.iter().map(|(name, _)| name.to_str().unwrap()).collect::<Vec<_>>(), ["NCCL_DEBUG", "A"]);
     assert_eq!(request.argv, ["torchrun", "--nproc_per_node=8", "my train.py"]);
     assert_eq!(hint(&request).unwrap(), "torchrun starts 8 workers; ranks 0, 2, 3 are recorded");
+    let beyond = Form { ranks: "7-8".to_owned(), ..form.clone() }.request("/data".into(), None).unwrap();
+    let said = "ranks 7, 8 are recorded, but those from 8 on exist only with several nodes";
+    assert!(hint(&beyond).unwrap().ends_with(said), "{:?}", hint(&beyond));
     let line = request.command_line(Path::new("/data/NEW"));
     assert!(line.contains("NCCL_DEBUG=INFO A=1 PYTHONPATH=/data/NEW/python"), "{line}");
     let wrong = |form: Form| form.request("/data".into(), None).unwrap_err();
