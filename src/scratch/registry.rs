@@ -17,6 +17,8 @@ const ROUND: Duration = Duration::from_millis(5);
 
 /// When Lacuna ends, the runs that the user started have this long to write what they recorded.
 pub const CLOSING: Duration = Duration::from_secs(10);
+/// How long Lacuna then waits for what is noted of runs that were killed.
+const LAST_NOTES: Duration = Duration::from_secs(3);
 
 /// What else is to be done at the end.
 static AT_END: OnceLock<fn()> = OnceLock::new();
@@ -240,6 +242,13 @@ pub fn end_all() -> impl Sized {
         if *keep == Keep::Remove {
             remove(path);
         }
+    }
+    // What a run wrote until it was killed is noted as that of any other.
+    let killed = Instant::now();
+    while has_runs(&registry) && killed.elapsed() < LAST_NOTES {
+        drop(registry);
+        std::thread::sleep(ROUND);
+        registry = lock();
     }
     if let Some(last) = AT_END.get() {
         last();

@@ -134,3 +134,45 @@ fn processes_that_were_there_before_a_run_are_not_of_it() {
     assert_eq!((said.status.code(), was_alive), (Some(3), true), "{said:?}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Not a test of its own: a Lacuna that ends at once although a run of its goes on.
+#[test]
+#[ignore = "run by the next test"]
+fn ends_during_a_run() {
+    use lacuna::capture::launch::{Destination, PATIENCE, Recorder, Request, Run};
+    let folder = std::path::PathBuf::from(std::env::var_os("LACUNA_TEST_RUN").unwrap());
+    let script = "trap '' INT TERM; echo written; while :; do sleep 0.05; done";
+    let request = Request {
+        argv: ["sh", "-c", script].map(Into::into).into(),
+        env: Vec::new(),
+        working_folder: None,
+        recorder: Recorder::None,
+        place: Destination::At(folder),
+        grace: std::time::Duration::from_secs(600),
+        patience: PATIENCE,
+        time_limit: None,
+        is_piped: false,
+    };
+    let run = Run::start(&request, |_| (), || {}).unwrap();
+    until(|| run.with_output(|output| output.n_lines == 1));
+    let _ended = lacuna::capture::end_all();
+    std::process::exit(0);
+}
+
+#[test]
+fn what_a_run_wrote_is_kept_where_it_is_killed_as_lacuna_ends() {
+    let folder = scratch("orphans-killed-at-the-end");
+    let run = folder.join("run");
+    let mut lacuna = Command::new(std::env::current_exe().unwrap());
+    lacuna.args(["--exact", "orphans::ends_during_a_run", "--ignored", "--nocapture"]).env("LACUNA_TEST_RUN", &run);
+    assert!(lacuna.output().unwrap().status.success());
+    assert_eq!(std::fs::read_to_string(run.join("output.txt")).unwrap(), "written\n");
+    let manifest: serde_json::Value = serde_json::from_slice(&std::fs::read(run.join("run.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&manifest["was_stopped"], &manifest["lines"], &manifest["signal"]),
+        (&true.into(), &1.into(), &9.into())
+    );
+    let mut names = std::fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.all(|name| !name.to_string_lossy().ends_with(".tmp")));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
