@@ -138,6 +138,7 @@ fn processes_that_were_there_before_a_run_are_not_of_it() {
 /// Not a test of its own: a Lacuna that ends at once although a run of its goes on.
 #[test]
 #[ignore = "run by the next test"]
+#[expect(clippy::exit, reason = "as Lacuna does, without waiting for its threads")]
 fn ends_during_a_run() {
     use lacuna::capture::launch::{Destination, PATIENCE, Recorder, Request, Run};
     let folder = std::path::PathBuf::from(std::env::var_os("LACUNA_TEST_RUN").unwrap());
