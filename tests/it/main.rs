@@ -53,3 +53,4 @@ mod trace_memory;
 mod tricky;
 mod trust;
 mod whole;
+mod zips;

@@ -6,6 +6,7 @@ use eframe::egui::{self, RichText, Ui};
 use egui_extras::{Column as Width, TableBuilder};
 
 use super::form::Form;
+use super::opened::open_or_show;
 use crate::capture::launch::{self, Earlier, Manifest, words};
 use crate::figures::{Column, Natural, Sort, format};
 use crate::job::{Job, Poll};
@@ -181,7 +182,7 @@ impl EarlierRuns {
         match action {
             Action::Open => {
                 let names = run.manifest.results.iter().filter_map(|name| words::path(name).ok());
-                super::open_or_show(names.map(|name| run.folder.join(name)), ctx);
+                open_or_show(names.map(|name| run.folder.join(name)), ctx);
             }
             Action::Again => form.take(&run.manifest),
             Action::Doom => self.doomed = Some(run.folder.clone()),

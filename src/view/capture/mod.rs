@@ -5,6 +5,7 @@
 mod earlier;
 mod form;
 mod gpus;
+mod opened;
 mod output;
 
 use std::collections::HashSet;
@@ -17,16 +18,17 @@ use serde_json::Value;
 
 use self::earlier::EarlierRuns;
 use self::form::Forms;
+use self::opened::{has_opened, have_opened, is_to_open, is_to_show, open_or_show, told_apart};
 use self::output::OutputSearch;
 use super::states::failed_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec, flame};
 use crate::capture::counters::Counters;
 use crate::capture::kineto;
-use crate::capture::launch::{self, Exit, Kind, LaunchError, Recorded, Run, Stage, Status, Switch};
+use crate::capture::launch::{self, Exit, LaunchError, Run, Stage, Status, Switch};
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
-use crate::session::{Files, OpenTrace, in_order};
+use crate::session::Files;
 use crate::widget::busy::busy_ui;
 use crate::widget::theme;
 
@@ -168,10 +170,7 @@ impl View for Capture {
         }
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();
-            // What a program leaves that failed stays beside its output, which says why, and so do counters alone, which
-            // do not show what the program did.
-            let is_to_show = status.exit.is_some_and(is_well) && has_more(&status);
-            self.once_read = Some(if is_to_show { Command::ShowRecorded } else { Command::Show(SPEC.id) });
+            self.once_read = Some(if is_to_show(&status) { Command::ShowRecorded } else { Command::Show(SPEC.id) });
         }
         // What is recorded last may take longer to read than the program to end, and longer than the counters beside it, which
         // do not say what to look at.
@@ -281,74 +280,6 @@ impl Capture {
 /// Paints a part whose widgets are the same in whatever it lies, so that what is open and what has the focus stays so.
 fn same_ui<R>(name: &str, ui: &mut Ui, paint: impl FnOnce(&mut Ui) -> R) -> R {
     ui.scope_builder(egui::UiBuilder::new().scope_id(egui::Id::unique(name)), paint).inner
-}
-
-/// Whether what was recorded opens by itself. Where a program failed and its counters are all there is, its output stays
-/// in sight, which says why.
-fn is_to_open(status: &Status, kind: Kind) -> bool {
-    kind != Kind::Counters || status.exit.is_some_and(|exit| is_well(exit) || has_more(status))
-}
-
-/// Whether more was recorded than counters.
-fn has_more(status: &Status) -> bool {
-    status.results.iter().any(|result| result.kind != Kind::Counters)
-}
-
-/// Whether a program ended by itself or because it was asked to.
-fn is_well(exit: Exit) -> bool {
-    [Exit::Code(0), Exit::Signal(2), Exit::Signal(15)].contains(&exit)
-}
-
-/// Whether something of the run is among the open traces.
-fn has_opened(traces: &[OpenTrace], status: &Status) -> bool {
-    traces.iter().any(|open| is_of(open, status))
-}
-
-/// Whether all results of the run that were opened are among the open traces.
-fn have_opened(traces: &[OpenTrace], status: &Status, opened: &HashSet<PathBuf>) -> bool {
-    let mut results = status.results.iter().filter(|result| opened.contains(&result.path));
-    !opened.is_empty() && results.all(|result| traces.iter().any(|open| is_result(open, result)))
-}
-
-/// Whether a trace was recorded by a run.
-fn is_of(open: &OpenTrace, status: &Status) -> bool {
-    status.results.iter().any(|result| is_result(open, result))
-}
-
-/// Whether a trace is this file of a run: by its name and that of the run's folder, since the way there may be another.
-fn is_result(open: &OpenTrace, result: &Recorded) -> bool {
-    is_file(open, &result.path)
-}
-
-fn is_file(open: &OpenTrace, path: &Path) -> bool {
-    let end = |path: &Path| Some((path.parent()?.file_name()?.to_owned(), path.file_name()?.to_owned()));
-    end(&open.trace.info.path) == end(path)
-}
-
-/// Opens files of a run, or goes to them where all are open.
-fn open_or_show(paths: impl Iterator<Item = PathBuf>, ctx: &mut ViewContext<'_>) {
-    let (open, others): (Vec<_>, Vec<_>) = paths.partition(|path| ctx.traces.iter().any(|open| is_file(open, path)));
-    if others.is_empty() && !open.is_empty() {
-        ctx.commands.push(Command::ShowRecorded);
-    }
-    ctx.commands.extend(others.into_iter().map(Command::OpenPath));
-}
-
-/// The recording that the flame graph, which adds files up, shows where those of other programs are open: the latest of the
-/// first rank that was recorded now.
-///
-/// * `n_known`: how many there were when this was asked before; the user may choose otherwise until there are more.
-fn told_apart(traces: &[OpenTrace], status: &Status, chosen: Files, n_known: &mut usize) -> Option<usize> {
-    let is_program = |index: &usize| traces[*index].is_program();
-    let (own, others): (Vec<usize>, Vec<usize>) =
-        in_order(traces).into_iter().filter(is_program).partition(|&index| is_of(&traces[index], status));
-    let n_before = std::mem::replace(n_known, own.len());
-    if own.len() <= n_before || others.is_empty() {
-        return None;
-    }
-    let rank = |index: usize| traces[index].trace.info.rank;
-    let latest = own.iter().copied().filter(|&index| rank(index) == rank(own[0])).max();
-    latest.filter(|_| n_before == 0 || chosen.one().is_some_and(|one| own.contains(&one)))
 }
 
 /// Time that passes: `0:07`, `1:02:03`.
@@ -470,40 +401,4 @@ fn results_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
             }
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{SliceKind, TraceBuilder};
-    use crate::session::Session;
-
-    #[test]
-    fn what_was_recorded_is_shown_once_all_of_it_is_read() {
-        let files = ["gpu_metrics.jsonl", "cupti-1.json", "cupti-2.json"].map(|name| Path::new("/runs/a").join(name));
-        let recorded = |path: &PathBuf| Recorded { path: path.clone(), kind: Kind::Trace, bytes: 1 };
-        let status = Status {
-            stage: Stage::Ended,
-            elapsed: Duration::ZERO,
-            results: files.iter().map(recorded).collect(),
-            processes: Vec::new(),
-            switch: None,
-            exit: Some(Exit::Code(0)),
-            notes: Vec::new(),
-        };
-        // The last one waits to be asked for.
-        let opened: HashSet<PathBuf> = files[..2].iter().cloned().collect();
-        let open = |files: &[PathBuf]| {
-            let trace = |path: &PathBuf| {
-                let mut builder = TraceBuilder::from_slices(&[("a", SliceKind::Other, "b", 0, 1)]);
-                builder.info.path.clone_from(path);
-                builder.finish()
-            };
-            Session::of(files.iter().map(trace).collect())
-        };
-        let are_shown = |files: &[PathBuf]| have_opened(open(files).traces(), &status, &opened);
-        assert_eq!([0, 1, 2].map(|n| are_shown(&files[..n])), [false, false, true]);
-        assert!(!are_shown(&["/runs/b/gpu_metrics.jsonl".into(), files[1].clone()]));
-        assert!(!have_opened(open(&[]).traces(), &Status { results: Vec::new(), ..status.clone() }, &HashSet::new()));
-    }
 }

@@ -14,6 +14,7 @@ mod overlay;
 mod paint;
 mod peaks;
 mod queues;
+mod scroll;
 mod settings;
 mod steps;
 mod strips;
@@ -34,7 +35,7 @@ use self::layout::Area;
 use self::queues::Queues;
 use self::steps::StepBands;
 use self::strips::Strips;
-use self::track_list::{Line, LineKind, SPACING, STRIP_GROUP_HEIGHT, TrackList, total_height, visible_lines};
+use self::track_list::{Line, SPACING, TrackList, total_height, visible_lines};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale, part_text, taken_by_marks};
 use super::states::nothing_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
@@ -258,43 +259,6 @@ impl Timeline {
         lines.flat_map(|(lines, area)| area.visible(lines))
     }
 
-    /// Scrolls to the row of the slice to reveal.
-    ///
-    /// * `is_beside`: no further than it takes, since something else is to be seen above it.
-    fn scroll_to_revealed(&mut self, ctx: &ViewContext<'_>, areas: [Area; 3], is_beside: bool) {
-        let Some((trace, slice)) = self.reveal.take() else { return };
-        let Some(open) = ctx.traces.get(trace) else { return };
-        let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
-        let Some(at) = self.tracks.line_of(trace, row.track) else { return };
-        let Some(line) = self.tracks.line(at) else { return };
-        let index = usize::from(!at.is_pinned);
-        let area = areas[index];
-        let (top, height) = area.row(line, row.depth);
-        let below = top + height * 2.0 - area.rect.bottom();
-        // Headings may come to cover the top.
-        let above = area.rect.top() + height + STRIP_GROUP_HEIGHT - top;
-        if below > 0.0 && is_beside {
-            self.scroll[index] += f64::from(below);
-        } else if below > 0.0 || above > 0.0 {
-            self.scroll[index] += f64::from(top - area.rect.center().y);
-        }
-    }
-
-    fn device_heading(&self, trace: usize, process: ProcessId) -> Option<&Line> {
-        self.tracks.scrolled.iter().find(|line| line.trace == trace && line.kind == LineKind::Process(process))
-    }
-
-    /// Scrolls to the heading of the device to show, or to its first row on screen.
-    fn scroll_to_device(&mut self, areas: [Area; 3]) {
-        let Some((trace, process)) = self.scroll_to.take() else { return };
-        let Some(line) = self.device_heading(trace, process) else { return };
-        let (top, area) = (areas[1].top(line), areas[1].rect);
-        // With some rows below it.
-        if top < area.top() || top + line.height * 3.0 > area.bottom() {
-            self.scroll[1] += f64::from(top - area.top() - area.height() / 4.0);
-        }
-    }
-
     /// Says that no track fits the filter, if so.
     fn no_match_ui(&mut self, ui: &mut Ui, rect: Rect) {
         let is_empty = self.tracks.scrolled.is_empty() && self.tracks.pinned.is_empty();
@@ -364,28 +328,6 @@ impl Timeline {
         if edge.dragged() {
             self.settings.label_width = (self.settings.label_width + edge.drag_delta().x).clamp(60.0, 800.0);
         }
-    }
-
-    fn scroll_bar_ui(&mut self, ui: &Ui, rect: Rect, area: Area) {
-        let total = total_height(&self.tracks.scrolled).max(1.0);
-        let shown = f64::from(area.rect.height()) / total;
-        if shown >= 1.0 {
-            return;
-        }
-        let rect = Rect::from_x_y_ranges(rect.x_range(), area.rect.y_range());
-        let response = ui.interact(rect, Id::unique("timeline scroll bar"), Sense::click_and_drag());
-        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::ScrollBar, true, "Scroll tracks"));
-        let height = (rect.height() * shown as f32).max(16.0);
-        let room = f64::from(rect.height() - height);
-        let range = total - f64::from(area.rect.height());
-        if let Some(pointer) = response.interact_pointer_pos().filter(|_| response.dragged() || response.clicked()) {
-            let share = f64::from(pointer.y - rect.top() - height / 2.0) / room.max(1.0);
-            self.scroll[1] = share.clamp(0.0, 1.0) * range;
-        }
-        let top = rect.top() + (self.scroll[1] / range * room) as f32;
-        let handle = Rect::from_min_size(pos2(rect.left(), top), vec2(rect.width() - 1.0, height));
-        let visuals = ui.style().interact(&response);
-        ui.painter().rect_filled(handle, 4.0, visuals.bg_fill);
     }
 }
 

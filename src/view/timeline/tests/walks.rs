@@ -2,6 +2,17 @@
 
 use super::*;
 
+/// G, until the gaps are known.
+fn go_to_first_gap(harness: &mut Harness<'_, Fixture<Timeline>>) {
+    let started = std::time::Instant::now();
+    while !matches!(harness.state().session.selection, Selection::Gap { .. }) {
+        assert!(started.elapsed().as_secs() < 60, "no gap is found");
+        harness.state_mut().run(&Command::NextGap);
+        harness.step();
+    }
+    harness.run();
+}
+
 #[test]
 fn commands_walk_from_slice_to_slice() {
     let mut fixture = Fixture::new(vec![small()], Timeline::default());
@@ -208,13 +219,7 @@ fn a_gap_is_shown_with_the_slice_in_which_the_host_was_however_deep() {
         lines.iter().find(|line| line.title.starts_with("main")).unwrap().rows()
     };
     assert_eq!(main(&harness), 30..50);
-    let started = std::time::Instant::now();
-    while !matches!(harness.state().session.selection, Selection::Gap { .. }) {
-        assert!(started.elapsed().as_secs() < 60, "no gap is found");
-        harness.state_mut().run(&Command::NextGap);
-        harness.step();
-    }
-    harness.run();
+    go_to_first_gap(&mut harness);
     assert_eq!(main(&harness), 0..71, "it is in an inner row");
     let trace = &harness.state().session.traces()[0].trace;
     let names = (0..trace.slices.len() as u32).map(SliceId);
@@ -244,13 +249,7 @@ fn a_gap_stays_on_screen_with_what_of_the_host_fits_beside_it() {
     let mut harness = harness(vec![builder.finish()]);
     harness.set_size(vec2(1200.0, 200.0));
     harness.run();
-    let started = std::time::Instant::now();
-    while !matches!(harness.state().session.selection, Selection::Gap { .. }) {
-        assert!(started.elapsed().as_secs() < 60, "no gap is found");
-        harness.state_mut().run(&Command::NextGap);
-        harness.step();
-    }
-    harness.run();
+    go_to_first_gap(&mut harness);
     let view = &harness.state().view;
     let device = view.tracks.scrolled.iter().find(|line| line.has_strip()).unwrap();
     let main = view.tracks.scrolled.iter().find(|line| line.title.starts_with("main")).unwrap();
