@@ -25,6 +25,8 @@ pub struct TraceBuilder {
     pub slices: Vec<RawSlices>,
     /// Slices that never ended, by `source`. Their `end` is set to the end of the span.
     pub unfinished: Vec<u64>,
+    /// Moments that the recorder noted when it had stopped recording, by `source`: no part of the span.
+    pub after_end: Vec<u64>,
     pub instants: InstantTable,
     /// Samples in any order.
     pub counters: Vec<Counter>,
@@ -229,44 +231,6 @@ impl TraceBuilder {
             counter.max = counter.value.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         }
         self.counters.sort_by_key(|counter| counter.track);
-    }
-
-    /// From the first start to the last end. Events at time 0 are excluded if all others are days later, since
-    /// recorders write 0 for lost timestamps.
-    fn span(&mut self, parts: &[RawSlices], memories: &[MemoryHistory]) -> TimeRange {
-        const DAYS_LATER: TimeNs = 1_000_000_000_000_000;
-        let mut all: Option<TimeRange> = None;
-        let mut later: Option<TimeRange> = None;
-        let mut n_at_zero = 0;
-        let mut see = |start: TimeNs, end: TimeNs| {
-            let range = TimeRange { start, end };
-            let grow = |span: &mut Option<TimeRange>| *span = Some(span.map_or(range, |span| span.union(range)));
-            grow(&mut all);
-            if start == 0 && end < DAYS_LATER {
-                n_at_zero += 1;
-            } else {
-                grow(&mut later);
-            }
-        };
-        for part in parts {
-            part.ts.iter().zip(&part.end).for_each(|(&ts, &end)| see(ts, end));
-        }
-        self.instants.ts.iter().for_each(|&ts| see(ts, ts));
-        self.samples.ts.iter().for_each(|&ts| see(ts, ts));
-        self.counters.iter().flat_map(|counter| &counter.ts).for_each(|&ts| see(ts, ts));
-        let span = match later {
-            Some(later) if n_at_zero > 0 && later.start > DAYS_LATER => {
-                let reason = "Time stamp 0, at least 11 days before everything else: kept, outside the first view";
-                self.import.note(Severity::Warn, reason, n_at_zero, None);
-                later
-            }
-            _ => all.unwrap_or_default(),
-        };
-        // An event that changes no amount, such as a failed request, is on no counter.
-        let is_own =
-            |history: &&MemoryHistory| matches!(history.source, MemorySource::Snapshot | MemorySource::Timeline);
-        let last = memories.iter().filter(is_own).map(|history| history.span.end).max();
-        TimeRange { end: last.map_or(span.end, |last| last.max(span.end)), ..span }
     }
 
     /// Sets the end of unclosed slices; returns their sources, sorted.
@@ -479,12 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn events_at_time_zero_do_not_stretch_the_span() {
-        let now = 1_700_000_000_000_000_000;
-        let trace =
-            TraceBuilder::from_slices(&[("main", OP, "lost", 0, 0), ("main", OP, "real", now, now + 5)]).finish();
-        assert_eq!(trace.span, TimeRange { start: now, end: now + 5 });
-        assert_eq!(trace.import.worst(), Some(Severity::Warn));
+    fn waits_that_cross_kernels_are_a_note() {
         let syncs = TraceBuilder::from_slices(&[
             ("stream 7", SliceKind::Kernel, "a", 0, 50),
             ("stream 7", SliceKind::Sync, "b", 30, 80),

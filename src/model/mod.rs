@@ -18,6 +18,7 @@ mod pyramid;
 mod raw_slices;
 mod rows;
 mod slice;
+mod span;
 mod stack;
 mod strings;
 mod tables;

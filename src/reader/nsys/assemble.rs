@@ -14,12 +14,14 @@ use super::catalog::Catalog;
 use super::chunk::{Chunk, Frame, MemoryUsage, NameKey, SampleEvent, SchedEvent, TrackKey, system_ids};
 use super::counters;
 use super::database::Database;
+use super::host::DIAGNOSTIC;
 use super::ids::{GlobalIds, Texts, correlation_bases, facts_of};
 use super::memory::histories;
 use super::project::{Projected, project};
-use super::scan::LostRows;
+use super::scan::{LostRows, SOURCE_BITS};
 use super::strings::Strings;
 use super::sync::EventRecords;
+use super::tables::Role;
 use super::tally::{Reason, Tally};
 use super::tracks::{Names, TrackTable, program_of};
 
@@ -132,6 +134,7 @@ impl<'a> Assembly<'a> {
         counters::memory(&mut assembly, &memory);
         assembly.builder.memories = histories(&memory, &assembly.names, &mut assembly.builder);
         counters::metrics(&mut assembly, counted);
+        assembly.end_with_recorder();
         assembly
     }
 
@@ -163,6 +166,22 @@ impl<'a> Assembly<'a> {
             all.name.push(ids.names[name.0 as usize]);
             all.source.push(source);
         }
+    }
+
+    /// The recorder counts what it recorded and looks up symbols once it has stopped: what it says then is of no moment of
+    /// the recording.
+    fn end_with_recorder(&mut self) {
+        let Some(stopped) = self.builder.strings.find("Profiling has stopped.") else { return };
+        let is_message = |source: u64| {
+            let table = self.catalog.tables.get((source >> SOURCE_BITS) as usize);
+            table.is_some_and(|table| matches!(table.role, Role::Events(spec) if spec.table == DIAGNOSTIC.table))
+        };
+        let moments = &self.builder.instants;
+        let messages = (0..moments.len()).filter(|&i| is_message(moments.source[i]));
+        let stops = messages.clone().filter(|&i| moments.name[i] == stopped).map(|i| moments.ts[i]);
+        let Some(stop) = stops.max() else { return };
+        let late = messages.filter(|&i| moments.ts[i] > stop).map(|i| moments.source[i]);
+        self.builder.after_end = late.collect();
     }
 
     /// Projected ranges, on one track per stream. They are derived and therefore not counted as rows.

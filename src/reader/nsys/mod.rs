@@ -481,4 +481,20 @@ mod tests {
         assert_eq!(trace.slices.unfinished, [SliceId(1)]);
         assert_eq!((trace.import.read, trace.import.shown, trace.import.merged), (5, 2, 3));
     }
+
+    #[test]
+    fn messages_after_the_stop_make_a_recording_no_longer() {
+        let thread = global(1, 10, 10);
+        let (_file, trace) = export(&format!(
+            "CREATE TABLE DIAGNOSTIC_EVENT (timestamp, timestampType, source, severity, text, globalPid);
+             INSERT INTO DIAGNOSTIC_EVENT VALUES (5, 2, 1, 1, 'Profiling has started.', 0),
+                (60, 2, 1, 1, 'Profiling has stopped.', 0), (900, 2, 1, 1, 'Number of samples: 3.', 0);
+             CREATE TABLE OSRT_API (start, end, globalTid, nameId);
+             INSERT INTO OSRT_API VALUES (10, 70, {thread}, NULL);
+             CREATE TABLE NVTX_EVENTS (start, end, eventType, text, globalTid);
+             INSERT INTO NVTX_EVENTS VALUES (30, NULL, 59, 'open', {thread});"
+        ));
+        assert_eq!((trace.span.start, trace.span.end, trace.instants.ts.last()), (5, 70, Some(&900)));
+        assert_eq!((trace.import.shown, trace.slices.time(trace.slices.unfinished[0]).end), (5, 70));
+    }
 }
