@@ -410,7 +410,9 @@ fn votes_of_neighbors(raw: &RawMemory) -> i64 {
             MemoryAction::Alloc => {
                 let below = live.range(..addr).next_back().map(|(&at, &requested)| (requested, addr - at));
                 let above = live.range(addr.saturating_add(1)..).next().map(|(&at, _)| (requested, at - addr));
-                for vote in [below, above].into_iter().flatten().map(|(requested, bytes)| padding_vote(requested, bytes)) {
+                for vote in
+                    [below, above].into_iter().flatten().map(|(requested, bytes)| padding_vote(requested, bytes))
+                {
                     n_for += u64::from(vote > 0);
                     n_against += u64::from(vote < 0);
                 }

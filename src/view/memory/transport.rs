@@ -182,7 +182,7 @@ impl Transport {
         ui.painter().add(mesh);
         let stroke = Stroke::new(2.0, tokens.strong_text);
         ui.painter().vline(x_of(state), rect.y_range(), stroke);
-        if let Some(base) = ctx.memory.base {
+        if let Some(base) = ctx.memory.base_of(shown) {
             ui.painter().vline(x_of(base), rect.y_range(), Stroke::new(1.0, Color32::GRAY));
         }
         if let Some(at) = response.interact_pointer_pos().filter(|_| response.dragged() || response.clicked()) {

@@ -115,7 +115,7 @@ impl MemoryOverTime {
         let with_ruler = ui.painter_at(parts.plots());
         let marks = ctx.marks.iter().map(|mark| (chart.axis.at_times(mark.range), mark.note.as_str()));
         paint_marks(&with_ruler, marks, &frame.scale, [parts.ruler, canvas], ctx.is_dark);
-        if let Some(state) = ctx.memory.base {
+        if let Some(state) = ctx.memory.base_of(chart.shown) {
             plot::moment_line(ui, chart, &frame.scale, state, ui.visuals().weak_text_color());
         }
         if let Some(state) = ctx.memory.moment {
