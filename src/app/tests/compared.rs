@@ -1,6 +1,6 @@
 //! Two moments of memory beside each other, of one recording or of two.
 
-use super::memory::sample;
+use super::memory::{is_pending, sample};
 use super::*;
 use crate::figures::format;
 
@@ -50,4 +50,29 @@ fn a_moment_of_one_snapshot_is_compared_with_one_of_another() {
     settle(&mut harness);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("from before the first event").is_some());
     assert_eq!(app(&harness).session().memory.base, None);
+}
+
+#[test]
+fn words_sums_and_picture_are_of_one_moment_while_it_moves() {
+    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
+    app_mut(&mut harness).commands.push(Command::Show("memory-state"));
+    settle(&mut harness);
+    wait_for(&mut harness, |harness| harness.query_by_label("Map of the allocator's memory").is_some());
+    let n = app(&harness).session().traces()[0].trace.memories[0].n_states();
+    let mut n_seen = 0;
+    for state in (1..n).step_by(37) {
+        app_mut(&mut harness).session.memory.moment = Some(state);
+        for _ in 0..3 {
+            harness.step();
+            let head = harness.get_by_label_contains(" active").accesskit_node().value().unwrap_or_default();
+            let event = head.strip_prefix("event ").and_then(|text| text.split(' ').next()).unwrap_or_default();
+            let shown: usize = event.replace(',', "").parse::<usize>().unwrap() + 1;
+            let history = &app(&harness).session().traces()[0].trace.memories[0];
+            let sums = format!("{} allocated", format::bytes(history.curves.allocated[shown] as f64));
+            assert!(harness.query_by_label(&sums).is_some(), "{head}: not {sums}");
+            n_seen += usize::from(shown == state as usize);
+        }
+        wait_for(&mut harness, |harness| !is_pending(app(harness)));
+    }
+    assert!(n_seen > 0);
 }
