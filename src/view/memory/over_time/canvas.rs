@@ -88,7 +88,10 @@ impl MemoryOverTime {
         let life = lifetime(ctx, chart);
         taken
             .extend(life.and_then(|(life, text)| taken_by_bracket(&with_ruler, &frame.scale, parts.ruler, life, text)));
-        chart.axis.ruler().paint(&with_ruler, [parts.ruler, canvas], &frame.scale, ui.visuals(), &taken);
+        // A state of one moment has nothing to count.
+        if chart.shown.history().has_changes() {
+            chart.axis.ruler().paint(&with_ruler, [parts.ruler, canvas], &frame.scale, ui.visuals(), &taken);
+        }
         frame.heights.paint(ui.painter(), ui.visuals(), TICK_DISTANCE);
         let painter = ui.painter_at(canvas);
         let fit = frame.picture.as_ref().map(|(key, picture)| (Fit::new(key, &frame.scale, &frame.heights), picture));
