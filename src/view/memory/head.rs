@@ -115,8 +115,8 @@ pub fn in_short_ui(
             // The frame above says it.
             _ => ui.visuals().text_color(),
         };
-        // Of what has no room the verdict matters most.
-        let shown = if rows == 1 { &line.verdict } else { &line.text };
+        // Of what has no room a verdict that something is wrong matters most, else how much there was.
+        let shown = if rows == 1 && line.severity.is_some() { &line.verdict } else { &line.text };
         lines_ui(shown, &line.text, rows, color, ui);
     } else if known.is_none() && shown.history().ooms.is_empty() && rows > 1 {
         // What it takes most often: the picture below must not move when it comes.
