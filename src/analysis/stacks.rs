@@ -124,19 +124,17 @@ pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
 ///   their own.
 /// * `is_left_out`: by its text, whether a frame is skipped; what it weighs is its caller's.
 /// * Cost: O(groups · stacks of the trace).
-pub fn weighted_in_groups(
-    trace: &Trace,
-    groups: &[(String, Vec<i64>)],
-    is_left_out: impl Fn(&str) -> bool,
-) -> FlameTree {
-    let mut known = HashMap::new();
+pub fn weighted_in_groups(parts: &[(&Trace, &[(String, Vec<i64>)])], is_left_out: impl Fn(&str) -> bool) -> FlameTree {
     let mut draft = Draft::default();
     let mut names = Names::default();
-    for (name, weights) in groups.iter().filter(|(_, weights)| weights.iter().any(|&weight| weight != 0)) {
-        let root = if name.is_empty() { 0 } else { draft.child(0, names.intern(name)) };
-        draft.add(trace, weights, root, &mut names, &mut |frame| {
-            *known.entry(frame).or_insert_with(|| is_left_out(trace.strings.get(frame)))
-        });
+    for &(trace, groups) in parts {
+        let mut known = HashMap::new();
+        for (name, weights) in groups.iter().filter(|(_, weights)| weights.iter().any(|&weight| weight != 0)) {
+            let root = if name.is_empty() { 0 } else { draft.child(0, names.intern(name)) };
+            draft.add(trace, weights, root, &mut names, &mut |frame| {
+                *known.entry(frame).or_insert_with(|| is_left_out(trace.strings.get(frame)))
+            });
+        }
     }
     draft.finish(names.list.into_iter().map(Box::from).collect())
 }

@@ -1,5 +1,6 @@
 #[cfg(unix)]
 mod capture;
+mod compared;
 mod docking;
 mod files;
 mod flame;

@@ -1,7 +1,7 @@
 //! The memory and the moment that the memory views show.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, TimeNs, Trace};
@@ -15,10 +15,49 @@ pub struct MemoryFocus {
     pub history: Option<(usize, usize)>,
     /// The state that the user chose, if any.
     pub moment: Option<u32>,
-    /// The state that the moment is compared with.
-    pub base: Option<u32>,
+    /// What the moment is compared with.
+    pub base: Option<Base>,
     /// Highlighted allocations, such as those of one stack. Sorted.
     pub marked: Arc<Vec<AllocationId>>,
+}
+
+/// A state that a moment is compared with, of its history or of another one. Keeps no trace open.
+#[derive(Clone, Debug)]
+pub struct Base {
+    trace: Weak<Trace>,
+    /// Index into the trace's memories.
+    memory: usize,
+    pub state: u32,
+}
+
+impl PartialEq for Base {
+    fn eq(&self, other: &Self) -> bool {
+        self.trace.ptr_eq(&other.trace) && (self.memory, self.state) == (other.memory, other.state)
+    }
+}
+
+impl Eq for Base {}
+
+impl Base {
+    pub fn new(of: &OpenMemory, state: u32) -> Self {
+        Self { trace: Arc::downgrade(&of.open.trace), memory: of.memory, state }
+    }
+
+    /// Whether it is a state of this history.
+    pub fn is_of(&self, of: &OpenMemory) -> bool {
+        std::ptr::eq(self.trace.as_ptr(), Arc::as_ptr(&of.open.trace)) && self.memory == of.memory
+    }
+
+    /// Its trace and the index of its memory; `None` once the trace is closed.
+    pub fn place(&self) -> Option<(Arc<Trace>, usize)> {
+        Some((self.trace.upgrade()?, self.memory))
+    }
+
+    /// Its history; `None` if it is not open.
+    pub fn find(&self, traces: &[OpenTrace]) -> Option<OpenMemory> {
+        let open = traces.iter().find(|open| std::ptr::eq(Arc::as_ptr(&open.trace), self.trace.as_ptr()))?;
+        Some(OpenMemory { open: open.clone(), memory: self.memory })
+    }
 }
 
 /// A history with its trace. It has no index into the open traces, which changes when one is closed, so answers
@@ -82,11 +121,21 @@ impl OpenMemory {
 }
 
 impl MemoryFocus {
-    /// Shows another history.
+    /// Shows another history. What it is compared with stays.
     pub fn show(&mut self, trace: usize, memory: usize) {
         if self.history != Some((trace, memory)) {
-            *self = Self { history: Some((trace, memory)), ..Self::default() };
+            *self = Self { history: Some((trace, memory)), base: self.base.take(), ..Self::default() };
         }
+    }
+
+    /// What a moment of `shown` is compared with: the chosen base, else its start.
+    pub fn base_or_start(&self, shown: &OpenMemory) -> Base {
+        self.base.clone().unwrap_or_else(|| Base::new(shown, 0))
+    }
+
+    /// The base, if it is a state of `shown`.
+    pub fn base_of(&self, shown: &OpenMemory) -> Option<u32> {
+        self.base.as_ref().filter(|base| base.is_of(shown)).map(|base| base.state)
     }
 
     /// The shown history, by default the one with the most events. `None` if no open trace has any.
@@ -107,7 +156,7 @@ impl MemoryFocus {
         let shown = ShownMemory { index: trace, of: OpenMemory { open: traces[trace].clone(), memory } };
         let last = shown.history().last_state();
         self.moment = self.moment.map(|state| state.min(last));
-        self.base = self.base.map(|state| state.min(last));
+        self.base.take_if(|base| base.find(traces).is_none());
         Some(shown)
     }
 

@@ -155,7 +155,8 @@ impl<'a> Places<'a> {
     ///
     /// Cost: O(blocks allocated so far + places · log places).
     pub fn held(&self, history: &MemoryHistory, state: u32) -> Vec<Holder> {
-        let mut found = self.sums(history, &[state]);
+        let held = |(place, held)| Holder { held, ..Holder::new(place) };
+        let mut found: Vec<Holder> = self.sums(history, state).into_iter().map(held).collect();
         let total: u64 = found.iter().map(|holder| holder.held.bytes).sum();
         found.iter_mut().for_each(|holder| holder.share = holder.held.bytes as f64 / total.max(1) as f64);
         found.sort_unstable_by(|a, b| b.held.bytes.cmp(&a.held.bytes).then_with(|| self.order(a, b)));
@@ -187,49 +188,63 @@ impl<'a> Places<'a> {
         found.into_iter().rev().max_by_key(|one| one.bytes)
     }
 
-    /// What each place has more or less of in the state `to` than in `from`: the largest change first. The changes sum
-    /// to that of the curve, the shares of gains to 1, and those of losses. Places that are the same in both are left out.
-    ///
-    /// Cost: twice that of [`Self::held`].
-    pub fn changes(&self, history: &MemoryHistory, from: u32, to: u32) -> Vec<Holder> {
-        let mut found = self.sums(history, &[to, from]);
-        found.retain(|holder| holder.held != holder.base);
-        let total = |is_gain: bool| {
-            let changes = found.iter().map(Holder::change).filter(|&change| (change > 0) == is_gain);
-            changes.map(i64::unsigned_abs).sum::<u64>().max(1) as f64
-        };
-        let (gained, lost) = (total(true), total(false));
-        for holder in &mut found {
-            let change = holder.change();
-            holder.share = change.unsigned_abs() as f64 / if change > 0 { gained } else { lost };
-        }
-        let size = |holder: &Holder| Reverse((holder.change().unsigned_abs(), holder.change()));
-        found.sort_unstable_by(|a, b| size(a).cmp(&size(b)).then_with(|| self.order(a, b)));
-        found
-    }
-
     fn order(&self, a: &Holder, b: &Holder) -> std::cmp::Ordering {
         self.name(a.place).cmp(self.name(b.place)).then(a.place.cmp(&b.place))
     }
 
-    /// Sums by place; the first state is that of `held`, the second that of `base`.
-    fn sums(&self, history: &MemoryHistory, states: &[u32]) -> Vec<Holder> {
-        let mut index: HashMap<Place, usize> = HashMap::new();
-        let mut found: Vec<Holder> = Vec::new();
-        for (i, &state) in states.iter().enumerate() {
-            for id in live(history, state, LiveUntil::Allocated) {
-                let place = self.of(history, id);
-                let at = *index.entry(place).or_insert(found.len());
-                if at == found.len() {
-                    found.push(Holder::new(place));
-                }
-                let held = if i == 0 { &mut found[at].held } else { &mut found[at].base };
-                held.bytes += history.allocations.bytes[id.idx()];
-                held.blocks += 1;
-            }
+    /// What each place has in a state, in no order.
+    fn sums(&self, history: &MemoryHistory, state: u32) -> Vec<(Place, Held)> {
+        let mut found: HashMap<Place, Held> = HashMap::new();
+        for id in live(history, state, LiveUntil::Allocated) {
+            let held = found.entry(self.of(history, id)).or_default();
+            held.bytes += history.allocations.bytes[id.idx()];
+            held.blocks += 1;
         }
-        found
+        found.into_iter().collect()
     }
+}
+
+/// A state of a history, with its places.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    pub places: Places<'a>,
+    pub history: &'a MemoryHistory,
+    pub state: u32,
+}
+
+/// What each place has more or less of at one moment than at another: the largest change first, each with the places that
+/// name it. The moments may be of two recordings; places of one name are one. The changes sum to that of allocated bytes,
+/// the shares of gains to 1, and those of losses. Places that are the same in both are left out.
+///
+/// Cost: twice that of [`Places::held`].
+pub fn changes<'a>(from: At<'a>, to: At<'a>) -> Vec<(Places<'a>, Holder)> {
+    let mut index = HashMap::new();
+    let mut found: Vec<(Places<'a>, Holder)> = Vec::new();
+    for (is_base, At { places, history, state }) in [(false, to), (true, from)] {
+        for (place, held) in places.sums(history, state) {
+            let at = *index.entry((std::mem::discriminant(&place), places.name(place))).or_insert(found.len());
+            if at == found.len() {
+                found.push((places, Holder::new(place)));
+            }
+            let holder = &mut found[at].1;
+            *(if is_base { &mut holder.base } else { &mut holder.held }) = held;
+        }
+    }
+    found.retain(|(_, holder)| holder.held != holder.base);
+    let total = |is_gain: bool| {
+        let changes = found.iter().map(|(_, holder)| holder.change()).filter(|&change| (change > 0) == is_gain);
+        changes.map(i64::unsigned_abs).sum::<u64>().max(1) as f64
+    };
+    let (gained, lost) = (total(true), total(false));
+    for (_, holder) in &mut found {
+        let change = holder.change();
+        holder.share = change.unsigned_abs() as f64 / if change > 0 { gained } else { lost };
+    }
+    let order = |(places, holder): &(Places<'a>, Holder)| {
+        (Reverse((holder.change().unsigned_abs(), holder.change())), places.name(holder.place))
+    };
+    found.sort_unstable_by(|a, b| order(a).cmp(&order(b)).then(a.1.place.cmp(&b.1.place)));
+    found
 }
 
 /// Whether lines under this name are of one function. The top level of a file is none, several classes of a file have
@@ -301,7 +316,8 @@ mod tests {
                     assert!((share - f64::from(u8::from(bytes > 0))).abs() < 1e-12, "{share}");
                 }
                 for from in 0..history.n_states() {
-                    let all = places.changes(history, from, state);
+                    let at = |state| At { places, history, state };
+                    let all: Vec<Holder> = changes(at(from), at(state)).into_iter().map(|one| one.1).collect();
                     let curve = &history.curves.allocated;
                     let expected = curve[state as usize] as i64 - curve[from as usize] as i64;
                     for top in 0..3 {
@@ -375,13 +391,37 @@ mod tests {
         let owners: Vec<Owner> = places.held(history, 5).iter().map(|holder| places.owner(holder.place)).collect();
         let [unknown, library, user] = [Owner::Unknown, Owner::Library, Owner::User];
         assert_eq!(owners, [unknown, library, unknown, user, unknown, user]);
-        let changes = places.changes(history, 5, 9);
+        let at = |state| At { places, history, state };
+        let changes = changes(at(5), at(9));
         let of: Vec<_> =
-            changes.iter().map(|one| (places.name(one.place), one.change(), one.blocks_change())).collect();
+            changes.iter().map(|(_, one)| (places.name(one.place), one.change(), one.blocks_change())).collect();
         let before = ("(before the recording)", -8192, -1);
         assert_eq!(
             of,
             [before, (LINEAR, -4096, -1), ("step (/me/train.py:9)", 1024, 1), ("load (/me/train.py:4)", -512, -1)]
         );
+    }
+
+    #[test]
+    fn places_of_two_recordings_are_one_where_their_names_are() {
+        // Other strings come first, so that the ids of two recordings differ.
+        let of = |others: &[&str], held: &[(&str, u64)]| {
+            let mut script = Script::default();
+            others.iter().for_each(|other| _ = script.stack(&[other]));
+            for (i, &(frame, bytes)) in held.iter().enumerate() {
+                let stack = script.stack(&[frame]);
+                script.alloc((i as u64) << 20, bytes, stack);
+            }
+            script.finish()
+        };
+        let [step, load, cache] = ["step (/me/a.py:9)", "load (/me/a.py:4)", "cache (/me/a.py:7)"];
+        let before = of(&[], &[(step, 1024), (load, 4096)]);
+        let after = of(&["x (/me/x.py:1)", "y (/me/y.py:1)"], &[(cache, 2048), (step, 1024), (step, 512)]);
+        let [before_of, after_of] = [&before, &after].map(|trace| stack_places(trace, Some(&stack_labels(trace))));
+        let at = |trace, of_stack, state| At { places: Places { trace, of_stack }, history: history(trace), state };
+        let found = changes(at(&before, &before_of, 2), at(&after, &after_of, 3));
+        let found: Vec<_> =
+            found.iter().map(|(places, one)| (places.name(one.place), one.change(), one.share)).collect();
+        assert_eq!(found, [(load, -4096, 1.0), (cache, 2048, 0.8), (step, 512, 0.2)]);
     }
 }

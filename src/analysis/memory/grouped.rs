@@ -55,12 +55,13 @@ impl LiveScope<'_> {
     ///
     /// Cost: O(blocks allocated so far + groups · stacks).
     pub fn flame(&self, state: u32) -> FlameTree {
-        self.tree(&self.weights(state))
+        self.tree(&[(self.trace, &self.weights(state))])
     }
 
-    /// Gains and losses in bytes between two states, by group and stack. Cost: twice that of [`Self::flame`].
-    pub fn difference(&self, from: u32, to: u32) -> Difference {
-        let mut before: HashMap<String, Vec<i64>> = self.weights(from).into_iter().collect();
+    /// Gains and losses in bytes from a state of `base`, which may be of another recording, to one of this, by group and
+    /// stack. Stacks of the same frames are one. Cost: twice that of [`Self::flame`].
+    pub fn difference(&self, (base, from): (&LiveScope<'_>, u32), to: u32) -> Difference {
+        let (mut before, gone) = base.weights_in(self.trace, from);
         let (mut grown, mut shrunk): (Vec<Weights>, Vec<Weights>) = (Vec::new(), Vec::new());
         let mut add = |name: String, changes: Vec<i64>| {
             grown.push((name.clone(), changes.iter().map(|&change| change.max(0)).collect()));
@@ -71,18 +72,38 @@ impl LiveScope<'_> {
             bytes.iter_mut().zip(known).for_each(|(after, before)| *after -= before);
             add(name, bytes);
         }
-        let mut gone: Vec<Weights> = before.into_iter().collect();
-        gone.sort();
-        for (name, bytes) in gone {
+        let mut freed: Vec<Weights> = before.into_iter().collect();
+        freed.sort();
+        for (name, bytes) in freed {
             add(name, bytes.into_iter().map(|bytes| -bytes).collect());
         }
+        let (grown, shrunk) = ([(self.trace, &grown[..])], [(self.trace, &shrunk[..]), (base.trace, &gone[..])]);
         Difference { grown: self.tree(&grown), shrunk: self.tree(&shrunk) }
     }
 
-    fn tree(&self, groups: &[Weights]) -> FlameTree {
-        weighted_in_groups(self.trace, groups, |frame| {
-            !self.has_all_frames && FrameRank::of(frame) <= FrameRank::Allocator
-        })
+    /// The weights of a state by the stacks of the trace `here`, and those of stacks that it lacks, by its own.
+    fn weights_in(&self, here: &Trace, state: u32) -> (HashMap<String, Vec<i64>>, Vec<Weights>) {
+        let weights = self.weights(state);
+        if std::ptr::eq(self.trace, here) {
+            return (weights.into_iter().collect(), Vec::new());
+        }
+        let twins = twins(self.trace, here);
+        let mut found: HashMap<String, Vec<i64>> = HashMap::new();
+        let mut others = Vec::new();
+        for (name, mut bytes) in weights {
+            let of_group = found.entry(name.clone()).or_insert_with(|| vec![0; here.stacks.len()]);
+            for (bytes, twin) in bytes.iter_mut().zip(&twins) {
+                if let Some(twin) = *twin {
+                    of_group[twin] += std::mem::take(bytes);
+                }
+            }
+            others.push((name, bytes));
+        }
+        (found, others)
+    }
+
+    fn tree(&self, parts: &[(&Trace, &[Weights])]) -> FlameTree {
+        weighted_in_groups(parts, |frame| !self.has_all_frames && FrameRank::of(frame) <= FrameRank::Allocator)
     }
 
     fn weights(&self, state: u32) -> Vec<Weights> {
@@ -138,6 +159,21 @@ impl LiveScope<'_> {
     }
 }
 
+/// For each stack of a trace that of the same frames in another one, if it has it. Cost: O(stacks of both).
+fn twins(of: &Trace, here: &Trace) -> Vec<Option<usize>> {
+    let frame = |trace: &'_ Trace, stack: usize| trace.stacks.frame[stack];
+    let key = |stack: usize| (here.stacks.parent[stack].0 as usize, here.strings.get(frame(here, stack)));
+    let known: HashMap<(usize, &str), usize> = (1..here.stacks.len()).map(|stack| (key(stack), stack)).collect();
+    // Callers have smaller ids.
+    let mut found = vec![Some(0)];
+    for stack in 1..of.stacks.len() {
+        let callers: Option<usize> = found[of.stacks.parent[stack].0 as usize];
+        let twin = |callers| known.get(&(callers, of.strings.get(frame(of, stack)))).copied();
+        found.push(callers.and_then(twin));
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::fixture::{Script, history};
@@ -173,11 +209,11 @@ mod tests {
         assert_eq!((tree.total(), tree.nodes[main as usize].total), (3584, 1536));
         assert_eq!(tree.nodes[tree.find(&[NO_STACK]) as usize].own, 2048);
         assert_eq!(scope(LiveUntil::Allocated).flame(4).total(), 2560);
-        let Difference { grown, shrunk } = active.difference(2, 6);
+        let Difference { grown, shrunk } = active.difference((&active, 2), 6);
         assert_eq!((grown.total(), shrunk.total()), (2048 + 4096, 1024));
         let at = |tree: &FlameTree, name| tree.nodes[tree.find(&["main (a.py:9)", name]) as usize].own;
         assert_eq!((at(&grown, "add (a.py:2)"), at(&shrunk, "mul (a.py:1)")), (4096, 1024));
-        let back = active.difference(6, 2);
+        let back = active.difference((&active, 6), 2);
         assert_eq!((back.grown.total(), back.shrunk.total()), (1024, 2048 + 4096));
     }
 
@@ -228,10 +264,36 @@ mod tests {
         assert_eq!(tree.name(below), "forward (model.py:3)");
         assert_eq!(top(&scope(GroupBy::Nothing).flame(3)), [("forward (model.py:3)".to_owned(), 5632)]);
         assert_eq!(top(&scope(GroupBy::Category).flame(1)), [("(no category)".to_owned(), 512)]);
-        let changes = scope(GroupBy::Stream).difference(1, 3);
+        let by_stream = scope(GroupBy::Stream);
+        let changes = by_stream.difference((&by_stream, 1), 3);
         assert_eq!(top(&changes.grown), [("stream 7".to_owned(), 4096), ("default stream".to_owned(), 1024)]);
         assert_eq!(changes.shrunk.total(), 0);
-        let back = scope(GroupBy::Stream).difference(3, 1);
+        let back = by_stream.difference((&by_stream, 3), 1);
         assert_eq!((back.grown.total(), back.shrunk.total()), (0, 5120));
+    }
+
+    #[test]
+    fn stacks_of_two_recordings_are_one_where_their_frames_are() {
+        let of = |others: &[&str], held: &[(&[&str], u64)]| {
+            let mut script = Script::default();
+            others.iter().for_each(|other| _ = script.stack(&[other]));
+            for (i, &(frames, bytes)) in held.iter().enumerate() {
+                let stack = script.stack(frames);
+                script.alloc((i as u64) << 20, bytes, stack);
+            }
+            script.finish()
+        };
+        let [step, load, cache] =
+            [["mul (a.py:1)", "main (a.py:9)"], ["load (a.py:2)", "main (a.py:9)"], ["mul (a.py:1)", "run (a.py:8)"]];
+        let before = of(&[], &[(&step, 1024), (&load, 4096)]);
+        let after = of(&["x (x.py:1)"], &[(&cache, 2048), (&step, 1536)]);
+        fn scope(trace: &Trace) -> LiveScope<'_> {
+            let (history, until, by) = (history(trace), LiveUntil::Active, GroupBy::Nothing);
+            LiveScope { trace, history, until, by, steps: None, has_all_frames: false }
+        }
+        let own = |tree: &FlameTree, path: [&str; 2]| tree.nodes[tree.find(&[path[1], path[0]]) as usize].own;
+        let Difference { grown, shrunk } = scope(&after).difference((&scope(&before), 2), 2);
+        assert_eq!((grown.total(), own(&grown, cache), own(&grown, step)), (2560, 2048, 512));
+        assert_eq!((shrunk.total(), own(&shrunk, load)), (4096, 4096));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::state::{self, AllocatorState, PoolState};
 use crate::model::MemoryHistory;
-use crate::model::memory::highest;
+use crate::model::memory::{MemoryAction, highest};
 
 /// A peak, and the first state that reaches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Summary {
     pub end_active: u64,
     /// The largest contiguous free range at the end; `None` if segments are unknown.
     pub end_largest_free: Option<u64>,
+    /// Whether any allocation was recorded. Without one the peaks are those of what the events free: no more than the start.
+    pub has_allocations: bool,
     /// Segments of private pools at the end; `None` if there are none.
     pub end_private: Option<PrivatePools>,
 }
@@ -117,6 +119,7 @@ pub fn summary(history: &MemoryHistory) -> Summary {
         end_active: of(&curves.active).1,
         end_largest_free: at_end.map(|sums| sums.largest_free),
         end_private,
+        has_allocations: history.events.action.contains(&MemoryAction::Alloc),
     }
 }
 
@@ -134,7 +137,7 @@ mod tests {
     use super::super::fixture::{Script, history};
     use super::*;
     use crate::model::StackId;
-    use crate::model::memory::{MemoryAction, MemoryPool};
+    use crate::model::memory::MemoryPool;
 
     fn script() -> Script {
         let mut script = Script::default();

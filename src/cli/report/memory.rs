@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::keys::Report;
-use crate::analysis::memory::by_place::{self, Holder, Place, first};
+use crate::analysis::memory::by_place::{self, At, Holder, Place, first};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::{StackRoles, categories};
 use crate::analysis::memory::find::parse_duration;
@@ -289,7 +289,9 @@ impl Analyzed {
             [from, .., to] => (*from, *to),
             _ => (0, history.last_state()),
         };
-        let changes = first(self.holders().changes(history, from, to), top);
+        let at = |state| At { places: self.holders(), history, state };
+        let changes = by_place::changes(at(from), at(to)).into_iter().map(|(_, holder)| holder).collect();
+        let changes = first(changes, top);
         Arc::new(change_by_place().table(changes.into_iter().map(|holder| self.holder(None, holder)), 0))
     }
 

@@ -70,9 +70,12 @@ pub fn headline(
     let size = |bytes: u64| format::bytes(bytes as f64);
     let (peak, end) = (summary.peak_allocated.bytes, summary.end_allocated);
     let is_state_only = history.is_state_only();
+    let has_allocations = summary.has_allocations;
     let mut parts = match is_state_only {
         true => vec!["A state only, without history".to_owned(), format!("allocated {}", size(end))],
-        false => vec![format!("Peak {}", size(peak)), format!("end {}", size(end))],
+        false if has_allocations => vec![format!("Peak {}", size(peak)), format!("end {}", size(end))],
+        // What was allocated before the frees that were recorded, nobody knows.
+        false => vec!["Peak unknown, no allocation was recorded".to_owned(), format!("end {}", size(end))],
     };
     if history.has_segments {
         let private = summary.end_private.map(|pools| private_pools(&pools)).unwrap_or_default();
@@ -81,7 +84,11 @@ pub fn headline(
         parts.push(format!("reserved {when}{reserved}, of it unused {unused}{private}"));
     }
     if let Some(holder) = holder {
-        let when = if is_state_only { "most" } else { "most at the peak" };
+        let when = match () {
+            () if is_state_only => "most",
+            () if has_allocations => "most at the peak",
+            () => "most at the start",
+        };
         parts.push(format!("{when}: {} {}", holder_name(holder), size(holder.bytes)));
     }
     let (verdict, severity) = verdict(history, found, steps, cards);
@@ -167,6 +174,10 @@ fn verdict(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::memory::leaks::Confidence;
+    use crate::analysis::memory::summary::summary;
+    use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
+    use crate::model::{StackId, TraceBuilder};
 
     #[test]
     fn a_paragraph_says_whose_memory_it_is() {
@@ -178,6 +189,37 @@ mod tests {
         assert_eq!(of(None, None, 0), "GPU 0: Peak 1 B");
         assert_eq!(of(Some("a.pickle"), Some(1), 2), "a.pickle, Rank 1, GPU 2: Peak 1 B");
         assert_eq!(of(None, None, -1), "Memory of the host: Peak 1 B");
+    }
+
+    #[test]
+    fn without_an_allocation_no_peak_is_claimed() {
+        let of = |actions: &[MemoryAction]| {
+            let mut raw = RawMemory::default();
+            let pool = raw.pool(MemoryPool::default());
+            for (i, &action) in actions.iter().enumerate() {
+                let stack = StackId::default();
+                raw.events.push(MemoryEvent { ts: i as i64, action, addr: 1 << 20, bytes: 1 << 20, pool, stack });
+            }
+            let trace = TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish();
+            let history = &trace.memories[0];
+            let found = Leaks {
+                warm_up: 0,
+                candidates: Vec::new(),
+                explained: Vec::new(),
+                growing: Vec::new(),
+                total: None,
+                gains: Vec::new(),
+                places: 0,
+                coverage: 1.0,
+                confidence: Confidence::Low,
+                caveats: Vec::new(),
+                no_steps: None,
+            };
+            headline(history, &summary(history), None, &found, None, &[]).text
+        };
+        let freed = of(&[MemoryAction::FreeRequested, MemoryAction::FreeCompleted]);
+        assert!(freed.starts_with("Peak unknown, no allocation was recorded; end 0 B"), "{freed}");
+        assert!(of(&[MemoryAction::Alloc]).starts_with("Peak 1.00 MiB; end 1.00 MiB"));
     }
 
     #[test]

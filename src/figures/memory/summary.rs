@@ -141,7 +141,8 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
             "A history, or only the state at one moment, which has no peak and no growth";
         number "events", "Events", 80, Cell::Count(row.n_events()), "Events of the device; rows of a memory timeline";
         number "peak_allocated_bytes", "Peak allocated", 110, Cell::Bytes(row.summary.peak_allocated.bytes),
-            "The most that was allocated";
+            "The most that was allocated, in blocks as the allocator cuts them (torch.cuda.max_memory_allocated): what was \
+             requested sums to less";
         number "peak_allocated_at", "Peak at", 100, row.peak_at(), "When that is reached first";
         number "peak_reserved_bytes", "Peak reserved", 110, row.reserved(row.summary.peak_reserved.bytes),
             "The most that was reserved";

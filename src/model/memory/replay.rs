@@ -374,15 +374,55 @@ fn rounded(requested: u64, padding: u64) -> u64 {
     padded.checked_next_multiple_of(MIN_BLOCK).unwrap_or(requested)
 }
 
-/// What the allocator adds to each request before it rounds: 32 bytes on Ascend devices, as the sizes of the blocks at
-/// the end show; nothing elsewhere.
+/// What the allocator adds to each request before it rounds: 32 bytes on Ascend devices; nothing elsewhere. The sizes of
+/// the blocks at the end show it, or, where none is live then, the addresses of blocks that follow each other.
 fn padding(raw: &RawMemory) -> u64 {
+    if raw.source != MemorySource::Snapshot {
+        return 0;
+    }
     let blocks = raw.end.iter().flatten().flat_map(|segment| &segment.blocks);
-    let is_padded = blocks.filter(|block| block.state != BlockState::Inactive && block.requested > 0).map(|block| {
-        let [plain, padded] = [0, NPU_PADDING].map(|padding| rounded(block.requested, padding));
-        i64::from(padded == block.bytes && plain != padded) - i64::from(plain == block.bytes && plain != padded)
-    });
-    if is_padded.sum::<i64>() > 0 { NPU_PADDING } else { 0 }
+    let told = blocks.filter(|block| block.state != BlockState::Inactive && block.requested > 0);
+    let of_end = told.map(|block| padding_vote(block.requested, block.bytes)).sum::<i64>();
+    let votes = if of_end == 0 { votes_of_neighbors(raw) } else { of_end };
+    if votes > 0 { NPU_PADDING } else { 0 }
+}
+
+/// 1 if a block has the bytes of a padded request, -1 if those of one that is not, 0 if both or none.
+fn padding_vote(requested: u64, bytes: u64) -> i64 {
+    let [plain, padded] = [0, NPU_PADDING].map(|padding| rounded(requested, padding));
+    i64::from(padded == bytes && plain != padded) - i64::from(plain == bytes && plain != padded)
+}
+
+/// The votes of blocks for their distance to the next live one, at the moment at which either is allocated.
+///
+/// A freed block of the least size between two others looks like padding, so only many votes count, nearly all of one
+/// kind: padded blocks never lie closer.
+///
+/// Cost: O(n log m) for n events and m live blocks.
+fn votes_of_neighbors(raw: &RawMemory) -> i64 {
+    const LEAST_VOTES: u64 = 20;
+    const FOR_EACH_AGAINST: u64 = 20;
+    let events = &raw.events;
+    let mut live: BTreeMap<u64, u64> = BTreeMap::new();
+    let (mut n_for, mut n_against) = (0_u64, 0_u64);
+    for ((&action, &addr), &requested) in events.action.iter().zip(&events.addr).zip(&events.bytes) {
+        match action {
+            MemoryAction::Alloc => {
+                let below = live.range(..addr).next_back().map(|(&at, &requested)| (requested, addr - at));
+                let above = live.range(addr.saturating_add(1)..).next().map(|(&at, _)| (requested, at - addr));
+                for vote in
+                    [below, above].into_iter().flatten().map(|(requested, bytes)| padding_vote(requested, bytes))
+                {
+                    n_for += u64::from(vote > 0);
+                    n_against += u64::from(vote < 0);
+                }
+                live.insert(addr, requested);
+            }
+            MemoryAction::FreeCompleted => _ = live.remove(&addr),
+            _ => {}
+        }
+    }
+    i64::from(n_for >= LEAST_VOTES && n_for / FOR_EACH_AGAINST >= n_against)
 }
 
 /// The allocator's `max_split_size` in bytes; without one it is negative or the largest number.

@@ -292,6 +292,21 @@ fn requests_of_npus_are_padded() {
 }
 
 #[test]
+fn padding_shows_also_where_nothing_is_live_at_the_end() {
+    // Blocks of 512 bytes one after the other in a segment, which are freed again.
+    let of = |distance: u64| {
+        let mut events = vec![(SegmentAlloc, 1 << 30, 2 << 20)];
+        let addr = |i: u64| (1 << 30) + i * distance;
+        events.extend((0..30).map(|i| (Alloc, addr(i), 512)));
+        events.extend((0..30).flat_map(|i| [(FreeRequested, addr(i), 512), (FreeCompleted, addr(i), 512)]));
+        let mut raw = raw(&events);
+        raw.end = Some(vec![segment(1 << 30, 2 << 20, &[])]);
+        replay(raw).curves.active[31]
+    };
+    assert_eq!((of(512), of(1024), of(1536)), (30 * 512, 30 * 1024, 30 * 512));
+}
+
+#[test]
 fn a_trace_lasts_as_long_as_its_last_event() {
     let mut raw = raw(&[(SegmentAlloc, 0x1000, 512), (Alloc, 0x1000, 512)]);
     let pool = raw.pool(MemoryPool::default());

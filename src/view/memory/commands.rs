@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::command::Command;
 use crate::model::{TimeNs, TimeRange};
-use crate::session::{Mark, Selection, ShownMemory};
+use crate::session::{Base, Mark, Selection, ShownMemory};
 use crate::view::ViewContext;
 
 /// Runs a command; false for any other.
@@ -37,7 +37,8 @@ pub fn run_hidden(command: &Command, ctx: &mut ViewContext<'_>) -> bool {
     match command {
         Command::SetBase => {
             let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
-            ctx.memory.base = ctx.memory.moment.or(Some(shown.history().last_state()));
+            let state = ctx.memory.moment.unwrap_or(shown.history().last_state());
+            ctx.memory.base = Some(Base::new(&shown, state));
         }
         Command::ClearBase => ctx.memory.base = None,
         Command::ClearHighlight => ctx.memory.marked = Arc::default(),

@@ -17,7 +17,7 @@ use crate::figures::memory::{headline, why};
 use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, OutOfMemory};
-use crate::session::{OpenMemory, OpenTrace, ShownMemory};
+use crate::session::{Base, OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
 use crate::view::tables::Grid;
 use crate::widget::{table, theme};
@@ -115,8 +115,8 @@ pub fn in_short_ui(
             // The frame above says it.
             _ => ui.visuals().text_color(),
         };
-        // Of what has no room the verdict matters most.
-        let shown = if rows == 1 { &line.verdict } else { &line.text };
+        // Of what has no room a verdict that something is wrong matters most, else how much there was.
+        let shown = if rows == 1 && line.severity.is_some() { &line.verdict } else { &line.text };
         lines_ui(shown, &line.text, rows, color, ui);
     } else if known.is_none() && shown.history().ooms.is_empty() && rows > 1 {
         // What it takes most often: the picture below must not move when it comes.
@@ -221,16 +221,26 @@ pub fn grid_tools_ui(grid: &mut Grid, name: &str, hint: &str, ui: &mut egui::Ui)
 }
 
 /// The shown state and the one that it is compared with, and buttons to set and clear the base.
-pub fn base_ui((state, base): (u32, Option<u32>), shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+pub fn base_ui((state, base): (u32, Option<&Base>), shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let at = state_text(shown, state);
     let text = match base {
-        Some(base) => format!("from {} to {at}", state_text(shown, base)),
+        Some(base) if base.is_of(shown) => format!("from {} to {at}", state_text(shown, base.state)),
+        Some(base) => match base.find(ctx.traces) {
+            Some(of) => {
+                let (memory, file) = (of.history().title(), display_name(&of.open.name));
+                format!("from {memory} of {file}, {} to {at} here", state_text(&of, base.state))
+            }
+            None => at,
+        },
         None => at,
     };
-    // Whole on the next line where it does not fit on this one.
-    ui.add(egui::Label::new(RichText::new(text).weak()).extend());
-    if ui.button("Set as base").on_hover_text("Compare later moments with this one").clicked() {
-        ctx.memory.base = Some(state);
+    let label = egui::Label::new(RichText::new(text).weak());
+    // Whole on the next line where it does not fit on this one; the name of another file may take several.
+    let is_here = base.is_none_or(|base| base.is_of(shown));
+    ui.add(if is_here { label.extend() } else { label.wrap() });
+    let hint = "Compare other moments with this one: later ones, or those of another recording that is shown then";
+    if ui.button("Set as base").on_hover_text(hint).clicked() {
+        ctx.memory.base = Some(Base::new(shown, state));
     }
     let hint = "Compare with the start of the recording again";
     if ctx.memory.base.is_some() && ui.button("Clear base").on_hover_text(hint).clicked() {

@@ -13,7 +13,7 @@ use crate::answers::memory::MemorySteps;
 use crate::command::{Command, ctrl};
 use crate::figures::format;
 use crate::figures::stacks;
-use crate::session::{MemoryFocus, OpenMemory, ShownMemory};
+use crate::session::{Base, MemoryFocus, OpenMemory, ShownMemory};
 use crate::view::flame_pane::{FlamePane, Unit, Weights};
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
@@ -52,7 +52,8 @@ const MODES: [(Mode, &str, &str); 5] = [
 struct LiveBytes {
     mode: Mode,
     moment: u32,
-    base: u32,
+    /// What it is compared with.
+    base: Option<Base>,
     by: GroupBy,
     has_all_frames: bool,
 }
@@ -89,18 +90,20 @@ impl View for LiveMemory {
         let is_near = |known: &LiveBytes| LiveBytes { moment: wanted.moment, ..known.clone() } == wanted;
         let answer = self.pane.ask(&shown.of, &wanted, is_near, ctx, ui);
         ui.horizontal_wrapped(|ui| {
+            let chosen = ctx.memory.moment.unwrap_or(shown.history().last_state());
             for (mode, label, hint) in MODES {
                 let needs_base = matches!(mode, Mode::Grown | Mode::Shrunk);
-                let is_possible = !needs_base || wanted.base != wanted.moment || ctx.memory.base.is_some();
+                let is_possible = !needs_base || chosen > 0 || ctx.memory.base.is_some();
                 let choice = ui.add_enabled(is_possible, egui::Button::selectable(self.mode == mode, label));
                 if choice.on_hover_text(hint).on_disabled_hover_text("Choose a moment first").clicked() {
                     self.mode = mode;
                 }
             }
-            let is_change = matches!(wanted.mode, Mode::Grown | Mode::Shrunk);
-            base_ui((wanted.moment, is_change.then_some(wanted.base)), &shown, ctx, ui);
+            // Of the tree that is there, which may still be that of the moment before.
+            let said = self.pane.weights().filter(|_| answer.newest().is_some()).unwrap_or(&wanted);
+            base_ui((said.moment, said.base.as_ref()), &shown, ctx, ui);
             ui.separator();
-            self.group_ui(&shown, ui);
+            self.group_ui(&shown, &wanted, ui);
             let hint = "Also frames of the interpreter, the start of the process, the recorder and the allocator";
             ui.checkbox(&mut self.has_all_frames, "All frames").on_hover_text(hint);
             self.pane.tools_ui(ctx.answers, ui);
@@ -137,12 +140,15 @@ impl LiveMemory {
         let history = shown.history();
         let chosen = focus.moment.unwrap_or(history.last_state());
         let (moment, base) = match self.mode {
-            Mode::Moment => (chosen, 0),
-            Mode::Peak => (history.curves.highest().0, 0),
-            Mode::End => (history.last_state(), 0),
-            Mode::Grown | Mode::Shrunk => (chosen, focus.base.unwrap_or(0)),
+            Mode::Moment => (chosen, None),
+            Mode::Peak => (history.curves.highest().0, None),
+            Mode::End => (history.last_state(), None),
+            Mode::Grown | Mode::Shrunk => (chosen, Some(focus.base_or_start(shown))),
         };
-        let (mode, by, has_all_frames) = (self.mode, self.by(shown), self.has_all_frames);
+        let (mode, has_all_frames) = (self.mode, self.has_all_frames);
+        // Steps of two recordings have nothing to do with each other.
+        let is_foreign = base.as_ref().is_some_and(|base| !base.is_of(shown));
+        let by = Some(self.by(shown)).filter(|&by| !(is_foreign && by == GroupBy::Age)).unwrap_or_default();
         LiveBytes { mode, moment, base, by, has_all_frames }
     }
 
@@ -153,14 +159,15 @@ impl LiveMemory {
         self.by.unwrap_or(if is_named { GroupBy::Category } else { GroupBy::Nothing })
     }
 
-    fn group_ui(&mut self, shown: &ShownMemory, ui: &mut egui::Ui) {
-        let (history, chosen) = (shown.history(), self.by(shown));
+    fn group_ui(&mut self, shown: &ShownMemory, wanted: &LiveBytes, ui: &mut egui::Ui) {
+        let (history, chosen) = (shown.history(), wanted.by);
+        let is_foreign = wanted.base.as_ref().is_some_and(|base| !base.is_of(shown));
         let choices = [
             (GroupBy::Nothing, "By stack alone", true),
             (GroupBy::Category, "By category", !history.allocations.category.is_empty()),
             (GroupBy::Stream, "By stream", history.pools.len() > 1),
             (GroupBy::Pool, "By pool", history.pools.len() > 1),
-            (GroupBy::Age, "By age in steps", history.events.len() > 1),
+            (GroupBy::Age, "By age in steps", history.events.len() > 1 && !is_foreign),
         ];
         let label = choices.iter().find(|choice| choice.0 == chosen).map_or("", |choice| choice.1);
         let combo = ComboBox::from_id_salt("groups of memory").selected_text(label).width(120.0).show_ui(ui, |ui| {
@@ -188,11 +195,10 @@ impl Weights for LiveBytes {
         let steps = steps.as_ref().and_then(|steps| (**steps).as_ref());
         let (by, has_all_frames) = (self.by, self.has_all_frames);
         let scope = LiveScope { trace, history, until: LiveUntil::Active, by, steps, has_all_frames };
-        let tree = match self.mode {
-            Mode::Moment | Mode::Peak | Mode::End => scope.flame(self.moment),
-            Mode::Grown => scope.difference(self.base, self.moment).grown,
-            Mode::Shrunk => scope.difference(self.base, self.moment).shrunk,
-        };
-        Some((tree, ()))
+        let Some(base) = &self.base else { return Some((scope.flame(self.moment), ())) };
+        let (trace, memory) = base.place()?;
+        let before = LiveScope { trace: &trace, history: &trace.memories[memory], ..scope };
+        let difference = scope.difference((&before, base.state), self.moment);
+        Some((if self.mode == Mode::Shrunk { difference.shrunk } else { difference.grown }, ()))
     }
 }

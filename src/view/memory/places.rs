@@ -6,7 +6,7 @@ use eframe::egui;
 use hashbrown::HashMap;
 
 use super::head::{self, base_ui};
-use crate::analysis::memory::by_place::{Holder, Place, Places};
+use crate::analysis::memory::by_place::{At, Holder, Place, Places, changes};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::live::{LiveUntil, live};
 use crate::answers::memory::StackPlaces;
@@ -14,7 +14,7 @@ use crate::answers::{Analysis, Query, Work};
 use crate::figures::format;
 use crate::figures::memory::{HolderRow, NO_STACK_HELP, Owner, by_place, change_by_place};
 use crate::model::memory::{AllocationId, highest};
-use crate::session::{OpenMemory, ShownMemory};
+use crate::session::{Base, OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
@@ -42,8 +42,8 @@ const MODES: [(Mode, &str, &str); 4] = [
 struct ListPlaces {
     /// `None` for the peak.
     state: Option<u32>,
-    /// The state to compare with.
-    base: Option<u32>,
+    /// What it is compared with.
+    base: Option<Base>,
     has_all_frames: bool,
 }
 
@@ -100,7 +100,7 @@ impl View for PlacesView {
         self.head_ui(&wanted, answer.newest().map(|listed| &**listed), &shown, ctx, ui);
         let Some(listed) = answer_ui(&answer, "Adding up…", ui) else { return };
         if listed.table.data.rows.is_empty() {
-            match wanted.base {
+            match &wanted.base {
                 Some(_) => nothing_ui("No place has more or less than at the base", "Choose another moment", ui),
                 None => nothing_ui("Nothing is allocated at this moment", "Choose another moment", ui),
             }
@@ -129,7 +129,7 @@ impl PlacesView {
             Mode::Moment => (Some(chosen), None),
             Mode::Peak => (None, None),
             Mode::End => (Some(history.last_state()), None),
-            Mode::Change => (Some(chosen), Some(ctx.memory.base.unwrap_or(0))),
+            Mode::Change => (Some(chosen), Some(ctx.memory.base_or_start(shown))),
         };
         ListPlaces { state, base, has_all_frames: self.has_all_frames }
     }
@@ -171,7 +171,7 @@ impl PlacesView {
                 let text = "some have no call stack";
                 ui.weak(text).on_hover_text(NO_STACK_HELP);
             }
-            base_ui((listed.state, wanted.base), shown, ctx, ui);
+            base_ui((listed.state, wanted.base.as_ref()), shown, ctx, ui);
         }
         ui.separator();
         let hint = "Take the innermost frame, also of the interpreter and the allocator, in place of your own code";
@@ -195,33 +195,53 @@ impl Analysis for ListPlaces {
         let called =
             if self.has_all_frames || self.base.is_some() { None } else { with_callers(&places, history, state) };
         let places = Places { of_stack: called.as_deref().unwrap_or(places.of_stack), ..places };
-        let holders = match self.base {
-            Some(base) => places.changes(history, base, state),
-            None => places.held(history, state),
+        let base_trace = match &self.base {
+            Some(base) => Some(base.place()?),
+            None => None,
+        };
+        let base_places = match &base_trace {
+            Some((trace, _)) => Some(work.get(trace, &StackPlaces { has_all_frames: self.has_all_frames })?),
+            None => None,
+        };
+        let base = self.base.as_ref().zip(base_trace.as_ref()).zip(base_places.as_ref());
+        let base = base.map(|((base, (trace, memory)), of_stack)| At {
+            places: Places { trace, of_stack },
+            history: &trace.memories[*memory],
+            state: base.state,
+        });
+        let holders = match base {
+            Some(base) => changes(base, At { places, history, state }),
+            None => places.held(history, state).into_iter().map(|holder| (places, holder)).collect(),
         };
         let mut blocks: HashMap<Place, Vec<AllocationId>> = HashMap::new();
         for id in live(history, state, LiveUntil::Allocated) {
             blocks.entry(places.of(history, id)).or_default().push(id);
         }
-        let blocks = holders.iter().map(|holder| Arc::new(blocks.remove(&holder.place).unwrap_or_default())).collect();
-        let rows = holders.iter().map(|&holder| HolderRow { owner: Owner::default(), places, at: None, holder });
+        let of_row = |(places, holder): &(Places<'_>, Holder)| {
+            // What only the other recording has, has no blocks here.
+            let is_here = std::ptr::eq(places.trace, trace);
+            Arc::new(if is_here { blocks.remove(&holder.place).unwrap_or_default() } else { Vec::new() })
+        };
+        let blocks = holders.iter().map(of_row).collect();
+        let rows =
+            holders.iter().map(|&(places, holder)| HolderRow { owner: Owner::default(), places, at: None, holder });
         let data = if self.base.is_some() { change_by_place().data(rows) } else { by_place().data(rows) };
-        let sums = sums_text(&holders, self.base.is_some());
-        let has_unknown = holders.iter().any(|holder| holder.place == Place::NoStack);
+        let sums = sums_text(holders.iter().map(|(_, holder)| holder), self.base.is_some());
+        let has_unknown = holders.iter().any(|(_, holder)| holder.place == Place::NoStack);
         Some(Listed { state, table: Arc::new(Table { data, ..Table::default() }), blocks, sums, has_unknown })
     }
 }
 
 /// `1.28 GiB in 812 blocks`, or of a change `+2.00 GiB, -1.00 GiB`.
-fn sums_text(holders: &[Holder], is_change: bool) -> String {
+fn sums_text<'a>(holders: impl Iterator<Item = &'a Holder> + Clone, is_change: bool) -> String {
     let bytes = |bytes: u64| format::bytes(bytes as f64);
     if !is_change {
-        let n: u64 = holders.iter().map(|holder| holder.held.blocks).sum();
-        let all = holders.iter().map(|holder| holder.held.bytes).sum();
+        let n: u64 = holders.clone().map(|holder| holder.held.blocks).sum();
+        let all = holders.map(|holder| holder.held.bytes).sum();
         return format!("{} in {} block{}", bytes(all), format::count(n), if n == 1 { "" } else { "s" });
     }
     let sum = |is_gain: bool| {
-        let changes = holders.iter().map(Holder::change).filter(|&change| (change > 0) == is_gain);
+        let changes = holders.clone().map(Holder::change).filter(|&change| (change > 0) == is_gain);
         bytes(changes.map(i64::unsigned_abs).sum())
     };
     format!("+{}, -{}", sum(true), sum(false))

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use eframe::egui::Color32;
 
-use crate::answers::memory::StackLabels;
+use crate::analysis::memory::by_place::{Place, Places};
+use crate::analysis::memory::callers::with_callers;
+use crate::answers::memory::{StackLabels, StackPlaces};
 use crate::answers::{Analysis, Work};
 use crate::model::{StackId, StringId, Trace, hash_bytes};
 use crate::widget::slice_color::oklch;
@@ -29,16 +31,20 @@ impl StackColors {
     /// One color for each frame that names stacks; gray for memory without a stack.
     ///
     /// * `labels`: for each stack the frame that names it.
-    pub fn new(trace: &Trace, labels: &[StringId], is_dark: bool) -> Self {
+    /// * `called`: for each stack its place, where a frame that allocates nearly everything is told apart by its callers.
+    fn new(trace: &Trace, labels: &[StringId], called: Option<&[Place]>, is_dark: bool) -> Self {
         let hue = |i: usize| {
             // Neighboring hues differ in lightness, so that they are distinct without color too.
             let light = if is_dark { 0.64 } else { 0.74 } + (i % 3) as f32 * 0.045;
             oklch(light, 0.10, i as f32 * 360.0 / HUES as f32)
         };
         let palette = (0..HUES).map(hue).chain([unknown(is_dark)]).collect();
-        let of_stack = labels.iter().map(|&label| match trace.strings.get(label) {
-            "" => HUES as u8,
-            frame => ((hash_bytes(frame.as_bytes()) >> 16) % HUES as u64) as u8,
+        let hash = |id: StringId| hash_bytes(trace.strings.get(id).as_bytes());
+        let index = |hash: u64| ((hash >> 16) % HUES as u64) as u8;
+        let of_stack = labels.iter().enumerate().map(|(stack, &label)| match called.map(|called| called[stack]) {
+            _ if label == StringId::EMPTY => HUES as u8,
+            Some(Place::Called(frame, caller)) => index(hash(frame) ^ hash(caller).rotate_left(1)),
+            _ => index(hash(label)),
         });
         Self { of_stack: of_stack.collect(), palette }
     }
@@ -66,6 +72,40 @@ impl Analysis for ColorStacks {
     const NAME: &'static str = "Coloring the call stacks";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<StackColors> {
-        Some(StackColors::new(of, &work.get(of, &StackLabels)?, self.is_dark))
+        let labels = work.get(of, &StackLabels)?;
+        let of_stack = work.get(of, &StackPlaces { has_all_frames: false })?;
+        let places = Places { trace: of, of_stack: &of_stack };
+        let largest = of.memories.iter().max_by_key(|history| history.allocations.len());
+        let called = largest.and_then(|history| with_callers(&places, history, history.curves.highest().0));
+        Some(StackColors::new(of, &labels, called.as_deref(), self.is_dark))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::answers::Answers;
+    use crate::model::TraceBuilder;
+    use crate::model::memory::{MemoryAction, MemoryEvent, RawMemory};
+
+    #[test]
+    fn callers_of_a_frame_that_allocates_everything_have_colors_of_their_own() {
+        let mut builder = TraceBuilder::default();
+        let mut raw = RawMemory::default();
+        let pool = raw.pool(Default::default());
+        for (i, caller) in ["weights (a.py:5)", "cache (a.py:7)", "mask (a.py:9)"].into_iter().enumerate() {
+            let [caller, allocate] = [caller, "allocate (b.py:1)"].map(|frame| builder.strings.intern(frame));
+            let outer = builder.stacks.intern(StackId::default(), caller);
+            let stack = builder.stacks.intern(outer, allocate);
+            let (ts, addr) = (i as i64, (i as u64) << 20);
+            raw.events.push(MemoryEvent { ts, action: MemoryAction::Alloc, addr, bytes: 512, pool, stack });
+        }
+        builder.memories.push(raw);
+        let trace = Arc::new(builder.finish());
+        let colors = Answers::default().get(&trace, &ColorStacks { is_dark: true }).unwrap();
+        let stacks = &trace.memories[0].allocations.stack;
+        assert_eq!(stacks.iter().map(|&stack| colors.color(stack)).collect::<HashSet<_>>().len(), 3);
     }
 }

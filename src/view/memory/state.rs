@@ -11,7 +11,7 @@ use super::transport::Transport;
 use super::{commands, head};
 use crate::analysis::memory::state::{AllocatorState, MemorySums};
 use crate::answers::memory::{InShort, StackLabels, StateAt};
-use crate::answers::{Analysis, Query, Subject as _, SubjectKey, Work};
+use crate::answers::{Analysis, Answer, Query, Subject as _, SubjectKey, Work};
 use crate::command::{Command, ctrl_shift};
 use crate::figures::format;
 use crate::model::StringId;
@@ -42,6 +42,8 @@ struct MapOf {
 /// A map with the names and colors of its blocks.
 #[derive(Debug)]
 pub struct StateMap {
+    /// The state of the recording that it shows.
+    pub moment: u32,
     pub state: Arc<AllocatorState>,
     pub map: Map,
     /// The frame that names each stack.
@@ -93,6 +95,8 @@ pub struct MemoryState {
     /// Zoom factor; 1 shows everything.
     zoom: f64,
     map: Query<MapOf>,
+    /// Width and lines of the map, as there was room for in the frame before.
+    room: Option<(u32, u32)>,
     /// The place under the pointer while zooming, until the map of that size is ready.
     anchor: Option<Anchor>,
     /// Scroll offset, in points from the top.
@@ -121,9 +125,17 @@ impl View for MemoryState {
                 nothing_ui("This recording has blocks, but not the segments they lie in", how, ui);
                 return;
             }
-            self.transport.ui(&shown, ctx, ui);
-            self.map_ui(&shown, (view, is_summing_up), is_small, ctx, ui);
-            self.is_waiting |= is_summing_up;
+            self.transport.play(&shown, ctx, ui);
+            // Asked for before anything is said of the moment: words, sums and picture are of the map that is there.
+            let answer = self.room.map(|room| self.ask(&shown, room, ctx));
+            let on_screen = answer.as_ref().and_then(Answer::newest).map(|map| map.moment);
+            let asked = ctx.memory.moment;
+            self.transport.ui(&shown, on_screen, ctx, ui);
+            self.map_ui(answer, &shown, (view, is_summing_up), is_small, ctx, ui);
+            if ctx.memory.moment != asked {
+                ui.ctx().request_repaint();
+            }
+            self.is_waiting |= is_summing_up || ctx.memory.moment != asked;
         });
     }
 
@@ -209,9 +221,21 @@ impl MemoryState {
         lines
     }
 
+    /// The map of the moment; until it is ready, the one before.
+    ///
+    /// * `room`: its width in points and its lines.
+    fn ask(&mut self, shown: &ShownMemory, room: (u32, u32), ctx: &ViewContext<'_>) -> Answer<StateMap> {
+        let (width, lines) = room;
+        let state = ctx.memory.moment.unwrap_or(shown.history().last_state());
+        let wanted = MapOf { state, width, lines, zoom: self.zoom, is_dark: ctx.is_dark };
+        self.map.ask_in_turn(ctx.answers, &shown.of, &wanted, |_| true)
+    }
+
+    /// * `answer`: to the room of the frame before; `None` in the first one.
     /// * `of_view`: the size of the whole view, and whether the memory is still being summed up.
     fn map_ui(
         &mut self,
+        answer: Option<Answer<StateMap>>,
         shown: &ShownMemory,
         of_view: (Vec2, bool),
         is_small: bool,
@@ -226,16 +250,14 @@ impl MemoryState {
             () => 2.0,
         };
         let sums_height = n_sums * (ui.spacing().interact_size.y + ui.spacing().item_spacing.y);
-        let wanted = MapOf {
-            state: ctx.memory.moment.unwrap_or(shown.history().last_state()),
-            width: (area.width() - scroll_bar).max(60.0) as u32,
-            lines: self.lines(shown, of_view, area.height() - sums_height),
-            zoom: self.zoom,
-            is_dark: ctx.is_dark,
-        };
-        // The previous map stays until the next is ready.
-        let answer = self.map.ask_in_turn(ctx.answers, &shown.of, &wanted, |_| true);
-        self.is_waiting = answer.is_working();
+        let width = (area.width() - scroll_bar).max(60.0) as u32;
+        let room = (width, self.lines(shown, of_view, area.height() - sums_height));
+        let is_fitted = self.room.replace(room) == Some(room);
+        if !is_fitted {
+            ui.ctx().request_repaint();
+        }
+        let answer = answer.unwrap_or(Answer::Working(None));
+        self.is_waiting = answer.is_working() || !is_fitted;
         let Some(map) = answer_ui(&answer, "Laying out the map…", ui) else { return };
         match is_small {
             true if n_sums == 0.0 => {}
@@ -247,10 +269,11 @@ impl MemoryState {
             return;
         }
         let n_lines = map.map.lines.len();
+        let zoom = self.zoom;
         let row = LINE_HEIGHT + LINE_GAP;
         let area = ui.available_rect_before_wrap();
         let by = self.wheel(area, row, ctx.wheel_zooms, ui);
-        if let Some(anchor) = self.anchor.filter(|_| wanted.zoom == self.zoom && !self.is_waiting) {
+        if let Some(anchor) = self.anchor.filter(|_| zoom == self.zoom && !self.is_waiting) {
             let (first, n) = map.map.lines_of(anchor.place);
             self.scroll = (first as f32 + (anchor.share * n as f32).round()) * row - anchor.y;
             self.anchor = None;
@@ -262,8 +285,7 @@ impl MemoryState {
         let scroll = egui::ScrollArea::vertical().auto_shrink(false).id_salt("memory map");
         let scroll = scroll.scroll_source(egui::scroll_area::ScrollSource::SCROLL_BAR);
         let shown_part = scroll.vertical_scroll_offset(self.scroll).show_viewport(ui, |ui, viewport| {
-            let (rect, response) =
-                ui.allocate_exact_size(vec2(wanted.width as f32, n_lines as f32 * row), Sense::click());
+            let (rect, response) = ui.allocate_exact_size(vec2(width as f32, n_lines as f32 * row), Sense::click());
             let first = (viewport.top() / row).max(0.0) as u32;
             let last = (((viewport.bottom() / row).ceil() as u32) + 1).min(n_lines as u32);
             let canvas = Canvas { map: &map, shown, origin: rect.min };
@@ -322,7 +344,7 @@ impl Analysis for MapOf {
         let map = lay_out(&state, &slots, width, (fitting / self.zoom).max(least));
         let labels = work.get(&of.open.trace, &StackLabels)?;
         let colors = work.get(&of.open.trace, &ColorStacks { is_dark: self.is_dark })?;
-        Some(StateMap { state, map, labels, colors, max_zoom: (fitting / least).max(1.0) })
+        Some(StateMap { moment: self.state, state, map, labels, colors, max_zoom: (fitting / least).max(1.0) })
     }
 }
 

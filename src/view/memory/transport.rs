@@ -49,14 +49,14 @@ impl Default for Transport {
 }
 
 impl Transport {
-    pub fn ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    /// * `on_screen`: the state that the picture below shows, which may be one before the chosen one.
+    pub fn ui(&mut self, shown: &ShownMemory, on_screen: Option<u32>, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let history = shown.history();
         let last = history.last_state();
         if !history.has_changes() {
             ui.weak("No history was recorded: this is the state when the snapshot was taken");
             return;
         }
-        self.play(shown, ctx, ui);
         let state = ctx.memory.moment.unwrap_or(last);
         let is_small = head::is_small(ui);
         // Whether the text has a line of its own depends on the room alone: it changes with the moment, and must not move
@@ -72,7 +72,7 @@ impl Transport {
                 self.buttons_ui(shown, state, ctx, ui);
                 ui.separator();
             }
-            ui.add(egui::Label::new(event_text(shown, state)).truncate());
+            ui.add(egui::Label::new(event_text(shown, on_screen.unwrap_or(state))).truncate());
         });
         self.scrub_ui(shown, state, if is_small { 18.0 } else { 36.0 }, ctx, ui);
     }
@@ -141,7 +141,8 @@ impl Transport {
         true
     }
 
-    fn play(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &egui::Ui) {
+    /// Moves on while it plays.
+    pub fn play(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &egui::Ui) {
         let last = shown.history().last_state();
         let is_left = |playing: &Playing| playing.shown != ctx.memory.moment || playing.of != shown.key();
         if self.playing.as_ref().is_some_and(is_left) {
@@ -182,7 +183,7 @@ impl Transport {
         ui.painter().add(mesh);
         let stroke = Stroke::new(2.0, tokens.strong_text);
         ui.painter().vline(x_of(state), rect.y_range(), stroke);
-        if let Some(base) = ctx.memory.base {
+        if let Some(base) = ctx.memory.base_of(shown) {
             ui.painter().vline(x_of(base), rect.y_range(), Stroke::new(1.0, Color32::GRAY));
         }
         if let Some(at) = response.interact_pointer_pos().filter(|_| response.dragged() || response.clicked()) {

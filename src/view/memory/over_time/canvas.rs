@@ -88,7 +88,10 @@ impl MemoryOverTime {
         let life = lifetime(ctx, chart);
         taken
             .extend(life.and_then(|(life, text)| taken_by_bracket(&with_ruler, &frame.scale, parts.ruler, life, text)));
-        chart.axis.ruler().paint(&with_ruler, [parts.ruler, canvas], &frame.scale, ui.visuals(), &taken);
+        // A state of one moment has nothing to count.
+        if chart.shown.history().has_changes() {
+            chart.axis.ruler().paint(&with_ruler, [parts.ruler, canvas], &frame.scale, ui.visuals(), &taken);
+        }
         frame.heights.paint(ui.painter(), ui.visuals(), TICK_DISTANCE);
         let painter = ui.painter_at(canvas);
         let fit = frame.picture.as_ref().map(|(key, picture)| (Fit::new(key, &frame.scale, &frame.heights), picture));
@@ -115,7 +118,7 @@ impl MemoryOverTime {
         let with_ruler = ui.painter_at(parts.plots());
         let marks = ctx.marks.iter().map(|mark| (chart.axis.at_times(mark.range), mark.note.as_str()));
         paint_marks(&with_ruler, marks, &frame.scale, [parts.ruler, canvas], ctx.is_dark);
-        if let Some(state) = ctx.memory.base {
+        if let Some(state) = ctx.memory.base_of(chart.shown) {
             plot::moment_line(ui, chart, &frame.scale, state, ui.visuals().weak_text_color());
         }
         if let Some(state) = ctx.memory.moment {

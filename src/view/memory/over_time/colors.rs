@@ -34,7 +34,11 @@ pub enum ColorBy {
 impl ColorBy {
     /// Every choice, with its label and help.
     pub const ALL: [(Self, &str, &str); 7] = [
-        (Self::Stack, "Call stack", "One color for each innermost frame of your own code"),
+        (
+            Self::Stack,
+            "Call stack",
+            "One color for each innermost frame of your own code; where one allocates nearly everything, for each of its callers",
+        ),
         (Self::Size, "Size", "From small to large, by powers of two"),
         (Self::Lifetime, "Lifetime", "From short to long, by powers of two"),
         (Self::Age, "Age", "From the newest to the oldest, by how long before the end it was allocated"),

@@ -5,6 +5,7 @@ use eframe::egui::Ui;
 use super::{Chart, MemoryOverTime};
 use crate::command::Command;
 use crate::figures::format;
+use crate::session::Base;
 use crate::view::ViewContext;
 use crate::view::details::stack_text;
 
@@ -31,7 +32,7 @@ impl MemoryOverTime {
             ctx.commands.push(Command::Show(crate::view::memory::STATE.id));
         }
         if ui.button("Set as base for difference").clicked() {
-            ctx.memory.base = Some(state);
+            ctx.memory.base = Some(Base::new(chart.shown, state));
         }
         if ctx.memory.base.is_some() && ui.button("Clear base").clicked() {
             ctx.memory.base = None;

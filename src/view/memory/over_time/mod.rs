@@ -350,7 +350,7 @@ impl View for MemoryOverTime {
         let axis = self.axis(&shown);
         let visible = axis.navigation(&mut self.navigation, ctx.navigation).visible();
         // In its first frame nothing is, and without a history there is nothing to measure.
-        let has_length = visible.dur() > 0 && shown.history().last_state() > 0;
+        let has_length = visible.dur() > 0 && shown.history().has_changes();
         has_length.then(|| axis.part_text(visible, axis.reach(ctx.span)))
     }
 

@@ -177,7 +177,10 @@ pub fn flags(ctx: &mut ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scal
         let text = format!("Snapshot taken at event {}", format::count(event.into()));
         Some(Flag { state: event + 1, failed: None, text, color: tokens.accent })
     };
-    each_pixel(ui, chart, scale, &snapshots);
+    // Of a state of one moment, all was there when the snapshot was taken.
+    if history.has_changes() {
+        each_pixel(ui, chart, scale, &snapshots);
+    }
     let mut opened = each_pixel(ui, chart, scale, &ooms);
     if let Some(last) = history.ooms.last() {
         let at = chart.axis.position(last.event + 1);

@@ -188,7 +188,7 @@ fn the_menu_leads_to_the_state_and_the_difference() {
     harness.get_by_label("Copy stack");
     harness.get_by_label("Set as base for difference").click();
     settle(&mut harness);
-    assert_eq!(harness.state().session.memory.base, Some(2));
+    assert_eq!(harness.state().session.memory.base.as_ref().map(|base| base.state), Some(2));
     click(&mut harness, place, PointerButton::Secondary);
     harness.get_by_label("Show this moment's state").click();
     harness.step();

@@ -1,0 +1,78 @@
+//! Two moments of memory beside each other, of one recording or of two.
+
+use super::memory::{is_pending, sample};
+use super::*;
+use crate::figures::format;
+
+#[test]
+fn the_base_can_be_cleared_and_memories_are_named() {
+    let mut harness = harness(vec![sample("snapshot_oom.pickle"), sample("snapshot_leak.pickle")]);
+    app_mut(&mut harness).commands.extend([Command::Show("memory-state"), Command::Show("live-memory")]);
+    settle(&mut harness);
+    harness.get_by_label_contains("of GPU 0 memory (memory history), snapshot_leak");
+    harness.get_by_label("Set as base").click();
+    settle(&mut harness);
+    assert!(app(&harness).session().memory.base.is_some());
+    harness.get_by_label("Clear base").click();
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().memory.base, None);
+}
+
+#[test]
+fn a_moment_of_one_snapshot_is_compared_with_one_of_another() {
+    let mut harness = harness(["snapshot_oom.pickle", "snapshot_leak.pickle"].map(sample).into());
+    app_mut(&mut harness).session.memory.show(0, 0);
+    app_mut(&mut harness).commands.extend([Command::Show("memory-state"), Command::GoToPeak, Command::SetBase]);
+    settle(&mut harness);
+    app_mut(&mut harness).session.memory.show(1, 0);
+    app_mut(&mut harness).commands.push(Command::Show("memory-places"));
+    settle(&mut harness);
+    harness.get_by_label("Change").click();
+    let at = |history: &crate::model::MemoryHistory| (history.curves.highest(), history.last_state());
+    let histories = [0, 1].map(|trace| at(&app(&harness).session().traces()[trace].trace.memories[0]));
+    let [((peak, _), _), (_, last)] = histories;
+    let event = |state: u32| format!("event {}", format::count(u64::from(state - 1)));
+    let from = format!("from GPU 0 memory of snapshot_oom.pickle, {}", event(peak));
+    let to = format!("to {} ", event(last));
+    wait_for(&mut harness, |harness| {
+        harness
+            .query_by_label_contains(&from)
+            .is_some_and(|node| node.accesskit_node().value().unwrap_or_default().contains(&to))
+    });
+    // What only the other snapshot has, is highlighted nowhere.
+    app_mut(&mut harness).commands.push(Command::Show("live-memory"));
+    settle(&mut harness);
+    harness.get_by_label("Shrunk").click();
+    wait_for(&mut harness, |harness| harness.query_by_label_contains(&from).is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("Flame graph: All live memory").is_some());
+    // Without the other one, a moment is compared with the start again.
+    app_mut(&mut harness).commands.push(Command::CloseTraceAt(0));
+    settle(&mut harness);
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("from before the first event").is_some());
+    assert_eq!(app(&harness).session().memory.base, None);
+}
+
+#[test]
+fn words_sums_and_picture_are_of_one_moment_while_it_moves() {
+    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
+    app_mut(&mut harness).commands.push(Command::Show("memory-state"));
+    settle(&mut harness);
+    wait_for(&mut harness, |harness| harness.query_by_label("Map of the allocator's memory").is_some());
+    let n = app(&harness).session().traces()[0].trace.memories[0].n_states();
+    let mut n_seen = 0;
+    for state in (1..n).step_by(37) {
+        app_mut(&mut harness).session.memory.moment = Some(state);
+        for _ in 0..3 {
+            harness.step();
+            let head = harness.get_by_label_contains(" active").accesskit_node().value().unwrap_or_default();
+            let event = head.strip_prefix("event ").and_then(|text| text.split(' ').next()).unwrap_or_default();
+            let shown: usize = event.replace(',', "").parse::<usize>().unwrap() + 1;
+            let history = &app(&harness).session().traces()[0].trace.memories[0];
+            let sums = format!("{} allocated", format::bytes(history.curves.allocated[shown] as f64));
+            assert!(harness.query_by_label(&sums).is_some(), "{head}: not {sums}");
+            n_seen += usize::from(shown == state as usize);
+        }
+        wait_for(&mut harness, |harness| !is_pending(app(harness)));
+    }
+    assert!(n_seen > 0);
+}
