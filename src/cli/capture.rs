@@ -221,7 +221,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     launch::pass_signals_on();
     let monitor = Monitor::default();
-    let beside = |folder: &Path| (!args.no_gpu_counters).then(|| Counters::start(&monitor, folder));
+    let beside = |folder: &Path| Counters::start(&monitor, folder);
     let switched = args.nsys.by_hand.then(on_signal);
     let run = Arc::new(Run::start(&request, beside, || {}).map_err(|error| Failure::Usage(error.to_string()))?);
     write_stderr(&format!("Lacuna runs: {}", run.command_line));
@@ -323,6 +323,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
         grace: Duration::from_secs(args.grace),
         patience: launch::PATIENCE,
         time_limit: args.seconds.map(Duration::from_secs),
+        has_counters: !args.no_gpu_counters,
         is_piped: true,
     })
 }

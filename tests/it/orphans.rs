@@ -155,6 +155,7 @@ fn ends_during_a_run() {
         grace: std::time::Duration::from_secs(600),
         patience: PATIENCE,
         time_limit: None,
+        has_counters: true,
         is_piped: false,
     };
     let run = Run::start(&request, |_| (), || {}).unwrap();

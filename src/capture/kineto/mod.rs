@@ -21,6 +21,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 #[cfg(not(target_os = "linux"))]
 pub use self::elsewhere::Endpoint;
 #[cfg(target_os = "linux")]
@@ -41,7 +43,7 @@ const WARM_UP: u64 = 1;
 const LATE: Duration = Duration::from_secs(20);
 
 /// What is recorded each time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Duration of each trace.
     pub duration: Duration,

@@ -5,6 +5,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Exit;
 pub use crate::capture::partial::write_private;
@@ -28,6 +29,8 @@ pub struct Manifest {
     pub env: Vec<String>,
     /// How it was recorded: `none`, `pytorch`, `on-demand`, `nsys`, `cupti`.
     pub recorder: String,
+    /// How else; manifests of earlier versions do not say it.
+    pub options: Option<RunOptions>,
     /// Milliseconds since 1970, UTC.
     pub started_ms: u64,
     pub elapsed_ms: u64,
@@ -44,6 +47,18 @@ pub struct Manifest {
     pub results: Vec<String>,
     /// Sentences for the user: why something is missing.
     pub notes: Vec<String>,
+}
+
+/// What was asked of a run beside its command and its recorder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunOptions {
+    /// The options of the recorder, by the names of their fields; null where it has none.
+    pub recorder: Value,
+    /// After so many seconds it was to be stopped; 0 is never.
+    pub seconds: u64,
+    /// Whether the counters of the GPUs were to be recorded beside it.
+    pub has_counters: bool,
 }
 
 /// A run that was made before.

@@ -19,7 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use self::folder::{Earlier, Kind, Manifest, Recorded, create, delete, list, results, root, shown_time};
+pub use self::folder::{
+    Earlier, Kind, Manifest, Recorded, RunOptions, create, delete, list, results, root, shown_time,
+};
 pub use self::launchers::{launched, recorded_ranks};
 pub use self::output::{Output, OutputLine, Stream};
 pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
@@ -58,6 +60,8 @@ pub struct Request {
     pub patience: Duration,
     /// After this time it is stopped.
     pub time_limit: Option<Duration>,
+    /// Whether what is watched alongside is watched: the counters of the GPUs.
+    pub has_counters: bool,
     /// Whether it reads what Lacuna could read, unless that is a terminal, and its output also goes where Lacuna's goes.
     pub is_piped: bool,
 }
@@ -285,8 +289,8 @@ impl Shared {
 impl Run {
     /// Starts a program; it takes the time to write a few small files.
     ///
-    /// * `alongside`: called with the run's folder before the program starts; what it returns is dropped when the
-    ///   program has ended. It is for what is watched meanwhile.
+    /// * `alongside`: called with the run's folder before the program starts, where the request has counters; what it
+    ///   returns is dropped when the program has ended. It is for what is watched meanwhile.
     /// * `wake`: called from another thread when there is something new to see.
     ///
     /// Errors: a sentence for the user; nothing runs then.

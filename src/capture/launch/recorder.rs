@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::{Exit, LaunchError, Output};
 use crate::capture::{cupti, kineto, nsys, pytorch};
 
@@ -54,6 +56,17 @@ impl Recorder {
             Self::Nsys(_) => "nsys",
             Self::Cupti => "cupti",
         }
+    }
+
+    /// Its options as manifests keep them, by the names of their fields; null where it has none.
+    pub(super) fn options(&self) -> Value {
+        let options = match self {
+            Self::None | Self::Cupti => return Value::Null,
+            Self::PyTorch(options) => serde_json::to_value(options),
+            Self::OnDemand(options) => serde_json::to_value(options),
+            Self::Nsys(profile) => serde_json::to_value(profile),
+        };
+        options.unwrap_or_default()
     }
 
     /// What recording costs, in time or otherwise: sentences.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::folder::{self, Manifest};
+use super::folder::{self, Manifest, RunOptions};
 use super::output::{Output, Stream};
 use super::successor::Successor;
 use super::switch::Switching;
@@ -54,7 +54,7 @@ pub fn start<A: Send + 'static>(
         command.current_dir(place);
     }
     let notes = warnings(request, on_demand.as_deref(), folder);
-    let alongside = alongside(folder);
+    let alongside = request.has_counters.then(|| alongside(folder));
     let switching = match &request.recorder {
         Recorder::Nsys(profile) if profile.is_switched() => {
             Some(Switching::new(profile, folder, request.value("TMPDIR")))
@@ -134,6 +134,11 @@ fn manifest_of(request: &Request) -> Manifest {
         working_folder: words::path_text(&working_folder),
         env: request.env.iter().map(|(name, value)| assignment(name, value)).collect(),
         recorder: request.recorder.name().to_owned(),
+        options: Some(RunOptions {
+            recorder: request.recorder.options(),
+            seconds: request.time_limit.map_or(0, |limit| limit.as_secs()),
+            has_counters: request.has_counters,
+        }),
         started_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
         ..Default::default()
     }

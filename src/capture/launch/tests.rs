@@ -17,6 +17,7 @@ fn request(root: &Path, argv: &[&OsStr]) -> Request {
         grace: Duration::from_millis(300),
         patience: PATIENCE,
         time_limit: None,
+        has_counters: true,
         is_piped: false,
     }
 }

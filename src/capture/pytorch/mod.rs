@@ -107,6 +107,20 @@ pub fn ranks(text: &str) -> Option<BTreeSet<u32>> {
     Some(all)
 }
 
+/// Ranks as [`ranks`] reads them, `all` for `None`.
+pub fn ranks_text(ranks: Option<&BTreeSet<u32>>) -> String {
+    let Some(ranks) = ranks else { return "all".to_owned() };
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => runs.push((rank, rank)),
+        }
+    }
+    let text = |(first, last)| if first == last { format!("{first}") } else { format!("{first}-{last}") };
+    runs.into_iter().map(text).collect::<Vec<_>>().join(",")
+}
+
 /// How far one process of the run came, as its recorder says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

@@ -238,7 +238,7 @@ fn row_ui(run: &Earlier, is_doomed: bool, needed: &mut f32, row: &mut egui_extra
         if open.on_hover_text("Open the recordings of this run").clicked() {
             action = Some(Action::Open);
         }
-        if ui.button("Use").on_hover_text("Use this command").clicked() {
+        if ui.button("Use").on_hover_text("Take this command with its options into the form").clicked() {
             action = Some(Action::Again);
         }
         let can_delete = ui.add_enabled_ui(manifest.has_ended, |ui| match is_doomed {

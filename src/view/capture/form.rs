@@ -18,6 +18,7 @@ use crate::capture::kineto;
 use crate::capture::launch::{self, Destination, Recorder, Request, overhead, words};
 use crate::capture::nsys;
 use crate::capture::pytorch;
+use crate::session::lenient;
 
 /// Where the options are at least this wide, in points, where the command runs stands beside what is recorded, which then
 /// takes this share of the width.
@@ -126,6 +127,33 @@ impl Form {
         self.env = manifest.env.join(" ");
         let known = BACKENDS.iter().find(|backend| backend.2 == manifest.recorder);
         self.backend = known.map_or(self.backend, |backend| backend.0);
+        if let Some(options) = &manifest.options {
+            self.take_options(options);
+        }
+    }
+
+    /// Takes over what was asked of an earlier run beside its command; what has no place in the form stays as it was.
+    fn take_options(&mut self, options: &launch::RunOptions) {
+        self.seconds = u32::try_from(options.seconds).unwrap_or(u32::MAX);
+        self.without_counters = !options.has_counters;
+        match self.backend {
+            Backend::PyTorch => {
+                self.options = lenient(&options.recorder);
+                self.ranks = pytorch::ranks_text(self.options.ranks.as_ref());
+            }
+            Backend::OnDemand => {
+                let Ok(on_demand) = kineto::Options::deserialize(&options.recorder) else { return };
+                self.times.length = on_demand.duration.as_secs_f64();
+                self.times.every = on_demand.every.unwrap_or_default().as_secs_f64();
+                self.ranks = pytorch::ranks_text(on_demand.ranks.as_ref());
+                self.options.contents = on_demand.contents;
+            }
+            Backend::Nsys => {
+                self.nsys = lenient(&options.recorder);
+                self.nsys_others = words::joined(std::mem::take(&mut self.nsys.others).iter().map(OsStr::new));
+            }
+            Backend::Cupti | Backend::None => {}
+        }
     }
 
     /// What is to run, in a new folder in `root`. `nsys`: the one to record with, where the form names none.
@@ -161,6 +189,7 @@ impl Form {
             grace: GRACE,
             patience: launch::PATIENCE,
             time_limit: (self.seconds > 0).then(|| Duration::from_secs(self.seconds.into())),
+            has_counters: !self.without_counters,
             is_piped: false,
         })
     }
@@ -179,11 +208,6 @@ impl Form {
     pub fn own_nsys(&self) -> Option<PathBuf> {
         let path = Some(self.nsys_path.trim()).filter(|path| !path.is_empty() && self.backend == Backend::Nsys);
         path.map(PathBuf::from)
-    }
-
-    /// Whether the counters of the GPUs are recorded.
-    pub fn has_counters(&self) -> bool {
-        !self.without_counters
     }
 
     fn on_demand(&self, options: pytorch::Options) -> kineto::Options {

@@ -266,8 +266,8 @@ impl Capture {
         self.output.reset();
         let (waker, started) = (egui.clone(), egui.clone());
         let wake = move || waker.request_repaint();
-        let (live, has_counters) = (Arc::clone(ctx.live), self.forms.form.has_counters());
-        let beside = move |folder: &Path| has_counters.then(|| Counters::start(&live, folder));
+        let live = Arc::clone(ctx.live);
+        let beside = move |folder: &Path| Counters::start(&live, folder);
         let work = move |_: &Progress| Run::start(&request, beside, wake);
         let job = Job::spawn("launch", move || started.request_repaint(), work);
         match job {

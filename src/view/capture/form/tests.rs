@@ -78,3 +78,43 @@ fn variables_are_added_once_and_their_options_joined() {
     }
     assert_eq!(form.env, "A=x:1,y:2 B=2");
 }
+
+#[cfg(unix)]
+#[test]
+fn an_earlier_run_is_used_with_all_its_options() {
+    let root = tempfile::tempdir().unwrap();
+    let typed = |backend| {
+        let mut form = Form { line: "true".to_owned(), backend, seconds: 60, ..Default::default() };
+        form.without_counters = true;
+        form
+    };
+    let mut by_profiler = Form { ranks: "0,4-7".to_owned(), ..typed(Backend::PyTorch) };
+    by_profiler.options.set_steps(10, 13);
+    by_profiler.options.contents.with_stack = true;
+    by_profiler.options.memory = true;
+    let mut on_demand = Form { ranks: "all".to_owned(), ..typed(Backend::OnDemand) };
+    on_demand.times = pytorch_options::Times { length: 0.25, every: 30.0 };
+    on_demand.options.contents.record_shapes = false;
+    // It records nothing.
+    let nsys_path = "/bin/true".to_owned();
+    let mut by_nsys = Form { nsys_path, nsys_others: "--cudabacktrace=all 'a b'".to_owned(), ..typed(Backend::Nsys) };
+    by_nsys.nsys.trace = "cuda,mpi".to_owned();
+    by_nsys.nsys.sampling = true;
+    for form in [by_profiler, on_demand, by_nsys, typed(Backend::None)] {
+        let mut request = form.request(root.path().to_owned(), None).unwrap();
+        request.working_folder = Some("/".into());
+        let run = launch::Run::start(&request, |_| (), || {}).unwrap();
+        run.wait();
+        let mut used = Form { nsys_path: form.nsys_path.clone(), ..Default::default() };
+        used.take(&launch::Manifest::read(&run.folder).unwrap());
+        assert_eq!(used.request(root.path().to_owned(), None).unwrap(), request);
+        // What earlier versions kept is still taken over, and says nothing of the options.
+        let path = run.folder.join("run.json");
+        let mut old: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        old.as_object_mut().unwrap().remove("options").unwrap();
+        std::fs::write(&path, old.to_string()).unwrap();
+        let mut kept = Form { line: String::new(), folder: "/tmp".to_owned(), ..form.clone() };
+        kept.take(&launch::Manifest::read(&run.folder).unwrap());
+        assert_eq!(kept.request(root.path().to_owned(), None).unwrap(), request);
+    }
+}
