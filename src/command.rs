@@ -35,7 +35,7 @@ pub enum Command {
     ZoomOut,
     PanLeft,
     PanRight,
-    /// Shows all open traces from start to end.
+    /// Shows all open traces from start to end; on a second run, without what lies far from the rest, or with it.
     ZoomToFit,
     /// Centers the selection; on a second run, zooms to it.
     FocusSelection,

@@ -24,8 +24,8 @@ const MAX_WAITING_SHOWN: usize = 3;
 const SHOW_TOLD: Duration = Duration::from_secs(8);
 /// How long it stays that something was done: it takes the place of the line at the bottom.
 const SHOW_DONE: Duration = Duration::from_secs(3);
-/// What lies outside of all slices is far if it is this part of their time or more away.
-const FAR: i64 = 10;
+/// What lies outside of the first picture is said if it is this part of its time or more away.
+const FAR: i64 = 20;
 /// Points that the keys at the right of the line at the bottom take.
 const ROOM_FOR_HELP: f32 = 260.0;
 /// Points that the length of a selected range takes.
@@ -386,8 +386,8 @@ impl App {
         let what = if n == 0 { "Only counters, memory or single moments" } else { "Lone events, counters or memory" };
         let [before, after] = [before, after].map(format::duration);
         let help = format!(
-            "{what} were recorded {before} before the first and {after} after the last of what ran. Show all of it (also by \
-             zooming to fit twice)"
+            "{what} were recorded {before} before the first and {after} after the last of what ran. Show all of it, as 0 does, \
+             by the second press at the latest"
         );
         if button.on_hover_text(help).clicked() {
             self.session.navigation.go(all);

@@ -176,7 +176,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Navigate,
         Command::ZoomToFit,
         "Zoom to fit",
-        "Show the whole recording; again to include isolated events far from it",
+        "Show everything; again to leave out, or to show as well, what lies far from the rest",
         &[key(Key::Num0)],
     ),
     spec(

@@ -230,8 +230,8 @@ pub fn findings() -> Part<Finding> {
         words "rule", "Rule", 130, Cell::name(row.rule), "What was judged";
         words "text", "Finding", 400, Cell::name(&with_notes(row)), "What was found, and what else shows it";
         words "measured", "Measured", 90, Cell::name(&value(row.measured, row.unit)), "The measured value";
-        words "threshold", "Threshold", 90, Cell::name(&level(row.threshold, row.default_threshold, row.unit)),
-            "The level that it reached";
+        words "threshold", "Severity from", 90, Cell::name(&level(row.threshold, row.default_threshold, row.unit)),
+            "The level that it reached: where its severity begins. Findings of less severity begin lower";
         number "ceiling_ns_per_step", "Ceiling per step", 100, Cell::or_empty(row.ceiling_ns_per_step, Cell::Ns),
             "What ending the cause would gain per step at most, on the slowest device. It is not added up over devices. It is less \
              than what the device waits by what no fix saves, such as launch latency and time without a record";

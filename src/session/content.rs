@@ -7,12 +7,14 @@ use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace};
 const LONE: u64 = 100;
 /// How often the time that is left may be cut in halves: what a millionth of it shows is not a part of the picture.
 const MOST_HALVES: u32 = 20;
+/// What lies beside the work, and is this part of its time away or less, is shown with it.
+const NEAR: i64 = 10;
 /// Slices of a row whose durations are looked at.
 const MAX_DURATIONS: usize = 64;
 
 /// What the first picture shows of a trace, in its own time: from the first start to the last end of slices, samples and
-/// histories of memory, without lone events far from all others; of a trace without any, its span.
-/// Cost: O(rows · log slices).
+/// histories of memory, without lone events far from all others; of a trace without any, its span. Single moments and
+/// counters near them are in it, such as the mark with which a recorder ends. Cost: O(rows · log slices).
 pub fn content(trace: &Trace) -> TimeRange {
     let events = Events::of(trace);
     // What a profiler recorded of memory lies beside its slices; a history of memory is a recording by itself.
@@ -20,7 +22,13 @@ pub fn content(trace: &Trace) -> TimeRange {
     let histories = trace.memories.iter().filter(is_own).filter(|history| history.has_time).map(|history| history.span);
     let histories = histories.filter(|range| range.union(trace.span) == trace.span);
     let main = events.span().map(|all| events.main(all));
-    main.into_iter().chain(histories).reduce(TimeRange::union).unwrap_or(trace.span)
+    let work = main.into_iter().chain(histories).reduce(TimeRange::union).unwrap_or(trace.span);
+    let (near, span) = (work.dur() / NEAR, trace.span);
+    let [before, after] = [work.start.saturating_sub(span.start), span.end.saturating_sub(work.end)];
+    TimeRange {
+        start: if before <= near { work.start.min(span.start) } else { work.start },
+        end: if after <= near { work.end.max(span.end) } else { work.end },
+    }
 }
 
 /// Slices and samples of a trace that lie outside of a range of its time. Cost: O(rows · log slices) where the range leaves
@@ -178,6 +186,24 @@ mod tests {
         check(&[(0, 50_000)], work, (0, 119_990), 0);
         // Not few beside the others.
         check(&[(0, 10)], (100_000, 20), (0, 100_390), 0);
+    }
+
+    #[test]
+    fn moments_near_the_work_are_shown_with_it() {
+        let check = |[before, after]: [TimeNs; 2], (start, end): (TimeNs, TimeNs)| {
+            let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", 10_000, 20_000)]);
+            let instants = &mut builder.instants;
+            for ts in [before, after] {
+                instants.ts.push(ts);
+                instants.name.push(crate::model::StringId::EMPTY);
+                instants.track.push(crate::model::TrackId(0));
+                instants.source.push(0);
+            }
+            assert_eq!(content(&builder.finish()), TimeRange { start, end });
+        };
+        check([9_500, 20_900], (9_500, 20_900));
+        check([8_900, 20_900], (10_000, 20_900));
+        check([15_000, 21_100], (10_000, 20_000));
     }
 
     #[test]

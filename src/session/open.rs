@@ -117,7 +117,7 @@ impl OpenTraces {
         self.span
     }
 
-    /// What the first picture and "zoom to fit" show, in session time: the slices, samples and histories of memory
+    /// What the first picture shows, in session time: the slices, samples and histories of memory
     /// of all traces, but of snapshots of memory only where nothing else is open. Lone events, instants and counters may
     /// lie outside, and memory before and after a trace, within [`Self::span`]. Never empty.
     pub fn content(&self) -> TimeRange {

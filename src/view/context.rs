@@ -16,7 +16,7 @@ pub struct ViewContext<'a> {
     pub traces: &'a [OpenTrace],
     /// From the first start to the last end of all open traces, in session time.
     pub span: TimeRange,
-    /// What "zoom to fit" shows: see [`crate::session::OpenTraces::content`].
+    /// What the first picture shows: see [`crate::session::OpenTraces::content`].
     pub content: TimeRange,
     pub navigation: &'a mut Navigation,
     pub selection: &'a mut Selection,

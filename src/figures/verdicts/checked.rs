@@ -161,7 +161,7 @@ pub fn checks() -> Part<Checked> {
         number "default_threshold", "Default", 0, Cell::or_empty(row.default_threshold(), Cell::Plain),
             "Where findings begin by default, if that was changed";
         words "shown", "Measured", 90, Cell::name(&value(row.check.measured, unit(row.check.rule))), "The measured value";
-        words "limit", "Limit", 90, Cell::name(&row.limit()), "Where findings begin";
+        words "limit", "No finding if", 90, Cell::name(&row.limit()), "Where findings begin, whatever their severity";
     };
     Part::new("checks", "Checked", figures)
         .report("rank device rule shown limit")

@@ -18,7 +18,7 @@ pub struct ZoomTarget {
     pub at: TimeNs,
     /// From the first to the last position of the axis.
     pub span: TimeRange,
-    /// What "zoom to fit" shows.
+    /// What the first picture shows of it.
     pub content: TimeRange,
     /// Margin on both sides where everything is shown, as a share of it.
     pub margin: f64,
@@ -36,11 +36,13 @@ pub fn run(command: &Command, navigation: &mut Navigation, target: ZoomTarget) -
         Command::ZoomOut => zoomed(view, at, 2.0, span),
         Command::PanLeft => panned(view, -quarter, span),
         Command::PanRight => panned(view, quarter, span),
-        // A second time it shows what lies outside of the content.
-        Command::ZoomToFit => match fitted(content, margin, span) {
-            fit if fit == view => fitted(span, margin, span),
-            fit => fit,
-        },
+        Command::ZoomToFit => {
+            let [content, whole] = [content, span].map(|range| fitted(range, margin, span));
+            // The work would be the smaller part of the picture.
+            let is_far = span.dur() / 2 > content.dur();
+            let [first, second] = if is_far { [content, whole] } else { [whole, content] };
+            if view == first { second } else { first }
+        }
         Command::ZoomToRange => match range {
             Some(range) => fitted(range, MARGIN, span),
             None => return true,
@@ -147,14 +149,20 @@ mod tests {
     }
 
     #[test]
-    fn zooming_to_fit_a_second_time_shows_what_lies_outside() {
-        let content = TimeRange { start: SPAN.end - 100, end: SPAN.end };
-        let mut navigation = Navigation::default();
-        let target = ZoomTarget { at: 0, span: SPAN, content, margin: 0.0, range: None };
-        for expected in [content, SPAN, content] {
-            assert!(run(&Command::ZoomToFit, &mut navigation, target));
-            assert_eq!(navigation.visible(), expected);
-        }
+    fn zooming_to_fit_shows_everything_and_what_lies_far_away_at_the_second_time() {
+        let check = |content: TimeRange, views: [TimeRange; 3]| {
+            let mut navigation = Navigation::default();
+            let target = ZoomTarget { at: 0, span: SPAN, content, margin: 0.0, range: None };
+            for expected in views {
+                assert!(run(&Command::ZoomToFit, &mut navigation, target));
+                assert_eq!(navigation.visible(), expected);
+            }
+        };
+        let far = TimeRange { start: SPAN.end - 100, end: SPAN.end };
+        check(far, [far, SPAN, far]);
+        let near = TimeRange { end: SPAN.end - SPAN.dur() / 4, ..SPAN };
+        check(near, [SPAN, near, SPAN]);
+        check(SPAN, [SPAN; 3]);
     }
 
     #[test]

@@ -134,8 +134,8 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let total: i64 = idle.idle.iter().sum();
     let share = |ns: i64, of: i64| format!("{:.1} %", ns as f64 / of.max(1) as f64 * 100.0);
     let busy = share(idle.window_ns - total, idle.window_ns);
-    let text = format!("First to last work: busy {busy}, idle {}", format::duration(total));
-    let shorter = [format!("Trace: busy {busy}, idle {}", format::duration(total)), format!("Trace: busy {busy}")];
+    let text = format!("Overall: busy {busy}, idle {}", format::duration(total));
+    let shorter = format!("Overall: busy {busy}");
     let response = ui.interact(rect, Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
     let label = text.clone();
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &label));
@@ -143,10 +143,8 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let painter = ui.painter().with_clip_rect(rect.intersect(ui.clip_rect()));
     let lay_out = |text: String| painter.layout_no_wrap(text, FontId::proportional(10.5), color);
     // A time that is cut would be misread; on hover it is there.
-    let shown = shorter.into_iter().fold(lay_out(text), |shown, shorter| match shown.size().x <= rect.width() {
-        true => shown,
-        false => lay_out(shorter),
-    });
+    let whole = lay_out(text);
+    let shown = if whole.size().x <= rect.width() { whole } else { lay_out(shorter) };
     painter.galley(rect.left_center() - vec2(0.0, shown.size().y / 2.0), shown, color);
     response.on_hover_ui(|ui| {
         ui.strong(format!("{}: idle {} of {}", line.title, format::duration(total), format::duration(idle.window_ns)));
@@ -157,7 +155,8 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
         causes.sort_by_key(|cause| Reverse(cause.1));
         causes_ui(ui, &causes, total);
         ui.weak(
-            "Of the whole recording, by what the host did meanwhile. The overview counts the steps that count alone",
+            "Of all time from the device's first to its last work, by what the host did meanwhile. The overview counts the \
+             steps that count alone",
         );
         ui.weak(format!("G: {}", crate::command::NEXT_GAP));
     });

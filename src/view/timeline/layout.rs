@@ -7,12 +7,14 @@ use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
 use super::strips::{Strip, Strips};
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, STRIP_GROUP_HEIGHT, visible_lines};
-use crate::model::{Cell, CounterUnit, SliceId, Tint, TrackId, TrackKind};
+use crate::model::{Cell, CounterUnit, SliceId, TimeRange, Tint, TrackId, TrackKind};
 use crate::session::OpenTrace;
 use crate::view::axis::Scale;
 
 /// Free space between two rows, in points.
 const ROW_GAP: f32 = 1.0;
+/// Half the width of the mark of an instant, in points.
+pub const TICK: f32 = 2.5;
 
 /// With more free pixels than this on both sides work stands alone.
 const ALONE: usize = 3;
@@ -198,13 +200,16 @@ impl DrawList {
     fn add_ticks(&mut self, open: &OpenTrace, line: &Line, track: TrackId, area: Area, scale: &Scale) {
         let instants = &open.trace.instants;
         let view = scale.view.shifted(open.offset.saturating_neg());
-        let window = instants.window(track, view);
+        // The mark with which a recording ends is at the last moment of what shows all of it.
+        let window = instants.window(track, TimeRange { end: view.end.saturating_add(1), ..view });
         let step = (scale.ns_per_pixel() as i64).max(1);
         let is_thin = open.trace.samples.track.binary_search(&track).is_ok();
         let (top, mut i) = (area.top(line), window.start);
         while i < window.end {
             let ts = instants.ts[i];
             let x = scale.x(ts.saturating_add(open.offset));
+            // At the edges it stays whole.
+            let x = if is_thin { x } else { x.clamp(scale.left + TICK, (scale.right() - TICK).max(scale.left + TICK)) };
             self.ticks.push(Tick { is_thin, x, top });
             i += 1;
             i += instants.ts[i..window.end].partition_point(|&next| next < ts.saturating_add(step));
@@ -280,7 +285,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::{Counter, SliceKind, TimeRange, TraceBuilder, Track};
+    use crate::model::{Counter, SliceKind, StringId, TraceBuilder, Track};
     use crate::view::timeline::settings::TimelineSettings;
     use crate::view::timeline::track_list::TrackList;
 
@@ -331,6 +336,23 @@ mod tests {
         };
         let ends: Vec<_> = list.curves.iter().map(drawn).collect();
         assert_eq!(ends, [(Some(100), Some(299)), (Some(600), Some(699))]);
+    }
+
+    #[test]
+    fn a_mark_at_the_last_moment_is_in_the_picture_of_all() {
+        let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", 0, 900)]);
+        let instants = &mut builder.instants;
+        for ts in [0, 1000] {
+            instants.ts.push(ts);
+            instants.name.push(StringId::EMPTY);
+            instants.track.push(TrackId(0));
+            instants.source.push(0);
+        }
+        let traces = [OpenTrace::new(Arc::new(builder.finish()), 0)];
+        let ticks =
+            |end| draw(&traces, TimeRange { start: 0, end }).ticks.iter().map(|tick| tick.x).collect::<Vec<_>>();
+        assert_eq!(ticks(1000), [200.0 + TICK, 1200.0 - TICK], "in the canvas, which is 200 to 1200");
+        assert_eq!(ticks(999), [200.0 + TICK]);
     }
 
     #[test]

@@ -191,15 +191,14 @@ impl Timeline {
         }
     }
 
-    /// Lets rows use the room that there is when traces are opened or the view is resized; what is folded, hidden or
-    /// filtered later leaves the others as they are.
+    /// Lets rows use the room that there is for all tracks as they are at first. What is folded, hidden or filtered leaves
+    /// the others as they are, also after a restart.
     fn fill(&mut self, ctx: &ViewContext<'_>, height: f32) {
-        if self.stretched_for != height && self.filter.is_empty() {
-            self.stretched_for = f32::NAN;
+        if self.stretched_for != height {
+            let at_first = TrackList::build(ctx.traces, &self.parts, &TimelineSettings::default(), "");
+            (self.stretch, self.stretched_for) = (at_first.stretch_for(height), height);
             self.is_stale = true;
             self.refresh(ctx);
-            (self.stretch, self.stretched_for) = (self.tracks.stretch_for(height), height);
-            self.tracks.stretch(self.stretch);
         }
     }
 

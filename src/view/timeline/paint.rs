@@ -4,7 +4,7 @@ use eframe::egui::{
     Align2, Color32, ColorImage, FontId, Mesh, Painter, Pos2, Rect, Shape, TextureHandle, TextureOptions, pos2, vec2,
 };
 
-use super::layout::{Curve, DrawList, SliceBox};
+use super::layout::{Curve, DrawList, SliceBox, TICK};
 use crate::figures::format;
 use crate::figures::text::shortened;
 use crate::model::{CounterUnit, SliceKind, StringId};
@@ -122,7 +122,7 @@ pub fn ticks(painter: &Painter, list: &DrawList, color: Color32, pixel: f32) {
         }
         let first = mesh.vertices.len() as u32;
         let Pos2 { x, y } = pos2(tick.x, tick.top + 2.0);
-        for corner in [pos2(x, y - 3.0), pos2(x + 2.5, y), pos2(x, y + 3.0), pos2(x - 2.5, y)] {
+        for corner in [pos2(x, y - 3.0), pos2(x + TICK, y), pos2(x, y + 3.0), pos2(x - TICK, y)] {
             mesh.colored_vertex(corner, color);
         }
         mesh.add_triangle(first, first + 1, first + 2);

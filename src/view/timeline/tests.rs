@@ -1,5 +1,6 @@
 //! The timeline, driven by the names of its controls, keys and the pointer.
 
+mod arrangement;
 mod walks;
 
 use eframe::egui::{self, Event, Key, Modifiers, MouseWheelUnit, PointerButton, Pos2, TouchPhase, vec2};
@@ -189,20 +190,6 @@ fn a_filter_that_fits_nothing_says_so_and_hidden_tracks_come_back() {
     harness.state_mut().run(&Command::ShowHiddenTracks);
     harness.run();
     assert_eq!(harness.state().view.n_hidden(), [0, 0]);
-}
-
-#[test]
-fn the_arrangement_is_of_its_recording_alone() {
-    let named = |end| TraceBuilder::from_slices(&[("main", OP, "a", 0, end), ("main", OP, "b", 1, 2)]).finish();
-    let mut harness = harness(vec![named(100)]);
-    harness.get_by_label("Collapse main").click();
-    harness.run();
-    harness.state_mut().replace(named(101));
-    harness.run();
-    harness.get_by_label("Collapse main");
-    harness.state_mut().replace(named(100));
-    harness.run();
-    harness.get_by_label("Expand main");
 }
 
 #[test]

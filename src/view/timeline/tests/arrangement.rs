@@ -1,0 +1,44 @@
+//! What the user arranges stays, for its recording alone.
+
+use super::*;
+
+#[test]
+fn rows_are_as_high_after_a_restart_with_hidden_tracks_as_before() {
+    let row_height = |harness: &Harness<'_, Fixture<Timeline>>| {
+        let lines = &harness.state().view.tracks.scrolled;
+        lines.iter().find(|line| line.title == "stream 7").unwrap().row_height
+    };
+    // So many rows that few tracks less leave room to be higher.
+    let deep: Vec<_> =
+        (0..15).map(|i| ("main", OP, "op", i, 100 - i)).chain([("stream 7", KERNEL, "k", 0, 100)]).collect();
+    let deep = || TraceBuilder::from_slices(&deep).finish();
+    let mut harness = harness(vec![deep()]);
+    let before = row_height(&harness);
+    let key = harness.state().view.tracks.scrolled.iter().find(|line| line.title == "main").unwrap().key.clone();
+    harness.state_mut().view.settings.hidden.insert(key);
+    harness.state_mut().view.is_stale = true;
+    harness.run();
+    assert_eq!(row_height(&harness), before);
+    let saved = harness.state().view.save();
+    let mut again = super::harness(vec![deep()]);
+    again.state_mut().view = Timeline::default();
+    again.state_mut().view.load(&saved);
+    again.run();
+    assert_eq!(harness.state().view.n_hidden(), [1, 0]);
+    assert_eq!(again.state().view.n_hidden(), [1, 0]);
+    assert_eq!(row_height(&again), before);
+}
+
+#[test]
+fn the_arrangement_is_of_its_recording_alone() {
+    let named = |end| TraceBuilder::from_slices(&[("main", OP, "a", 0, end), ("main", OP, "b", 1, 2)]).finish();
+    let mut harness = harness(vec![named(100)]);
+    harness.get_by_label("Collapse main").click();
+    harness.run();
+    harness.state_mut().replace(named(101));
+    harness.run();
+    harness.get_by_label("Collapse main");
+    harness.state_mut().replace(named(100));
+    harness.run();
+    harness.get_by_label("Expand main");
+}
