@@ -35,7 +35,7 @@ use self::layout::Area;
 use self::queues::Queues;
 use self::steps::StepBands;
 use self::strips::Strips;
-use self::track_list::{Line, SPACING, TrackList, total_height, visible_lines};
+use self::track_list::{Heights, Line, SPACING, TrackList, total_height, visible_lines};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale, part_text, taken_by_marks};
 use super::states::nothing_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
@@ -77,6 +77,8 @@ pub struct Timeline {
     parts: Vec<Vec<Part>>,
     /// Factor on the heights of rows.
     stretch: f32,
+    /// Heights of all lines before the user changes any.
+    at_first: Heights,
     /// The height of the canvas for which `stretch` was chosen; NaN before.
     stretched_for: f32,
     /// Whether a line of `tracks` has a strip of idle time.
@@ -178,6 +180,7 @@ impl Timeline {
             self.menu = Hit::Nothing;
             self.settings.opened(ctx.traces.iter().map(|open| &*open.id));
             self.parts = ctx.traces.iter().map(|open| parts(&open.trace)).collect();
+            self.at_first = TrackList::build(ctx.traces, &self.parts, &TimelineSettings::default(), "").heights();
             self.stretched_for = f32::NAN;
         }
         self.is_stale |= self.settings.has_queues && self.queues.ask(ctx);
@@ -192,13 +195,11 @@ impl Timeline {
     }
 
     /// Lets rows use the room that there is for all tracks as they are at first. What is folded, hidden or filtered leaves
-    /// the others as they are, also after a restart.
-    fn fill(&mut self, ctx: &ViewContext<'_>, height: f32) {
+    /// the others as they are, also after a restart. Cost: O(lines) where the height is another.
+    fn fill(&mut self, height: f32) {
         if self.stretched_for != height {
-            let at_first = TrackList::build(ctx.traces, &self.parts, &TimelineSettings::default(), "");
-            (self.stretch, self.stretched_for) = (at_first.stretch_for(height), height);
-            self.is_stale = true;
-            self.refresh(ctx);
+            (self.stretch, self.stretched_for) = (self.at_first.stretch_for(height), height);
+            self.tracks.stretch(self.stretch);
         }
     }
 
@@ -358,7 +359,7 @@ impl View for Timeline {
         let legend_height = if has_legend { legend::HEIGHT } else { 0.0 };
         let heights = [steps_height, legend_height];
         let parts = Parts::new(rect, self.settings.label_width, heights, ui.pixels_per_point());
-        self.fill(ctx, parts.canvas.height());
+        self.fill(parts.canvas.height());
         let of_trace = steps.as_ref().and_then(|(found, offset)| Some((found.as_ref().as_ref()?, *offset)));
         self.canvas_input(ctx, ui, &parts, of_trace);
         let areas = self.areas(parts.canvas);

@@ -192,5 +192,6 @@ impl Queues {
 }
 
 fn line(trace: usize, kind: LineKind, (key, parent): (String, &str), curve: &QueueCurve, indent: u8) -> Line {
-    Line { kind, indent, height: COUNTER_HEIGHT, ..Line::new(trace, key, parent.to_owned(), curve.title.clone()) }
+    let line = Line::new(trace, key, parent.to_owned(), curve.title.clone());
+    Line { kind, indent, height: COUNTER_HEIGHT, natural_height: COUNTER_HEIGHT, ..line }
 }

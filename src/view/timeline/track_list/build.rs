@@ -2,7 +2,7 @@
 
 mod processes;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::fold::{Fold, count, folds_streams, importance, n_programs, n_shown_counters};
 use super::{COUNTER_HEIGHT, GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, TrackList, rows, track_key};
@@ -248,21 +248,26 @@ impl Builder<'_> {
     /// counters the most important.
     fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<(Fold, Vec<Unit>)>, Vec<Unit>) {
         let (mut units, mut rest) = (Vec::<Unit>::new(), Vec::<(TrackId, (TrackId, String))>::new());
+        let members: HashSet<TrackId> = tracks.iter().copied().collect();
+        let mut unit_of: HashMap<TrackId, usize> = HashMap::new();
         for track in tracks.iter().copied() {
             let keyed = (track, track_key(open, track));
-            match self.part(group.trace, track).of.filter(|of| tracks.contains(of)) {
+            match self.part(group.trace, track).of.filter(|of| members.contains(of)) {
                 Some(of) => rest.push((of, keyed)),
-                None => units.push(Unit { head: keyed, rest: Vec::new() }),
+                None => {
+                    unit_of.insert(track, units.len());
+                    units.push(Unit { head: keyed, rest: Vec::new() });
+                }
             }
         }
         for (of, keyed) in rest {
-            if let Some(unit) = units.iter_mut().find(|unit| unit.head.0 == of) {
-                unit.rest.push(keyed);
+            if let Some(&unit) = unit_of.get(&of) {
+                units[unit].rest.push(keyed);
             }
         }
         let n_launches = |unit: &Unit| self.part(group.trace, unit.head.0).n_launches;
         let most = units.iter().map(n_launches).max().unwrap_or(0);
-        units.sort_by_key(|unit| {
+        units.sort_by_cached_key(|unit| {
             let is_launcher = most > 0 && n_launches(unit) * LAUNCHER >= most;
             let part = self.part(group.trace, unit.head.0);
             let track = open.trace.track(unit.head.0);
@@ -399,7 +404,7 @@ impl Builder<'_> {
         let line = Line { is_collapsed, first_row: rows.start, row_fold, ..line };
         let height = if is_counter { COUNTER_HEIGHT } else { line.height_of_rows() };
         let lines = if is_pinned { &mut self.out.pinned } else { &mut self.out.scrolled };
-        lines.push(Line { height, ..line });
+        lines.push(Line { height, natural_height: height, ..line });
         !is_pinned
     }
 

@@ -59,6 +59,8 @@ pub struct Line {
     pub y: f64,
     /// Without the space below.
     pub height: f32,
+    /// The same where rows are not made higher; 0 of headings, which never are.
+    pub natural_height: f32,
     /// How many rows of slices are shown, and the first of them.
     pub n_rows: u32,
     pub first_row: u32,
@@ -86,6 +88,7 @@ impl Line {
             indent: 0,
             y: 0.0,
             height: 0.0,
+            natural_height: 0.0,
             n_rows: 0,
             first_row: 0,
             row_fold: None,
@@ -159,6 +162,21 @@ pub struct TrackList {
     fold_of: HashMap<(usize, TrackId), String>,
 }
 
+/// Heights of the lines of a list, in points.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heights {
+    all: f64,
+    flexible: f32,
+}
+
+impl Heights {
+    /// By how much rows can be higher so that the lines fill `height`, in points; at least 1.
+    pub fn stretch_for(self, height: f32) -> f32 {
+        let rest = f64::from(height) - self.all;
+        (1.0 + rest.max(0.0) as f32 / self.flexible.max(1.0)).clamp(1.0, MAX_STRETCH)
+    }
+}
+
 /// The index of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineIndex {
@@ -199,15 +217,13 @@ impl TrackList {
         list
     }
 
-    /// Sets the tops of all lines, and finds the line of each track.
+    /// Sets the tops of all lines, and finds their headings and the line of each track.
     pub fn index(&mut self) {
+        self.place();
         let mut by_key: HashMap<&str, LineIndex> = HashMap::new();
         for (is_pinned, lines) in [(true, &mut self.pinned), (false, &mut self.scrolled)] {
-            let mut y = 0.0;
             let [mut of_trace, mut of_process] = [None; 2];
             for (line, entry) in lines.iter_mut().enumerate() {
-                entry.y = y;
-                y += f64::from(entry.height + SPACING);
                 entry.heading = of_process.or(of_trace);
                 match entry.kind {
                     LineKind::Trace => (entry.heading, of_trace, of_process) = (None, Some(line as u32), None),
@@ -236,23 +252,33 @@ impl TrackList {
         }
     }
 
-    /// By how much rows can be higher so that the scrolled lines fill `height`, in points; at least 1.
-    pub fn stretch_for(&self, height: f32) -> f32 {
-        let flexible: f32 = self.scrolled.iter().filter(|line| !line.has_fixed_height()).map(|line| line.height).sum();
-        let rest = f64::from(height) - total_height(&self.scrolled) - total_height(&self.pinned);
-        (1.0 + rest.max(0.0) as f32 / flexible.max(1.0)).clamp(1.0, MAX_STRETCH)
+    /// Sets the tops of all lines.
+    fn place(&mut self) {
+        for lines in [&mut self.pinned, &mut self.scrolled] {
+            let mut y = 0.0;
+            for line in lines {
+                line.y = y;
+                y += f64::from(line.height + SPACING);
+            }
+        }
     }
 
-    /// Makes rows and counters higher.
+    /// The heights of all lines together, and of those that can be made higher among the scrolled ones, in points.
+    pub fn heights(&self) -> Heights {
+        let flexible = self.scrolled.iter().filter(|line| !line.has_fixed_height()).map(|line| line.height).sum();
+        Heights { all: total_height(&self.scrolled) + total_height(&self.pinned), flexible }
+    }
+
+    /// Makes rows and counters `factor` times as high as they are by nature.
     pub fn stretch(&mut self, factor: f32) {
         for line in self.pinned.iter_mut().chain(&mut self.scrolled).filter(|line| !line.has_fixed_height()) {
-            line.row_height = (line.row_height * factor).floor();
+            line.row_height = (ROW_HEIGHT * factor).floor();
             line.height = match line.n_rows {
-                0 => (line.height * factor).floor(),
+                0 => (line.natural_height * factor).floor(),
                 _ => line.height_of_rows(),
             };
         }
-        self.index();
+        self.place();
     }
 
     /// The line that shows `track`.

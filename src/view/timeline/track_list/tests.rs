@@ -425,3 +425,22 @@ fn processes_that_hardly_work_share_a_line_beside_one_that_launches() {
     unfolded.expanded.insert(list.scrolled[6].key.clone());
     assert_eq!(titles(&list_of(&traces, &unfolded, "").scrolled)[6..8], ["3 processes that hardly work", "helper 1"]);
 }
+
+#[test]
+fn rows_are_made_higher_from_their_natural_height_whatever_they_were_before() {
+    let traces = [OpenTrace::new(counters(3), 0), rank(0)];
+    let natural = list_of(&traces, &TimelineSettings::default(), "");
+    let all = total_height(&natural.scrolled);
+    assert_eq!(natural.heights().stretch_for(1.0), 1.0, "too many for this height");
+    let factor = natural.heights().stretch_for(all as f32 * 1.5);
+    assert!(factor > 1.4, "{factor}");
+    let mut list = natural.clone();
+    list.stretch(factor);
+    assert!(total_height(&list.scrolled) > all * 1.3);
+    let stretched = list.clone();
+    list.stretch(2.7);
+    list.stretch(factor);
+    assert_eq!(list, stretched);
+    list.stretch(1.0);
+    assert_eq!(list, natural);
+}
