@@ -398,14 +398,15 @@ fn padding_vote(requested: u64, bytes: u64) -> i64 {
 /// A freed block of the least size between two others looks like padding, so only many votes count, nearly all of one
 /// kind: padded blocks never lie closer.
 ///
-/// Cost: O(n log m) for n events and m live blocks.
+/// Cost: of the events, a number that does not grow with the file is looked at.
 fn votes_of_neighbors(raw: &RawMemory) -> i64 {
+    const MAX_EVENTS: usize = 100_000;
     const LEAST_VOTES: u64 = 20;
     const FOR_EACH_AGAINST: u64 = 20;
     let events = &raw.events;
     let mut live: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut n_for, mut n_against) = (0_u64, 0_u64);
-    for ((&action, &addr), &requested) in events.action.iter().zip(&events.addr).zip(&events.bytes) {
+    for ((&action, &addr), &requested) in events.action.iter().zip(&events.addr).zip(&events.bytes).take(MAX_EVENTS) {
         match action {
             MemoryAction::Alloc => {
                 let below = live.range(..addr).next_back().map(|(&at, &requested)| (requested, addr - at));
