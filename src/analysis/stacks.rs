@@ -25,6 +25,9 @@ const MAX_NODES: usize = 1 << 21;
 /// How many steps are taken between two looks at whether the answer is still wanted.
 const STEPS_PER_LOOK: usize = 1 << 16;
 
+/// The name of a group and its weights by stack of a trace.
+pub type GroupWeights = (String, Vec<i64>);
+
 /// A frame under those that lead to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlameNode {
@@ -119,12 +122,12 @@ pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
 /// Weights by call stack in groups, each a frame of its own above its stacks; one without a name is no
 /// frame.
 ///
-/// * `groups`: names, and of each one weight a stack of the trace, by id; 0 leaves a stack out. Negative
-///   ones would make frames look lighter than what lies below them: gains and losses belong in trees of
+/// * `parts`: traces with their groups: names, and of each one weight a stack of the trace, by id; 0 leaves a stack out.
+///   Negative ones would make frames look lighter than what lies below them: gains and losses belong in trees of
 ///   their own.
 /// * `is_left_out`: by its text, whether a frame is skipped; what it weighs is its caller's.
 /// * Cost: O(groups · stacks of the trace).
-pub fn weighted_in_groups(parts: &[(&Trace, &[(String, Vec<i64>)])], is_left_out: impl Fn(&str) -> bool) -> FlameTree {
+pub fn weighted_in_groups(parts: &[(&Trace, &[GroupWeights])], is_left_out: impl Fn(&str) -> bool) -> FlameTree {
     let mut draft = Draft::default();
     let mut names = Names::default();
     for &(trace, groups) in parts {

@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use super::labels::FrameRank;
 use super::live::{GroupKey, LiveUntil, by_age, by_category, by_pool, by_stream, live};
 use super::steps::Steps;
-use crate::analysis::stacks::{FlameTree, weighted_in_groups};
+use crate::analysis::stacks::{FlameTree, GroupWeights, weighted_in_groups};
 use crate::model::memory::{AllocationId, MemoryPool};
 use crate::model::{MemoryHistory, Trace};
 
@@ -37,9 +37,6 @@ pub struct LiveScope<'a> {
 /// Limit on the weights kept at once, which bounds memory at 256 MiB.
 const MAX_WEIGHTS: usize = 1 << 25;
 
-/// The name of a group and its live bytes per stack of the trace.
-type Weights = (String, Vec<i64>);
-
 /// Difference between two states as two trees: gains and losses in bytes by stack.
 /// `grown.total() - shrunk.total()` equals the change of the curve.
 ///
@@ -62,7 +59,7 @@ impl LiveScope<'_> {
     /// stack. Stacks of the same frames are one. Cost: twice that of [`Self::flame`].
     pub fn difference(&self, (base, from): (&LiveScope<'_>, u32), to: u32) -> Difference {
         let (mut before, gone) = base.weights_in(self.trace, from);
-        let (mut grown, mut shrunk): (Vec<Weights>, Vec<Weights>) = (Vec::new(), Vec::new());
+        let (mut grown, mut shrunk): (Vec<GroupWeights>, Vec<GroupWeights>) = (Vec::new(), Vec::new());
         let mut add = |name: String, changes: Vec<i64>| {
             grown.push((name.clone(), changes.iter().map(|&change| change.max(0)).collect()));
             shrunk.push((name, changes.iter().map(|&change| (-change).max(0)).collect()));
@@ -72,7 +69,7 @@ impl LiveScope<'_> {
             bytes.iter_mut().zip(known).for_each(|(after, before)| *after -= before);
             add(name, bytes);
         }
-        let mut freed: Vec<Weights> = before.into_iter().collect();
+        let mut freed: Vec<GroupWeights> = before.into_iter().collect();
         freed.sort();
         for (name, bytes) in freed {
             add(name, bytes.into_iter().map(|bytes| -bytes).collect());
@@ -82,7 +79,7 @@ impl LiveScope<'_> {
     }
 
     /// The weights of a state by the stacks of the trace `here`, and those of stacks that it lacks, by its own.
-    fn weights_in(&self, here: &Trace, state: u32) -> (HashMap<String, Vec<i64>>, Vec<Weights>) {
+    fn weights_in(&self, here: &Trace, state: u32) -> (HashMap<String, Vec<i64>>, Vec<GroupWeights>) {
         let weights = self.weights(state);
         if std::ptr::eq(self.trace, here) {
             return (weights.into_iter().collect(), Vec::new());
@@ -102,15 +99,15 @@ impl LiveScope<'_> {
         (found, others)
     }
 
-    fn tree(&self, parts: &[(&Trace, &[Weights])]) -> FlameTree {
+    fn tree(&self, parts: &[(&Trace, &[GroupWeights])]) -> FlameTree {
         weighted_in_groups(parts, |frame| !self.has_all_frames && FrameRank::of(frame) <= FrameRank::Allocator)
     }
 
-    fn weights(&self, state: u32) -> Vec<Weights> {
+    fn weights(&self, state: u32) -> Vec<GroupWeights> {
         let all = &self.history.allocations;
         let group = self.group(state);
         let mut index: HashMap<GroupKey, usize> = HashMap::new();
-        let mut found: Vec<Weights> = Vec::new();
+        let mut found: Vec<GroupWeights> = Vec::new();
         let most = (MAX_WEIGHTS / self.trace.stacks.len().max(1)).clamp(16, 1000);
         for id in live(self.history, state, self.until) {
             let group = group(id);
@@ -161,15 +158,15 @@ impl LiveScope<'_> {
 
 /// For each stack of a trace that of the same frames in another one, if it has it. Cost: O(stacks of both).
 fn twins(of: &Trace, here: &Trace) -> Vec<Option<usize>> {
-    let frame = |trace: &'_ Trace, stack: usize| trace.stacks.frame[stack];
-    let key = |stack: usize| (here.stacks.parent[stack].0 as usize, here.strings.get(frame(here, stack)));
+    let frame = |stack: usize| here.strings.get(here.stacks.frame[stack]);
+    let key = |stack: usize| (here.stacks.parent[stack].0 as usize, frame(stack));
     let known: HashMap<(usize, &str), usize> = (1..here.stacks.len()).map(|stack| (key(stack), stack)).collect();
     // Callers have smaller ids.
     let mut found = vec![Some(0)];
     for stack in 1..of.stacks.len() {
         let callers: Option<usize> = found[of.stacks.parent[stack].0 as usize];
-        let twin = |callers| known.get(&(callers, of.strings.get(frame(of, stack)))).copied();
-        found.push(callers.and_then(twin));
+        let frame = of.strings.get(of.stacks.frame[stack]);
+        found.push(callers.and_then(|callers| known.get(&(callers, frame)).copied()));
     }
     found
 }
