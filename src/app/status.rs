@@ -306,23 +306,30 @@ impl App {
         })
     }
 
-    /// Says how many tracks are hidden or folded, and shows them on a click.
+    /// Says how many tracks are hidden, and how many are in groups that the user collapsed, and shows them on a click.
     fn hidden_ui(&mut self, ui: &mut egui::Ui) {
-        let [hidden, folded] = self.views.n_hidden();
+        let [hidden, collapsed] = self.views.n_hidden();
         let tracks =
             |n: usize| if n == 1 { "1 track".to_owned() } else { format!("{} tracks", format::count(n as u64)) };
-        if hidden + folded > 0 {
-            let hint = match (hidden, folded) {
-                (_, 0) => "Show the hidden tracks and groups of the timeline".to_owned(),
-                (0, _) => format!("{} in groups and threads that you collapsed. Expand them", tracks(folded)),
-                _ => format!(
-                    "{} hidden, {folded} in groups and threads that you collapsed. Show them all",
+        let (text, hint): (String, String) = match (hidden, collapsed) {
+            (0, 0) => return,
+            (_, 0) => {
+                (format!("{} hidden", tracks(hidden)), "Show the hidden tracks and groups of the timeline".into())
+            }
+            (0, _) => (
+                format!("{} collapsed", tracks(collapsed)),
+                "They are in groups and threads that you collapsed, whose headings stand for them. Expand them".into(),
+            ),
+            _ => (
+                format!("{} hidden, {} collapsed", tracks(hidden), format::count(collapsed as u64)),
+                format!(
+                    "{} are hidden; {collapsed} are in groups and threads that you collapsed. Show them all",
                     tracks(hidden)
                 ),
-            };
-            if ui.button(format!("{} hidden", tracks(hidden + folded))).on_hover_text(hint).clicked() {
-                self.commands.push(Command::ShowHiddenTracks);
-            }
+            ),
+        };
+        if ui.button(text).on_hover_text(hint).clicked() {
+            self.commands.push(Command::ShowHiddenTracks);
         }
     }
 
