@@ -21,11 +21,11 @@ mod status;
 mod tab;
 #[cfg(test)]
 mod tests;
+mod told;
 mod views;
 mod welcome;
 mod window;
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,7 @@ use self::layout::Layout;
 use self::leave::{Leave, Leaving};
 use self::loads::{Found, LoadError, Loads};
 use self::save::SaveDialog;
+use self::told::Told;
 use self::views::Views;
 pub use self::window::open_window;
 use crate::answers::Answers;
@@ -74,15 +75,6 @@ enum NoteKind {
     Failed,
     /// To agree before a file is read.
     Consent,
-}
-
-/// What the status bar says for a while.
-#[derive(Debug)]
-struct Told {
-    text: Cow<'static, str>,
-    since: Instant,
-    /// Whether it says why something did not happen.
-    is_refusal: bool,
 }
 
 /// Everything behind the window.
@@ -207,9 +199,13 @@ impl App {
             Err(why) => self.commands.push(Command::Tell(why)),
         }
         if let Some(notice) = copied::take(ctx) {
-            self.told = Some(Told { text: notice.text.into(), since: Instant::now(), is_refusal: notice.is_refusal });
+            self.told = Some(Told { is_refusal: notice.is_refusal, ..Told::done(notice.text) });
         }
-        self.notes.extend(self.save.poll(&self.session, ctx));
+        match self.save.poll(&self.session, ctx) {
+            None => {}
+            Some(Ok(told)) => self.told = Some(told),
+            Some(Err(note)) => self.notes.push(note),
+        }
         self.notes.extend(self.keeper.poll());
         let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));
         self.commands.extend(dropped.iter().map(|file| Command::OpenPath(file.path().to_owned())));

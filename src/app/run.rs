@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use eframe::egui::{Context, ViewportCommand};
 
 use super::dialog::Pick;
 use super::layout::Layout;
 use super::save::Content;
-use super::{App, Note, NoteKind, Told};
+use super::told::Told;
+use super::{App, Note, NoteKind};
 use crate::capture::nsys::lasting;
 use crate::command::Command;
 use crate::figures::escape;
@@ -71,8 +71,9 @@ impl App {
             }
             Command::Back | Command::Forward => self.travel(&command),
             Command::Tell(text) => {
-                self.told = Some(Told { text: text.into(), since: Instant::now(), is_refusal: true });
+                self.told = Some(Told { of: Some(self.session.selection), ..Told::refusal(text) });
             }
+            Command::Say(text) => self.told = Some(Told { of: Some(self.session.selection), ..Told::said(text) }),
             Command::SaveText(name, text) => self.save.ask(ctx, name, Content::Text(text)),
             Command::ExportReport => self.export_report(ctx),
             Command::FindTrack => self.palette.open(Mode::Tracks),
@@ -196,6 +197,13 @@ impl App {
         match command {
             Command::ToggleTheme => {
                 let is_dark = ctx.global_style().visuals.dark_mode;
+    fn copy_settings_path(&mut self, ctx: &Context) {
+        match SettingsFile::place() {
+            Some(path) => ctx.copy_text(escape::visible(&path.display().to_string()).into_owned()),
+            None => self.told = Some(Told::refusal("Settings are not kept: this user has no folder for them")),
+        }
+    }
+
                 self.settings.theme = if is_dark { ThemeChoice::Light } else { ThemeChoice::Dark };
             }
             Command::ScaleUp => self.settings.set_scale(self.settings.scale + SCALE_STEP),

@@ -6,7 +6,7 @@ use eframe::egui::{self, Align, Layout, Panel, RichText};
 
 use super::loads::Load;
 use super::progress::{counts_text, load_text, progress_ui, reading_text};
-use super::{App, Note, NoteKind, Told};
+use super::{App, Note, NoteKind};
 use crate::command::Command;
 use crate::figures::{escape, format};
 use crate::model::{Format, ImportReport, Severity, TrackKind};
@@ -20,10 +20,6 @@ use crate::widget::theme;
 const SHOW_AFTER: Duration = Duration::from_millis(300);
 /// A folder may hold thousands of files; more lines than this would hide the window.
 const MAX_WAITING_SHOWN: usize = 3;
-/// How long it stays why a command did nothing.
-const SHOW_TOLD: Duration = Duration::from_secs(8);
-/// How long it stays that something was done: it takes the place of the line at the bottom.
-const SHOW_DONE: Duration = Duration::from_secs(3);
 /// What lies outside of the first picture is said if it is this part of its time or more away.
 const FAR: i64 = 20;
 /// Points that the keys at the right of the line at the bottom take.
@@ -232,7 +228,9 @@ impl App {
             let size = egui::vec2(ui.available_width(), height.unwrap_or(ui.spacing().interact_size.y));
             let shown = ui.allocate_ui_with_layout(size, line, |ui| {
                 if let Some(told) = self.told(ui.ctx()) {
-                    told_ui(told, ui);
+                    if told.ui(ui) {
+                        self.told = None;
+                    }
                 } else if self.session.traces().is_empty() {
                     match self.loads.running().first() {
                         None => ui.weak("Nothing is open"),
@@ -348,15 +346,6 @@ impl App {
         }
     }
 
-    /// What was said last, while it is new.
-    fn told(&mut self, ctx: &egui::Context) -> Option<&Told> {
-        let told = self.told.take()?;
-        let time = if told.is_refusal { SHOW_TOLD } else { SHOW_DONE };
-        let left = time.checked_sub(told.since.elapsed())?;
-        ctx.request_repaint_after(left);
-        Some(self.told.insert(told))
-    }
-
     /// How much is visible in the view that was used last, of those with a horizontal axis.
     fn visible_ui(&mut self, ui: &mut egui::Ui) {
         let is_dark = ui.visuals().dark_mode;
@@ -454,14 +443,6 @@ impl App {
             self.commands.push(Command::Show(problems::SPEC.id));
         }
     }
-}
-
-/// What is said for a while.
-fn told_ui(told: &Told, ui: &mut egui::Ui) {
-    let color = told.is_refusal.then(|| theme::tokens(ui.visuals().dark_mode).severity[1]);
-    let text = color.into_iter().fold(RichText::new(&*told.text), RichText::color);
-    let label = egui::Label::new(text).truncate().show_tooltip_when_elided(false);
-    ui.add(label).on_hover_text(&*told.text);
 }
 
 /// How long a part is; on hover exactly.
