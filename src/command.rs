@@ -125,6 +125,8 @@ pub enum Command {
     ToggleBottomPanel,
     ToggleSidePanel,
     ToggleTheme,
+    /// Copies where the settings are kept.
+    CopySettingsPath,
     /// Swaps what the plain wheel and Ctrl+wheel do: scroll and zoom.
     ToggleWheelZooms,
     ScaleUp,
@@ -203,6 +205,22 @@ impl CommandSpec {
     const fn needs(mut self, needs: Needs) -> Self {
         self.needs = needs;
         self
+    }
+
+    /// What people call it who do not know its label, for the palette.
+    pub fn other_words(&self) -> &'static str {
+        match self.command {
+            Command::ToggleTheme => "settings preferences options appearance color colour dark mode night",
+            Command::ScaleUp | Command::ScaleDown | Command::ScaleReset => {
+                "settings preferences options appearance font scale zoom"
+            }
+            Command::ToggleWheelZooms => "settings preferences options mouse scroll",
+            Command::CopySettingsPath => "preferences options configuration config file folder where",
+            Command::ResetLayout => "preferences options restore tabs panels windows",
+            Command::Shortcuts => "settings preferences help keys keybindings hotkeys",
+            Command::ZoomToFit => "show everything whole all",
+            _ => "",
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::figures::escape;
 use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Selection;
-use crate::settings::ThemeChoice;
+use crate::settings::{SettingsFile, ThemeChoice};
 use crate::view::details::stack_text;
 use crate::view::palette::Mode;
 use crate::view::{self, DockArea, ViewContext, range_summary, view_spec};
@@ -88,6 +88,7 @@ impl App {
             }
             Command::ToggleOneClock => self.session.spread_runs(!self.session.open.is_spread()),
             Command::ToggleWheelZooms => self.settings.wheel_zooms ^= true,
+            Command::CopySettingsPath => self.copy_settings_path(ctx),
             Command::ToggleTheme | Command::ScaleUp | Command::ScaleDown | Command::ScaleReset => {
                 self.change_look(ctx, &command);
             }

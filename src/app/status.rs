@@ -52,11 +52,13 @@ impl App {
             return;
         }
         let room = ui.available_rect_before_wrap().shrink(8.0);
+        // An area remembers how high it was; what comes later may be higher.
+        let high = (room.height() * 0.5).max(0.0);
         let area = egui::Area::new(egui::Id::unique("toasts")).order(egui::Order::Middle).movable(false);
         area.pivot(egui::Align2::LEFT_BOTTOM).fixed_pos(room.left_bottom()).show(ui.ctx(), |ui| {
             egui::Frame::popup(ui.style()).show(ui, |ui| {
                 ui.set_width((room.width() - 16.0).clamp(0.0, MAX_TOAST));
-                egui::ScrollArea::vertical().max_height((room.height() * 0.5).max(0.0)).show(ui, |ui| {
+                egui::ScrollArea::vertical().max_height(high).min_scrolled_height(high).show(ui, |ui| {
                     self.notes_ui(ui);
                     self.loads_ui(ui);
                 });

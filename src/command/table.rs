@@ -384,6 +384,13 @@ pub const COMMANDS: &[CommandSpec] = &[
     ),
     spec(
         Menu::Help,
+        Command::CopySettingsPath,
+        "Copy path of settings",
+        "Copy where settings, recent files, marks and layout are kept",
+        &[],
+    ),
+    spec(
+        Menu::Help,
         Command::Shortcuts,
         "Keyboard and mouse",
         "Show every key and what the mouse does",
