@@ -94,6 +94,8 @@ pub struct App {
     notes: Vec<Note>,
     /// What the status bar says in answer to a command.
     told: Option<Told>,
+    /// The view that was asked for while it was in front, and when, in seconds of the window.
+    flashed: Option<(&'static str, f64)>,
     /// Since when a view on screen waits for an analysis.
     pending_since: Option<Instant>,
     views: Views,
@@ -143,6 +145,7 @@ impl App {
             leaving: Leaving::default(),
             notes: Vec::new(),
             told: None,
+            flashed: None,
             pending_since: None,
             views: Views::new(&settings.views),
             layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),

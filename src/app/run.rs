@@ -51,10 +51,10 @@ impl App {
                 }
             }
             Command::ShowRecorded => self.layout.suit(self.session.traces()),
-            Command::Show(id) => self.show(id),
+            Command::Show(id) => self.show(ctx, id),
             Command::Visit(id) => {
                 self.session.history.depart();
-                self.show(id);
+                self.show(ctx, id);
             }
             Command::ShowRange(range) => {
                 self.session.range = Some(range);
@@ -118,7 +118,10 @@ impl App {
     }
 
     /// Shows a view; without a trace only one of this machine.
-    fn show(&mut self, id: &'static str) {
+    fn show(&mut self, ctx: &Context, id: &'static str) {
+        if self.layout.on_screen().contains(&id) {
+            self.flashed = Some((id, ctx.input(|input| input.time)));
+        }
         if view_spec(id).is_some_and(|spec| spec.content == view::Content::Machine) {
             self.alone = Some(id);
         }
@@ -194,10 +197,6 @@ impl App {
         }
     }
 
-    fn change_look(&mut self, ctx: &Context, command: &Command) {
-        match command {
-            Command::ToggleTheme => {
-                let is_dark = ctx.global_style().visuals.dark_mode;
     fn copy_settings_path(&mut self, ctx: &Context) {
         match SettingsFile::place() {
             Some(path) => ctx.copy_text(escape::visible(&path.display().to_string()).into_owned()),
@@ -205,6 +204,10 @@ impl App {
         }
     }
 
+    fn change_look(&mut self, ctx: &Context, command: &Command) {
+        match command {
+            Command::ToggleTheme => {
+                let is_dark = ctx.global_style().visuals.dark_mode;
                 self.settings.theme = if is_dark { ThemeChoice::Light } else { ThemeChoice::Dark };
             }
             Command::ScaleUp => self.settings.set_scale(self.settings.scale + SCALE_STEP),
