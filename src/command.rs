@@ -118,11 +118,15 @@ pub enum Command {
     ListAllocations(crate::model::TimeRange),
     /// Asks where to, and writes a text there: a name for the file to begin with, and the text.
     SaveText(String, std::sync::Arc<str>),
-    /// Says in the status bar why something that was asked for did not happen, or how it was meant, and what to do.
+    /// Says in the status bar why something that was asked for did not happen, and what to do, until the selection changes.
     Tell(&'static str),
+    /// The same of what did happen: how it was meant, and what comes next.
+    Say(&'static str),
     ToggleBottomPanel,
     ToggleSidePanel,
     ToggleTheme,
+    /// Copies where the settings are kept.
+    CopySettingsPath,
     /// Swaps what the plain wheel and Ctrl+wheel do: scroll and zoom.
     ToggleWheelZooms,
     ScaleUp,
@@ -201,6 +205,22 @@ impl CommandSpec {
     const fn needs(mut self, needs: Needs) -> Self {
         self.needs = needs;
         self
+    }
+
+    /// What people call it who do not know its label, for the palette.
+    pub fn other_words(&self) -> &'static str {
+        match self.command {
+            Command::ToggleTheme => "settings preferences options appearance color colour dark mode night",
+            Command::ScaleUp | Command::ScaleDown | Command::ScaleReset => {
+                "settings preferences options appearance font scale zoom"
+            }
+            Command::ToggleWheelZooms => "settings preferences options mouse scroll",
+            Command::CopySettingsPath => "preferences options configuration config file folder where",
+            Command::ResetLayout => "preferences options restore tabs panels windows",
+            Command::Shortcuts => "settings preferences help keys keybindings hotkeys",
+            Command::ZoomToFit => "show everything whole all",
+            _ => "",
+        }
     }
 }
 

@@ -21,11 +21,11 @@ mod status;
 mod tab;
 #[cfg(test)]
 mod tests;
+mod told;
 mod views;
 mod welcome;
 mod window;
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,7 @@ use self::layout::Layout;
 use self::leave::{Leave, Leaving};
 use self::loads::{Found, LoadError, Loads};
 use self::save::SaveDialog;
+use self::told::Told;
 use self::views::Views;
 pub use self::window::open_window;
 use crate::answers::Answers;
@@ -76,15 +77,6 @@ enum NoteKind {
     Consent,
 }
 
-/// What the status bar says for a while.
-#[derive(Debug)]
-struct Told {
-    text: Cow<'static, str>,
-    since: Instant,
-    /// Whether it says why something did not happen.
-    is_refusal: bool,
-}
-
 /// Everything behind the window.
 pub struct App {
     session: Session,
@@ -102,6 +94,8 @@ pub struct App {
     notes: Vec<Note>,
     /// What the status bar says in answer to a command.
     told: Option<Told>,
+    /// The view that was asked for while it was in front, and when, in seconds of the window.
+    flashed: Option<(&'static str, f64)>,
     /// Since when a view on screen waits for an analysis.
     pending_since: Option<Instant>,
     views: Views,
@@ -151,6 +145,7 @@ impl App {
             leaving: Leaving::default(),
             notes: Vec::new(),
             told: None,
+            flashed: None,
             pending_since: None,
             views: Views::new(&settings.views),
             layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),
@@ -207,9 +202,13 @@ impl App {
             Err(why) => self.commands.push(Command::Tell(why)),
         }
         if let Some(notice) = copied::take(ctx) {
-            self.told = Some(Told { text: notice.text.into(), since: Instant::now(), is_refusal: notice.is_refusal });
+            self.told = Some(Told { is_refusal: notice.is_refusal, ..Told::done(notice.text) });
         }
-        self.notes.extend(self.save.poll(&self.session, ctx));
+        match self.save.poll(&self.session, ctx) {
+            None => {}
+            Some(Ok(told)) => self.told = Some(told),
+            Some(Err(note)) => self.notes.push(note),
+        }
         self.notes.extend(self.keeper.poll());
         let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));
         self.commands.extend(dropped.iter().map(|file| Command::OpenPath(file.path().to_owned())));

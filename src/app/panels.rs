@@ -21,6 +21,8 @@ pub(super) const TAB_BAR_HEIGHT: f32 = 26.0;
 const MIN_SUBJECT_SHARE: f32 = 0.2;
 /// Width and height below which no group can be dragged.
 pub(super) const MIN_SIZE: f32 = 80.0;
+/// How long a view is outlined that was asked for while it was in front, in seconds.
+const FLASH: f64 = 1.0;
 /// Between groups; the pointer takes hold of it to resize them.
 pub(super) const GAP: f32 = 3.0;
 
@@ -47,7 +49,14 @@ impl App {
             revealed: None,
             used: None,
             closed: None,
+            flashed: self.flashed.and_then(|(id, at)| {
+                let strength = 1.0 - (ui.input(|input| input.time) - at) / FLASH;
+                (strength > 0.0).then_some((id, strength as f32))
+            }),
         };
+        if panels.flashed.is_some() {
+            ui.ctx().request_repaint();
+        }
         CentralPanel::default().frame(Frame::NONE.fill(panels.tokens.line)).show(ui, |ui| {
             if on_screen.is_empty() && self.layout.tree.active_tiles().is_empty() {
                 all_closed_ui(&mut panels, ui);
@@ -134,6 +143,8 @@ struct Panels<'a> {
     /// What was clicked in this frame: a view or its tab, and a close button.
     used: Option<&'static str>,
     closed: Option<&'static str>,
+    /// The view that was asked for while it was in front, and how much of its outline is left, from 1 to 0.
+    flashed: Option<(&'static str, f32)>,
 }
 
 impl Panels<'_> {
@@ -208,6 +219,10 @@ impl Behavior<Pane> for Panels<'_> {
                 });
             });
         });
+        if let Some((_, strength)) = self.flashed.filter(|flashed| flashed.0 == id) {
+            let stroke = Stroke::new(3.0, self.tokens.accent.gamma_multiply(strength));
+            ui.painter().rect_stroke(rect, 0.0, stroke, egui::StrokeKind::Inside);
+        }
         if ui.rect_contains_pointer(rect) && ui.input(|input| input.pointer.any_pressed()) {
             self.used = Some(id);
         }

@@ -2,21 +2,21 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use eframe::egui::{Context, ViewportCommand};
 
 use super::dialog::Pick;
 use super::layout::Layout;
 use super::save::Content;
-use super::{App, Note, NoteKind, Told};
+use super::told::Told;
+use super::{App, Note, NoteKind};
 use crate::capture::nsys::lasting;
 use crate::command::Command;
 use crate::figures::escape;
 use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Selection;
-use crate::settings::ThemeChoice;
+use crate::settings::{SettingsFile, ThemeChoice};
 use crate::view::details::stack_text;
 use crate::view::palette::Mode;
 use crate::view::{self, DockArea, ViewContext, range_summary, view_spec};
@@ -51,10 +51,10 @@ impl App {
                 }
             }
             Command::ShowRecorded => self.layout.suit(self.session.traces()),
-            Command::Show(id) => self.show(id),
+            Command::Show(id) => self.show(ctx, id),
             Command::Visit(id) => {
                 self.session.history.depart();
-                self.show(id);
+                self.show(ctx, id);
             }
             Command::ShowRange(range) => {
                 self.session.range = Some(range);
@@ -71,8 +71,9 @@ impl App {
             }
             Command::Back | Command::Forward => self.travel(&command),
             Command::Tell(text) => {
-                self.told = Some(Told { text: text.into(), since: Instant::now(), is_refusal: true });
+                self.told = Some(Told { of: Some(self.session.selection), ..Told::refusal(text) });
             }
+            Command::Say(text) => self.told = Some(Told { of: Some(self.session.selection), ..Told::said(text) }),
             Command::SaveText(name, text) => self.save.ask(ctx, name, Content::Text(text)),
             Command::ExportReport => self.export_report(ctx),
             Command::FindTrack => self.palette.open(Mode::Tracks),
@@ -87,6 +88,7 @@ impl App {
             }
             Command::ToggleOneClock => self.session.spread_runs(!self.session.open.is_spread()),
             Command::ToggleWheelZooms => self.settings.wheel_zooms ^= true,
+            Command::CopySettingsPath => self.copy_settings_path(ctx),
             Command::ToggleTheme | Command::ScaleUp | Command::ScaleDown | Command::ScaleReset => {
                 self.change_look(ctx, &command);
             }
@@ -116,7 +118,10 @@ impl App {
     }
 
     /// Shows a view; without a trace only one of this machine.
-    fn show(&mut self, id: &'static str) {
+    fn show(&mut self, ctx: &Context, id: &'static str) {
+        if self.layout.on_screen().contains(&id) {
+            self.flashed = Some((id, ctx.input(|input| input.time)));
+        }
         if view_spec(id).is_some_and(|spec| spec.content == view::Content::Machine) {
             self.alone = Some(id);
         }
@@ -189,6 +194,13 @@ impl App {
             }
             Selection::Gap { time, .. } => ctx.copy_text(format!("{} ns idle", time.dur())),
             Selection::None | Selection::Instant { .. } => {}
+        }
+    }
+
+    fn copy_settings_path(&mut self, ctx: &Context) {
+        match SettingsFile::place() {
+            Some(path) => ctx.copy_text(escape::visible(&path.display().to_string()).into_owned()),
+            None => self.told = Some(Told::refusal("Settings are not kept: this user has no folder for them")),
         }
     }
 

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use eframe::egui::{self, Context};
 
 use super::dialog::{Asked, PathBox, PathBoxEnd, asked};
+use super::told::Told;
 use super::{Note, NoteKind};
 use crate::analysis::rules::Thresholds;
 use crate::cli::{Failure, output, report};
+use crate::figures::escape;
 use crate::job::{Job, Poll};
 use crate::model::Trace;
 use crate::session::Session;
@@ -104,6 +106,13 @@ impl SaveDialog {
         self.wanted = Some(Wanted { name, content });
     }
 
+    /// As if the user had chosen this path for a text.
+    #[cfg(test)]
+    pub fn enter(&mut self, path: PathBuf) {
+        self.wanted = Some(Wanted { name: String::new(), content: Content::Text("".into()) });
+        self.chosen = Some(path);
+    }
+
     /// Whether a file is being written.
     pub fn is_writing(&self) -> bool {
         self.writing.is_some()
@@ -114,10 +123,11 @@ impl SaveDialog {
         self.path_box.is_some()
     }
 
-    /// Takes what the user chose and what became of the file. Never waits; call it once a frame.
-    pub fn poll(&mut self, session: &Session, ctx: &Context) -> Option<Note> {
-        if let Some(note) = self.poll_dialog() {
-            return Some(note);
+    /// Takes what the user chose and what became of the file: what is said for a while, or a note if it failed. Never
+    /// waits; call it once a frame.
+    pub fn poll(&mut self, session: &Session, ctx: &Context) -> Option<Result<Told, Note>> {
+        if let Some(told) = self.poll_dialog() {
+            return Some(Ok(told));
         }
         if let Some((path, wanted)) = self.chosen.take().zip(self.wanted.clone()) {
             self.wanted = None;
@@ -130,18 +140,19 @@ impl SaveDialog {
             };
             self.writing = Job::spawn("export", move || waker.request_repaint(), write).ok();
         }
-        let (text, path, kind) = match self.writing.as_ref()?.poll() {
+        let failed = |error, path| Err(Note { text: format!("Not written: {error}"), path, kind: NoteKind::Failed });
+        let written = match self.writing.as_ref()?.poll() {
             Poll::Running => return None,
-            Poll::Done(Ok(path)) => ("Written:".to_owned(), Some(path), NoteKind::Info),
-            Poll::Done(Err((path, error))) => (format!("Not written: {error}"), Some(path), NoteKind::Failed),
-            Poll::Crashed(error) => (format!("Not written: {error}"), None, NoteKind::Failed),
+            Poll::Done(Ok(path)) => Ok(Told::said(written_text(&path))),
+            Poll::Done(Err((path, error))) => failed(error, Some(path)),
+            Poll::Crashed(error) => failed(error, None),
         };
         self.writing = None;
-        Some(Note { text, path, kind })
+        Some(written)
     }
 
     /// Takes the answer of the system's dialog; returns what to say where it is none.
-    fn poll_dialog(&mut self) -> Option<Note> {
+    fn poll_dialog(&mut self) -> Option<Told> {
         let asked = match self.asking.as_ref()?.poll() {
             Poll::Running => return None,
             Poll::Done(asked) => asked,
@@ -156,8 +167,7 @@ impl SaveDialog {
             }
             Asked::Nothing => {
                 let wanted = self.wanted.take()?;
-                let text = wanted.content.not_exported().to_owned();
-                return Some(Note { text, path: None, kind: NoteKind::Info });
+                return Some(Told::refusal(wanted.content.not_exported()));
             }
         }
         None
@@ -178,6 +188,16 @@ impl SaveDialog {
     }
 }
 
+/// Says that a file was written; its name first, for a long path is cut.
+fn written_text(path: &Path) -> String {
+    let visible = |path: &Path| escape::visible(&path.to_string_lossy()).into_owned();
+    let name = visible(Path::new(path.file_name().unwrap_or(path.as_os_str())));
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => format!("Written: {name} in {}", visible(folder)),
+        None => format!("Written: {name}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,9 +211,9 @@ mod tests {
         let wanted = Some(Wanted { name: "kernels.csv".to_owned(), content });
         let mut dialog = SaveDialog { wanted, chosen: Some(path.to_owned()), ..Default::default() };
         loop {
-            if let Some(note) = dialog.poll(session, &Context::default()) {
+            if let Some(said) = dialog.poll(session, &Context::default()) {
                 assert!(dialog.wanted.is_none(), "the next question can be asked");
-                return note.text;
+                return said.map_or_else(|note| note.text, |told| told.text.into_owned());
             }
             std::thread::yield_now();
         }
@@ -209,7 +229,7 @@ mod tests {
         builder.info.path = trace.clone();
         let mut session = Session::default();
         session.add(vec![builder.finish()]);
-        assert_eq!(write(&session, &table), "Written:");
+        assert_eq!(write(&session, &table), format!("Written: kernels.csv in {}", folder.display()));
         assert_eq!(std::fs::read_to_string(&table).unwrap(), "name\r\n");
         assert!(write(&session, &trace).contains("Will not overwrite an input"));
         assert_eq!(std::fs::read_to_string(&trace).unwrap(), "precious");
@@ -226,7 +246,7 @@ mod tests {
         let text = |name: &str| {
             let path = folder.join(name);
             let content = Content::Report(traces.clone(), Box::new(session.thresholds));
-            assert_eq!(write_content(&session, &path, content), "Written:", "{name}");
+            assert!(write_content(&session, &path, content).starts_with("Written:"), "{name}");
             std::fs::read_to_string(path).unwrap()
         };
         let json: serde_json::Value = serde_json::from_str(&text("report.JSON")).unwrap();

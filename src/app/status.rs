@@ -6,7 +6,7 @@ use eframe::egui::{self, Align, Layout, Panel, RichText};
 
 use super::loads::Load;
 use super::progress::{counts_text, load_text, progress_ui, reading_text};
-use super::{App, Note, NoteKind, Told};
+use super::{App, Note, NoteKind};
 use crate::command::Command;
 use crate::figures::{escape, format};
 use crate::model::{Format, ImportReport, Severity, TrackKind};
@@ -20,10 +20,6 @@ use crate::widget::theme;
 const SHOW_AFTER: Duration = Duration::from_millis(300);
 /// A folder may hold thousands of files; more lines than this would hide the window.
 const MAX_WAITING_SHOWN: usize = 3;
-/// How long it stays why a command did nothing.
-const SHOW_TOLD: Duration = Duration::from_secs(8);
-/// How long it stays that something was done: it takes the place of the line at the bottom.
-const SHOW_DONE: Duration = Duration::from_secs(3);
 /// What lies outside of the first picture is said if it is this part of its time or more away.
 const FAR: i64 = 20;
 /// Points that the keys at the right of the line at the bottom take.
@@ -56,11 +52,13 @@ impl App {
             return;
         }
         let room = ui.available_rect_before_wrap().shrink(8.0);
+        // An area remembers how high it was; what comes later may be higher.
+        let high = (room.height() * 0.5).max(0.0);
         let area = egui::Area::new(egui::Id::unique("toasts")).order(egui::Order::Middle).movable(false);
         area.pivot(egui::Align2::LEFT_BOTTOM).fixed_pos(room.left_bottom()).show(ui.ctx(), |ui| {
             egui::Frame::popup(ui.style()).show(ui, |ui| {
                 ui.set_width((room.width() - 16.0).clamp(0.0, MAX_TOAST));
-                egui::ScrollArea::vertical().max_height((room.height() * 0.5).max(0.0)).show(ui, |ui| {
+                egui::ScrollArea::vertical().max_height(high).min_scrolled_height(high).show(ui, |ui| {
                     self.notes_ui(ui);
                     self.loads_ui(ui);
                 });
@@ -232,7 +230,9 @@ impl App {
             let size = egui::vec2(ui.available_width(), height.unwrap_or(ui.spacing().interact_size.y));
             let shown = ui.allocate_ui_with_layout(size, line, |ui| {
                 if let Some(told) = self.told(ui.ctx()) {
-                    told_ui(told, ui);
+                    if told.ui(ui) {
+                        self.told = None;
+                    }
                 } else if self.session.traces().is_empty() {
                     match self.loads.running().first() {
                         None => ui.weak("Nothing is open"),
@@ -306,23 +306,30 @@ impl App {
         })
     }
 
-    /// Says how many tracks are hidden or folded, and shows them on a click.
+    /// Says how many tracks are hidden, and how many are in groups that the user collapsed, and shows them on a click.
     fn hidden_ui(&mut self, ui: &mut egui::Ui) {
-        let [hidden, folded] = self.views.n_hidden();
+        let [hidden, collapsed] = self.views.n_hidden();
         let tracks =
             |n: usize| if n == 1 { "1 track".to_owned() } else { format!("{} tracks", format::count(n as u64)) };
-        if hidden + folded > 0 {
-            let hint = match (hidden, folded) {
-                (_, 0) => "Show the hidden tracks and groups of the timeline".to_owned(),
-                (0, _) => format!("{} in groups and threads that you collapsed. Expand them", tracks(folded)),
-                _ => format!(
-                    "{} hidden, {folded} in groups and threads that you collapsed. Show them all",
+        let (text, hint): (String, String) = match (hidden, collapsed) {
+            (0, 0) => return,
+            (_, 0) => {
+                (format!("{} hidden", tracks(hidden)), "Show the hidden tracks and groups of the timeline".into())
+            }
+            (0, _) => (
+                format!("{} collapsed", tracks(collapsed)),
+                "They are in groups and threads that you collapsed, whose headings stand for them. Expand them".into(),
+            ),
+            _ => (
+                format!("{} hidden, {} collapsed", tracks(hidden), format::count(collapsed as u64)),
+                format!(
+                    "{} are hidden; {collapsed} are in groups and threads that you collapsed. Show them all",
                     tracks(hidden)
                 ),
-            };
-            if ui.button(format!("{} hidden", tracks(hidden + folded))).on_hover_text(hint).clicked() {
-                self.commands.push(Command::ShowHiddenTracks);
-            }
+            ),
+        };
+        if ui.button(text).on_hover_text(hint).clicked() {
+            self.commands.push(Command::ShowHiddenTracks);
         }
     }
 
@@ -339,15 +346,6 @@ impl App {
         if ui.button(note).on_hover_text(hint).clicked() {
             self.commands.push(Command::ToggleOneClock);
         }
-    }
-
-    /// What was said last, while it is new.
-    fn told(&mut self, ctx: &egui::Context) -> Option<&Told> {
-        let told = self.told.take()?;
-        let time = if told.is_refusal { SHOW_TOLD } else { SHOW_DONE };
-        let left = time.checked_sub(told.since.elapsed())?;
-        ctx.request_repaint_after(left);
-        Some(self.told.insert(told))
     }
 
     /// How much is visible in the view that was used last, of those with a horizontal axis.
@@ -447,14 +445,6 @@ impl App {
             self.commands.push(Command::Show(problems::SPEC.id));
         }
     }
-}
-
-/// What is said for a while.
-fn told_ui(told: &Told, ui: &mut egui::Ui) {
-    let color = told.is_refusal.then(|| theme::tokens(ui.visuals().dark_mode).severity[1]);
-    let text = color.into_iter().fold(RichText::new(&*told.text), RichText::color);
-    let label = egui::Label::new(text).truncate().show_tooltip_when_elided(false);
-    ui.add(label).on_hover_text(&*told.text);
 }
 
 /// How long a part is; on hover exactly.

@@ -10,6 +10,7 @@ mod memory;
 mod monkey;
 mod overview;
 mod places;
+mod said;
 mod tables;
 
 use std::sync::Arc;

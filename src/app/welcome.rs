@@ -7,7 +7,7 @@ use eframe::egui::{
 use super::App;
 use super::samples::SAMPLES;
 use crate::command::{Command, key_text};
-use crate::view::{capture, command_spec, live};
+use crate::view::{capture, command_spec, gaps, live, memory, overview, steps, tables, view_spec};
 use crate::widget::theme;
 
 /// The keys that are named before anything is open.
@@ -15,7 +15,12 @@ const FIRST_KEYS: [Command; 4] = [Command::Palette, Command::Search, Command::Fo
 const MAX_RECENT_SHOWN: usize = 8;
 /// The widest page of one column, and of two.
 const COLUMN: f32 = 480.0;
-const PAGE: f32 = 1080.0;
+const PAGE: f32 = 1280.0;
+/// A window with so much height has more room between lines, in points.
+const TALL: f32 = 800.0;
+const MORE_ROOM: f32 = 5.0;
+/// How much of the height that the page leaves is above it.
+const TOP_SHARE: f32 = 0.4;
 /// Of the column of keys.
 const KEY_WIDTH: f32 = 104.0;
 /// Between the columns.
@@ -72,34 +77,57 @@ const RECIPES: [Recipe; 6] = [
     },
 ];
 
+/// What people open a recording for, and the views that answer it.
+const QUESTIONS: [(&str, &[&str]); 6] = [
+    ("How busy is the GPU, and what should be mended first?", &[overview::SPEC.id]),
+    ("What does it wait for, and where in the code?", &[gaps::SPEC.id, overview::SPEC.id]),
+    (
+        "Which kernels, operators and calls take the time?",
+        &[tables::kernels::SPEC.id, tables::operators::SPEC.id, tables::calls::SPEC.id],
+    ),
+    ("Which steps are slow, and what were they spent on?", &[steps::SPEC.id]),
+    ("What holds the memory, and what leaks?", &[memory::PLACES.id, memory::LEAKS.id]),
+    ("Why did memory run out?", &[memory::RESERVED.id]),
+];
+
 impl App {
     pub(super) fn welcome_ui(&mut self, ui: &mut Ui) {
         let tokens = theme::tokens(ui.visuals().dark_mode);
         let frame = Frame::NONE.fill(tokens.canvas).inner_margin(24);
         CentralPanel::default().frame(frame).show(ui, |ui| {
+            let available_height = ui.available_height();
             egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                if available_height >= TALL {
+                    ui.spacing_mut().item_spacing.y += MORE_ROOM;
+                }
                 let available = ui.available_width();
                 let n_columns = if available >= 2.0 * COLUMN * 0.8 { 2 } else { 1 };
                 let width = available.min(if n_columns == 2 { PAGE } else { COLUMN });
-                ui.add_space((ui.available_height() * 0.06).clamp(0.0, 60.0));
-                ui.horizontal(|ui| {
+                let kept = Id::unique("height of the welcome page");
+                let height = ui.data(|data| data.get_temp::<f32>(kept));
+                let free = height.map_or(0.0, |height| (available_height - height).max(0.0));
+                ui.add_space(free * TOP_SHARE);
+                let page = ui.horizontal(|ui| {
                     ui.add_space((available - width).max(0.0) / 2.0);
                     ui.vertical(|ui| {
                         ui.set_width(width);
                         self.head_ui(ui);
                         if n_columns == 2 {
-                            ui.spacing_mut().item_spacing.x = GAP;
-                            ui.columns(2, |columns| {
-                                columns.iter_mut().for_each(|column| column.spacing_mut().item_spacing.x = 8.0);
-                                self.start_ui(&mut columns[0]);
-                                recipes_ui(&mut columns[1]);
-                            });
+                            two_columns(ui, |ui| self.start_ui(ui), recipes_ui);
+                            two_columns(ui, questions_ui, keys_ui);
                         } else {
                             self.start_ui(ui);
                             recipes_ui(ui);
+                            questions_ui(ui);
+                            keys_ui(ui);
                         }
                     });
                 });
+                let is_new = height.is_none_or(|height| (height - page.response.rect.height()).abs() > 0.5);
+                if is_new {
+                    ui.data_mut(|data| data.insert_temp(kept, page.response.rect.height()));
+                    ui.ctx().request_repaint();
+                }
             });
         });
     }
@@ -147,22 +175,6 @@ impl App {
             }
         }
         ui.add_space(18.0);
-        ui.strong("Keys to start with");
-        let commands = FIRST_KEYS.iter().filter_map(command_spec);
-        let keys =
-            commands.map(|spec| (spec.keys.first().map(|key| key_text(ui.ctx(), key)).unwrap_or_default(), spec.help));
-        let held = ("W A S D".to_owned(), "Zoom in, pan left, zoom out, pan right");
-        for (key, does) in keys.chain([held]).collect::<Vec<_>>() {
-            ui.horizontal_top(|ui| {
-                let size = vec2(KEY_WIDTH, ui.spacing().interact_size.y);
-                ui.allocate_ui(size, |ui| {
-                    ui.set_min_width(KEY_WIDTH);
-                    ui.monospace(key);
-                });
-                ui.add(Label::new(does).wrap());
-            });
-        }
-        ui.add_space(18.0);
     }
 
     fn recent_files_ui(&mut self, ui: &mut Ui) {
@@ -190,6 +202,49 @@ impl App {
         }
         ui.add_space(18.0);
     }
+}
+
+/// Two parts beside each other.
+fn two_columns(ui: &mut Ui, left: impl FnOnce(&mut Ui), right: impl FnOnce(&mut Ui)) {
+    let between = std::mem::replace(&mut ui.spacing_mut().item_spacing.x, GAP);
+    ui.columns(2, |columns| {
+        columns.iter_mut().for_each(|column| column.spacing_mut().item_spacing.x = between);
+        left(&mut columns[0]);
+        right(&mut columns[1]);
+    });
+    ui.spacing_mut().item_spacing.x = between;
+}
+
+/// What a recording answers, and where.
+fn questions_ui(ui: &mut Ui) {
+    ui.strong("Questions, and the views that answer them");
+    for (question, views) in QUESTIONS {
+        ui.horizontal_wrapped(|ui| {
+            ui.label(question);
+            let titles = views.iter().filter_map(|view| view_spec(view)).map(|spec| spec.title);
+            ui.weak(titles.collect::<Vec<_>>().join(", "));
+        });
+    }
+    ui.add_space(18.0);
+}
+
+fn keys_ui(ui: &mut Ui) {
+    ui.strong("Keys to start with");
+    let commands = FIRST_KEYS.iter().filter_map(command_spec);
+    let keys =
+        commands.map(|spec| (spec.keys.first().map(|key| key_text(ui.ctx(), key)).unwrap_or_default(), spec.help));
+    let held = ("W A S D".to_owned(), "Zoom in, pan left, zoom out, pan right");
+    for (key, does) in keys.chain([held]).collect::<Vec<_>>() {
+        ui.horizontal_top(|ui| {
+            let size = vec2(KEY_WIDTH, ui.spacing().interact_size.y);
+            ui.allocate_ui(size, |ui| {
+                ui.set_min_width(KEY_WIDTH);
+                ui.monospace(key);
+            });
+            ui.add(Label::new(does).wrap());
+        });
+    }
+    ui.add_space(18.0);
 }
 
 /// What Lacuna reads, and how to record each kind.

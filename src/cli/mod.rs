@@ -1,6 +1,7 @@
 //! The command line and its headless commands.
 //!
-//! Exit codes: 0 done, 1 a threshold was met, 2 wrong usage or nowhere to write, 3 unreadable input.
+//! Exit codes: 0 done, 1 a threshold was met, 2 wrong usage, nowhere to write or something missing that is needed, 3
+//! unreadable input.
 //! The answer goes to stdout and nothing else does; progress and problems go to stderr.
 
 mod capture;

@@ -21,8 +21,8 @@ const fn spec(
 }
 
 /// What the key of the next gap does, wherever it is said.
-pub const NEXT_GAP: &str = "Select the longest gap of the device, then the next longest, those in the steps that count first, or the next in time \
-     if the Gaps view is set so";
+pub const NEXT_GAP: &str = "Select the longest gap of the device, then the next longest, down to 10 µs, those in the steps that count first, or \
+     the next in time if the Gaps view is set so";
 
 const fn key(key: Key) -> KeyboardShortcut {
     KeyboardShortcut::new(Modifiers::NONE, key)
@@ -381,6 +381,13 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Command palette…",
         "Find any command by its name",
         &[ctrl_shift(Key::P), ctrl(Key::K)],
+    ),
+    spec(
+        Menu::Help,
+        Command::CopySettingsPath,
+        "Copy path of settings",
+        "Copy where settings, recent files, marks and layout are kept",
+        &[],
     ),
     spec(
         Menu::Help,

@@ -26,6 +26,8 @@ struct Entry {
     /// Right-aligned: the shortcut, the process or the rank.
     hint: String,
     help: &'static str,
+    /// What else it may be called.
+    words: &'static str,
     choice: Choice,
 }
 
@@ -126,7 +128,9 @@ impl Palette {
             return false;
         }
         let mut is_clicked = false;
-        let mut scroll = egui::ScrollArea::vertical().max_height(height).auto_shrink([false, true]);
+        // The window around it remembers how high it was, and is as high as this list needs now.
+        let mut scroll =
+            egui::ScrollArea::vertical().max_height(height).min_scrolled_height(height).auto_shrink([false, true]);
         if std::mem::take(&mut self.is_moved) {
             let row = ROW_HEIGHT + ui.spacing().item_spacing.y;
             scroll = scroll.vertical_scroll_offset((self.chosen as f32 * row - height / 2.0).max(0.0));
@@ -154,7 +158,8 @@ impl Palette {
         // After all whose names match come those that are explained with these words.
         let by_help = |entry: &Entry| {
             let help = entry.help.to_lowercase();
-            words.iter().all(|word| word.len() > 2 && help.contains(word.as_str())).then_some(i32::MIN)
+            let says = |word: &String| help.contains(word.as_str()) || entry.words.contains(word.as_str());
+            words.iter().all(|word| word.len() > 2 && says(word)).then_some(i32::MIN)
         };
         let fit =
             |(i, entry): (usize, &Entry)| Some((fuzzy::score(&self.text, &entry.label).or_else(|| by_help(entry))?, i));
@@ -199,6 +204,7 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
                 label: spec.label.to_owned(),
                 hint: hint(spec, is_on(&spec.command), ctx),
                 help: spec.help,
+                words: spec.other_words(),
                 choice: Choice::Command(spec.command.clone()),
             };
             all_commands().iter().filter(|spec| spec.command != Command::Palette).map(entry).collect()
@@ -214,7 +220,7 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
                 let track = model.track(id);
                 let hint = model.process(track.process).title();
                 let label = track_title(view.traces, trace, &track.title());
-                Entry { label, hint, help: "", choice: Choice::Track(trace, id) }
+                Entry { label, hint, help: "", words: "", choice: Choice::Track(trace, id) }
             })
             .collect()
         }
@@ -240,6 +246,7 @@ fn to_close(view: &ViewContext<'_>) -> Vec<Entry> {
                 label: format!("All traces of {file}"),
                 hint: format!("{} traces", of_file().count()),
                 help: "Close every trace of this file",
+                words: "",
                 choice: Choice::Command(Command::CloseFile(info.path.clone())),
             });
         }
@@ -252,6 +259,7 @@ fn to_close(view: &ViewContext<'_>) -> Vec<Entry> {
                 None => String::new(),
             },
             help: "Close this trace",
+            words: "",
             choice: Choice::Command(Command::CloseTraceAt(i)),
         });
     }

@@ -90,7 +90,7 @@ impl Timeline {
                 }
                 (Some(_), false) => None,
             };
-            ctx.commands.extend(said.map(Command::Tell));
+            ctx.commands.extend(said.map(Command::Say));
         }
         *ctx.selection = Selection::Gap { trace, process: ledger.process, time };
         self.show_gap(ctx);

@@ -31,7 +31,7 @@ fn commands_walk_from_slice_to_slice() {
     let gap = TimeRange { start: 700_000, end: 800_000 };
     assert_eq!(fixture.session.selection, Selection::Gap { trace: 0, process: ProcessId(1), time: gap });
     let said = |fixture: &Fixture<Timeline>| match fixture.commands.last() {
-        Some(Command::Tell(text)) => *text,
+        Some(Command::Say(text)) => *text,
         _ => "",
     };
     assert!(said(&fixture).starts_with("The longest gap of the device. G goes on"), "{}", said(&fixture));

@@ -1,0 +1,87 @@
+//! What is said for a while, and how much is said to be hidden.
+
+use super::*;
+
+fn has(harness: &Harness<'_, Option<App>>, text: &str) -> bool {
+    harness.query_by_label(text).is_some()
+}
+
+#[test]
+fn what_is_said_of_a_selection_goes_with_it_or_by_a_click() {
+    let mut harness = harness(vec![trace()]);
+    select(&mut harness, "gemm_fp16");
+    for command in [Command::Say("This is the longest"), Command::Tell("There is none")] {
+        let (Command::Say(text) | Command::Tell(text)) = command else { continue };
+        app_mut(&mut harness).commands.push(command.clone());
+        settle(&mut harness);
+        assert!(has(&harness, text));
+        assert_eq!(app(&harness).told.as_ref().unwrap().is_refusal, matches!(command, Command::Tell(_)));
+        harness.get_by_label(text).click();
+        settle(&mut harness);
+        assert!(!has(&harness, text), "closed");
+        app_mut(&mut harness).commands.push(command);
+        settle(&mut harness);
+        select(&mut harness, if text.starts_with("This") { "aten::add" } else { "gemm_fp16" });
+        settle(&mut harness);
+        assert!(!has(&harness, text), "it was of another slice");
+    }
+}
+
+#[test]
+fn a_written_file_is_named_for_a_while_and_covers_nothing() {
+    let mut harness = harness(vec![trace()]);
+    let path = std::env::temp_dir().join(format!("lacuna-written-{}.txt", std::process::id()));
+    app_mut(&mut harness).save.enter(path.clone());
+    let name = path.file_name().unwrap().to_string_lossy().into_owned();
+    wait_for(&mut harness, |harness| harness.query_by_label_contains(&format!("Written: {name}")).is_some());
+    assert!(!has(&harness, "Dismiss"));
+    app_mut(&mut harness).told.as_mut().unwrap().since -= Duration::from_secs(9);
+    settle(&mut harness);
+    assert!(harness.query_by_label_contains("Written:").is_none());
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn tracks_that_are_collapsed_are_not_called_hidden() {
+    let mut harness = harness(vec![trace()]);
+    harness.get_by_label("Collapse GPU 0").click();
+    settle(&mut harness);
+    assert!(!has(&harness, "1 track hidden"));
+    harness.get_by_label("1 track collapsed").click();
+    settle(&mut harness);
+    harness.get_by_label("Collapse GPU 0");
+    assert!(!has(&harness, "1 track collapsed"));
+}
+
+#[test]
+fn a_view_that_is_asked_for_in_front_is_outlined() {
+    let mut harness = harness(vec![trace()]);
+    app_mut(&mut harness).commands.push(Command::Show("marks"));
+    settle(&mut harness);
+    assert!(app(&harness).flashed.is_none(), "its tab comes to the front");
+    app_mut(&mut harness).commands.push(Command::Show("marks"));
+    settle(&mut harness);
+    assert_eq!(app(&harness).flashed.unwrap().0, "marks");
+}
+
+#[test]
+fn the_palette_finds_settings_and_is_as_high_as_its_list() {
+    let mut harness = harness(vec![trace()]);
+    harness.key_press_modifiers(Modifiers::COMMAND | Modifiers::SHIFT, Key::P);
+    settle(&mut harness);
+    let bottom = |harness: &Harness<'_, Option<App>>, label: &str| harness.get_by_label(label).rect().bottom();
+    type_text(&mut harness, "settings");
+    settle(&mut harness);
+    for label in ["Copy path of settings", "Light or dark theme", "Larger text", "Wheel zooms", "Reset layout"] {
+        harness.get_by_label_contains(label);
+    }
+    let before = harness.query_all_by_label_contains("text").count();
+    type_text(&mut harness, " no such thing");
+    settle(&mut harness);
+    assert!(bottom(&harness, "No matches") > 0.0);
+    for _ in " no such thing".chars() {
+        harness.key_press(Key::Backspace);
+    }
+    settle(&mut harness);
+    assert_eq!(harness.query_all_by_label_contains("text").count(), before, "all that fit are on show again");
+}
