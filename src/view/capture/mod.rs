@@ -272,12 +272,13 @@ impl Capture {
     }
 
     fn earlier_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
-        let is_latest = |run: &Option<Run>, folder: &Path| run.as_ref().is_some_and(|run| run.folder == *folder);
+        let latest = self.run.as_ref().map(|run| run.folder.clone());
+        let is_latest = |folder: &Path| latest.as_deref() == Some(folder);
         match same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui)) {
-            Some(Asked::Output(of)) if is_latest(&self.run, &of.folder) => self.kept = None,
+            Some(Asked::Output(of)) if is_latest(&of.folder) => self.kept = None,
             Some(Asked::Output(of)) => self.kept = Some(KeptOutput::new(&of, ui.ctx())),
             Some(Asked::Forget(folder)) => {
-                if is_latest(&self.run, &folder) {
+                if is_latest(&folder) {
                     self.forget_run();
                 }
                 self.kept.take_if(|kept| kept.folder == folder);

@@ -20,7 +20,7 @@ pub fn color(device: usize, is_dark: bool) -> Color32 {
     /// Those of series without the gray of what is idle, the most distinct first.
     const ORDER: [usize; 6] = [4, 1, 6, 5, 0, 2];
     /// Hue in degrees, chroma and lightness of two more, in light and dark: a machine often has eight.
-    const MORE: [(f32, f32, [f32; 2]); 2] = [(145.0, 0.15, [0.60, 0.80]), (30.0, 0.09, [0.46, 0.58])];
+    const MORE: [(f32, f32, [f32; 2]); 2] = [(145.0, 0.15, [0.60, 0.80]), (60.0, 0.08, [0.46, 0.55])];
     const N: usize = ORDER.len() + MORE.len();
     let place = device % N;
     let color = match place.checked_sub(ORDER.len()).and_then(|more| MORE.get(more)) {
