@@ -87,13 +87,17 @@ fn span(traces: &[&Trace], placed: &[TraceClock]) -> TimeRange {
 /// How many times what was recorded before or after it a pause within a run takes at most: beside one that is longer,
 /// nothing could be read in a picture of both.
 const MAX_PAUSE: DurNs = 3;
+/// A pause in nanoseconds that does not divide what one process recorded into one folder, as when it is asked to again and
+/// again: its times are on one clock however short the recordings are.
+const PAUSE_OF_PROCESS: DurNs = 3_600_000_000_000;
 /// A pause in nanoseconds that is none beside memory and readings of devices, which no picture of what ran is made for.
 const SHORT_PAUSE: DurNs = 10_000_000_000;
 
 /// Aligns traces to a common clock; each run starts at zero, so that runs can be compared.
 ///
 /// * Traces with UTC times belong to one run if they overlap, or if the pause between them is no more than three times
-///   what was recorded before or after it, and keep their relative offsets. Memory and readings of devices belong to the
+///   what was recorded before or after it, or one process recorded both into one folder within an hour, and keep their
+///   relative offsets. Memory and readings of devices belong to the
 ///   nearest run of what ran; a pause of ten seconds is none to them.
 /// * A trace without UTC times joins a run of its folder or archive that does not yet have its rank; without
 ///   such a run, or without a rank, it forms its own run. It is aligned to the run's start and does not move
@@ -178,7 +182,12 @@ fn utc_runs(traces: &[&Trace], starts: &[Option<TimeNs>]) -> Vec<usize> {
     let (programs, beside): (Vec<_>, Vec<_>) = ranges.into_iter().partition(|&(_, i)| ran(traces[i]));
     let mut runs: Vec<Recorded> = Vec::new();
     for (range, i) in programs {
-        match runs.last_mut().filter(|last| last.is_near(last.pause(range), range.dur())) {
+        let is_of = |last: &Recorded| {
+            let pause = last.pause(range);
+            let same = || (0..traces.len()).any(|j| run_of[j] == last.run && is_one_process(traces[i], traces[j]));
+            last.is_near(pause, range.dur()) || (pause <= PAUSE_OF_PROCESS && same())
+        };
+        match runs.last_mut().filter(|last| is_of(last)) {
             Some(last) => {
                 last.add(range);
                 run_of[i] = last.run;
@@ -204,6 +213,18 @@ fn utc_runs(traces: &[&Trace], starts: &[Option<TimeNs>]) -> Vec<usize> {
         }
     }
     run_of
+}
+
+/// Whether one process recorded both into one folder.
+fn is_one_process(a: &Trace, b: &Trace) -> bool {
+    /// Lower numbers are those of devices, and of the processes that every container begins with.
+    const FIRST: u32 = 100;
+    let pids = |trace: &Trace| -> BTreeSet<u32> {
+        let pids = trace.processes.iter().filter_map(|process| process.pid.parse().ok());
+        pids.filter(|pid| *pid >= FIRST).collect()
+    };
+    let is_one_place = folder(a) == folder(b) && a.info.rank == b.info.rank;
+    is_one_place && !pids(a).is_disjoint(&pids(b))
 }
 
 /// The traces of a run while runs are joined.
@@ -352,6 +373,30 @@ mod tests {
         assert_eq!(runs(&[(0, 1), (9, 10)]), [0, 1], "8 s beside 1 s");
         assert_eq!(runs(&[(0, 1), (9, 12)]), [0, 0], "8 s beside 3 s");
         assert_eq!(runs(&[(1_700, 1_705), (0, 6), (1_701, 1_702), (2, 3)]), [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn what_one_process_recorded_again_and_again_is_one_run() {
+        const S: DurNs = 1_000_000_000;
+        let runs = |given: &[(i64, &str, &str)]| {
+            let trace = |&(start, path, pid): &(i64, &str, &str)| {
+                let ops = [("main", SliceKind::Operator, "op", start * S, (start + 1) * S)];
+                let mut builder = TraceBuilder::from_slices(&ops);
+                builder.info.utc_offset_ns = Some(EPOCH);
+                builder.info.path = path.into();
+                let mut trace = builder.finish();
+                trace.processes = vec![crate::model::Process { pid: pid.to_owned(), ..Default::default() }];
+                trace
+            };
+            let traces: Vec<Trace> = given.iter().map(trace).collect();
+            let clock = clock(&traces.iter().collect::<Vec<_>>());
+            clock.placed.iter().map(|place| (place.run, place.offset / S)).collect::<Vec<_>>()
+        };
+        assert_eq!(runs(&[(5, "a/1", "4711"), (65, "a/2", "4711")]), [(0, -5), (0, -5)]);
+        assert_eq!(runs(&[(5, "a/1", "4711"), (65, "b/2", "4711")]), [(0, -5), (1, -65)], "in another folder");
+        assert_eq!(runs(&[(5, "a/1", "4711"), (65, "a/2", "4712")]), [(0, -5), (1, -65)], "of another process");
+        assert_eq!(runs(&[(5, "a/1", "1"), (65, "a/2", "1")]), [(0, -5), (1, -65)], "the first of a container");
+        assert_eq!(runs(&[(5, "a/1", "4711"), (9_005, "a/2", "4711")]), [(0, -5), (1, -9_005)], "hours later");
     }
 
     #[test]

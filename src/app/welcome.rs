@@ -1,18 +1,24 @@
 //! The welcome page, and the overlay while files hover over the window.
 
+use std::path::{Path, PathBuf};
+
 use eframe::egui::{
-    self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, Label, LayerId, Order, RichText, Ui, vec2,
+    self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, Label, LayerId, Order, RichText, TextStyle, Ui,
+    vec2,
 };
 
 use super::App;
 use super::samples::SAMPLES;
 use crate::command::{Command, key_text};
+use crate::figures::text::shortened_apart;
 use crate::view::{capture, command_spec, gaps, live, memory, overview, steps, tables, view_spec};
 use crate::widget::theme;
 
 /// The keys that are named before anything is open.
 const FIRST_KEYS: [Command; 4] = [Command::Palette, Command::Search, Command::FocusSelection, Command::Shortcuts];
 const MAX_RECENT_SHOWN: usize = 8;
+/// A path is not cut to fewer characters.
+const LEAST_OF_PATH: usize = 8;
 /// The widest page of one column, and of two.
 const COLUMN: f32 = 480.0;
 const PAGE: f32 = 1280.0;
@@ -182,21 +188,18 @@ impl App {
             return;
         }
         ui.strong("Opened recently");
-        for path in self.settings.recent.iter().take(MAX_RECENT_SHOWN) {
-            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let shown: Vec<&PathBuf> = self.settings.recent.iter().take(MAX_RECENT_SHOWN).collect();
+        let name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let folder = |path: &Path| path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+        let names: Vec<String> = shown.iter().map(|path| name(path)).collect();
+        let folders: Vec<String> = shown.iter().map(|path| folder(path)).collect();
+        for (i, path) in shown.into_iter().enumerate() {
             ui.horizontal(|ui| {
-                let link = egui::Link::new(name.as_ref());
-                let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
-                let whole = path.display().to_string();
-                let name_width = (ui.available_width() * 0.75).min(ui.available_width());
-                let link = ui.scope(|ui| {
-                    ui.set_max_width(name_width);
-                    ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Truncate);
-                    ui.add(link)
-                });
-                if link.inner.on_hover_text(whole).clicked() {
+                let link = fitted(&names[i], &names, ui.available_width() * 0.6, ui);
+                if ui.link(link).on_hover_text(path.display().to_string()).clicked() {
                     self.commands.push(Command::OpenPath(path.clone()));
                 }
+                let folder = fitted(&folders[i], &folders, ui.available_width(), ui);
                 ui.add(Label::new(RichText::new(folder).weak()).truncate());
             });
         }
@@ -245,6 +248,24 @@ fn keys_ui(ui: &mut Ui) {
         });
     }
     ui.add_space(18.0);
+}
+
+/// A text that is cut where it is wider than so many points, with the place where it differs from the others.
+fn fitted(text: &str, others: &[String], width: f32, ui: &Ui) -> String {
+    let font = TextStyle::Body.resolve(ui.style());
+    let fits =
+        |text: &str| ui.painter().layout_no_wrap(text.to_owned(), font.clone(), Color32::PLACEHOLDER).size().x <= width;
+    if fits(text) {
+        return text.to_owned();
+    }
+    let others: Vec<&str> = others.iter().map(String::as_str).filter(|other| *other != text).collect();
+    let (mut least, mut most) = (LEAST_OF_PATH, text.chars().count());
+    while least + 1 < most {
+        let middle = usize::midpoint(least, most);
+        let is_short = fits(&shortened_apart(text, &others, middle));
+        *(if is_short { &mut least } else { &mut most }) = middle;
+    }
+    shortened_apart(text, &others, least)
 }
 
 /// What Lacuna reads, and how to record each kind.

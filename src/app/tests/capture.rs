@@ -31,11 +31,94 @@ fn a_program_runs_is_searched_and_listed() {
     harness.get_by_label("Search the output").focus();
     settle(&mut harness);
     type_text(&mut harness, "SECOND");
-    wait_for(&mut harness, has("1 of 2 lines"));
+    wait_for(&mut harness, has("1 of 1"));
     wait_for(&mut harness, has("Earlier runs"));
     // Another start would forget nothing: the command is among the recent ones, and in the settings.
     let kept = app(&harness).settings().views["capture"].to_string();
     assert!(kept.contains("echo first"), "{kept}");
+}
+
+#[test]
+fn enter_goes_from_hit_to_hit_among_the_lines_around_them() {
+    let mut harness = launcher("sh -c 'for i in $(seq 1 300); do echo line $i; done; exit 3'");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("with exit code 3"));
+    harness.get_by_label("Search the output").focus();
+    settle(&mut harness);
+    type_text(&mut harness, "LINE 1");
+    wait_for(&mut harness, has("1 of 111"));
+    for (modifiers, place, shown) in [
+        (Modifiers::NONE, "2 of 111", ["line 10", "line 9"]),
+        (Modifiers::SHIFT, "1 of 111", ["line 1", "line 2"]),
+        (Modifiers::SHIFT, "111 of 111", ["line 199", "line 200"]),
+        (Modifiers::NONE, "1 of 111", ["line 1", "line 2"]),
+    ] {
+        harness.key_press_modifiers(modifiers, Key::Enter);
+        settle(&mut harness);
+        for label in [&[place][..], &shown].concat() {
+            assert!(harness.query_by_label(label).is_some(), "{label}, at {place}");
+        }
+        assert!(harness.get_by_label("Search the output").is_focused());
+    }
+}
+
+#[test]
+fn a_start_that_fails_leaves_the_output_and_says_so_until_it_is_mended() {
+    let mut harness = launcher("sh -c 'echo kept in sight; exit 3'");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("with exit code 3"));
+    harness.get_by_label("Options").click();
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Working folder").focus();
+    settle(&mut harness);
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("later");
+    type_text(&mut harness, folder.to_str().unwrap());
+    wait_for(&mut harness, has("The working folder does not exist"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, |harness| !has("Starting…")(harness));
+    settle(&mut harness);
+    harness.get_by_label("kept in sight");
+    std::fs::create_dir(&folder).unwrap();
+    let since = std::time::Instant::now();
+    while has("The working folder does not exist")(&harness) {
+        assert!(since.elapsed() < std::time::Duration::from_secs(60), "still said");
+        settle(&mut harness);
+    }
+}
+
+#[test]
+fn the_end_of_a_run_of_another_window_is_listed() {
+    let root = crate::capture::launch::root().unwrap();
+    std::fs::create_dir_all(&root).unwrap();
+    let folder = root.join("20991231-235959-other");
+    std::fs::create_dir(&folder).unwrap();
+    // The latest of all, however many other tests start.
+    let mut manifest = crate::capture::launch::Manifest {
+        command: "other window".to_owned(),
+        started_ms: 4_000_000_000_000,
+        ..Default::default()
+    };
+    manifest.write(&folder).unwrap();
+    let mut harness = launcher("true");
+    wait_for(&mut harness, has("other window"));
+    (manifest.has_ended, manifest.exit_code) = (true, Some(77));
+    manifest.write(&folder).unwrap();
+    let since = std::time::Instant::now();
+    while !has("exit code 77")(&harness) {
+        assert!(since.elapsed() < std::time::Duration::from_secs(60), "it is not listed");
+        settle(&mut harness);
+    }
+    std::fs::write(folder.join("output.txt"), "what it wrote\n").unwrap();
+    let button = harness.get_all_by_label("Output").filter(|node| node.accesskit_node().role() == Role::Button);
+    button.min_by(|a, b| a.rect().top().total_cmp(&b.rect().top())).unwrap().click();
+    wait_for(&mut harness, has("what it wrote"));
+    harness.get_by_label("Close").click();
+    settle(&mut harness);
+    assert!(!has("what it wrote")(&harness));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
@@ -72,7 +155,7 @@ fn a_program_is_stopped_and_what_is_missing_is_said() {
     harness.get_by_label("Start").click();
     wait_for(&mut harness, has("Running for"));
     harness.get_by_label("Stop").click();
-    wait_for(&mut harness, has("with SIGINT"));
+    wait_for(&mut harness, has("Stopped after"));
     wait_for(&mut harness, has("no Python process of this run imported torch"));
     let mut harness = launcher("no-such-program");
     // Said before the start, and once.
@@ -132,11 +215,18 @@ fn what_a_short_program_recorded_is_shown_beside_what_is_open() {
     harness.get_by_role_and_label(Role::TextInput, "Command").focus();
     settle(&mut harness);
     let event = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}]}"#;
+    app_mut(&mut harness).session.navigation.go(crate::model::TimeRange { start: 2_500, end: 2_600 });
+    app_mut(&mut harness).session.range = Some(crate::model::TimeRange { start: 2_500, end: 2_600 });
     // It has ended long before its trace is read.
     type_text(&mut harness, &format!("sh -c 'echo $1 > $LACUNA_RUN/trace-rank0-1.pt.trace.json' sh '{event}'"));
-    harness.get_by_label("Start").click();
+    harness.get_by_role_and_label(Role::Button, "Start").click();
     wait_for(&mut harness, |harness| !app(harness).layout.is_on_screen("capture"));
     assert_eq!(app(&harness).session().traces().len(), 2);
+    // All of it, not the part of the other that was looked at.
+    let session = app(&harness).session();
+    let own = session.traces()[1].content.shifted(session.traces()[1].offset);
+    let visible = session.navigation.visible();
+    assert_eq!((visible.union(own), session.range), (visible, None));
 }
 
 #[test]
@@ -184,7 +274,7 @@ fn a_window_with_a_running_program_asks_before_it_closes() {
     assert!(!has("Keep Lacuna open")(&harness) && has("Running for")(&harness));
     close(&mut harness);
     harness.get_by_label("Stop the run and quit").click();
-    wait_for(&mut harness, |harness| !has("Stopping the run")(harness) && has("with SIGINT")(harness));
+    wait_for(&mut harness, |harness| !has("Stopping the run")(harness) && has("Stopped after")(harness));
     assert!(app_mut(&mut harness).leaving.may_close(true), "it was agreed");
 }
 

@@ -235,3 +235,15 @@ fn settings_that_cannot_be_written_are_said_though_nothing_more_happens() {
     }
     assert!(said(&harness));
 }
+
+#[test]
+fn recent_files_are_cut_where_they_do_not_differ() {
+    let mut harness = harness(Vec::new());
+    let path =
+        |run: u32| format!("/home/user/.local/share/lacuna/runs/20261126-18{run}000-train.py/{}.json", "x".repeat(99));
+    app_mut(&mut harness).settings.recent = [1, 2].map(|run| path(run).into()).to_vec();
+    settle(&mut harness);
+    for part in ["181000", "182000"] {
+        assert_eq!(harness.query_all_by_label_contains(part).count(), 1, "{part}");
+    }
+}

@@ -72,7 +72,21 @@ fn values_of_many_gpus_fit_beside_the_title() {
     let fake = FakeNvml::new("gpus=8 busy=40");
     let mut harness = watching(&fake, Vec::new());
     wait_for(&mut harness, |harness| harness.query_by_label("31.86 GiB").is_some());
-    assert_eq!(["ECC corrected", "ECC uncorrected"].map(|kind| harness.query_all_by_label(kind).count()), [8; 2]);
+    assert_eq!(
+        ["ECC corrected", "ECC uncorrected"].map(|kind| harness.query_all_by_label_contains(kind).count()),
+        [8; 2]
+    );
+}
+
+#[test]
+fn plots_of_eight_gpus_are_in_view_without_scrolling() {
+    let fake = FakeNvml::new("gpus=8 busy=40");
+    let mut harness = watching(&fake, Vec::new());
+    harness.set_size(egui::vec2(1280.0, 720.0));
+    wait_for(&mut harness, |harness| harness.query_by_label("Utilization").is_some());
+    settle(&mut harness);
+    let plot = harness.get_by_label("Utilization").rect();
+    assert!(plot.bottom() + 150.0 < 720.0, "{plot:?}");
 }
 
 #[test]
@@ -219,7 +233,7 @@ fn the_gpus_are_in_sight_while_a_program_runs() {
     // What was read meanwhile opens by itself, in front of the launcher.
     wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);
     app_mut(&mut harness).commands.push(Command::Show("capture"));
-    wait_for(&mut harness, has("with SIGINT"));
+    wait_for(&mut harness, has("Stopped after"));
     assert!(!has("GPU 0: utilization")(&harness), "nothing runs");
 }
 

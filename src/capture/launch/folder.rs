@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Exit;
+use super::{Exit, Output};
 pub use crate::capture::partial::write_private;
 use crate::capture::{counters, cupti};
 use crate::live;
@@ -192,6 +192,21 @@ pub fn list(root: &Path) -> Vec<Earlier> {
 fn size(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file).map(|data| data.len()).sum()
+}
+
+/// What a run wrote, as far as its folder keeps it.
+///
+/// Errors: a sentence about why there is nothing.
+pub fn kept_output(run: &Earlier) -> std::result::Result<Output, String> {
+    let file = std::fs::File::open(run.folder.join(OUTPUT));
+    match file.and_then(|file| Output::read(file, run.manifest.lines_dropped)) {
+        Ok(output) => Ok(output),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(match run.manifest.has_ended {
+            true => "The output of this run was not kept".to_owned(),
+            false => "The output of this run is kept once it has ended".to_owned(),
+        }),
+        Err(error) => Err(format!("The output of this run cannot be read: {error}")),
+    }
 }
 
 /// Deletes a run with all that it recorded.

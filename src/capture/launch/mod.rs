@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use self::folder::{
-    Earlier, Kind, Manifest, Recorded, RunOptions, create, delete, list, results, root, shown_time,
+    Earlier, Kind, Manifest, Recorded, RunOptions, create, delete, kept_output, list, results, root, shown_time,
 };
 pub use self::launchers::{launched, recorded_ranks};
 pub use self::output::{Output, OutputLine, Stream};
@@ -218,6 +218,24 @@ impl Exit {
         }
     }
 
+    /// Whether a program failed. One that the user stopped may end by the signals of the stop, or say that it was
+    /// interrupted by any exit code.
+    pub fn is_failure(self, was_stopped: bool) -> bool {
+        match self {
+            Self::Code(0) => false,
+            Self::Code(_) | Self::Signal(2 | 9 | 15) => !was_stopped,
+            Self::Signal(_) | Self::Unknown => true,
+        }
+    }
+
+    /// How a program ended that did not fail since the user stopped it: "Stopped", "Stopped, exit code 1".
+    pub fn stopped(self) -> String {
+        match self {
+            Self::Code(0) | Self::Signal(2 | 15) => "Stopped".to_owned(),
+            _ => format!("Stopped, {}", self.shown()),
+        }
+    }
+
     /// For the user: "exit code 1", "SIGSEGV".
     pub fn shown(self) -> String {
         match self {
@@ -247,6 +265,8 @@ pub struct Status {
     /// Whether a recorder that is switched while the program runs is on.
     pub switch: Option<Switch>,
     pub exit: Option<Exit>,
+    /// Whether the user, or the time limit, asked for the end; known at the end.
+    pub was_stopped: bool,
     /// Sentences about what is missing; most are known at the end.
     pub notes: Vec<String>,
 }

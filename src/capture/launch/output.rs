@@ -1,6 +1,7 @@
 //! Output of a program, bounded: the latest whole lines.
 
 use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Result};
 
 /// Bytes of text that are kept; older lines are dropped.
 const MAX_BYTES: usize = 8 << 20;
@@ -87,6 +88,24 @@ impl Output {
             self.kept -= dropped.text.len();
             self.n_dropped += 1;
         }
+    }
+
+    /// Lines that were kept of a program that has ended, of its two streams together. `n_dropped`: those before them.
+    ///
+    /// Errors: they cannot be read.
+    pub fn read(mut from: impl Read, n_dropped: u64) -> Result<Self> {
+        let mut output = Self { n_lines: n_dropped, n_dropped, ..Self::default() };
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(n) => output.push(Stream::Out, &buffer[..n]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        output.finish();
+        Ok(output)
     }
 
     /// The kept lines, the oldest first.

@@ -72,6 +72,7 @@ pub fn start<A: Send + 'static>(
         processes: Vec::new(),
         switch: switching.as_ref().map(Switching::state),
         exit: None,
+        was_stopped: false,
         notes,
     };
     let state = Mutex::new(State { status, output: Output::default(), stops: 0, wants_on: None, is_new: true });
@@ -385,7 +386,10 @@ impl Watch {
 
     /// Writes what the run leaves behind, and says that it has ended.
     fn finish(&self, mut manifest: Manifest, exit: Exit) {
-        let elapsed = self.shared.started.elapsed();
+        // As the manifest keeps it.
+        let elapsed_ms = (self.shared.started.elapsed().as_micros() + 500) / 1000;
+        let elapsed_ms = u64::try_from(elapsed_ms).unwrap_or(u64::MAX);
+        let elapsed = Duration::from_millis(elapsed_ms);
         while self.n_open.load(Ordering::Acquire) > 0 && self.shared.started.elapsed() < elapsed + DRAIN {
             std::thread::sleep(LOOK);
         }
@@ -401,7 +405,7 @@ impl Watch {
         notes.extend(last.unwrap_or_default());
         notes.extend(self.request.recorder.notes(&self.folder, &state.output));
         let output = state.output.lines().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect::<String>();
-        manifest.elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        manifest.elapsed_ms = elapsed_ms;
         manifest.has_ended = true;
         (manifest.exit_code, manifest.signal) = match exit {
             Exit::Code(code) => (Some(code), None),
@@ -409,7 +413,8 @@ impl Watch {
             Exit::Unknown => (None, None),
         };
         let was_over = self.request.time_limit.is_some_and(|limit| elapsed >= limit);
-        manifest.was_stopped = state.stops.max(registry::stops()) > 0 || was_over;
+        let was_stopped = state.stops.max(registry::stops()) > 0 || was_over;
+        manifest.was_stopped = was_stopped;
         (manifest.lines, manifest.lines_dropped) = (state.output.n_lines, state.output.n_dropped);
         manifest.results = state.status.results.iter().map(super::Recorded::name).collect();
         manifest.notes.clone_from(&notes);
@@ -418,7 +423,7 @@ impl Watch {
             .and(manifest.write(&self.folder));
         registry::forget(&self.folder);
         let mut state = self.shared.lock();
-        state.status.notes = notes;
+        (state.status.notes, state.status.was_stopped) = (notes, was_stopped);
         if let Err(error) = written {
             state.status.notes.push(format!("The folder of the run could not be written to: {error}"));
         }

@@ -1,10 +1,12 @@
 //! The runs before, which can be opened, run again and deleted.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use eframe::egui::{self, RichText, Ui};
 use egui_extras::{Column as Width, TableBuilder};
 
+use super::armed::Armed;
 use super::form::Form;
 use super::opened::open_or_show;
 use crate::capture::launch::{self, Earlier, Manifest, words};
@@ -15,6 +17,10 @@ use crate::view::states::{failed_ui, nothing_ui, working_ui};
 use crate::widget::table::small::sorted;
 use crate::widget::table::{header_ui, number_ui};
 
+/// How often the list is read again, since other windows start runs too and end them; and how many times what that took it
+/// is left alone at least.
+const AGAIN: Duration = Duration::from_secs(3);
+const PAUSE: u32 = 20;
 const ROW_HEIGHT: f32 = 24.0;
 const COLUMNS: [Column; 6] = [
     Column { key: "started", title: "Started", width: 120, is_text: true, help: "When it was started" },
@@ -28,7 +34,7 @@ const COLUMNS: [Column; 6] = [
         is_text: true,
         help: "What was recorded, by the number of files",
     },
-    Column { key: "", title: "", width: 190, is_text: true, help: "" },
+    Column { key: "", title: "", width: 250, is_text: true, help: "" },
 ];
 /// As the runs are listed.
 const LATEST: Sort = Sort { column: 0, is_descending: true };
@@ -37,62 +43,100 @@ const LATEST: Sort = Sort { column: 0, is_descending: true };
 #[derive(Debug, Default)]
 pub struct EarlierRuns {
     found: Vec<Earlier>,
-    was_read: bool,
+    was_listed: bool,
+    /// When the list is to be read again, unless that is at once.
+    next: Option<Instant>,
     /// Deletes a run if one is given, then lists what there is.
-    reading: Option<Job<Result<Vec<Earlier>, String>>>,
+    reading: Option<Job<Listed>>,
+    /// Why the last one could not be deleted, or no list be read.
     failure: Option<String>,
     /// The widths of the widest head and number of each column so far, in points.
     needed: [f32; COLUMNS.len()],
     /// How the list is sorted; at first as [`launch::list`] has it, the latest first.
     sort: Option<Sort>,
     /// The run to delete, once the user says so again.
-    doomed: Option<PathBuf>,
+    doomed: Armed<PathBuf>,
+}
+
+/// The runs that there are.
+#[derive(Debug)]
+struct Listed {
+    found: Vec<Earlier>,
+    took: Duration,
+    /// The one that was deleted before, or why it could not be.
+    deleted: Option<Result<PathBuf, String>>,
 }
 
 /// What the user does with a run.
 enum Action {
     Open,
+    Output,
     Again,
-    Doom,
     Delete,
 }
 
+/// What else the view has to do after the list was painted.
+pub enum Asked {
+    /// To show what a run wrote.
+    Output(Earlier),
+    /// To show nothing of a run any more, which was deleted.
+    Forget(PathBuf),
+}
+
 impl EarlierRuns {
-    /// Reads the list again, since a run has ended.
+    /// Reads the list again, since a run has begun or ended.
     pub fn look_again(&mut self) {
-        self.was_read = false;
+        self.next = None;
     }
 
-    fn read(&mut self, deleted: Option<PathBuf>, egui: &egui::Context) {
-        self.was_read = true;
+    fn read(&mut self, doomed: Option<PathBuf>, egui: &egui::Context) {
         let waker = egui.clone();
         let work = move |_: &crate::job::Progress| {
-            let outcome = deleted.map_or(Ok(()), |folder| launch::delete(&folder));
-            outcome
-                .map(|()| launch::root().map(|root| launch::list(&root)).unwrap_or_default())
-                .map_err(|e| e.to_string())
+            let started = Instant::now();
+            let delete = |folder: PathBuf| launch::delete(&folder).map(|()| folder).map_err(|why| why.to_string());
+            let deleted = doomed.map(delete);
+            let found = launch::root().map(|root| launch::list(&root)).unwrap_or_default();
+            Listed { found, took: started.elapsed(), deleted }
         };
+        self.next = Some(Instant::now() + AGAIN);
         match Job::spawn("runs", move || waker.request_repaint(), work) {
             Ok(job) => self.reading = Some(job),
             Err(error) => self.failure = Some(format!("No thread could be started: {error}")),
         }
     }
 
-    /// Paints the list; `form` gets the command of a run that is to run again.
-    pub fn ui(&mut self, form: &mut Form, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
-        if !self.was_read && self.reading.is_none() {
-            self.read(None, ui.ctx());
-        }
-        let outcome = match self.reading.as_ref().map(Job::poll) {
-            None | Some(Poll::Running) => None,
-            Some(Poll::Done(outcome)) => Some(outcome),
-            Some(Poll::Crashed(message)) => Some(Err(message)),
+    /// Follows what runs there are, and takes over what was read; the run that was deleted, if one was.
+    fn follow(&mut self, egui: &egui::Context) -> Option<PathBuf> {
+        let listed = match self.reading.as_ref().map(Job::poll) {
+            Some(Poll::Running) => return None,
+            Some(Poll::Done(listed)) => Some(listed),
+            Some(Poll::Crashed(message)) => {
+                self.failure = Some(message);
+                None
+            }
+            None => None,
         };
-        match outcome {
-            Some(Ok(found)) => (self.found, self.failure, self.reading) = (found, None, None),
-            Some(Err(why)) => (self.failure, self.reading) = (Some(why), None),
-            None => {}
+        self.reading = None;
+        let mut deleted = None;
+        if let Some(listed) = listed {
+            (self.found, self.was_listed) = (listed.found, true);
+            self.next = self.next.map(|_| Instant::now() + AGAIN.max(listed.took * PAUSE));
+            match listed.deleted {
+                Some(Ok(folder)) => deleted = Some(folder),
+                Some(Err(why)) => self.failure = Some(why),
+                None => {}
+            }
         }
+        match self.next.map(|next| next.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero()) {
+            Some(left) => egui.request_repaint_after(left),
+            None => self.read(None, egui),
+        }
+        deleted
+    }
+
+    /// Paints the list; `form` gets the command of a run that is to run again.
+    pub fn ui(&mut self, form: &mut Form, ctx: &mut ViewContext<'_>, ui: &mut Ui) -> Option<Asked> {
+        let deleted = self.follow(ui.ctx());
         ui.horizontal(|ui| {
             ui.strong("Earlier runs");
             let bytes: u64 = self.found.iter().map(|run| run.bytes).sum();
@@ -104,11 +148,11 @@ impl EarlierRuns {
             failed_ui(why, ui);
         }
         if self.found.is_empty() {
-            match self.reading {
-                Some(_) => working_ui("Looking for runs…", ui),
-                None => nothing_ui("No finished runs", "Type a command above and press Start", ui),
+            match self.was_listed {
+                false => working_ui("Looking for runs…", ui),
+                true => nothing_ui("No runs yet", "Type a command above and press Start", ui),
             }
-            return;
+            return deleted.map(Asked::Forget);
         }
         // In a narrow view the buttons at the end of each row are scrolled to.
         let spacing = ui.spacing().item_spacing.x * COLUMNS.len() as f32;
@@ -119,9 +163,8 @@ impl EarlierRuns {
             ui.set_max_width(width);
             self.table_ui(ui)
         });
-        if let Some((i, action)) = table.inner {
-            self.act(i, &action, form, ctx, ui.ctx());
-        }
+        let asked = table.inner.and_then(|(i, action)| self.act(i, &action, form, ctx, ui.ctx()));
+        deleted.map(Asked::Forget).or(asked)
     }
 
     /// The runs in order, by their indices.
@@ -165,8 +208,7 @@ impl EarlierRuns {
         table.header(20.0, header).body(|body| {
             body.rows(ROW_HEIGHT, order.len(), |mut row| {
                 let Some(&index) = order.get(row.index()) else { return };
-                let is_doomed = self.doomed.as_ref() == Some(&self.found[index].folder);
-                let action = row_ui(&self.found[index], is_doomed, &mut self.needed[2], &mut row);
+                let action = row_ui(&self.found[index], &mut self.doomed, &mut self.needed[2], &mut row);
                 asked = action.map(|action| (index, action)).or(asked.take());
             });
         });
@@ -177,21 +219,35 @@ impl EarlierRuns {
         asked
     }
 
-    fn act(&mut self, i: usize, action: &Action, form: &mut Form, ctx: &mut ViewContext<'_>, egui: &egui::Context) {
+    fn act(
+        &mut self,
+        i: usize,
+        action: &Action,
+        form: &mut Form,
+        ctx: &mut ViewContext<'_>,
+        egui: &egui::Context,
+    ) -> Option<Asked> {
         let run = &self.found[i];
         match action {
             Action::Open => {
                 let names = run.manifest.results.iter().filter_map(|name| words::path(name).ok());
                 open_or_show(names.map(|name| run.folder.join(name)), ctx);
             }
+            Action::Output => return Some(Asked::Output(run.clone())),
             Action::Again => form.take(&run.manifest),
-            Action::Doom => self.doomed = Some(run.folder.clone()),
             Action::Delete => {
-                self.doomed = None;
-                self.read(Some(run.folder.clone()), egui);
+                let doomed = run.folder.clone();
+                self.failure = None;
+                self.read(Some(doomed), egui);
             }
         }
+        None
     }
+}
+
+/// The time that a run took, to the millisecond.
+pub fn run_for(time: Duration) -> String {
+    format::moment(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX), 1_000_000)
 }
 
 /// How long a run took, once it has ended.
@@ -200,12 +256,21 @@ fn duration_ms(manifest: &Manifest) -> Option<u64> {
 }
 
 fn end_text(manifest: &Manifest) -> String {
-    let end = manifest.exit().map_or("Not known".to_owned(), launch::Exit::shown);
-    if manifest.has_ended { end } else { "Running".to_owned() }
+    match manifest.exit() {
+        _ if !manifest.has_ended => "Running".to_owned(),
+        None => "Not known".to_owned(),
+        Some(exit) if manifest.was_stopped && !exit.is_failure(true) => exit.stopped(),
+        Some(exit) => exit.shown(),
+    }
 }
 
 /// * `needed`: the width of the widest duration so far, in points.
-fn row_ui(run: &Earlier, is_doomed: bool, needed: &mut f32, row: &mut egui_extras::TableRow<'_, '_>) -> Option<Action> {
+fn row_ui(
+    run: &Earlier,
+    doomed: &mut Armed<PathBuf>,
+    needed: &mut f32,
+    row: &mut egui_extras::TableRow<'_, '_>,
+) -> Option<Action> {
     let manifest = &run.manifest;
     row.col(|ui| {
         ui.label(launch::shown_time(manifest.started_ms)).on_hover_text(run.folder.display().to_string());
@@ -216,8 +281,7 @@ fn row_ui(run: &Earlier, is_doomed: bool, needed: &mut f32, row: &mut egui_extra
     });
     row.col(|ui| {
         if let Some(ms) = duration_ms(manifest) {
-            let ns = ms.saturating_mul(1_000_000);
-            number_ui(&format::moment(i64::try_from(ns).unwrap_or(i64::MAX), 1_000_000), needed, ui);
+            number_ui(&run_for(Duration::from_millis(ms)), needed, ui);
         }
     });
     row.col(|ui| {
@@ -225,6 +289,7 @@ fn row_ui(run: &Earlier, is_doomed: bool, needed: &mut f32, row: &mut egui_extra
     });
     row.col(|ui| {
         let recorded = match &manifest.results[..] {
+            [] if !manifest.has_ended => String::new(),
             [] => "Nothing".to_owned(),
             [one] => one.clone(),
             several => format!("{} files", several.len()),
@@ -238,15 +303,18 @@ fn row_ui(run: &Earlier, is_doomed: bool, needed: &mut f32, row: &mut egui_extra
         if open.on_hover_text("Open the recordings of this run").clicked() {
             action = Some(Action::Open);
         }
+        if ui.button("Output").on_hover_text("Show what this run wrote").clicked() {
+            action = Some(Action::Output);
+        }
         if ui.button("Use").on_hover_text("Take this command with its options into the form").clicked() {
             action = Some(Action::Again);
         }
-        let can_delete = ui.add_enabled_ui(manifest.has_ended, |ui| match is_doomed {
-            true => ui.button("Delete?").on_hover_text("Delete the folder of this run with its recordings"),
-            false => ui.button("Delete").on_hover_text("Asks before it deletes"),
+        let is_deleted = ui.add_enabled_ui(manifest.has_ended, |ui| {
+            let asking = ["Delete?", "Delete the folder of this run with its recordings"];
+            doomed.button_ui(run.folder.clone(), ["Delete", "Asks before it deletes"], asking, ui)
         });
-        if can_delete.inner.clicked() {
-            action = Some(if is_doomed { Action::Delete } else { Action::Doom });
+        if is_deleted.inner {
+            action = Some(Action::Delete);
         }
     });
     action

@@ -14,6 +14,7 @@ use eframe::egui::{self, RichText, TextEdit, Ui};
 use serde::{Deserialize, Serialize};
 
 use self::preview::Preview;
+use super::armed::Armed;
 use crate::capture::kineto;
 use crate::capture::launch::{self, Destination, Recorder, Request, overhead, words};
 use crate::capture::nsys;
@@ -112,6 +113,9 @@ pub struct Forms {
     presets: Vec<(String, Form)>,
     #[serde(skip)]
     new_name: String,
+    /// The name of the preset that is to be forgotten, once the user says so again.
+    #[serde(skip)]
+    forgotten: Armed<String>,
     #[serde(skip)]
     preview: Preview,
     /// Whether the command's field is to have the focus.
@@ -419,7 +423,9 @@ impl Forms {
                 if ui.button(name).on_hover_text(&form.line).clicked() {
                     self.form = form.clone();
                 }
-                if ui.small_button("×").on_hover_text(format!("Forget {name}")).clicked() {
+                let before = ["×", &format!("Forget {name}; asks before it does")];
+                let asking = ["Forget?", &format!("Forget {name} with its options")];
+                if self.forgotten.button_ui(name.clone(), before, asking, ui) {
                     removed = Some(i);
                 }
             }

@@ -2,9 +2,11 @@
 //!
 //! The view owns the run; what it recorded opens by a command to the window as soon as it is whole.
 
+mod armed;
 mod earlier;
 mod form;
 mod gpus;
+mod kept;
 mod opened;
 mod output;
 
@@ -13,18 +15,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use eframe::egui::{self, Align, Frame, Panel, RichText, ScrollArea, Ui, vec2};
+use eframe::egui::{self, Align, Frame, Panel, RichText, ScrollArea, Ui, Vec2, vec2};
 use serde_json::Value;
 
-use self::earlier::EarlierRuns;
-use self::form::Forms;
-use self::opened::{has_opened, have_opened, is_to_open, is_to_show, open_or_show, told_apart};
-use self::output::OutputSearch;
+use self::earlier::{Asked, EarlierRuns, run_for};
+use self::form::{Form, Forms};
+use self::kept::KeptOutput;
+use self::opened::{has_opened, have_opened, is_to_open, is_to_show, open_or_show, show_whole, told_apart};
+use self::output::{OutputSearch, Source};
 use super::states::failed_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec, flame};
 use crate::capture::counters::Counters;
 use crate::capture::kineto;
-use crate::capture::launch::{self, Exit, LaunchError, Run, Stage, Status, Switch};
+use crate::capture::launch::{self, LaunchError, Run, Stage, Status, Switch};
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
@@ -61,8 +64,8 @@ pub struct Capture {
     starting: Option<Job<Result<Run, LaunchError>>>,
     /// The latest run, also after its end.
     run: Option<Run>,
-    /// Why the last start failed.
-    failure: Option<String>,
+    /// Why the last start failed, and of which form.
+    failure: Option<(Form, String)>,
     /// Results that were opened.
     opened: HashSet<PathBuf>,
     has_ended: bool,
@@ -82,6 +85,8 @@ pub struct Capture {
     /// How many of its recordings were told from others that are open.
     n_told_apart: usize,
     output: OutputSearch,
+    /// The output of an earlier run that is looked at instead.
+    kept: Option<KeptOutput>,
     earlier: EarlierRuns,
 }
 
@@ -97,7 +102,8 @@ impl View for Capture {
             // Else fields cannot be told from what is behind them.
             let field = theme::tokens(ui.visuals().dark_mode).stripe;
             ui.visuals_mut().text_edit_bg_color = Some(field);
-            let needed = if self.run.is_some() { LEAST_FOR_RUN } else { LEAST_FOR_LIST };
+            let has_output = self.run.is_some() || self.kept.is_some();
+            let needed = if has_output { LEAST_FOR_RUN } else { LEAST_FOR_LIST };
             if ui.available_height() - self.form_height >= needed {
                 self.form_ui(is_busy, ctx, ui);
                 self.panels_ui(status.as_ref(), ctx, ui);
@@ -115,19 +121,16 @@ impl View for Capture {
                 let start = ui.cursor().top();
                 self.form_ui(is_busy, ctx, ui);
                 let list = vec2(ui.available_width(), LIST_HEIGHT);
-                if let (Some(run), Some(status)) = (&self.run, &status) {
+                if has_output {
                     if std::mem::take(&mut self.is_new) {
                         ui.scroll_to_cursor(Some(Align::TOP));
                     }
-                    run_ui(status, ctx, ui);
-                    ui.allocate_ui(list, |ui| same_ui("capture output", ui, |ui| self.output.ui(run, ui)));
+                    self.run_ui(status.as_ref(), Some(list), ctx, ui);
                     ui.separator();
                 }
                 let left = height - (ui.cursor().top() - start);
                 let list = vec2(list.x, LIST_HEIGHT.max(left));
-                ui.allocate_ui(list, |ui| {
-                    same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
-                });
+                ui.allocate_ui(list, |ui| self.earlier_ui(ctx, ui));
             });
         });
         if is_busy {
@@ -139,23 +142,20 @@ impl View for Capture {
         match self.starting.as_ref().map(Job::poll) {
             None | Some(Poll::Running) => {}
             Some(Poll::Done(Ok(run))) => {
-                self.run = Some(run);
-                self.is_new = true;
+                self.forget_run();
+                (self.run, self.is_new, self.kept) = (Some(run), true, None);
+                self.output.reset();
+                self.earlier.look_again();
                 self.starting = None;
             }
-            Some(Poll::Done(Err(error))) => {
-                self.failure = Some(error.to_string());
-                self.starting = None;
-            }
-            Some(Poll::Crashed(message)) => {
-                self.failure = Some(format!("The start crashed: {message}"));
-                self.starting = None;
-            }
+            // What ran before stays in sight.
+            Some(Poll::Done(Err(error))) => self.fail(error.to_string()),
+            Some(Poll::Crashed(message)) => self.fail(format!("The start crashed: {message}")),
         }
         let was_painted = std::mem::take(&mut self.was_painted);
         self.is_in_sight = was_painted;
         let Some(run) = &self.run else { return };
-        if std::mem::take(&mut self.is_to_stop) {
+        if self.starting.is_none() && std::mem::take(&mut self.is_to_stop) {
             run.stop();
         }
         let status = run.status();
@@ -177,8 +177,13 @@ impl View for Capture {
         if !was_painted {
             self.once_read = None;
         }
-        if have_opened(ctx.traces, &status, &self.opened) {
-            ctx.commands.extend(self.once_read.take());
+        if have_opened(ctx.traces, &status, &self.opened)
+            && let Some(command) = self.once_read.take()
+        {
+            if command == Command::ShowRecorded {
+                show_whole(&status, ctx);
+            }
+            ctx.commands.push(command);
         }
     }
 
@@ -193,7 +198,7 @@ impl View for Capture {
     }
 
     fn is_pending(&self) -> bool {
-        self.starting.is_some() || self.forms.is_pending()
+        self.starting.is_some() || self.forms.is_pending() || self.kept.as_ref().is_some_and(KeptOutput::is_pending)
     }
 
     fn save(&self) -> Value {
@@ -211,7 +216,10 @@ impl Capture {
         if same_ui("capture form", ui, |ui| self.forms.ui(!is_busy, ctx.nsys, ui)) {
             self.start(ctx, ui.ctx());
         }
-        if let Some(why) = self.failure.as_ref().filter(|why| !self.forms.says(why)) {
+        // What the form says of the command, it says until that is mended.
+        let is_over = |(form, why): &(Form, String)| *form != self.forms.form || self.forms.says(why);
+        self.failure.take_if(|failure| is_over(failure));
+        if let Some((_, why)) = &self.failure {
             failed_ui(why, ui);
         }
         if self.starting.is_some() {
@@ -226,44 +234,85 @@ impl Capture {
 
     /// The run with its output, and the runs before below them, each as high as a person made it.
     fn panels_ui(&mut self, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
-        let (Some(run), Some(status)) = (&self.run, status) else {
-            return same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
-        };
+        if self.run.is_none() && self.kept.is_none() {
+            return self.earlier_ui(ctx, ui);
+        }
         self.is_new = false;
-        head_ui(run, status, ui);
-        let height = ui.available_height() * 0.35;
+        if let (Some(run), Some(status)) = (&self.run, status) {
+            head_ui(run, status, ui);
+        }
+        let height = ui.available_height();
         let panel = Panel::bottom(egui::Id::unique("capture earlier")).frame(Frame::NONE);
-        panel.resizable(true).default_size(height).min_size(80.0).show(ui, |ui| {
+        let panel = panel.resizable(true).default_size(height * 0.35).size_range(80.0..=height * 0.5);
+        panel.show(ui, |ui| {
             ui.set_min_size(ui.available_size());
             ui.add_space(4.0);
-            same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui));
+            self.earlier_ui(ctx, ui);
         });
-        run_ui(status, ctx, ui);
-        same_ui("capture output", ui, |ui| self.output.ui(run, ui));
+        self.run_ui(status, None, ctx, ui);
+    }
+
+    /// What is known of the run, and its output; or that of an earlier one.
+    ///
+    /// * `size`: that of the output, in points, where it does not fill what there is.
+    fn run_ui(&mut self, status: Option<&Status>, size: Option<Vec2>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        if let Some(status) = status.filter(|_| self.kept.is_none()) {
+            status_ui(status, ctx, ui);
+        }
+        let size = size.unwrap_or(ui.available_size());
+        ui.allocate_ui(size, |ui| {
+            if let Some(kept) = &mut self.kept {
+                if same_ui("capture kept", ui, |ui| kept.ui(ui)) {
+                    self.kept = None;
+                }
+            } else if let Some(run) = &self.run {
+                same_ui("capture output", ui, |ui| self.output.ui(&Source::Run(run), ui));
+            }
+        });
+    }
+
+    fn earlier_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        let latest = self.run.as_ref().map(|run| run.folder.clone());
+        let is_latest = |folder: &Path| latest.as_deref() == Some(folder);
+        match same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui)) {
+            Some(Asked::Output(of)) if is_latest(&of.folder) => self.kept = None,
+            Some(Asked::Output(of)) => self.kept = Some(KeptOutput::new(&of, ui.ctx())),
+            Some(Asked::Forget(folder)) => {
+                if is_latest(&folder) {
+                    self.forget_run();
+                }
+                self.kept.take_if(|kept| kept.folder == folder);
+            }
+            None => {}
+        }
+    }
+
+    /// Shows nothing of the latest run any more.
+    fn forget_run(&mut self) {
+        self.run = None;
+        self.n_told_apart = 0;
+        (self.has_ended, self.once_read) = (false, None);
+        self.opened.clear();
+    }
+
+    fn fail(&mut self, why: String) {
+        (self.starting, self.is_to_stop) = (None, false);
+        self.failure = Some((self.forms.form.clone(), why));
     }
 
     fn start(&mut self, ctx: &mut ViewContext<'_>, egui: &egui::Context) {
         self.failure = None;
         let Some(root) = launch::root() else {
-            self.failure = Some("There is no folder for results: set XDG_DATA_HOME or HOME".to_owned());
-            return;
+            return self.fail("There is no folder for results: set XDG_DATA_HOME or HOME".to_owned());
         };
         let request = match self.forms.form.request(root, ctx.nsys) {
             Ok(request) => request,
-            Err(why) => {
-                self.failure = Some(why);
-                return;
-            }
+            Err(why) => return self.fail(why),
         };
         self.forms.remember();
         // The same converts what it records.
         ctx.commands.extend(self.forms.form.own_nsys().map(Command::UseNsys));
-        self.run = None;
         self.is_to_stop = false;
-        self.n_told_apart = 0;
-        (self.has_ended, self.once_read) = (false, None);
-        self.opened.clear();
-        self.output.reset();
         let (waker, started) = (egui.clone(), egui.clone());
         let wake = move || waker.request_repaint();
         let live = Arc::clone(ctx.live);
@@ -272,7 +321,7 @@ impl Capture {
         let job = Job::spawn("launch", move || started.request_repaint(), work);
         match job {
             Ok(job) => self.starting = Some(job),
-            Err(error) => self.failure = Some(format!("No thread could be started: {error}")),
+            Err(error) => self.fail(format!("No thread could be started: {error}")),
         }
     }
 }
@@ -327,7 +376,7 @@ fn record_ui(endpoint: &kineto::Endpoint, ui: &mut Ui) {
 /// The state of the run, and how to stop it.
 fn head_ui(run: &Run, status: &Status, ui: &mut Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
-    let elapsed = format::duration(i64::try_from(status.elapsed.as_nanos()).unwrap_or(i64::MAX));
+    let elapsed = run_for(status.elapsed);
     ui.horizontal_wrapped(|ui| {
         let stop = match status.stage {
             Stage::Running => Some(("Stop", "Ask the program to end (SIGINT); what it recorded until then is kept")),
@@ -354,9 +403,12 @@ fn head_ui(run: &Run, status: &Status, ui: &mut Ui) {
             (Stage::Interrupted, _) => format!("Asked to end; running for {}", clock(status.elapsed)),
             (Stage::Terminated, _) => format!("Told to end; running for {}", clock(status.elapsed)),
             (Stage::Killed | Stage::Ending, _) | (Stage::Ended, None) => "Ending".to_owned(),
+            (Stage::Ended, Some(exit)) if status.was_stopped && !exit.is_failure(true) => {
+                format!("{} after {elapsed}", exit.stopped())
+            }
             (Stage::Ended, Some(exit)) => format!("Ended after {elapsed} with {}", exit.shown()),
         };
-        let is_bad = status.exit.is_some_and(|exit| exit != Exit::Code(0));
+        let is_bad = status.exit.is_some_and(|exit| exit.is_failure(status.was_stopped));
         ui.label(RichText::new(state).strong().color(if is_bad { tokens.severity[2] } else { tokens.strong_text }));
         for process in status.processes.iter().filter(|process| process.has_worked()) {
             ui.weak(format!("rank {}: {}", process.rank, process.state)).on_hover_text(match &*process.torch {
@@ -368,7 +420,7 @@ fn head_ui(run: &Run, status: &Status, ui: &mut Ui) {
 }
 
 /// The results of the run, what is to be said of it, and the GPUs meanwhile.
-fn run_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+fn status_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
     if !status.results.is_empty() {
         results_ui(status, ctx, ui);
     }
@@ -397,6 +449,7 @@ fn results_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
             ui.label("Opened");
             let show = ui.button("Show what was recorded");
             if show.on_hover_text("Go to the timeline and the tables; the run goes on").clicked() {
+                show_whole(status, ctx);
                 ctx.commands.push(Command::ShowRecorded);
             }
         }

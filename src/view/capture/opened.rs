@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 
 use crate::capture::launch::{Exit, Kind, Recorded, Status};
 use crate::command::Command;
+use crate::model::TimeRange;
 use crate::session::{Files, OpenTrace, in_order};
 use crate::view::ViewContext;
+use crate::view::axis::fitted;
 
 /// Whether what was recorded opens by itself. Where a program failed and its counters are all there is, its output stays
 /// in sight, which says why.
 pub fn is_to_open(status: &Status, kind: Kind) -> bool {
-    kind != Kind::Counters || status.exit.is_some_and(|exit| is_well(exit) || has_more(status))
+    kind != Kind::Counters || (status.exit.is_some() && (is_well(status) || has_more(status)))
 }
 
 /// Whether what was recorded is gone to once the program has ended. What a program leaves that failed stays beside its
 /// output, which says why, and so do counters alone, which do not show what the program did.
 pub fn is_to_show(status: &Status) -> bool {
-    status.exit.is_some_and(is_well) && has_more(status)
+    is_well(status) && has_more(status)
 }
 
 /// Whether more was recorded than counters.
@@ -25,9 +27,10 @@ fn has_more(status: &Status) -> bool {
     status.results.iter().any(|result| result.kind != Kind::Counters)
 }
 
-/// Whether a program ended by itself or because it was asked to.
-fn is_well(exit: Exit) -> bool {
-    [Exit::Code(0), Exit::Signal(2), Exit::Signal(15)].contains(&exit)
+/// Whether a program ended by itself or because it was asked to, by whomever.
+fn is_well(status: &Status) -> bool {
+    let was_asked = |exit| status.was_stopped || [Exit::Signal(2), Exit::Signal(15)].contains(&exit);
+    status.exit.is_some_and(|exit| !exit.is_failure(was_asked(exit)))
 }
 
 /// Whether something of the run is among the open traces.
@@ -63,6 +66,17 @@ pub fn open_or_show(paths: impl Iterator<Item = PathBuf>, ctx: &mut ViewContext<
         ctx.commands.push(Command::ShowRecorded);
     }
     ctx.commands.extend(others.into_iter().map(Command::OpenPath));
+}
+
+/// Shows all that was recorded of a program where others are open, whatever part of these was looked at before.
+pub fn show_whole(status: &Status, ctx: &mut ViewContext<'_>) {
+    let (own, others): (Vec<&OpenTrace>, Vec<&OpenTrace>) =
+        ctx.traces.iter().filter(|open| open.is_program()).partition(|open| is_of(open, status));
+    let whole = own.iter().map(|open| open.content.shifted(open.offset)).reduce(TimeRange::union);
+    if let Some(whole) = whole.filter(|_| !others.is_empty()) {
+        ctx.navigation.go(fitted(whole, 0.02, ctx.span));
+        *ctx.range = None;
+    }
 }
 
 /// The recording that the flame graph, which adds files up, shows where those of other programs are open: the latest of the
@@ -102,6 +116,7 @@ mod tests {
             processes: Vec::new(),
             switch: None,
             exit: Some(Exit::Code(0)),
+            was_stopped: false,
             notes: Vec::new(),
         };
         // The last one waits to be asked for.

@@ -6,24 +6,31 @@ use super::shown::{Device, Shown};
 use crate::figures::text::display_name;
 use crate::live::{Alarm, LOST, Unit, text, time_of_day};
 use crate::widget::series_color::series_color;
+use crate::widget::slice_color::oklch;
 use crate::widget::theme;
 
+/// The width of a card, in points; where there are more than so many, cards are narrow and low, so that plots are in view
+/// below them.
 const WIDTH: f32 = 400.0;
+const MAX_LARGE: usize = 3;
+const NARROW: f32 = 300.0;
 
 /// The color of a device by its place: that of its lines.
 pub fn color(device: usize, is_dark: bool) -> Color32 {
     /// Those of series without the gray of what is idle, the most distinct first.
     const ORDER: [usize; 6] = [4, 1, 6, 5, 0, 2];
-    let color = series_color(ORDER[device % ORDER.len()], is_dark);
-    // A machine often has eight.
-    let is_again = device / ORDER.len() % 2 == 1;
-    // Lines are thinner than bars.
-    match (is_dark, is_again) {
-        (true, false) => color,
-        (true, true) => color.lerp_to_gamma(Color32::WHITE, 0.5),
-        (false, false) => color.lerp_to_gamma(Color32::BLACK, 0.35),
-        (false, true) => color.lerp_to_gamma(Color32::BLACK, 0.7),
-    }
+    /// Hue in degrees, chroma and lightness of two more, in light and dark: a machine often has eight.
+    const MORE: [(f32, f32, [f32; 2]); 2] = [(145.0, 0.15, [0.60, 0.80]), (60.0, 0.08, [0.46, 0.55])];
+    const N: usize = ORDER.len() + MORE.len();
+    let place = device % N;
+    let color = match place.checked_sub(ORDER.len()).and_then(|more| MORE.get(more)) {
+        Some(&(hue, chroma, lightness)) => oklch(lightness[usize::from(is_dark)], chroma, hue),
+        // Lines are thinner than bars.
+        None if is_dark => series_color(ORDER[place], is_dark),
+        None => series_color(ORDER[place], is_dark).lerp_to_gamma(Color32::BLACK, 0.35),
+    };
+    let is_again = device / N % 2 == 1;
+    if is_again { color.lerp_to_gamma(if is_dark { Color32::WHITE } else { Color32::BLACK }, 0.3) } else { color }
 }
 
 /// * `hidden`: UUIDs of devices whose lines are hidden.
@@ -31,16 +38,22 @@ pub fn ui(shown: &Shown, hidden: &mut Vec<String>, ui: &mut Ui) {
     let layout = egui::Layout::left_to_right(egui::Align::TOP).with_main_wrap(true);
     ui.with_layout(layout, |ui| {
         let there = shown.devices.iter().enumerate().filter(|(_, device)| !device.is_removed);
-        let is_one_of_many = there.clone().count() > 1;
+        let n = there.clone().count();
+        let (is_one_of_many, is_low) = (n > 1, n > MAX_LARGE);
+        let width = if is_low { NARROW } else { WIDTH };
         for (i, device) in there {
             let tokens = theme::tokens(ui.visuals().dark_mode);
+            let margin = if is_low { egui::Margin::symmetric(8, 4) } else { egui::Margin::same(8) };
             let frame =
-                egui::Frame::NONE.fill(tokens.panel).stroke((1.0, tokens.line)).corner_radius(4).inner_margin(8);
-            ui.allocate_ui(vec2(WIDTH, 0.0), |ui| {
+                egui::Frame::NONE.fill(tokens.panel).stroke((1.0, tokens.line)).corner_radius(4).inner_margin(margin);
+            ui.allocate_ui(vec2(width, 0.0), |ui| {
                 frame.show(ui, |ui| {
                     ui.vertical(|ui| {
-                        ui.set_width(WIDTH - 18.0);
-                        card_ui(i, device, is_one_of_many, hidden, ui);
+                        ui.set_width(width - 18.0);
+                        if is_low {
+                            ui.spacing_mut().item_spacing.y = 2.0;
+                        }
+                        card_ui(i, device, [is_one_of_many, is_low], hidden, ui);
                     });
                 });
             });
@@ -48,7 +61,8 @@ pub fn ui(shown: &Shown, hidden: &mut Vec<String>, ui: &mut Ui) {
     });
 }
 
-fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec<String>, ui: &mut Ui) {
+/// * `is_low`: whether what it says beside utilization and memory is in one line each, which may be cut.
+fn card_ui(place: usize, device: &Device, [is_one_of_many, is_low]: [bool; 2], hidden: &mut Vec<String>, ui: &mut Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
     ui.horizontal(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(10.0, 10.0), Sense::hover());
@@ -82,6 +96,12 @@ fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec
         let value = format!("{} of {}", text(Unit::Bytes, used), text(Unit::Bytes, total));
         bar_ui("Memory", used / total.max(1.0), &value, color(place, ui.visuals().dark_mode), ui);
     }
+    if is_low {
+        let values: Vec<String> = device.values.iter().map(|(title, value)| format!("{title} {value}")).collect();
+        let line = RichText::new(values.join(", ")).weak().small();
+        ui.add(egui::Label::new(line).truncate()).on_hover_text(values.join("\n"));
+        return warnings_ui(device, is_low, ui);
+    }
     egui::Grid::new(("values", place)).num_columns(4).spacing([10.0, 2.0]).show(ui, |ui| {
         for pair in device.values.chunks(2) {
             for (title, value) in pair {
@@ -91,23 +111,26 @@ fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec
             ui.end_row();
         }
     });
-    warnings_ui(device, ui);
+    warnings_ui(device, is_low, ui);
 }
 
 /// What is wrong, in lines that are always there: nothing moves when alarms ring and clocks change.
-fn warnings_ui(device: &Device, ui: &mut Ui) {
+fn warnings_ui(device: &Device, is_low: bool, ui: &mut Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
-    let mut line_ui = |text: String, color: Color32| ui.add(egui::Label::new(RichText::new(text).color(color)).wrap());
     let alarm = |alarm: &Alarm| format!("{} {:.0} {}", alarm.kind.title(), alarm.level, alarm.kind.unit());
     let alarms: Vec<String> = device.ringing.iter().map(alarm).collect();
-    match alarms.is_empty() {
-        true => line_ui("No alarm".to_owned(), tokens.weak_text),
-        false => line_ui(format!("Alarm: {}", alarms.join(", ")), tokens.severity[2]),
+    let alarms = match alarms.is_empty() {
+        true => ("No alarm".to_owned(), tokens.weak_text),
+        false => (format!("Alarm: {}", alarms.join(", ")), tokens.severity[2]),
     };
-    match &device.slowed_by {
-        Some(reasons) => _ = line_ui(format!("Clocks limited by: {reasons}"), tokens.severity[1]),
-        None if device.are_clocks_known => _ = line_ui("Clocks not limited".to_owned(), tokens.weak_text),
-        None => {}
+    let clocks = match &device.slowed_by {
+        Some(reasons) => Some((format!("Clocks limited by: {reasons}"), tokens.severity[1])),
+        None => device.are_clocks_known.then(|| ("Clocks not limited".to_owned(), tokens.weak_text)),
+    };
+    for (text, color) in [Some(alarms), clocks].into_iter().flatten() {
+        let text = egui::Label::new(RichText::new(text).color(color));
+        // A truncated one shows all of it where the pointer is.
+        ui.add(if is_low { text.truncate() } else { text.wrap() });
     }
     error_ui(device, ui);
 }
@@ -148,6 +171,9 @@ mod tests {
                     let distance: u32 = (0..3).map(|part| u32::from(a[part].abs_diff(b[part]))).sum();
                     assert!(distance > 50, "{a:?} and {b:?}, dark {is_dark}");
                 }
+                // Neither can be taken for the text, or for what is behind it.
+                let light = (0..3).map(|part| u32::from(a[part])).sum::<u32>() / 3;
+                assert!((70..200).contains(&light), "{a:?}, dark {is_dark}");
             }
         }
     }

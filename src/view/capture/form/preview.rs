@@ -1,6 +1,7 @@
 //! The command as it will run, or why it cannot: worked out beside the frames, since it looks for programs.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use eframe::egui::{self, RichText, Ui};
 
@@ -12,10 +13,14 @@ use crate::widget::theme;
 /// Stands for the name of the folder, which is known when the run starts.
 const NEW: &str = "NEW";
 
+/// After this time it is looked again for what keeps a command from running: it may be there meanwhile.
+const AGAIN: Duration = Duration::from_secs(2);
+
 /// What a form comes to; the last answer stays until the next one is there.
 #[derive(Debug, Default)]
 pub struct Preview {
     asked: Option<Asked>,
+    asked_at: Option<Instant>,
     working: Option<Job<Result<Said, String>>>,
     said: Option<Result<Said, String>>,
 }
@@ -105,7 +110,14 @@ impl Preview {
         }
         self.working = None;
         if self.asked.as_ref().is_some_and(|(known, with)| known == form && with.as_deref() == nsys) {
-            return;
+            let is_well = self.said.as_ref().is_none_or(|said| said.as_ref().is_ok_and(|said| said.warning.is_none()));
+            let age = self.asked_at.map_or(AGAIN, |at| at.elapsed());
+            if is_well {
+                return;
+            }
+            if age < AGAIN {
+                return egui.request_repaint_after(AGAIN.saturating_sub(age));
+            }
         }
         let asked = (form.clone(), nsys.map(Path::to_owned));
         let (waker, work) = (egui.clone(), asked.clone());
@@ -113,7 +125,7 @@ impl Preview {
             Ok(job) => self.working = Some(job),
             Err(error) => self.said = Some(Err(format!("No thread could be started: {error}"))),
         }
-        self.asked = Some(asked);
+        (self.asked, self.asked_at) = (Some(asked), Some(Instant::now()));
     }
 }
 
