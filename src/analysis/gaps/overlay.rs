@@ -224,11 +224,6 @@ pub fn on_cpu_ns(trace: &Trace, gap: &Gap, part: &GapPart) -> DurNs {
     inside.map(|time| time.dur()).sum()
 }
 
-/// Whether it was recorded of any thread when it ran on a CPU. Cost: O(tracks).
-pub fn has_on_cpu(trace: &Trace) -> bool {
-    trace.tracks.iter().any(|track| track.name.ends_with(ON_CPU))
-}
-
 /// When a thread ran on a CPU; `None` if that was not recorded.
 fn on_cpu(trace: &Trace, thread: TrackId) -> Option<&Row> {
     let track = trace.track(thread);

@@ -12,20 +12,17 @@ use super::Window;
 use super::cause::{Cause, cause_of, copies_data, copy_of};
 use super::per_step::add;
 use super::room::{Room, Stretches};
-use super::run_facts::CompiledCode;
+use super::run_facts::{CompiledCode, OPTIMIZER_STEP, RunFacts};
 use super::sites::{Around, Callees, Origins, Sites};
 use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::recorder::{Recorder, Taken, Unrecorded};
 use crate::analysis::gaps::{
-    BACKWARD_NODE, Gap, GapClass, GapPart, Ledger, Near, Trigger, has_on_cpu, inferred_ns, on_cpu_ns, open_during,
-    origin_of_call,
+    Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, on_cpu_ns, open_during, origin_of_call,
 };
 use crate::analysis::steps::is_step_name;
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, StringId, TimeRange, Trace};
 
-/// How PyTorch names the range of an optimizer's step.
-const OPTIMIZER_STEP: &str = "Optimizer.step#";
 /// Parts of gaps from this length on are looked at one by one, in nanoseconds.
 const LONG_PART: DurNs = 100_000;
 /// The host works for long between two launches from this part of a gap on, in nanoseconds: eager operators that launch
@@ -221,10 +218,9 @@ struct Launches<'a> {
 }
 
 impl<'a> Launches<'a> {
-    fn new(trace: &'a Trace, has_frames: bool) -> Self {
-        let is_named = |start: &str| trace.strings.iter().any(|(_, name)| name.starts_with(start));
-        let has_optimizer = is_named(OPTIMIZER_STEP);
-        Self { trace, has_optimizer, is_told: has_frames || has_optimizer || is_named(BACKWARD_NODE) }
+    fn new(trace: &'a Trace, has_frames: bool, run: &RunFacts) -> Self {
+        let has_optimizer = run.names_optimizer_steps;
+        Self { trace, has_optimizer, is_told: has_frames || has_optimizer || run.names_backward_nodes }
     }
 
     /// Adds where the work after a gap was launched to the causes that it explains. Cost: O(rows of the track · log n).
@@ -256,13 +252,11 @@ const LEAST_SHARED: usize = 1 << 14;
 
 /// [`Books::accounts`] of all gaps of a window, which all cores share.
 ///
-/// * `is_compiled`: whether code of torch.compile runs.
 pub fn accounts<'a>(
-    (trace, ledger): (&'a Trace, &Ledger),
+    (trace, run, ledger): (&'a Trace, &RunFacts, &Ledger),
     (recorder, taken): (Option<Recorder>, Option<&Taken>),
     is_between_steps: &(dyn Fn(&GapPart) -> bool + Sync),
     judged: &Window,
-    is_compiled: bool,
     is_small_collective: &(dyn Fn(SliceId) -> bool + Sync),
 ) -> Vec<Account<'a>> {
     let gaps = ledger.within(judged.time);
@@ -271,8 +265,8 @@ pub fn accounts<'a>(
     let stretches = Stretches::default();
     let of_share = |gaps: &Range<usize>| {
         let unrecorded = Unrecorded::new(trace, ledger, recorder);
-        let books = Books::new(trace, (&unrecorded, taken), is_between_steps);
-        let compiled = is_compiled.then(|| CompiledCode::new(trace));
+        let books = Books::new((trace, run), (&unrecorded, taken), is_between_steps);
+        let compiled = run.is_compiled.then(|| CompiledCode::new(trace));
         books.accounts((judged, gaps.clone()), &stretches, compiled, is_small_collective)
     };
     let mut all = vec![Account::default(); Cause::N];
@@ -297,13 +291,13 @@ pub struct Books<'a, 'b> {
 
 impl<'a, 'b> Books<'a, 'b> {
     pub fn new(
-        trace: &'a Trace,
+        (trace, run): (&'a Trace, &RunFacts),
         (unrecorded, taken): (&'b Unrecorded<'b>, Option<&'b Taken>),
         is_between_steps: &'b dyn Fn(&GapPart) -> bool,
     ) -> Self {
         let (ledger, near) = (unrecorded.ledger, &unrecorded.near);
-        let launches = Launches::new(trace, near.has_frames);
-        let has_on_cpu = has_on_cpu(trace);
+        let launches = Launches::new(trace, near.has_frames, run);
+        let has_on_cpu = run.has_switches;
         Self { trace, ledger, is_between_steps, unrecorded, taken, launches, near, has_on_cpu }
     }
 

@@ -215,11 +215,11 @@ impl<'a> Device<'a, '_> {
         let found = || self.has_known_recorder.then(|| Recorder::of(trace, time)).flatten();
         let recorder = taken.map_or_else(found, |taken| taken.recorder);
         let unrecorded = Unrecorded::new(trace, ledger, recorder);
-        let books = Books::new(trace, (&unrecorded, taken), &is_between);
+        let books = Books::new((trace, &self.of.run), (&unrecorded, taken), &is_between);
         let is_small = |work| all_small.contains(&work);
-        let (thresholds, is_compiled) = (*self.out.thresholds, self.of.run.is_compiled);
+        let (thresholds, run) = (*self.out.thresholds, &self.of.run);
         let (mut accounts, stats) = rayon::join(
-            || accounts((trace, ledger), (recorder, taken), &is_between, self.window, is_compiled, &is_small),
+            || accounts((trace, run, ledger), (recorder, taken), &is_between, self.window, &is_small),
             || KernelStats::of(trace, self.busy.process, window, &thresholds),
         );
         let busy_ns = window.dur() - parts.idle_ns;

@@ -147,7 +147,7 @@ impl Device<'_, '_> {
         let trace = self.of.trace;
         let is_between = |part: &GapPart| self.of.is_between_steps(part);
         let unrecorded = Unrecorded::new(trace, ledger, None);
-        let books = Books::new(trace, (&unrecorded, None), &is_between);
+        let books = Books::new((trace, &self.of.run), (&unrecorded, None), &is_between);
         let stretches = Stretches::default();
         let is_similar = |time: &TimeRange| {
             let idle = ledger.totals(*time).by_class.iter().map(|class| class.total_ns).sum::<DurNs>();

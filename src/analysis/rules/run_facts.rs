@@ -2,7 +2,11 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use crate::analysis::gaps::BACKWARD_NODE;
 use crate::model::{DeviceInfo, Format, ON_CPU, SliceId, SliceKind, StringId, Trace};
+
+/// How PyTorch names the range of an optimizer's step.
+pub const OPTIMIZER_STEP: &str = "Optimizer.step#";
 
 /// The maker of the devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +46,9 @@ pub struct RunFacts {
     pub has_optimizer: bool,
     /// Whether an optimizer updates its parameters in fused kernels already, as with `fused=True`.
     pub has_fused_optimizer: bool,
+    /// Whether ranges name steps of an optimizer, and slices nodes of the backward pass.
+    pub names_optimizer_steps: bool,
+    pub names_backward_nodes: bool,
     /// Whether CUDA or HIP graphs are launched.
     pub has_graphs: bool,
     /// Whether it holds call stacks of the program.
@@ -165,6 +172,8 @@ impl RunFacts {
             run.is_training |= TRAINING.iter().any(|part| name.contains(part));
             run.has_fused_optimizer |= FUSED_OPTIMIZERS.iter().any(|part| name.contains(part));
             run.has_optimizer |= OPTIMIZERS.iter().any(|part| name.contains(part));
+            run.names_optimizer_steps |= name.starts_with(OPTIMIZER_STEP);
+            run.names_backward_nodes |= name.starts_with(BACKWARD_NODE);
             run.is_captured |= name.contains("CompiledFunction");
             run.has_workers |= name.contains("_MultiProcessingDataLoaderIter");
             let has = |kind: SliceKind| kinds[id.0 as usize] & 1 << kind as u16 != 0;

@@ -245,6 +245,8 @@ pub mod tests {
             has_fused_optimizer: bit(i, 4),
             has_optimizer: bit(i, 8),
             is_geforce: bit(i, 9),
+            names_optimizer_steps: bit(i, 8),
+            names_backward_nodes: bit(i, 6),
         };
         (0..1024).map(run).collect()
     }
