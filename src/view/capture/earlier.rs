@@ -78,7 +78,7 @@ enum Action {
 /// What else the view has to do after the list was painted.
 pub enum Asked {
     /// To show what a run wrote.
-    Output(Earlier),
+    Output(Box<Earlier>),
     /// To show nothing of a run any more, which was deleted.
     Forget(PathBuf),
 }
@@ -233,7 +233,7 @@ impl EarlierRuns {
                 let names = run.manifest.results.iter().filter_map(|name| words::path(name).ok());
                 open_or_show(names.map(|name| run.folder.join(name)), ctx);
             }
-            Action::Output => return Some(Asked::Output(run.clone())),
+            Action::Output => return Some(Asked::Output(Box::new(run.clone()))),
             Action::Again => form.take(&run.manifest),
             Action::Delete => {
                 let doomed = run.folder.clone();

@@ -243,16 +243,14 @@ impl Builder<'_> {
         }
     }
 
-    /// The tracks that are folded at first, where there are several and nothing is searched for; and all others: of a
-    /// device its streams first, of threads those that launch work of devices, among them those that run the steps, of
-    /// counters the most important.
-    fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<(Fold, Vec<Unit>)>, Vec<Unit>) {
+    /// Tracks with the others of the same thread or stream, in their order. Cost: O(tracks).
+    fn with_parts(&self, open: &OpenTrace, tracks: &[TrackId], trace: usize) -> Vec<Unit> {
         let (mut units, mut rest) = (Vec::<Unit>::new(), Vec::<(TrackId, (TrackId, String))>::new());
         let members: HashSet<TrackId> = tracks.iter().copied().collect();
         let mut unit_of: HashMap<TrackId, usize> = HashMap::new();
         for track in tracks.iter().copied() {
             let keyed = (track, track_key(open, track));
-            match self.part(group.trace, track).of.filter(|of| members.contains(of)) {
+            match self.part(trace, track).of.filter(|of| members.contains(of)) {
                 Some(of) => rest.push((of, keyed)),
                 None => {
                     unit_of.insert(track, units.len());
@@ -265,6 +263,14 @@ impl Builder<'_> {
                 units[unit].rest.push(keyed);
             }
         }
+        units
+    }
+
+    /// The tracks that are folded at first, where there are several and nothing is searched for; and all others: of a
+    /// device its streams first, of threads those that launch work of devices, among them those that run the steps, of
+    /// counters the most important.
+    fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<(Fold, Vec<Unit>)>, Vec<Unit>) {
+        let mut units = self.with_parts(open, tracks, group.trace);
         let n_launches = |unit: &Unit| self.part(group.trace, unit.head.0).n_launches;
         let most = units.iter().map(n_launches).max().unwrap_or(0);
         units.sort_by_cached_key(|unit| {
