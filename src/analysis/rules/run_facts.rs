@@ -239,8 +239,13 @@ mod tests {
         assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "_attn_fwd")]), nothing);
         let training = RunFacts { is_training: true, ..nothing };
         assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "layer_norm_backward_kernel")]), training);
-        let optimizer = RunFacts { has_optimizer: true, ..training };
+        let optimizer = RunFacts { has_optimizer: true, names_optimizer_steps: true, ..training };
         assert_eq!(facts(&[("main", SliceKind::Annotation, "Optimizer.step#SGD.step")]), optimizer);
+        let node = [("main", SliceKind::Operator, "autograd::engine::evaluate_function: MmBackward0")];
+        assert_eq!(
+            facts(&node),
+            RunFacts { names_backward_nodes: true, is_torch: false, ..RunFacts { is_training: true, ..operators } }
+        );
         let captured = RunFacts { is_captured: true, ..operators };
         let backward = ("main", SliceKind::Operator, "CompiledFunctionBackward");
         let aten = ("main", SliceKind::Operator, "aten::mm");
