@@ -131,6 +131,8 @@ impl SaveDialog {
         }
         if let Some((path, wanted)) = self.chosen.take().zip(self.wanted.clone()) {
             self.wanted = None;
+            // Where it was written is said with its folder.
+            let path = std::path::absolute(&path).unwrap_or(path);
             // What is open is never overwritten.
             let inputs: Vec<PathBuf> = session.traces().iter().map(|open| open.trace.info.path.clone()).collect();
             let waker = ctx.clone();

@@ -101,13 +101,15 @@ fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
     };
     for devices in info.devices.chunk_by(alike).take(MOST) {
         let (first, last) = (&devices[0], &devices[devices.len() - 1]);
-        let memory = first.total_memory_bytes.map(|bytes| format!(", {}", format::bytes(bytes as f64)));
+        let memory = first.total_memory_bytes.map(|bytes| format::bytes(bytes as f64));
+        let name = Some(display_name(&first.name).into_owned()).filter(|name| !name.is_empty());
+        let known = name.into_iter().chain(memory).collect::<Vec<_>>().join(", ");
         let (label, as_seen) = match (devices.len(), same) {
             (_, Some(id)) => (format!("GPU {id}"), format!(", GPU {} as the program sees it", first.id)),
             (1, None) => (format!("{what} {}", first.id), String::new()),
             _ => (format!("{what} {} to {}", first.id, last.id), String::new()),
         };
-        row_ui(ui, &label, &format!("{}{}{as_seen}", display_name(&first.name), memory.unwrap_or_default()));
+        row_ui(ui, &label, &format!("{known}{as_seen}"));
     }
     row_ui(ui, "Size", &format::bytes(info.bytes as f64));
     let counts = [

@@ -92,7 +92,7 @@ pub fn ui(
                 line,
                 &title,
                 can_collapse,
-                list.n_hidden + list.n_collapsed,
+                [list.n_hidden, list.n_collapsed],
                 (n_closed(traces, line), busy),
             );
             let dropped =
@@ -270,7 +270,7 @@ fn line_ui(
     line: &Line,
     title: &str,
     can_collapse: bool,
-    n_hidden: usize,
+    n_hidden: [usize; 2],
     (n_closed, busy): (usize, Option<f64>),
 ) -> Option<LabelAction> {
     let mut action = None;
@@ -319,7 +319,7 @@ fn line_ui(
     action
 }
 
-fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_closed: usize) -> Option<LabelAction> {
+fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: [usize; 2], n_closed: usize) -> Option<LabelAction> {
     let mut action = None;
     let mut item = |ui: &mut Ui, text: &str, what: LabelAction| {
         if ui.button(text).clicked() {
@@ -338,8 +338,14 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
         item(ui, "Move down", LabelAction::Move(1));
     }
     item(ui, "Hide", LabelAction::Hide);
-    if n_hidden > 0 {
-        item(ui, &format!("Show {n_hidden} hidden"), LabelAction::ShowHidden);
+    let text = match n_hidden {
+        [0, 0] => None,
+        [hidden, 0] => Some(format!("Show {hidden} hidden")),
+        [0, collapsed] => Some(format!("Show {collapsed} collapsed")),
+        [hidden, collapsed] => Some(format!("Show {hidden} hidden, {collapsed} collapsed")),
+    };
+    if let Some(text) = text {
+        item(ui, &text, LabelAction::ShowHidden);
     }
     if n_closed > 0 {
         item(ui, "Close trace", LabelAction::CloseTrace);

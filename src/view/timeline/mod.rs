@@ -363,10 +363,12 @@ impl View for Timeline {
         let of_trace = steps.as_ref().and_then(|(found, offset)| Some((found.as_ref().as_ref()?, *offset)));
         self.canvas_input(ctx, ui, &parts, of_trace);
         let areas = self.areas(parts.canvas);
-        let is_beside = self.scroll_to.is_some();
+        let device = self.scroll_to;
         self.scroll_to_device(areas);
         let areas = self.areas(parts.canvas);
-        self.scroll_to_revealed(ctx, areas, is_beside);
+        let heading = device.and_then(|(trace, process)| self.device_heading(trace, process));
+        let above = heading.map(|line| f64::from(areas[1].top(line) - areas[1].rect.top()).max(0.0));
+        self.scroll_to_revealed(ctx, areas, above.or(device.map(|_| f64::INFINITY)));
         let areas = self.areas(parts.canvas);
         let scale =
             Scale::new(ctx.navigation.visible(), parts.canvas.left(), parts.canvas.width(), ui.pixels_per_point());

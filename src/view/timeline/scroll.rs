@@ -11,8 +11,9 @@ use crate::view::ViewContext;
 impl Timeline {
     /// Scrolls to the row of the slice to reveal.
     ///
-    /// * `is_beside`: no further than it takes, since something else is to be seen above it.
-    pub(super) fn scroll_to_revealed(&mut self, ctx: &ViewContext<'_>, areas: [Area; 3], is_beside: bool) {
+    /// * `most`: how far it may be scrolled in points, where something above it is to be seen as well; then no further
+    ///   than it takes.
+    pub(super) fn scroll_to_revealed(&mut self, ctx: &ViewContext<'_>, areas: [Area; 3], most: Option<f64>) {
         let Some((trace, slice)) = self.reveal.take() else { return };
         let Some(open) = ctx.traces.get(trace) else { return };
         let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
@@ -24,8 +25,8 @@ impl Timeline {
         let below = top + height * 2.0 - area.rect.bottom();
         // Headings may come to cover the top.
         let above = area.rect.top() + height + STRIP_GROUP_HEIGHT - top;
-        if below > 0.0 && is_beside {
-            self.scroll[index] += f64::from(below);
+        if let Some(most) = most.filter(|_| below > 0.0) {
+            self.scroll[index] += f64::from(below).min(most);
         } else if below > 0.0 || above > 0.0 {
             self.scroll[index] += f64::from(top - area.rect.center().y);
         }
