@@ -26,10 +26,15 @@ impl<T: PartialEq> Armed<T> {
     ///
     /// * `before`, `asking`: its text and help before the first click and after it.
     pub fn button_ui(&mut self, what: T, before: [&str; 2], asking: [&str; 2], ui: &mut Ui) -> bool {
-        let (now, is_escape) = ui.input(|input| (input.time, input.key_pressed(egui::Key::Escape)));
+        // As the system delivered it: commands of the window take the key away before views are painted.
+        let escape =
+            |event: &egui::Event| matches!(event, egui::Event::Key { key: egui::Key::Escape, pressed: true, .. });
+        let (now, is_escape) = ui.input(|input| (input.time, input.raw.events.iter().any(escape)));
         let is_armed = self.what.as_ref() == Some(&what);
         let [name, help] = if is_armed { asking } else { before };
-        let button = ui.button(name).on_hover_text(help);
+        let text = egui::RichText::new(name);
+        let text = if is_armed { text.color(ui.visuals().warn_fg_color) } else { text };
+        let button = ui.button(text).on_hover_text(help);
         if button.clicked() {
             (self.what, self.until) = ((!is_armed).then_some(what), now + SECONDS);
             return is_armed;
@@ -55,6 +60,8 @@ mod tests {
     #[test]
     fn it_asks_and_forgets_the_question_by_a_click_elsewhere_escape_and_time() {
         let paint = |ui: &mut Ui, (armed, n): &mut (Armed<u32>, u32)| {
+            // As the window does with the keys of commands.
+            ui.input_mut(|input| input.consume_key(egui::Modifiers::NONE, Key::Escape));
             *n += u32::from(armed.button_ui(1, ["Delete", ""], ["Delete?", ""], ui));
             _ = ui.button("Other");
         };

@@ -47,7 +47,7 @@ impl KeptOutput {
         }
         let is_over = ui.horizontal(|ui| {
             let close = ui.button("Close").on_hover_text("Close the output of this earlier run");
-            ui.weak(format!("Started {}", launch::shown_time(self.started_ms)));
+            ui.weak(format!("Output of an earlier run, started {}", launch::shown_time(self.started_ms)));
             ui.add(Label::new(RichText::new(&self.command).monospace()).truncate());
             close.clicked()
         });

@@ -47,9 +47,9 @@ pub struct OutputSearch {
 }
 
 impl OutputSearch {
-    /// Begins anew, for another run.
+    /// Begins anew, for another run: a search in the last one does not keep the new lines out of view.
     pub fn reset(&mut self) {
-        *self = Self { query: std::mem::take(&mut self.query), ..Self::default() };
+        *self = Self::default();
     }
 
     /// Searches lines that were not searched yet, a bounded part of them; all kept ones after the query changed. Whether
