@@ -18,6 +18,7 @@ The definition, from the meaning of the recorded actions alone:
 So what was there before the first event needs no thought: it is what is left after the last step back.
 """
 
+import bisect
 import hashlib
 import itertools
 import json
@@ -53,6 +54,27 @@ def padding(segments):
                 if state == "active_allocated" and requested and size == rounded(requested, 32) != rounded(requested):
                     return 32
     return 0
+
+
+def padding_of_neighbors(events):
+    """The same by how far apart blocks lie while they live: never closer than padded requests, and often as close."""
+    starts, sizes, n_exact = [], {}, 0
+    for event in events:
+        addr = event.get("addr")
+        if event["action"] == "alloc":
+            at = bisect.bisect(starts, addr)
+            around = starts[max(at - 1, 0):at] + [addr] + starts[at:at + 1]
+            for low, high in zip(around, around[1:]):
+                size = event["size"] if low == addr else sizes[low]
+                if low < high and rounded(size, 32) != rounded(size):
+                    if high - low < rounded(size, 32):
+                        return 0
+                    n_exact += high - low == rounded(size, 32)
+            starts.insert(at, addr)
+            sizes[addr] = event["size"]
+        elif event["action"] == "free_completed" and sizes.pop(addr, None) is not None:
+            starts.remove(addr)
+    return 32 if n_exact >= 20 else 0
 
 
 def with_rest(addr, size, there, reserved):
@@ -92,7 +114,7 @@ class Block:
 
 def lives(events, segments):
     """All blocks. Goes back from the end; `there` maps an address to the block that is there at that moment."""
-    there, done, end, more = {}, [], len(events) + 1, padding(segments)
+    there, done, end, more = {}, [], len(events) + 1, padding(segments) or padding_of_neighbors(events)
     reserved = {segment["address"]: (segment["total_size"], segment.get("is_expandable")) for segment in segments}
     for segment in segments:
         for addr, size, requested, state, frames in blocks_of(segment):
