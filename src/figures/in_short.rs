@@ -2,11 +2,14 @@
 
 mod host;
 
+use hashbrown::HashMap;
+
 use super::findings::{MEMORY_LEAK, OUT_OF_MEMORY, RESERVED_GROWTH};
 use super::makeup::{Summary, beyond_overlap, named};
 use super::verdicts::{Gain, Judged, device, job_gain, percent};
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::Finding;
+use crate::analysis::gaps::PARTS_TOLD;
 use crate::analysis::rules::{Hit, Rule};
 use crate::model::{DurNs, Severity};
 
@@ -20,7 +23,22 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     let alone = |of: &Summary<'_>| of.text();
     let devices = if summaries.len() < MANY { summaries.iter().map(alone).collect() } else { grouped(&summaries) };
     let hosts = judged.iter().filter_map(host::paragraph);
+    let devices = devices.into_iter().chain(judged.iter().filter_map(untold));
     job(judged, &summaries).into_iter().chain(devices).chain(hosts).chain(of_absent_ranks(judged, &summaries)).collect()
+}
+
+/// On which devices of a trace nothing was looked for that explains their idle time.
+fn untold(of: &Judged<'_>) -> Option<String> {
+    let n = of.verdicts.n_untold;
+    let within = of.name.map(|name| format!(" in {name}")).unwrap_or_default();
+    let devices = if n == 1 { "device" } else { "devices" };
+    let [n_told, parts] = [n, PARTS_TOLD].map(|n| format::count(n as u64));
+    (n > 0).then(|| {
+        format!(
+            "Why {n_told} more {devices}{within} waited was not looked for: the gaps of the others have over {parts} \
+             parts already, and more would not fit into memory"
+        )
+    })
 }
 
 /// That ranks which are not open may set the pace of the steps, where what is told may be gained is of a device that
@@ -146,7 +164,13 @@ fn job(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
 fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     let hits = judged.iter().enumerate().flat_map(|(i, of)| of.verdicts.hits.iter().map(move |hit| (i, hit)));
     let gains = hits.filter(|(_, hit)| hit.rule != Rule::LateRank);
-    let gains = gains.filter_map(|(i, hit)| Some((job_gain(judged, i, hit)?, i, hit)));
+    // Each device is of a rank of its own here: what a cause gains the job is the same for every hit of it.
+    let mut of_rules: HashMap<Rule, Option<Gain>> = HashMap::new();
+    let mut gain = |i, hit: &Hit| {
+        hit.ceiling_ns_per_step?;
+        *of_rules.entry(hit.rule).or_insert_with(|| job_gain(judged, i, hit))
+    };
+    let gains = gains.filter_map(|(i, hit)| Some((gain(i, hit)?, i, hit)));
     // Of equal gains, that of the rank with most of the time.
     let best = gains.max_by(|a, b| a.0.ns.cmp(&b.0.ns).then(a.2.measured.total_cmp(&b.2.measured)));
     let Some((Gain { ns, rank, device: index }, i, hit)) = best.filter(|best| best.0.ns > 0) else {

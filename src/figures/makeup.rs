@@ -53,31 +53,30 @@ impl<'a> Summary<'a> {
     /// Of each device of a trace that was judged.
     pub fn all(judged: &Judged<'a>) -> Vec<Self> {
         let verdicts = judged.verdicts;
+        let devices = verdicts.by_device();
         let summary = |makeup: &'a Makeup| {
-            let window = verdicts.windows.iter().find(|window| window.device == makeup.device)?;
-            let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
+            let device = devices.get(&makeup.device)?;
+            let hits = || device.hits.iter().copied();
             let gains = |hit: &&Hit| hit.ceiling_ns_per_step.is_some() || hit.once.is_some();
-            let gain = |hit: &Hit| together(hit, verdicts).map_or(hit.weight(), |both| both.1);
-            let best = own.filter(gains).max_by_key(|hit| (gain(hit), hit.weight()));
+            let together = |hit: &Hit| together(hit, device, &verdicts.run);
+            let gain = |hit: &Hit| together(hit).map_or(hit.weight(), |both| both.1);
+            let best = hits().filter(gains).max_by_key(|hit| (gain(hit), hit.weight()));
             let cause = makeup.causes.first().map(|cause| cause.0);
-            let of_cause = |hit: &&Hit| hit.device == makeup.device && hit.rule.cause() == cause && cause.is_some();
-            let most = verdicts.hits.iter().find(of_cause);
+            let most = hits().find(|hit| hit.rule.cause() == cause && cause.is_some());
             let is_of_kernels =
                 |hit: &&Hit| matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note;
-            let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
-            let kernels = own.filter(is_of_kernels).max_by_key(|hit| hit.amount);
-            let mut own = verdicts.checks.iter().filter(|check| check.device == makeup.device);
-            let late_ns = own.find(|check| check.rule == Rule::LateRank).and_then(|check| check.ceiling_ns_per_step);
-            let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
-            let late_rank = own.filter_map(|hit| hit.waiting.late).max_by_key(|late| late.1).map(|late| late.0);
+            let kernels = hits().filter(is_of_kernels).max_by_key(|hit| hit.amount);
+            let late = device.checks.iter().find(|check| check.rule == Rule::LateRank);
+            let late_ns = late.and_then(|check| check.ceiling_ns_per_step);
+            let late_rank = hits().filter_map(|hit| hit.waiting.late).max_by_key(|late| late.1).map(|late| late.0);
             Some(Self {
                 rank: judged.trace.info.rank,
                 makeup,
                 name: judged.name,
-                window,
+                window: device.window?,
                 run: &verdicts.run,
                 best,
-                together: best.and_then(|hit| together(hit, verdicts)),
+                together: best.and_then(together),
                 most,
                 kernels,
                 late: late_ns.zip(late_rank),

@@ -103,6 +103,8 @@ pub struct Ledger {
     /// are micro gaps.
     pub theta_ns: DurNs,
     pub coverage: Coverage,
+    /// Whether nothing was looked for that explains its gaps: each is one part without a cause; see [`Ground::ledgers`].
+    pub is_untold: bool,
     /// Threads that at some time wait in `backward()` for the thread of autograd.
     backward: Arc<[TrackId]>,
     gaps: Vec<StoredGap>,
@@ -147,6 +149,10 @@ struct StoredGap {
     refill: Option<GapClass>,
 }
 
+/// Devices of which the gaps are told whatever parts they have: no program drives more from one thread.
+pub const DEVICES_TOLD: usize = 64;
+/// Parts of gaps from which on those of further devices are not told: they take a gigabyte with what follows from them.
+pub const PARTS_TOLD: usize = if cfg!(test) { 5_000 } else { 1 << 25 };
 /// Of [`StoredGap::flags`]: it has several parts. The others are in [`known`].
 const SEVERAL: u8 = 1;
 
@@ -298,6 +304,10 @@ impl<'a> Ground<'a> {
     /// * `steps`: the steps of the trace, for [`Trigger::StepBoundary`].
     /// * Cost: O(n log k) for n slices of the devices in k rows, and of the threads that launched; on all cores.
     ///   Incomplete if cancelled.
+    ///
+    /// What a thread does is a part of the gaps of each device that it launches on: thousands of devices have thousands
+    /// of parts for each of its calls. From the first [`DEVICES_TOLD`] devices on whose gaps have [`PARTS_TOLD`] parts, those
+    /// of the others are not told.
     pub fn ledgers(
         &self,
         busy: &[DeviceBusy],
@@ -305,12 +315,13 @@ impl<'a> Ground<'a> {
         is_cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Vec<Ledger> {
         let n_shared = rayon::current_num_threads().div_ceil(busy.len().max(1));
-        let ledger = |busy: &DeviceBusy| {
+        let ledger = |busy: &DeviceBusy, is_untold: bool| {
             let usual = self.usual[&busy.process];
             let ledger = Ledger {
                 process: busy.process,
                 device: busy.device,
                 window: busy.window,
+                is_untold,
                 theta_ns: usual.theta,
                 backward: Arc::clone(&self.backward),
                 ..Ledger::default()
@@ -319,7 +330,14 @@ impl<'a> Ground<'a> {
             let boundaries = steps.map(|steps| (steps.on(busy.process).host, !steps.source.is_of_device()));
             sweep(self, ledger, usual, boundaries, n_shared, is_cancelled)
         };
-        busy.par_iter().map(ledger).collect()
+        let (mut all, mut n_parts) = (Vec::with_capacity(busy.len()), 0);
+        for devices in busy.chunks(DEVICES_TOLD) {
+            let is_untold = n_parts >= PARTS_TOLD;
+            let found: Vec<Ledger> = devices.par_iter().map(|busy| ledger(busy, is_untold)).collect();
+            n_parts += found.iter().map(|ledger| ledger.several.len()).sum::<usize>();
+            all.extend(found);
+        }
+        all
     }
 }
 

@@ -7,7 +7,7 @@ use super::host::Segment;
 use super::scenes::{Scene, scenes};
 use super::theta::Usual;
 use super::trigger::Triggers;
-use super::{Gap, Ground, Ledger};
+use super::{Gap, GapClass, Ground, Ledger};
 use crate::model::TimeNs;
 
 /// Gaps that are looked at in a row. Tests have few.
@@ -44,8 +44,12 @@ impl Batch {
 
     /// Finds their parts.
     ///
-    /// * `causes`: one for each share.
+    /// * `causes`: one for each share; none if each gap is to be one part without a cause.
     fn tile(&mut self, causes: &mut [Causes<'_>]) {
+        if causes.is_empty() {
+            self.shares.iter_mut().zip(self.scenes.chunks(SHARE)).for_each(|(tiled, scenes)| tiled.leave_whole(scenes));
+            return;
+        }
         let shares = self.scenes.par_chunks(SHARE).zip(&mut self.shares).zip(causes);
         shares.for_each(|((scenes, tiled), causes)| tiled.tile(scenes, causes));
     }
@@ -57,6 +61,13 @@ impl Batch {
 }
 
 impl Tiled {
+    fn leave_whole(&mut self, scenes: &[Scene]) {
+        self.parts.clear();
+        self.parts.extend(scenes.iter().map(|scene| Segment::new(scene.gap, GapClass::Unknown, None)));
+        self.ends.clear();
+        self.ends.extend(1..=scenes.len());
+    }
+
     fn tile(&mut self, scenes: &[Scene], causes: &mut Causes<'_>) {
         self.parts.clear();
         self.ends.clear();
@@ -89,7 +100,7 @@ pub(super) fn sweep(
     let Ground { trace, ref loading, ref overheads, ref waits, .. } = *ground;
     let shared = Shared::default();
     let new = |_| Causes::new(trace, loading, overheads, waits, usual, &shared);
-    let mut causes: Vec<Causes<'_>> = (0..n_shares).map(new).collect();
+    let mut causes: Vec<Causes<'_>> = (0..n_shares).filter(|_| !ledger.is_untold).map(new).collect();
     let mut triggers = Triggers::new(trace, loading, boundaries, usual);
     let mut scenes = scenes(trace, ledger.process, usual);
     let [mut judged, mut tiled, mut found] = [(); 3].map(|()| Batch::new(n_shares));

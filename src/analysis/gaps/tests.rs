@@ -17,6 +17,7 @@ mod refill;
 mod silence;
 mod theta;
 mod triggers;
+mod untold;
 
 const CALL: SliceKind = SliceKind::Runtime;
 const KERNEL: SliceKind = SliceKind::Kernel;

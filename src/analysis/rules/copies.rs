@@ -3,15 +3,21 @@
 use super::sites::Sites;
 use super::{Basis, Device, Hit, Rule, Shares};
 use crate::analysis::gaps::Near;
-use crate::model::{CopyKind, TimeRange};
+use crate::model::{CopyKind, MemoryCopy, SliceId, TimeRange};
 
 impl<'a> Device<'a, '_> {
+    /// The copies of the device.
+    pub(super) fn copies(&self) -> impl Iterator<Item = (SliceId, &'a MemoryCopy)> + use<'a> {
+        let trace = self.of.trace;
+        let rows = trace.rows_of(self.busy.process);
+        let slices = rows.first().map_or(0, |row| row.slices.start)..rows.last().map_or(0, |row| row.slices.end);
+        trace.facts.copies.within(slices)
+    }
+
     /// Adds the copies of the window by direction.
     pub(super) fn add_copies(&self, shares: &mut Shares) {
-        let (trace, slices) = (self.of.trace, &self.of.trace.slices);
-        for (id, copy) in trace.facts.copies.iter() {
-            let is_own = trace.track(slices.track_of(id)).process == self.busy.process;
-            if let Some(time) = slices.time(id).intersect(self.window.time).filter(|_| is_own) {
+        for (id, copy) in self.copies() {
+            if let Some(time) = self.of.trace.slices.time(id).intersect(self.window.time) {
                 shares.add_copy(copy.kind, time.dur());
             }
         }
@@ -46,10 +52,9 @@ impl<'a> Device<'a, '_> {
         let (trace, slices) = (self.of.trace, &self.of.trace.slices);
         let (mut is_known, mut found) = (false, self.hit(Rule::PageableCopies, 0));
         let mut longest = 0;
-        for (id, copy) in trace.facts.copies.iter() {
-            let is_own = || trace.track(slices.track_of(id)).process == self.busy.process;
+        for (id, copy) in self.copies() {
             let is_host = matches!(copy.kind, CopyKind::HtoD | CopyKind::DtoH);
-            let Some(is_pageable) = copy.is_pageable.filter(|_| is_host && is_own()) else { continue };
+            let Some(is_pageable) = copy.is_pageable.filter(|_| is_host) else { continue };
             is_known = true;
             let span = slices.time(id);
             let is_large = copy.bytes.is_some_and(|bytes| bytes > self.out.thresholds.pageable_bytes);
@@ -89,14 +94,12 @@ impl<'a> Device<'a, '_> {
         let (trace, slices) = (self.of.trace, &self.of.trace.slices);
         let least = if is_large { self.out.thresholds.pageable_bytes } else { 0 };
         let (mut sites, near) = (Sites::default(), Near::new(trace));
-        for (id, copy) in trace.facts.copies.iter() {
-            let is_own = || trace.track(slices.track_of(id)).process == self.busy.process;
+        for (id, copy) in self.copies() {
             let is_host = matches!(copy.kind, CopyKind::HtoD | CopyKind::DtoH);
             let is_meant = !is_large || copy.is_pageable == Some(true) && copy.bytes.is_some_and(|bytes| bytes > least);
             if is_host
                 && is_meant
                 && time.contains(slices.ts[id.idx()])
-                && is_own()
                 && let Some(call) = trace.launch_of(id)
             {
                 sites.add(trace, call, slices.time(id).dur(), &near);

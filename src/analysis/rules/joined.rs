@@ -76,15 +76,14 @@ impl Device<'_, '_> {
 
     /// How long large copies to pageable memory take that begin in `time`.
     fn copied_from_device(&self, time: TimeRange) -> DurNs {
-        let (trace, slices) = (self.of.trace, &self.of.trace.slices);
+        let slices = &self.of.trace.slices;
         let least = self.out.thresholds.pageable_bytes;
-        let copies = trace.facts.copies.iter().filter(|(id, copy)| {
+        let copies = self.copies().filter(|(id, copy)| {
             let is_large = copy.bytes.is_some_and(|bytes| bytes > least);
             copy.kind == CopyKind::DtoH
                 && copy.is_pageable == Some(true)
                 && is_large
                 && time.contains(slices.ts[id.idx()])
-                && trace.track(slices.track_of(*id)).process == self.busy.process
         });
         copies.map(|(id, _)| slices.time(id).dur()).sum()
     }

@@ -30,6 +30,8 @@ mod sites;
 mod thresholds;
 mod window;
 
+use hashbrown::HashMap;
+
 pub use self::account::Shares;
 use self::account::{Account, Books, accounts};
 pub use self::cause::Cause;
@@ -89,6 +91,8 @@ pub struct Verdicts {
     pub makeups: Vec<Makeup>,
     /// The same of the host, if there is no device.
     pub host: Option<HostTime>,
+    /// Devices that were not judged, since the causes of their gaps were not looked for; see [`Ledger::is_untold`].
+    pub n_untold: usize,
     pub run: RunFacts,
 }
 
@@ -122,8 +126,15 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
     let has_known_recorder = recorder::is_known(of.trace);
     for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_missing && !is_cancelled()) {
         let Some(ledger) = of.ledgers.get(i) else { continue };
+        if ledger.is_untold {
+            out.verdicts.n_untold += 1;
+            continue;
+        }
         if let Some(window) = of.window(busy, ledger) {
-            Device { of, out: &mut out, busy, window: &window, has_known_recorder }.check(ledger, of.clusters.get(i));
+            // Of its own: what rules look up among the hits of a device would grow with the devices before it.
+            let mut own = Out { thresholds, verdicts: Verdicts::default() };
+            Device { of, out: &mut own, busy, window: &window, has_known_recorder }.check(ledger, of.clusters.get(i));
+            out.verdicts.add(own.verdicts);
             out.verdicts.windows.push(window);
         }
     }
@@ -138,7 +149,38 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
     verdicts
 }
 
+/// What the rules say of one device, or of the host where there is none.
+#[derive(Clone, Debug, Default)]
+pub struct OfDevice<'a> {
+    pub window: Option<&'a Window>,
+    /// As the verdicts have them, worst first.
+    pub hits: Vec<&'a Hit>,
+    pub checks: Vec<&'a Check>,
+}
+
 impl Verdicts {
+    /// The same by device, for who asks of each of them.
+    pub fn by_device(&self) -> HashMap<Option<u32>, OfDevice<'_>> {
+        let mut all: HashMap<Option<u32>, OfDevice<'_>> = HashMap::new();
+        for window in &self.windows {
+            all.entry(window.device).or_default().window.get_or_insert(window);
+        }
+        for hit in &self.hits {
+            all.entry(hit.device).or_default().hits.push(hit);
+        }
+        for check in &self.checks {
+            all.entry(check.device).or_default().checks.push(check);
+        }
+        all
+    }
+
+    /// Adds what rules found on a device.
+    fn add(&mut self, Verdicts { hits, checks, makeups, .. }: Verdicts) {
+        self.hits.extend(hits);
+        self.checks.extend(checks);
+        self.makeups.extend(makeups);
+    }
+
     fn sort(&mut self) {
         self.hits.sort_by_key(|hit| std::cmp::Reverse((hit.severity, hit.weight())));
     }

@@ -32,8 +32,9 @@ enum Effect {
     Other,
 }
 
-/// The effect of calls by the number of their name, each judged once: there are millions of calls, and few names.
-#[derive(Debug)]
+/// The effect of calls by the number of their name, each judged once: there are millions of calls, and few names. Empty
+/// until one is asked for: most devices never are.
+#[derive(Debug, Default)]
 struct Effects(Vec<Option<Effect>>);
 
 impl Effects {
@@ -41,13 +42,16 @@ impl Effects {
         if !trace.slices.kind[slice.idx()].is_call() {
             return Effect::Other;
         }
+        if self.0.is_empty() {
+            self.0 = vec![None; trace.strings.len()];
+        }
         *self.0[trace.slices.name[slice.idx()].0 as usize].get_or_insert_with(|| effect_of(trace, slice))
     }
 }
 
 impl<'a> Room<'a> {
     pub fn new(trace: &'a Trace, stretches: &'a Stretches) -> Self {
-        Self { trace, known: HashMap::new(), stretches, effects: Effects(vec![None; trace.strings.len()]) }
+        Self { trace, known: HashMap::new(), stretches, effects: Effects::default() }
     }
 
     /// Whether a call lies in such an operator, the innermost around it, or in such a stretch. Amortized cost: O(depth), and

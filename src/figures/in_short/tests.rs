@@ -267,3 +267,15 @@ fn ranks_that_are_not_open_may_set_the_pace() {
     let may_be = said(&unknown, &[0, 1]);
     assert_eq!(may_be.as_deref(), Some("How many ranks this job has was not recorded"));
 }
+
+#[test]
+fn devices_that_were_not_judged_are_counted() {
+    let trace = Trace::default();
+    let text = |n_untold: usize, name: Option<&str>| {
+        let verdicts = Verdicts { n_untold, ..Verdicts::default() };
+        paragraphs(&[Judged { trace: &trace, name, path: "", offset: 0, verdicts: &verdicts }])
+    };
+    assert!(text(0, None).is_empty());
+    assert!(text(1, None)[0].starts_with("Why 1 more device waited was not looked for"), "{:?}", text(1, None));
+    assert!(text(4936, Some("a.json"))[0].starts_with("Why 4,936 more devices in a.json waited was not looked for"));
+}

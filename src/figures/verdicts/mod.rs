@@ -5,6 +5,8 @@ mod clip;
 mod notes;
 mod sentence;
 
+use hashbrown::{HashMap, HashSet};
+
 pub use self::checked::{Checked, JudgedTime, checks, judged, level, limit_text};
 pub use self::clip::clipped;
 use self::notes::notes;
@@ -14,7 +16,7 @@ use super::advice::{Case, advice, is_to_launch_less};
 use super::findings::value;
 use super::format;
 use crate::analysis::finding::{Evidence, Finding, Unit};
-use crate::analysis::rules::{Hit, Levels, Rule, Thresholds, Verdicts, Window};
+use crate::analysis::rules::{Hit, Levels, OfDevice, Rule, RunFacts, Thresholds, Verdicts};
 use crate::model::{DurNs, Severity, Trace};
 
 /// Ranks whose steps are at most this share shorter than the longest are as slow as the slowest.
@@ -45,28 +47,26 @@ impl Judged<'_> {
 /// Hits of one rule on several ranks, or several devices of one trace, are one finding about the worst of them. Its
 /// ceiling is that of the job; see [`job_gain`]. That a device is idle is none where another says why: it is in short.
 pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, Finding)> {
+    let devices: Vec<HashMap<Option<u32>, OfDevice<'_>>> =
+        traces.iter().map(|judged| judged.verdicts.by_device()).collect();
     let mut hits: Vec<(usize, &Hit)> = Vec::new();
     for (i, judged) in traces.iter().enumerate() {
-        let all = &judged.verdicts.hits;
-        let is_explained = |low: &Hit| all.iter().any(|hit| hit.device == low.device && hit.rule.cause().is_some());
+        let is_explained = |low: &Hit| devices[i][&low.device].hits.iter().any(|hit| hit.rule.cause().is_some());
         let says_more = |hit: &&Hit| hit.rule != Rule::LowUtilization || !is_explained(hit);
-        hits.extend(all.iter().filter(says_more).map(|hit| (i, hit)));
+        hits.extend(judged.verdicts.hits.iter().filter(says_more).map(|hit| (i, hit)));
     }
     let worst = |hit: &Hit| if hit.rule.is_low() { -hit.measured } else { hit.measured };
     hits.sort_by(|a, b| (b.1.severity.cmp(&a.1.severity)).then(worst(b.1).total_cmp(&worst(a.1))));
-    let is_alike = |a: (usize, &Hit), b: (usize, &Hit)| {
-        a.1.rule == b.1.rule && (is_other_rank(traces, a.0, b.0) || a.0 == b.0 && a.1.device != b.1.device)
-    };
-    let mut groups: Vec<Vec<(usize, &Hit)>> = Vec::new();
+    let mut groups: Vec<Alike<'_>> = Vec::new();
     for hit in hits {
-        match groups.iter_mut().find(|group| group.iter().all(|&other| is_alike(other, hit))) {
-            Some(group) => group.push(hit),
-            None => groups.push(vec![hit]),
+        match groups.iter_mut().find(|group| group.takes(traces, hit)) {
+            Some(group) => group.add(hit),
+            None => groups.push(Alike::new(hit)),
         }
     }
-    let worded = |group: &Vec<(usize, &Hit)>| {
+    let worded = |Alike { hits: group, .. }: &Alike<'_>| {
         let (i, hit) = group[0];
-        let mut finding = finding(hit, &traces[i], thresholds);
+        let mut finding = finding(hit, (&traces[i], &devices[i][&hit.device]), thresholds);
         if let Some(Gain { ns, rank, device }) = job_gain(traces, i, hit) {
             finding.ceiling_ns_per_step = Some(ns);
             if (rank, device) != (traces[i].trace.info.rank, hit.device) {
@@ -93,6 +93,35 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
+/// Hits of one rule on different ranks, or on different devices of one trace.
+#[derive(Debug)]
+struct Alike<'a> {
+    hits: Vec<(usize, &'a Hit)>,
+    /// Traces and devices that they are of.
+    places: HashSet<(usize, Option<u32>)>,
+    traces: HashSet<usize>,
+}
+
+impl<'a> Alike<'a> {
+    fn new(hit: (usize, &'a Hit)) -> Self {
+        let mut new = Self { hits: Vec::new(), places: HashSet::new(), traces: HashSet::new() };
+        new.add(hit);
+        new
+    }
+
+    fn add(&mut self, (trace, hit): (usize, &'a Hit)) {
+        self.hits.push((trace, hit));
+        self.places.insert((trace, hit.device));
+        self.traces.insert(trace);
+    }
+
+    fn takes(&self, all: &[Judged<'_>], (trace, hit): (usize, &Hit)) -> bool {
+        self.hits[0].1.rule == hit.rule
+            && !self.places.contains(&(trace, hit.device))
+            && self.traces.iter().all(|&other| other == trace || is_other_rank(all, other, trace))
+    }
+}
+
 /// Whether two traces are of different ranks of one job.
 fn is_other_rank(traces: &[Judged<'_>], a: usize, b: usize) -> bool {
     let [a, b] = [a, b].map(|i| traces[i].trace.info.rank);
@@ -115,11 +144,12 @@ pub fn job_gain(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
     let peers = (0..traces.len()).filter(|&i| i == of || is_other_rank(traces, of, i));
     let mut all: Vec<(DurNs, Gain)> = Vec::new();
     for Judged { trace, verdicts, .. } in peers.map(|i| &traces[i]) {
+        let windows: HashMap<_, _> = verdicts.windows.iter().rev().map(|window| (window.device, window)).collect();
         for check in verdicts.checks.iter().filter(|check| check.rule == hit.rule) {
-            let window = verdicts.windows.iter().find(|window| window.device == check.device);
+            let window = windows.get(&check.device);
             let ns = check.ceiling_ns_per_step.unwrap_or_default();
             let gain = Gain { ns, rank: trace.info.rank, device: check.device };
-            all.extend(window.and_then(Window::step_ns).map(|step| (step, gain)));
+            all.extend(window.and_then(|window| window.step_ns()).map(|step| (step, gain)));
         }
     }
     let slowest = all.iter().map(|&(step, _)| step).max()?;
@@ -129,12 +159,12 @@ pub fn job_gain(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
 
 /// Another hit of the device with the same remedy, and what both gain together per step at most: their ceilings are of
 /// disjoint parts of its idle time. `None` where ranks were compared: what one gains then depends on the others.
-pub fn together<'a>(hit: &Hit, verdicts: &'a Verdicts) -> Option<(&'a Hit, DurNs)> {
-    let fits = |hit: &Hit| is_to_launch_less(&Case { rule: hit.rule, run: &verdicts.run, hit: Some(hit) });
+pub fn together<'a>(hit: &Hit, of: &OfDevice<'a>, run: &RunFacts) -> Option<(&'a Hit, DurNs)> {
+    let fits = |hit: &Hit| is_to_launch_less(&Case { rule: hit.rule, run, hit: Some(hit) });
     let own = |hit: &Hit| hit.ceiling_ns_per_step.filter(|_| hit.once.is_none() && fits(hit));
-    let ns = own(hit).filter(|_| verdicts.checks.iter().all(|check| check.rule != Rule::LateRank))?;
-    let is_other = |other: &&Hit| other.device == hit.device && other.rule != hit.rule;
-    verdicts.hits.iter().filter(is_other).find_map(|other| Some((other, ns + own(other)?)))
+    let ns = own(hit).filter(|_| of.checks.iter().all(|check| check.rule != Rule::LateRank))?;
+    let mut others = of.hits.iter().copied().filter(|other| other.rule != hit.rule);
+    others.find_map(|other| Some((other, ns + own(other)?)))
 }
 
 /// The objects that a hit is about, each once.
@@ -151,8 +181,8 @@ fn names(hit: &Hit) -> Vec<String> {
 }
 
 /// A hit of a rule as a finding.
-fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
-    let both = together(hit, of.verdicts).map(|(other, ns)| {
+fn finding(hit: &Hit, (of, device): (&Judged<'_>, &OfDevice<'_>), thresholds: &Thresholds) -> Finding {
+    let both = together(hit, device, &of.verdicts.run).map(|(other, ns)| {
         let (other, ns) = (other.rule.label(), format::duration(ns));
         format!("\"{other}\" has the same remedy, fewer launches: it gains at most {ns} per step in both together")
     });
