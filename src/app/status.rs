@@ -430,7 +430,7 @@ impl App {
             .flat_map(|open| open.trace.import.problems.iter().map(|problem| problem.severity))
             .collect();
         let Some(worst) = problems.iter().max() else {
-            ui.weak("No problems");
+            ui.weak("Read without problems");
             return;
         };
         let kinds = [(Severity::High, "error"), (Severity::Warn, "warning"), (Severity::Note, "note")];

@@ -11,7 +11,7 @@ mod waterfall;
 
 use std::sync::{Arc, Weak};
 
-use eframe::egui::{self, ComboBox, Key, TextEdit, TextWrapMode};
+use eframe::egui::{self, ComboBox, Key, RichText, TextEdit, TextWrapMode};
 
 use self::list::{ByCause, ByCluster, GapFilter, GapTable, Listed, Listing};
 pub use self::page::GapPage;
@@ -25,6 +25,7 @@ use crate::answers::Query;
 use crate::command::{Command, ctrl};
 use crate::figures::format;
 use crate::figures::gap_rows::{GapRow, GapRows};
+use crate::figures::verdicts::LACKS_EVENTS;
 use crate::model::{ProcessId, Trace};
 use crate::session::{GapOrder, Selection, track_title};
 use crate::widget::busy::busy_ui;
@@ -171,7 +172,13 @@ impl GapsView {
             None => self.grid.reset(),
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
-        self.head_ui(answer.newest().map(|listing| &**listing), ctx, ui);
+        let newest = answer.newest();
+        self.head_ui(
+            newest.map(|listing| &**listing),
+            newest.is_some_and(|listing| listing.whole.lacks_events),
+            ctx,
+            ui,
+        );
         if answer_ui(&answer, "Looking for gaps…", ui).is_none() {
             return;
         }
@@ -233,7 +240,7 @@ impl GapsView {
             None => self.table.reset(),
         }
         self.table.poll_text(ctx.commands, ui.ctx());
-        self.head_ui(None, ctx, ui);
+        self.head_ui(None, answer.newest().is_some_and(|found| found.lacks_events), ctx, ui);
         let Some(found) = answer_ui(answer, "Adding up…", ui) else { return };
         if found.gaps.is_empty() {
             nothing_ui("No matching idle time", "Relax the conditions above, or press Escape to clear the range", ui);
@@ -257,7 +264,7 @@ impl GapsView {
         }
     }
 
-    fn head_ui(&mut self, listing: Option<&Listing>, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, listing: Option<&Listing>, lacks_events: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             // In a narrow panel lines break between controls, not within their texts.
             ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
@@ -293,6 +300,9 @@ impl GapsView {
             }
             self.grid.sorting_ui(ui);
         });
+        if lacks_events {
+            ui.label(RichText::new(LACKS_EVENTS).color(ui.visuals().warn_fg_color));
+        }
         if let Some(listing) = listing {
             let of = if ctx.range.is_some() && !self.fields.is_whole { "Selected range" } else { "Whole trace" };
             totals_ui(listing, of, ui);

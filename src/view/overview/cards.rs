@@ -6,6 +6,7 @@ use super::work::{Card, DEVICE, Summarized};
 use crate::analysis::rules::Basis;
 use crate::answers::Answer;
 use crate::figures::text::display_name;
+use crate::figures::verdicts::LACKS_EVENTS;
 use crate::figures::{findings, format};
 use crate::model::DurNs;
 use crate::view::states::{answer_ui, nothing_ui};
@@ -67,9 +68,10 @@ fn scope(basis: Basis, is_range: bool) -> &'static str {
 fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
     let is_dark = ui.visuals().dark_mode;
     let busy = share(card.window - card.parts.idle_ns, card.window);
+    let least = if card.lacks_events { "At least " } else { "" };
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(display_name(&card.title)).strong());
-        ui.label(RichText::new(format!("{busy} busy")).strong())
+        ui.label(RichText::new(format!("{least}{busy} busy")).strong())
             .on_hover_text(format!("Of {}\n{PARTS}", format::duration(card.window)));
         ui.label(scope);
         // Nsight Systems calls the device by its product already.
@@ -77,6 +79,9 @@ fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
             ui.weak(display_name(&card.name));
         }
     });
+    if card.lacks_events {
+        ui.label(RichText::new(LACKS_EVENTS).color(ui.visuals().warn_fg_color));
+    }
     let parts = &card.parts;
     let times = [parts.compute_ns, parts.exposed_comm_ns, parts.exposed_copy_ns, parts.idle_ns];
     let parts: Vec<Part> =

@@ -7,7 +7,7 @@ use super::work::{Found, Place, Recurring, Seen, Summarized};
 use crate::figures::findings::{OUT_OF_MEMORY, no_findings, severity, value};
 use crate::figures::format;
 use crate::figures::text::{display_name, shortened};
-use crate::figures::verdicts::level;
+use crate::figures::verdicts::{LACKS_EVENTS, level};
 use crate::model::DurNs;
 use crate::view::states::nothing_ui;
 use crate::widget::gap_color::swatch_ui;
@@ -169,6 +169,9 @@ fn recurring_ui(of: &Recurring, ui: &mut egui::Ui) -> Option<Place> {
     }
     if of.lacks_steps {
         ui.weak("No steps: by time in all, without a gain per step");
+    }
+    if of.lacks_events {
+        ui.label(RichText::new(LACKS_EVENTS).color(ui.visuals().warn_fg_color));
     }
     let mut shown = None;
     for line in &of.lines {

@@ -15,6 +15,7 @@ use super::strips::{IdleTime, Strips};
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, RowFold, TrackList};
 use crate::analysis::gaps::GapClass;
 use crate::command::Command;
+use crate::figures::verdicts::LACKS_EVENTS;
 use crate::figures::{escape, format};
 use crate::session::OpenTrace;
 use crate::view::gaps::causes_ui;
@@ -134,8 +135,12 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let total: i64 = idle.idle.iter().sum();
     let share = |ns: i64, of: i64| format!("{:.1} %", ns as f64 / of.max(1) as f64 * 100.0);
     let busy = share(idle.window_ns - total, idle.window_ns);
-    let text = format!("Overall: busy {busy}, idle {}", format::duration(total));
-    let shorter = format!("Overall: busy {busy}");
+    let overall = if idle.lacks_events { "At least" } else { "Overall:" };
+    let shorter = format!("{overall} busy {busy}");
+    let text = match idle.lacks_events {
+        true => format!("{shorter} of {}", format::duration(idle.window_ns)),
+        false => format!("{shorter}, idle {}", format::duration(total)),
+    };
     let response = ui.interact(rect, Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
     let label = text.clone();
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &label));
@@ -154,6 +159,9 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
         let mut causes: Vec<_> = GapClass::ALL.into_iter().zip(idle.idle).filter(|cause| cause.1 > 0).collect();
         causes.sort_by_key(|cause| Reverse(cause.1));
         causes_ui(ui, &causes, total);
+        if idle.lacks_events {
+            ui.colored_label(ui.visuals().warn_fg_color, LACKS_EVENTS);
+        }
         ui.weak(
             "Of all time from the device's first to its last work, by what the host did meanwhile. The overview counts the \
              steps that count alone",
