@@ -374,18 +374,20 @@ impl App {
             1 => ", 1 event outside".to_owned(),
             n => format!(", {} events outside", format::count(n)),
         };
-        // Without an event there is nothing to see but counters and moments.
+        // Of what lasts there is nothing, but there are counters or moments, such as the mark with which a recorder ends.
         let of = match (n, side) {
-            (0, "before") => "the first event",
-            (0, _) => "the last event",
+            (0, "before") => "anything ran",
+            (0, _) => "the last of what ran",
             _ => "this",
         };
         let button = ui.button(format!("Recording {verb} {} {side} {of}{lone}", format::duration(far)));
         let what = if n == 0 { "Only counters, memory or single moments" } else { "Lone events, counters or memory" };
-        let [before, after] = [before, after].map(format::duration);
+        let parts = [(before, "before the first"), (after, "after the last")];
+        let parts = parts.into_iter().filter(|part| part.0 > 0);
+        let parts: Vec<String> = parts.map(|(ns, side)| format!("up to {} {side}", format::duration(ns))).collect();
         let help = format!(
-            "{what} were recorded {before} before the first and {after} after the last of what ran. Show all of it, as 0 does, \
-             by the second press at the latest"
+            "{what} were recorded {} of what ran. Show all of it, as 0 does, by the second press at the latest",
+            parts.join(" and ")
         );
         if button.on_hover_text(help).clicked() {
             self.session.navigation.go(all);
