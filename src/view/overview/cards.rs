@@ -28,15 +28,14 @@ const PARTS: &str = "Share of the judged time of this device: the steps that cou
 /// * `is_range`: whether they are of the selected range.
 pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
     let Some(summary) = answer_ui(summary, "Adding up the devices…", ui) else { return };
-    let mut of_steps = summary.cards.iter().filter(|card| !is_range && card.basis == Basis::Steps);
-    if let Some(first) = of_steps.next() {
-        let [n, all] = first.n_steps;
-        let text = match of_steps.all(|card| card.n_steps == first.n_steps) {
-            true if n == all => format!("In {}", format::steps(n)),
-            true => format!("In the {n} of {} that count", format::steps(all)),
-            false => "In the steps that count".to_owned(),
-        };
-        let text = ui.weak(text);
+    // One heading for all, or each card says it.
+    let first = summary.cards.first().filter(|_| !is_range);
+    let heading = first.filter(|first| {
+        let is_alike = |card: &Card| card.basis == Basis::Steps && card.n_steps == first.n_steps;
+        summary.cards.iter().all(is_alike)
+    });
+    if let Some(first) = heading {
+        let text = ui.weak(format!("In {}", counted(first)));
         if !first.left_out.is_empty() {
             text.on_hover_text(&first.left_out);
         }
@@ -49,9 +48,19 @@ pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
         nothing_ui("No GPU work was recorded here", how, ui);
     }
     for card in &summary.cards {
-        card_ui(card, scope(card.basis, is_range), ui);
+        let scope = match card.basis {
+            Basis::Steps if !is_range && heading.is_none() => format!("of {}", counted(card)),
+            basis => scope(basis, is_range).to_owned(),
+        };
+        card_ui(card, &scope, ui);
         ui.add_space(6.0);
     }
+}
+
+/// The steps that a card is of.
+fn counted(card: &Card) -> String {
+    let [n, all] = card.n_steps;
+    if n == all { format::steps(n) } else { format!("the {n} of {} that count", format::steps(all)) }
 }
 
 /// The time that the figures of a card are of.
@@ -73,7 +82,10 @@ fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
         ui.label(RichText::new(display_name(&card.title)).strong());
         ui.label(RichText::new(format!("{least}{busy} busy")).strong())
             .on_hover_text(format!("Of {}\n{PARTS}", format::duration(card.window)));
-        ui.label(scope);
+        let scope = ui.label(scope);
+        if card.basis == Basis::Steps && !card.left_out.is_empty() {
+            scope.on_hover_text(&card.left_out);
+        }
         // Nsight Systems calls the device by its product already.
         if !card.title.contains(&card.name) {
             ui.weak(display_name(&card.name));
