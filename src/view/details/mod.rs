@@ -27,6 +27,7 @@ use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, TimeNs, Trace, TrackId};
 use crate::session::{OpenTrace, Selection};
 use crate::view::states::nothing_ui;
+use crate::widget::prose::{plain, prose_ui};
 
 /// The longest text shown, in characters; copies are complete.
 const MAX_CHARS: usize = 4096;
@@ -318,7 +319,7 @@ fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
     if is_cut {
         shown.on_hover_text(label);
     }
-    ui.add(egui::Label::new(value).wrap());
+    prose_ui(ui, value, plain);
     ui.end_row();
 }
 
@@ -326,9 +327,9 @@ fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
 fn exact_ui(ui: &mut egui::Ui, label: &str, value: &str, exact: &str) {
     ui.weak(label);
     ui.horizontal_wrapped(|ui| {
-        ui.label(value);
+        prose_ui(ui, value, plain);
         if value != exact {
-            ui.weak(exact);
+            prose_ui(ui, exact, RichText::weak);
         }
     });
     ui.end_row();

@@ -30,6 +30,7 @@ use crate::model::{ProcessId, Trace};
 use crate::session::{GapOrder, Selection, track_title};
 use crate::widget::busy::busy_ui;
 use crate::widget::gap_color::swatch_ui;
+use crate::widget::prose::{plain, prose_ui};
 use crate::widget::table::Action;
 
 /// The description of the view.
@@ -372,17 +373,19 @@ fn totals_ui(listing: &Listing, of: &str, ui: &mut egui::Ui) {
     let share = |part: i64, of: i64| format!("{:.1} %", part as f64 / of.max(1) as f64 * 100.0);
     ui.horizontal_wrapped(|ui| {
         let n = format::count(rows.gaps.len() as u64);
-        ui.label(format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(listing.listed_ns)))
+        let listed = format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(listing.listed_ns));
+        prose_ui(ui, &listed, plain)
             .on_hover_text("Only the part of a gap within the selected range counts here. The list has full durations");
-        ui.weak(format!(
+        let idle = format!(
             "{of}: idle {} of {}, {}",
             format::duration(whole.idle_ns),
             format::duration(whole.window_ns),
             share(whole.idle_ns, whole.window_ns)
-        ))
-        .on_hover_text(IDLE);
+        );
+        prose_ui(ui, &idle, RichText::weak).on_hover_text(IDLE);
         let [operator, frame] = whole.known_ns.map(|ns| share(ns, whole.idle_ns));
-        ui.weak(format!("operator known {operator}, frame known {frame}")).on_hover_text(
+        let known = format!("operator known {operator}, frame known {frame}");
+        prose_ui(ui, &known, RichText::weak).on_hover_text(
             "Share of this idle time at which the recording has an operator, or a Python frame of the program",
         );
     });

@@ -11,6 +11,7 @@ use crate::figures::{findings, format};
 use crate::model::DurNs;
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::widget::gap_color::gap_color;
+use crate::widget::prose::prose_ui;
 use crate::widget::series_color::series_color;
 
 /// The causes that have a label; the others are in the bar, and named when the pointer is on them.
@@ -35,7 +36,7 @@ pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
         summary.cards.iter().all(is_alike)
     });
     if let Some(first) = heading {
-        let text = ui.weak(format!("In {}", counted(first)));
+        let text = prose_ui(ui, &format!("In {}", counted(first)), RichText::weak);
         if !first.left_out.is_empty() {
             text.on_hover_text(&first.left_out);
         }
@@ -80,7 +81,7 @@ fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
     let least = if card.lacks_events { "At least " } else { "" };
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(display_name(&card.title)).strong());
-        ui.label(RichText::new(format!("{least}{busy} busy")).strong())
+        prose_ui(ui, &format!("{least}{busy} busy"), RichText::strong)
             .on_hover_text(format!("Of {}\n{PARTS}", format::duration(card.window)));
         let scope = ui.label(scope);
         if card.basis == Basis::Steps && !card.left_out.is_empty() {
@@ -101,9 +102,9 @@ fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
     bar_ui(("Time", PARTS), &parts, [card.window; 2], DEVICE.len(), ui);
     if !card.causes.is_empty() {
         let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
-        let length = format::duration(idle).replace(' ', "\u{a0}");
+        let length = format::duration(idle);
         let title = format!("Idle {} {scope}, {length}, by what would end it:", share(idle, card.window));
-        ui.weak(title).on_hover_text(CAUSES);
+        prose_ui(ui, &title, RichText::weak).on_hover_text(CAUSES);
         let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
         let parts = card.causes.iter().map(part);
         bar_ui(
