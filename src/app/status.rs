@@ -306,29 +306,11 @@ impl App {
         })
     }
 
-    /// Says how many tracks are hidden, and how many are in groups that the user collapsed, and shows them on a click.
+    /// Says how many tracks are hidden, and what the user collapsed, and shows them on a click.
     fn hidden_ui(&mut self, ui: &mut egui::Ui) {
-        let [hidden, collapsed] = self.views.n_hidden();
-        let tracks =
-            |n: usize| if n == 1 { "1 track".to_owned() } else { format!("{} tracks", format::count(n as u64)) };
-        let (text, hint): (String, String) = match (hidden, collapsed) {
-            (0, 0) => return,
-            (_, 0) => {
-                (format!("{} hidden", tracks(hidden)), "Show the hidden tracks and groups of the timeline".into())
-            }
-            (0, _) => (
-                format!("{} collapsed", tracks(collapsed)),
-                "They are in groups and threads that you collapsed, whose headings stand for them. Expand them".into(),
-            ),
-            _ => (
-                format!("{} hidden, {} collapsed", tracks(hidden), format::count(collapsed as u64)),
-                format!(
-                    "{} are hidden; {collapsed} are in groups and threads that you collapsed. Show them all",
-                    tracks(hidden)
-                ),
-            ),
-        };
-        if ui.button(text).on_hover_text(hint).clicked() {
+        let off = self.views.off_screen();
+        let Some(text) = off.text() else { return };
+        if whole_button(text, ui).on_hover_text(off.help()).clicked() {
             self.commands.push(Command::ShowHiddenTracks);
         }
     }
@@ -462,6 +444,11 @@ fn is_slow(load: &Load) -> bool {
 /// From left to right, on as many lines as it takes.
 fn wrapping() -> Layout {
     Layout::left_to_right(Align::Center).with_main_wrap(true)
+}
+
+/// A button that goes to the next line as a whole.
+fn whole_button(text: impl Into<egui::WidgetText>, ui: &mut egui::Ui) -> egui::Response {
+    ui.add(egui::Button::new(text.into()).wrap_mode(egui::TextWrapMode::Extend))
 }
 
 /// A label that goes to the next line as a whole: a number stays beside its unit.

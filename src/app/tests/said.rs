@@ -47,10 +47,10 @@ fn tracks_that_are_collapsed_are_not_called_hidden() {
     harness.get_by_label("Collapse GPU 0").click();
     settle(&mut harness);
     assert!(!has(&harness, "1 track hidden"));
-    harness.get_by_label("1 track collapsed").click();
+    harness.get_by_label("GPU 0 collapsed").click();
     settle(&mut harness);
     harness.get_by_label("Collapse GPU 0");
-    assert!(!has(&harness, "1 track collapsed"));
+    assert!(!has(&harness, "GPU 0 collapsed"));
 }
 
 #[test]

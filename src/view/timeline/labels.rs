@@ -88,14 +88,7 @@ pub fn ui(
             let can_collapse = line.can_collapse(&open.trace);
             let busy = busy_share(line, open, background);
             let title = distinct_title(line, traces);
-            let action = line_ui(
-                ui,
-                line,
-                &title,
-                can_collapse,
-                [list.n_hidden, list.n_collapsed],
-                (n_closed(traces, line), busy),
-            );
+            let action = line_ui(ui, line, &title, can_collapse, list, (n_closed(traces, line), busy));
             let dropped =
                 ui.input(|input| input.pointer.any_released()).then(|| ui.ctx().pointer_hover_pos()).flatten();
             action.or_else(|| dragged_to(lines, area, line, ui, dropped?))
@@ -278,7 +271,7 @@ fn line_ui(
     line: &Line,
     title: &str,
     can_collapse: bool,
-    n_hidden: [usize; 2],
+    list: &TrackList,
     (n_closed, busy): (usize, Option<f64>),
 ) -> Option<LabelAction> {
     let mut action = None;
@@ -315,7 +308,7 @@ fn line_ui(
     if label.dragged() {
         ui.set_cursor_icon(eframe::egui::CursorIcon::Grabbing);
     }
-    label.context_menu(|ui| action = menu_ui(ui, line, can_collapse, n_hidden, n_closed).or(action.take()));
+    label.context_menu(|ui| action = menu_ui(ui, line, can_collapse, list, n_closed).or(action.take()));
     if let Some(busy) = busy {
         ui.add(Label::new(RichText::new(busy).weak().size(10.5)).truncate().selectable(false))
             .on_hover_text("Time in which anything recorded ran on its threads, of the time of the trace");
@@ -327,7 +320,7 @@ fn line_ui(
     action
 }
 
-fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: [usize; 2], n_closed: usize) -> Option<LabelAction> {
+fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, list: &TrackList, n_closed: usize) -> Option<LabelAction> {
     let mut action = None;
     let mut item = |ui: &mut Ui, text: &str, what: LabelAction| {
         if ui.button(text).clicked() {
@@ -346,13 +339,8 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: [usize; 2], n
         item(ui, "Move down", LabelAction::Move(1));
     }
     item(ui, "Hide", LabelAction::Hide);
-    let text = match n_hidden {
-        [0, 0] => None,
-        [hidden, 0] => Some(format!("Show {hidden} hidden")),
-        [0, collapsed] => Some(format!("Show {collapsed} collapsed")),
-        [hidden, collapsed] => Some(format!("Show {hidden} hidden, {collapsed} collapsed")),
-    };
-    if let Some(text) = text {
+    if let Some(text) = list.off_screen().text() {
+        let text = format!("Show {text}");
         item(ui, &text, LabelAction::ShowHidden);
     }
     if n_closed > 0 {

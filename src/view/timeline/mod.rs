@@ -38,7 +38,7 @@ use self::strips::Strips;
 use self::track_list::{Heights, Line, SPACING, TrackList, total_height, visible_lines};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale, part_text, taken_by_marks};
 use super::states::nothing_ui;
-use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, OffScreen, View, ViewContext, ViewSpec};
 use crate::analysis::threads::{Part, parts};
 use crate::command::{Command, ctrl};
 use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
@@ -427,8 +427,8 @@ impl View for Timeline {
         true
     }
 
-    fn n_hidden(&self) -> [usize; 2] {
-        [self.tracks.n_hidden, self.tracks.n_collapsed]
+    fn off_screen(&self) -> OffScreen {
+        self.tracks.off_screen()
     }
 
     fn visible(&mut self, ctx: &mut ViewContext<'_>) -> Option<[String; 2]> {
