@@ -10,7 +10,7 @@ use egui_kittest::kittest::Queryable as _;
 use super::{OffScreen, Timeline};
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TraceBuilder, TraceInfo};
-use crate::session::Selection;
+use crate::session::{GapOrder, Selection};
 use crate::view::View as _;
 use crate::view::fixture::Fixture;
 
