@@ -36,6 +36,8 @@ const MOST_LISTED: usize = 20;
 const MAX_TOAST: f32 = 760.0;
 /// A window that is less high has one line at the bottom, in points.
 const LOW: f32 = 400.0;
+/// A window with less width has no room for counts of events in one line, in points.
+const NARROW: f32 = 960.0;
 /// How often progress is drawn anew. Without a graphics card a frame takes processor time that reading needs.
 const REFRESH: Duration = Duration::from_millis(500);
 
@@ -221,6 +223,7 @@ impl App {
     pub(super) fn status_ui(&mut self, ui: &mut egui::Ui) {
         // In a low window it must not take the rows of the views: what does not fit is cut.
         let is_low = ui.available_height() < LOW;
+        let is_small = is_low || ui.available_width() < NARROW;
         Panel::bottom("status").show(ui, |ui| {
             let line = if is_low { Layout::left_to_right(Align::Center) } else { wrapping() };
             let kept_height = egui::Id::unique("status height");
@@ -244,7 +247,7 @@ impl App {
                     // What is said of a range has its room before it is selected: the line must not grow while one is dragged.
                     let spare = if self.session.range.is_none() { ROOM_FOR_RANGE } else { 0.0 };
                     let room = ui.available_width();
-                    let name = self.files_ui(room - beside - spare, is_low, ui);
+                    let name = self.files_ui(room - beside - spare, is_small, ui);
                     self.badge_ui(ui);
                     self.out_of_memory_ui(ui);
                     self.visible_ui(ui);
@@ -379,8 +382,8 @@ impl App {
     /// The names of the files, as far as there is room for them, and what was read; where the names are.
     ///
     /// * `room`: for the names, in points.
-    /// * `is_low`: the counts of events are on hover only.
-    fn files_ui(&self, room: f32, is_low: bool, ui: &mut egui::Ui) -> egui::Rect {
+    /// * `is_small`: the counts of events are on hover only.
+    fn files_ui(&self, room: f32, is_small: bool, ui: &mut egui::Ui) -> egui::Rect {
         let traces = self.session.traces();
         let names: Vec<String> = traces.iter().take(20).map(|open| open.trace.info.title()).collect();
         let text = match (names.first(), traces.len()) {
@@ -399,7 +402,7 @@ impl App {
             let label = egui::Label::new(RichText::new(text).strong()).truncate().show_tooltip_when_elided(false);
             ui.add(label).on_hover_text(format!("{}\n{counts}", names.join("\n"))).rect
         });
-        if !is_low {
+        if !is_small {
             whole_label(counts, ui);
         }
         label.inner
