@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::analysis::gaps::BACKWARD_NODE;
 use crate::analysis::short_name::{name_and_template, short_name};
+use crate::model::{Track, TrackKind};
 
 /// What memory of the host is called instead of by the index of a device.
 pub const HOST: &str = "host";
@@ -27,6 +28,19 @@ pub fn display_name(name: &str) -> Cow<'_, str> {
         out.push(visible(c));
     }
     Cow::Owned(out)
+}
+
+/// The name of a track, fit for the screen. A thread that a recorder knew by its handle alone, as `CUPTI` does and as Kineto
+/// writes it, as a negative number, is named by the end of that handle: a debugger and Python's `threading.get_ident()`
+/// show the whole: `thread 0x…df400640`.
+pub fn track_name(track: &Track) -> String {
+    let title = track.title();
+    // Of -1 there is nothing to know.
+    let handle = title.parse::<i32>().ok().filter(|&id| id < -1 && track.kind == TrackKind::Thread);
+    match handle {
+        Some(id) => format!("thread 0x…{:08x}", id.cast_unsigned()),
+        None => display_name(&title).into_owned(),
+    }
 }
 
 /// The same in at most `max` characters, `…` not counted.
@@ -304,6 +318,16 @@ pub fn short_python(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_known_by_its_handle_is_named_by_it() {
+        let name = |tid: &str, kind| track_name(&Track { tid: tid.to_owned(), kind, ..Track::default() });
+        assert_eq!(name("-549452224", TrackKind::Thread), "thread 0x…df400640");
+        assert_eq!(name("-1", TrackKind::Thread), "-1");
+        assert_eq!(name("-549452224", TrackKind::Stream), "-549452224");
+        assert_eq!(name("7", TrackKind::Thread), "thread 7");
+        assert_eq!(name("main\u{202e}", TrackKind::Thread), "main¤");
+    }
 
     #[test]
     fn numbers_stay_beside_their_units() {

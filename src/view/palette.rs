@@ -4,6 +4,7 @@ use eframe::egui::{self, Align2, Key, Modifiers, RichText};
 
 use super::{ViewContext, all_commands};
 use crate::command::{Command, CommandSpec, key_text};
+use crate::figures::text::track_name;
 use crate::model::{SliceId, TrackId};
 use crate::session::{Selection, track_title};
 use crate::widget::fuzzy;
@@ -219,7 +220,7 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
             all.map(|(trace, model, id)| {
                 let track = model.track(id);
                 let hint = model.process(track.process).title();
-                let label = track_title(view.traces, trace, &track.title());
+                let label = track_title(view.traces, trace, &track_name(track));
                 Entry { label, hint, help: "", words: "", choice: Choice::Track(trace, id) }
             })
             .collect()

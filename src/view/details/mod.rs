@@ -21,7 +21,7 @@ use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::{
     escape, format, ncu,
-    text::{display_name, shortened},
+    text::{display_name, shortened, track_name},
 };
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, TimeNs, Trace, TrackId};
@@ -343,7 +343,7 @@ fn time_rows_ui(ui: &mut egui::Ui, ts: i64, offset: DurNs) {
 
 fn place_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, track: TrackId) {
     let track = open.trace.track(track);
-    row_ui(ui, "Track", &display_name(&track.name));
+    row_ui(ui, "Track", &track_name(track));
     row_ui(ui, "Process", &display_name(&open.trace.process(track.process).title()));
     if let Some(rank) = open.trace.info.rank {
         row_ui(ui, "Rank", &rank.to_string());

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use super::fold::{Fold, count, folds_streams, importance, n_programs, n_shown_counters};
 use super::{COUNTER_HEIGHT, GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, TrackList, rows, track_key};
 use crate::analysis::threads::Part;
-use crate::figures::text::display_name;
+use crate::figures::text::{display_name, track_name};
 use crate::model::{ProcessId, TrackId, TrackKind};
 use crate::session::{OpenTrace, in_order, track_title};
 use crate::view::timeline::settings::TimelineSettings;
@@ -343,7 +343,7 @@ impl Builder<'_> {
             return;
         }
         let Unit { head, rest } = unit;
-        let title = |track: TrackId| display_name(&open.trace.track(track).title()).into_owned();
+        let title = |track: TrackId| track_name(open.trace.track(track));
         let head_title = title(head.0);
         let is_match = is_match || rest.iter().any(|part| self.matches(&title(part.0)));
         let (head_key, has_parts) = (head.1.clone(), !rest.is_empty());
