@@ -218,10 +218,10 @@ impl Labels {
 /// A name cut to `length` characters. Of a function that does not fit, the distinctive part is kept.
 fn cut(text: &str, kind: SliceKind, length: usize) -> String {
     match kind {
-        SliceKind::Kernel => shortened(text, length),
         // `module.py(12): forward`, `nn.Module: Linear_3`
         SliceKind::PythonFunction => labels::cut(text, |name| name.rsplit(": ").next().unwrap_or(name), length),
-        _ => labels::cut(text, |name| name, length),
+        // Nodes of the backward pass begin alike, kernels differ in template arguments.
+        _ => shortened(text, length),
     }
 }
 
@@ -238,6 +238,8 @@ mod tests {
             cut("void at::native::elementwise_kernel<128, 4>(int)", SliceKind::Kernel, 20),
             "element…rnel<128, 4>"
         );
+        let node = |name: &str| cut(&format!("autograd::engine::evaluate_function: {name}"), SliceKind::Operator, 20);
+        assert_ne!(node("AddmmBackward0"), node("MmBackward0"));
         assert_eq!(cut("nn.Module: Linear_3", SliceKind::PythonFunction, 8), "Linear_3");
     }
 }
