@@ -58,6 +58,14 @@ pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
     }
 }
 
+/// The title of a device without its product, which stands after it: Nsight Systems calls the device by it already.
+fn title_without(title: &str, product: &str) -> String {
+    match title.split_once(product).filter(|_| !product.is_empty()) {
+        Some((before, after)) if !before.trim().is_empty() => format!("{}{after}", before.trim_end()),
+        _ => title.to_owned(),
+    }
+}
+
 /// The steps that a card is of.
 fn counted(card: &Card) -> String {
     let [n, all] = card.n_steps;
@@ -80,15 +88,14 @@ fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
     let busy = share(card.window - card.parts.idle_ns, card.window);
     let least = if card.lacks_events { "At least " } else { "" };
     ui.horizontal_wrapped(|ui| {
-        ui.label(RichText::new(display_name(&card.title)).strong());
+        ui.label(RichText::new(display_name(&title_without(&card.title, &card.name))).strong());
         prose_ui(ui, &format!("{least}{busy} busy"), RichText::strong)
             .on_hover_text(format!("Of {}\n{PARTS}", format::duration(card.window)));
         let scope = ui.label(scope);
         if card.basis == Basis::Steps && !card.left_out.is_empty() {
             scope.on_hover_text(&card.left_out);
         }
-        // Nsight Systems calls the device by its product already.
-        if !card.title.contains(&card.name) {
+        if !card.name.is_empty() {
             ui.weak(display_name(&card.name));
         }
     });
@@ -169,4 +176,17 @@ pub fn swatch_ui(text: &str, color: Color32, ui: &mut egui::Ui) -> egui::Respons
 
 fn share(part: DurNs, whole: DurNs) -> String {
     findings::value(part as f64 / whole.max(1) as f64, crate::analysis::finding::Unit::Share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_product_of_a_device_is_apart_from_its_title_whatever_recorded_it() {
+        assert_eq!(title_without("GPU 0 NVIDIA A100, rank 1", "NVIDIA A100"), "GPU 0, rank 1");
+        assert_eq!(title_without("GPU 0", "NVIDIA A100"), "GPU 0");
+        assert_eq!(title_without("GPU 0", ""), "GPU 0");
+        assert_eq!(title_without("NVIDIA A100", "NVIDIA A100"), "NVIDIA A100");
+    }
 }
