@@ -116,7 +116,8 @@ pub fn in_short_ui(
             _ => ui.visuals().text_color(),
         };
         // Of what has no room a verdict that something is wrong matters most, else how much there was.
-        let shown = if rows == 1 && line.severity.is_some() { &line.verdict } else { &line.text };
+        let whole = if cards.is_empty() { &line.text } else { &line.beside_failure };
+        let shown = if rows == 1 && line.severity.is_some() && cards.is_empty() { &line.verdict } else { whole };
         lines_ui(shown, &line.text, rows, color, ui);
     } else if known.is_none() && shown.history().ooms.is_empty() && rows > 1 {
         // What it takes most often: the picture below must not move when it comes.
