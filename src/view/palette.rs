@@ -228,10 +228,17 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
     }
 }
 
-/// The shortcut of a command, and whether its view is open.
+/// The shortcut of a command, and whether its view is open or what it switches is on.
 fn hint(spec: &CommandSpec, is_on: bool, ctx: &egui::Context) -> String {
     let key = spec.keys.first().map(|key| key_text(ctx, key)).unwrap_or_default();
-    if is_on { format!("open  {key}") } else { key }
+    let state = match spec.command {
+        Command::ToggleTheme if ctx.global_style().visuals.dark_mode => "dark now",
+        Command::ToggleTheme => "light now",
+        Command::Show(_) if is_on => "open",
+        _ if is_on => "on",
+        _ => return key,
+    };
+    format!("{state}  {key}").trim_end().to_owned()
 }
 
 /// An entry for each open trace, and one before the first of several traces of a file for all of them.
