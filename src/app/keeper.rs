@@ -136,3 +136,32 @@ impl App {
         notes.pop().map_or(Ok(()), |note| Err(note.text))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    #[test]
+    fn what_is_chosen_is_written_at_once_and_the_rest_soon() {
+        let folder = tempfile::tempdir().unwrap();
+        let ctx = egui::Context::default();
+        let mut app = App::with_traces(&ctx, Settings::default(), Vec::new());
+        let (file, _, _) = SettingsFile::open(&folder.path().join("settings.json"));
+        app.keep_settings(Some(file), true, Vec::new());
+        let mut is_written = |change: &dyn Fn(&mut App)| {
+            change(&mut app);
+            app.keep_changes(&ctx);
+            let is_written = app.keeper.writing.is_some();
+            app.save_settings_now().unwrap();
+            app.keeper.due = None;
+            is_written
+        };
+        is_written(&|_| {});
+        assert!(!is_written(&|app| app.settings.remember(std::path::Path::new("/a.json"))));
+        assert!(is_written(&|app| app.settings.set_scale(1.5)));
+        assert!(is_written(&|app| app.settings.wheel_zooms = true));
+        assert!(is_written(&|app| app.settings.theme = ThemeChoice::Light));
+        assert!(!is_written(&|_| {}), "nothing changed");
+    }
+}

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use eframe::egui::{Context, ViewportCommand};
 
+use super::App;
 use super::dialog::Pick;
 use super::layout::Layout;
 use super::save::Content;
 use super::told::Told;
-use super::App;
 use crate::capture::nsys::lasting;
 use crate::command::Command;
 use crate::figures::escape;
