@@ -223,8 +223,8 @@ fn idle_time_of_a_recording_that_lacks_its_events_is_told_with_a_reserve() {
         builder.finish()
     };
     let mut harness = harness(vec![of(40)]);
-    wait_for(&mut harness, |harness| harness.query_by_label_contains("At least 4.4 % busy").is_some());
-    wait_for(&mut harness, |harness| harness.query_by_label_contains("At least busy 4.4 % of ").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("At least 4.0 % busy").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("At least busy 4.0 % of ").is_some());
     assert_eq!(harness.query_all_by_label(LACKS_EVENTS).count(), 1);
     harness.get_by_label_contains("Recurring gaps (").click();
     settle(&mut harness);
@@ -233,7 +233,7 @@ fn idle_time_of_a_recording_that_lacks_its_events_is_told_with_a_reserve() {
     wait_for(&mut harness, |harness| harness.query_by_label_contains("of 99 gaps").is_some());
     harness.get_by_label(LACKS_EVENTS);
     let mut harness = super::harness(vec![of(1)]);
-    wait_for(&mut harness, |harness| harness.query_by_label_contains("Overall: busy 4.4 %").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("Overall: busy 4.0 %").is_some());
     assert_eq!(harness.query_all_by_label(LACKS_EVENTS).count(), 0);
 }
 

@@ -76,7 +76,8 @@ fn the_palette_finds_settings_and_is_as_high_as_its_list() {
         harness.get_by_label_contains(label);
     }
     // What is not a setting comes after all that are.
-    assert!(bottom(&harness, "Copy path of the configuration file") > bottom(&harness, "Wheel zooms"));
+    let row = |label: &str| harness.get_by_label_contains(label).rect().bottom();
+    assert!(row("Copy path of the configuration file") > row("Wheel zooms"));
     let before = harness.query_all_by_label_contains("text").count();
     type_text(&mut harness, " no such thing");
     settle(&mut harness);

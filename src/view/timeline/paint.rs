@@ -5,6 +5,7 @@ use eframe::egui::{
 };
 
 use super::layout::{Curve, DrawList, SliceBox, TICK};
+use crate::analysis::gaps::BACKWARD_NODE;
 use crate::figures::format;
 use crate::figures::text::shortened;
 use crate::model::{CounterUnit, SliceKind, StringId};
@@ -220,8 +221,9 @@ fn cut(text: &str, kind: SliceKind, length: usize) -> String {
     match kind {
         // `module.py(12): forward`, `nn.Module: Linear_3`
         SliceKind::PythonFunction => labels::cut(text, |name| name.rsplit(": ").next().unwrap_or(name), length),
-        // Nodes of the backward pass begin alike, kernels differ in template arguments.
-        _ => shortened(text, length),
+        _ if text.chars().nth(length).is_none() => shortened(text, length),
+        // All that run a node of the backward pass begin alike.
+        _ => shortened(text.strip_prefix(BACKWARD_NODE).unwrap_or(text), length),
     }
 }
 
