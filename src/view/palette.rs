@@ -159,8 +159,10 @@ impl Palette {
         // After all whose names match come those that are explained with these words.
         let by_help = |entry: &Entry| {
             let help = entry.help.to_lowercase();
-            let says = |word: &String| help.contains(word.as_str()) || entry.words.contains(word.as_str());
-            words.iter().all(|word| word.len() > 2 && says(word)).then_some(i32::MIN)
+            let is_called = |word: &String| entry.words.contains(word.as_str());
+            let says = |word: &String| help.contains(word.as_str()) || is_called(word);
+            let score = if words.iter().all(is_called) { i32::MIN + 1 } else { i32::MIN };
+            words.iter().all(|word| word.len() > 2 && says(word)).then_some(score)
         };
         let fit =
             |(i, entry): (usize, &Entry)| Some((fuzzy::score(&self.text, &entry.label).or_else(|| by_help(entry))?, i));

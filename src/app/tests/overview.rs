@@ -243,7 +243,7 @@ fn a_device_without_steps_is_not_under_a_heading_about_steps() {
         [0, 4, 8, 12].map(|i| ("stream 7", SliceKind::Kernel, "gemm", i * 1_000_000, i * 1_000_000 + 900_000));
     let without = TraceBuilder::from_slices(&kernels).finish();
     let mut harness = harness(vec![memory::sample("nsys_5_steps.sqlite"), without]);
-    wait_for(&mut harness, |harness| harness.query_by_label("of the 4 of 5 steps that count").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label("in the 4 of 5 steps that count").is_some());
     assert!(harness.query_by_label_contains("In the 4 of 5").is_none());
     harness.get_by_label("from the first to the last work");
 }

@@ -50,7 +50,7 @@ pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
     }
     for card in &summary.cards {
         let scope = match card.basis {
-            Basis::Steps if !is_range && heading.is_none() => format!("of {}", counted(card)),
+            Basis::Steps if !is_range && heading.is_none() => format!("in {}", counted(card)),
             basis => scope(basis, is_range).to_owned(),
         };
         card_ui(card, &scope, ui);
