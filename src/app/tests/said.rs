@@ -97,3 +97,18 @@ fn the_palette_finds_settings_and_is_as_high_as_its_list() {
     settle(&mut harness);
     assert_eq!(harness.query_all_by_label_contains("text").count(), before, "all that fit are on show again");
 }
+
+#[test]
+fn the_mark_with_which_a_recorder_ends_is_beside_what_ran_and_not_after_an_event() {
+    let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "aten::mm", 0, 1_000)]);
+    let (track, name) = (builder.slices[0].track[0], builder.strings.intern("Record Window End"));
+    builder.instants.ts = vec![5_000];
+    (builder.instants.name, builder.instants.track, builder.instants.source) = (vec![name], vec![track], vec![0]);
+    let mut harness = harness(vec![builder.finish()]);
+    let label = "Recording ends 4.000 µs after the last of what ran";
+    harness.get_by_label(label).hover();
+    harness.run_steps(60);
+    let help = "Only counters, memory or single moments were recorded up to 4.000 µs after the last of what ran.";
+    harness.get_by_label_contains(help);
+    assert!(harness.query_by_label_contains("before the first").is_none());
+}
