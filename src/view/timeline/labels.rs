@@ -340,7 +340,7 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, list: &TrackList, n_clo
     }
     item(ui, "Hide", LabelAction::Hide);
     if let Some(text) = list.off_screen().text() {
-        let text = format!("Show {text}");
+        let text = format!("Show all ({text})");
         item(ui, &text, LabelAction::ShowHidden);
     }
     if n_closed > 0 {
