@@ -6,6 +6,7 @@ use eframe::egui::{Context, FullOutput, OutputCommand, Plugin};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use crate::figures::escape;
+use crate::figures::text::breakable;
 
 /// A notice shows no more of a text that was copied.
 const MAX_CHARS: usize = 120;
@@ -73,8 +74,10 @@ impl Plugin for Copied {
     }
 
     fn output_hook(&mut self, ctx: &Context, output: &mut FullOutput) {
-        for command in &output.platform_output.commands {
+        for command in &mut output.platform_output.commands {
             if let OutputCommand::CopyText(text) = command {
+                // What holds a line on screen together is in the way of programs.
+                *text = breakable(text);
                 // Older refusals are of other texts, or of what was to be pasted.
                 self.refusals.was_refused.store(false, Ordering::Relaxed);
                 self.notice = Some(notice(text));

@@ -8,7 +8,7 @@ use eframe::egui;
 use super::{App, Note, NoteKind};
 use crate::job::{Job, Poll};
 use crate::model::TimeRange;
-use crate::settings::SettingsFile;
+use crate::settings::{SettingsFile, ThemeChoice};
 
 /// The file of settings and what is being written to it. Without a file nothing is kept.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub struct Keeper {
     has_complained: bool,
     /// The ranges that were marked in the last frame.
     marks: Vec<TimeRange>,
+    /// What the user had chosen by keys and menus then: theme, text scale, and whether the wheel zooms.
+    choices: (ThemeChoice, f32, bool),
     /// When what has changed is to be written.
     due: Option<Instant>,
 }
@@ -86,8 +88,8 @@ impl App {
         }
     }
 
-    /// Writes what has changed soon, and marks that were set, moved or deleted at once, in the background, for nothing tells of a
-    /// program that is killed or loses its display. No other frame may follow for hours, so one is asked for.
+    /// Writes what has changed soon, and at once what was chosen by a key or in a menu, and marks that were set, moved or deleted,
+    /// in the background, for nothing tells of a program that is killed or loses its display. No other frame may follow for hours, so one is asked for.
     pub fn keep_changes(&mut self, ctx: &egui::Context) {
         let keeper = &mut self.keeper;
         if keeper.file.is_none() && keeper.writing.is_none() {
@@ -99,6 +101,11 @@ impl App {
         if !marks.iter().map(|mark| &mark.range).eq(&keeper.marks) {
             *due = now;
             keeper.marks = marks.iter().map(|mark| mark.range).collect();
+        }
+        let choices = (self.settings.theme, self.settings.scale, self.settings.wheel_zooms);
+        if choices != keeper.choices {
+            *due = now;
+            keeper.choices = choices;
         }
         let left = due.saturating_duration_since(now);
         if !left.is_zero() || keeper.writing.is_some() {
@@ -127,5 +134,34 @@ impl App {
             notes.extend(self.keeper.judge(written));
         }
         notes.pop().map_or(Ok(()), |note| Err(note.text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    #[test]
+    fn what_is_chosen_is_written_at_once_and_the_rest_soon() {
+        let folder = tempfile::tempdir().unwrap();
+        let ctx = egui::Context::default();
+        let mut app = App::with_traces(&ctx, Settings::default(), Vec::new());
+        let (file, _, _) = SettingsFile::open(&folder.path().join("settings.json"));
+        app.keep_settings(Some(file), true, Vec::new());
+        let mut is_written = |change: &dyn Fn(&mut App)| {
+            change(&mut app);
+            app.keep_changes(&ctx);
+            let is_written = app.keeper.writing.is_some();
+            app.save_settings_now().unwrap();
+            app.keeper.due = None;
+            is_written
+        };
+        is_written(&|_| {});
+        assert!(!is_written(&|app| app.settings.remember(std::path::Path::new("/a.json"))));
+        assert!(is_written(&|app| app.settings.set_scale(1.5)));
+        assert!(is_written(&|app| app.settings.wheel_zooms = true));
+        assert!(is_written(&|app| app.settings.theme = ThemeChoice::Light));
+        assert!(!is_written(&|_| {}), "nothing changed");
     }
 }

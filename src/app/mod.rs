@@ -342,7 +342,7 @@ impl App {
                 Ok(Found::Folder(folder)) => {
                     let note = |text| Note { text, path: Some(loaded.path), kind: NoteKind::Info };
                     self.notes.extend(folder.note().map(note));
-                    folder.files.into_iter().for_each(|file| self.queue(file, self.options));
+                    folder.files.iter().for_each(|file| self.queue(file, self.options));
                 }
                 Err(LoadError::Cancelled) => {}
                 Err(LoadError::Failed(text)) => {

@@ -1,18 +1,19 @@
 //! Runs every command that no view handles.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eframe::egui::{Context, ViewportCommand};
 
+use super::App;
 use super::dialog::Pick;
 use super::layout::Layout;
 use super::save::Content;
 use super::told::Told;
-use super::{App, Note, NoteKind};
 use crate::capture::nsys::lasting;
 use crate::command::Command;
 use crate::figures::escape;
+use crate::figures::text::display_name;
 use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Selection;
@@ -21,8 +22,6 @@ use crate::view::details::stack_text;
 use crate::view::palette::Mode;
 use crate::view::{self, DockArea, ViewContext, range_summary, view_spec};
 
-/// What is said of a file that is asked for again.
-const ALREADY_OPEN: &str = "This file is already open";
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
 
@@ -141,16 +140,33 @@ impl App {
     /// Starts to read a file that is not open yet, or the files of a folder.
     pub(super) fn open(&mut self, path: PathBuf, options: Options) {
         // Two ways to one file are one file.
-        self.queue(std::fs::canonicalize(&path).unwrap_or(path), options);
+        self.queue(&std::fs::canonicalize(&path).unwrap_or(path), options);
     }
 
     /// The same with a path that has no links in it.
-    pub(super) fn queue(&mut self, path: PathBuf, options: Options) {
-        if self.session.has_file(&path) || !self.loads.add(path.clone(), options) {
-            let text = ALREADY_OPEN.to_owned();
-            self.notes.push(Note { text, path: Some(path), kind: NoteKind::Info });
+    pub(super) fn queue(&mut self, path: &Path, options: Options) {
+        let name = || display_name(&path.file_name().unwrap_or_default().to_string_lossy()).into_owned();
+        if self.session.has_file(path) {
+            self.told = Some(Told::said(format!("{} is already open", name())));
+            self.show_file(path);
+        } else if !self.loads.add(path.to_path_buf(), options) {
+            self.told = Some(Told::said(format!("{} is already being read", name())));
         } else {
-            self.notes.retain(|note| note.path.as_ref() != Some(&path));
+            self.notes.retain(|note| note.path.as_deref() != Some(path));
+        }
+    }
+
+    /// Shows an open file: the views that suit it, and beside others its time.
+    fn show_file(&mut self, path: &Path) {
+        let traces = self.session.traces();
+        let Some(index) = traces.iter().position(|open| open.trace.info.path == path) else { return };
+        let (open, is_alone) = (traces[index].clone(), traces.len() == 1);
+        self.layout.suit(std::slice::from_ref(&open));
+        if !open.trace.memories.is_empty() {
+            self.session.memory.show(index, 0);
+        }
+        if !is_alone {
+            self.session.navigation.go(open.content.shifted(open.offset));
         }
     }
 
@@ -170,8 +186,6 @@ impl App {
 
     fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {
         self.session.close(is_closed);
-        let is_open = |note: &Note| note.path.as_ref().is_some_and(|path| self.session.has_file(path));
-        self.notes.retain(|note| note.text != ALREADY_OPEN || is_open(note));
         // No later command may go to a hit in a trace that is gone.
         let is_dark = ctx.global_style().visuals.dark_mode;
         self.views.update(&mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands), ctx);

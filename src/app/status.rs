@@ -36,6 +36,8 @@ const MOST_LISTED: usize = 20;
 const MAX_TOAST: f32 = 760.0;
 /// A window that is less high has one line at the bottom, in points.
 const LOW: f32 = 400.0;
+/// A window with less width has no room for counts of events in one line, in points.
+const NARROW: f32 = 960.0;
 /// How often progress is drawn anew. Without a graphics card a frame takes processor time that reading needs.
 const REFRESH: Duration = Duration::from_millis(500);
 
@@ -221,6 +223,7 @@ impl App {
     pub(super) fn status_ui(&mut self, ui: &mut egui::Ui) {
         // In a low window it must not take the rows of the views: what does not fit is cut.
         let is_low = ui.available_height() < LOW;
+        let is_small = is_low || ui.available_width() < NARROW;
         Panel::bottom("status").show(ui, |ui| {
             let line = if is_low { Layout::left_to_right(Align::Center) } else { wrapping() };
             let kept_height = egui::Id::unique("status height");
@@ -244,7 +247,7 @@ impl App {
                     // What is said of a range has its room before it is selected: the line must not grow while one is dragged.
                     let spare = if self.session.range.is_none() { ROOM_FOR_RANGE } else { 0.0 };
                     let room = ui.available_width();
-                    let name = self.files_ui(room - beside - spare, is_low, ui);
+                    let name = self.files_ui(room - beside - spare, is_small, ui);
                     self.badge_ui(ui);
                     self.out_of_memory_ui(ui);
                     self.visible_ui(ui);
@@ -306,29 +309,11 @@ impl App {
         })
     }
 
-    /// Says how many tracks are hidden, and how many are in groups that the user collapsed, and shows them on a click.
+    /// Says how many tracks are hidden, and what the user collapsed, and shows them on a click.
     fn hidden_ui(&mut self, ui: &mut egui::Ui) {
-        let [hidden, collapsed] = self.views.n_hidden();
-        let tracks =
-            |n: usize| if n == 1 { "1 track".to_owned() } else { format!("{} tracks", format::count(n as u64)) };
-        let (text, hint): (String, String) = match (hidden, collapsed) {
-            (0, 0) => return,
-            (_, 0) => {
-                (format!("{} hidden", tracks(hidden)), "Show the hidden tracks and groups of the timeline".into())
-            }
-            (0, _) => (
-                format!("{} collapsed", tracks(collapsed)),
-                "They are in groups and threads that you collapsed, whose headings stand for them. Expand them".into(),
-            ),
-            _ => (
-                format!("{} hidden, {} collapsed", tracks(hidden), format::count(collapsed as u64)),
-                format!(
-                    "{} are hidden; {collapsed} are in groups and threads that you collapsed. Show them all",
-                    tracks(hidden)
-                ),
-            ),
-        };
-        if ui.button(text).on_hover_text(hint).clicked() {
+        let off = self.views.off_screen();
+        let Some(text) = off.text() else { return };
+        if whole_button(text, ui).on_hover_text(off.help()).clicked() {
             self.commands.push(Command::ShowHiddenTracks);
         }
     }
@@ -374,18 +359,20 @@ impl App {
             1 => ", 1 event outside".to_owned(),
             n => format!(", {} events outside", format::count(n)),
         };
-        // Without an event there is nothing to see but counters and moments.
+        // Of what lasts there is nothing, but there are counters or moments, such as the mark with which a recorder ends.
         let of = match (n, side) {
-            (0, "before") => "the first event",
-            (0, _) => "the last event",
+            (0, "before") => "anything ran",
+            (0, _) => "the last of what ran",
             _ => "this",
         };
         let button = ui.button(format!("Recording {verb} {} {side} {of}{lone}", format::duration(far)));
         let what = if n == 0 { "Only counters, memory or single moments" } else { "Lone events, counters or memory" };
-        let [before, after] = [before, after].map(format::duration);
+        let parts = [(before, "before the first"), (after, "after the last")];
+        let parts = parts.into_iter().filter(|part| part.0 > 0);
+        let parts: Vec<String> = parts.map(|(ns, side)| format!("up to {} {side}", format::duration(ns))).collect();
         let help = format!(
-            "{what} were recorded {before} before the first and {after} after the last of what ran. Show all of it, as 0 does, \
-             by the second press at the latest"
+            "{what} were recorded {} of what ran. Show all of it, as 0 does, by the second press at the latest",
+            parts.join(" and ")
         );
         if button.on_hover_text(help).clicked() {
             self.session.navigation.go(all);
@@ -395,8 +382,8 @@ impl App {
     /// The names of the files, as far as there is room for them, and what was read; where the names are.
     ///
     /// * `room`: for the names, in points.
-    /// * `is_low`: the counts of events are on hover only.
-    fn files_ui(&self, room: f32, is_low: bool, ui: &mut egui::Ui) -> egui::Rect {
+    /// * `is_small`: the counts of events are on hover only.
+    fn files_ui(&self, room: f32, is_small: bool, ui: &mut egui::Ui) -> egui::Rect {
         let traces = self.session.traces();
         let names: Vec<String> = traces.iter().take(20).map(|open| open.trace.info.title()).collect();
         let text = match (names.first(), traces.len()) {
@@ -415,7 +402,7 @@ impl App {
             let label = egui::Label::new(RichText::new(text).strong()).truncate().show_tooltip_when_elided(false);
             ui.add(label).on_hover_text(format!("{}\n{counts}", names.join("\n"))).rect
         });
-        if !is_low {
+        if !is_small {
             whole_label(counts, ui);
         }
         label.inner
@@ -430,7 +417,7 @@ impl App {
             .flat_map(|open| open.trace.import.problems.iter().map(|problem| problem.severity))
             .collect();
         let Some(worst) = problems.iter().max() else {
-            ui.weak("No problems");
+            ui.weak("Read without problems");
             return;
         };
         let kinds = [(Severity::High, "error"), (Severity::Warn, "warning"), (Severity::Note, "note")];
@@ -460,6 +447,11 @@ fn is_slow(load: &Load) -> bool {
 /// From left to right, on as many lines as it takes.
 fn wrapping() -> Layout {
     Layout::left_to_right(Align::Center).with_main_wrap(true)
+}
+
+/// A button that goes to the next line as a whole.
+fn whole_button(text: impl Into<egui::WidgetText>, ui: &mut egui::Ui) -> egui::Response {
+    ui.add(egui::Button::new(text.into()).wrap_mode(egui::TextWrapMode::Extend))
 }
 
 /// A label that goes to the next line as a whole: a number stays beside its unit.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::guard::Guard;
 use crate::command::Command;
-use crate::view::{VIEWS, View, ViewContext, ViewSpec};
+use crate::view::{OffScreen, VIEWS, View, ViewContext, ViewSpec};
 
 /// A view with its guard.
 pub struct Slot {
@@ -53,10 +53,10 @@ impl Views {
         self.0.iter_mut()
     }
 
-    /// How many tracks the user has hidden, and how many are in what the user has collapsed.
-    pub fn n_hidden(&self) -> [usize; 2] {
-        let all = self.0.iter().map(|slot| slot.view.n_hidden());
-        all.fold([0; 2], |[hidden, collapsed], of| [hidden + of[0], collapsed + of[1]])
+    /// What the user keeps off the screen, of all views.
+    pub fn off_screen(&self) -> OffScreen {
+        let all = self.0.iter().map(|slot| slot.view.off_screen());
+        all.reduce(OffScreen::with).unwrap_or_default()
     }
 
     /// Whether one of these views waits for an analysis.

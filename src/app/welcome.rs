@@ -29,6 +29,8 @@ const MORE_ROOM: f32 = 5.0;
 const TOP_SHARE: f32 = 0.4;
 /// Of the column of keys.
 const KEY_WIDTH: f32 = 104.0;
+/// Beside the page, for the bar that scrolls it.
+const BESIDE: f32 = 16.0;
 /// Between the columns.
 const GAP: f32 = 40.0;
 
@@ -106,7 +108,7 @@ impl App {
                 if available_height >= TALL {
                     ui.spacing_mut().item_spacing.y += MORE_ROOM;
                 }
-                let available = ui.available_width();
+                let available = (ui.available_width() - BESIDE).max(0.0);
                 let n_columns = if available >= 2.0 * COLUMN * 0.8 { 2 } else { 1 };
                 let width = available.min(if n_columns == 2 { PAGE } else { COLUMN });
                 let kept = Id::unique("height of the welcome page");
@@ -282,7 +284,7 @@ fn recipes_ui(ui: &mut Ui) {
             if copy.accessible_name(format!("Copy how to record: {}", recipe.what)).clicked() {
                 ui.ctx().copy_text(recipe.whole.to_owned());
             }
-            let code = Label::new(RichText::new(recipe.short).monospace()).truncate().show_tooltip_when_elided(false);
+            let code = Label::new(RichText::new(recipe.short).monospace()).wrap();
             ui.add(code).on_hover_text(RichText::new(recipe.whole).monospace());
         });
     }

@@ -385,7 +385,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(
         Menu::Help,
         Command::CopySettingsPath,
-        "Copy path of settings",
+        "Copy path of the configuration file",
         "Copy where settings, recent files, marks and layout are kept",
         &[],
     ),

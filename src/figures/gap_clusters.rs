@@ -61,16 +61,23 @@ impl NamedCluster<'_> {
 
     /// The frame and the operator.
     fn place(&self) -> String {
-        let (op, frame) = (self.clusters.op(self.cluster), self.name(|cluster| cluster.frame));
-        let op = op.strip_prefix(BACKWARD_NODE).unwrap_or(op);
-        let [frame, op] = [frame, op].map(last_part);
-        match (frame, op) {
-            ("", one) | (one, "") => shortened(one, MAX_PLACE),
-            _ => {
-                let room = MAX_PLACE - 2;
-                let of_op = op.chars().count().min((room / 2).max(room.saturating_sub(frame.chars().count())));
-                format!("{}, {}", shortened(frame, room - of_op), shortened(op, of_op))
-            }
+        place(self.name(|cluster| cluster.frame), self.clusters.op(self.cluster))
+    }
+}
+
+/// A frame and an operator in few characters. The operator is named as tables of operators name it where there is room.
+fn place(frame: &str, op: &str) -> String {
+    let op = op.strip_prefix(BACKWARD_NODE).unwrap_or(op);
+    let frame = last_part(frame);
+    let between = if frame.is_empty() { 0 } else { 2 };
+    let length = |text: &str| text.chars().count();
+    let op = if length(frame) + between + length(op) <= MAX_PLACE { op } else { last_part(op) };
+    match (frame, op) {
+        ("", one) | (one, "") => shortened(one, MAX_PLACE),
+        _ => {
+            let room = MAX_PLACE - 2;
+            let of_op = length(op).min((room / 2).max(room.saturating_sub(length(frame))));
+            format!("{}, {}", shortened(frame, room - of_op), shortened(op, of_op))
         }
     }
 }
@@ -120,4 +127,18 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
     Part::new("clusters", "Recurring gaps", figures)
         .report("rank device count steps ns_per_step at_most class until place")
         .json("prev next class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present ceiling_ns_per_step recorder_ns_per_step")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_keeps_its_namespace_where_there_is_room() {
+        assert_eq!(place("", "aten::_foreach_mul_"), "aten::_foreach_mul_");
+        assert_eq!(place("src/train.py(7): step", "aten::mm"), "train.py(7): step, aten::mm");
+        assert_eq!(place("", &format!("{BACKWARD_NODE}MmBackward0")), "MmBackward0");
+        let long = place("models/layers/attention.py(1207): forward", "aten::scaled_dot_product_attention");
+        assert!(long.chars().count() <= MAX_PLACE && !long.contains("aten"), "{long}");
+    }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::analysis::gaps::BACKWARD_NODE;
 use crate::analysis::short_name::{name_and_template, short_name};
+use crate::model::{Track, TrackKind};
 
 /// What memory of the host is called instead of by the index of a device.
 pub const HOST: &str = "host";
@@ -29,6 +30,19 @@ pub fn display_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The name of a track, fit for the screen. A thread that a recorder knew by its handle alone, as `CUPTI` does and as Kineto
+/// writes it, as a negative number, is named by the end of that handle: a debugger and Python's `threading.get_ident()`
+/// show the whole: `thread 0x…df400640`.
+pub fn track_name(track: &Track) -> String {
+    let title = track.title();
+    // Of -1 there is nothing to know.
+    let handle = title.parse::<i32>().ok().filter(|&id| id < -1 && track.kind == TrackKind::Thread);
+    match handle {
+        Some(id) => format!("thread 0x…{:08x}", id.cast_unsigned()),
+        None => display_name(&title).into_owned(),
+    }
+}
+
 /// The same in at most `max` characters, `…` not counted.
 pub fn display_name_within(name: &str, max: usize) -> String {
     let shown = display_name(name);
@@ -36,6 +50,39 @@ pub fn display_name_within(name: &str, max: usize) -> String {
         Some((end, _)) => format!("{}…", shown[..end].trim_end()),
         None => shown.into_owned(),
     }
+}
+
+const NO_BREAK: char = '\u{a0}';
+/// Units that follow a number and a space.
+const UNITS: [&str; 26] = [
+    "%", "ns", "µs", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "kB", "KB", "MB", "GB", "TB", "KB/s",
+    "MB/s", "GB/s", "TB/s", "GiB/s", "W", "°C", "MHz", "GHz",
+];
+
+/// A sentence with a no-break space between each number and its unit, for texts on screen that may wrap: `40.0 %`. Cost:
+/// O(length).
+pub fn unbroken(text: &str) -> String {
+    between_units(text, ' ', NO_BREAK)
+}
+
+/// The sentence again from what [`unbroken`] made of it.
+pub fn breakable(text: &str) -> String {
+    between_units(text, NO_BREAK, ' ')
+}
+
+/// A text with `to` in the place of each `from` between a number and its unit.
+fn between_units(text: &str, from: char, to: char) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(from) {
+        let (before, after) = (&rest[..at], &rest[at + from.len_utf8()..]);
+        let end = after.find(|c: char| !(c.is_alphabetic() || "%°/".contains(c))).unwrap_or(after.len());
+        let is_of_unit = before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&&after[..end]);
+        out.push_str(before);
+        out.push(if is_of_unit { to } else { from });
+        rest = after;
+    }
+    out + rest
 }
 
 /// A name with what tells most first: of a signature the function and its template arguments, without what it returns,
@@ -271,6 +318,28 @@ pub fn short_python(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_known_by_its_handle_is_named_by_it() {
+        let name = |tid: &str, kind| track_name(&Track { tid: tid.to_owned(), kind, ..Track::default() });
+        assert_eq!(name("-549452224", TrackKind::Thread), "thread 0x…df400640");
+        assert_eq!(name("-1", TrackKind::Thread), "-1");
+        assert_eq!(name("-549452224", TrackKind::Stream), "-549452224");
+        assert_eq!(name("7", TrackKind::Thread), "thread 7");
+        assert_eq!(name("main\u{202e}", TrackKind::Thread), "main¤");
+    }
+
+    #[test]
+    fn numbers_stay_beside_their_units() {
+        let same =
+            ["", " ", "stream 7 runs", "in 4 steps", "1 section", "2 hits", "40%", "name ms", "7 ", "a  b", "5 %x"];
+        for text in same {
+            assert_eq!(unbroken(text), text);
+        }
+        let plain = "Idle 40.0 % of it (1.5 ms), 2 h 05 min: 3 GB/s";
+        let whole = "Idle 40.0\u{a0}% of it (1.5\u{a0}ms), 2\u{a0}h 05\u{a0}min: 3\u{a0}GB/s";
+        assert_eq!((unbroken(plain).as_str(), breakable(whole).as_str()), (whole, plain));
+    }
 
     #[test]
     fn a_node_and_the_function_that_runs_it_stay_different() {

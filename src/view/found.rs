@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::tables::Table;
+use crate::figures::text::track_name;
 use crate::figures::{Cell, Column, Rows, Sort, sort_by_cell};
 use crate::model::SliceId;
 use crate::session::{OpenTrace, track_title};
@@ -39,7 +40,7 @@ impl FoundSlices {
             0 => Cell::name(open.trace.slice_name(slice)),
             1 => {
                 let track = open.trace.track(slices.track_of(slice));
-                Cell::text(&track_title(&self.traces, trace, &track.title()))
+                Cell::text(&track_title(&self.traces, trace, &track_name(track)))
             }
             2 => Cell::Moment(slices.ts[slice.idx()].saturating_add(open.offset)),
             _ => Cell::Ns(slices.time(slice).dur()),

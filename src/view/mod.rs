@@ -23,6 +23,7 @@ pub mod gaps;
 pub mod live;
 pub mod marks;
 pub mod memory;
+mod off_screen;
 pub mod overview;
 pub mod palette;
 pub mod problems;
@@ -35,6 +36,7 @@ pub mod tables;
 pub mod timeline;
 
 pub use context::ViewContext;
+pub use off_screen::OffScreen;
 
 /// Every view, in the order of menus and tabs.
 pub const VIEWS: &[ViewSpec] = &[
@@ -190,10 +192,9 @@ pub trait View {
         0
     }
 
-    /// How many tracks the user has hidden, and how many are in what the user has collapsed; the status bar offers to show
-    /// them.
-    fn n_hidden(&self) -> [usize; 2] {
-        [0; 2]
+    /// What the user keeps off the screen; the status bar offers to show it.
+    fn off_screen(&self) -> OffScreen {
+        OffScreen::default()
     }
 
     /// What its figures refer to where that is ambiguous, such as one of several memories; right of its tabs.

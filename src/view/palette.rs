@@ -4,6 +4,7 @@ use eframe::egui::{self, Align2, Key, Modifiers, RichText};
 
 use super::{ViewContext, all_commands};
 use crate::command::{Command, CommandSpec, key_text};
+use crate::figures::text::track_name;
 use crate::model::{SliceId, TrackId};
 use crate::session::{Selection, track_title};
 use crate::widget::fuzzy;
@@ -158,8 +159,10 @@ impl Palette {
         // After all whose names match come those that are explained with these words.
         let by_help = |entry: &Entry| {
             let help = entry.help.to_lowercase();
-            let says = |word: &String| help.contains(word.as_str()) || entry.words.contains(word.as_str());
-            words.iter().all(|word| word.len() > 2 && says(word)).then_some(i32::MIN)
+            let is_called = |word: &String| entry.words.contains(word.as_str());
+            let says = |word: &String| help.contains(word.as_str()) || is_called(word);
+            let score = if words.iter().all(is_called) { i32::MIN + 1 } else { i32::MIN };
+            words.iter().all(|word| word.len() > 2 && says(word)).then_some(score)
         };
         let fit =
             |(i, entry): (usize, &Entry)| Some((fuzzy::score(&self.text, &entry.label).or_else(|| by_help(entry))?, i));
@@ -219,7 +222,7 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
             all.map(|(trace, model, id)| {
                 let track = model.track(id);
                 let hint = model.process(track.process).title();
-                let label = track_title(view.traces, trace, &track.title());
+                let label = track_title(view.traces, trace, &track_name(track));
                 Entry { label, hint, help: "", words: "", choice: Choice::Track(trace, id) }
             })
             .collect()
@@ -227,10 +230,17 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
     }
 }
 
-/// The shortcut of a command, and whether its view is open.
+/// The shortcut of a command, and whether its view is open or what it switches is on.
 fn hint(spec: &CommandSpec, is_on: bool, ctx: &egui::Context) -> String {
     let key = spec.keys.first().map(|key| key_text(ctx, key)).unwrap_or_default();
-    if is_on { format!("open  {key}") } else { key }
+    let state = match spec.command {
+        Command::ToggleTheme if ctx.global_style().visuals.dark_mode => "dark now",
+        Command::ToggleTheme => "light now",
+        Command::Show(_) if is_on => "open",
+        _ if is_on => "on",
+        _ => return key,
+    };
+    format!("{state}  {key}").trim_end().to_owned()
 }
 
 /// An entry for each open trace, and one before the first of several traces of a file for all of them.

@@ -69,7 +69,7 @@ impl Problems {
             egui::CollapsingHeader::new(title).show(ui, |ui| tables_ui(tables, &mut self.tables_sort, ui));
         }
         if problems.is_empty() {
-            ui.weak("No problems");
+            ui.weak("Read without problems");
             return;
         }
         problems_ui(problems, &mut self.sort, ui);

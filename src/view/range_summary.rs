@@ -13,6 +13,7 @@ use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
 use crate::figures::range::{TrackTime, names, tracks};
+use crate::figures::text::track_name;
 use crate::model::TimeRange;
 use crate::session::{Files, OpenTrace, track_title};
 use crate::widget::busy::busy_ui;
@@ -134,7 +135,7 @@ fn track_time(
     let model = traces.get(trace).map(|open| &open.trace);
     let name = model.map_or_else(String::new, |model| {
         let track = model.track(track);
-        format!("{}, {}", model.process(track.process).title(), track.title())
+        format!("{}, {}", model.process(track.process).title(), track_name(track))
     });
     let waits = model.is_some_and(|model| only_waits(model.track(track), part));
     let busy = (!waits).then(|| busy_ns as f64 / range.dur().max(1) as f64);

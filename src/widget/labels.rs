@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, Color32, FontId, Galley, Painter};
 
-use crate::figures::text::{display_name, function_name};
+use crate::figures::text::{display_name, function_name, shortened};
 
 /// Labels laid out per frame; the others appear in the next.
 const MAX_NEW: usize = 150;
@@ -103,13 +103,17 @@ pub fn cut(text: &str, gist: impl Fn(&str) -> &str, length: usize) -> String {
     name.chars().take(length - 1).chain(['…']).collect()
 }
 
-/// The function of a signature, of a Python function as Kineto names it, or of a frame, cut the same way.
+/// The function of a signature with its template arguments, of a Python function as Kineto names it, or of a frame, cut so
+/// that different ones stay different.
 pub fn cut_function(text: &str, length: usize) -> String {
-    fn gist(name: &str) -> &str {
-        let python = name.split_once(".py(").and_then(|(_, rest)| rest.split_once("): "));
-        python.map_or_else(|| function_name(name), |(_, function)| function)
+    fn of_python(name: &str) -> Option<&str> {
+        Some(name.split_once(".py(")?.1.split_once("): ")?.1)
     }
-    cut(text, gist, length)
+    match of_python(text) {
+        Some(_) => cut(text, |name| of_python(name).unwrap_or(name), length),
+        None if text.contains('<') || !text.contains(" (") => shortened(text, length),
+        None => cut(text, function_name, length),
+    }
 }
 
 #[cfg(test)]
@@ -121,7 +125,9 @@ mod tests {
         assert_eq!(cut("gemm", |name| name, 4), "gemm");
         assert_eq!(cut_function("gemms", 4), "gem…");
         assert_eq!(cut("größer", |name| name, 3), "gr…");
-        assert_eq!(cut_function("void at::native::elementwise_kernel<128, 4>(int)", 20), "elementwise_kernel");
+        let kernel =
+            |functor: &str| cut_function(&format!("void at::native::elementwise_kernel<128, 4, {functor}>(int)"), 24);
+        assert_ne!(kernel("FillFunctor<float>"), kernel("MulFunctor<float>"));
         assert_eq!(cut_function("torch/nn/modules/module.py(12): _call_impl", 20), "_call_impl");
         assert_eq!(cut_function("forward (model.py:12)", 8), "forward");
         assert!(LENGTHS.is_sorted());

@@ -6,6 +6,7 @@ pub mod fuzzy;
 pub mod gap_color;
 pub mod labels;
 pub mod options;
+pub mod prose;
 pub mod raster;
 pub mod series_color;
 pub mod slice_color;

@@ -122,7 +122,7 @@ pub struct Measured<'a> {
 /// Cost: O(n + m log m) for n slices of device work and m parts of gaps.
 pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn Fn() -> bool) -> Verdicts {
     let mut out = Out { thresholds, verdicts: Verdicts { run: of.run, ..Verdicts::default() } };
-    let is_missing = is_missing(of.trace, &mut out);
+    let is_missing = is_missing(of, &mut out);
     let has_known_recorder = recorder::is_known(of.trace);
     for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_missing && !is_cancelled()) {
         let Some(ledger) = of.ledgers.get(i) else { continue };
@@ -187,8 +187,8 @@ impl Verdicts {
 }
 
 /// Whether most events are missing from the recording, or the work of the device is: what the rules say of it.
-fn is_missing(trace: &Trace, out: &mut Out<'_>) -> bool {
-    if let Some(no_work) = NoWork::of(trace) {
+fn is_missing(of: &Measured<'_>, out: &mut Out<'_>) -> bool {
+    if let Some(no_work) = NoWork::of(of.trace) {
         let measured = (no_work.launches + no_work.ranges) as f64;
         let is_launched = no_work.launches > 0;
         out.check(Hit { measured, no_work, ..hit(Rule::NoDeviceWork, None, 0, 0) });
@@ -197,7 +197,7 @@ fn is_missing(trace: &Trace, out: &mut Out<'_>) -> bool {
             hit.severity = Severity::Note;
         }
     }
-    let Some(missing) = Missing::of(trace) else { return false };
+    let Some(missing) = of.run.missing else { return false };
     out.check(Hit { measured: missing.share(), missing, ..hit(Rule::IncompleteRecording, None, 0, 0) });
     out.hit_of(Rule::IncompleteRecording, None).is_some()
 }

@@ -2,6 +2,7 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use super::missing::Missing;
 use crate::analysis::gaps::BACKWARD_NODE;
 use crate::model::{DeviceInfo, Format, ON_CPU, SliceId, SliceKind, StringId, Trace};
 
@@ -16,10 +17,12 @@ pub enum Vendor {
     Amd,
 }
 
-/// Facts about the run.
+/// Facts about the run and its recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunFacts {
     pub vendor: Vendor,
+    /// What shows that most events are missing; `None` if nothing does.
+    pub missing: Option<Missing>,
     /// Whether Nsight Systems recorded it.
     pub is_nsys: bool,
     /// Whether operators or kernels of PyTorch run.
@@ -143,8 +146,8 @@ impl<'a> CompiledCode<'a> {
 }
 
 impl RunFacts {
-    /// Judges names once each, by the kinds of slices that they name. Cost: O(slices + strings), and where code of
-    /// Inductor runs `CompiledCode::share`.
+    /// Judges names once each, by the kinds of slices that they name. Cost: O(slices + strings), that of
+    /// `Missing::of`, and where code of Inductor runs `CompiledCode::share`.
     pub fn of(trace: &Trace) -> Self {
         let slices = &trace.slices;
         let mut kinds = vec![0_u16; trace.strings.len()];
@@ -153,6 +156,7 @@ impl RunFacts {
         }
         let has_kind = |kind: SliceKind| kinds.iter().any(|kinds| kinds & 1 << kind as u16 != 0);
         let mut run = Self {
+            missing: Missing::of(trace),
             is_nsys: trace.info.format == Format::Nsys,
             is_torch: trace.info.producer.contains("PyTorch"),
             has_graphs: !trace.facts.graph_nodes.is_empty() || has_kind(SliceKind::CudaGraph),

@@ -1,6 +1,7 @@
 //! The overview: device cards, time per step, findings.
 
 use super::*;
+use crate::figures::verdicts::LACKS_EVENTS;
 use crate::model::ProcessId;
 
 /// Ten steps of a device that waits for data for 40 % of each.
@@ -204,4 +205,45 @@ fn leaks_and_steps_of_a_trace_with_its_snapshot_are_in_one_overview() {
     settle(&mut harness);
     assert!(app(&harness).layout.is_on_screen("leaks"));
     assert_eq!(app(&harness).session().memory.history, Some((0, 0)));
+}
+
+/// Where most events are missing, devices are at least so busy, and everything that tells idle time says so.
+#[test]
+fn idle_time_of_a_recording_that_lacks_its_events_is_told_with_a_reserve() {
+    let of = |lost: u32| {
+        let (mut slices, mut external) = (Vec::new(), Vec::new());
+        for i in 0..100 {
+            let at = i64::from(i) * 100_000;
+            slices.push(("main", SliceKind::Operator, "aten::mm", at, at + 8_000));
+            slices.push(("stream 7", SliceKind::Kernel, "gemm", at + 5_000, at + 9_000));
+            external.extend([1 + i * lost, 0]);
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].external = external;
+        builder.finish()
+    };
+    let mut harness = harness(vec![of(40)]);
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("At least 4.0 % busy").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("At least busy 4.0 % of ").is_some());
+    assert_eq!(harness.query_all_by_label(LACKS_EVENTS).count(), 1);
+    harness.get_by_label_contains("Recurring gaps (").click();
+    settle(&mut harness);
+    assert_eq!(harness.query_all_by_label(LACKS_EVENTS).count(), 2);
+    app_mut(&mut harness).commands.push(Command::Show("gaps"));
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("of 99 gaps").is_some());
+    harness.get_by_label(LACKS_EVENTS);
+    let mut harness = super::harness(vec![of(1)]);
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("Overall: busy 4.0 %").is_some());
+    assert_eq!(harness.query_all_by_label(LACKS_EVENTS).count(), 0);
+}
+
+#[test]
+fn a_device_without_steps_is_not_under_a_heading_about_steps() {
+    let kernels =
+        [0, 4, 8, 12].map(|i| ("stream 7", SliceKind::Kernel, "gemm", i * 1_000_000, i * 1_000_000 + 900_000));
+    let without = TraceBuilder::from_slices(&kernels).finish();
+    let mut harness = harness(vec![memory::sample("nsys_5_steps.sqlite"), without]);
+    wait_for(&mut harness, |harness| harness.query_by_label("in the 4 of 5 steps that count").is_some());
+    assert!(harness.query_by_label_contains("In the 4 of 5").is_none());
+    harness.get_by_label("from the first to the last work");
 }

@@ -47,10 +47,10 @@ fn tracks_that_are_collapsed_are_not_called_hidden() {
     harness.get_by_label("Collapse GPU 0").click();
     settle(&mut harness);
     assert!(!has(&harness, "1 track hidden"));
-    harness.get_by_label("1 track collapsed").click();
+    harness.get_by_label("GPU 0 collapsed").click();
     settle(&mut harness);
     harness.get_by_label("Collapse GPU 0");
-    assert!(!has(&harness, "1 track collapsed"));
+    assert!(!has(&harness, "GPU 0 collapsed"));
 }
 
 #[test]
@@ -72,9 +72,21 @@ fn the_palette_finds_settings_and_is_as_high_as_its_list() {
     let bottom = |harness: &Harness<'_, Option<App>>, label: &str| harness.get_by_label(label).rect().bottom();
     type_text(&mut harness, "settings");
     settle(&mut harness);
-    for label in ["Copy path of settings", "Light or dark theme", "Larger text", "Wheel zooms", "Reset layout"] {
+    for label in ["Larger text", "Wheel zooms", "Reset layout"] {
         harness.get_by_label_contains(label);
     }
+    // What is not a setting comes after all that are.
+    let row = |label: &str| harness.get_by_label_contains(label).rect().bottom();
+    let rows = [
+        "Wheel zooms",
+        "Light or dark theme",
+        "Normal text size",
+        "Reset layout",
+        "Copy path of the configuration file",
+    ];
+    assert!(rows.map(row).is_sorted(), "{:?}", rows.map(row));
+    let theme = if harness.ctx.global_style().visuals.dark_mode { "dark now" } else { "light now" };
+    harness.get_by_label_contains(theme);
     let before = harness.query_all_by_label_contains("text").count();
     type_text(&mut harness, " no such thing");
     settle(&mut harness);
@@ -84,4 +96,19 @@ fn the_palette_finds_settings_and_is_as_high_as_its_list() {
     }
     settle(&mut harness);
     assert_eq!(harness.query_all_by_label_contains("text").count(), before, "all that fit are on show again");
+}
+
+#[test]
+fn the_mark_with_which_a_recorder_ends_is_beside_what_ran_and_not_after_an_event() {
+    let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "aten::mm", 0, 1_000)]);
+    let (track, name) = (builder.slices[0].track[0], builder.strings.intern("Record Window End"));
+    builder.instants.ts = vec![5_000];
+    (builder.instants.name, builder.instants.track, builder.instants.source) = (vec![name], vec![track], vec![0]);
+    let mut harness = harness(vec![builder.finish()]);
+    let label = "Recording ends 4.000 µs after the last of what ran";
+    harness.get_by_label(label).hover();
+    harness.run_steps(60);
+    let help = "Only counters, memory or single moments were recorded up to 4.000 µs after the last of what ran.";
+    harness.get_by_label_contains(help);
+    assert!(harness.query_by_label_contains("before the first").is_none());
 }

@@ -8,12 +8,18 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::analysis::finding::Finding;
+use crate::analysis::rules::Rule;
 use crate::figures::findings::IMPORT_PROBLEM;
+use crate::figures::verdicts::LACKS_EVENTS;
 use crate::figures::{self, Cell, Object, Part, Table, memory as parts};
 use crate::model::TimeNs;
 
 /// Version of the keys: goes up when one changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;
+
+/// Tables of busy and idle time, which a recording that lacks most of its events shows too idle.
+const OF_IDLE_TIME: [&str; 9] =
+    ["judged", "causes", "devices", "device_time", "gaps", "gap_classes", "top", "clusters", "hta_idle"];
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
@@ -246,7 +252,19 @@ impl Report {
         {
             *findings = Cow::Owned(figures::findings::none().table([n_checks as u64], 0));
         }
+        if self.lacks_events() {
+            for table in tables.iter_mut().filter(|table| OF_IDLE_TIME.contains(&table.key)) {
+                table.to_mut().note = LACKS_EVENTS;
+            }
+        }
         tables
+    }
+
+    /// Whether most events are missing from a file.
+    fn lacks_events(&self) -> bool {
+        let rule = Rule::IncompleteRecording.key();
+        (0..self.checks.rows.len())
+            .any(|row| matches!(self.checks.cell(row, "rule"), Cell::Text(key) if **key == *rule))
     }
 }
 

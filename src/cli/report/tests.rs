@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::rules::Thresholds;
 use crate::figures::Cell;
+use crate::figures::verdicts::LACKS_EVENTS;
 use crate::model::memory::{MemoryAction, MemoryAnnotation, MemoryEvent, MemoryPool, OutOfMemory, RawMemory};
 use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, StackId, TraceBuilder, TrackId};
 
@@ -375,4 +376,28 @@ fn a_log_of_gpu_metrics_is_summed_up() {
     );
     let text = written(&report, Format::Text, None, None).unwrap();
     assert!(text.contains("GPU readings") && text.contains("22.259    18.626    25.891"), "{text}");
+}
+
+#[test]
+fn tables_of_idle_time_say_that_most_events_are_missing() {
+    let notes = |lost: u32| {
+        let (mut slices, mut external) = (Vec::new(), Vec::new());
+        for i in 0..100 {
+            let at = i64::from(i) * 100_000;
+            slices.push(("main", SliceKind::Operator, "aten::mm", at, at + 8_000));
+            slices.push(("stream 7", SliceKind::Kernel, "gemm", at + 5_000, at + 9_000));
+            external.extend([1 + i * lost, 0]);
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].external = external;
+        let traces = [builder.finish().into()];
+        let report = build::report(&traces, 8, KernelsBy::Name, false, Thresholds::default(), &[]).unwrap();
+        let tables = report.tables_for_people();
+        let noted = tables.iter().filter(|table| table.note == LACKS_EVENTS && !table.is_empty());
+        let text = written(&report, Format::Text, None, None).unwrap();
+        (noted.map(|table| table.key).collect::<Vec<_>>(), text.matches(LACKS_EVENTS).count())
+    };
+    assert_eq!(notes(1), (vec![], 0));
+    let of_idle_time = vec!["devices", "device_time", "gaps", "gap_classes", "top", "clusters", "hta_idle"];
+    assert_eq!(notes(40), (of_idle_time, 7));
 }

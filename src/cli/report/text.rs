@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::terminal::{Kind, Sheet};
+use super::terminal::{Kind, Sheet, wrapped};
 use crate::figures::escape::{self, csv_cell, visible};
 use crate::figures::format::count;
 use crate::figures::{Cell, Column, Table};
@@ -18,8 +18,9 @@ pub fn text(tables: &[Cow<'_, Table>], width: Option<usize>) -> String {
         let lines = table.lines(|text| visible(text).into_owned());
         let kinds = (0..table.columns.len()).map(|i| table.kind(i)).collect();
         out.push_str(&Sheet { title: table.of.title, kinds, lines }.text(width));
-        if let Some(rest) = table.rest() {
-            let _ = writeln!(out, "  {rest}");
+        let room = width.unwrap_or(usize::MAX).saturating_sub(2);
+        for line in table.rest().iter().flat_map(|rest| wrapped(rest, room)) {
+            let _ = writeln!(out, "  {line}");
         }
         out.push('\n');
     }

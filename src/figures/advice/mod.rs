@@ -226,6 +226,7 @@ pub mod tests {
         let bit = |i: u32, bit: u32| i >> bit & 1 == 1;
         let run = |i: u32| RunFacts {
             vendor: if bit(i, 0) { Vendor::Amd } else { Vendor::Nvidia },
+            missing: None,
             is_nsys: bit(i, 1),
             is_torch: bit(i, 2) || bit(i, 3),
             is_compiled: bit(i, 3),

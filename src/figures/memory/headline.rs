@@ -12,12 +12,14 @@ use crate::figures::{Cell, Part, figures, format};
 use crate::model::{MemoryHistory, Severity};
 
 /// The memory of a device in one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headline {
     /// Peak, end, reserved and unused, largest holder, verdict. May contain text from a file.
     pub text: String,
     /// The end of the text.
     pub verdict: String,
+    /// The text without what failed where memory ran out, for where that is said already.
+    pub beside_failure: String,
     /// Of the verdict; `None` if nothing is wrong.
     pub severity: Option<Severity>,
 }
@@ -91,8 +93,15 @@ pub fn headline(
         };
         parts.push(format!("{when}: {} {}", holder_name(holder), size(holder.bytes)));
     }
-    let (verdict, severity) = verdict(history, found, steps, cards);
-    Headline { text: format!("{}. {verdict}", parts.join("; ")), verdict, severity }
+    let Verdict { failure, growth, severity } = verdict(history, found, steps, cards);
+    let join = |of: &[&str]| of.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
+    let parts = parts.join("; ");
+    Headline {
+        text: join(&[&parts, &failure, &growth]),
+        verdict: join(&[&failure, &growth]),
+        beside_failure: join(&[&parts, &growth]),
+        severity,
+    }
 }
 
 /// What holds the most: `forward (model.py:9)`, `update (server.py:265, 267, 268)`.
@@ -147,13 +156,17 @@ fn without_steps(history: &MemoryHistory, lacking: Option<&NoSteps>) -> String {
     }
 }
 
+/// What is said of a memory beside its figures.
+struct Verdict {
+    /// That it ran out, and why; empty if it did not.
+    failure: String,
+    /// How it develops; after a failure only if that is wrong too.
+    growth: String,
+    severity: Option<Severity>,
+}
+
 /// What is wrong, the worst first; else how memory develops.
-fn verdict(
-    history: &MemoryHistory,
-    found: &Leaks,
-    steps: Option<&Steps>,
-    cards: &[OomCard],
-) -> (String, Option<Severity>) {
+fn verdict(history: &MemoryHistory, found: &Leaks, steps: Option<&Steps>, cards: &[OomCard]) -> Verdict {
     let growth = steps.map(|steps| growth_sentence(found, steps)).filter(|sentence| !sentence.is_empty());
     let growth = growth.unwrap_or_else(|| without_steps(history, found.no_steps.as_ref()));
     let leak = found.candidates.iter().map(|one| one.severity).max();
@@ -164,10 +177,10 @@ fn verdict(
                 1 => "Out of memory".to_owned(),
                 n => format!("Out of memory {} times, last", format::count(n as u64)),
             };
-            let also = if leak.is_some() || is_alarm { format!(". {growth}") } else { String::new() };
-            (format!("{times}: {}{also}", why(last)), Some(Severity::High))
+            let growth = if leak.is_some() || is_alarm { growth } else { String::new() };
+            Verdict { failure: format!("{times}: {}", why(last)), growth, severity: Some(Severity::High) }
         }
-        None => (growth, leak.max(is_alarm.then_some(Severity::Warn))),
+        None => Verdict { failure: String::new(), growth, severity: leak.max(is_alarm.then_some(Severity::Warn)) },
     }
 }
 
@@ -181,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_paragraph_says_whose_memory_it_is() {
-        let headline = Headline { text: "Peak 1 B".into(), verdict: String::new(), severity: None };
+        let headline = Headline { text: "Peak 1 B".into(), ..Headline::default() };
         let of = |file: Option<&str>, rank, device| {
             let owner = Owner { file: file.map(Into::into), rank, device };
             InShort { owner, headline: headline.clone() }.paragraph()

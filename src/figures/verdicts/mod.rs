@@ -19,6 +19,9 @@ use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::rules::{Hit, Levels, OfDevice, Rule, RunFacts, Thresholds, Verdicts};
 use crate::model::{DurNs, Severity, Trace};
 
+/// The reserve about shares of busy and idle time, and gaps, of a recording that lacks most of its events.
+pub const LACKS_EVENTS: &str =
+    "Most events are missing from the recording: what counts as idle may be work that is missing";
 /// Ranks whose steps are at most this share shorter than the longest are as slow as the slowest.
 const EQUALLY_SLOW: f64 = 0.01;
 /// A trace with what the rules say of it.

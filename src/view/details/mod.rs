@@ -21,12 +21,13 @@ use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::{
     escape, format, ncu,
-    text::{display_name, shortened},
+    text::{display_name, shortened, track_name},
 };
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, TimeNs, Trace, TrackId};
 use crate::session::{OpenTrace, Selection};
 use crate::view::states::nothing_ui;
+use crate::widget::prose::{plain, prose_ui};
 
 /// The longest text shown, in characters; copies are complete.
 const MAX_CHARS: usize = 4096;
@@ -318,7 +319,7 @@ fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
     if is_cut {
         shown.on_hover_text(label);
     }
-    ui.add(egui::Label::new(value).wrap());
+    prose_ui(ui, value, plain);
     ui.end_row();
 }
 
@@ -326,9 +327,9 @@ fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
 fn exact_ui(ui: &mut egui::Ui, label: &str, value: &str, exact: &str) {
     ui.weak(label);
     ui.horizontal_wrapped(|ui| {
-        ui.label(value);
+        prose_ui(ui, value, plain);
         if value != exact {
-            ui.weak(exact);
+            prose_ui(ui, exact, RichText::weak);
         }
     });
     ui.end_row();
@@ -342,7 +343,7 @@ fn time_rows_ui(ui: &mut egui::Ui, ts: i64, offset: DurNs) {
 
 fn place_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, track: TrackId) {
     let track = open.trace.track(track);
-    row_ui(ui, "Track", &display_name(&track.name));
+    row_ui(ui, "Track", &track_name(track));
     row_ui(ui, "Process", &display_name(&open.trace.process(track.process).title()));
     if let Some(rank) = open.trace.info.rank {
         row_ui(ui, "Rank", &rank.to_string());

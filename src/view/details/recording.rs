@@ -8,6 +8,7 @@ use crate::capture::launch::shown_time;
 use crate::figures::{format, text::display_name};
 use crate::model::{DeviceInfo, Trace};
 use crate::session::{OpenTrace, in_order};
+use crate::widget::prose::{plain, prose_ui};
 
 /// Files that are described; of an archive there may be thousands.
 const MOST: usize = 8;
@@ -65,7 +66,7 @@ fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
             ui.set_min_width(size.x);
             ui.add(Label::new(RichText::new(label).weak()).truncate());
         });
-        ui.add(Label::new(value).wrap());
+        prose_ui(ui, value, plain);
     });
 }
 

@@ -12,7 +12,8 @@ use super::tables::Grid;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::answers::{Analysis, Work};
 use crate::command::Command;
-use crate::figures::{Rows as _, format, text::display_name};
+use crate::figures::text::{display_name, track_name};
+use crate::figures::{Rows as _, format};
 use crate::model::{DurNs, TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, Selection, track_title};
 use crate::widget::table::Action;
@@ -98,7 +99,7 @@ impl Events {
         let Some(open) = ctx.traces.get(trace) else { return };
         ui.horizontal_wrapped(|ui| {
             let info = open.trace.track(track);
-            ui.strong(track_title(ctx.traces, trace, &info.title()));
+            ui.strong(track_title(ctx.traces, trace, &track_name(info)));
             ui.weak(display_name(&open.trace.process(info.process).title()));
             let (listed, all) = self.grid.counts();
             let events = if all == 1 { "event" } else { "events" };

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 
 use crate::analysis::gaps::clusters::Spread;
 use crate::analysis::gaps::{GapClass, LedgerTotals, Near};
+use crate::answers::findings::TraceRun;
 use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::Sort;
@@ -73,6 +74,8 @@ pub struct Whole {
     pub window_ns: DurNs,
     /// Idle time in which an operator, and that in which a frame of the user's program is known.
     pub known_ns: [DurNs; 2],
+    /// Whether most events are missing from a recording of these.
+    pub lacks_events: bool,
 }
 
 /// A table whose rows stand for gaps.
@@ -83,6 +86,8 @@ pub struct GapTable {
     pub gaps: Vec<Selection>,
     /// For each row its class.
     pub classes: Vec<GapClass>,
+    /// Whether most events are missing from a recording of these.
+    pub lacks_events: bool,
 }
 
 impl Analysis for Listed {
@@ -92,7 +97,7 @@ impl Analysis for Listed {
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Listing> {
         let devices = devices(of, &self.0, work)?;
-        let mut whole = Whole::default();
+        let mut whole = Whole { lacks_events: lacks_events(&devices, work)?, ..Whole::default() };
         let mut listed_ns = 0;
         let mut gaps: Vec<GapRow> = Vec::new();
         for (device, number) in devices.iter().zip(0..) {
@@ -188,6 +193,17 @@ fn devices(of: &[OpenTrace], filter: &GapFilter, work: &Work<'_>) -> Option<Vec<
     Some(out)
 }
 
+/// Whether most events are missing from a recording of these devices.
+fn lacks_events(devices: &[GapDevice], work: &Work<'_>) -> Option<bool> {
+    // Those of a trace stand together.
+    for of_trace in devices.chunk_by(|a, b| a.index == b.index) {
+        if work.get(&of_trace[0].trace, &TraceRun)?.missing.is_some() {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
 /// Idle time by cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByCause(pub GapFilter);
@@ -215,7 +231,12 @@ impl Analysis for ByCause {
         if by_file.len() > 1 {
             table.name_files(rows.iter().map(|row| file_name(of, row.2)));
         }
-        Some(GapTable { table: Arc::new(table), gaps: rows.into_iter().map(|row| row.1).collect(), classes })
+        Some(GapTable {
+            table: Arc::new(table),
+            gaps: rows.into_iter().map(|row| row.1).collect(),
+            classes,
+            lacks_events: lacks_events(&devices, work)?,
+        })
     }
 }
 
@@ -307,6 +328,11 @@ impl Analysis for ByCluster {
         let mut data = clusters(self.0.range.is_some()).data(rows.iter().map(|row| &row.0));
         data.drop_empty_columns();
         let table = Arc::new(Answer { data, ..Answer::default() });
-        Some(GapTable { table, gaps: rows.into_iter().map(|row| row.1).collect(), classes })
+        Some(GapTable {
+            table,
+            gaps: rows.into_iter().map(|row| row.1).collect(),
+            classes,
+            lacks_events: lacks_events(&devices, work)?,
+        })
     }
 }

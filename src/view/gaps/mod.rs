@@ -11,7 +11,7 @@ mod waterfall;
 
 use std::sync::{Arc, Weak};
 
-use eframe::egui::{self, ComboBox, Key, TextEdit, TextWrapMode};
+use eframe::egui::{self, ComboBox, Key, RichText, TextEdit, TextWrapMode};
 
 use self::list::{ByCause, ByCluster, GapFilter, GapTable, Listed, Listing};
 pub use self::page::GapPage;
@@ -25,10 +25,12 @@ use crate::answers::Query;
 use crate::command::{Command, ctrl};
 use crate::figures::format;
 use crate::figures::gap_rows::{GapRow, GapRows};
+use crate::figures::verdicts::LACKS_EVENTS;
 use crate::model::{ProcessId, Trace};
 use crate::session::{GapOrder, Selection, track_title};
 use crate::widget::busy::busy_ui;
 use crate::widget::gap_color::swatch_ui;
+use crate::widget::prose::{plain, prose_ui};
 use crate::widget::table::Action;
 
 /// The description of the view.
@@ -171,7 +173,13 @@ impl GapsView {
             None => self.grid.reset(),
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
-        self.head_ui(answer.newest().map(|listing| &**listing), ctx, ui);
+        let newest = answer.newest();
+        self.head_ui(
+            newest.map(|listing| &**listing),
+            newest.is_some_and(|listing| listing.whole.lacks_events),
+            ctx,
+            ui,
+        );
         if answer_ui(&answer, "Looking for gaps…", ui).is_none() {
             return;
         }
@@ -233,7 +241,7 @@ impl GapsView {
             None => self.table.reset(),
         }
         self.table.poll_text(ctx.commands, ui.ctx());
-        self.head_ui(None, ctx, ui);
+        self.head_ui(None, answer.newest().is_some_and(|found| found.lacks_events), ctx, ui);
         let Some(found) = answer_ui(answer, "Adding up…", ui) else { return };
         if found.gaps.is_empty() {
             nothing_ui("No matching idle time", "Relax the conditions above, or press Escape to clear the range", ui);
@@ -257,7 +265,7 @@ impl GapsView {
         }
     }
 
-    fn head_ui(&mut self, listing: Option<&Listing>, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, listing: Option<&Listing>, lacks_events: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             // In a narrow panel lines break between controls, not within their texts.
             ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
@@ -293,6 +301,9 @@ impl GapsView {
             }
             self.grid.sorting_ui(ui);
         });
+        if lacks_events {
+            ui.label(RichText::new(LACKS_EVENTS).color(ui.visuals().warn_fg_color));
+        }
         if let Some(listing) = listing {
             let of = if ctx.range.is_some() && !self.fields.is_whole { "Selected range" } else { "Whole trace" };
             totals_ui(listing, of, ui);
@@ -362,17 +373,19 @@ fn totals_ui(listing: &Listing, of: &str, ui: &mut egui::Ui) {
     let share = |part: i64, of: i64| format!("{:.1} %", part as f64 / of.max(1) as f64 * 100.0);
     ui.horizontal_wrapped(|ui| {
         let n = format::count(rows.gaps.len() as u64);
-        ui.label(format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(listing.listed_ns)))
+        let listed = format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(listing.listed_ns));
+        prose_ui(ui, &listed, plain)
             .on_hover_text("Only the part of a gap within the selected range counts here. The list has full durations");
-        ui.weak(format!(
+        let idle = format!(
             "{of}: idle {} of {}, {}",
             format::duration(whole.idle_ns),
             format::duration(whole.window_ns),
             share(whole.idle_ns, whole.window_ns)
-        ))
-        .on_hover_text(IDLE);
+        );
+        prose_ui(ui, &idle, RichText::weak).on_hover_text(IDLE);
         let [operator, frame] = whole.known_ns.map(|ns| share(ns, whole.idle_ns));
-        ui.weak(format!("operator known {operator}, frame known {frame}")).on_hover_text(
+        let known = format!("operator known {operator}, frame known {frame}");
+        prose_ui(ui, &known, RichText::weak).on_hover_text(
             "Share of this idle time at which the recording has an operator, or a Python frame of the program",
         );
     });

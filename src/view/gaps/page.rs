@@ -18,6 +18,7 @@ use crate::view::ViewContext;
 use crate::view::axis::fitted;
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::widget::gap_color::swatch_ui;
+use crate::widget::prose::{plain, prose_ui};
 use crate::widget::slice_color::SliceColors;
 use crate::widget::theme::tokens;
 
@@ -101,7 +102,7 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFact
     Grid::new("gap").num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
         let mut row = |label: &str, value: String| {
             ui.weak(label);
-            ui.add(Label::new(value).wrap());
+            prose_ui(ui, &value, plain);
             ui.end_row();
         };
         row("Device", display_name(&facts.device).into_owned());
@@ -199,7 +200,7 @@ fn late_text(late: LateRank) -> String {
 fn late_ui(ctx: &mut ViewContext<'_>, late: LateRank, ui: &mut Ui) {
     let Some(open) = ctx.traces.get(late.trace) else { return };
     ui.add_space(4.0);
-    ui.add(Label::new(late_text(late)).wrap());
+    prose_ui(ui, &late_text(late), plain);
     let name = open.trace.slice_name(late.call);
     let button = ui.add(Button::new(format!("Show rank {}: {}", late.rank, shortened(name, MAX_LINK))).truncate());
     let hint = format!("{}\nShow what rank {} did until then, and select its call", display_name(name), late.rank);
@@ -261,7 +262,7 @@ pub(super) fn same_ui(recurrence: &GapRecurrence, ui: &mut Ui) -> Option<TimeRan
     let mut clicked = None;
     ui.add_space(4.0);
     ui.strong("Comes back");
-    ui.add(Label::new(recurrence.sentence()).wrap());
+    prose_ui(ui, &recurrence.sentence(), plain);
     if !recurrence.same.is_empty() {
         ui.weak(recurrence.list_title());
     }
@@ -298,11 +299,11 @@ fn advice_ui(facts: &GapFacts, ui: &mut Ui) {
             ui.label(class.label());
         });
         for fix in advice.fixes {
-            ui.add(Label::new(format!("• {fix}")).wrap());
+            prose_ui(ui, &format!("• {fix}"), plain);
         }
-        ui.add(Label::new(RichText::new(format!("Check: {}", advice.check)).weak()).wrap());
+        prose_ui(ui, &format!("Check: {}", advice.check), RichText::weak);
     }
     for text in facts.to_record() {
-        ui.add(Label::new(format!("To know more: {text}")).wrap());
+        prose_ui(ui, &format!("To know more: {text}"), plain);
     }
 }

@@ -7,7 +7,10 @@ use eframe::egui::{
 };
 
 use super::facts::GapFacts;
-use crate::figures::{format, text::display_name};
+use crate::figures::{
+    format,
+    text::{display_name, track_name},
+};
 use crate::model::{SliceId, TimeRange, Trace};
 use crate::view::axis::{RulerLabels, Scale};
 use crate::widget::gap_color::gap_color;
@@ -72,7 +75,7 @@ pub fn waterfall_ui(trace: &Trace, facts: &GapFacts, colors: &SliceColors, ui: &
 }
 
 fn titles(trace: &Trace, facts: &GapFacts) -> [String; 3] {
-    let track = |slice: SliceId| display_name(&trace.track(trace.slices.track_of(slice)).title()).into_owned();
+    let track = |slice: SliceId| track_name(trace.track(trace.slices.track_of(slice)));
     let thread =
         facts.call.or_else(|| facts.parts.iter().find(|part| part.class.is_host()).and_then(|part| part.slice));
     [

@@ -14,7 +14,7 @@ use crate::answers::memory::{InShort, MemoryInShort};
 use crate::command::Command;
 use crate::figures::format;
 use crate::figures::memory::{headline, why};
-use crate::figures::text::display_name;
+use crate::figures::text::{display_name, unbroken};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, OutOfMemory};
 use crate::session::{Base, OpenMemory, OpenTrace, ShownMemory};
@@ -116,7 +116,8 @@ pub fn in_short_ui(
             _ => ui.visuals().text_color(),
         };
         // Of what has no room a verdict that something is wrong matters most, else how much there was.
-        let shown = if rows == 1 && line.severity.is_some() { &line.verdict } else { &line.text };
+        let whole = if cards.is_empty() { &line.text } else { &line.beside_failure };
+        let shown = if rows == 1 && line.severity.is_some() && cards.is_empty() { &line.verdict } else { whole };
         lines_ui(shown, &line.text, rows, color, ui);
     } else if known.is_none() && shown.history().ooms.is_empty() && rows > 1 {
         // What it takes most often: the picture below must not move when it comes.
@@ -131,9 +132,11 @@ pub fn in_short_ui(
 /// * `rows`: it is cut after so many.
 fn lines_ui(text: &str, whole: &str, rows: usize, color: Color32, ui: &mut egui::Ui) {
     let font = egui::TextStyle::Body.resolve(ui.style());
-    let mut job = LayoutJob::simple(text.to_owned(), font, color, ui.available_width());
+    let mut job = LayoutJob::simple(unbroken(text), font, color, ui.available_width());
     job.wrap.max_rows = rows;
-    ui.add(egui::Label::new(job).wrap()).on_hover_text(whole);
+    let label = ui.add(egui::Label::new(job).wrap());
+    label.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Label, true, text));
+    label.on_hover_text(whole);
 }
 
 /// Width and height of a picture with too little room for rows of controls, in points.

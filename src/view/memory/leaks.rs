@@ -26,6 +26,7 @@ use crate::view::states::answer_ui;
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::widget::busy::busy_ui;
+use crate::widget::prose::{plain, prose_ui};
 use crate::widget::theme;
 
 /// The choice of list.
@@ -243,15 +244,14 @@ fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
     ui.horizontal_wrapped(|ui| {
         if let Some((total, steps)) = found.leaks.total.zip(found.steps.as_ref().as_ref()) {
-            let text = RichText::new(memory::growth_sentence(&found.leaks, steps)).strong();
+            let text = memory::growth_sentence(&found.leaks, steps);
             let alarm =
                 findings::growth(&found.leaks, steps).or_else(|| findings::reserved_growth(&found.leaks, steps));
-            ui.label(match alarm {
-                Some(finding) => text.color(tokens.severity[finding.severity as usize]),
-                None => text,
-            });
+            let color = alarm.map(|finding| tokens.severity[finding.severity as usize]);
+            prose_ui(ui, &text, |text| color.into_iter().fold(text.strong(), RichText::color));
             let sign = if total.growth_bytes < 0 { "-" } else { "+" };
-            ui.label(format!("{sign}{} in all", format::bytes(total.growth_bytes.unsigned_abs() as f64)));
+            let total_text = format!("{sign}{} in all", format::bytes(total.growth_bytes.unsigned_abs() as f64));
+            prose_ui(ui, &total_text, plain);
             if let Some(steps) = total.steps_to_oom {
                 let text = format!("out of memory in about {} steps", format::count(steps as u64));
                 ui.colored_label(tokens.severity[2], text);
@@ -272,7 +272,7 @@ fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
                 let warm_up = found.leaks.warm_up;
                 let plural = if steps.len() == 1 { "" } else { "s" };
                 let text = format!("{} step{plural} by {}", format::count(steps.len() as u64), steps.source.label());
-                ui.label(format!("{text}{}", median.unwrap_or_default()));
+                prose_ui(ui, &format!("{text}{}", median.unwrap_or_default()), plain);
                 match warm_up {
                     0 => {}
                     1 => _ = ui.weak("the first does not count"),

@@ -1,11 +1,12 @@
 //! GPU memory outside PyTorch, in one line.
 
-use eframe::egui::Ui;
+use eframe::egui::{RichText, Ui};
 
 use crate::analysis::memory::outside::Outside;
 use crate::figures::memory::{outside_growth, outside_sentence};
 use crate::model::DurNs;
 use crate::session::{OpenTrace, ShownMemory};
+use crate::widget::prose::prose_ui;
 use crate::widget::theme;
 
 /// Which history it is about, and every open trace with its place on the clock.
@@ -29,10 +30,11 @@ impl OutsideLine {
         let tokens = theme::tokens(ui.visuals().dark_mode);
         match outside_growth(outside) {
             Some(finding) => {
-                let text = ui.colored_label(tokens.severity[finding.severity as usize], finding.text);
+                let color = tokens.severity[finding.severity as usize];
+                let text = prose_ui(ui, &finding.text, |text| text.color(color));
                 text.on_hover_text(finding.advice.join("\n"));
             }
-            None => _ = ui.weak(outside_sentence(outside)),
+            None => _ = prose_ui(ui, &outside_sentence(outside), RichText::weak),
         }
     }
 }

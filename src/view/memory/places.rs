@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui;
+use eframe::egui::{self, RichText};
 use hashbrown::HashMap;
 
 use super::head::{self, base_ui};
@@ -19,6 +19,7 @@ use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::widget::options::options_ui;
+use crate::widget::prose::prose_ui;
 
 /// Which state is listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,7 +167,7 @@ impl PlacesView {
         ui: &mut egui::Ui,
     ) {
         if let Some(listed) = listed {
-            ui.strong(&listed.sums);
+            prose_ui(ui, &listed.sums, RichText::strong);
             if listed.has_unknown {
                 let text = "some have no call stack";
                 ui.weak(text).on_hover_text(NO_STACK_HELP);

@@ -26,6 +26,7 @@ use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, failed_ui, nothing_ui, working_ui};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::widget::prose::{plain, prose_ui};
 use crate::widget::table::Action;
 use crate::widget::theme;
 
@@ -155,7 +156,7 @@ impl ReservedView {
     fn head_ui(&mut self, tables: &Tables, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             if !tables.why.is_empty() {
-                ui.strong(&tables.why);
+                prose_ui(ui, &tables.why, RichText::strong);
                 ui.separator();
             }
             for &(cause, n) in tables.counts.iter().filter(|count| count.1 > 0) {
@@ -187,15 +188,17 @@ impl ReservedView {
                 ui.set_min_size(ui.available_size());
                 egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                     ui.strong(cause_text(growth.cause).1);
-                    ui.label(format!(
+                    let text = format!(
                         "{} reserved for a request of {}; {} were free in this pool, the largest range {}",
                         bytes(growth.bytes),
                         bytes(growth.requested),
                         bytes(growth.free),
                         bytes(growth.largest_free)
-                    ));
+                    );
+                    prose_ui(ui, &text, plain);
                     if growth.released > 0 {
-                        ui.label(format!("{} were returned to the device just before", bytes(growth.released)));
+                        let text = format!("{} were returned to the device just before", bytes(growth.released));
+                        prose_ui(ui, &text, plain);
                     }
                     if let Some(id) = growth.request
                         && ui.button("Select the request").clicked()
@@ -222,12 +225,13 @@ impl ReservedView {
 /// The blocks that kept the request from being served.
 fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let all = &shown.history().allocations;
-    ui.label(format!(
+    let text = format!(
         "{} blocks of {} in all kept a range of {} from serving it",
         format::count(pins.blocks.len() as u64),
         format::bytes(pins.blocks_bytes as f64),
         format::bytes(pins.bytes as f64)
-    ));
+    );
+    prose_ui(ui, &text, plain);
     if ui.button("Highlight them").on_hover_text("Highlight them in the pictures of memory").clicked() {
         let mut ids = pins.blocks.clone();
         ids.sort_unstable();
@@ -258,8 +262,9 @@ fn card_ui(
     let bytes = |bytes: u64| format::bytes(bytes as f64);
     let finding = findings::out_of_memory(card, "", 1, None, None);
     let text = format!("Out of memory: {} requested", bytes(card.requested));
-    let head = ui.label(RichText::new(text).strong().color(tokens.severity[finding.severity as usize]));
-    ui.add(egui::Label::new(why(card)).wrap());
+    let color = tokens.severity[finding.severity as usize];
+    let head = prose_ui(ui, &text, |text| text.strong().color(color));
+    prose_ui(ui, &why(card), plain);
     ui.weak("Who had it");
     for group in &card.stacks {
         let GroupKey::Signature(signature) = group.group else { continue };
@@ -271,7 +276,7 @@ fn card_ui(
         ui.add(egui::Label::new(text).truncate()).on_hover_text(hint);
     }
     let state = card.event.saturating_add(1).min(shown.history().last_state());
-    ui.weak(state_text(shown, state));
+    prose_ui(ui, &state_text(shown, state), RichText::weak);
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
         for (column, cell) in tables.figures.columns.iter().zip(figures) {
             if *cell != Cell::Empty {
@@ -282,13 +287,13 @@ fn card_ui(
         }
     });
     if let Some(raise) = raise(card) {
-        ui.add(egui::Label::new(raise).wrap());
+        prose_ui(ui, &raise, plain);
     }
     for what_if in &card.hints {
         if !what_if.setting().is_empty() {
             ui.label(RichText::new(what_if.setting()).monospace());
         }
-        ui.add(egui::Label::new(what_if.fact(bytes)).wrap());
+        prose_ui(ui, &what_if.fact(bytes), plain);
     }
     if ui.button("Show the state then").clicked() {
         ctx.memory.moment = Some(card.event.min(shown.history().last_state()));

@@ -6,10 +6,12 @@ use super::work::{Card, DEVICE, Summarized};
 use crate::analysis::rules::Basis;
 use crate::answers::Answer;
 use crate::figures::text::display_name;
+use crate::figures::verdicts::LACKS_EVENTS;
 use crate::figures::{findings, format};
 use crate::model::DurNs;
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::widget::gap_color::gap_color;
+use crate::widget::prose::prose_ui;
 use crate::widget::series_color::series_color;
 
 /// The causes that have a label; the others are in the bar, and named when the pointer is on them.
@@ -27,15 +29,14 @@ const PARTS: &str = "Share of the judged time of this device: the steps that cou
 /// * `is_range`: whether they are of the selected range.
 pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
     let Some(summary) = answer_ui(summary, "Adding up the devices…", ui) else { return };
-    let mut of_steps = summary.cards.iter().filter(|card| !is_range && card.basis == Basis::Steps);
-    if let Some(first) = of_steps.next() {
-        let [n, all] = first.n_steps;
-        let text = match of_steps.all(|card| card.n_steps == first.n_steps) {
-            true if n == all => format!("In {}", format::steps(n)),
-            true => format!("In the {n} of {} that count", format::steps(all)),
-            false => "In the steps that count".to_owned(),
-        };
-        let text = ui.weak(text);
+    // One heading for all, or each card says it.
+    let first = summary.cards.first().filter(|_| !is_range);
+    let heading = first.filter(|first| {
+        let is_alike = |card: &Card| card.basis == Basis::Steps && card.n_steps == first.n_steps;
+        summary.cards.iter().all(is_alike)
+    });
+    if let Some(first) = heading {
+        let text = prose_ui(ui, &format!("In {}", counted(first)), RichText::weak);
         if !first.left_out.is_empty() {
             text.on_hover_text(&first.left_out);
         }
@@ -48,9 +49,27 @@ pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
         nothing_ui("No GPU work was recorded here", how, ui);
     }
     for card in &summary.cards {
-        card_ui(card, scope(card.basis, is_range), ui);
+        let scope = match card.basis {
+            Basis::Steps if !is_range && heading.is_none() => format!("in {}", counted(card)),
+            basis => scope(basis, is_range).to_owned(),
+        };
+        card_ui(card, &scope, ui);
         ui.add_space(6.0);
     }
+}
+
+/// The title of a device without its product, which stands after it: Nsight Systems calls the device by it already.
+fn title_without(title: &str, product: &str) -> String {
+    match title.split_once(product).filter(|_| !product.is_empty()) {
+        Some((before, after)) if !before.trim().is_empty() => format!("{}{after}", before.trim_end()),
+        _ => title.to_owned(),
+    }
+}
+
+/// The steps that a card is of.
+fn counted(card: &Card) -> String {
+    let [n, all] = card.n_steps;
+    if n == all { format::steps(n) } else { format!("the {n} of {} that count", format::steps(all)) }
 }
 
 /// The time that the figures of a card are of.
@@ -67,16 +86,22 @@ fn scope(basis: Basis, is_range: bool) -> &'static str {
 fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
     let is_dark = ui.visuals().dark_mode;
     let busy = share(card.window - card.parts.idle_ns, card.window);
+    let least = if card.lacks_events { "At least " } else { "" };
     ui.horizontal_wrapped(|ui| {
-        ui.label(RichText::new(display_name(&card.title)).strong());
-        ui.label(RichText::new(format!("{busy} busy")).strong())
+        ui.label(RichText::new(display_name(&title_without(&card.title, &card.name))).strong());
+        prose_ui(ui, &format!("{least}{busy} busy"), RichText::strong)
             .on_hover_text(format!("Of {}\n{PARTS}", format::duration(card.window)));
-        ui.label(scope);
-        // Nsight Systems calls the device by its product already.
-        if !card.title.contains(&card.name) {
+        let scope = ui.label(scope);
+        if card.basis == Basis::Steps && !card.left_out.is_empty() {
+            scope.on_hover_text(&card.left_out);
+        }
+        if !card.name.is_empty() {
             ui.weak(display_name(&card.name));
         }
     });
+    if card.lacks_events {
+        ui.label(RichText::new(LACKS_EVENTS).color(ui.visuals().warn_fg_color));
+    }
     let parts = &card.parts;
     let times = [parts.compute_ns, parts.exposed_comm_ns, parts.exposed_copy_ns, parts.idle_ns];
     let parts: Vec<Part> =
@@ -84,9 +109,9 @@ fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
     bar_ui(("Time", PARTS), &parts, [card.window; 2], DEVICE.len(), ui);
     if !card.causes.is_empty() {
         let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
-        let length = format::duration(idle).replace(' ', "\u{a0}");
+        let length = format::duration(idle);
         let title = format!("Idle {} {scope}, {length}, by what would end it:", share(idle, card.window));
-        ui.weak(title).on_hover_text(CAUSES);
+        prose_ui(ui, &title, RichText::weak).on_hover_text(CAUSES);
         let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
         let parts = card.causes.iter().map(part);
         bar_ui(
@@ -151,4 +176,17 @@ pub fn swatch_ui(text: &str, color: Color32, ui: &mut egui::Ui) -> egui::Respons
 
 fn share(part: DurNs, whole: DurNs) -> String {
     findings::value(part as f64 / whole.max(1) as f64, crate::analysis::finding::Unit::Share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_product_of_a_device_is_apart_from_its_title_whatever_recorded_it() {
+        assert_eq!(title_without("GPU 0 NVIDIA A100, rank 1", "NVIDIA A100"), "GPU 0, rank 1");
+        assert_eq!(title_without("GPU 0", "NVIDIA A100"), "GPU 0");
+        assert_eq!(title_without("GPU 0", ""), "GPU 0");
+        assert_eq!(title_without("NVIDIA A100", "NVIDIA A100"), "NVIDIA A100");
+    }
 }

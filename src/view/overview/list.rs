@@ -6,11 +6,12 @@ use eframe::egui::{self, RichText, TextStyle};
 use super::work::{Found, Place, Recurring, Seen, Summarized};
 use crate::figures::findings::{OUT_OF_MEMORY, no_findings, severity, value};
 use crate::figures::format;
-use crate::figures::text::{display_name, shortened};
-use crate::figures::verdicts::level;
+use crate::figures::text::{display_name, shortened, unbroken};
+use crate::figures::verdicts::{LACKS_EVENTS, level};
 use crate::model::DurNs;
 use crate::view::states::nothing_ui;
 use crate::widget::gap_color::swatch_ui;
+use crate::widget::prose::{plain, prose_ui};
 use crate::widget::theme;
 
 /// The most paragraphs that stand open above the findings; of more all but the first, which is of the job, are unfolded.
@@ -53,7 +54,7 @@ impl List {
 fn in_short_ui(of: &Summarized, ui: &mut egui::Ui) {
     let sentences = |of: &[String], ui: &mut egui::Ui| {
         for text in of {
-            ui.label(shortened(text, MAX_SENTENCE)).on_hover_text(IN_SHORT);
+            prose_ui(ui, &shortened(text, MAX_SENTENCE), plain).on_hover_text(IN_SHORT);
         }
     };
     match &of.in_short[..] {
@@ -94,7 +95,7 @@ fn findings_ui(of: &Summarized, memory: Option<&[&Found]>, ui: &mut egui::Ui) ->
     if !of.checks.is_empty() {
         egui::CollapsingHeader::new("What was checked").show(ui, |ui| {
             for check in &of.checks {
-                ui.label(RichText::new(check).small());
+                prose_ui(ui, check, RichText::small);
             }
         });
     }
@@ -122,9 +123,11 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
         ];
         for (part, color) in parts {
             let font = TextStyle::Body.resolve(ui.style());
-            text.append(part, 0.0, TextFormat { font_id: font, color, ..TextFormat::default() });
+            text.append(&unbroken(part), 0.0, TextFormat { font_id: font, color, ..TextFormat::default() });
         }
-        ui.label(text);
+        let whole: String = parts.iter().map(|part| part.0).collect();
+        let enabled = ui.is_enabled();
+        ui.label(text).widget_info(|| egui::WidgetInfo::labeled(egui::Role::Label, enabled, &whole));
         // A link goes to the next line as a whole.
         ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
         if found.place.is_some() && ui.link("Show").on_hover_text("Show where it is most visible").clicked() {
@@ -139,13 +142,13 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
     if is_open {
         let advice = ui.indent("advice", |ui| {
             for sentence in &finding.advice {
-                ui.label(format!("\u{2022} {sentence}"));
+                prose_ui(ui, &format!("\u{2022} {sentence}"), plain);
             }
             let measured = value(finding.measured, finding.unit);
             let threshold = level(finding.threshold, finding.default_threshold, finding.unit);
-            ui.label(format!("Measured {measured}, threshold {threshold}"));
+            prose_ui(ui, &format!("Measured {measured}, threshold {threshold}"), plain);
             for note in &finding.evidence.notes {
-                ui.label(display_name(note));
+                prose_ui(ui, &display_name(note), plain);
             }
         });
         if is_asked {
@@ -170,6 +173,9 @@ fn recurring_ui(of: &Recurring, ui: &mut egui::Ui) -> Option<Place> {
     if of.lacks_steps {
         ui.weak("No steps: by time in all, without a gain per step");
     }
+    if of.lacks_events {
+        ui.label(RichText::new(LACKS_EVENTS).color(ui.visuals().warn_fg_color));
+    }
     let mut shown = None;
     for line in &of.lines {
         ui.add_space(4.0);
@@ -177,7 +183,7 @@ fn recurring_ui(of: &Recurring, ui: &mut egui::Ui) -> Option<Place> {
             swatch_ui(line.class, ui).on_hover_text(line.class.label());
             ui.label(RichText::new(format!("{}, {}", display_name(&line.title), line.class.label())).small());
         });
-        ui.strong(&line.numbers);
+        prose_ui(ui, &line.numbers, RichText::strong);
         let [short, whole] = &line.between;
         // On a line of its own: egui cuts the beginning of a long word in a text that begins within a line.
         if ui.link(short).on_hover_text(format!("{whole}\nShow the longest")).clicked() {

@@ -64,6 +64,8 @@ pub struct Card {
     pub n_steps: [usize; 2],
     /// Which of them are left out, and why; empty if none are.
     pub left_out: String,
+    /// Whether most events of its recording are missing.
+    pub lacks_events: bool,
     pub parts: Breakdown,
     /// Idle time by cause, the largest first: its label, the class whose color it has, and its time. As the findings
     /// have it; of a device that was not judged by what the host did.
@@ -110,6 +112,8 @@ pub struct Recurring {
     pub n: usize,
     /// Whether some of those listed are of a trace without steps that count.
     pub lacks_steps: bool,
+    /// Whether most events of a recording are missing of which some are listed.
+    pub lacks_events: bool,
 }
 
 #[derive(Debug)]
@@ -226,6 +230,7 @@ impl Summary {
                 basis: judged.map_or(Basis::All, |judged| judged.basis),
                 n_steps: [judged.map_or(0, |judged| judged.steps.len()), all.n_steps],
                 left_out: all.left_out.clone(),
+                lacks_events: all.verdicts.run.missing.is_some(),
                 parts: breakdown(busy, window),
                 causes,
             })
@@ -249,6 +254,7 @@ fn recurring<'a>(of: &'a [OpenTrace], listed: impl Iterator<Item = (usize, &'a O
     let n = found.len();
     found.truncate(MAX_CLUSTERS);
     let lacks_steps = found.iter().any(|(_, _, (clusters, _), _)| clusters.n_steps == 0);
+    let lacks_events = found.iter().any(|(_, all, ..)| all.verdicts.run.missing.is_some());
     let line = |(trace, all, (clusters, ledger), cluster): (usize, &OfTrace, (&Clusters, &Ledger), &GapCluster)| {
         let open = &of[trace];
         let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.time(gap as usize));
@@ -264,7 +270,7 @@ fn recurring<'a>(of: &'a [OpenTrace], listed: impl Iterator<Item = (usize, &'a O
             place: time.map(|time| Place::of(trace, open, (all, Some(ledger.device)), time)),
         }
     };
-    Recurring { lines: found.into_iter().map(line).collect(), n, lacks_steps }
+    Recurring { lines: found.into_iter().map(line).collect(), n, lacks_steps, lacks_events }
 }
 
 impl Place {

@@ -13,7 +13,7 @@ use crate::analysis::related::{launched_in, operators_of};
 use crate::analysis::totals::{Durations, Group, Instance};
 use crate::answers::{self, Analysis, Query, Work};
 use crate::figures::range::{SliceTime, slices};
-use crate::figures::text::display_name;
+use crate::figures::text::{display_name, track_name};
 use crate::figures::{Cell, format, work};
 use crate::model::{TimeRange, Trace};
 use crate::session::{OpenTrace, track_title};
@@ -176,7 +176,7 @@ fn instance_rows(traces: &[OpenTrace], instances: &[Instance], range: Option<Tim
     let row = |instance: &Instance| {
         let model = &traces[instance.trace as usize].trace;
         let track = model.track(model.slices.track_of(instance.slice));
-        let (time, track) = (time(instance), track_title(traces, instance.trace as usize, &track.title()));
+        let (time, track) = (time(instance), track_title(traces, instance.trace as usize, &track_name(track)));
         SliceTime { time, within_ns: range.map(|range| time.intersect(range).map_or(0, TimeRange::dur)), track }
     };
     let mut data = slices().data(longest.iter().map(row));

@@ -71,6 +71,7 @@ impl Timeline {
             }
             Command::ShowHiddenTracks => self.show_hidden(),
             Command::ExpandAll => {
+                self.unfolded = None;
                 let is_open = |key: &String| ctx.traces.iter().any(|open| key.starts_with(&*open.id));
                 self.settings.collapsed.retain(|key| !is_open(key));
                 self.settings.expanded.extend(ctx.traces.iter().flat_map(fold_keys));
@@ -237,6 +238,7 @@ impl Timeline {
     }
 
     fn collapse_all(&mut self, ctx: &ViewContext<'_>) {
+        self.unfolded = None;
         for open in ctx.traces {
             let ids = (0..open.trace.processes.len() as u32).map(ProcessId);
             let keys = ids.map(|process| process_key(open, process));

@@ -9,7 +9,7 @@ use super::queues::Queues;
 use super::strips::Strips;
 use crate::figures::{
     format,
-    text::{display_name, shortened},
+    text::{display_name, shortened, track_name},
 };
 use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId, TrackKind};
 use crate::view::ViewContext;
@@ -77,7 +77,7 @@ fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, 
         }
         Hit::Track { trace, track, gap, .. } => {
             let open = ctx.traces.get(trace)?;
-            let title = display_name(&open.trace.track(track).title()).into_owned();
+            let title = track_name(open.trace.track(track));
             let values = counter_lines(&open.trace, track, at.saturating_sub(open.offset));
             if !values.is_empty() {
                 return Some((title, values));
@@ -102,7 +102,7 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
     let dur = trace.slices.time(slice).dur();
     let (kind, track) = (trace.slices.kind[slice.idx()], trace.track(trace.slices.track_of(slice)));
     let mut lines = vec![
-        format!("{} on {}", kind.label(), display_name(&track.title())),
+        format!("{} on {}", kind.label(), track_name(track)),
         format!("Duration {}", format::duration_in_full(dur)),
         format!("Start {}", format::duration_in_full(start)),
     ];

@@ -15,6 +15,7 @@ use super::strips::{IdleTime, Strips};
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, RowFold, TrackList};
 use crate::analysis::gaps::GapClass;
 use crate::command::Command;
+use crate::figures::verdicts::LACKS_EVENTS;
 use crate::figures::{escape, format};
 use crate::session::OpenTrace;
 use crate::view::gaps::causes_ui;
@@ -87,14 +88,7 @@ pub fn ui(
             let can_collapse = line.can_collapse(&open.trace);
             let busy = busy_share(line, open, background);
             let title = distinct_title(line, traces);
-            let action = line_ui(
-                ui,
-                line,
-                &title,
-                can_collapse,
-                [list.n_hidden, list.n_collapsed],
-                (n_closed(traces, line), busy),
-            );
+            let action = line_ui(ui, line, &title, can_collapse, list, (n_closed(traces, line), busy));
             let dropped =
                 ui.input(|input| input.pointer.any_released()).then(|| ui.ctx().pointer_hover_pos()).flatten();
             action.or_else(|| dragged_to(lines, area, line, ui, dropped?))
@@ -134,8 +128,12 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let total: i64 = idle.idle.iter().sum();
     let share = |ns: i64, of: i64| format!("{:.1} %", ns as f64 / of.max(1) as f64 * 100.0);
     let busy = share(idle.window_ns - total, idle.window_ns);
-    let text = format!("Overall: busy {busy}, idle {}", format::duration(total));
-    let shorter = format!("Overall: busy {busy}");
+    let overall = if idle.lacks_events { "At least" } else { "Overall:" };
+    let shorter = format!("{overall} busy {busy}");
+    let text = match idle.lacks_events {
+        true => format!("{shorter} of {}", format::duration(idle.window_ns)),
+        false => format!("{shorter}, idle {}", format::duration(total)),
+    };
     let response = ui.interact(rect, Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
     let label = text.clone();
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &label));
@@ -154,6 +152,9 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
         let mut causes: Vec<_> = GapClass::ALL.into_iter().zip(idle.idle).filter(|cause| cause.1 > 0).collect();
         causes.sort_by_key(|cause| Reverse(cause.1));
         causes_ui(ui, &causes, total);
+        if idle.lacks_events {
+            ui.colored_label(ui.visuals().warn_fg_color, LACKS_EVENTS);
+        }
         ui.weak(
             "Of all time from the device's first to its last work, by what the host did meanwhile. The overview counts the \
              steps that count alone",
@@ -270,7 +271,7 @@ fn line_ui(
     line: &Line,
     title: &str,
     can_collapse: bool,
-    n_hidden: [usize; 2],
+    list: &TrackList,
     (n_closed, busy): (usize, Option<f64>),
 ) -> Option<LabelAction> {
     let mut action = None;
@@ -307,7 +308,7 @@ fn line_ui(
     if label.dragged() {
         ui.set_cursor_icon(eframe::egui::CursorIcon::Grabbing);
     }
-    label.context_menu(|ui| action = menu_ui(ui, line, can_collapse, n_hidden, n_closed).or(action.take()));
+    label.context_menu(|ui| action = menu_ui(ui, line, can_collapse, list, n_closed).or(action.take()));
     if let Some(busy) = busy {
         ui.add(Label::new(RichText::new(busy).weak().size(10.5)).truncate().selectable(false))
             .on_hover_text("Time in which anything recorded ran on its threads, of the time of the trace");
@@ -319,7 +320,7 @@ fn line_ui(
     action
 }
 
-fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: [usize; 2], n_closed: usize) -> Option<LabelAction> {
+fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, list: &TrackList, n_closed: usize) -> Option<LabelAction> {
     let mut action = None;
     let mut item = |ui: &mut Ui, text: &str, what: LabelAction| {
         if ui.button(text).clicked() {
@@ -338,13 +339,8 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: [usize; 2], n
         item(ui, "Move down", LabelAction::Move(1));
     }
     item(ui, "Hide", LabelAction::Hide);
-    let text = match n_hidden {
-        [0, 0] => None,
-        [hidden, 0] => Some(format!("Show {hidden} hidden")),
-        [0, collapsed] => Some(format!("Show {collapsed} collapsed")),
-        [hidden, collapsed] => Some(format!("Show {hidden} hidden, {collapsed} collapsed")),
-    };
-    if let Some(text) = text {
+    if let Some(text) = list.off_screen().text() {
+        let text = format!("Show all ({text})");
         item(ui, &text, LabelAction::ShowHidden);
     }
     if n_closed > 0 {

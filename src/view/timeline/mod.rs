@@ -21,6 +21,7 @@ mod strips;
 #[cfg(test)]
 mod tests;
 mod track_list;
+mod unfolded;
 mod walk;
 
 use eframe::egui::{self, Frame, Id, Key, Margin, Pos2, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
@@ -36,9 +37,10 @@ use self::queues::Queues;
 use self::steps::StepBands;
 use self::strips::Strips;
 use self::track_list::{Heights, Line, SPACING, TrackList, total_height, visible_lines};
+use self::unfolded::Unfolded;
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale, part_text, taken_by_marks};
 use super::states::nothing_ui;
-use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, OffScreen, View, ViewContext, ViewSpec};
 use crate::analysis::threads::{Part, parts};
 use crate::command::{Command, ctrl};
 use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
@@ -102,6 +104,8 @@ pub struct Timeline {
     reveal: Option<(usize, SliceId)>,
     /// A device to scroll to.
     scroll_to: Option<(usize, ProcessId)>,
+    /// What was unfolded around the selected gap.
+    unfolded: Option<Unfolded>,
     /// A step to the next gap that waits for the ledgers.
     pending_walk: Option<Direction>,
     /// Session time under the pointer while it is over the canvas.
@@ -171,6 +175,7 @@ impl Timeline {
     }
 
     fn refresh(&mut self, ctx: &ViewContext<'_>) {
+        self.leave_gap(ctx);
         if self.background.follow(ctx.traces, ctx.answers) {
             self.is_stale = true;
             self.canvas.forget();
@@ -285,6 +290,7 @@ impl Timeline {
     }
 
     fn show_hidden(&mut self) {
+        self.unfolded = None;
         self.settings.show_hidden(&self.tracks);
         self.is_stale = true;
     }
@@ -318,6 +324,8 @@ impl Timeline {
         if let Some((line, action)) = chosen {
             ctx.commands.extend(labels::command(ctx.traces, &line, &action));
             labels::apply(&mut self.settings, list, &line, action);
+            // From now on it is as the user has it.
+            self.unfolded = None;
             self.is_stale = true;
             ui.ctx().request_repaint();
         }
@@ -427,8 +435,8 @@ impl View for Timeline {
         true
     }
 
-    fn n_hidden(&self) -> [usize; 2] {
-        [self.tracks.n_hidden, self.tracks.n_collapsed]
+    fn off_screen(&self) -> OffScreen {
+        self.tracks.off_screen()
     }
 
     fn visible(&mut self, ctx: &mut ViewContext<'_>) -> Option<[String; 2]> {
@@ -437,7 +445,9 @@ impl View for Timeline {
     }
 
     fn save(&self) -> serde_json::Value {
-        serde_json::to_value(&self.settings).unwrap_or_default()
+        let mut settings = self.settings.clone();
+        self.unfolded.iter().for_each(|unfolded| unfolded.fold(&mut settings));
+        serde_json::to_value(settings).unwrap_or_default()
     }
 
     fn load(&mut self, saved: &serde_json::Value) {

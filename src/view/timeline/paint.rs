@@ -5,6 +5,7 @@ use eframe::egui::{
 };
 
 use super::layout::{Curve, DrawList, SliceBox, TICK};
+use crate::analysis::gaps::BACKWARD_NODE;
 use crate::figures::format;
 use crate::figures::text::shortened;
 use crate::model::{CounterUnit, SliceKind, StringId};
@@ -218,10 +219,11 @@ impl Labels {
 /// A name cut to `length` characters. Of a function that does not fit, the distinctive part is kept.
 fn cut(text: &str, kind: SliceKind, length: usize) -> String {
     match kind {
-        SliceKind::Kernel => shortened(text, length),
         // `module.py(12): forward`, `nn.Module: Linear_3`
         SliceKind::PythonFunction => labels::cut(text, |name| name.rsplit(": ").next().unwrap_or(name), length),
-        _ => labels::cut(text, |name| name, length),
+        _ if text.chars().nth(length).is_none() => shortened(text, length),
+        // All that run a node of the backward pass begin alike.
+        _ => shortened(text.strip_prefix(BACKWARD_NODE).unwrap_or(text), length),
     }
 }
 
@@ -238,6 +240,8 @@ mod tests {
             cut("void at::native::elementwise_kernel<128, 4>(int)", SliceKind::Kernel, 20),
             "element…rnel<128, 4>"
         );
+        let node = |name: &str| cut(&format!("autograd::engine::evaluate_function: {name}"), SliceKind::Operator, 20);
+        assert_ne!(node("AddmmBackward0"), node("MmBackward0"));
         assert_eq!(cut("nn.Module: Linear_3", SliceKind::PythonFunction, 8), "Linear_3");
     }
 }

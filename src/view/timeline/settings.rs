@@ -51,7 +51,7 @@ impl TimelineSettings {
     /// Shows what is hidden, and unfolds what was collapsed around tracks.
     pub fn show_hidden(&mut self, list: &TrackList) {
         list.hidden.iter().for_each(|key| _ = self.hidden.remove(key));
-        list.collapsed.iter().for_each(|key| _ = self.collapsed.remove(key));
+        list.collapsed.iter().for_each(|[key, _]| _ = self.collapsed.remove(key));
     }
 
     /// Remembers that these recordings are open, and forgets what was arranged in those that were open long ago.

@@ -7,6 +7,7 @@ use eframe::egui::Color32;
 use super::layout::Area;
 use super::track_list::{Line, LineKind};
 use crate::analysis::gaps::{GapClass, IdleByClass, Ledger, LedgerIndex};
+use crate::answers::findings::TraceRun;
 use crate::answers::time::{Indexed, IndexedLedgers, Ledgers};
 use crate::answers::{Answer, Query};
 use crate::model::{DurNs, ProcessId, TimeNs, TimeRange};
@@ -23,6 +24,8 @@ const LEAST: f32 = 0.35;
 pub struct Strips {
     /// One for each open trace.
     of: Vec<Query<IndexedLedgers>>,
+    /// What is known of their recordings, likewise.
+    runs: Vec<Query<TraceRun>>,
     is_waiting: bool,
 }
 
@@ -43,6 +46,8 @@ pub struct IdleTime {
     pub idle: IdleByClass,
     /// Time of its devices from first start to last end.
     pub window_ns: DurNs,
+    /// Whether most events of its recording are missing.
+    pub lacks_events: bool,
 }
 
 impl Strips {
@@ -62,7 +67,9 @@ impl Strips {
         let mut traces: Vec<usize> = lines.filter(|line| line.has_strip()).map(|line| line.trace).collect();
         traces.dedup();
         for trace in traces {
-            self.is_waiting |= self.ledgers(ctx, trace).is_working();
+            self.runs.resize_with(ctx.traces.len().max(self.runs.len()), Query::default);
+            let run = self.runs[trace].ask(ctx.answers, &ctx.traces[trace].trace, &TraceRun);
+            self.is_waiting |= run.is_working() || self.ledgers(ctx, trace).is_working();
         }
     }
 
@@ -98,7 +105,9 @@ impl Strips {
         let indexed = self.ready(line.trace).filter(|_| line.has_strip())?;
         let devices: Vec<_> = devices(&indexed, line.kind).collect();
         let window_ns = devices.iter().map(|(ledger, _)| ledger.window.dur()).sum();
-        Some(IdleTime { idle: idle_until(&devices, TimeNs::MAX), window_ns }).filter(|_| !devices.is_empty())
+        let run = self.runs.get(line.trace)?.newest()?;
+        let idle = idle_until(&devices, TimeNs::MAX);
+        Some(IdleTime { idle, window_ns, lacks_events: run.missing.is_some() }).filter(|_| !devices.is_empty())
     }
 
     /// Idle time of a heading's devices within a range of the trace's time. Cost: O(log gaps).

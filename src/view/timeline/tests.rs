@@ -7,10 +7,10 @@ use eframe::egui::{self, Event, Key, Modifiers, MouseWheelUnit, PointerButton, P
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
-use super::Timeline;
+use super::{OffScreen, Timeline};
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TraceBuilder, TraceInfo};
-use crate::session::Selection;
+use crate::session::{GapOrder, Selection};
 use crate::view::View as _;
 use crate::view::fixture::Fixture;
 
@@ -186,10 +186,10 @@ fn a_filter_that_fits_nothing_says_so_and_hidden_tracks_come_back() {
     harness.state_mut().view.settings.hidden.insert(key);
     harness.state_mut().view.is_stale = true;
     harness.run();
-    assert_eq!(harness.state().view.n_hidden(), [1, 0]);
+    assert_eq!(harness.state().view.off_screen().n_hidden, 1);
     harness.state_mut().run(&Command::ShowHiddenTracks);
     harness.run();
-    assert_eq!(harness.state().view.n_hidden(), [0, 0]);
+    assert_eq!(harness.state().view.off_screen(), OffScreen::default());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::Timeline;
 use super::commands::Direction;
 use super::track_list::{Line, LineKind};
+use super::unfolded::Unfolded;
 use crate::analysis::gaps::{GapClass, GapPart, Ledger, LedgerIndex, slices_of_place};
 use crate::answers::Answer;
 use crate::command::Command;
@@ -75,23 +76,7 @@ impl Timeline {
             }));
         };
         let time = ledger.time(gap);
-        let is_outside = index.is_outside(time);
-        if *ctx.gap_order == GapOrder::Duration {
-            let said = match (at, is_outside) {
-                (Some(at), true) if index.is_outside(at) => None,
-                (_, true) => Some(
-                    "No more gaps long enough to go to in the steps that count. This one is outside of them; the Gaps view lists all",
-                ),
-                (None, false) if index.has_steps() => Some(
-                    "The longest gap in the steps that count. G goes on with the next longest; the Gaps view sets the order",
-                ),
-                (None, false) => {
-                    Some("The longest gap of the device. G goes on with the next longest; the Gaps view sets the order")
-                }
-                (Some(_), false) => None,
-            };
-            ctx.commands.extend(said.map(Command::Say));
-        }
+        ctx.commands.push(Command::Say(said(*ctx.gap_order, direction, index, (at, time))));
         *ctx.selection = Selection::Gap { trace, process: ledger.process, time };
         self.show_gap(ctx);
     }
@@ -106,7 +91,10 @@ impl Timeline {
         } else if gap.start < view.start || gap.end > view.end {
             ctx.navigation.go(centered(view, middle(gap), ctx.span));
         }
+        self.put_back();
+        let before = self.settings.clone();
         self.unfold_process(&ctx.traces[trace], trace, process);
+        self.unfolded = Unfolded::since(&before, &self.settings, (trace, process));
         self.scroll_to = Some((trace, process));
         self.reveal = self.host_of_gap(ctx).map(|slice| (trace, slice));
         if let Some((_, slice)) = self.reveal {
@@ -206,6 +194,32 @@ fn device_of_selection(ctx: &ViewContext<'_>) -> Option<(usize, Option<ProcessId
             Some((trace, Some(model.track(model.slices.track_of(on_device)).process)))
         }
         _ => None,
+    }
+}
+
+/// In which order a step goes on from one gap, if there is one, to another.
+fn said(
+    order: GapOrder,
+    direction: Direction,
+    index: &LedgerIndex,
+    (from, to): (Option<TimeRange>, TimeRange),
+) -> &'static str {
+    let is_forward = direction == Direction::Forward;
+    match (order, from) {
+        (GapOrder::Time, _) if is_forward => "Along time: the next gap. The Gaps view sets the order of G",
+        (GapOrder::Time, _) => "Along time: the gap before. The Gaps view sets the order of G",
+        (_, Some(from)) if index.is_outside(to) && index.is_outside(from) => {
+            "By duration, outside of the steps that count. The Gaps view sets the order of G"
+        }
+        _ if index.is_outside(to) => {
+            "No more gaps long enough to go to in the steps that count. This one is outside of them; the Gaps view lists all"
+        }
+        (_, None) if index.has_steps() => {
+            "The longest gap in the steps that count. G goes on with the next longest; the Gaps view sets the order"
+        }
+        (_, None) => "The longest gap of the device. G goes on with the next longest; the Gaps view sets the order",
+        _ if is_forward => "By duration: the next longest gap. The Gaps view sets the order of G",
+        _ => "By duration: the next longer gap. The Gaps view sets the order of G",
     }
 }
 

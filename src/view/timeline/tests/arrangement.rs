@@ -24,8 +24,8 @@ fn rows_are_as_high_after_a_restart_with_hidden_tracks_as_before() {
     again.state_mut().view = Timeline::default();
     again.state_mut().view.load(&saved);
     again.run();
-    assert_eq!(harness.state().view.n_hidden(), [1, 0]);
-    assert_eq!(again.state().view.n_hidden(), [1, 0]);
+    assert_eq!(harness.state().view.off_screen().n_hidden, 1);
+    assert_eq!(again.state().view.off_screen().n_hidden, 1);
     assert_eq!(row_height(&again), before);
 }
 

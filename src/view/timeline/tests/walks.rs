@@ -57,6 +57,56 @@ fn commands_walk_from_slice_to_slice() {
 }
 
 #[test]
+fn a_group_that_was_unfolded_for_a_gap_is_folded_again_when_the_user_leaves_it() {
+    let mut harness = harness(vec![small()]);
+    harness.state_mut().run(&Command::CollapseAll);
+    harness.run();
+    let is_open = |harness: &Harness<'_, Fixture<Timeline>>| harness.query_by_label("Pin stream 7").is_some();
+    assert!(!is_open(&harness));
+    go_to_first_gap(&mut harness);
+    assert!(is_open(&harness));
+    let kept = harness.state().view.save();
+    // Work of the device does not go from under the pointer.
+    harness.state_mut().run(&Command::NextSlice);
+    harness.run();
+    assert_eq!((harness.state().selected_name(), is_open(&harness)), ("relu", true));
+    harness.state_mut().run(&Command::Deselect);
+    harness.run();
+    assert!(!is_open(&harness));
+    assert_eq!(harness.state().view.save(), kept, "what is kept is what the user arranged");
+    // What the user unfolds stays.
+    harness.get_by_label("Expand GPU 0").click();
+    harness.run();
+    go_to_first_gap(&mut harness);
+    harness.state_mut().run(&Command::Deselect);
+    harness.run();
+    assert!(is_open(&harness));
+}
+
+#[test]
+fn every_step_from_gap_to_gap_says_its_order() {
+    let kernels = [(0, 100_000), (300_000, 400_000), (900_000, 1_000_000)];
+    let slices: Vec<_> = kernels.iter().map(|&(ts, end)| ("stream 7", KERNEL, "gemm", ts, end)).collect();
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    go_to_first_gap(&mut harness);
+    let said = |harness: &mut Harness<'_, Fixture<Timeline>>, command: Command| {
+        harness.state_mut().commands.clear();
+        harness.state_mut().run(&command);
+        match harness.state().commands.last() {
+            Some(Command::Say(text)) => *text,
+            _ => "",
+        }
+    };
+    let forward = said(&mut harness, Command::NextGap);
+    assert_eq!(forward, "By duration: the next longest gap. The Gaps view sets the order of G");
+    let back = said(&mut harness, Command::PreviousGap);
+    assert_eq!(back, "By duration: the next longer gap. The Gaps view sets the order of G");
+    harness.state_mut().session.gap_order = GapOrder::Time;
+    let back = said(&mut harness, Command::PreviousGap);
+    assert_eq!(back, "Along time: the gap before. The Gaps view sets the order of G");
+}
+
+#[test]
 fn arrows_lead_from_a_gap_to_what_ended_it_and_to_its_launch() {
     let mut builder = TraceBuilder::from_slices(&[
         ("main", SliceKind::Runtime, "cudaLaunchKernel", 0, 10_000),

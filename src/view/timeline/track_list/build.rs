@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use super::fold::{Fold, count, folds_streams, importance, n_programs, n_shown_counters};
 use super::{COUNTER_HEIGHT, GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, TrackList, rows, track_key};
 use crate::analysis::threads::Part;
-use crate::figures::text::display_name;
+use crate::figures::text::{display_name, track_name};
 use crate::model::{ProcessId, TrackId, TrackKind};
 use crate::session::{OpenTrace, in_order, track_title};
 use crate::view::timeline::settings::TimelineSettings;
@@ -79,10 +79,10 @@ impl Builder<'_> {
     }
 
     /// The same of a line around tracks.
-    fn is_collapsed_around(&mut self, key: &str) -> bool {
+    fn is_collapsed_around(&mut self, key: &str, title: &str) -> bool {
         let is_collapsed = self.is_collapsed(key);
         if is_collapsed {
-            self.out.collapsed.push(key.to_owned());
+            self.out.collapsed.push([key, title].map(str::to_owned));
         }
         is_collapsed
     }
@@ -126,7 +126,7 @@ impl Builder<'_> {
             None => title,
         };
         let indent = u8::from(has_line && !is_one);
-        let is_collapsed = has_line && self.is_collapsed_around(key);
+        let is_collapsed = has_line && self.is_collapsed_around(key, &title);
         let is_match = has_line && !self.filter.is_empty() && self.matches(&title);
         let at = self.out.scrolled.len();
         if has_line {
@@ -193,7 +193,7 @@ impl Builder<'_> {
             self.out.folded_first.insert(group.key.clone());
         }
         let is_folded = is_folded_first && !self.settings.expanded.contains(&group.key);
-        let is_collapsed = group.has_heading && (self.is_collapsed_around(&group.key) || is_folded);
+        let is_collapsed = group.has_heading && (self.is_collapsed_around(&group.key, &group.title) || is_folded);
         let at = self.out.scrolled.len();
         let (folds, shown) = self.units(open, tracks, group);
         let title = match is_folded {
@@ -343,7 +343,7 @@ impl Builder<'_> {
             return;
         }
         let Unit { head, rest } = unit;
-        let title = |track: TrackId| display_name(&open.trace.track(track).title()).into_owned();
+        let title = |track: TrackId| track_name(open.trace.track(track));
         let head_title = title(head.0);
         let is_match = is_match || rest.iter().any(|part| self.matches(&title(part.0)));
         let (head_key, has_parts) = (head.1.clone(), !rest.is_empty());
@@ -353,7 +353,7 @@ impl Builder<'_> {
         let words = self.part(group.trace, head.0).words().filter(|_| is_numbered);
         let shown_title = words.map_or_else(|| head_title.clone(), |words| format!("{head_title}, {words}"));
         let is_shown = self.add_track(open, head, group, (folded_in, is_match, shown_title), of_head);
-        let is_collapsed = has_parts && self.is_collapsed_around(&head_key);
+        let is_collapsed = has_parts && self.is_collapsed_around(&head_key, &head_title);
         let folded_in = match folded_in {
             None if is_shown && is_collapsed => Some(head_key.as_str()),
             other => other,

@@ -15,6 +15,7 @@ use super::settings::TimelineSettings;
 use crate::analysis::threads::Part;
 use crate::model::{ProcessId, Trace, TrackId};
 use crate::session::OpenTrace;
+use crate::view::OffScreen;
 
 /// Height of one row of slices, in points.
 pub const ROW_HEIGHT: f32 = 18.0;
@@ -74,6 +75,18 @@ pub struct Line {
     pub is_pinned: bool,
     /// Whether other tracks of the same thread or stream belong to it.
     pub has_parts: bool,
+}
+
+impl TrackList {
+    /// What the user keeps off the screen.
+    pub fn off_screen(&self) -> OffScreen {
+        let collapsed = if self.n_collapsed == 0 { &[][..] } else { &self.collapsed };
+        OffScreen {
+            n_hidden: self.n_hidden,
+            n_collapsed: self.n_collapsed,
+            collapsed: collapsed.iter().map(|[_, title]| title.clone()).collect(),
+        }
+    }
 }
 
 impl Line {
@@ -144,9 +157,10 @@ impl Line {
 pub struct TrackList {
     pub pinned: Vec<Line>,
     pub scrolled: Vec<Line>,
-    /// Keys of what the user has hidden, and of what the user has collapsed around tracks.
+    /// Keys of what the user has hidden.
     pub hidden: Vec<String>,
-    pub collapsed: Vec<String>,
+    /// Keys and titles of what the user has collapsed around tracks.
+    pub collapsed: Vec<[String; 2]>,
     /// How many tracks are not on show because of that.
     pub n_hidden: usize,
     pub n_collapsed: usize,
