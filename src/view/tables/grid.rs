@@ -165,7 +165,15 @@ enum Target {
     File(String),
 }
 
-/// A table on screen. Keeps no table alive: the store drops it with its trace.
+/// A table that is sorted, and what is on screen until it is. Both would be gone, and nothing be on screen, where tables come
+/// faster than they are sorted, as while the moment of memory plays.
+#[derive(Debug)]
+struct Coming<T> {
+    next: Arc<T>,
+    _on_screen: Option<(Arc<T>, Arc<Order>)>,
+}
+
+/// A table on screen. Keeps no table alive once it is sorted: the store drops it with its trace.
 #[derive(Debug)]
 pub struct Grid<T: Table = Answer> {
     pub filter: String,
@@ -183,6 +191,7 @@ pub struct Grid<T: Table = Answer> {
     same_row: Query<SameRow<T>>,
     /// What is on screen: a table and the order of its rows.
     shown: Option<(Weak<T>, Weak<Order>)>,
+    coming: Option<Coming<T>>,
     text: Option<(Target, Job<String>)>,
 }
 
@@ -200,6 +209,7 @@ impl<T: Table> Default for Grid<T> {
             order: Query::default(),
             same_row: Query::default(),
             shown: None,
+            coming: None,
             text: None,
         }
     }
@@ -283,11 +293,24 @@ impl<T: Table> Grid<T> {
 
     /// Forgets what is on screen, and how it was sorted: another table comes.
     pub fn reset(&mut self) {
-        (self.sort, self.selected, self.shown) = (None, None, None);
+        (self.sort, self.selected, self.shown, self.coming) = (None, None, None, None);
     }
 
-    /// Puts a table on screen once it is sorted; says whether that is still to come. Call it every frame.
+    /// Puts a table on screen once it is sorted; says whether that is still to come. Call it every frame. A table that is
+    /// sorted already comes first.
     pub fn update(&mut self, table: &Arc<T>, answers: &Answers) -> bool {
+        // Held to the end: what is on screen may live by it alone.
+        let coming = self.coming.take();
+        let next = coming.as_ref().map_or(table, |coming| &coming.next);
+        let is_waiting = self.put(next, answers);
+        if is_waiting || !Arc::ptr_eq(next, table) {
+            let next = Arc::clone(if is_waiting { next } else { table });
+            self.coming = Some(Coming { next, _on_screen: self.ordered() });
+        }
+        self.coming.is_some()
+    }
+
+    fn put(&mut self, table: &Arc<T>, answers: &Answers) -> bool {
         let sort = self.sort.or(table.own_sort());
         let filter = self.filter.trim().to_owned();
         let is_tree = table.tree().is_some() && sort.is_none() && filter.is_empty();
@@ -441,6 +464,24 @@ impl<T: Table> Grid<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_stay_while_tables_come_faster_than_they_are_sorted() {
+        let (answers, mut grid) = (Answers::default(), Grid::<Answer>::default());
+        let mut seen = Vec::new();
+        for count in 0..2000 {
+            let data = Data { rows: vec![vec![Cell::Count(count)]], ..Data::default() };
+            // Dropped after each frame, as the store does with what newer ones follow.
+            grid.update(&Arc::new(Answer { data, ..Answer::default() }), &answers);
+            match grid.ordered() {
+                Some((table, _)) => seen.push(table.data.rows[0][0].clone()),
+                None => assert!(seen.is_empty(), "nothing is on screen in frame {count}"),
+            }
+            std::thread::sleep(std::time::Duration::from_micros(if seen.len() > 20 { 10 } else { 500 }));
+        }
+        seen.dedup();
+        assert!(seen.len() > 1, "{seen:?}");
+    }
 
     #[test]
     fn a_row_is_found_again_by_its_names_and_not_by_its_figures() {
