@@ -9,12 +9,13 @@ use super::head::{self, base_ui};
 use crate::analysis::memory::by_place::{At, Holder, Place, Places, changes};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::live::{LiveUntil, live};
+use crate::analysis::memory::summary::fullest_state;
 use crate::answers::memory::StackPlaces;
 use crate::answers::{Analysis, Query, Work};
 use crate::figures::format;
 use crate::figures::memory::{HolderRow, NO_STACK_HELP, Owner, by_place, change_by_place};
-use crate::model::memory::{AllocationId, highest};
-use crate::session::{Base, OpenMemory, ShownMemory};
+use crate::model::memory::AllocationId;
+use crate::session::{Base, MemoryFocus, OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
@@ -40,7 +41,7 @@ const MODES: [(Mode, &str, &str); 4] = [
 /// Lists memory by place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ListPlaces {
-    /// `None` for the peak.
+    /// `None` for that in which most is known to be allocated.
     state: Option<u32>,
     /// What it is compared with.
     base: Option<Base>,
@@ -122,10 +123,19 @@ impl View for PlacesView {
 }
 
 impl PlacesView {
+    /// What the user chose, as far as the recording has it.
+    fn mode(&self, shown: &ShownMemory, focus: &MemoryFocus) -> Mode {
+        match self.mode {
+            Mode::Peak if head::no_peak(shown.history()).is_some() => Mode::End,
+            Mode::Change if head::no_base(shown, focus).is_some() => Mode::Moment,
+            mode => mode,
+        }
+    }
+
     fn wanted(&self, shown: &ShownMemory, ctx: &ViewContext<'_>) -> ListPlaces {
         let history = shown.history();
         let chosen = ctx.memory.moment.unwrap_or(history.last_state());
-        let (state, base) = match self.mode {
+        let (state, base) = match self.mode(shown, ctx.memory) {
             Mode::Moment => (Some(chosen), None),
             Mode::Peak => (None, None),
             Mode::End => (Some(history.last_state()), None),
@@ -144,8 +154,15 @@ impl PlacesView {
     ) {
         let is_small = ui.available_width() < head::SMALL[0];
         ui.horizontal_wrapped(|ui| {
+            let chosen = self.mode(shown, ctx.memory);
             for (mode, label, hint) in MODES {
-                if ui.selectable_label(self.mode == mode, label).on_hover_text(hint).clicked() {
+                let lacking = match mode {
+                    Mode::Peak => head::no_peak(shown.history()),
+                    Mode::Change => head::no_base(shown, ctx.memory),
+                    Mode::Moment | Mode::End => None,
+                };
+                let choice = ui.add_enabled(lacking.is_none(), egui::Button::selectable(chosen == mode, label));
+                if choice.on_hover_text(hint).on_disabled_hover_text(lacking.unwrap_or_default()).clicked() {
                     self.mode = mode;
                 }
             }
@@ -191,7 +208,7 @@ impl Analysis for ListPlaces {
         let (trace, history) = (of.trace(), of.history());
         let of_stack = work.get(&of.open.trace, &StackPlaces { has_all_frames: self.has_all_frames })?;
         let places = Places { trace, of_stack: &of_stack };
-        let state = self.state.unwrap_or_else(|| highest(&history.curves.allocated).0);
+        let state = self.state.unwrap_or_else(|| fullest_state(history));
         let called =
             if self.has_all_frames || self.base.is_some() { None } else { with_callers(&places, history, state) };
         let places = Places { of_stack: called.as_deref().unwrap_or(places.of_stack), ..places };

@@ -366,6 +366,10 @@ impl View for MemoryOverTime {
         self.follow(ctx, &shown);
         match command {
             Command::GoToPeak => {
+                if let Some(why) = super::head::no_peak(shown.history()) {
+                    ctx.commands.push(Command::Tell(why));
+                    return true;
+                }
                 let axis = self.axis(&shown);
                 self.go_to_peak(ctx, &axis, shown.history().curves.highest().0);
             }
