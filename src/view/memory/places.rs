@@ -1,5 +1,6 @@
 //! Memory by place: a table by place in the program, at a moment or between two.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use eframe::egui;
@@ -227,7 +228,12 @@ impl Analysis for ListPlaces {
             state: base.state,
         });
         let holders = match base {
-            Some(base) => changes(base, At { places, history, state }),
+            Some(base) => {
+                let mut all = changes(base, At { places, history, state });
+                // From the largest gain to the largest loss, as a column sorts.
+                all.sort_by_key(|(_, holder)| Reverse(holder.change()));
+                all
+            }
             None => places.held(history, state).into_iter().map(|holder| (places, holder)).collect(),
         };
         let mut blocks: HashMap<Place, Vec<AllocationId>> = HashMap::new();
