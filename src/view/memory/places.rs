@@ -12,7 +12,7 @@ use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::live::{LiveUntil, live};
 use crate::analysis::memory::summary::fullest_state;
 use crate::answers::memory::StackPlaces;
-use crate::answers::{Analysis, Query, Work};
+use crate::answers::{Analysis, Answers, Query, Work};
 use crate::figures::format;
 use crate::figures::memory::{HolderRow, NO_STACK_HELP, Owner, by_place, change_by_place};
 use crate::model::memory::AllocationId;
@@ -78,6 +78,9 @@ pub struct PlacesView {
     mode: Mode,
     has_all_frames: bool,
     listed: Query<ListPlaces>,
+    /// What the table on screen is of, and what is sorted: while the moment moves, words and rows are of one.
+    on_screen: Option<Arc<Listed>>,
+    coming: Option<Arc<Listed>>,
     grid: Grid,
     is_waiting: bool,
 }
@@ -86,6 +89,7 @@ impl View for PlacesView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
         let Some(shown) = ctx.memory.resolve(ctx.traces) else {
+            (self.on_screen, self.coming) = (None, None);
             head::nothing_ui(ui);
             return;
         };
@@ -95,12 +99,16 @@ impl View for PlacesView {
         let answer = self.listed.ask_in_turn(ctx.answers, &shown.of, &wanted, is_near);
         self.is_waiting = answer.is_working();
         match answer.newest() {
-            Some(listed) => self.is_waiting |= self.grid.update(&listed.table, ctx.answers),
-            None => self.grid.reset(),
+            Some(newest) => self.is_waiting |= self.put(newest, ctx.answers),
+            None => {
+                self.grid.reset();
+                (self.on_screen, self.coming) = (None, None);
+            }
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
-        self.head_ui(&wanted, answer.newest().map(|listed| &**listed), &shown, ctx, ui);
-        let Some(listed) = answer_ui(&answer, "Adding up…", ui) else { return };
+        let listed = self.on_screen.clone().or_else(|| answer.newest().cloned());
+        self.head_ui(&wanted, listed.as_deref(), &shown, ctx, ui);
+        let (Some(_), Some(listed)) = (answer_ui(&answer, "Adding up…", ui), listed) else { return };
         if listed.table.data.rows.is_empty() {
             match &wanted.base {
                 Some(_) => nothing_ui("No place has more or less than at the base", "Choose another moment", ui),
@@ -124,6 +132,19 @@ impl View for PlacesView {
 }
 
 impl PlacesView {
+    /// Puts a list on screen once it is sorted, one that is sorted already first; says whether it is still to come.
+    fn put(&mut self, newest: &Arc<Listed>, answers: &Answers) -> bool {
+        let next = self.coming.take().unwrap_or_else(|| Arc::clone(newest));
+        for next in [&next, newest] {
+            if self.grid.update(&next.table, answers) {
+                self.coming = Some(Arc::clone(next));
+                return true;
+            }
+            self.on_screen = Some(Arc::clone(next));
+        }
+        false
+    }
+
     /// What the user chose, as far as the recording has it.
     fn mode(&self, shown: &ShownMemory, focus: &MemoryFocus) -> Mode {
         match self.mode {
