@@ -44,15 +44,18 @@ fn lines(trace: &Trace, history: &MemoryHistory, id: AllocationId, state: u32, a
     };
     lines.push(format!("{born}, {gone}"));
     let (start, end) = (all.start[i], all.end[i].min(history.n_states()));
+    // What lay before and after the recording, nobody knows.
+    let age_least = if history.alloc_event(id).is_none() { "at least " } else { "" };
+    let least = if history.free_event(id).is_none() { "at least " } else { age_least };
     if history.has_time {
         let life = history.life(id);
         let at = at.unwrap_or(history.time_of(state)).clamp(life.start, life.end.max(life.start));
         let (age, lifetime) = (at.saturating_sub(life.start), format::duration(life.dur()));
-        lines.push(format!("Lifetime {lifetime}, age here {}", format::duration(age)));
+        lines.push(format!("Lifetime {least}{lifetime}, age here {age_least}{}", format::duration(age)));
     } else {
         let at = state.clamp(start, end.max(start));
         let [lifetime, age] = [history.lifetime(id), i64::from(at - start)].map(|n| format::count(n.unsigned_abs()));
-        lines.push(format!("Lifetime in events {lifetime}, age here {age}"));
+        lines.push(format!("Lifetime in events {least}{lifetime}, age here {age_least}{age}"));
     }
     if all.freed[i] <= state && state < all.end[i] {
         lines.push("Freed by the program, but still waiting for a stream".to_owned());
@@ -115,5 +118,7 @@ mod tests {
         assert!(age(2, Some(2_000_000)).ends_with("age here 1.000 ms"), "{}", age(2, Some(2_000_000)));
         assert!(age(1, Some(0)).ends_with("age here 0 ns"), "{}", age(1, Some(0)));
         assert!(age(2, None).ends_with("age here 4.000 ms"), "{}", age(2, None));
+        // It is live at the end.
+        assert!(age(2, None).starts_with("Lifetime at least "), "{}", age(2, None));
     }
 }
