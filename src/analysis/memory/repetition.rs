@@ -69,7 +69,7 @@ impl NoSteps {
             }
             Self::FewUpdates(n) => {
                 let times = if n == 1 { "once".to_owned() } else { format!("{n} times") };
-                format!("the stacks show that an optimizer ran {times}, of the {MIN_ROUNDS} needed")
+                format!("the stacks show that an optimizer ran {times}, and {MIN_ROUNDS} steps are needed")
             }
             Self::MoreThanAnnotated { length, rounds } => format!(
                 "about {length} allocations repeat {rounds} times, but within fewer steps of an optimizer or loader"

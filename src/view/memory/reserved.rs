@@ -118,9 +118,10 @@ impl View for ReservedView {
         }
         if tables.growth.is_empty() {
             let [what, how] = match shown.history().has_segments {
-                true if !shown.history().has_changes() => {
-                    [head::ONE_MOMENT, "Record a history to see why memory was reserved"]
-                }
+                true if !shown.history().has_changes() => [
+                    "How memory was reserved is not known",
+                    "A history (torch.cuda.memory._record_memory_history) tells",
+                ],
                 true => ["Nothing was reserved while this was recorded", "All segments predate the recording"],
                 false => [
                     "This recording has no events of reserved memory",

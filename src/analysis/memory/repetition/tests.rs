@@ -285,5 +285,8 @@ fn too_few_steps_of_an_optimizer_are_told_rather_than_what_repeats_in_them() {
     };
     assert_eq!(lacking(1), Some(NoSteps::FewUpdates(1)));
     assert_eq!(lacking(3), Some(NoSteps::FewUpdates(3)));
-    assert_eq!(NoSteps::FewUpdates(3).reason(), "the stacks show that an optimizer ran 3 times, of the 4 needed");
+    assert_eq!(
+        NoSteps::FewUpdates(3).reason(),
+        "the stacks show that an optimizer ran 3 times, and 4 steps are needed"
+    );
 }
