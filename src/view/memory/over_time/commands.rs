@@ -7,7 +7,7 @@ use crate::answers::{Analysis, Work};
 use crate::command::Command;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
-use crate::session::{Base, OpenMemory};
+use crate::session::OpenMemory;
 use crate::view::ViewContext;
 use crate::view::axis::{self, ZoomTarget, centered, fitted, is_centered, middle};
 use crate::view::memory::commands;
@@ -80,10 +80,6 @@ impl MemoryOverTime {
             Command::RedoZoom => {
                 self.wanted = None;
                 navigation.redo();
-            }
-            Command::SetBase => {
-                let state = ctx.memory.moment.or(self.pointer_position.map(|position| axis.state(position)));
-                ctx.memory.base = Some(Base::new(&shown, state.unwrap_or(shown.history().last_state())));
             }
             Command::NextSlice => self.step(ctx, &axis, 1),
             Command::PreviousSlice => self.step(ctx, &axis, -1),

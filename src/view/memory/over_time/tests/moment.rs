@@ -31,7 +31,7 @@ fn the_base_is_the_moment_under_the_pointer_where_none_is_chosen() {
     harness.event(Event::PointerMoved(place));
     settle(&mut harness);
     let base = |harness: &mut Harness<'_, Fixture<MemoryOverTime>>| {
-        harness.state_mut().run(&Command::SetBase);
+        assert!(harness.state_mut().with(|view, ctx| view.run_hidden(&Command::SetBase, ctx)));
         harness.state().session.memory.base.as_ref().map(|base| base.state)
     };
     assert_eq!(base(&mut harness), Some(2));
