@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Analysis, Work};
 use crate::analysis::memory::by_place::{Largest, Place, Places, stack_places};
+use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::StackRoles;
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::leaks::{self, Leaks, Thresholds, capacity};
@@ -12,7 +13,7 @@ use crate::analysis::memory::reserved::{Growth, PinnedRange, growth, pins};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::state::{AllocatorState, allocator};
 use crate::analysis::memory::steps::{self, NoSteps, Steps};
-use crate::analysis::memory::summary::{Summary, summary};
+use crate::analysis::memory::summary::{Summary, fullest_state, summary};
 use crate::model::{StringId, TimeNs, Trace};
 use crate::session::OpenMemory;
 
@@ -210,7 +211,7 @@ pub struct InShort;
 #[derive(Debug)]
 pub struct MemoryInShort {
     pub summary: Summary,
-    /// What holds the most at the peak.
+    /// What holds the most at the peak; at the end where none is known.
     pub holder: Option<Largest>,
     pub found: Arc<FoundLeaks>,
     pub cards: Arc<Vec<OomCard>>,
@@ -224,9 +225,13 @@ impl Analysis for InShort {
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
         let summary = summary(of.history());
         let of_stack = work.get(&of.open.trace, &StackPlaces { has_all_frames: false })?;
+        let (history, state) = (of.history(), fullest_state(of.history()));
         let places = Places { trace: of.trace(), of_stack: &of_stack };
+        // As the tables list it.
+        let called = with_callers(&places, history, state);
+        let places = Places { of_stack: called.as_deref().unwrap_or(places.of_stack), ..places };
         Some(MemoryInShort {
-            holder: places.largest(of.history(), summary.peak_allocated.state),
+            holder: places.largest(history, state),
             summary,
             found: work.get(of, &LeakSearch::default())?,
             cards: work.get(of, &OomCards(CARD_STACKS))?,

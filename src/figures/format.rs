@@ -99,9 +99,16 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// A number of things with their name: `1 block`, `1,200 blocks`.
+///
+/// * `thing`: one of them; more take an `s`.
+pub fn of_things(n: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 /// A number of steps: `1 step`, `1,200 steps`.
 pub fn steps(n: usize) -> String {
-    format!("{} step{}", count(n as u64), if n == 1 { "" } else { "s" })
+    of_things(n as u64, "step")
 }
 
 /// A number that may be negative: `-1,234,567`.

@@ -83,7 +83,7 @@ impl Order {
             let is_name = shown.is_text || matches!(cell, Some(Cell::Id(_) | Cell::Device(_)));
             let (rank, is_descending) = match cell {
                 _ if MOMENTS.contains(&shown.key) => (0, false),
-                Some(Cell::Ns(_) | Cell::Bytes(_)) => (1, true),
+                Some(Cell::Ns(_) | Cell::Bytes(_) | Cell::Gain(_)) => (1, true),
                 _ => (2, !is_name),
             };
             sorts.push((rank, Sort { column, is_descending }));

@@ -1,7 +1,10 @@
 //! Names from a file as the screen shows them: short enough, and without hidden characters.
 
+mod frames;
+
 use std::borrow::Cow;
 
+pub use self::frames::frame_within;
 use crate::analysis::gaps::BACKWARD_NODE;
 use crate::analysis::short_name::{name_and_template, short_name};
 use crate::model::{Track, TrackKind};
@@ -104,13 +107,17 @@ pub fn telling(name: &str) -> Cow<'_, str> {
 const EVALUATES: &str = "evaluate_function: ";
 
 /// A name in at most `max` characters. Names that differ only in their middle, end or template arguments keep
-/// enough of these to look different: `vectorized_ele…rnel<4, FillFunctor<float>>`. Lists of words lose their end.
+/// enough of these to look different: `vectorized_ele…rnel<4, FillFunctor<float>>`. Lists of words lose their end, frames of
+/// call stacks their folders.
 ///
 /// Control marks are as in [`display_name`]. Cost: O(length).
 pub fn shortened(name: &str, max: usize) -> String {
     let whole: String = name.chars().map(visible).collect();
     if whole.chars().nth(max).is_none() {
         return whole;
+    }
+    if let Some(frames) = frames::frames_within(&whole, max) {
+        return frames;
     }
     // The function that runs a node of the backward pass, and the node itself, are two operators.
     if let Some(node) = whole.strip_prefix(BACKWARD_NODE).filter(|node| node.contains('<') && max > 2 * EVALUATES.len())

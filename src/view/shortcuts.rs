@@ -6,7 +6,7 @@ use super::all_commands;
 use crate::command::{Menu, key_text};
 
 /// Held keys and mouse actions, which are not commands.
-const MOUSE_AND_HELD_KEYS: [(&str, &str); 17] = [
+const MOUSE_AND_HELD_KEYS: [(&str, &str); 18] = [
     ("W, S held", "Zoom in, out at the pointer"),
     ("A, D held", "Pan left, right"),
     ("Wheel", "Scroll the tracks"),
@@ -18,6 +18,7 @@ const MOUSE_AND_HELD_KEYS: [(&str, &str); 17] = [
     ("Shift+Drag", "Pan"),
     ("Alt+Drag", "Zoom to the dragged range"),
     ("Click", "Select a slice; deselect on free space"),
+    ("Click the ruler", "In memory over time, choose the moment that the other memory views show"),
     ("Double-click", "Zoom to a slice"),
     ("Back, Forward button", "Go to the place visited before, after"),
     ("Right-click", "Context menu of a slice or track"),

@@ -84,6 +84,8 @@ impl Holder {
 pub struct Largest {
     /// Its name; of a function that of the line that holds the most.
     pub place: String,
+    /// For whom it allocates, where it does so for several callers.
+    pub caller: Option<String>,
     /// Lines of a function, that which holds the most first.
     pub lines: Vec<u64>,
     pub bytes: u64,
@@ -163,8 +165,8 @@ impl<'a> Places<'a> {
         found
     }
 
-    /// The function that holds the most in a state, with its lines; else the place that does so. `None` if nothing is
-    /// allocated.
+    /// The function that holds the most in a state, with its lines; else the place that does so, of one that allocates for
+    /// several callers with the caller. `None` if nothing is allocated.
     ///
     /// Cost: that of [`Self::held`].
     pub fn largest(&self, history: &MemoryHistory, state: u32) -> Option<Largest> {
@@ -173,11 +175,16 @@ impl<'a> Places<'a> {
         for holder in self.held(history, state) {
             let name = self.name(holder.place);
             let frame = Frame::of(name);
-            let is_function = is_one_function(name, &frame);
-            let key = if is_function { (frame.function, frame.file) } else { (name, "") };
+            let caller = match holder.place {
+                Place::Called(_, caller) => Some(self.trace.strings.get(caller)),
+                _ => None,
+            };
+            let is_function = caller.is_none() && is_one_function(name, &frame);
+            let key = if is_function { (frame.function, frame.file) } else { (name, caller.unwrap_or_default()) };
             let at = *index.entry(key).or_insert(found.len());
             if at == found.len() {
-                found.push(Largest { place: name.to_owned(), lines: Vec::new(), bytes: 0 });
+                let caller = caller.map(ToOwned::to_owned);
+                found.push(Largest { place: name.to_owned(), caller, lines: Vec::new(), bytes: 0 });
             }
             found[at].bytes += holder.held.bytes;
             if is_function && !found[at].lines.contains(&frame.line) {
@@ -356,9 +363,13 @@ mod tests {
         let of_stack = stack_places(&trace, Some(&stack_labels(&trace)));
         let places = Places { trace: &trace, of_stack: &of_stack };
         let largest = |state| places.largest(history(&trace), state);
-        let update = Largest { place: "update (/me/b.py:268)".into(), lines: vec![268, 265], bytes: 4608 };
+        let update =
+            Largest { place: "update (/me/b.py:268)".into(), caller: None, lines: vec![268, 265], bytes: 4608 };
         assert_eq!(largest(8), Some(update));
-        assert_eq!(largest(2), Some(Largest { place: "reset (/me/a.py:176)".into(), lines: vec![176], bytes: 4096 }));
+        assert_eq!(
+            largest(2),
+            Some(Largest { place: "reset (/me/a.py:176)".into(), caller: None, lines: vec![176], bytes: 4096 })
+        );
         assert_eq!(largest(0), None);
     }
 

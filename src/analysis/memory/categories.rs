@@ -10,6 +10,7 @@ pub use passes::passes;
 use hashbrown::HashMap;
 
 use super::live::{LiveUntil, live};
+use super::summary::fullest_state;
 use crate::analysis::frame::Frame;
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, StackId, StringId, Trace};
@@ -51,7 +52,7 @@ impl Category {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CategoryBytes {
     pub category: Category,
-    /// At the first state of the highest allocated bytes.
+    /// At the first state of the highest allocated bytes; at the end where no peak is known.
     pub peak: u64,
     pub end: u64,
 }
@@ -95,8 +96,7 @@ pub fn categories(trace: &Trace, history: &MemoryHistory, stacks: &StackRoles) -
         }
         sums
     };
-    let highest = crate::model::memory::highest(&history.curves.allocated).0;
-    let (peak, end) = (sums(highest), sums(history.last_state()));
+    let (peak, end) = (sums(fullest_state(history)), sums(history.last_state()));
     Category::ALL
         .into_iter()
         .zip(peak.into_iter().zip(end))

@@ -7,7 +7,9 @@ mod tests;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::categories::{StackRoles, passes};
 use super::phase::aligned;
+use crate::analysis::phases::Phase;
 use crate::analysis::steps::{Period, periods, regularity};
 use crate::model::memory::MemoryAction;
 use crate::model::{MemoryHistory, StackId, Trace};
@@ -46,6 +48,8 @@ pub enum NoSteps {
     TooFewRounds { length: usize, rounds: usize },
     /// Rounds of so many allocations look like layers of a pass.
     Layers { length: usize, rounds: usize, why: &'static str },
+    /// An optimizer ran so many times, which is too few.
+    FewUpdates(usize),
     /// They repeat while an annotation that comes once a step came less often.
     MoreThanAnnotated { length: usize, rounds: usize },
 }
@@ -62,6 +66,10 @@ impl NoSteps {
             }
             Self::Layers { length, rounds, why } => {
                 format!("about {length} allocations repeat {rounds} times, but may be layers of one pass: {why}")
+            }
+            Self::FewUpdates(n) => {
+                let times = if n == 1 { "once".to_owned() } else { format!("{n} times") };
+                format!("the stacks show that an optimizer ran {times}, and {MIN_ROUNDS} steps are needed")
             }
             Self::MoreThanAnnotated { length, rounds } => format!(
                 "about {length} allocations repeat {rounds} times, but within fewer steps of an optimizer or loader"
@@ -130,7 +138,9 @@ pub fn repetition(
             } else if !has_inner && is_in_forward(trace, &evidence.common_callers(&boundaries)) {
                 Some("all of them come from one line of a model's forward")
             } else if !is_whole && !ends_in_round(&symbols, starts, *length) {
-                Some("other allocations follow, and none is of an optimizer, a loss, a loader or a backward pass")
+                Some(
+                    "few of them have an optimizer, a loss, a loader or a backward pass beside other allocations, and others follow",
+                )
             } else {
                 None
             };
@@ -151,7 +161,24 @@ pub fn repetition(
         fit.into_iter().min_by_key(|&(i, _)| i).map(|(_, found)| found).ok_or(lacking)
     };
     let found = find(false).or_else(|lacking| find(true).map_err(|_| lacking));
-    found.map_err(|lacking| if is_cancelled() { NoSteps::Cancelled } else { lacking })
+    found.map_err(|lacking| match lacking {
+        _ if is_cancelled() => NoSteps::Cancelled,
+        // What repeats in a step says nothing of steps.
+        lacking => match updates(trace, history) {
+            n @ 1..MIN_ROUNDS => NoSteps::FewUpdates(n),
+            _ => lacking,
+        },
+    })
+}
+
+/// How often an optimizer ran, as the stacks of allocations tell. Passes of one without a backward pass between them are one
+/// update. Cost: O(events + stacks).
+fn updates(trace: &Trace, history: &MemoryHistory) -> usize {
+    let passes = passes(history, &StackRoles::new(trace));
+    let mut phases: Vec<Phase> = passes.into_iter().map(|pass| pass.phase).collect();
+    phases.retain(|phase| matches!(phase, Phase::Backward | Phase::Optimizer));
+    phases.dedup();
+    phases.into_iter().filter(|phase| *phase == Phase::Optimizer).count()
 }
 
 /// Whether what follows the start of the last round is at most hardly more than a round, or than the one before, of

@@ -14,9 +14,10 @@ pub struct Peak {
 /// Memory in bytes over a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
-    pub peak_allocated: Peak,
-    pub peak_active: Peak,
-    pub peak_reserved: Peak,
+    /// `None` if no allocation was recorded: what was allocated before the frees that were, nobody knows.
+    pub peak_allocated: Option<Peak>,
+    /// `None` if neither an allocation nor a reservation was recorded.
+    pub peak_reserved: Option<Peak>,
     pub start_allocated: u64,
     pub start_reserved: u64,
     pub end_allocated: u64,
@@ -35,8 +36,6 @@ pub struct Summary {
     pub end_active: u64,
     /// The largest contiguous free range at the end; `None` if segments are unknown.
     pub end_largest_free: Option<u64>,
-    /// Whether any allocation was recorded. Without one the peaks are those of what the events free: no more than the start.
-    pub has_allocations: bool,
     /// Segments of private pools at the end; `None` if there are none.
     pub end_private: Option<PrivatePools>,
 }
@@ -85,10 +84,7 @@ impl Summary {
 /// Summarizes a history. Cost: O(n + m log m) for n events and m blocks.
 pub fn summary(history: &MemoryHistory) -> Summary {
     let curves = &history.curves;
-    let peak = |curve: &[u64]| {
-        let (state, bytes) = highest(curve);
-        Peak { bytes, state }
-    };
+    let has_reserved = || history.events.action.contains(&MemoryAction::SegmentAlloc);
     let of = |curve: &[u64]| (curve.first().copied().unwrap_or_default(), curve.last().copied().unwrap_or_default());
     let weights = weights(history);
     let is_by_time = weights.is_some();
@@ -104,9 +100,11 @@ pub fn summary(history: &MemoryHistory) -> Summary {
     let end_private = at_end.as_ref().and_then(|state| PrivatePools::of(history, state));
     let at_end = at_end.map(|state| state.sums);
     Summary {
-        peak_allocated: peak(&curves.allocated),
-        peak_active: peak(&curves.active),
-        peak_reserved: peak(&curves.reserved),
+        peak_allocated: peak_state(history).map(|state| Peak { bytes: curves.allocated[state as usize], state }),
+        peak_reserved: (has_peak(history) || has_reserved()).then(|| {
+            let (state, bytes) = highest(&curves.reserved);
+            Peak { bytes, state }
+        }),
         start_allocated,
         start_reserved,
         end_allocated,
@@ -119,8 +117,23 @@ pub fn summary(history: &MemoryHistory) -> Summary {
         end_active: of(&curves.active).1,
         end_largest_free: at_end.map(|sums| sums.largest_free),
         end_private,
-        has_allocations: history.events.action.contains(&MemoryAction::Alloc),
     }
+}
+
+/// Whether an allocation was recorded, so that the highest allocated bytes are a peak. Cost: O(n), and O(1) where the first
+/// events allocate.
+pub fn has_peak(history: &MemoryHistory) -> bool {
+    history.events.action.contains(&MemoryAction::Alloc)
+}
+
+/// The first state of the highest allocated bytes; `None` if no peak is known. Cost: O(n).
+pub fn peak_state(history: &MemoryHistory) -> Option<u32> {
+    has_peak(history).then(|| highest(&history.curves.allocated).0)
+}
+
+/// The state in which most is known to be allocated: that of the peak, else the last. Cost: O(n).
+pub fn fullest_state(history: &MemoryHistory) -> u32 {
+    peak_state(history).unwrap_or(history.last_state())
 }
 
 /// Duration of each state in nanoseconds; `None` if all are zero or the history has no times.
@@ -155,9 +168,8 @@ mod tests {
         script.raw.events.ts = vec![0, 10, 20, 50, 60];
         let trace = script.finish();
         let found = summary(history(&trace));
-        assert_eq!(found.peak_allocated, Peak { bytes: 3072, state: 3 });
-        assert_eq!(found.peak_active, Peak { bytes: 3072, state: 3 });
-        assert_eq!(found.peak_reserved, Peak { bytes: 8192, state: 1 });
+        assert_eq!(found.peak_allocated, Some(Peak { bytes: 3072, state: 3 }));
+        assert_eq!(found.peak_reserved, Some(Peak { bytes: 8192, state: 1 }));
         assert_eq!((found.start_allocated, found.end_allocated, found.end_reserved), (0, 2048, 8192));
         // 10 ns nothing, 10 ns 1024, 30 ns 3072, 10 ns 2048, of 60 ns.
         let mean = (10.0 * 1024.0 + 30.0 * 3072.0 + 10.0 * 2048.0) / 60.0;
@@ -179,6 +191,17 @@ mod tests {
         let empty = Script::default().finish();
         let found = summary(history(&empty));
         assert_eq!((found.efficiency(), found.fragmentation), (None, None));
+    }
+
+    #[test]
+    fn without_an_allocation_there_is_no_peak() {
+        let mut script = Script::default();
+        script.event(MemoryAction::FreeRequested, 0x1000, 4096, StackId(0));
+        script.free(0x1000, 4096);
+        let trace = script.finish();
+        let (history, found) = (history(&trace), summary(history(&trace)));
+        assert_eq!((found.start_allocated, found.peak_allocated, found.peak_reserved), (4096, None, None));
+        assert_eq!(fullest_state(history), history.last_state());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Memory that is reserved and unused, and what keeps it from the device.
 
 use super::state::allocator;
+use super::summary::{fullest_state, peak_state};
 use crate::model::MemoryHistory;
-use crate::model::memory::{MemoryAction, highest};
 
 /// Reserved memory of one state in bytes: `reserved = used + pinned + empty + private + other`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,19 +60,17 @@ impl Unused {
 pub struct UnusedOver {
     pub peak: Unused,
     pub end: Unused,
-    /// Whether a history was recorded, so that the peak is one.
+    /// Whether a peak is known.
     pub has_history: bool,
 }
 
 /// What is unused at the peak and at the end; `None` if segments are unknown. Cost: O(n + m log m) for n events and m
 /// blocks.
 pub fn unused(history: &MemoryHistory) -> Option<UnusedOver> {
-    let peak = highest(&history.curves.allocated).0;
-    let has_history = history.events.action.contains(&MemoryAction::Alloc);
     (!history.segments.is_empty()).then(|| UnusedOver {
-        peak: Unused::of(history, peak),
+        peak: Unused::of(history, fullest_state(history)),
         end: Unused::of(history, history.last_state()),
-        has_history,
+        has_history: peak_state(history).is_some(),
     })
 }
 
@@ -81,7 +79,7 @@ mod tests {
     use super::super::fixture::{Script, history};
     use super::*;
     use crate::model::StackId;
-    use crate::model::memory::MemoryPool;
+    use crate::model::memory::{MemoryAction, MemoryPool};
 
     #[test]
     fn what_is_unused_is_told_apart_by_what_keeps_it() {

@@ -216,33 +216,9 @@ impl Report {
         all
     }
 
-    /// Memory by place, without peaks of what has only a state at one moment.
-    fn by_place_for_people(&self) -> Table {
-        let part = parts::by_place();
-        let lists = (0..self.memory.rows.len()).filter_map(|row| match self.memory.cell(row, part.key) {
-            Cell::List(list) => {
-                let mut list = Table::clone(list);
-                if is_state(&self.memory, row) {
-                    let at = list.columns.iter().position(|column| column.key == "at").unwrap_or_default();
-                    list.rows.retain(|row| row[at] != Cell::Word(parts::AT_PEAK));
-                }
-                Some(list)
-            }
-            _ => None,
-        });
-        part.joined(&lists.collect::<Vec<_>>())
-    }
-
     /// The same for people: where the rules found nothing, what they checked in place of findings.
     pub fn tables_for_people(&self) -> Vec<Cow<'_, Table>> {
         let mut tables = self.tables();
-        for table in &mut tables {
-            match table.key {
-                "memory" => *table = Cow::Owned(without_peaks(table)),
-                "by_place" => *table = Cow::Owned(self.by_place_for_people()),
-                _ => {}
-            }
-        }
         for problems in tables.iter_mut().filter(|table| table.key == "problems") {
             *problems = Cow::Owned(once_per_archive(problems));
         }
@@ -284,24 +260,6 @@ fn memory_lists(memory: &Table) -> [Table; 7] {
 /// Event counts of each file, and the problems met.
 pub fn import_tables(files: &Table) -> [Cow<'_, Table>; 2] {
     [Cow::Borrowed(files), Cow::Owned(nested(files, &figures::files::problems()))]
-}
-
-/// Memory by device, without peaks, start and mean of what has only a state at one moment.
-fn without_peaks(memory: &Table) -> Table {
-    let mut memory = memory.clone();
-    for row in (0..memory.rows.len()).filter(|&row| is_state(&memory, row)).collect::<Vec<_>>() {
-        let is_unknown = |key: &str| key.starts_with("peak_") || ["start_allocated_bytes", "efficiency"].contains(&key);
-        for (column, cell) in memory.columns.iter().zip(&mut memory.rows[row]) {
-            if is_unknown(column.key) {
-                *cell = Cell::Empty;
-            }
-        }
-    }
-    memory
-}
-
-fn is_state(memory: &Table, row: usize) -> bool {
-    matches!(memory.cell(row, "recorded"), Cell::Text(text) if &**text == parts::STATE)
 }
 
 /// Import problems, with those that are the same in several files of one archive as one row, with their number.

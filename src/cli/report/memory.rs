@@ -14,7 +14,7 @@ use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::reserved::{Growth, shares};
 use crate::analysis::memory::signature::Signatures;
-use crate::analysis::memory::summary::summary;
+use crate::analysis::memory::summary::{fullest_state, summary};
 use crate::answers::Answers;
 use crate::answers::memory::{
     FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, RolesOfStacks, StackPlaces, StackSignatures,
@@ -108,14 +108,16 @@ pub fn add(
     let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top, moments)).collect();
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
     // The profiler also records the host's allocator, of which a training uses a few bytes: nothing to lead with.
-    let is_trifle = |row: &DeviceMemory<'_>| row.summary.peak_allocated.bytes < TRIFLE;
+    let is_trifle = |row: &DeviceMemory<'_>| {
+        row.summary.peak_allocated.map_or(row.summary.end_allocated, |peak| peak.bytes) < TRIFLE
+    };
     let has_more = !rows.iter().all(is_trifle);
     let in_short = rows.iter().filter(|row| !(has_more && is_trifle(row)));
     let in_short = in_short.map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
-    // A state has grown from nothing that was recorded.
+    // What did not grow has nothing to explain.
     let shares = rows
         .iter()
-        .filter(|row| !row.history.is_state_only())
+        .filter(|row| row.reserved_growth.is_some_and(|shares| shares.bytes > 0))
         .filter_map(|row| Some(ReservedShares { owner: row.owner(), shares: row.reserved_growth? }));
     let outside = rows.iter().filter_map(|row| Some(OutsideMemory { owner: row.owner(), outside: row.outside? }));
     let in_short: Vec<InShort> = in_short.collect();
@@ -149,9 +151,9 @@ fn say_moments(all: &[Analyzed], moments: &[Moment]) -> Result<(), Failure> {
 
 /// The memory of a device by category, the largest first. What nothing was found of may be in what no stack tells.
 fn held(row: &DeviceMemory<'_>) -> Vec<Held> {
-    let whole = (row.summary.peak_allocated.bytes, row.summary.end_allocated);
+    let whole = (row.summary.peak_allocated.map(|peak| peak.bytes), row.summary.end_allocated);
     let mut found = row.categories.clone();
-    found.retain(|of| of.peak > 0 || of.end > 0);
+    found.retain(|of| whole.0.is_some() && of.peak > 0 || of.end > 0);
     found.sort_by_key(|of| (Reverse(of.peak), Reverse(of.end)));
     found.into_iter().map(|of| Held { owner: row.owner(), of, whole }).collect()
 }
@@ -193,23 +195,28 @@ impl Analyzed {
         oom.n_hidden += history.ooms.len() - self.cards.len();
         let moments: Vec<u32> = moments.iter().filter_map(|&moment| self.state(moment)).collect();
         let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
-        let holder = self.holders().largest(history, summary.peak_allocated.state);
+        let fullest = fullest_state(history);
+        let called = with_callers(&self.holders(), history, fullest);
+        let holders = by_place::Places { of_stack: called.as_deref().unwrap_or(&self.places), ..self.holders() };
+        let holder = holders.largest(history, fullest);
+        let peak = summary.peak_allocated.map(|peak| peak.state);
         DeviceMemory {
             file: self.file.clone(),
             trace,
             history,
             headline: headline(history, &summary, holder.as_ref(), found, steps, &self.cards),
             device_total: device_total(trace, history),
-            reserved_growth: shares(history, &self.growth),
+            // A state has grown from nothing that was recorded.
+            reserved_growth: shares(history, &self.growth).filter(|_| !history.is_state_only()),
             categories: categories(trace, history, &self.roles),
             offset_ns: self.of.open.offset,
             growth: MemoryGrowth::new(self.owner(), found, (*self.found.steps).as_ref()),
             found,
             outside: self.outside,
             oom: Arc::new(oom),
-            peak_by_stack: self.live(&peak_by_stack(), summary.peak_allocated.state, top),
-            live_at_end: self.live(&live_at_end(), history.last_state(), top),
-            by_place: self.by_place(summary.peak_allocated.state, &moments, top),
+            peak_by_stack: self.live(&peak_by_stack(), peak, top),
+            live_at_end: self.live(&live_at_end(), Some(history.last_state()), top),
+            by_place: self.by_place(holders, peak, &moments, top),
             change_by_place: self.change_by_place(&moments, top),
             leaks: Arc::new(leaks_part().table(candidates, top)),
             no_leaks: Arc::new(no_leaks().table(explained, top)),
@@ -239,6 +246,7 @@ impl Analyzed {
     fn moment_text(&self, moment: Moment) -> Option<String> {
         let (history, state) = (self.of.history(), self.state(moment)?);
         let after = match state.checked_sub(1) {
+            _ if !history.has_changes() => "the one moment that was recorded".to_owned(),
             Some(event) => format!("after event {event}"),
             None => "before the first event".to_owned(),
         };
@@ -268,16 +276,14 @@ impl Analyzed {
         HolderRow { owner: self.owner(), places: self.holders(), at, holder }
     }
 
-    /// At the peak, at each moment, and at the end.
-    fn by_place(&self, peak: u32, moments: &[u32], top: usize) -> Arc<Table> {
+    /// At the peak if one is known, at each moment, and at the end.
+    fn by_place(&self, places: by_place::Places<'_>, peak: Option<u32>, moments: &[u32], top: usize) -> Arc<Table> {
         let history = self.of.history();
         let moments = moments.iter().map(|&state| (AT_MOMENT, state));
-        let places = self.holders();
-        let called = with_callers(&places, history, peak);
-        let places = by_place::Places { of_stack: called.as_deref().unwrap_or(places.of_stack), ..places };
-        let states = [(AT_PEAK, peak)].into_iter().chain(moments).chain([(AT_END, history.last_state())]);
+        let states =
+            peak.map(|peak| (AT_PEAK, peak)).into_iter().chain(moments).chain([(AT_END, history.last_state())]);
         let rows = states.flat_map(|(at, state)| {
-            let row = move |holder| HolderRow { places, ..self.holder(Some(at), holder) };
+            let row = move |holder| HolderRow { owner: self.owner(), places, at: Some(at), holder };
             first(places.held(history, state), top).into_iter().map(row)
         });
         Arc::new(memory::by_place().table(rows.collect::<Vec<_>>(), 0))
@@ -295,9 +301,11 @@ impl Analyzed {
         Arc::new(change_by_place().table(changes.into_iter().map(|holder| self.holder(None, holder)), 0))
     }
 
-    fn live(&self, part: &Part<AtPlace<live::LiveGroup>>, state: u32, top: usize) -> Arc<Table> {
+    /// * `state`: no rows without one.
+    fn live(&self, part: &Part<AtPlace<live::LiveGroup>>, state: Option<u32>, top: usize) -> Arc<Table> {
         let by_signature = live::by_signature(self.of.history(), &self.signatures);
-        let mut groups = live::groups(self.of.history(), state, LiveUntil::Allocated, by_signature);
+        let groups = |state| live::groups(self.of.history(), state, LiveUntil::Allocated, &by_signature);
+        let mut groups = state.map(groups).unwrap_or_default();
         sort_first(&mut groups, top, |group| group.frames(self.of.trace(), &self.signatures));
         let places = self.places();
         Arc::new(part.table(groups.into_iter().map(|group| places.live(group)), top))

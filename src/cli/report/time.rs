@@ -20,6 +20,7 @@ use crate::figures::in_short;
 use crate::figures::makeup::{self, Summary};
 use crate::figures::phases::{self, PhaseTotals};
 use crate::figures::verdicts::{self, Checked, Judged, JudgedTime};
+use crate::model::memory::MemorySource;
 use crate::model::{DurNs, TimeRange, Trace};
 use crate::session::{OpenTrace, is_named};
 
@@ -96,7 +97,10 @@ fn phase_totals(
     let steps = steps.map(times_of_steps).unwrap_or_default();
     let n_steps = steps.len();
     let times = if steps.is_empty() { vec![trace.span] } else { steps };
-    if phases.is_empty() {
+    // Of a memory snapshot only annotations would count, which seldom name more than an optimizer's step: its passes, as
+    // stacks tell them, are of allocations and no times.
+    let is_snapshot = trace.memories.iter().any(|memory| memory.source == MemorySource::Snapshot);
+    if phases.is_empty() || is_snapshot {
         return Vec::new();
     }
     let sum = |of: &[PhaseTimes]| {
@@ -104,7 +108,6 @@ fn phase_totals(
         Phase::ALL.map(phase)
     };
     let host = sum(&times.iter().map(|&time| phases.within(time)).collect::<Vec<_>>());
-    // Of memory snapshots only annotations are of a phase, if any.
     let is_named = |phase: &Phase| !matches!(phase, Phase::Other | Phase::Waiting);
     if Phase::ALL.iter().filter(|phase| is_named(phase)).all(|&phase| host[phase as usize] == 0) {
         return Vec::new();

@@ -45,25 +45,29 @@ impl Owned for MemoryGrowth {
 
 /// Growth of all memory by device. Slopes are those of Theil and Sen.
 pub fn growth() -> Part<MemoryGrowth> {
-    fn slope(slope: f64) -> Cell {
-        Cell::Gain(slope.round() as i64)
+    // From too few steps no figure follows: what begins the program would be taken for growth.
+    fn gain(total: &Total, bytes: i64) -> Cell {
+        if total.is_judged() { Cell::Gain(bytes) } else { Cell::Empty }
+    }
+    fn slope(total: &Total, slope: f64) -> Cell {
+        gain(total, slope.round() as i64)
     }
     let figures = figures! { row: MemoryGrowth;
         with owner();
         words "verdict", "Verdict", 120, Cell::name(row.total.verdict.key()), "What grows, if anything";
         number "steps", "Steps", 60, Cell::Count(row.steps as u64), "How many steps there are";
         number "warm_up", "Warm-up", 70, Cell::Count(row.warm_up as u64), "The first steps, which do not count";
-        number "bytes_per_step", "Gain a step", 100, slope(row.total.trend.slope),
+        number "bytes_per_step", "Gain a step", 100, slope(&row.total, row.total.trend.slope),
             "Slope of live bytes at the ends of steps, since they rise";
         words "since", "Since", 90, Cell::or_empty(row.since.as_deref(), Cell::name),
             "The step from which live bytes rise, where they were level before; that of the leaks which explain it";
         number "since_step", "Since step", 60,
             Cell::or_empty(row.total.since_step, |step| Cell::Count(step as u64)), "The same, counted from 0";
-        number "peak_bytes_per_step", "Gain of peaks", 100, slope(row.total.peak_trend.slope),
+        number "peak_bytes_per_step", "Gain of peaks", 100, slope(&row.total, row.total.peak_trend.slope),
             "Slope of the peaks within steps";
-        number "reserved_bytes_per_step", "Gain of reserved", 110, slope(row.total.reserved_trend.slope),
+        number "reserved_bytes_per_step", "Gain of reserved", 110, slope(&row.total, row.total.reserved_trend.slope),
             "Slope of reserved bytes";
-        number "growth_bytes", "Gain of all memory", 120, Cell::Gain(row.total.growth_bytes),
+        number "growth_bytes", "Gain of all memory", 120, gain(&row.total, row.total.growth_bytes),
             "Live bytes at the last step less those at the step since which they rise, else at the first that counts";
         words "alarm", "Alarm", 60, Cell::Flag(row.total.is_alarm, &["no", "yes"]),
             "Whether it still grows: by more than 1 MB a step, in ten steps or at places that leak, or by 100 MB in all";

@@ -59,7 +59,7 @@ pub fn in_short() -> Part<InShort> {
 
 /// The first thing to know of a device's memory.
 ///
-/// * `holder`: what holds the most at the peak.
+/// * `holder`: what holds the most at the peak; at the end where none is known.
 /// * `cards`: of the failed requests.
 pub fn headline(
     history: &MemoryHistory,
@@ -70,14 +70,12 @@ pub fn headline(
     cards: &[OomCard],
 ) -> Headline {
     let size = |bytes: u64| format::bytes(bytes as f64);
-    let (peak, end) = (summary.peak_allocated.bytes, summary.end_allocated);
+    let end = summary.end_allocated;
     let is_state_only = history.is_state_only();
-    let has_allocations = summary.has_allocations;
-    let mut parts = match is_state_only {
-        true => vec!["A state only, without history".to_owned(), format!("allocated {}", size(end))],
-        false if has_allocations => vec![format!("Peak {}", size(peak)), format!("end {}", size(end))],
-        // What was allocated before the frees that were recorded, nobody knows.
-        false => vec!["Peak unknown, no allocation was recorded".to_owned(), format!("end {}", size(end))],
+    let mut parts = match (summary.peak_allocated, is_state_only) {
+        (_, true) => vec!["A state only, without history".to_owned(), format!("allocated {}", size(end))],
+        (Some(peak), false) => vec![format!("Peak {}", size(peak.bytes)), format!("end {}", size(end))],
+        (None, false) => vec!["Peak unknown, no allocation was recorded".to_owned(), format!("end {}", size(end))],
     };
     if history.has_segments {
         let private = summary.end_private.map(|pools| private_pools(&pools)).unwrap_or_default();
@@ -88,8 +86,8 @@ pub fn headline(
     if let Some(holder) = holder {
         let when = match () {
             () if is_state_only => "most",
-            () if has_allocations => "most at the peak",
-            () => "most at the start",
+            () if summary.peak_allocated.is_some() => "most at the peak",
+            () => "most at the end",
         };
         parts.push(format!("{when}: {} {}", holder_name(holder), size(holder.bytes)));
     }
@@ -104,8 +102,14 @@ pub fn headline(
     }
 }
 
-/// What holds the most: `forward (model.py:9)`, `update (server.py:265, 267, 268)`.
+/// What holds the most: `forward (model.py:9)`, `update (server.py:265, 267, 268)`, `allocate (backend.py:9) from init
+/// (opt.py:7)`.
 fn holder_name(holder: &Largest) -> String {
+    let from = holder.caller.as_deref().map(|caller| format!(" from {}", display_name(&short_frame(caller))));
+    format!("{}{}", own_name(holder), from.unwrap_or_default())
+}
+
+fn own_name(holder: &Largest) -> String {
     const MAX_LINES: usize = 4;
     let place = holder.place.as_str();
     match place {
@@ -237,8 +241,16 @@ mod tests {
 
     #[test]
     fn a_function_is_named_with_its_lines() {
-        let name =
-            |place: &str, lines: &[u64]| holder_name(&Largest { place: place.into(), lines: lines.into(), bytes: 1 });
+        let name = |place: &str, lines: &[u64]| {
+            holder_name(&Largest { place: place.into(), caller: None, lines: lines.into(), bytes: 1 })
+        };
+        let called = Largest {
+            place: "allocate (/me/backend.py:9)".into(),
+            caller: Some("init (/me/opt.py:7)".into()),
+            lines: Vec::new(),
+            bytes: 1,
+        };
+        assert_eq!(holder_name(&called), "allocate (backend.py:9) from init (opt.py:7)");
         assert_eq!(name("f (/me/a.py:9)", &[9]), "f (a.py:9)");
         assert_eq!(name("f (/me/a.py:9)", &[9, 7, 8]), "f (a.py:9, 7, 8)");
         assert_eq!(name("f (/me/a.py:9)", &[9, 7, 8, 1, 2, 3]), "f (a.py:9, 7, 8, 1 and 2 more)");

@@ -25,7 +25,7 @@ pub use places::{AtPlace, Leak, Places, gains, leaks, live_at_end, no_leaks, pea
 pub use reserved::{
     ReservedGrowth, ReservedShares, cause_text, reserved_growth, reserved_shares, shares_object, shares_sentence,
 };
-pub use summary::{DeviceMemory, STATE, memory};
+pub use summary::{DeviceMemory, memory};
 pub use unused::{RESERVED_UNUSED, reserved_unused};
 
 use std::sync::Arc;

@@ -90,12 +90,15 @@ pub fn shares_object(shares: &GrowthShares) -> Object {
 
 /// The same as a sentence.
 ///
+/// * `shares`: `None` where only one moment was recorded.
 /// * `unused`: reserved and in no block at the end, in bytes.
 /// * `private`: the private pools at the end, if there are any.
-pub fn shares_sentence(shares: &GrowthShares, unused: u64, private: Option<PrivatePools>) -> String {
+pub fn shares_sentence(shares: Option<&GrowthShares>, unused: u64, private: Option<PrivatePools>) -> String {
     let size = |bytes: u64| format::bytes(bytes as f64);
-    let GrowthShares { bytes, demand, fragmentation, other } = *shares;
     let private = private.map(|pools| private_pools(&pools)).unwrap_or_default();
+    let Some(&GrowthShares { bytes, demand, fragmentation, other }) = shares else {
+        return format!("Only one moment was recorded: {} are unused then{private}", size(unused));
+    };
     if bytes == 0 {
         return format!("Reserved memory did not grow; {} are unused at the end{private}", size(unused));
     }
@@ -107,4 +110,19 @@ pub fn shares_sentence(shares: &GrowthShares, unused: u64, private: Option<Priva
         size(other),
         size(unused)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_of_one_moment_is_not_said_to_have_grown() {
+        let none = GrowthShares { bytes: 0, demand: 0, fragmentation: 0, other: 0 };
+        assert_eq!(
+            shares_sentence(Some(&none), 1024, None),
+            "Reserved memory did not grow; 1.00 KiB are unused at the end"
+        );
+        assert_eq!(shares_sentence(None, 1024, None), "Only one moment was recorded: 1.00 KiB are unused then");
+    }
 }

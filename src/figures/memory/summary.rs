@@ -24,7 +24,7 @@ pub struct DeviceMemory<'a> {
     pub headline: Headline,
     /// Total memory of the device in bytes, if the file tells.
     pub device_total: Option<u64>,
-    /// Why reserved memory grew; `None` without segments.
+    /// Why reserved memory grew; `None` without segments, and of a state of one moment.
     pub reserved_growth: Option<GrowthShares>,
     /// Empty if no block has a category.
     pub categories: Vec<CategoryBytes>,
@@ -67,6 +67,11 @@ impl DeviceMemory<'_> {
         if self.history.has_segments { Cell::Bytes(bytes) } else { Cell::Empty }
     }
 
+    /// A figure that a state of one moment does not have.
+    fn of_history(&self, figure: Cell) -> Cell {
+        if self.history.is_state_only() { Cell::Empty } else { figure }
+    }
+
     fn growth_object(&self) -> Cell {
         const KEYS: &str = "verdict step_source regularity steps warm_up bytes_per_step since since_step peak_bytes_per_step \
                             reserved_bytes_per_step growth_bytes alarm reserved_alarm steps_to_oom";
@@ -85,24 +90,20 @@ impl DeviceMemory<'_> {
     }
 
     fn categories_object(&self) -> Cell {
-        Cell::or_empty(categories_object(&self.categories), |all| Cell::Object(Box::new(all)))
+        Cell::or_empty(categories_object(&self.categories, self.summary.peak_allocated.is_some()), |all| {
+            Cell::Object(Box::new(all))
+        })
     }
 
     fn peak_at(&self) -> Cell {
-        let (history, peak) = (self.history, self.summary.peak_allocated);
-        if !history.has_time {
-            return Cell::Empty;
-        }
-        Cell::Ns(history.time_of(peak.state).saturating_add(self.offset_ns))
+        let peak = self.summary.peak_allocated.filter(|_| self.history.has_time);
+        Cell::or_empty(peak, |peak| Cell::Ns(self.history.time_of(peak.state).saturating_add(self.offset_ns)))
     }
 }
 
 fn recorded(history: &MemoryHistory) -> &'static str {
-    if history.is_state_only() { STATE } else { "history" }
+    if history.is_state_only() { "state" } else { "history" }
 }
-
-/// In the figure `recorded`: only the state at the end is known.
-pub const STATE: &str = "state";
 
 /// Memory by device.
 pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
@@ -140,13 +141,14 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
         words "recorded", "Recorded", 80, Cell::name(recorded(row.history)),
             "A history, or only the state at one moment, which has no peak and no growth";
         number "events", "Events", 80, Cell::Count(row.n_events()), "Events of the device; rows of a memory timeline";
-        number "peak_allocated_bytes", "Peak allocated", 110, Cell::Bytes(row.summary.peak_allocated.bytes),
+        number "peak_allocated_bytes", "Peak allocated", 110, Cell::or_empty(row.summary.peak_allocated, |peak| Cell::Bytes(peak.bytes)),
             "The most that was allocated, in blocks as the allocator cuts them (torch.cuda.max_memory_allocated): what was \
-             requested sums to less";
+             requested sums to less. Unknown where no allocation was recorded";
         number "peak_allocated_at", "Peak at", 100, row.peak_at(), "When that is reached first";
-        number "peak_reserved_bytes", "Peak reserved", 110, row.reserved(row.summary.peak_reserved.bytes),
+        number "peak_reserved_bytes", "Peak reserved", 110,
+            Cell::or_empty(row.summary.peak_reserved, |peak| row.reserved(peak.bytes)),
             "The most that was reserved";
-        number "start_allocated_bytes", "Allocated at start", 120, Cell::Bytes(row.summary.start_allocated),
+        number "start_allocated_bytes", "Allocated at start", 120, row.of_history(Cell::Bytes(row.summary.start_allocated)),
             "Allocated before the recording";
         number "end_allocated_bytes", "Allocated at end", 120, Cell::Bytes(row.summary.end_allocated),
             "Allocated when the recording ended";
@@ -163,7 +165,7 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
             "Of what is unused at the end the part in private pools: a graph writes there when it is replayed";
         number "device_total_bytes", "Memory of device", 110, Cell::or_empty(row.device_total, Cell::Bytes),
             "Total memory of the device, if recorded";
-        number "efficiency", "Allocated share", 110, Cell::or_empty(row.summary.efficiency(), Cell::Share), EFFICIENCY;
+        number "efficiency", "Allocated share", 110, row.of_history(Cell::or_empty(row.summary.efficiency(), Cell::Share)), EFFICIENCY;
         number "fragmentation", "Fragmentation within segments", 180, Cell::or_empty(row.summary.fragmentation, Cell::Share),
             FRAGMENTATION;
         number "end_pinned_bytes", "Free in partly used segments at end", 210, Cell::or_empty(row.summary.end_pinned, Cell::Bytes), PINNED;

@@ -183,7 +183,7 @@ fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id
     if history.has_time {
         exact_ui(ui, "Lifetime", &format::duration(lifetime), &format::duration_exact(lifetime));
     } else {
-        row_ui(ui, "Lifetime", &format!("{} events", format::count(lifetime.unsigned_abs())));
+        row_ui(ui, "Lifetime", &format::of_things(lifetime.unsigned_abs(), "event"));
     }
     let all = &history.allocations;
     let wait = all.end[id.idx()].min(history.n_states()) - all.freed[id.idx()].min(history.n_states());

@@ -33,11 +33,13 @@ pub fn run(command: &Command, shown: &ShownMemory, at: Option<TimeNs>, ctx: &mut
 }
 
 /// Runs a command of the menu Memory, for which no picture needs to be on screen; false for any other.
-pub fn run_hidden(command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+///
+/// * `under`: the state under the pointer, used if no moment is chosen.
+pub fn run_hidden(command: &Command, under: Option<u32>, ctx: &mut ViewContext<'_>) -> bool {
     match command {
         Command::SetBase => {
             let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
-            let state = ctx.memory.moment.unwrap_or(shown.history().last_state());
+            let state = ctx.memory.moment.or(under).unwrap_or(shown.history().last_state());
             ctx.memory.base = Some(Base::new(&shown, state));
         }
         Command::ClearBase => ctx.memory.base = None,

@@ -9,6 +9,7 @@ use eframe::egui::{
     WidgetInfo,
 };
 
+use crate::analysis::memory::summary::has_peak;
 use crate::answers::Query;
 use crate::answers::memory::{InShort, MemoryInShort};
 use crate::command::Command;
@@ -17,7 +18,7 @@ use crate::figures::memory::{headline, why};
 use crate::figures::text::{display_name, unbroken};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, OutOfMemory};
-use crate::session::{Base, OpenMemory, OpenTrace, ShownMemory};
+use crate::session::{Base, MemoryFocus, OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
 use crate::view::tables::Grid;
 use crate::widget::{table, theme};
@@ -206,6 +207,24 @@ pub fn moment_slider(strip: &Response, shown: &ShownMemory, ctx: &mut ViewContex
     }
 }
 
+/// What there is where a recording has no history.
+pub const ONE_MOMENT: &str = "Only one moment was recorded";
+
+/// Why no peak is known, if none is.
+pub fn no_peak(history: &MemoryHistory) -> Option<&'static str> {
+    match has_peak(history) {
+        true => None,
+        false if !history.has_changes() => Some(ONE_MOMENT),
+        false => Some("No allocation was recorded, so no peak is known"),
+    }
+}
+
+/// Why the shown moment can be compared with nothing, if so.
+pub fn no_base(shown: &ShownMemory, focus: &MemoryFocus) -> Option<&'static str> {
+    let has_other = shown.history().has_changes() || focus.base.as_ref().is_some_and(|base| !base.is_of(shown));
+    (!has_other).then_some("Only one moment was recorded: set one of another recording as base")
+}
+
 /// Shows that no memory was recorded, and how to record it.
 pub fn nothing_ui(ui: &mut egui::Ui) {
     ui.label("No memory was recorded");
@@ -253,6 +272,9 @@ pub fn base_ui((state, base): (u32, Option<&Base>), shown: &ShownMemory, ctx: &m
 
 /// A state as text: `event 1,234 at 1.2 s`.
 pub fn state_text(shown: &OpenMemory, state: u32) -> String {
+    if !shown.history().has_changes() {
+        return "the one moment that was recorded".to_owned();
+    }
     let number = match state.checked_sub(1) {
         Some(event) => format!("event {}", format::count(u64::from(event))),
         None => "before the first event".to_owned(),

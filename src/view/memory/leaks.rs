@@ -126,6 +126,7 @@ impl View for LeaksView {
                     "Without steps, leaks cannot be distinguished from work in progress. Stacks with more memory at the end are under \"Grown\"".into()
                 }
                 List::Explained => "No other place grew, or has memory since before the steps that count".into(),
+                List::Gains if !shown.history().has_changes() => head::ONE_MOMENT.into(),
                 List::Gains => "No stack has more memory at the end than at the start".into(),
             };
             ui.add(egui::Label::new(text).wrap());
@@ -249,11 +250,13 @@ fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
                 findings::growth(&found.leaks, steps).or_else(|| findings::reserved_growth(&found.leaks, steps));
             let color = alarm.map(|finding| tokens.severity[finding.severity as usize]);
             prose_ui(ui, &text, |text| color.into_iter().fold(text.strong(), RichText::color));
-            let sign = if total.growth_bytes < 0 { "-" } else { "+" };
-            let total_text = format!("{sign}{} in all", format::bytes(total.growth_bytes.unsigned_abs() as f64));
-            prose_ui(ui, &total_text, plain);
+            if total.is_judged() {
+                let sign = if total.growth_bytes < 0 { "-" } else { "+" };
+                let total_text = format!("{sign}{} in all", format::bytes(total.growth_bytes.unsigned_abs() as f64));
+                prose_ui(ui, &total_text, plain);
+            }
             if let Some(steps) = total.steps_to_oom {
-                let text = format!("out of memory in about {} steps", format::count(steps as u64));
+                let text = format!("out of memory in about {}", format::steps(steps as usize));
                 ui.colored_label(tokens.severity[2], text);
             }
             ui.separator();
@@ -270,8 +273,7 @@ fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
                     )
                 });
                 let warm_up = found.leaks.warm_up;
-                let plural = if steps.len() == 1 { "" } else { "s" };
-                let text = format!("{} step{plural} by {}", format::count(steps.len() as u64), steps.source.label());
+                let text = format!("{} by {}", format::steps(steps.len()), steps.source.label());
                 prose_ui(ui, &format!("{text}{}", median.unwrap_or_default()), plain);
                 match warm_up {
                     0 => {}
@@ -313,9 +315,10 @@ fn evidence_ui(
         name.map_or_else(|| format!("step {index}"), |name| display_name(name).into_owned())
     };
     ui.label(format!(
-        "{} of {} blocks of this stack were freed; {} outlived their step, from {} to {}",
+        "{} of {} of this stack {} freed; {} outlived their step, from {} to {}",
         format::count(evidence.freed),
-        format::count(evidence.allocated),
+        format::of_things(evidence.allocated, "block"),
+        if evidence.freed == 1 { "was" } else { "were" },
         format::count(candidate.survivors),
         steps(evidence.first_step),
         steps(evidence.last_step)
@@ -337,7 +340,9 @@ fn evidence_ui(
         ui.strong("Where other blocks of this stack were freed");
         for &(stack, count) in &evidence.freed_by {
             let frame = innermost(found, shown, stack);
-            ui.add(egui::Label::new(format!("{} times at {}", format::count(count), display_name(&frame))).wrap());
+            ui.add(
+                egui::Label::new(format!("{} at {}", format::of_things(count, "time"), display_name(&frame))).wrap(),
+            );
         }
     }
     ui.add_space(6.0);

@@ -92,10 +92,17 @@ impl View for LiveMemory {
         ui.horizontal_wrapped(|ui| {
             let chosen = ctx.memory.moment.unwrap_or(shown.history().last_state());
             for (mode, label, hint) in MODES {
-                let needs_base = matches!(mode, Mode::Grown | Mode::Shrunk);
-                let is_possible = !needs_base || chosen > 0 || ctx.memory.base.is_some();
-                let choice = ui.add_enabled(is_possible, egui::Button::selectable(self.mode == mode, label));
-                if choice.on_hover_text(hint).on_disabled_hover_text("Choose a moment first").clicked() {
+                let lacking = match mode {
+                    Mode::Peak => head::no_peak(shown.history()),
+                    Mode::Grown | Mode::Shrunk if chosen == 0 && ctx.memory.base.is_none() => {
+                        Some("Choose a moment first")
+                    }
+                    Mode::Grown | Mode::Shrunk => head::no_base(&shown, ctx.memory),
+                    Mode::Moment | Mode::End => None,
+                };
+                let is_on = self.mode(&shown, ctx.memory) == mode;
+                let choice = ui.add_enabled(lacking.is_none(), egui::Button::selectable(is_on, label));
+                if choice.on_hover_text(hint).on_disabled_hover_text(lacking.unwrap_or_default()).clicked() {
                     self.mode = mode;
                 }
             }
@@ -136,16 +143,26 @@ impl View for LiveMemory {
 }
 
 impl LiveMemory {
+    /// What the user chose, as far as the recording has it.
+    fn mode(&self, shown: &ShownMemory, focus: &MemoryFocus) -> Mode {
+        match self.mode {
+            Mode::Peak if head::no_peak(shown.history()).is_some() => Mode::End,
+            Mode::Grown | Mode::Shrunk if head::no_base(shown, focus).is_some() => Mode::Moment,
+            mode => mode,
+        }
+    }
+
     fn wanted(&self, shown: &ShownMemory, focus: &MemoryFocus) -> LiveBytes {
         let history = shown.history();
         let chosen = focus.moment.unwrap_or(history.last_state());
-        let (moment, base) = match self.mode {
+        let mode = self.mode(shown, focus);
+        let (moment, base) = match mode {
             Mode::Moment => (chosen, None),
             Mode::Peak => (history.curves.highest().0, None),
             Mode::End => (history.last_state(), None),
             Mode::Grown | Mode::Shrunk => (chosen, Some(focus.base_or_start(shown))),
         };
-        let (mode, has_all_frames) = (self.mode, self.has_all_frames);
+        let has_all_frames = self.has_all_frames;
         // Steps of two recordings have nothing to do with each other.
         let is_foreign = base.as_ref().is_some_and(|base| !base.is_of(shown));
         let by = Some(self.by(shown)).filter(|&by| !(is_foreign && by == GroupBy::Age)).unwrap_or_default();

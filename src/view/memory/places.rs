@@ -1,5 +1,6 @@
 //! Memory by place: a table by place in the program, at a moment or between two.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use eframe::egui::{self, RichText};
@@ -9,12 +10,13 @@ use super::head::{self, base_ui};
 use crate::analysis::memory::by_place::{At, Holder, Place, Places, changes};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::live::{LiveUntil, live};
+use crate::analysis::memory::summary::fullest_state;
 use crate::answers::memory::StackPlaces;
-use crate::answers::{Analysis, Query, Work};
+use crate::answers::{Analysis, Answers, Query, Work};
 use crate::figures::format;
 use crate::figures::memory::{HolderRow, NO_STACK_HELP, Owner, by_place, change_by_place};
-use crate::model::memory::{AllocationId, highest};
-use crate::session::{Base, OpenMemory, ShownMemory};
+use crate::model::memory::AllocationId;
+use crate::session::{Base, MemoryFocus, OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
@@ -41,7 +43,7 @@ const MODES: [(Mode, &str, &str); 4] = [
 /// Lists memory by place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ListPlaces {
-    /// `None` for the peak.
+    /// `None` for that in which most is known to be allocated.
     state: Option<u32>,
     /// What it is compared with.
     base: Option<Base>,
@@ -77,6 +79,9 @@ pub struct PlacesView {
     mode: Mode,
     has_all_frames: bool,
     listed: Query<ListPlaces>,
+    /// What the table on screen is of, and what is sorted: while the moment moves, words and rows are of one.
+    on_screen: Option<Arc<Listed>>,
+    coming: Option<Arc<Listed>>,
     grid: Grid,
     is_waiting: bool,
 }
@@ -85,6 +90,7 @@ impl View for PlacesView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
         let Some(shown) = ctx.memory.resolve(ctx.traces) else {
+            (self.on_screen, self.coming) = (None, None);
             head::nothing_ui(ui);
             return;
         };
@@ -94,12 +100,16 @@ impl View for PlacesView {
         let answer = self.listed.ask_in_turn(ctx.answers, &shown.of, &wanted, is_near);
         self.is_waiting = answer.is_working();
         match answer.newest() {
-            Some(listed) => self.is_waiting |= self.grid.update(&listed.table, ctx.answers),
-            None => self.grid.reset(),
+            Some(newest) => self.is_waiting |= self.put(newest, ctx.answers),
+            None => {
+                self.grid.reset();
+                (self.on_screen, self.coming) = (None, None);
+            }
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
-        self.head_ui(&wanted, answer.newest().map(|listed| &**listed), &shown, ctx, ui);
-        let Some(listed) = answer_ui(&answer, "Adding up…", ui) else { return };
+        let listed = self.on_screen.clone().or_else(|| answer.newest().cloned());
+        self.head_ui(&wanted, listed.as_deref(), &shown, ctx, ui);
+        let (Some(_), Some(listed)) = (answer_ui(&answer, "Adding up…", ui), listed) else { return };
         if listed.table.data.rows.is_empty() {
             match &wanted.base {
                 Some(_) => nothing_ui("No place has more or less than at the base", "Choose another moment", ui),
@@ -123,10 +133,32 @@ impl View for PlacesView {
 }
 
 impl PlacesView {
+    /// Puts a list on screen once it is sorted, one that is sorted already first; says whether it is still to come.
+    fn put(&mut self, newest: &Arc<Listed>, answers: &Answers) -> bool {
+        let next = self.coming.take().unwrap_or_else(|| Arc::clone(newest));
+        for next in [&next, newest] {
+            if self.grid.update(&next.table, answers) {
+                self.coming = Some(Arc::clone(next));
+                return true;
+            }
+            self.on_screen = Some(Arc::clone(next));
+        }
+        false
+    }
+
+    /// What the user chose, as far as the recording has it.
+    fn mode(&self, shown: &ShownMemory, focus: &MemoryFocus) -> Mode {
+        match self.mode {
+            Mode::Peak if head::no_peak(shown.history()).is_some() => Mode::End,
+            Mode::Change if head::no_base(shown, focus).is_some() => Mode::Moment,
+            mode => mode,
+        }
+    }
+
     fn wanted(&self, shown: &ShownMemory, ctx: &ViewContext<'_>) -> ListPlaces {
         let history = shown.history();
         let chosen = ctx.memory.moment.unwrap_or(history.last_state());
-        let (state, base) = match self.mode {
+        let (state, base) = match self.mode(shown, ctx.memory) {
             Mode::Moment => (Some(chosen), None),
             Mode::Peak => (None, None),
             Mode::End => (Some(history.last_state()), None),
@@ -145,8 +177,15 @@ impl PlacesView {
     ) {
         let is_small = ui.available_width() < head::SMALL[0];
         ui.horizontal_wrapped(|ui| {
+            let chosen = self.mode(shown, ctx.memory);
             for (mode, label, hint) in MODES {
-                if ui.selectable_label(self.mode == mode, label).on_hover_text(hint).clicked() {
+                let lacking = match mode {
+                    Mode::Peak => head::no_peak(shown.history()),
+                    Mode::Change => head::no_base(shown, ctx.memory),
+                    Mode::Moment | Mode::End => None,
+                };
+                let choice = ui.add_enabled(lacking.is_none(), egui::Button::selectable(chosen == mode, label));
+                if choice.on_hover_text(hint).on_disabled_hover_text(lacking.unwrap_or_default()).clicked() {
                     self.mode = mode;
                 }
             }
@@ -192,7 +231,7 @@ impl Analysis for ListPlaces {
         let (trace, history) = (of.trace(), of.history());
         let of_stack = work.get(&of.open.trace, &StackPlaces { has_all_frames: self.has_all_frames })?;
         let places = Places { trace, of_stack: &of_stack };
-        let state = self.state.unwrap_or_else(|| highest(&history.curves.allocated).0);
+        let state = self.state.unwrap_or_else(|| fullest_state(history));
         let called =
             if self.has_all_frames || self.base.is_some() { None } else { with_callers(&places, history, state) };
         let places = Places { of_stack: called.as_deref().unwrap_or(places.of_stack), ..places };
@@ -211,7 +250,12 @@ impl Analysis for ListPlaces {
             state: base.state,
         });
         let holders = match base {
-            Some(base) => changes(base, At { places, history, state }),
+            Some(base) => {
+                let mut all = changes(base, At { places, history, state });
+                // From the largest gain to the largest loss, as a column sorts.
+                all.sort_by_key(|(_, holder)| Reverse(holder.change()));
+                all
+            }
             None => places.held(history, state).into_iter().map(|holder| (places, holder)).collect(),
         };
         let mut blocks: HashMap<Place, Vec<AllocationId>> = HashMap::new();

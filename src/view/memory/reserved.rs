@@ -119,6 +119,10 @@ impl View for ReservedView {
         }
         if tables.growth.is_empty() {
             let [what, how] = match shown.history().has_segments {
+                true if !shown.history().has_changes() => [
+                    "How memory was reserved is not known",
+                    "A history (torch.cuda.memory._record_memory_history) tells",
+                ],
                 true => ["Nothing was reserved while this was recorded", "All segments predate the recording"],
                 false => [
                     "This recording has no events of reserved memory",
@@ -161,7 +165,7 @@ impl ReservedView {
             }
             for &(cause, n) in tables.counts.iter().filter(|count| count.1 > 0) {
                 let (label, help) = cause_text(cause);
-                ui.label(format!("{label}: {} times", format::count(n))).on_hover_text(help);
+                ui.label(format!("{label}: {}", format::of_things(n, "time"))).on_hover_text(help);
                 ui.separator();
             }
             head::grid_tools_ui(&mut self.grid, "Growth of reserved memory", "Filter by cause or place", ui);
@@ -226,8 +230,8 @@ impl ReservedView {
 fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let all = &shown.history().allocations;
     let text = format!(
-        "{} blocks of {} in all kept a range of {} from serving it",
-        format::count(pins.blocks.len() as u64),
+        "{} of {} in all kept a range of {} from serving it",
+        format::of_things(pins.blocks.len() as u64, "block"),
         format::bytes(pins.blocks_bytes as f64),
         format::bytes(pins.bytes as f64)
     );
@@ -320,8 +324,11 @@ impl Analysis for ReservedTables {
         let count = |cause: Cause| (cause, growth.iter().filter(|growth| growth.cause == cause).count() as u64);
         let counts = [Cause::Fragmentation, Cause::Demand, Cause::Unexplained, Cause::NoRequest].map(count).into();
         let summary = summary(of.history());
-        let why = shares(of.history(), &growth)
-            .map_or_else(String::new, |shares| shares_sentence(&shares, summary.end_unused(), summary.end_private));
+        let shares = shares(of.history(), &growth);
+        let why = shares.as_ref().map_or_else(String::new, |shares| {
+            let known = Some(shares).filter(|_| of.history().has_changes());
+            shares_sentence(known, summary.end_unused(), summary.end_private)
+        });
         Some(Tables { counts, why, growth, cards, figures, signatures, labels, table })
     }
 }

@@ -412,7 +412,9 @@ fn free_ui(map: &StateMap, ui: &mut egui::Ui) {
     let n: usize = map.state.pools.iter().map(|pool| pool.segments.len()).sum();
     let pixel = format::bytes(map.map.bytes_per_point / f64::from(ui.pixels_per_point()));
     ui.add(
-        egui::Label::new(egui::RichText::new(format!("{} segments, {pixel} a pixel", format::count(n as u64))).weak())
-            .truncate(),
+        egui::Label::new(
+            egui::RichText::new(format!("{}, {pixel} a pixel", format::of_things(n as u64, "segment"))).weak(),
+        )
+        .truncate(),
     );
 }

@@ -96,7 +96,10 @@ impl Transport {
         if button(ui, "Next event", "One event on (.)") {
             to = Some((state + 1).min(last));
         }
-        if button(ui, "Peak", "When most memory is in use (P)") {
+        let lacking = head::no_peak(shown.history());
+        let peak = ui.add_enabled(lacking.is_none(), egui::Button::new("Peak"));
+        let peak = peak.on_hover_text("When most memory is in use (P)");
+        if peak.on_disabled_hover_text(lacking.unwrap_or_default()).clicked() {
             to = Some(shown.history().curves.highest().0);
         }
         if button(ui, "End", "After the last event") {

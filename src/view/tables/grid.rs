@@ -165,7 +165,15 @@ enum Target {
     File(String),
 }
 
-/// A table on screen. Keeps no table alive: the store drops it with its trace.
+/// A table that is sorted, and what is on screen until it is. Both would be gone, and nothing be on screen, where tables come
+/// faster than they are sorted, as while the moment of memory plays.
+#[derive(Debug)]
+struct Coming<T> {
+    next: Arc<T>,
+    _on_screen: Option<(Arc<T>, Arc<Order>)>,
+}
+
+/// A table on screen. Keeps no table alive once it is sorted: the store drops it with its trace.
 #[derive(Debug)]
 pub struct Grid<T: Table = Answer> {
     pub filter: String,
@@ -183,6 +191,7 @@ pub struct Grid<T: Table = Answer> {
     same_row: Query<SameRow<T>>,
     /// What is on screen: a table and the order of its rows.
     shown: Option<(Weak<T>, Weak<Order>)>,
+    coming: Option<Coming<T>>,
     text: Option<(Target, Job<String>)>,
 }
 
@@ -200,6 +209,7 @@ impl<T: Table> Default for Grid<T> {
             order: Query::default(),
             same_row: Query::default(),
             shown: None,
+            coming: None,
             text: None,
         }
     }
@@ -283,11 +293,28 @@ impl<T: Table> Grid<T> {
 
     /// Forgets what is on screen, and how it was sorted: another table comes.
     pub fn reset(&mut self) {
-        (self.sort, self.selected, self.shown) = (None, None, None);
+        (self.sort, self.selected, self.shown, self.coming) = (None, None, None, None);
     }
 
-    /// Puts a table on screen once it is sorted; says whether that is still to come. Call it every frame.
+    /// Puts a table on screen once it is sorted; says whether that is still to come. Call it every frame. A table that is
+    /// sorted already comes first.
     pub fn update(&mut self, table: &Arc<T>, answers: &Answers) -> bool {
+        // Held to the end: what is on screen may live by it alone.
+        let coming = self.coming.take();
+        let mut next = coming.as_ref().map_or(table, |coming| &coming.next);
+        let mut is_waiting = self.put(next, answers);
+        let on_screen = self.ordered();
+        if !is_waiting && !Arc::ptr_eq(next, table) {
+            next = table;
+            is_waiting = self.put(next, answers);
+        }
+        if is_waiting {
+            self.coming = Some(Coming { next: Arc::clone(next), _on_screen: on_screen });
+        }
+        is_waiting
+    }
+
+    fn put(&mut self, table: &Arc<T>, answers: &Answers) -> bool {
         let sort = self.sort.or(table.own_sort());
         let filter = self.filter.trim().to_owned();
         let is_tree = table.tree().is_some() && sort.is_none() && filter.is_empty();
@@ -439,22 +466,4 @@ impl<T: Table> Grid<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_row_is_found_again_by_its_names_and_not_by_its_figures() {
-        let table = |rows: Vec<Vec<Cell>>| Answer { data: Data { rows, ..Data::default() }, ..Answer::default() };
-        let row = |name: Cell, side, count| vec![name, Cell::Count(count), Cell::Sides([side, 1, 1])];
-        let frame = |name: &str| Cell::Frames(name.into());
-        let before = table(vec![row(Cell::name("gemm"), 64, 9), row(frame("step"), 1, 5), vec![Cell::Count(1)]]);
-        let after = table(vec![
-            vec![Cell::Count(1)],
-            row(Cell::name("gemm"), 32, 9),
-            row(frame("step"), 1, 7),
-            row(Cell::name("gemm"), 64, 1),
-        ]);
-        let found = [0, 1, 2, 3].map(|row| same_row(&before, row, &after));
-        assert_eq!(found, [Some(3), Some(2), None, None], "a row without names stands for nothing");
-    }
-}
+mod tests;

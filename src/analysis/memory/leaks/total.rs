@@ -27,6 +27,13 @@ pub enum TotalVerdict {
     IrregularSteps,
 }
 
+impl Total {
+    /// Whether there are steps enough, and of one kind, to say anything of what it does from step to step.
+    pub fn is_judged(&self) -> bool {
+        !matches!(self.verdict, TotalVerdict::TooFewSteps | TotalVerdict::IrregularSteps)
+    }
+}
+
 /// What an allocator can still reserve at the end of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Room {

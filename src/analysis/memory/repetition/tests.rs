@@ -259,3 +259,34 @@ fn aperiodic_allocations_have_no_period() {
     let trace = training(10, 12, |_, _| {});
     assert_eq!(repetition(&trace, history(&trace), &|| true), Err(NoSteps::Cancelled));
 }
+
+#[test]
+fn too_few_steps_of_an_optimizer_are_told_rather_than_what_repeats_in_them() {
+    // Three steps, in each of which parameters are alike.
+    let lacking = |n: u64| {
+        let mut script = Script::default();
+        let mut addr = 0;
+        for step in 0..n {
+            for (frame, count) in [
+                ("_call_impl (/x/torch/nn/modules/module.py:9)", 30),
+                ("_engine_run_backward (/x/torch/autograd/graph.py:9)", 40),
+                ("_multi_tensor_adam (/x/torch/optim/adam.py:9)", 50),
+            ] {
+                for layer in 0..count {
+                    let place = format!("op{} (x.py:{})", layer % 5, step / 7);
+                    let stack = script.stack(&[&place, frame, "main (train.py:1)"]);
+                    addr += 0x1000;
+                    script.alloc(addr, 512, stack);
+                }
+            }
+        }
+        let trace = script.finish();
+        repetition(&trace, history(&trace), &|| false).err()
+    };
+    assert_eq!(lacking(1), Some(NoSteps::FewUpdates(1)));
+    assert_eq!(lacking(3), Some(NoSteps::FewUpdates(3)));
+    assert_eq!(
+        NoSteps::FewUpdates(3).reason(),
+        "the stacks show that an optimizer ran 3 times, and 4 steps are needed"
+    );
+}

@@ -94,7 +94,7 @@ impl Axis<'_> {
             AxisKind::Events => {
                 let n = range.end.div_euclid(UNITS).abs_diff(range.start.div_euclid(UNITS));
                 // All states are one more than the events between them.
-                format!("{} events", format::count(n.min(self.history.last_state().into())))
+                format::of_things(n.min(self.history.last_state().into()), "event")
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::session::ShownMemory;
 use crate::view::ViewContext;
-use crate::view::memory::head::{highlight_ui, is_small, state_text};
+use crate::view::memory::head::{highlight_ui, is_small, no_peak, state_text};
 use crate::widget::options::options_ui;
 
 /// A patch of color.
@@ -97,7 +97,10 @@ impl MemoryOverTime {
             }
         }
         ui.separator();
-        if ui.button("Go to peak").on_hover_text("Go to the moment of peak active memory (P)").clicked() {
+        let lacking = no_peak(axis.history);
+        let peak = ui.add_enabled(lacking.is_none(), Button::new("Go to peak"));
+        let peak = peak.on_hover_text("Go to the moment of peak active memory (P)");
+        if peak.on_disabled_hover_text(lacking.unwrap_or_default()).clicked() {
             self.go_to_peak(ctx, axis, index.peak(Curve::Active).0);
         }
     }
@@ -156,13 +159,15 @@ impl MemoryOverTime {
 
     /// Memory in use at the chosen moment, else under the pointer.
     fn readout_ui(&self, ctx: &ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory, axis: &Axis<'_>) {
-        let under = self.pointer_position.map(|position| axis.state(position));
-        let (what, state) = match (ctx.memory.moment, under) {
-            (Some(state), _) => ("Moment", state),
-            (None, Some(state)) => ("Pointer", state),
-            (None, None) => ("End", shown.history().last_state()),
+        let (text, state) = match (ctx.memory.moment, self.pointer_position) {
+            (Some(state), _) => (format!("Moment: {}", state_text(shown, state)), state),
+            (None, Some(position)) => (pointer_text(shown, axis, position), axis.state(position)),
+            (None, None) => {
+                let last = shown.history().last_state();
+                (format!("End: {}", state_text(shown, last)), last)
+            }
         };
-        let moment = RichText::new(format!("{what}: {}", state_text(shown, state))).strong();
+        let moment = RichText::new(text).strong();
         ui.add(Label::new(moment).truncate());
         for curve in [Curve::Allocated, Curve::Active, Curve::Reserved] {
             let bytes = curve.values(shown.history()).get(state as usize).copied().unwrap_or(0);
@@ -174,6 +179,18 @@ impl MemoryOverTime {
                 ui.add(Label::new(text).truncate()).on_hover_text(format!("{} B", format::count(bytes)));
             }
         }
+    }
+}
+
+/// What is under the pointer: `Pointer: 62 ms, after event 1,395 at 24.9 ms`, or an event where these are the axis.
+fn pointer_text(shown: &ShownMemory, axis: &Axis<'_>, position: i64) -> String {
+    let state = axis.state(position);
+    let event = state_text(shown, state);
+    let time = format::duration(position);
+    match axis.kind {
+        AxisKind::Events => format!("Pointer: {event}"),
+        AxisKind::Time if state == 0 => format!("Pointer: {time}, {event}"),
+        AxisKind::Time => format!("Pointer: {time}, after {event}"),
     }
 }
 

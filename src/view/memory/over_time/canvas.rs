@@ -133,8 +133,9 @@ impl MemoryOverTime {
         let state = pointer.map(|pointer| self.state_under(chart, frame, pointer));
         self.clicks(ctx, chart, frame, under, state);
         frame.response.context_menu(|ui| self.menu_ui(ctx, ui, chart));
-        if let (Some(id), Some(state), false) = (under, state, frame.response.context_menu_opened()) {
-            hover::ui(ui, &frame.response, chart, id, state);
+        let at = pointer.map(|pointer| frame.scale.time(pointer.x));
+        if let (Some(id), Some(state), Some(at), false) = (under, state, at, frame.response.context_menu_opened()) {
+            hover::ui(ui, &frame.response, chart, id, state, at);
         }
     }
 

@@ -178,7 +178,7 @@ fn age(history: &MemoryHistory, start: u32) -> u64 {
 }
 
 fn span_text(history: &MemoryHistory, span: u64) -> String {
-    if history.has_time { format::duration(span as i64) } else { format!("{} events", format::count(span)) }
+    if history.has_time { format::duration(span as i64) } else { format::of_things(span, "event") }
 }
 
 fn log2(x: u64) -> f64 {

@@ -3,11 +3,12 @@
 use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
 use super::Chart;
-use crate::analysis::frame::Frame;
+use super::axis::AxisKind;
 use crate::analysis::memory::labels::foremost;
 use crate::figures::format;
-use crate::figures::text::{display_name, shortened};
+use crate::figures::text::{display_name, frame_within};
 use crate::model::memory::AllocationId;
+use crate::model::{MemoryHistory, TimeNs, Trace};
 
 /// Frames in the tooltip.
 const MAX_FRAMES: usize = 6;
@@ -15,8 +16,10 @@ const MAX_FRAMES: usize = 6;
 const MOST: usize = 64;
 
 /// The lines of the tooltip of a block in a state.
-pub fn lines(chart: &Chart<'_>, id: AllocationId, state: u32) -> Vec<String> {
-    let (history, trace) = (chart.shown.history(), chart.shown.trace());
+///
+/// * `at`: the time under the pointer as the recording counts; `None` where the axis counts events, each of which has one
+///   time.
+fn lines(trace: &Trace, history: &MemoryHistory, id: AllocationId, state: u32, at: Option<TimeNs>) -> Vec<String> {
     let (all, i) = (&history.allocations, id.idx());
     let mut lines = Vec::new();
     if all.requested[i] != all.bytes[i] {
@@ -41,14 +44,18 @@ pub fn lines(chart: &Chart<'_>, id: AllocationId, state: u32) -> Vec<String> {
     };
     lines.push(format!("{born}, {gone}"));
     let (start, end) = (all.start[i], all.end[i].min(history.n_states()));
-    let at = state.clamp(start, end.max(start));
+    // What lay before and after the recording, nobody knows.
+    let age_least = if history.alloc_event(id).is_none() { "at least " } else { "" };
+    let least = if history.free_event(id).is_none() { "at least " } else { age_least };
     if history.has_time {
-        let age = history.time_of(at).saturating_sub(history.time_of(start));
-        let lifetime = format::duration(history.lifetime(id));
-        lines.push(format!("Lifetime {lifetime}, age here {}", format::duration(age)));
+        let life = history.life(id);
+        let at = at.unwrap_or(history.time_of(state)).clamp(life.start, life.end.max(life.start));
+        let (age, lifetime) = (at.saturating_sub(life.start), format::duration(life.dur()));
+        lines.push(format!("Lifetime {least}{lifetime}, age here {age_least}{}", format::duration(age)));
     } else {
+        let at = state.clamp(start, end.max(start));
         let [lifetime, age] = [history.lifetime(id), i64::from(at - start)].map(|n| format::count(n.unsigned_abs()));
-        lines.push(format!("Lifetime in events {lifetime}, age here {age}"));
+        lines.push(format!("Lifetime in events {least}{lifetime}, age here {age_least}{age}"));
     }
     if all.freed[i] <= state && state < all.end[i] {
         lines.push("Freed by the program, but still waiting for a stream".to_owned());
@@ -57,7 +64,10 @@ pub fn lines(chart: &Chart<'_>, id: AllocationId, state: u32) -> Vec<String> {
 }
 
 /// Shows the tooltip.
-pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state: u32) {
+///
+/// * `position`: on the axis under the pointer.
+pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state: u32, position: i64) {
+    let at = (chart.axis.kind == AxisKind::Time).then(|| position.saturating_sub(chart.axis.offset));
     let (history, trace) = (chart.shown.history(), chart.shown.trace());
     let bytes = history.allocations.bytes[id.idx()];
     let stack = history.allocations.stack[id.idx()];
@@ -66,7 +76,7 @@ pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state
     tooltip.show(|ui| {
         let exact = if bytes < 1024 { String::new() } else { format!(" ({} B)", format::count(bytes)) };
         ui.label(RichText::new(format!("{}{exact}", format::bytes(bytes as f64))).strong());
-        lines(chart, id, state).into_iter().for_each(|line| drop(ui.label(line)));
+        lines(trace, history, id, state, at).into_iter().for_each(|line| drop(ui.label(line)));
         let frames = foremost(trace, stack, MAX_FRAMES + 1);
         ui.add_space(3.0);
         if frames.is_empty() {
@@ -74,7 +84,12 @@ pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state
         }
         for frame in frames.iter().take(MAX_FRAMES) {
             // A tooltip keeps the width of the one before: in that a longer frame would lose its end.
-            ui.add(eframe::egui::Label::new(RichText::new(cut(frame)).monospace().size(11.0)).extend());
+            ui.add(
+                eframe::egui::Label::new(
+                    RichText::new(frame_within(&display_name(frame), MOST)).monospace().size(11.0),
+                )
+                .extend(),
+            );
         }
         if frames.len() > MAX_FRAMES {
             ui.weak("The details have the whole stack");
@@ -82,45 +97,28 @@ pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state
     });
 }
 
-/// A frame in at most [`MOST`] characters: of a long one the function without its arguments, and the end of the path.
-fn cut(frame: &str) -> String {
-    let text = display_name(frame);
-    if text.chars().nth(MOST).is_none() {
-        return text.into_owned();
-    }
-    let Frame { function, file, line } = Frame::of(&text);
-    if file.is_empty() {
-        return shortened(function, MOST);
-    }
-    let line = if line > 0 { format!(":{line}") } else { String::new() };
-    let name = shortened(function, MOST / 2);
-    let room = MOST.saturating_sub(name.chars().count() + line.len() + 3);
-    let n = file.chars().count();
-    let file = match n.checked_sub(room) {
-        None | Some(0) => file.to_owned(),
-        Some(over) => std::iter::once('…').chain(file.chars().skip(over + 1)).collect(),
-    };
-    format!("{name} ({file}{line})")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
+    use crate::model::{StackId, TraceBuilder};
 
     #[test]
-    fn long_frames_keep_their_function_and_the_end_of_their_path() {
-        let args = "(c10::ArrayRef<long>, std::optional<c10::Layout>, std::optional<c10::Device>, std::optional<bool>)";
-        assert_eq!(cut(&format!("at::_ops::empty_strided::call{args}")), "call");
-        assert_eq!(cut(&format!("at::native::empty_strided_cuda{args} (??)")), "empty_strided_cuda");
-        assert_eq!(
-            cut(&format!("at::(anonymous namespace)::create_out{args} (RegisterCUDA_0.cpp:0)")),
-            "create_out (RegisterCUDA_0.cpp)"
-        );
-        assert_eq!(cut("forward (model.py:12)"), "forward (model.py:12)");
-        let deep = format!("forward (/home/me/{}model.py:12)", "a_folder/".repeat(20));
-        let short = cut(&deep);
-        assert!(short.starts_with("forward (…") && short.ends_with("r/model.py:12)"), "{short}");
-        assert_eq!(short.chars().count(), MOST);
-        assert!(cut(&"ö".repeat(500)).chars().count() <= MOST);
+    fn a_block_is_as_old_as_the_time_under_the_pointer_says() {
+        let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+        let pool = raw.pool(MemoryPool::default());
+        for (ts, addr) in [(1_000_000, 1 << 20), (5_000_000, 1 << 30), (60_000_000, 1 << 40)] {
+            let (action, stack) = (MemoryAction::Alloc, StackId::default());
+            raw.events.push(MemoryEvent { ts, action, addr, bytes: 1 << 20, pool, stack });
+        }
+        let trace = TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish();
+        let history = &trace.memories[0];
+        let age = |state: u32, at: Option<TimeNs>| lines(&trace, history, AllocationId(0), state, at).pop().unwrap();
+        assert!(age(2, Some(31_000_000)).ends_with("age here 30.000 ms"), "{}", age(2, Some(31_000_000)));
+        assert!(age(2, Some(2_000_000)).ends_with("age here 1.000 ms"), "{}", age(2, Some(2_000_000)));
+        assert!(age(1, Some(0)).ends_with("age here 0 ns"), "{}", age(1, Some(0)));
+        assert!(age(2, None).ends_with("age here 4.000 ms"), "{}", age(2, None));
+        // It is live at the end.
+        assert!(age(2, None).starts_with("Lifetime at least "), "{}", age(2, None));
     }
 }

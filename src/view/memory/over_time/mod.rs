@@ -24,7 +24,7 @@ mod work;
 
 use std::sync::Arc;
 
-use eframe::egui::{Frame, Key, Margin, Rect, Sense, Ui, pos2};
+use eframe::egui::{Context, Frame, Key, Margin, Rect, Sense, Ui, pos2};
 
 pub use self::minimap::Highest;
 
@@ -95,6 +95,8 @@ pub struct MemoryOverTime {
     canvas: Canvas,
     /// Position under the pointer while it is over the view.
     pointer_position: Option<i64>,
+    /// Whether it was painted in this frame: else the pointer is over another view.
+    is_on_screen: bool,
     /// A block to fit in height, by its place in a state.
     wanted: Option<(AllocationId, u32)>,
     below: Query<BytesBelow>,
@@ -324,7 +326,7 @@ struct Chart<'a> {
 
 impl View for MemoryOverTime {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
-        self.is_pending = false;
+        (self.is_pending, self.is_on_screen) = (false, true);
         let frame = Frame::NONE.inner_margin(Margin { left: 0, right: 0, top: 4, bottom: 4 });
         frame.show(ui, |ui| {
             let shown = ui
@@ -339,6 +341,10 @@ impl View for MemoryOverTime {
                 self.shown_ui(ctx, ui, &shown);
             }
         });
+    }
+
+    fn update(&mut self, _ctx: &mut ViewContext<'_>, _egui: &Context) {
+        self.is_on_screen = false;
     }
 
     fn is_pending(&self) -> bool {
@@ -359,13 +365,19 @@ impl View for MemoryOverTime {
     }
 
     fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
-        if super::commands::run_hidden(command, ctx) {
-            return true;
-        }
         let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
         self.follow(ctx, &shown);
+        let position = self.pointer_position.filter(|_| self.is_on_screen);
+        let under = position.map(|position| self.axis(&shown).state(position));
+        if super::commands::run_hidden(command, under, ctx) {
+            return true;
+        }
         match command {
             Command::GoToPeak => {
+                if let Some(why) = super::head::no_peak(shown.history()) {
+                    ctx.commands.push(Command::Tell(why));
+                    return true;
+                }
                 let axis = self.axis(&shown);
                 self.go_to_peak(ctx, &axis, shown.history().curves.highest().0);
             }

@@ -13,7 +13,7 @@ use crate::figures::format;
 use crate::model::TimeRange;
 use crate::view::ViewContext;
 use crate::view::axis::{Scale, centered};
-use crate::view::memory::head::state_text;
+use crate::view::memory::head::{no_peak, state_text};
 use crate::widget::theme;
 
 /// A device that holds more than this many times the highest curve is not drawn: the curves would be flat.
@@ -76,6 +76,9 @@ impl MemoryOverTime {
         scale: &Scale,
         y: &impl Fn(f64) -> f32,
     ) {
+        if no_peak(chart.shown.history()).is_some() {
+            return;
+        }
         for (_, curve) in self.shown_curves(chart.index) {
             let (state, bytes) = chart.index.peak(curve);
             let at = chart.axis.position(state);

@@ -23,3 +23,18 @@ fn the_moment_is_a_slider_for_keys_too() {
     settle(&mut harness);
     assert_eq!(harness.state().session.memory.moment, Some(4));
 }
+
+#[test]
+fn the_base_is_the_moment_under_the_pointer_where_none_is_chosen() {
+    let mut harness = harness(stairs());
+    let place = at(&harness, 500, (1 << 20) as f32);
+    harness.event(Event::PointerMoved(place));
+    settle(&mut harness);
+    let base = |harness: &mut Harness<'_, Fixture<MemoryOverTime>>| {
+        assert!(harness.state_mut().with(|view, ctx| view.run_hidden(&Command::SetBase, ctx)));
+        harness.state().session.memory.base.as_ref().map(|base| base.state)
+    };
+    assert_eq!(base(&mut harness), Some(2));
+    harness.state_mut().session.memory.moment = Some(4);
+    assert_eq!(base(&mut harness), Some(4));
+}

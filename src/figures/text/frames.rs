@@ -1,0 +1,107 @@
+//! Frames of call stacks where room is short.
+
+use super::shortened;
+use crate::analysis::frame::Frame;
+
+/// Between frames of one text.
+const BETWEEN: &str = "; ";
+/// Before a frame that calls the one before it.
+const FROM: &str = "from ";
+/// The fewest characters for each of several frames.
+const LEAST: usize = 24;
+/// In fewer, no file can be told.
+const LEGIBLE: usize = 6;
+
+/// A frame in at most `max` characters: of a long one the function without its arguments, and the end of the path. Cost:
+/// O(length).
+pub fn frame_within(frame: &str, max: usize) -> String {
+    if frame.chars().nth(max).is_none() {
+        return frame.to_owned();
+    }
+    let Frame { function, file, line } = Frame::of(frame);
+    if file.is_empty() {
+        return shortened(function, max);
+    }
+    let line = if line > 0 { format!(":{line}") } else { String::new() };
+    let name = shortened(function, max / 2);
+    let room = max.saturating_sub(name.chars().count() + line.len() + 3);
+    if room < LEGIBLE {
+        return shortened(function, max);
+    }
+    let n = file.chars().count();
+    let file = match n.checked_sub(room) {
+        None | Some(0) => file.to_owned(),
+        Some(over) => std::iter::once('…').chain(file.chars().skip(over + 1)).collect(),
+    };
+    format!("{name} ({file}{line})")
+}
+
+/// Frames such as `f (a.py:1); from g (b.py:2)` in at most `max` characters. Each keeps its function and its line, or is left
+/// out: one cut through several would pair the function of the first with the line of the last. `None` if it is no list of
+/// frames with files.
+pub(super) fn frames_within(text: &str, max: usize) -> Option<String> {
+    let is_frame = |part: &str| {
+        let frame = Frame::of(part.strip_prefix(FROM).unwrap_or(part));
+        part.ends_with(')') && !frame.file.is_empty()
+    };
+    let mut parts: Vec<String> = text.split(BETWEEN).map(ToOwned::to_owned).collect();
+    if !parts.iter().all(|part| is_frame(part)) {
+        return None;
+    }
+    let n = parts.len().min(max / LEAST).max(1);
+    let more = if n < parts.len() { format!("{BETWEEN}…") } else { String::new() };
+    parts.truncate(n);
+    let mut room = max.saturating_sub((n - 1) * BETWEEN.len() + more.chars().count());
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by_key(|&i| parts[i].chars().count());
+    for (k, i) in order.into_iter().enumerate() {
+        let part = &parts[i];
+        let own = room / (n - k);
+        let cut = match part.strip_prefix(FROM) {
+            Some(frame) => format!("{FROM}{}", frame_within(frame, own.saturating_sub(FROM.len()))),
+            None => frame_within(part, own),
+        };
+        room = room.saturating_sub(cut.chars().count());
+        parts[i] = cut;
+    }
+    Some(parts.join(BETWEEN) + &more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_frames_keep_their_function_and_the_end_of_their_path() {
+        const MOST: usize = 64;
+        let cut = |frame: &str| frame_within(frame, MOST);
+        let args = "(c10::ArrayRef<long>, std::optional<c10::Layout>, std::optional<c10::Device>, std::optional<bool>)";
+        assert_eq!(cut(&format!("at::_ops::empty_strided::call{args}")), "call");
+        assert_eq!(cut(&format!("at::native::empty_strided_cuda{args} (??)")), "empty_strided_cuda");
+        assert_eq!(
+            cut(&format!("at::(anonymous namespace)::create_out{args} (RegisterCUDA_0.cpp:0)")),
+            "create_out (RegisterCUDA_0.cpp)"
+        );
+        assert_eq!(cut("forward (model.py:12)"), "forward (model.py:12)");
+        let deep = format!("forward (/home/me/{}model.py:12)", "a_folder/".repeat(20));
+        let short = cut(&deep);
+        assert!(short.starts_with("forward (…") && short.ends_with("r/model.py:12)"), "{short}");
+        assert_eq!(short.chars().count(), MOST);
+        assert!(cut(&"ö".repeat(500)).chars().count() <= MOST);
+    }
+
+    #[test]
+    fn each_of_several_frames_keeps_its_function_and_its_line() {
+        let text = "allocate (/home/me/FlexGen/flexgen/pytorch_backend.py:195); from init_weight \
+                    (/home/me/FlexGen/flexgen/flex_opt.py:507)";
+        for max in 74..110 {
+            let short = shortened(text, max);
+            assert!(short.chars().count() <= max, "{max}: {short}");
+            let (callee, caller) = short.split_once("; from ").unwrap();
+            assert!(callee.starts_with("allocate (") && callee.ends_with("pytorch_backend.py:195)"), "{max}: {short}");
+            assert!(caller.starts_with("init_weight (") && caller.ends_with("flex_opt.py:507)"), "{max}: {short}");
+        }
+        assert_eq!(shortened(text, 40), "allocate (…en/pytorch_backend.py:195); …");
+        assert_eq!(shortened("f (/home/me/a/long/folder/model.py:9)", 24), "f (…g/folder/model.py:9)");
+    }
+}
