@@ -352,8 +352,12 @@ impl Forms {
                 typed.request_focus();
             }
             let is_entered = typed.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
-            let can_start = can_start && !self.form.line.trim().is_empty();
-            let start = ui.add_enabled(can_start, egui::Button::new("Start"));
+            let obstacle = self.preview.obstacle(&self.form, nsys);
+            let can_start = can_start && !self.form.line.trim().is_empty() && obstacle.is_none();
+            let mut start = ui.add_enabled(can_start, egui::Button::new("Start"));
+            if let Some(why) = obstacle {
+                start = start.on_disabled_hover_text(why);
+            }
             is_asked = can_start && (is_entered || start.on_hover_text("Run the command and record it").clicked());
             self.recent_ui(ui);
         });
@@ -364,11 +368,11 @@ impl Forms {
                 ui.radio_value(&mut self.form.backend, backend, title).on_hover_text(help);
             }
         });
+        // Also while another runs, so that its output does not move when it ends.
+        self.preview.reason_ui(&self.form, nsys, ui);
+        self.workload_ui(ui);
         egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| self.options_ui(nsys, ui));
-        if can_start {
-            self.preview.ui(&self.form, nsys, ui);
-            self.workload_ui(ui);
-        }
+        self.preview.line_ui(ui);
         is_asked
     }
 
