@@ -381,7 +381,11 @@ impl App {
             _ => "this",
         };
         let button = ui.button(format!("Recording {verb} {} {side} {of}{lone}", format::duration(far)));
-        let what = if n == 0 { "Only counters, memory or single moments" } else { "Lone events, counters or memory" };
+        let what = if n == 0 {
+            "Only counters, memory or single moments"
+        } else {
+            "Other recordings, lone events, counters or memory"
+        };
         let [before, after] = [before, after].map(format::duration);
         let help = format!(
             "{what} were recorded {before} before the first and {after} after the last of what ran. Show all of it, as 0 does, \
