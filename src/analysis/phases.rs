@@ -350,8 +350,11 @@ fn forward_passes(trace: &Trace, threads: &[TrackId], known: &Phases) -> Vec<Til
     passes
 }
 
+/// What a program reads of a result, as it logs the loss of a step that is over.
+const READINGS: [&str; 3] = ["aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"];
+
 /// When the first operator that launches begins, or the first module, among what has no other phase. In a recording without
-/// launches any operator counts.
+/// launches any operator counts that does not only read a result.
 fn first_of_pass(
     trace: &Trace,
     threads: &[TrackId],
@@ -368,7 +371,8 @@ fn first_of_pass(
     let has_launches = launches.contains(&true);
     let is_work = |i: usize| match slices.kind[i] {
         kind if kind.is_call() => launches[slices.name[i].0 as usize],
-        kind => kind == SliceKind::Operator && !has_launches,
+        SliceKind::Operator => !has_launches && !READINGS.contains(&trace.slice_name(SliceId(i as u32))),
+        _ => false,
     };
     let is_free = |ts| {
         let next = known.tiles.partition_point(|tile| tile.time.start <= ts);

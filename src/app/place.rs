@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use eframe::Storage;
+use eframe::egui::{Context, ViewportCommand};
 use serde_json::{Map, Value};
 
 use crate::scratch::{Scratch, private_file};
@@ -15,6 +16,25 @@ use crate::scratch::{Scratch, private_file};
 const KEYS: [&str; 2] = ["window", "egui"];
 /// A longer file of an earlier version is not read.
 const MAX_OLD: u64 = 16 << 20;
+
+/// The seconds within which the system gives a window its frame.
+const OPENING: f64 = 5.0;
+
+/// Has a window fill its screen that is larger than that with its frame: else nobody could reach its bottom. It is for a
+/// window that opens; later its size is the user's.
+pub fn fit(ctx: &Context) {
+    let is_too_large = ctx.input(|input| {
+        let window = input.viewport();
+        let sizes = window.outer_rect.zip(window.monitor_size);
+        let is_free = window.maximized != Some(true) && window.fullscreen != Some(true);
+        // Points are rounded.
+        let exceeds = sizes.is_some_and(|(outer, screen)| (outer.size() - screen).max_elem() > 1.0);
+        input.time < OPENING && is_free && exceeds
+    });
+    if is_too_large {
+        ctx.send_viewport_cmd(ViewportCommand::Maximized(true));
+    }
+}
 
 /// eframe's file for one run.
 #[derive(Debug)]
@@ -63,6 +83,8 @@ pub fn kept(storage: &dyn Storage) -> Value {
 mod tests {
     use std::collections::{BTreeMap, HashMap};
 
+    use eframe::egui;
+
     use super::*;
 
     #[derive(Default)]
@@ -105,6 +127,25 @@ mod tests {
         for window in [Value::Null, serde_json::json!([1]), serde_json::json!({"window": 5, "egui": null, "x": "y"})] {
             assert!(read(&ron(&window)).is_empty(), "{window}");
         }
+    }
+
+    #[test]
+    fn a_window_that_opens_larger_than_its_screen_fills_it() {
+        let asked = |outer: [f32; 2], maximized, time| {
+            let mut input = egui::RawInput { time: Some(time), ..Default::default() };
+            let window = input.viewports.entry(egui::ViewportId::ROOT).or_default();
+            window.monitor_size = Some(egui::vec2(1280.0, 720.0));
+            window.outer_rect = Some(egui::Rect::from_min_size(egui::Pos2::ZERO, outer.into()));
+            window.maximized = Some(maximized);
+            let output = Context::default().run_ui(input, |ui| fit(ui.ctx()));
+            let commands = output.viewport_output[&egui::ViewportId::ROOT].commands.clone();
+            output.drop_without_applying_deltas();
+            commands.contains(&ViewportCommand::Maximized(true))
+        };
+        // Its frame has no room.
+        assert!(asked([1282.0, 742.0], false, 0.5));
+        assert!(!asked([1280.0, 720.0], false, 0.5) && !asked([1282.0, 742.0], true, 0.5));
+        assert!(!asked([1282.0, 742.0], false, 9.0), "as the user made it");
     }
 
     #[test]

@@ -257,7 +257,7 @@ mod tests {
         assert!(text("report.csv").starts_with("part,"));
         assert!(text("report.md").contains("| gemm"));
         let args = report::Args { out: Some("report".into()), ..report::Args::default() };
-        let (expected, _) = report::answer(&args, session.thresholds, &traces).unwrap();
+        let (expected, _) = report::answer(&args, session.thresholds, &traces, &[]).unwrap();
         assert_eq!(text("report.txt"), expected);
         assert_eq!(text("report"), expected);
         std::fs::remove_dir_all(&folder).unwrap();

@@ -366,7 +366,10 @@ impl App {
             _ => "this",
         };
         let button = ui.button(format!("Recording {verb} {} {side} {of}{lone}", format::duration(far)));
-        let what = if n == 0 { "Only counters, memory or single moments" } else { "Lone events, counters or memory" };
+        let what = match n {
+            0 => "Only counters, memory or single moments",
+            _ => "Other recordings, lone events, counters or memory",
+        };
         let parts = [(before, "before the first"), (after, "after the last")];
         let parts = parts.into_iter().filter(|part| part.0 > 0);
         let parts: Vec<String> = parts.map(|(ns, side)| format!("up to {} {side}", format::duration(ns))).collect();

@@ -23,6 +23,7 @@ use crate::settings::{OldLayout, Settings, SettingsFile};
 
 impl eframe::App for App {
     fn logic(&mut self, ctx: &egui::Context, _frame: &mut eframe::Frame) {
+        place::fit(ctx);
         self.step(ctx);
     }
 

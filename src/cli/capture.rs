@@ -317,6 +317,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
     Ok(Request {
         argv: args.command.clone(),
         env,
+        typed: None,
         working_folder: args.chdir.clone(),
         recorder,
         place,

@@ -32,7 +32,7 @@ pub use self::mark::{KeptMarks, Mark};
 pub use self::memory_findings::{FoundInMemory, MemoryAnswers, joined};
 pub use self::memory_focus::{Base, MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
-pub use self::open::{OpenTrace, OpenTraces, counts_events, in_order, is_named, track_title};
+pub use self::open::{OpenTrace, OpenTraces, counts_events, in_order, is_named, picture, track_title};
 pub use self::selection::Selection;
 pub use self::step_focus::StepFocus;
 pub use self::stored::lenient;

@@ -9,6 +9,9 @@ use crate::analysis::clock::{self, ClockSource, Run};
 use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeRange, Trace};
 
+/// Recordings on one clock are far apart if the time from the first to the last is more than so many times what was recorded.
+const FAR: DurNs = 10;
+
 /// An open trace and its place on the session clock.
 #[derive(Clone, Debug)]
 pub struct OpenTrace {
@@ -60,6 +63,11 @@ impl OpenTrace {
     /// Whether it recorded what ran: not only memory, or readings of a device. Such files are beside it.
     pub fn is_program(&self) -> bool {
         !self.trace.info.format.is_memory_only() && !self.trace.slices.is_empty()
+    }
+
+    /// What the first picture shows of it alone, in session time.
+    pub fn shown(&self) -> TimeRange {
+        self.content.shifted(self.offset)
     }
 
     /// Whether it recorded any event that lasts, or any sample.
@@ -119,7 +127,8 @@ impl OpenTraces {
 
     /// What the first picture shows, in session time: the slices, samples and histories of memory
     /// of all traces, but of snapshots of memory only where nothing else is open. Lone events, instants and counters may
-    /// lie outside, and memory before and after a trace, within [`Self::span`]. Never empty.
+    /// lie outside, memory before and after a trace, and recordings far from the last one, within [`Self::span`].
+    /// Never empty.
     pub fn content(&self) -> TimeRange {
         self.content
     }
@@ -223,14 +232,41 @@ impl OpenTraces {
         names::name(&mut self.traces);
         self.n_failures = failures::count(&self.traces);
         let has_program = self.traces.iter().any(OpenTrace::is_program);
-        let counted = self.traces.iter().filter(|open| open.is_program() || !has_program);
-        let content = counted.map(|open| open.content.shifted(open.offset)).reduce(TimeRange::union);
+        let counted: Vec<&OpenTrace> = self.traces.iter().filter(|open| open.is_program() || !has_program).collect();
+        let content = match self.is_spread {
+            true => counted.iter().map(|open| open.shown()).reduce(TimeRange::union),
+            false => picture(&counted),
+        };
         let never_empty = |range: TimeRange| TimeRange { end: range.end.max(range.start.saturating_add(1)), ..range };
         self.span = never_empty(span);
         self.content = never_empty(content.unwrap_or(span));
         let of_trace = |open: &OpenTrace| n_outside(&open.trace, self.content.shifted(-open.offset));
         self.n_outside = self.traces.iter().map(of_trace).sum();
         self.traces.get(of).map_or(0, |open| open.offset.saturating_sub(offset_before))
+    }
+}
+
+/// The time that a picture of these traces has, in session time: that of all; but where they lie so far apart on one clock
+/// that hardly any would be seen, as recordings on demand do, that of the last one and of what is near it.
+///
+/// * `opened`: in the order in which they were asked for.
+///
+/// Cost: O(n) where all are near, O(n²) at most.
+pub fn picture(opened: &[&OpenTrace]) -> Option<TimeRange> {
+    let (last, others) = opened.split_last()?;
+    let mut others = others.to_vec();
+    let mut picture = last.shown();
+    loop {
+        let is_near = |other: &&OpenTrace| {
+            let recorded = picture.dur().saturating_add(other.shown().dur());
+            !other.shares_clock(last) || picture.union(other.shown()).dur() / FAR <= recorded
+        };
+        let (near, far): (Vec<&OpenTrace>, Vec<&OpenTrace>) = others.into_iter().partition(is_near);
+        if near.is_empty() {
+            return Some(picture);
+        }
+        picture = near.iter().map(|open| open.shown()).fold(picture, TimeRange::union);
+        others = far;
     }
 }
 

@@ -202,6 +202,36 @@ fn lone_instants_are_outside_of_the_first_picture() {
 }
 
 #[test]
+fn of_recordings_far_apart_on_one_clock_the_last_is_shown() {
+    const MS: TimeNs = 1_000_000;
+    let of = |name: &str, start: TimeNs, rank| {
+        let mut trace = trace(start * MS, (start + 500) * MS, Some(0));
+        trace.info.path = format!("run/{name}.json").into();
+        trace.info.rank = Some(rank);
+        trace.processes = vec![crate::model::Process { pid: "4711".to_owned(), ..Default::default() }];
+        trace
+    };
+    let shown = |session: &Session| [session.navigation.visible().start / MS, session.navigation.visible().end / MS];
+    let mut session = Session::of(vec![of("1", 0, 0)]);
+    session.add(vec![of("2", 60_000, 0)]);
+    assert_eq!((session.open.runs().len(), shown(&session)), (1, [60_000, 60_500]), "on the clock of the first");
+    // With the other rank of it, which is recorded a little later.
+    session.add(vec![of("2b", 60_800, 1)]);
+    assert_eq!(shown(&session), [60_000, 61_300]);
+    assert_eq!((session.span().start, session.span().end), (0, 61_300 * MS), "all is there");
+    assert_eq!(session.open.n_outside(), 1);
+    // What a person looks at stays.
+    session.navigation.go(TimeRange { start: 60_100 * MS, end: 60_200 * MS });
+    session.add(vec![of("3", 120_000, 0)]);
+    assert_eq!(shown(&session), [60_100, 60_200]);
+    session.close(|_, trace| !trace.info.path.ends_with("1.json"));
+    assert_eq!(shown(&session), [0, 500]);
+    // Recordings that fill much of the time between them are one picture.
+    session.add(vec![of("4", 2_000, 0)]);
+    assert_eq!(shown(&session), [0, 2_500]);
+}
+
+#[test]
 fn all_traces_of_one_file_close_in_one_step() {
     let of_file = |path: &str, rank| {
         let mut trace = trace(0, 100, None);

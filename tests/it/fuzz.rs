@@ -158,7 +158,7 @@ fn check_report(traces: &[Arc<Trace>], question: &[&str]) {
     let words = ["lacuna", "report", "x"].iter().chain(question);
     let Some(Headless::Report(args)) = Cli::parse_from(words).command else { panic!("not a report") };
     let ask =
-        || report::answer(&args, Thresholds::default(), traces).map(|(text, _)| text).map_err(|it| it.to_string());
+        || report::answer(&args, Thresholds::default(), traces, &[]).map(|(text, _)| text).map_err(|it| it.to_string());
     let answered = ask();
     assert_eq!(ask(), answered, "another report the second time");
     let text = match answered {

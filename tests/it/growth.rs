@@ -22,7 +22,7 @@ fn cost_of(name: &str, input: impl FnOnce(&Path)) -> (usize, cost::Cost, Vec<Arc
     let Some(Headless::Report(args)) = Cli::parse_from(words).command else { panic!("not a report") };
     let work = || {
         let traces: Vec<_> = reader::read(&path, &Progress::default()).unwrap().into_iter().map(Arc::new).collect();
-        let text = report::answer(&args, Thresholds::default(), &traces).map(|(text, _)| text).unwrap();
+        let text = report::answer(&args, Thresholds::default(), &traces, &[]).map(|(text, _)| text).unwrap();
         (text.len(), traces)
     };
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();

@@ -149,6 +149,7 @@ fn ends_during_a_run() {
     let request = Request {
         argv: ["sh", "-c", script].map(Into::into).into(),
         env: Vec::new(),
+        typed: None,
         working_folder: None,
         recorder: Recorder::None,
         place: Destination::At(folder),

@@ -47,6 +47,23 @@ pub struct Difference {
     pub shrunk: FlameTree,
 }
 
+impl Difference {
+    /// Each stack with its gain in bytes, negative where it is a loss, and its frames, innermost first: the largest change
+    /// first. Cost: O(nodes of both trees · depth).
+    pub fn stacks(&self) -> Vec<(i64, Vec<&str>)> {
+        let mut found: Vec<(i64, Vec<&str>)> = Vec::new();
+        for (tree, sign) in [(&self.grown, 1), (&self.shrunk, -1)] {
+            for (node, own) in (0..).zip(&tree.nodes).map(|(at, node)| (at, node.own)).filter(|(_, own)| *own != 0) {
+                found.push((sign * own, tree.path(node).into_iter().rev().collect()));
+            }
+        }
+        found.sort_by(|a, b| {
+            b.0.unsigned_abs().cmp(&a.0.unsigned_abs()).then_with(|| b.0.cmp(&a.0)).then_with(|| a.1.cmp(&b.1))
+        });
+        found
+    }
+}
+
 impl LiveScope<'_> {
     /// Live bytes in a state as a tree, with groups above their stacks.
     ///

@@ -187,6 +187,19 @@ fn a_forward_pass_that_nothing_names_is_without_what_is_none() {
 }
 
 #[test]
+fn a_reading_of_the_last_loss_begins_no_forward_pass_where_nothing_launches() {
+    let slices = [
+        ("main", NOTE, "Optimizer.step#SGD.step", 0, 100),
+        ("main", OP, "aten::item", 110, 120),
+        ("main", OP, "aten::_local_scalar_dense", 112, 118),
+        ("main", OP, "aten::linear", 500, 600),
+        ("main", OP, ENGINE, 900, 1_000),
+    ];
+    let expected = [(Phase::Optimizer, 0, 100), (Phase::Forward, 500, 900), (Phase::Backward, 900, 1_000)];
+    assert_eq!(found(&slices), expected);
+}
+
+#[test]
 fn nothing_is_told_without_names() {
     let slices = [
         ("main", OP, "aten::linear", 0, 100),

@@ -64,7 +64,7 @@ fn enter_goes_from_hit_to_hit_among_the_lines_around_them() {
 }
 
 #[test]
-fn a_start_that_fails_leaves_the_output_and_says_so_until_it_is_mended() {
+fn what_cannot_start_says_so_leaves_the_output_and_starts_once_it_is_mended() {
     let mut harness = launcher("sh -c 'echo kept in sight; exit 3'");
     harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
     harness.get_by_label("Start").click();
@@ -76,12 +76,19 @@ fn a_start_that_fails_leaves_the_output_and_says_so_until_it_is_mended() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("later");
     type_text(&mut harness, folder.to_str().unwrap());
-    wait_for(&mut harness, has("The working folder does not exist"));
-    harness.get_by_label("Start").click();
-    wait_for(&mut harness, |harness| !has("Starting…")(harness));
+    let can_start = |harness: &Harness<'_, Option<App>>| !harness.get_by_label("Start").accesskit_node().is_disabled();
+    wait_for(&mut harness, |harness| !can_start(harness));
+    // The reason is beside the button, above all options, and said once.
+    let reason = harness.get_by_label_contains("The working folder does not exist").rect();
+    assert!(reason.bottom() < harness.get_by_label("Options").rect().top());
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
     settle(&mut harness);
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    assert!(!has("Starting…")(&harness) && !can_start(&harness));
     harness.get_by_label("kept in sight");
     std::fs::create_dir(&folder).unwrap();
+    wait_for(&mut harness, can_start);
     let since = std::time::Instant::now();
     while has("The working folder does not exist")(&harness) {
         assert!(since.elapsed() < std::time::Duration::from_secs(60), "still said");
@@ -160,7 +167,6 @@ fn a_program_is_stopped_and_what_is_missing_is_said() {
     let mut harness = launcher("no-such-program");
     // Said before the start, and once.
     wait_for(&mut harness, has("No program called no-such-program"));
-    harness.get_by_label("Start").click();
     settle(&mut harness);
     assert_eq!(harness.query_all_by_label_contains("No program called").count(), 1);
     let mut harness = launcher("a 'b");
@@ -340,6 +346,30 @@ fn all_options_can_be_reached_in_a_low_window() {
         assert!(line.ends_with("below!\""), "{line}");
         harness.get_by_label("Earlier runs");
     }
+}
+
+#[test]
+fn the_form_above_the_output_stays_as_high_when_the_program_ends() {
+    let mut harness = harness(vec![trace()]);
+    harness.set_size(egui::vec2(1280.0, 720.0));
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    type_text(&mut harness, "sleep 600");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    wait_for(&mut harness, has("Runs"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Running for"));
+    let height = |harness: &Harness<'_, Option<App>>| {
+        harness.get_by_label("Runs").rect().top() - harness.get_by_label("Options").rect().top()
+    };
+    settle(&mut harness);
+    let before = height(&harness);
+    harness.get_by_label("Stop").click();
+    wait_for(&mut harness, has("Stopped after"));
+    settle(&mut harness);
+    assert_eq!(height(&harness), before);
 }
 
 #[test]

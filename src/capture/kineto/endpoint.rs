@@ -372,7 +372,7 @@ impl Shared {
                 Stage::Recording { number, until } if Instant::now() > until && !traces::is_writing(&self.folder) => {
                     client.rest();
                     state.problems.push(format!(
-                        "Process {pid} (rank {}) did not record trace {number}: it may profile itself",
+                        "Process {pid} (rank {}) did not record trace {number}: it may profile itself, or be too busy",
                         client.rank.unwrap_or(0)
                     ));
                 }

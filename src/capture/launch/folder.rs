@@ -27,6 +27,8 @@ pub struct Manifest {
     pub working_folder: String,
     /// Additions to the environment, `NAME=value`, each as one quoted word.
     pub env: Vec<String>,
+    /// What a person typed of it in the window.
+    pub typed: Option<Typed>,
     /// How it was recorded: `none`, `pytorch`, `on-demand`, `nsys`, `cupti`.
     pub recorder: String,
     /// How else; manifests of earlier versions do not say it.
@@ -47,6 +49,16 @@ pub struct Manifest {
     pub results: Vec<String>,
     /// Sentences for the user: why something is missing.
     pub notes: Vec<String>,
+}
+
+/// The words of a command as a person typed them, who may quote them otherwise than [`super::words::joined`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Typed {
+    /// Assignments, the program and its arguments.
+    pub line: String,
+    /// Further assignments.
+    pub env: String,
 }
 
 /// What was asked of a run beside its command and its recorder.

@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use self::folder::{
-    Earlier, Kind, Manifest, Recorded, RunOptions, create, delete, kept_output, list, results, root, shown_time,
+    Earlier, Kind, Manifest, Recorded, RunOptions, Typed, create, delete, kept_output, list, results, root, shown_time,
 };
 pub use self::launchers::{launched, recorded_ranks};
 pub use self::output::{Output, OutputLine, Stream};
@@ -49,6 +49,8 @@ pub struct Request {
     pub argv: Vec<OsString>,
     /// Additions to the environment.
     pub env: Vec<(OsString, OsString)>,
+    /// The text of both, where it was one.
+    pub typed: Option<Typed>,
     /// Where it runs; `None` is where Lacuna does.
     pub working_folder: Option<PathBuf>,
     pub recorder: Recorder,

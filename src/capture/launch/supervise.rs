@@ -134,6 +134,7 @@ fn manifest_of(request: &Request) -> Manifest {
         command: words::joined(&request.argv),
         working_folder: words::path_text(&working_folder),
         env: request.env.iter().map(|(name, value)| assignment(name, value)).collect(),
+        typed: request.typed.clone(),
         recorder: request.recorder.name().to_owned(),
         options: Some(RunOptions {
             recorder: request.recorder.options(),

@@ -11,6 +11,7 @@ fn request(root: &Path, argv: &[&OsStr]) -> Request {
     Request {
         argv: argv.iter().map(|&word| word.to_owned()).collect(),
         env: Vec::new(),
+        typed: None,
         working_folder: None,
         recorder: Recorder::None,
         place: Destination::In(root.to_owned()),

@@ -16,7 +16,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use super::SearchPaths;
-use crate::capture::launch::Output;
+use crate::capture::launch::{Output, words};
 use crate::capture::{members, registry};
 
 const TMP: &str = "TMPDIR";
@@ -186,6 +186,13 @@ impl Profile {
         let has_report = entries.any(|entry| is_report(entry.path()));
         let lacks_driver = self.trace.split(',').any(|traced| traced.starts_with("cu")) && !has_driver();
         if has_report {
+            notes.extend(raw(folder).map(|raw| {
+                format!(
+                    "nsys did not finish a report, as where the program ends while it writes; the raw data is kept for \
+                     its QdstrmImporter: {}",
+                    words::path_text(&raw)
+                )
+            }));
             notes.extend(
                 lacks_driver.then(|| "There is no NVIDIA driver here, so nsys recorded nothing of CUDA".to_owned()),
             );
@@ -304,11 +311,15 @@ pub fn take_reports(folder: &Path) {
 
 /// Removes what `nsys` needed only while it ran; raw data of which it made no report stays.
 pub fn clean(folder: &Path) {
-    let entries = std::fs::read_dir(place(folder).join("tmp")).into_iter().flatten().flatten();
-    let is_raw = |path: PathBuf| path.extension().is_some_and(|extension| extension == "qdstrm");
-    if !entries.map(|entry| entry.path()).any(is_raw) {
+    if raw(folder).next().is_none() {
         registry::remove(&place(folder));
     }
+}
+
+/// Raw data of which `nsys` made no report.
+fn raw(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(place(folder).join("tmp")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|extension| extension == "qdstrm"))
 }
 
 /// The processes of the program, without those of `nsys`: these keep the environment that Lacuna gave them, and a

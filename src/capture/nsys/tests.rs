@@ -390,3 +390,16 @@ fn leftovers_of_a_killed_lacuna_are_removed_and_those_of_a_living_one_are_not() 
     assert!(!orphan.wait().unwrap().success());
     assert!(living.path().is_dir() && !dead.exists());
 }
+
+#[test]
+fn a_report_that_nsys_did_not_finish_is_told_beside_those_that_it_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = || Profile::default().notes(folder.path(), &crate::capture::launch::Output::default()).join("\n");
+    std::fs::write(folder.path().join("report-1.nsys-rep"), "").unwrap();
+    prepare(folder.path()).unwrap();
+    assert!(!said().contains("did not finish"), "{}", said());
+    std::fs::write(folder.path().join("nsys/tmp/nsys-report-9007.qdstrm"), "").unwrap();
+    assert!(said().contains("did not finish") && said().contains("nsys/tmp/nsys-report-9007.qdstrm"), "{}", said());
+    clean(folder.path());
+    assert!(folder.path().join("nsys/tmp").is_dir());
+}

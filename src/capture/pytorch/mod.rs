@@ -229,7 +229,11 @@ pub fn notes(folder: &Path, options: &Options) -> Vec<String> {
             _ => {}
         }
     }
-    if !processes.iter().all(|process| process.results.is_empty()) || !notes.is_empty() {
+    let mut results = processes.iter().flat_map(|process| &process.results).peekable();
+    if results.peek().is_some() || !notes.is_empty() {
+        if options.memory && notes.is_empty() && !results.any(|name| name.ends_with(".pickle")) {
+            notes.push("No memory snapshot was recorded: the program did not use CUDA".to_owned());
+        }
         return notes;
     }
     let most = processes.iter().map(|process| process.steps).max();
@@ -335,5 +339,9 @@ mod tests {
         assert!(said().contains("os._exit"));
         tell(r#"{"pid":7,"state":"ended","steps":9,"results":["a"]}"#);
         assert_eq!(said(), "");
+        let with_memory = Options { memory: true, ..Options::default() };
+        assert!(notes(folder.path(), &with_memory).join("\n").contains("No memory snapshot was recorded"));
+        tell(r#"{"pid":7,"state":"ended","steps":9,"results":["a","memory-rank0.pickle"]}"#);
+        assert_eq!(notes(folder.path(), &with_memory), [""; 0]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::keys::{Clock, Counted, Report, SCHEMA};
 use super::memory::Moment;
-use super::{memory, time};
+use super::{compared, memory, time};
 use crate::analysis::annotations::annotations;
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::calls::{CallKind, calls};
@@ -43,6 +43,7 @@ use crate::session::OpenTrace;
 /// * `by_shape`: whether operators with different input shapes are separate rows.
 /// * `thresholds`: of the rules about time.
 /// * `moments`: where memory is listed by place besides peak and end.
+/// * `base`: what memory is compared with, if anything.
 ///
 /// Errors: an analysis crashed, as stderr says.
 pub fn report(
@@ -51,7 +52,7 @@ pub fn report(
     by: KernelsBy,
     by_shape: bool,
     thresholds: Thresholds,
-    moments: &[Moment],
+    (moments, base): (&[Moment], &[Arc<Trace>]),
 ) -> Result<Report, Failure> {
     let models: Vec<&Trace> = traces.iter().map(|trace| &**trace).collect();
     let (clock, span, placed) = clock(&models);
@@ -73,6 +74,7 @@ pub fn report(
     let files_named = titles(&models);
     report.gpu_readings = gpu_readings(traces, &files_named);
     let memory_in_short = memory::add(&mut report, &open, &files_named, &answers, top, moments)?;
+    compared::add(&mut report, &open, &files_named, base, &answers, top)?;
     let parts_of_steps = parts_of_steps(&open, &answers, top)?;
     let found_steps: Vec<StepsOf<'_>> = open
         .iter()

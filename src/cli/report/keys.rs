@@ -55,6 +55,9 @@ pub struct Report {
     /// Only where the recording names phases.
     pub phases: Table,
     pub memory: Table,
+    /// Only where another file is compared with.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub memory_comparison: Table,
     /// Only of logs of GPU metrics.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub gpu_readings: Table,
@@ -148,6 +151,7 @@ impl Report {
             annotations,
             range_kernels,
             memory,
+            memory_comparison,
             gpu_readings,
             memory_in_short,
             growth,
@@ -209,6 +213,9 @@ impl Report {
             all.insert(collectives, Borrowed(ranks));
         }
         all.extend((!gpu_readings.is_empty()).then_some(Borrowed(gpu_readings)));
+        if !memory_comparison.is_empty() {
+            all.extend(comparison_lists(memory_comparison).map(Owned));
+        }
         // Only beside a log of GPU metrics.
         all.extend((!outside.rows.is_empty()).then_some(Borrowed(outside)));
         all.extend(memory_lists(memory).map(Owned));
@@ -260,6 +267,16 @@ fn memory_lists(memory: &Table) -> [Table; 7] {
 /// Event counts of each file, and the problems met.
 pub fn import_tables(files: &Table) -> [Cow<'_, Table>; 2] {
     [Cow::Borrowed(files), Cow::Owned(nested(files, &figures::files::problems()))]
+}
+
+/// What is compared of memory.
+fn comparison_lists(comparison: &Table) -> [Table; 4] {
+    [
+        nested(comparison, &parts::compared_amounts()),
+        nested(comparison, &parts::compared_categories()),
+        nested(comparison, &parts::compared_places()),
+        nested(comparison, &parts::compared_stacks()),
+    ]
 }
 
 /// Import problems, with those that are the same in several files of one archive as one row, with their number.

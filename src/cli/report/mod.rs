@@ -1,6 +1,7 @@
 //! `lacuna report`: the figures of traces as text, JSON, Markdown, HTML or CSV.
 
 mod build;
+mod compared;
 mod keys;
 mod memory;
 mod short;
@@ -53,6 +54,10 @@ pub struct Args {
     /// give it twice to compare two moments
     #[arg(long, value_name = "MOMENT")]
     pub memory_at: Vec<memory::Moment>,
+    /// Compare memory with that of this file: what is more or less than there, at the peak of each and at the end, by
+    /// category, place and call stack
+    #[arg(long, value_name = "FILE")]
+    pub compare: Option<PathBuf>,
     /// Exit with 1 if a finding or an import problem is at least this severe: idle devices and their causes, leaks
     /// and growth of memory, out of memory, parts of a file that could not be read
     #[arg(long, value_enum, value_name = "LEVEL")]
@@ -143,18 +148,22 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         output::write(thresholds::list(thresholds).as_bytes(), args.out.as_deref(), &args.paths)?;
         return Ok(Outcome::Done);
     }
+    let paths = [&args.paths[..], args.compare.as_slice()].concat();
     if let Some(out) = &args.out {
-        output::check_target(out, &args.paths)?;
+        output::check_target(out, &paths)?;
     }
     let input = input::read(&args.paths, &args.reading)?;
-    for trace in &input.traces {
+    let base = args.compare.iter().map(|base| input::read(std::slice::from_ref(base), &args.reading));
+    let base: Vec<input::Input> = base.collect::<Result<_, _>>()?;
+    let base = base.into_iter().flat_map(|base| base.traces).collect::<Vec<_>>();
+    for trace in input.traces.iter().chain(&base) {
         print_problems(trace);
     }
-    let traces: Vec<Arc<Trace>> = input.traces.into_iter().map(Arc::new).collect();
+    let [traces, base] = [input.traces, base].map(|traces| traces.into_iter().map(Arc::new).collect::<Vec<_>>());
     // On one of the threads that share its parts: to hand over each of them, and to be woken after it, takes longer than
     // many of them.
-    let (text, worst) = rayon::scope(|_| answer(args, thresholds, &traces))?;
-    output::write(text.as_bytes(), args.out.as_deref(), &args.paths)?;
+    let (text, worst) = rayon::scope(|_| answer(args, thresholds, &traces, &base))?;
+    output::write(text.as_bytes(), args.out.as_deref(), &paths)?;
     Ok(match args.fail_on {
         _ if input.has_unreadable => Outcome::PartlyUnreadable,
         Some(level) if worst >= Some(level) => Outcome::ThresholdMet,
@@ -167,23 +176,26 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 /// Errors: as in [`answer`].
 pub fn file(path: &Path, thresholds: Thresholds, traces: &[Arc<Trace>]) -> Result<String, Failure> {
     let args = Args { format: Format::of_file(path), out: Some(path.to_owned()), ..Args::default() };
-    Ok(answer(&args, thresholds, traces)?.0)
+    Ok(answer(&args, thresholds, traces, &[])?.0)
 }
 
 /// What is said of these traces, and how severe the worst finding is.
+///
+/// * `base`: what their memory is compared with, if that is asked for.
 ///
 /// Errors: an analysis crashed, as stderr says.
 pub fn answer(
     args: &Args,
     thresholds: Thresholds,
     traces: &[Arc<Trace>],
+    base: &[Arc<Trace>],
 ) -> Result<(String, Option<Severity>), Failure> {
     let by = args.kernels_by.into();
     // What other options ask for stands in tables and figures that are not among those.
     let is_plain = args.memory_at.is_empty() && !args.by_shape && args.kernels_by == KernelRows::Name;
     let is_short = args.format == Format::Text && !args.all && args.top != Some(0) && is_plain;
     let top = args.top.unwrap_or(if is_short { short::TOP } else { TOP });
-    let report = build::report(traces, top, by, args.by_shape, thresholds, &args.memory_at)?;
+    let report = build::report(traces, top, by, args.by_shape, thresholds, (&args.memory_at, base))?;
     // A file keeps names whole.
     let width = args.out.is_none().then_some(terminal::WIDTH);
     let text = written(&report, args.format, width, is_short.then_some(top))?;

@@ -16,10 +16,14 @@ const MOST: usize = 20;
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 29] = [
+const TABLES: [(&str, &str); 33] = [
     ("summary", ""),
     ("judged", "rank device text dur_ns share"),
     ("memory_in_short", ""),
+    ("compared_amounts", ""),
+    ("compared_categories", ""),
+    ("compared_places", "file rank device at bytes before_bytes after_bytes place"),
+    ("compared_stacks", ""),
     ("findings", "severity text ceiling_ns_per_step advice"),
     ("problems", "severity count reason path"),
     ("causes", ""),

@@ -7,6 +7,7 @@ use crate::figures::verdicts::LACKS_EVENTS;
 use crate::model::memory::{MemoryAction, MemoryAnnotation, MemoryEvent, MemoryPool, OutOfMemory, RawMemory};
 use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, StackId, TraceBuilder, TrackId};
 
+mod compared;
 mod memory;
 mod out_of_memory;
 
@@ -51,7 +52,7 @@ fn trace(first: i64) -> Trace {
 
 fn report(format: Format, top: usize) -> String {
     written(
-        &build::report(&[trace(1_000).into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap(),
+        &build::report(&[trace(1_000).into()], top, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap(),
         format,
         None,
         None,
@@ -203,14 +204,14 @@ fn other_formats_escape_special_characters() {
 #[test]
 fn kernels_are_grouped_as_asked() {
     let rows = |by| {
-        let report = build::report(&[trace(0).into()], 0, by, false, Thresholds::default(), &[]).unwrap();
+        let report = build::report(&[trace(0).into()], 0, by, false, Thresholds::default(), (&[], &[])).unwrap();
         let cell = |row, key| report.kernels.cell(row, key).clone();
         (0..report.kernels.rows.len()).map(|row| (cell(row, "name"), cell(row, "grid"))).collect::<Vec<_>>()
     };
     assert_eq!(rows(KernelsBy::Name), rows(KernelsBy::Shape));
     assert_eq!(rows(KernelsBy::Short)[1].0, Cell::name(EVIL), "it is no signature");
     let text = written(
-        &build::report(&[trace(0).into()], 0, KernelsBy::Shape, false, Thresholds::default(), &[]).unwrap(),
+        &build::report(&[trace(0).into()], 0, KernelsBy::Shape, false, Thresholds::default(), (&[], &[])).unwrap(),
         Format::Text,
         None,
         None,
@@ -223,7 +224,7 @@ fn kernels_are_grouped_as_asked() {
 #[test]
 fn findings_are_worst_first_and_cut_like_other_lists() {
     let of = |trace: Trace, top| {
-        build::report(&[trace.into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap()
+        build::report(&[trace.into()], top, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap()
     };
     let findings = |trace: Trace, top| {
         let found = of(trace, top).findings;
@@ -242,7 +243,8 @@ fn findings_are_worst_first_and_cut_like_other_lists() {
 #[test]
 fn findings_have_the_keys_of_the_contract() {
     let findings = |trace: Trace| {
-        let report = build::report(&[trace.into()], 0, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+        let report =
+            build::report(&[trace.into()], 0, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
         serde_json::to_value(&report).unwrap()["findings"].clone()
     };
     let mut clean = trace(0);
@@ -289,8 +291,8 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     evil.import.note(Severity::Warn, EVIL, 1, None);
     let mut memory = leaking();
     memory.info.path = EVIL.into();
-    let all =
-        build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let all = build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true, Thresholds::default(), (&[], &[]))
+        .unwrap();
     let rows = parsed(&written(&all, Format::Csv, None, None).unwrap());
     let parts: std::collections::HashSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     for part in ["files", "problems", "devices", "kernels", "operators", "copies", "annotations", "leaks", "oom"] {
@@ -334,6 +336,7 @@ fn files_are_read_written_and_judged() {
         fail_on,
         set: Vec::new(),
         thresholds: false,
+        compare: None,
         memory_at: Vec::new(),
         reading: input::ReadArgs::default(),
     };
@@ -363,7 +366,7 @@ fn a_log_of_gpu_metrics_is_summed_up() {
     let log = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces/gpu_metrics.jsonl");
     let traces: Vec<_> =
         crate::reader::read(&log, &crate::job::Progress::default()).unwrap().into_iter().map(Into::into).collect();
-    let report = build::report(&traces, 1, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let report = build::report(&traces, 1, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
     let json = serde_json::to_value(&report).unwrap();
     let first = serde_json::json!({
         "gpu": "GPU 0: NVIDIA H100", "metric": "GPU utilization", "unit": "%", "readings": 40,

@@ -78,17 +78,28 @@ pub fn by_place<'a>() -> Part<HolderRow<'a>> {
 
 /// What each place has more or less of in one state than in another.
 pub fn change_by_place<'a>() -> Part<HolderRow<'a>> {
+    Part::new("change_by_place", "Change of memory by place", changes())
+        .window("bytes share count before_bytes after_bytes whose place")
+        .report("file rank device bytes count share before_bytes after_bytes whose place")
+        .json("place whose bytes count share before_bytes after_bytes")
+}
+
+/// What each place has more or less of than in another recording, at the peak of each and at the end.
+pub fn compared_places<'a>() -> Part<HolderRow<'a>> {
+    Part::new("compared_places", "Memory compared, by place", changes())
+        .report("file rank device at bytes count share before_bytes after_bytes whose place")
+        .json("at place whose bytes count share before_bytes after_bytes")
+}
+
+fn changes<'a>() -> Vec<Figure<HolderRow<'a>>> {
     const SHARE: &str = "Share of all gains; of all losses, where it has less";
-    let figures = figures! { row: HolderRow<'a>;
+    figures! { row: HolderRow<'a>;
+        words "at", "At", 90, Cell::or_empty(row.at, Cell::Word), "At the peak of each recording, or at the end";
         number "bytes", "Change", 90, Cell::Gain(row.holder.change()), "Bytes more, or fewer, than before";
         number "count", "Blocks", 70, Cell::Change(row.holder.blocks_change()), "Blocks more, or fewer";
         number "share", "Share of all gains or losses", 170, Cell::Share(row.holder.share), SHARE;
         number "before_bytes", "Before", 90, Cell::Bytes(row.holder.base.bytes), "Bytes at the earlier moment";
         number "after_bytes", "After", 90, Cell::Bytes(row.holder.held.bytes), "Bytes at the later moment";
         with place();
-    };
-    Part::new("change_by_place", "Change of memory by place", figures)
-        .window("bytes share count before_bytes after_bytes whose place")
-        .report("file rank device bytes count share before_bytes after_bytes whose place")
-        .json("place whose bytes count share before_bytes after_bytes")
+    }
 }

@@ -3,6 +3,7 @@
 mod allocations;
 mod by_place;
 mod categories;
+mod comparison;
 mod growth;
 mod headline;
 mod leak_advice;
@@ -14,8 +15,12 @@ mod summary;
 mod unused;
 
 pub use allocations::AllocationRows;
-pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, NO_STACK_HELP, by_place, change_by_place};
+pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, NO_STACK_HELP, by_place, change_by_place, compared_places};
 pub use categories::{Held, categories, categories_object};
+pub use comparison::{
+    Changed, ChangedStack, END_ALLOCATED, END_RESERVED, MemoryComparison, PEAK_ALLOCATED, PEAK_RESERVED,
+    compared_amounts, compared_categories, compared_stacks, memory_comparison,
+};
 pub use growth::{MemoryGrowth, growing_place, growth, growth_sentence, no_candidate, step_name};
 pub use headline::{Headline, InShort, headline, in_short, private_pools};
 pub use leak_advice::leak_advice;

@@ -107,7 +107,7 @@ const BACKENDS: [(Backend, &str, &str, &str, &str); 5] = [
 #[serde(default)]
 pub struct Forms {
     pub form: Form,
-    /// The latest first, no command twice.
+    /// The latest first, none that runs the same as another.
     pub recent: Vec<Form>,
     /// Those that have a name.
     presets: Vec<(String, Form)>,
@@ -126,9 +126,9 @@ pub struct Forms {
 impl Form {
     /// Takes over the command of an earlier run.
     pub fn take(&mut self, manifest: &launch::Manifest) {
-        self.line.clone_from(&manifest.command);
+        let joined = || launch::Typed { line: manifest.command.clone(), env: manifest.env.join(" ") };
+        launch::Typed { line: self.line, env: self.env } = manifest.typed.clone().unwrap_or_else(joined);
         self.folder.clone_from(&manifest.working_folder);
-        self.env = manifest.env.join(" ");
         let known = BACKENDS.iter().find(|backend| backend.2 == manifest.recorder);
         self.backend = known.map_or(self.backend, |backend| backend.0);
         if let Some(options) = &manifest.options {
@@ -160,6 +160,18 @@ impl Form {
         }
     }
 
+    /// Whether another form has the same command, however it is quoted and wherever its variables stand.
+    fn runs_as(&self, other: &Self) -> bool {
+        let line = |form: &Self| words::split(&form.line).ok();
+        let whole = |form: &Self| {
+            let (line, env) = (line(form)?, words::split(&form.env).ok()?.env);
+            Some((line.argv, [env, line.env].concat()))
+        };
+        self.line == other.line
+            || line(self).is_some_and(|own| line(other) == Some(own))
+            || whole(self).is_some_and(|own| whole(other) == Some(own))
+    }
+
     /// What is to run, in a new folder in `root`. `nsys`: the one to record with, where the form names none.
     ///
     /// Errors: a sentence about what cannot be read.
@@ -181,6 +193,7 @@ impl Form {
         Ok(Request {
             argv: line.argv,
             env: line.env,
+            typed: Some(launch::Typed { line: self.line.clone(), env: self.env.clone() }),
             working_folder,
             recorder: match self.backend {
                 Backend::PyTorch => Recorder::PyTorch(options),
@@ -306,9 +319,19 @@ impl Form {
 impl Forms {
     /// Puts the command first among the recent ones.
     pub fn remember(&mut self) {
-        self.recent.retain(|known| known.line != self.form.line);
         self.recent.insert(0, self.form.clone());
-        self.recent.truncate(MAX_RECENT);
+        self.tidy();
+    }
+
+    /// Keeps the latest of those that run the same, and only so many.
+    pub fn tidy(&mut self) {
+        let mut kept: Vec<Form> = Vec::new();
+        for form in std::mem::take(&mut self.recent) {
+            if kept.len() < MAX_RECENT && !kept.iter().any(|known| known.runs_as(&form)) {
+                kept.push(form);
+            }
+        }
+        self.recent = kept;
     }
 
     /// Paints the form; true if the command is to start.
@@ -329,8 +352,12 @@ impl Forms {
                 typed.request_focus();
             }
             let is_entered = typed.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
-            let can_start = can_start && !self.form.line.trim().is_empty();
-            let start = ui.add_enabled(can_start, egui::Button::new("Start"));
+            let obstacle = self.preview.obstacle(&self.form, nsys);
+            let can_start = can_start && !self.form.line.trim().is_empty() && obstacle.is_none();
+            let mut start = ui.add_enabled(can_start, egui::Button::new("Start"));
+            if let Some(why) = obstacle {
+                start = start.on_disabled_hover_text(why);
+            }
             is_asked = can_start && (is_entered || start.on_hover_text("Run the command and record it").clicked());
             self.recent_ui(ui);
         });
@@ -341,11 +368,11 @@ impl Forms {
                 ui.radio_value(&mut self.form.backend, backend, title).on_hover_text(help);
             }
         });
+        // Also while another runs, so that its output does not move when it ends.
+        self.preview.reason_ui(&self.form, nsys, ui);
+        self.workload_ui(ui);
         egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| self.options_ui(nsys, ui));
-        if can_start {
-            self.preview.ui(&self.form, nsys, ui);
-            self.workload_ui(ui);
-        }
+        self.preview.line_ui(ui);
         is_asked
     }
 

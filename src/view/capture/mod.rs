@@ -207,6 +207,7 @@ impl View for Capture {
 
     fn load(&mut self, saved: &Value) {
         self.forms = crate::session::lenient(saved);
+        self.forms.tidy();
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::capture::launch::{Exit, Kind, Recorded, Status};
 use crate::command::Command;
 use crate::model::TimeRange;
-use crate::session::{Files, OpenTrace, in_order};
+use crate::session::{Files, OpenTrace, in_order, picture};
 use crate::view::ViewContext;
 use crate::view::axis::fitted;
 
@@ -68,13 +68,14 @@ pub fn open_or_show(paths: impl Iterator<Item = PathBuf>, ctx: &mut ViewContext<
     ctx.commands.extend(others.into_iter().map(Command::OpenPath));
 }
 
-/// Shows all that was recorded of a program where others are open, whatever part of these was looked at before.
+/// Shows what was recorded of a program, the last of what lies far apart, where others are open or where something else was
+/// looked at before.
 pub fn show_whole(status: &Status, ctx: &mut ViewContext<'_>) {
     let (own, others): (Vec<&OpenTrace>, Vec<&OpenTrace>) =
         ctx.traces.iter().filter(|open| open.is_program()).partition(|open| is_of(open, status));
-    let whole = own.iter().map(|open| open.content.shifted(open.offset)).reduce(TimeRange::union);
-    if let Some(whole) = whole.filter(|_| !others.is_empty()) {
-        ctx.navigation.go(fitted(whole, 0.02, ctx.span));
+    let is_elsewhere = |shown: &TimeRange| ctx.navigation.visible().intersect(*shown).is_none();
+    if let Some(shown) = picture(&own).filter(|shown| !others.is_empty() || is_elsewhere(shown)) {
+        ctx.navigation.go(fitted(shown, 0.02, ctx.span));
         *ctx.range = None;
     }
 }

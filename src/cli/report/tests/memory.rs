@@ -4,6 +4,12 @@ use super::*;
 
 /// Six steps of 20 allocations; in each one block more stays. Then memory runs out.
 pub(super) fn leaking() -> Trace {
+    leaking_for(6)
+}
+
+/// The same with so many steps.
+pub(super) fn leaking_for(steps: u32) -> Trace {
+    let steps = i64::from(steps);
     let mut builder = TraceBuilder::default();
     let mut frames = |names: &[&str]| {
         names.iter().rev().fold(StackId(0), |callers, name| {
@@ -20,7 +26,7 @@ pub(super) fn leaking() -> Trace {
         raw.events.push(MemoryEvent { ts, action, addr, bytes, pool, stack });
     };
     push(MemoryAction::SegmentAlloc, 0, 64 << 20, StackId(0));
-    for step in 0..6 {
+    for step in 0..steps.unsigned_abs() {
         for i in 1..20 {
             push(MemoryAction::Alloc, i * 4096, 4096, forward);
         }
@@ -30,7 +36,7 @@ pub(super) fn leaking() -> Trace {
         }
     }
     push(MemoryAction::OutOfMemory, 0, 80 << 20, StackId(0));
-    for step in 0..6 {
+    for step in 0..steps {
         let start = 1_010 + 390 * step;
         let name = builder.strings.intern(&format!("ProfilerStep#{step}"));
         raw.annotations.push(MemoryAnnotation { name, start, end: start + 390, has_end: true });
@@ -45,8 +51,9 @@ pub(super) fn leaking() -> Trace {
 
 #[test]
 fn memory_has_the_keys_of_the_contract() {
-    let report =
-        |top| build::report(&[leaking().into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let report = |top| {
+        build::report(&[leaking().into()], top, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap()
+    };
     let json: serde_json::Value =
         serde_json::from_str(&written(&report(1), Format::Json, None, None).unwrap()).unwrap();
     let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
@@ -121,7 +128,8 @@ fn memory_has_the_keys_of_the_contract() {
 
 #[test]
 fn failed_requests_have_the_keys_of_the_contract() {
-    let report = build::report(&[leaking().into()], 1, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let report =
+        build::report(&[leaking().into()], 1, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report, Format::Json, None, None).unwrap()).unwrap();
     let held = serde_json::json!([{"stack": ["append (/me/losses.py:12)"], "bytes": 6 << 20, "count": 6}]);
     let expected = serde_json::json!([{
@@ -143,7 +151,8 @@ fn failed_requests_have_the_keys_of_the_contract() {
 #[test]
 fn text_at_a_glance_counts_what_it_leaves_out() {
     for trace in [leaking(), trace(0)] {
-        let report = build::report(&[trace.into()], 2, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+        let report =
+            build::report(&[trace.into()], 2, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
         let text = written(&report, Format::Text, Some(terminal::WIDTH), Some(short::TOP)).unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= terminal::WIDTH), "{text}");
         assert!(!text.contains("continued"), "each table has room: {text}");
@@ -190,8 +199,9 @@ pub(super) fn out_of_memory() -> Trace {
 #[test]
 fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     let trace = Arc::new(out_of_memory());
-    let report =
-        |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let report = |top| {
+        build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap()
+    };
     let json: serde_json::Value =
         serde_json::from_str(&written(&report(2), Format::Json, None, None).unwrap()).unwrap();
     let memory = &json["memory"][0];

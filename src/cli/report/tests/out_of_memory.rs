@@ -39,7 +39,7 @@ fn growing_batches(name: &str, rank: u32, after: u64) -> Trace {
 /// Rule, text, advice, measured value and threshold of the findings about memory.
 fn findings(traces: Vec<Trace>) -> Vec<[String; 5]> {
     let traces: Vec<Arc<Trace>> = traces.into_iter().map(Arc::new).collect();
-    let report = build::report(&traces, 50, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let report = build::report(&traces, 50, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report, Format::Json, None, None).unwrap()).unwrap();
     let text = |of: &serde_json::Value| of.as_str().map_or_else(|| of.to_string(), str::to_owned);
     let found = json["findings"].as_array().unwrap().iter();

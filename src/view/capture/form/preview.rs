@@ -23,6 +23,8 @@ pub struct Preview {
     asked_at: Option<Instant>,
     working: Option<Job<Result<Said, String>>>,
     said: Option<Result<Said, String>>,
+    /// What that is said of.
+    said_of: Option<Asked>,
 }
 
 /// The form, and the person's choice of nsys for all of Lacuna.
@@ -34,8 +36,9 @@ struct Said {
     line: String,
     /// What a person may not expect of it.
     hint: Option<String>,
-    /// Why it would not begin, or what it costs to record it.
+    /// Why it would not begin.
     warning: Option<String>,
+    /// What it costs to record it.
     cost: Option<&'static str>,
 }
 
@@ -57,55 +60,57 @@ impl Preview {
         self.working.is_some()
     }
 
-    /// Whether this is said of the command.
-    pub fn says(&self, why: &str) -> bool {
-        match &self.said {
-            None => false,
-            Some(Err(said)) => said == why,
-            Some(Ok(said)) => said.warning.as_deref() == Some(why),
-        }
+    /// Why this form cannot be run, as far as that is known.
+    pub fn obstacle(&self, form: &Form, nsys: Option<&Path>) -> Option<&str> {
+        let is_of_it = self.said_of.as_ref().is_some_and(|(known, with)| known == form && with.as_deref() == nsys);
+        self.said.as_ref().filter(|_| is_of_it).and_then(why_not)
     }
 
-    /// Follows the form and paints what it comes to.
-    pub fn ui(&mut self, form: &Form, nsys: Option<&Path>, ui: &mut Ui) {
+    /// Whether this is said of the command.
+    pub fn says(&self, why: &str) -> bool {
+        self.said.as_ref().and_then(why_not) == Some(why)
+    }
+
+    /// Follows the form and paints why it cannot be run, or what it costs to record it.
+    pub fn reason_ui(&mut self, form: &Form, nsys: Option<&Path>, ui: &mut Ui) {
         if form.line.trim().is_empty() {
             *self = Self::default();
             return;
         }
         self.follow(form, nsys, ui.ctx());
         let tokens = theme::tokens(ui.visuals().dark_mode);
+        // In one place, and there also where it is empty, so that nothing moves while a person types the name of a program.
         match &self.said {
-            None => {}
             Some(Err(why)) => _ = ui.colored_label(tokens.severity[2], why),
-            Some(Ok(said)) => {
-                // Not wrapped beneath the button: then egui begins the second line too far to the left, where the first has no
-                // room for a long word.
-                ui.horizontal_top(|ui| {
-                    if ui.small_button("Copy").on_hover_text("Copy the command as it will run, for a shell").clicked() {
-                        ui.ctx().copy_text(said.line.clone());
-                    }
-                    ui.weak("Runs");
-                    ui.add(egui::Label::new(RichText::new(&said.line).monospace()).wrap())
-                        .on_hover_text(format!("{NEW} stands for the folder of the run, which is named by its time"));
-                });
-                // In one place, so that nothing moves while a person types the name of a program.
-                match (&said.warning, said.cost) {
-                    (Some(warning), _) => _ = ui.colored_label(tokens.severity[1], warning),
-                    (None, Some(cost)) => _ = ui.weak(cost),
-                    (None, None) => {}
-                }
-                if let Some(hint) = &said.hint {
-                    ui.weak(hint);
-                }
+            Some(Ok(Said { warning: Some(warning), .. })) => _ = ui.colored_label(tokens.severity[1], warning),
+            Some(Ok(Said { cost: Some(cost), .. })) => _ = ui.weak(*cost),
+            _ => _ = ui.label(""),
+        }
+    }
+
+    /// Paints the command as it will run.
+    pub fn line_ui(&self, ui: &mut Ui) {
+        let Some(Ok(said)) = &self.said else { return };
+        // Not wrapped beneath the button: then egui begins the second line too far to the left, where the first has no
+        // room for a long word.
+        ui.horizontal_top(|ui| {
+            if ui.small_button("Copy").on_hover_text("Copy the command as it will run, for a shell").clicked() {
+                ui.ctx().copy_text(said.line.clone());
             }
+            ui.weak("Runs");
+            ui.add(egui::Label::new(RichText::new(&said.line).monospace()).wrap())
+                .on_hover_text(format!("{NEW} stands for the folder of the run, which is named by its time"));
+        });
+        if let Some(hint) = &said.hint {
+            ui.weak(hint);
         }
     }
 
     fn follow(&mut self, form: &Form, nsys: Option<&Path>, egui: &egui::Context) {
         match self.working.as_ref().map(Job::poll) {
             Some(Poll::Running) => return,
-            Some(Poll::Done(said)) => self.said = Some(said),
-            Some(Poll::Crashed(message)) => self.said = Some(Err(message)),
+            Some(Poll::Done(said)) => (self.said, self.said_of) = (Some(said), self.asked.clone()),
+            Some(Poll::Crashed(message)) => (self.said, self.said_of) = (Some(Err(message)), None),
             None => {}
         }
         self.working = None;
@@ -123,10 +128,17 @@ impl Preview {
         let (waker, work) = (egui.clone(), asked.clone());
         match Job::spawn("preview", move || waker.request_repaint(), move |_| Said::of(&work)) {
             Ok(job) => self.working = Some(job),
-            Err(error) => self.said = Some(Err(format!("No thread could be started: {error}"))),
+            Err(error) => {
+                (self.said, self.said_of) = (Some(Err(format!("No thread could be started: {error}"))), None);
+            }
         }
         (self.asked, self.asked_at) = (Some(asked), Some(Instant::now()));
     }
+}
+
+/// Why a command would not begin.
+fn why_not(said: &Result<Said, String>) -> Option<&str> {
+    said.as_ref().map_or_else(|why| Some(why.as_str()), |said| said.warning.as_deref())
 }
 
 /// What a person may not expect of the command: a sentence.

@@ -70,6 +70,39 @@ fn the_folder_of_an_earlier_run_is_taken_over_exactly() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_command_that_is_used_again_is_as_typed_and_recent_once() {
+    let root = tempfile::tempdir().unwrap();
+    let typed = |line: &str, env: &str| {
+        let backend = Backend::None;
+        Form { line: line.to_owned(), env: env.to_owned(), without_counters: true, backend, ..Default::default() }
+    };
+    let form = typed(r#"A=1 true  "it's a"\ b $'c\n'"#, "B='x y'");
+    let mut forms = Forms { form: form.clone(), ..Default::default() };
+    forms.remember();
+    let run = launch::Run::start(&form.request(root.path().to_owned(), None).unwrap(), |_| (), || {}).unwrap();
+    run.wait();
+    let manifest = launch::Manifest::read(&run.folder).unwrap();
+    forms.form.take(&manifest);
+    assert_eq!((&forms.form.line, &forms.form.env), (&form.line, &form.env));
+    forms.remember();
+    // What earlier versions kept has the words alone, and all variables in one place.
+    forms.form.take(&launch::Manifest { typed: None, ..manifest });
+    assert_ne!(forms.form.line, form.line);
+    forms.remember();
+    assert_eq!(forms.recent.len(), 1, "{:?}", forms.recent);
+    for other in [typed("true", "A=1"), typed("A=2 true", ""), typed("'", "")] {
+        forms.form = other;
+        forms.remember();
+    }
+    assert_eq!(forms.recent.len(), 4);
+    // Settings of earlier versions may hold one twice.
+    forms.recent.extend([typed("'true'", ""), form]);
+    forms.tidy();
+    assert_eq!(forms.recent.len(), 4, "{:?}", forms.recent);
+}
+
 #[test]
 fn variables_are_added_once_and_their_options_joined() {
     let mut form = Form::default();

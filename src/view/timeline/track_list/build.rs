@@ -107,7 +107,7 @@ impl Builder<'_> {
 
     fn add_trace(&mut self, traces: &[OpenTrace], trace: usize, open: &OpenTrace) {
         let (data, key, has_line) = (&*open.trace, &*open.id, traces.len() > 1);
-        let processes = self.processes(trace, open);
+        let mut processes = self.processes(trace, open);
         if has_line && self.settings.hidden.contains(key) {
             let tracks = keys_of(open, processes.iter().flat_map(|process| &process.2));
             self.is_hidden(key, tracks.iter().map(String::as_str));
@@ -142,7 +142,7 @@ impl Builder<'_> {
         }
         let is_beside =
             data.info.format.is_memory_only() && traces.iter().any(|other| other.run == open.run && other.is_program());
-        let (n_folded, fold_key) = (self.n_folded_processes(trace, open, &processes), Fold::Processes.key(key));
+        let (n_folded, fold_key) = self.fold_processes(trace, open, &mut processes, key);
         let first_folded = processes.len() - n_folded;
         for (place, (process, process_key, tracks)) in processes.into_iter().enumerate() {
             let title = display_name(&data.process(process).title()).into_owned();
@@ -222,8 +222,8 @@ impl Builder<'_> {
         for (fold, units) in folds {
             let key = fold.key(&group.key);
             let is_expanded = self.settings.expanded.contains(&key);
-            let folded = || units.iter().flat_map(Unit::keys).filter(|_| !is_expanded);
-            if folded_in.is_none() && !self.is_hidden(&key, folded()) {
+            let is_hidden = folded_in.is_none() && self.is_hidden(&key, units.iter().flat_map(Unit::keys));
+            if folded_in.is_none() && !is_hidden {
                 let keys = (key.clone(), group.key.clone());
                 let kind = LineKind::Fold(process, fold);
                 let n_parts = units.iter().filter(|unit| self.part(group.trace, unit.head.0).of.is_some()).count();
@@ -232,7 +232,7 @@ impl Builder<'_> {
             }
             let tracks = units.iter().flat_map(|unit| unit.rest.iter().chain([&unit.head]));
             self.out.fold_of.extend(tracks.map(|(track, _)| ((group.trace, *track), key.clone())));
-            let folded_in = folded_in.clone().or_else(|| (!is_expanded).then_some(key));
+            let folded_in = folded_in.clone().or_else(|| (is_hidden || !is_expanded).then_some(key));
             for unit in units {
                 self.add_unit(open, unit, group, (folded_in.as_deref(), is_match, group.indent + 2));
             }

@@ -2,6 +2,7 @@ use eframe::egui;
 
 use super::*;
 use crate::model::{Counter, Format, Process, SliceKind, Trace, TraceBuilder, Track, TrackKind};
+use crate::view::timeline::labels::{LabelAction, apply};
 
 fn open() -> Vec<OpenTrace> {
     let slices = [
@@ -261,6 +262,29 @@ fn streams_that_hardly_work_are_folded_where_they_are_many() {
 }
 
 #[test]
+fn a_line_of_folded_streams_is_hidden_with_them_folded_or_not() {
+    let traces = [rank(3)];
+    for is_unfolded in [false, true] {
+        let mut settings = TimelineSettings::default();
+        let act = |settings: &mut TimelineSettings, action| {
+            let list = list_of(&traces, settings, "");
+            apply(settings, &list, &list.scrolled[7], action);
+        };
+        if is_unfolded {
+            act(&mut settings, LabelAction::ToggleCollapsed);
+        }
+        let before = list_of(&traces, &settings, "");
+        assert_eq!(before.scrolled.len(), if is_unfolded { 11 } else { 8 }, "{:?}", titles(&before.scrolled));
+        act(&mut settings, LabelAction::Hide);
+        let hidden = list_of(&traces, &settings, "");
+        let shown = ["python", "main", "GPU 0", "stream 7", "annotations", "stream 8", "allocated"];
+        assert_eq!((titles(&hidden.scrolled), hidden.n_hidden), (shown.to_vec(), 3));
+        settings.show_hidden(&hidden);
+        assert_eq!(list_of(&traces, &settings, ""), before, "as it was");
+    }
+}
+
+#[test]
 fn of_several_ranks_the_first_picture_shows_what_their_devices_did() {
     let traces = [rank(3), rank(0)];
     let mut settings = TimelineSettings::default();
@@ -275,20 +299,10 @@ fn of_several_ranks_the_first_picture_shows_what_their_devices_did() {
     }
     let process = list.scrolled[1].clone();
     assert!(process.is_collapsed);
-    crate::view::timeline::labels::apply(
-        &mut settings,
-        &list,
-        &process,
-        crate::view::timeline::labels::LabelAction::ToggleCollapsed,
-    );
+    apply(&mut settings, &list, &process, LabelAction::ToggleCollapsed);
     let open = list_of(&traces, &settings, "");
     assert_eq!(titles(&open.scrolled)[1..4], ["python", "main", "GPU 0"]);
-    crate::view::timeline::labels::apply(
-        &mut settings,
-        &open,
-        &open.scrolled[1],
-        crate::view::timeline::labels::LabelAction::ToggleCollapsed,
-    );
+    apply(&mut settings, &open, &open.scrolled[1], LabelAction::ToggleCollapsed);
     assert_eq!(list_of(&traces, &settings, ""), list, "a second click folds it again");
     assert!(titles(&list_of(&traces, &settings, "annot").scrolled).contains(&"annotations"));
 }
@@ -312,15 +326,25 @@ fn of_several_ranks_processes_that_launch_nothing_share_a_line() {
     let settings = TimelineSettings::default();
     assert_eq!(titles(&list_of(&[rank()], &settings, "").scrolled).len(), 8, "one rank shows all");
     let traces = [rank(), rank()];
-    let list = list_of(&traces, &settings, "");
-    assert_eq!(titles(&list.scrolled)[1..5], ["python, 1 thread", "GPU 0", "stream 7", "2 more processes"]);
+    let folded = list_of(&traces, &settings, "");
+    assert_eq!(titles(&folded.scrolled)[1..5], ["python, 1 thread", "GPU 0", "stream 7", "2 more processes"]);
     for track in 0..traces[0].trace.tracks.len() {
-        assert!(list.line_of(0, TrackId(track as u32)).is_some(), "{track}");
+        assert!(folded.line_of(0, TrackId(track as u32)).is_some(), "{track}");
     }
     let mut unfolded = settings;
-    unfolded.expanded.insert(list.scrolled[4].key.clone());
+    unfolded.expanded.insert(folded.scrolled[4].key.clone());
     let list = list_of(&traces, &unfolded, "");
     assert_eq!(titles(&list.scrolled)[4..7], ["2 more processes", "spans, 1 thread", "traces, 1 thread"]);
+    // Their line is hidden with them, folded or not.
+    for (before, mut settings) in [(folded, TimelineSettings::default()), (list, unfolded)] {
+        apply(&mut settings, &before, &before.scrolled[4], LabelAction::Hide);
+        let hidden = list_of(&traces, &settings, "");
+        let gone = before.scrolled.len() - hidden.scrolled.len();
+        // The traces are the same, so both lines have one key.
+        assert_eq!((gone, hidden.n_hidden), (if before.scrolled[4].is_collapsed { 2 } else { 6 }, 4));
+        settings.show_hidden(&hidden);
+        assert_eq!(list_of(&traces, &settings, ""), before, "as it was");
+    }
 }
 
 /// A thread with 4 outer rows that only pass on, and `n` rows below them.
@@ -353,12 +377,12 @@ fn of_a_deep_thread_the_rows_in_the_middle_are_shown_and_the_others_with_a_click
     assert_eq!(top(5) - top(4), ROW_HEIGHT);
     let edges = [top(4), top(23) + ROW_HEIGHT];
     assert_eq!([area.row(&list.scrolled[1], 0), area.row(&list.scrolled[1], 33)], edges.map(|edge| (edge, 0.0)));
-    let toggle = crate::view::timeline::labels::LabelAction::ToggleRows;
-    crate::view::timeline::labels::apply(&mut settings, &list, &list.scrolled[1], toggle.clone());
+    let toggle = LabelAction::ToggleRows;
+    apply(&mut settings, &list, &list.scrolled[1], toggle.clone());
     let open = list_of(&traces, &settings, "");
     let is_folded = |list: &TrackList| list.scrolled[1].row_fold.as_ref().map(|fold| fold.is_folded);
     assert_eq!((open.scrolled[1].rows(), is_folded(&open)), (0..34, Some(false)), "it can be folded again");
-    crate::view::timeline::labels::apply(&mut settings, &open, &open.scrolled[1], toggle);
+    apply(&mut settings, &open, &open.scrolled[1], toggle);
     assert_eq!(list_of(&traces, &settings, ""), list, "a second click folds them again");
     assert_eq!(list_of(&traces, &settings, "main").scrolled[1].rows(), 0..34, "what is searched for is whole");
     settings.pinned.push(list.scrolled[1].key.clone());

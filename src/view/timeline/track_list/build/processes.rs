@@ -1,6 +1,6 @@
 //! Which processes of a trace come first, and which are folded.
 
-use super::Builder;
+use super::{Builder, keys_of};
 use crate::model::{ProcessId, TrackId, TrackKind};
 use crate::session::OpenTrace;
 use crate::view::timeline::track_list::fold::{Fold, LEAST_FOLDED};
@@ -41,7 +41,7 @@ impl Builder<'_> {
 
     /// How many of the last processes are folded, where others launch work: where several programs share the picture those
     /// that launch nothing, else those that hardly work.
-    pub(super) fn n_folded_processes(&self, trace: usize, open: &OpenTrace, processes: &[Members]) -> usize {
+    fn n_folded_processes(&self, trace: usize, open: &OpenTrace, processes: &[Members]) -> usize {
         let works = |(process, _, tracks): &Members| self.works(trace, open, *process, tracks);
         let n = processes.iter().rev().take_while(|process| !works(process)).count();
         let is_launcher = |(process, _, tracks): &Members| {
@@ -49,6 +49,24 @@ impl Builder<'_> {
         };
         let least = if self.is_shared { 2 } else { LEAST_FOLDED };
         if n >= least && self.filter.is_empty() && processes.iter().any(is_launcher) { n } else { 0 }
+    }
+
+    /// How many of the last processes of a trace share a line, and the key of that; none are left if the user has hidden it.
+    pub(super) fn fold_processes(
+        &mut self,
+        trace: usize,
+        open: &OpenTrace,
+        processes: &mut Vec<Members>,
+        trace_key: &str,
+    ) -> (usize, String) {
+        let (n, key) = (self.n_folded_processes(trace, open, processes), Fold::Processes.key(trace_key));
+        let first = processes.len() - n;
+        let tracks = keys_of(open, processes[first..].iter().flat_map(|process| &process.2));
+        if n > 0 && self.is_hidden(&key, tracks.iter().map(String::as_str)) {
+            processes.truncate(first);
+            return (0, key);
+        }
+        (n, key)
     }
 
     /// The line of `n` folded processes.

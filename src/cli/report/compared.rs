@@ -1,0 +1,201 @@
+//! `--compare`: memory beside that of another file.
+
+use std::sync::Arc;
+
+use super::keys::Report;
+use crate::analysis::memory::by_place::{self, At};
+use crate::analysis::memory::categories::categories;
+use crate::analysis::memory::grouped::{GroupBy, LiveScope};
+use crate::analysis::memory::live::LiveUntil;
+use crate::analysis::memory::summary::{Summary, summary};
+use crate::answers::Answers;
+use crate::answers::memory::{RolesOfStacks, StackPlaces};
+use crate::cli::{Failure, output};
+use crate::figures::memory::{
+    AT_END, AT_PEAK, Changed, ChangedStack, END_ALLOCATED, END_RESERVED, HolderRow, MemoryComparison, Owner,
+    PEAK_ALLOCATED, PEAK_RESERVED, compared_amounts, compared_categories, compared_places, compared_stacks,
+    memory_comparison,
+};
+use crate::figures::{Table, Word};
+use crate::model::{MemoryHistory, Trace};
+use crate::session::{OpenMemory, OpenTrace};
+
+/// Adds the part `memory_comparison`: the memory of each device beside that of the same device, and of the same rank where
+/// both have one, in `bases`; where there is one memory on each side, of these.
+///
+/// * `files`: the title of each trace that its rank does not distinguish.
+/// * `top`: rows of each list; 0 keeps all.
+///
+/// Errors: an analysis crashed, as stderr says, or there is nothing to compare.
+pub fn add(
+    report: &mut Report,
+    traces: &[OpenTrace],
+    files: &[Option<Arc<str>>],
+    bases: &[Arc<Trace>],
+    answers: &Answers,
+    top: usize,
+) -> Result<(), Failure> {
+    if bases.is_empty() {
+        return Ok(());
+    }
+    let memories = |open: &OpenTrace| {
+        let open = open.clone();
+        (0..open.trace.memories.len()).map(move |memory| OpenMemory { open: open.clone(), memory })
+    };
+    let bases: Vec<OpenMemory> = bases.iter().flat_map(|base| memories(&OpenTrace::new(Arc::clone(base), 0))).collect();
+    let own: Vec<(OpenMemory, Option<Arc<str>>)> =
+        traces.iter().zip(files).flat_map(|(open, file)| memories(open).map(|memory| (memory, file.clone()))).collect();
+    let crashed = || Failure::Usage("The memory could not be compared. Please report it".to_owned());
+    let mut rows = Vec::new();
+    for (of, file) in &own {
+        let one_each = own.len() == 1 && bases.len() == 1;
+        match bases.iter().find(|base| one_each || is_same(of, base)) {
+            Some(base) => rows.push(compared(of, base, file.clone(), answers, top).ok_or_else(crashed)?),
+            None => output::write_stderr(&format!(
+                "--compare has no memory of device {} that {} could be compared with",
+                of.history().device,
+                of.trace().info.title()
+            )),
+        }
+    }
+    if rows.is_empty() {
+        return Err(Failure::Usage("--compare: both need memory that was recorded of the same device".to_owned()));
+    }
+    report.memory_comparison = memory_comparison().table(rows, 0);
+    Ok(())
+}
+
+/// Whether two memories are of one device, and of one rank as far as that is known.
+fn is_same(of: &OpenMemory, base: &OpenMemory) -> bool {
+    let ranks = of.trace().info.rank.zip(base.trace().info.rank);
+    of.history().device == base.history().device && ranks.is_none_or(|(own, other)| own == other)
+}
+
+/// A memory with what it is compared with.
+struct Pair<'a> {
+    of: &'a OpenMemory,
+    base: &'a OpenMemory,
+    owner: Owner,
+    title: Arc<str>,
+    /// Of the base, then of the memory.
+    summaries: [Summary; 2],
+}
+
+fn compared(
+    of: &OpenMemory,
+    base: &OpenMemory,
+    file: Option<Arc<str>>,
+    answers: &Answers,
+    top: usize,
+) -> Option<MemoryComparison> {
+    let pair = Pair {
+        of,
+        base,
+        owner: Owner { file, rank: of.trace().info.rank, device: of.history().device },
+        title: base.trace().info.title().into(),
+        summaries: [base, of].map(|memory| summary(memory.history())),
+    };
+    Some(MemoryComparison {
+        owner: pair.owner.clone(),
+        base: Arc::clone(&pair.title),
+        amounts: Arc::new(pair.amounts()),
+        by_category: Arc::new(pair.by_category(answers)?),
+        by_place: Arc::new(pair.by_place(answers, top)?),
+        by_stack: Arc::new(pair.by_stack(top)),
+    })
+}
+
+impl Pair<'_> {
+    fn histories(&self) -> [&MemoryHistory; 2] {
+        [self.base.history(), self.of.history()]
+    }
+
+    /// The states that are compared: at the peak of each where both have one, and at the end.
+    fn moments(&self) -> Vec<(&'static Word, [u32; 2])> {
+        let ends = self.histories().map(MemoryHistory::last_state);
+        let [base, of] = &self.summaries;
+        let peaks = base.peak_allocated.zip(of.peak_allocated).map(|(base, of)| (AT_PEAK, [base.state, of.state]));
+        peaks.into_iter().chain([(AT_END, ends)]).collect()
+    }
+
+    fn changed<T>(&self, of: T, [before, after]: [u64; 2]) -> Changed<T> {
+        Changed { owner: self.owner.clone(), base: Arc::clone(&self.title), of, before, after }
+    }
+
+    fn amounts(&self) -> Table {
+        let [base, of] = &self.summaries;
+        let both = |bytes: fn(&Summary) -> Option<u64>| Some([bytes(base)?, bytes(of)?]);
+        // Only a file that records segments says what was reserved.
+        let has_reserved = self.histories().iter().all(|history| history.has_segments);
+        let all = [
+            (PEAK_ALLOCATED, true, both(|summary| Some(summary.peak_allocated?.bytes))),
+            (PEAK_RESERVED, has_reserved, both(|summary| Some(summary.peak_reserved?.bytes))),
+            (END_ALLOCATED, true, both(|summary| Some(summary.end_allocated))),
+            (END_RESERVED, has_reserved, both(|summary| Some(summary.end_reserved))),
+        ];
+        let known = all.into_iter().filter(|row| row.1);
+        let rows = known.filter_map(|(amount, _, bytes)| Some(self.changed(amount, bytes?)));
+        compared_amounts().table(rows.collect::<Vec<_>>(), 0)
+    }
+
+    /// Without rows where no block of either has a category.
+    fn by_category(&self, answers: &Answers) -> Option<Table> {
+        let of = |memory: &OpenMemory| {
+            let roles = answers.get(&memory.open.trace, &RolesOfStacks)?;
+            Some(categories(memory.trace(), memory.history(), &roles))
+        };
+        let (before, after) = (of(self.base)?, of(self.of)?);
+        let mut rows = Vec::new();
+        for (at, _) in self.moments() {
+            for (before, after) in before.iter().zip(&after) {
+                let bytes = [before, after].map(|one| if at == AT_PEAK { one.peak } else { one.end });
+                if bytes != [0, 0] {
+                    rows.push(self.changed((at, after.category), bytes));
+                }
+            }
+        }
+        Some(compared_categories().table(rows, 0))
+    }
+
+    fn by_place(&self, answers: &Answers, top: usize) -> Option<Table> {
+        let places = |memory: &OpenMemory| answers.get(&memory.open.trace, &StackPlaces { has_all_frames: false });
+        let (before, after) = (places(self.base)?, places(self.of)?);
+        let [base, of] = [(self.base, &before), (self.of, &after)]
+            .map(|(memory, of_stack)| (by_place::Places { trace: memory.trace(), of_stack }, memory.history()));
+        let mut rows = Vec::new();
+        for (at, states) in self.moments() {
+            let at_state = |(places, history), state| At { places, history, state };
+            let changes = by_place::changes(at_state(base, states[0]), at_state(of, states[1]));
+            let (places, holders): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
+            // That of all others is named by no trace.
+            let rest = by_place::first(holders, top).into_iter().zip(places);
+            rows.extend(rest.map(|(holder, places)| HolderRow {
+                owner: self.owner.clone(),
+                places,
+                at: Some(at),
+                holder,
+            }));
+        }
+        Some(compared_places().table(rows, 0))
+    }
+
+    fn by_stack(&self, top: usize) -> Table {
+        let [base, of] = [self.base, self.of].map(|memory| LiveScope {
+            trace: memory.trace(),
+            history: memory.history(),
+            until: LiveUntil::Allocated,
+            by: GroupBy::Nothing,
+            steps: None,
+            has_all_frames: false,
+        });
+        let lists = self.moments().into_iter().map(|(at, states)| {
+            let difference = of.difference((&base, states[0]), states[1]);
+            let stacks = difference.stacks();
+            let row = |(bytes, frames): (i64, Vec<&str>)| {
+                ChangedStack::new(self.owner.clone(), at, bytes, frames.into_iter().map(str::to_owned).collect())
+            };
+            compared_stacks().table(stacks.into_iter().map(row).collect::<Vec<_>>(), top)
+        });
+        compared_stacks().joined(&lists.collect::<Vec<_>>())
+    }
+}

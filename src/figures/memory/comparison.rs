@@ -1,0 +1,146 @@
+//! Memory beside that of another recording: what is more or less than there.
+
+use std::sync::Arc;
+
+use super::{Owned, Owner, owner};
+use crate::analysis::memory::categories::Category;
+use crate::analysis::memory::labels::FrameRank;
+use crate::figures::{Cell, Figure, Part, Stack, Table, Word, figures};
+
+/// The memory of one device beside that of another recording, with the lists that belong to it.
+#[derive(Clone, Debug)]
+pub struct MemoryComparison {
+    pub owner: Owner,
+    /// Title of the other recording.
+    pub base: Arc<str>,
+    pub amounts: Arc<Table>,
+    pub by_category: Arc<Table>,
+    pub by_place: Arc<Table>,
+    pub by_stack: Arc<Table>,
+}
+
+/// Bytes of something in two recordings.
+#[derive(Clone, Debug)]
+pub struct Changed<T> {
+    pub owner: Owner,
+    /// Title of the recording that is compared with.
+    pub base: Arc<str>,
+    pub of: T,
+    pub before: u64,
+    pub after: u64,
+}
+
+/// What a stack has more of than in another recording, or less.
+#[derive(Clone, Debug)]
+pub struct ChangedStack {
+    pub owner: Owner,
+    pub at: &'static Word,
+    pub bytes: i64,
+    pub stack: Arc<Stack>,
+}
+
+/// What of a device's memory is compared.
+pub const PEAK_ALLOCATED: &Word = &Word { rank: 0, key: "peak_allocated", label: "Peak allocated" };
+pub const PEAK_RESERVED: &Word = &Word { rank: 1, key: "peak_reserved", label: "Peak reserved" };
+pub const END_ALLOCATED: &Word = &Word { rank: 2, key: "end_allocated", label: "Allocated at end" };
+pub const END_RESERVED: &Word = &Word { rank: 3, key: "end_reserved", label: "Reserved at end" };
+
+impl<T> Changed<T> {
+    fn change(&self) -> i64 {
+        self.after.cast_signed().wrapping_sub(self.before.cast_signed())
+    }
+}
+
+impl<T> Owned for Changed<T> {
+    fn owner(&self) -> Owner {
+        self.owner.clone()
+    }
+}
+
+impl Owned for ChangedStack {
+    fn owner(&self) -> Owner {
+        self.owner.clone()
+    }
+}
+
+impl Owned for MemoryComparison {
+    fn owner(&self) -> Owner {
+        self.owner.clone()
+    }
+}
+
+impl ChangedStack {
+    /// * `frames`: innermost first.
+    pub fn new(owner: Owner, at: &'static Word, bytes: i64, frames: Vec<String>) -> Self {
+        // The last of those that say the same is the innermost.
+        let label = frames.iter().rev().max_by_key(|frame| FrameRank::of(frame)).cloned().unwrap_or_default();
+        Self { owner, at, bytes, stack: Arc::new(Stack { label, frames }) }
+    }
+}
+
+fn bytes<T>() -> Vec<Figure<Changed<T>>> {
+    figures! { row: Changed<T>;
+        number "bytes", "Change", 90, Cell::Gain(row.change()), "Bytes more than in the other recording, or fewer";
+        number "before_bytes", "Before", 90, Cell::Bytes(row.before), "Bytes in the other recording";
+        number "after_bytes", "After", 90, Cell::Bytes(row.after), "Bytes in this one";
+        words "base", "Compared with", 140, Cell::name(&row.base), "The other recording";
+        with owner();
+    }
+}
+
+/// Peaks and ends of two recordings, a row each.
+pub fn compared_amounts() -> Part<Changed<&'static Word>> {
+    let figures = figures! { row: Changed<&'static Word>;
+        words "amount", "Memory", 120, Cell::Word(row.of), "The most that was allocated or reserved, and what is at the end";
+        with bytes();
+    };
+    Part::new("compared_amounts", "Memory compared", figures)
+        .report("file rank device amount bytes before_bytes after_bytes base")
+        .json("amount bytes before_bytes after_bytes")
+}
+
+/// Categories of two recordings, at the peak of each and at the end.
+pub fn compared_categories() -> Part<Changed<(&'static Word, Category)>> {
+    let figures = figures! { row: Changed<(&'static Word, Category)>;
+        words "at", "At", 90, Cell::Word(row.of.0), "At the peak of each recording, or at the end";
+        words "category", "Category", 110, Cell::name(row.of.1.key()), "As in the memory by category";
+        with bytes();
+    };
+    Part::new("compared_categories", "Memory compared, by category", figures)
+        .report("file rank device at category bytes before_bytes after_bytes")
+        .json("at category bytes before_bytes after_bytes")
+}
+
+/// Call stacks of two recordings, at the peak of each and at the end.
+pub fn compared_stacks() -> Part<ChangedStack> {
+    const SHORT: &str = "The most telling frame: the innermost one in user code";
+    let figures = figures! { row: ChangedStack;
+        words "at", "At", 90, Cell::Word(row.at), "At the peak of each recording, or at the end";
+        number "bytes", "Change", 90, Cell::Gain(row.bytes), "Bytes more than in the other recording, or fewer";
+        words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.stack)), SHORT;
+        words "frames", "Stack", 300, Cell::frames(&row.stack.frames.join("; ")),
+            "The whole call stack, innermost frame first";
+        with owner();
+    };
+    Part::new("compared_stacks", "Memory compared, by stack", figures)
+        .report("file rank device at bytes stack")
+        .json("at stack bytes")
+}
+
+/// The memory of each device beside that of another recording.
+pub fn memory_comparison() -> Part<MemoryComparison> {
+    fn list(table: &Arc<Table>) -> Cell {
+        Cell::List(Arc::clone(table))
+    }
+    let figures = figures! { row: MemoryComparison;
+        words "base", "Compared with", 140, Cell::name(&row.base), "The other recording";
+        words "compared_amounts", "Amounts", 0, list(&row.amounts), "Peaks and ends of both";
+        words "compared_categories", "By category", 0, list(&row.by_category), "What memory holds more or less of";
+        words "compared_places", "By place", 0, list(&row.by_place), "Who holds more or less";
+        words "compared_stacks", "By stack", 0, list(&row.by_stack), "Which call stacks hold more or less";
+        with owner();
+    };
+    Part::new("memory_comparison", "Memory compared", figures)
+        .report("file rank device base")
+        .json("file rank device base compared_amounts compared_categories compared_places compared_stacks")
+}
