@@ -15,6 +15,8 @@ use crate::model::{DurNs, Severity};
 
 /// From so many devices on, those of which the same is said share a sentence.
 const MANY: usize = 3;
+/// More devices that are alike are not all named.
+const MOST_NAMED: usize = 16;
 
 /// One paragraph of the job, if these are several ranks of one, and one of each device or of several that are alike; of
 /// recordings without device work one of each host. May contain text from a file.
@@ -113,7 +115,10 @@ fn grouped(summaries: &[Summary<'_>]) -> Vec<String> {
         if others.is_empty() {
             return group[slowest].text();
         }
-        let named: Vec<String> = others.iter().map(|other| other.who()).collect();
+        let n = if others.len() > MOST_NAMED { MOST_NAMED / 2 } else { others.len() };
+        let mut named: Vec<String> = others[..n].iter().map(|other| other.who()).collect();
+        let left = others.len() - n;
+        named.extend((left > 0).then(|| format!("{} more", format::count(left as u64))));
         format!("{}. Likewise {}, busy {}", group[slowest].text(), named.join("; "), shares(&others))
     };
     groups.iter().map(text).collect()

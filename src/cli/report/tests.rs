@@ -394,7 +394,7 @@ fn tables_of_idle_time_say_that_most_events_are_missing() {
         let mut builder = TraceBuilder::from_slices(&slices);
         builder.slices[0].external = external;
         let traces = [builder.finish().into()];
-        let report = build::report(&traces, 8, KernelsBy::Name, false, Thresholds::default(), &[]).unwrap();
+        let report = build::report(&traces, 8, KernelsBy::Name, false, Thresholds::default(), (&[], &[])).unwrap();
         let tables = report.tables_for_people();
         let noted = tables.iter().filter(|table| table.note == LACKS_EVENTS && !table.is_empty());
         let text = written(&report, Format::Text, None, None).unwrap();

@@ -279,3 +279,14 @@ fn devices_that_were_not_judged_are_counted() {
     assert!(text(1, None)[0].starts_with("Why 1 more device waited was not looked for"), "{:?}", text(1, None));
     assert!(text(4936, Some("a.json"))[0].starts_with("Why 4,936 more devices in a.json waited was not looked for"));
 }
+
+#[test]
+fn of_many_devices_that_are_alike_a_few_are_named() {
+    let traces: Vec<Trace> = (0..19).map(|i| rank(i, if i == 1 { 7 * MS } else { 4 * MS }, 0)).collect();
+    let verdicts = judged_together(&traces);
+    let of = |(trace, verdicts)| Judged { trace, name: None, path: "", offset: 0, verdicts };
+    let texts = |n: usize| paragraphs(&traces.iter().zip(&verdicts).map(of).take(n).collect::<Vec<_>>());
+    let all = texts(19);
+    assert!(all[1].contains("; Rank 9, GPU 0; 9 more, busy 100.0 %"), "{}", all[1]);
+    assert!(!texts(18)[1].contains("more, busy"), "{}", texts(18)[1]);
+}
