@@ -224,7 +224,7 @@ fn idle_time_of_a_recording_that_lacks_its_events_is_told_with_a_reserve() {
     };
     let mut harness = harness(vec![of(40)]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("At least 4.0 % busy").is_some());
-    wait_for(&mut harness, |harness| harness.query_by_label_contains("At least busy 4.0 % of ").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("Busy at least 4.0 % of ").is_some());
     assert_eq!(harness.query_all_by_label(LACKS_EVENTS).count(), 1);
     harness.get_by_label_contains("Recurring gaps (").click();
     settle(&mut harness);

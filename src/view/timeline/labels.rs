@@ -128,8 +128,8 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let total: i64 = idle.idle.iter().sum();
     let share = |ns: i64, of: i64| format!("{:.1} %", ns as f64 / of.max(1) as f64 * 100.0);
     let busy = share(idle.window_ns - total, idle.window_ns);
-    let overall = if idle.lacks_events { "At least" } else { "Overall:" };
-    let shorter = format!("{overall} busy {busy}");
+    let overall = if idle.lacks_events { "Busy at least" } else { "Overall: busy" };
+    let shorter = format!("{overall} {busy}");
     let text = match idle.lacks_events {
         true => format!("{shorter} of {}", format::duration(idle.window_ns)),
         false => format!("{shorter}, idle {}", format::duration(total)),
