@@ -83,7 +83,9 @@ impl Order {
             let is_name = shown.is_text || matches!(cell, Some(Cell::Id(_) | Cell::Device(_)));
             let (rank, is_descending) = match cell {
                 _ if MOMENTS.contains(&shown.key) => (0, false),
-                Some(Cell::Ns(_) | Cell::Bytes(_) | Cell::Gain(_)) => (1, true),
+                Some(Cell::Ns(_) | Cell::Bytes(_)) => (1, true),
+                // Losses first, or gains.
+                Some(Cell::Gain(bytes)) => (1, *bytes >= 0),
                 _ => (2, !is_name),
             };
             sorts.push((rank, Sort { column, is_descending }));
@@ -241,6 +243,18 @@ mod tests {
             columns,
             rows: vec![row("Gemm fp16", 5, None), row("=softmax", 9, Some(-7)), row("gemm fp32", 1, Some(2))],
         }
+    }
+
+    #[test]
+    fn changes_are_sorted_from_gains_or_from_losses() {
+        let sorted_by = |gains: [i64; 3]| {
+            let columns = vec![column("bytes", false), column("before", false)];
+            let rows = gains.map(|gain| vec![Cell::Gain(gain), Cell::Bytes(gain.unsigned_abs())]).into();
+            let order = Order::new(vec![0, 1, 2], 3).find_sort(&Data { columns, rows });
+            order.sorted_by.map(|sort| (sort.column, sort.is_descending))
+        };
+        assert_eq!(sorted_by([9, 2, -1]), Some((0, true)));
+        assert_eq!(sorted_by([-9, -2, 1]), Some((0, false)));
     }
 
     #[test]

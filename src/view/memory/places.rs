@@ -1,6 +1,5 @@
 //! Memory by place: a table by place in the program, at a moment or between two.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use eframe::egui::{self, RichText};
@@ -252,8 +251,10 @@ impl Analysis for ListPlaces {
         let holders = match base {
             Some(base) => {
                 let mut all = changes(base, At { places, history, state });
-                // From the largest gain to the largest loss, as a column sorts.
-                all.sort_by_key(|(_, holder)| Reverse(holder.change()));
+                // As a column sorts: the largest change first, which is a gain or a loss, and those of the other kind last.
+                let is_loss = all.first().is_some_and(|(_, holder)| holder.change() < 0);
+                let change = |holder: &Holder| if is_loss { holder.change() } else { holder.change().saturating_neg() };
+                all.sort_by_key(|(_, holder)| change(holder));
                 all
             }
             None => places.held(history, state).into_iter().map(|holder| (places, holder)).collect(),
