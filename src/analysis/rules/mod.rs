@@ -175,7 +175,7 @@ impl Verdicts {
     }
 
     /// Adds what rules found on a device.
-    fn add(&mut self, Verdicts { hits, checks, makeups, .. }: Verdicts) {
+    fn add(&mut self, Self { hits, checks, makeups, .. }: Self) {
         self.hits.extend(hits);
         self.checks.extend(checks);
         self.makeups.extend(makeups);

@@ -18,11 +18,10 @@ fn with_devices(n: usize) -> Trace {
     }
     events.extend((0..100).map(|i| ("main", OP, "aten::op", 10_000 + 1000 * i, 10_500 + 1000 * i, 0)));
     let mut builder = builder(&events);
-    let mut device = 0;
-    for track in builder.tracks.iter_mut().filter(|track| track.kind == TrackKind::Stream) {
+    let streams = builder.tracks.iter_mut().filter(|track| track.kind == TrackKind::Stream);
+    for (device, track) in (0..).zip(streams) {
         builder.processes.push(Process { device: Some(device), ..Process::default() });
         track.process = ProcessId(builder.processes.len() as u32 - 1);
-        device += 1;
     }
     builder.finish()
 }
