@@ -131,7 +131,8 @@ pub fn bytes(n: f64) -> String {
     // The smallest unit in which it is less than 1024 once rounded, so never "1024.00 KiB".
     let is_short = |unit: u64| (n.abs() / unit as f64 * 100.0).round() < 102_400.0;
     let (unit, name) = units.into_iter().find(|&(unit, _)| is_short(unit)).unwrap_or((1 << 40, "TiB"));
-    format!("{:.2} {name}", n / unit as f64)
+    // A half is rounded up, as in reports.
+    format!("{:.2} {name}", (n / unit as f64 * 100.0).round() / 100.0)
 }
 
 /// A value without a unit, short: `0.5`, `1234.25`, `1.5e12`.

@@ -141,6 +141,14 @@ impl<'a> Places<'a> {
         }
     }
 
+    /// The caller that a place allocates for, of one with a caller.
+    pub fn caller(&self, place: Place) -> Option<&'a str> {
+        match place {
+            Place::Called(_, caller) => Some(self.trace.strings.get(caller)),
+            _ => None,
+        }
+    }
+
     /// Whose code a place is.
     pub fn owner(&self, place: Place) -> Owner {
         match place {
@@ -175,10 +183,7 @@ impl<'a> Places<'a> {
         for holder in self.held(history, state) {
             let name = self.name(holder.place);
             let frame = Frame::of(name);
-            let caller = match holder.place {
-                Place::Called(_, caller) => Some(self.trace.strings.get(caller)),
-                _ => None,
-            };
+            let caller = self.caller(holder.place);
             let is_function = caller.is_none() && is_one_function(name, &frame);
             let key = if is_function { (frame.function, frame.file) } else { (name, caller.unwrap_or_default()) };
             let at = *index.entry(key).or_insert(found.len());
@@ -229,7 +234,8 @@ pub fn changes<'a>(from: At<'a>, to: At<'a>) -> Vec<(Places<'a>, Holder)> {
     let mut found: Vec<(Places<'a>, Holder)> = Vec::new();
     for (is_base, At { places, history, state }) in [(false, to), (true, from)] {
         for (place, held) in places.sums(history, state) {
-            let at = *index.entry((std::mem::discriminant(&place), places.name(place))).or_insert(found.len());
+            let key = (std::mem::discriminant(&place), places.name(place), places.caller(place));
+            let at = *index.entry(key).or_insert(found.len());
             if at == found.len() {
                 found.push((places, Holder::new(place)));
             }
@@ -302,6 +308,28 @@ mod tests {
         script.event(MemoryAction::FreeRequested, 0x3000, 4096, StackId(0));
         script.alloc(0x6000, 1024, a);
         script.finish()
+    }
+
+    #[test]
+    fn changes_of_one_place_for_several_callers_stay_apart() {
+        let mut script = Script::default();
+        let frames = ["new (/me/pool.py:1)", "load (/me/a.py:2)", "save (/me/b.py:3)"];
+        for (addr, bytes, caller) in [(0x1000, 1024, 1), (0x2000, 512, 2)] {
+            let stack = script.stack(&[frames[0], frames[caller]]);
+            script.alloc(addr, bytes, stack);
+        }
+        let trace = script.finish();
+        let place = |stack: usize| match trace.stacks.frames(StackId(stack as u32)).collect::<Vec<_>>()[..] {
+            [frame, caller] => Place::Called(frame, caller),
+            _ => Place::NoStack,
+        };
+        let of_stack: Vec<Place> = (0..trace.stacks.len()).map(place).collect();
+        let history = history(&trace);
+        let places = Places { trace: &trace, of_stack: &of_stack };
+        let at = |state| At { places, history, state };
+        let all = changes(at(0), at(history.last_state()));
+        let all: Vec<_> = all.iter().map(|(of, one)| (of.caller(one.place), one.change())).collect();
+        assert_eq!(all, [(Some(frames[1]), 1024), (Some(frames[2]), 512)]);
     }
 
     #[test]

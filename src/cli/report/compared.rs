@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::keys::Report;
-use crate::analysis::memory::by_place::{self, At};
+use crate::analysis::memory::by_place::{self, At, Place, Places};
+use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::categories;
 use crate::analysis::memory::grouped::{GroupBy, LiveScope};
 use crate::analysis::memory::live::LiveUntil;
@@ -63,6 +64,15 @@ pub fn add(
     }
     report.memory_comparison = memory_comparison().table(rows, 0);
     Ok(())
+}
+
+/// * `called`: the places with callers, if they are to be listed so.
+fn at_state<'a>(
+    (places, history): (Places<'a>, &'a MemoryHistory),
+    called: Option<&'a Vec<Place>>,
+    state: u32,
+) -> At<'a> {
+    At { places: Places { of_stack: called.map_or(places.of_stack, Vec::as_slice), ..places }, history, state }
 }
 
 /// Whether two memories are of one device, and of one rank as far as that is known.
@@ -161,22 +171,21 @@ impl Pair<'_> {
         let places = |memory: &OpenMemory| answers.get(&memory.open.trace, &StackPlaces { has_all_frames: false });
         let (before, after) = (places(self.base)?, places(self.of)?);
         let [base, of] = [(self.base, &before), (self.of, &after)]
-            .map(|(memory, of_stack)| (by_place::Places { trace: memory.trace(), of_stack }, memory.history()));
-        let mut rows = Vec::new();
-        for (at, states) in self.moments() {
-            let at_state = |(places, history), state| At { places, history, state };
-            let changes = by_place::changes(at_state(base, states[0]), at_state(of, states[1]));
+            .map(|(memory, of_stack)| (Places { trace: memory.trace(), of_stack }, memory.history()));
+        let lists = self.moments().into_iter().map(|(at, states)| {
+            // With callers where both are listed with them alone.
+            let [before, after] = [(base, states[0]), (of, states[1])]
+                .map(|((places, history), state)| with_callers(&places, history, state));
+            let both = before.zip(after);
+            let [before, after] = both.as_ref().map_or([None; 2], |(before, after)| [Some(before), Some(after)]);
+            let changes = by_place::changes(at_state(base, before, states[0]), at_state(of, after, states[1]));
             let (places, holders): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
             // That of all others is named by no trace.
             let rest = by_place::first(holders, top).into_iter().zip(places);
-            rows.extend(rest.map(|(holder, places)| HolderRow {
-                owner: self.owner.clone(),
-                places,
-                at: Some(at),
-                holder,
-            }));
-        }
-        Some(compared_places().table(rows, 0))
+            let row = |(holder, places)| HolderRow { owner: self.owner.clone(), places, at: Some(at), holder };
+            compared_places().table(rest.map(row).collect::<Vec<_>>(), 0)
+        });
+        Some(compared_places().joined(&lists.collect::<Vec<_>>()))
     }
 
     fn by_stack(&self, top: usize) -> Table {

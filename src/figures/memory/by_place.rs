@@ -34,11 +34,10 @@ impl HolderRow<'_> {
     fn place(&self) -> Cell {
         match self.holder.place {
             Place::Others(n) => Cell::Frames(format!("{} ({n})", self.places.name(self.holder.place)).into()),
-            Place::Called(_, caller) => {
-                let (name, caller) = (self.places.name(self.holder.place), self.places.trace.strings.get(caller));
-                Cell::Frames(format!("{name}; from {caller}").into())
-            }
-            place => Cell::Frames(self.places.name(place).into()),
+            place => match (self.places.name(place), self.places.caller(place)) {
+                (name, Some(caller)) => Cell::Frames(format!("{name}; from {caller}").into()),
+                (name, None) => Cell::Frames(name.into()),
+            },
         }
     }
 
