@@ -235,6 +235,13 @@ impl Report {
         {
             *findings = Cow::Owned(figures::findings::none().table([n_checks as u64], 0));
         }
+        // The change by place counts such blocks.
+        let is_from_before = |row| matches!(self.memory.cell(row, "start_allocated_bytes"), Cell::Bytes(1..));
+        if (0..self.memory.rows.len()).any(is_from_before) {
+            for gains in tables.iter_mut().filter(|table| table.key == "gains") {
+                gains.to_mut().note = REPLACES;
+            }
+        }
         if self.lacks_events() {
             for table in tables.iter_mut().filter(|table| OF_IDLE_TIME.contains(&table.key)) {
                 table.to_mut().note = LACKS_EVENTS;
@@ -250,6 +257,9 @@ impl Report {
             .any(|row| matches!(self.checks.cell(row, "rule"), Cell::Text(key) if **key == *rule))
     }
 }
+
+/// What a gain is not, where blocks are from before the recording.
+const REPLACES: &str = "A block that replaces one of equal size from before the recording is not more here";
 
 /// Memory by place and by stack.
 fn memory_lists(memory: &Table) -> [Table; 7] {
