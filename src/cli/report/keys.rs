@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::analysis::finding::Finding;
+use crate::analysis::phases::Phase;
 use crate::analysis::rules::Rule;
 use crate::figures::findings::IMPORT_PROBLEM;
 use crate::figures::verdicts::LACKS_EVENTS;
@@ -242,12 +243,25 @@ impl Report {
                 gains.to_mut().note = REPLACES;
             }
         }
+        if self.has_backward_pass() {
+            for annotations in tables.iter_mut().filter(|table| table.key == "annotations") {
+                annotations.to_mut().note = OF_OWN_THREAD;
+            }
+        }
         if self.lacks_events() {
             for table in tables.iter_mut().filter(|table| OF_IDLE_TIME.contains(&table.key)) {
                 table.to_mut().note = LACKS_EVENTS;
             }
         }
         tables
+    }
+
+    /// Whether a backward pass was recognized, which a thread of autograd runs.
+    fn has_backward_pass(&self) -> bool {
+        let backward = Cell::name(Phase::Backward.key());
+        let is_backward = |row| *self.phases.cell(row, "phase") == backward;
+        let has_time = |row| matches!(self.phases.cell(row, "total_ns"), Cell::Ns(1..));
+        (0..self.phases.rows.len()).any(|row| is_backward(row) && has_time(row))
     }
 
     /// Whether most events are missing from a file.
@@ -260,6 +274,10 @@ impl Report {
 
 /// What a gain is not, where blocks are from before the recording.
 const REPLACES: &str = "A block that replaces one of equal size from before the recording is not more here";
+
+/// Of which work the time of annotations on a device is.
+const OF_OWN_THREAD: &str = "On device: what the thread of the annotation launched; in the backward pass autograd's thread \
+                             launches, and Phases has its time";
 
 /// Memory by place and by stack.
 fn memory_lists(memory: &Table) -> [Table; 7] {

@@ -404,3 +404,17 @@ fn tables_of_idle_time_say_that_most_events_are_missing() {
     let of_idle_time = vec!["devices", "device_time", "gaps", "gap_classes", "top", "clusters", "hta_idle"];
     assert_eq!(notes(40), (of_idle_time, 7));
 }
+
+#[test]
+fn annotations_say_whose_work_they_have_where_autograd_has_its_own_thread() {
+    let note = |backward: &'static str| {
+        let note = |name, start, end| ("main", SliceKind::Annotation, name, start, end);
+        let trace = TraceBuilder::from_slices(&[note("forward", 10, 50), note(backward, 60, 300)]).finish();
+        let report = build::report(&[trace.into()], 8, KernelsBy::Name, false, Thresholds::default(), (&[], &[]));
+        let report = report.unwrap();
+        let tables = report.tables_for_people();
+        tables.iter().find(|table| table.key == "annotations").unwrap().note
+    };
+    assert!(note("backward").contains("in the backward pass autograd's thread launches"));
+    assert_eq!(note("other"), "");
+}
