@@ -85,6 +85,9 @@ fn legend_ui(chart: &Chart, ui: &mut egui::Ui) {
     });
 }
 
+/// Width of a bar, of the space from one to the next.
+const BAR: f64 = 0.8;
+
 /// The bar that was clicked.
 fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui) -> Option<usize> {
     let is_dark = ui.visuals().dark_mode;
@@ -136,13 +139,16 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
                 plot.span(Span::new("", first as f64 - 0.5..=last as f64 + 0.5).fill(color).border_width(0.0));
             }
         }
+        // Less than a pixel between bars would show as stripes: where there is no more they overlap by one.
+        let points = plot.transform().dpos_dvalue_x().abs().max(f64::MIN_POSITIVE);
+        let width = if points * (1.0 - BAR) >= 1.0 { BAR } else { 1.0 + (1.0 / points).min(1.0) };
         let mut bases: Vec<DurNs> = vec![0; chart.bars.len()];
         for (i, series) in chart.series.iter().enumerate() {
             let color = series_color(series.1, is_dark);
             let bars = chart.bars.iter().enumerate().map(|(at, bar)| {
                 let base = bases[at];
                 bases[at] += bar.parts[i];
-                Bar::new(at as f64, bar.parts[i] as f64).base_offset(base as f64).width(0.8).fill(color)
+                Bar::new(at as f64, bar.parts[i] as f64).base_offset(base as f64).width(width).fill(color)
             });
             plot.bar_chart(BarChart::new(series.0, bars.collect()).color(color).allow_hover(false));
         }
