@@ -8,6 +8,7 @@ use crate::analysis::memory::around::running_at;
 use crate::analysis::memory::labels::n_in_front;
 use crate::answers::{Analysis, Work};
 use crate::command::Command;
+use crate::figures::memory::{lifetime_text, source_text};
 use crate::figures::{format, text::display_name};
 use crate::model::memory::{AllocationId, MemoryPool, Segment, SegmentKind, stream_name};
 use crate::model::{MemoryHistory, SliceId, StackId};
@@ -103,7 +104,7 @@ fn facts_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: Allo
             let key = display_name(trace.strings.get(note.key)).replace('_', " ");
             row_ui(ui, &key, &cut(trace.strings.get(note.text)));
         }
-        row_ui(ui, "Memory", &format!("{} ({})", history.title(), history.source.label()));
+        row_ui(ui, "Memory", &format!("{} ({})", history.title(), source_text(history)));
         row_ui(ui, "File", &display_name(&trace.info.title()));
     });
     if history.has_time && ui.button("Show on the timeline").clicked() {
@@ -170,7 +171,6 @@ fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id
         row_ui(ui, "Live", "When the snapshot was taken");
         return;
     }
-    let lifetime = history.lifetime(id);
     let moment_ui = |ui: &mut egui::Ui, label: &str, event: u32| {
         let ts = history.events.ts[event as usize];
         let number = format!("event {}", format::count(u64::from(event)));
@@ -187,10 +187,10 @@ fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id
         Some(event) => moment_ui(ui, "Freed", event),
         None => row_ui(ui, "Freed", "Not before the recording ended"),
     }
-    if history.has_time {
-        exact_ui(ui, "Lifetime", &format::duration(lifetime), &format::duration_exact(lifetime));
-    } else {
-        row_ui(ui, "Lifetime", &format::of_things(lifetime.unsigned_abs(), "event"));
+    let [short, exact] = lifetime_text(history, id);
+    match history.has_time {
+        true => exact_ui(ui, "Lifetime", &short, &exact),
+        false => row_ui(ui, "Lifetime", &short),
     }
     let all = &history.allocations;
     let wait = all.end[id.idx()].min(history.n_states()) - all.freed[id.idx()].min(history.n_states());

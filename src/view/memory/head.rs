@@ -14,7 +14,7 @@ use crate::answers::Query;
 use crate::answers::memory::{InShort, MemoryInShort};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::memory::{headline, why};
+use crate::figures::memory::{headline, source_text, why};
 use crate::figures::text::{display_name, unbroken};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, OutOfMemory};
@@ -33,8 +33,7 @@ fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
     let is_alike = |other: &&MemoryHistory| (other.device, other.source) == (history.device, history.source);
     let is_alone = open.trace.memories.iter().filter(is_alike).count() == 1;
     let process = history.pid.filter(|_| !is_alone).map(|pid| format!(", process {pid}")).unwrap_or_default();
-    let source = if history.is_state_only() { "state of one moment" } else { history.source.label() };
-    format!("{rank}{}{process} ({source}){file}", history.title())
+    format!("{rank}{}{process} ({}){file}", history.title(), source_text(history))
 }
 
 /// Highlights in the picture the blocks of the row that was chosen in a table, and shows it if the row was opened.
