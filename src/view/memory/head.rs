@@ -224,6 +224,13 @@ pub fn no_base(shown: &ShownMemory, focus: &MemoryFocus) -> Option<&'static str>
     (!has_other).then_some("Only one moment was recorded: set one of another recording as base")
 }
 
+/// Why the shown moment is nothing to compare others with, if so: there is no other.
+pub fn not_a_base(shown: &ShownMemory, traces: &[OpenTrace]) -> Option<&'static str> {
+    let n_memories: usize = traces.iter().map(|open| open.trace.memories.len()).sum();
+    let has_other = shown.history().has_changes() || n_memories > 1;
+    (!has_other).then_some("Only one moment was recorded: open another recording to compare it with this one")
+}
+
 /// Shows that no memory was recorded, and how to record it.
 pub fn nothing_ui(ui: &mut egui::Ui) {
     ui.label("No memory was recorded");
@@ -260,7 +267,9 @@ pub fn base_ui((state, base): (u32, Option<&Base>), shown: &ShownMemory, ctx: &m
     let is_here = base.is_none_or(|base| base.is_of(shown));
     ui.add(if is_here { label.extend() } else { label.wrap() });
     let hint = "Compare other moments with this one: later ones, or those of another recording that is shown then";
-    if ui.button("Set as base").on_hover_text(hint).clicked() {
+    let why_not = not_a_base(shown, ctx.traces);
+    let set = ui.add_enabled(why_not.is_none(), egui::Button::new("Set as base"));
+    if set.on_hover_text(hint).on_disabled_hover_text(why_not.unwrap_or_default()).clicked() {
         ctx.memory.base = Some(Base::new(shown, state));
     }
     let hint = "Compare with the start of the recording again";

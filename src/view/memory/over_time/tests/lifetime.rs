@@ -1,5 +1,7 @@
 //! The bracket over the life of the selected block.
 
+use egui_kittest::kittest::NodeT as _;
+
 use super::*;
 use crate::figures::memory::lifetime_text;
 
@@ -43,10 +45,18 @@ fn one_moment() -> TraceBuilder {
 }
 
 #[test]
-fn of_one_moment_no_lifetime_is_named() {
+fn of_one_moment_no_lifetime_is_named_and_nothing_is_compared() {
     let mut harness = harness(one_moment());
     let middle = harness.get_by_label("Memory picture").rect().center();
     click(&mut harness, middle, PointerButton::Primary);
     assert_ne!(harness.state().session.selection, Selection::None);
     assert!(texts(&harness).is_empty(), "{:?}", texts(&harness));
+    click(&mut harness, middle, PointerButton::Secondary);
+    assert!(harness.get_by_label("Set as base for difference").accesskit_node().is_disabled());
+    // Another recording can be compared with it.
+    harness.key_press(eframe::egui::Key::Escape);
+    harness.state_mut().session.add(vec![one_moment().finish()]);
+    settle(&mut harness);
+    click(&mut harness, middle, PointerButton::Secondary);
+    assert!(!harness.get_by_label("Set as base for difference").accesskit_node().is_disabled());
 }
