@@ -469,13 +469,23 @@ fn the_line_at_the_bottom_tells_how_much_the_view_in_front_shows() {
         wait_for(harness, |harness| harness.query_by_label_contains(" visible").is_some());
         settle(harness);
         let session = app(harness).session();
-        let of_all = format!("{} visible", format::duration(session.navigation.visible().dur()));
+        let recorded = session.navigation.visible().intersect(session.span()).unwrap_or_default();
+        let of_all = format!("{} visible", format::duration(recorded.dur()));
         (harness.get_by_label_contains(" visible").accesskit_node().value().unwrap_or_default(), of_all)
     };
     let (timeline, of_all) = visible_in(&mut harness, 0, "timeline");
     assert_eq!(timeline, of_all);
     let (shared, of_all) = visible_in(&mut harness, 0, "memory");
     assert_eq!(shared, of_all, "on the axis of all");
+    // Panned past the end, what lies there is no part of the recording.
+    let whole = app(&harness).session().navigation.visible();
+    app_mut(&mut harness).session.navigation.glide(whole.shifted(whole.dur() / 4));
+    for view in ["timeline", "memory"] {
+        let (panned, of_recorded) = visible_in(&mut harness, 0, view);
+        assert_eq!(panned, of_recorded, "{view}");
+        assert_ne!(panned, of_all, "{view}");
+    }
+    app_mut(&mut harness).session.navigation.glide(whole);
     app_mut(&mut harness).commands.push(Command::ToggleEventsAxis);
     settle(&mut harness);
     let [leak, oom] = [0, 1].map(|memory| visible_in(&mut harness, memory, "memory").0);

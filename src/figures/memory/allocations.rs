@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::analysis::memory::labels::below_allocator;
-use crate::figures::{Cell, Column, MAX_FRAMES, Rows, Sort, sort_by_key};
+use crate::figures::{Cell, Column, MAX_FRAMES, Rows, Sort, format, sort_by_key};
 use crate::model::memory::{AllocationId, stream_name};
 use crate::model::{DurNs, MemoryHistory, StackId, StringId, Trace};
 
@@ -60,7 +60,7 @@ impl AllocationRows {
         let history = &trace.memories[memory];
         let (all, has_time) = (&history.allocations, history.has_time);
         let bytes = ids.iter().map(|id| all.bytes[id.idx()]).sum();
-        let life = "How long it was live; of one that is live at the end, until then";
+        let life = "How long it was live; at least so long if it was live when the recording began or ended";
         let (start, end, life_key) =
             if has_time { ("start_ns", "end_ns", "life_ns") } else { ("start_event", "end_event", "life_events") };
         let column = |title, key, width, is_text, help| Column { key, title, width, is_text, help };
@@ -204,5 +204,50 @@ impl Rows for AllocationRows {
             }
         }
         order
+    }
+}
+
+/// How long an allocation was live, in short and exactly, or in events if the history has no times: `at least 2.5 ms`
+/// where it lived before the recording or lives at its end, since nobody knows what lay outside of it.
+pub fn lifetime_text(history: &MemoryHistory, id: AllocationId) -> [String; 2] {
+    let is_whole = history.alloc_event(id).is_some() && history.free_event(id).is_some();
+    let least = if is_whole { "" } else { "at least " };
+    let life = history.lifetime(id);
+    let texts = match history.has_time {
+        true => [format::duration(life), format::duration_exact(life)],
+        false => [(); 2].map(|()| format::of_things(life.unsigned_abs(), "event")),
+    };
+    texts.map(|text| format!("{least}{text}"))
+}
+
+/// What a history is: `memory history`, or the state of one moment.
+pub fn source_text(history: &MemoryHistory) -> &'static str {
+    if history.is_state_only() { "state of one moment" } else { history.source.label() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+    use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
+
+    #[test]
+    fn a_lifetime_that_the_recording_cuts_is_a_least_one() {
+        let texts = |has_time: bool| {
+            let mut raw = RawMemory { has_time, ..RawMemory::default() };
+            let pool = raw.pool(MemoryPool::default());
+            let (alloc, free) = (MemoryAction::Alloc, MemoryAction::FreeCompleted);
+            for (ts, action, addr) in [(0, alloc, 1 << 20), (1, alloc, 2 << 20), (5, free, 1 << 20), (9, free, 3 << 20)]
+            {
+                raw.events.push(MemoryEvent { ts, action, addr, bytes: 512, pool, stack: StackId(0) });
+            }
+            let trace = TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish();
+            let history = &trace.memories[0];
+            let mut ids: Vec<_> = history.allocations.ids().collect();
+            ids.sort_by_key(|id| history.allocations.addr[id.idx()]);
+            ids.into_iter().map(|id| lifetime_text(history, id)[0].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(true), ["5 ns", "at least 8 ns", "at least 9 ns"]);
+        assert_eq!(texts(false), ["2 events", "at least 2 events", "at least 4 events"]);
     }
 }

@@ -14,7 +14,7 @@ mod reserved;
 mod summary;
 mod unused;
 
-pub use allocations::AllocationRows;
+pub use allocations::{AllocationRows, lifetime_text, source_text};
 pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, NO_STACK_HELP, by_place, change_by_place, compared_places};
 pub use categories::{Held, categories, categories_object};
 pub use comparison::{

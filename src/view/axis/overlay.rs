@@ -13,6 +13,8 @@ const MARK_COLOR: Color32 = Color32::from_rgb(230, 159, 0);
 const MAX_NOTE_CHARS: usize = 40;
 /// From a mark to its note, in points: its flag stands between.
 const NOTE_LEFT: f32 = 11.0;
+/// Height of a bracket at the bottom of the ruler, in points: below the labels of the ticks.
+const BRACKET: f32 = 3.0;
 
 /// A line through the canvas at the pointer.
 pub fn paint_hover_line(painter: &Painter, x: f32, color: Color32) {
@@ -46,7 +48,7 @@ pub fn paint_bracket(painter: &Painter, scale: &Scale, ruler: Rect, range: TimeR
         return;
     }
     let stroke = Stroke::new(1.0, color);
-    let (top, bottom) = (ruler.bottom() - 6.0, ruler.bottom());
+    let (top, bottom) = (ruler.bottom() - BRACKET, ruler.bottom());
     // An end that is out of sight has no corner.
     let visible = left.max(ruler.left())..=right.min(ruler.right());
     for x in [left, right].into_iter().filter(|x| ruler.x_range().contains(*x)) {
@@ -142,5 +144,36 @@ pub fn paint_marks<'a>(
             painter.rect_filled(back, 2.0, theme::tokens(is_dark).canvas);
             painter.galley(at, galley, color);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use eframe::egui::{Context, RawInput};
+
+    use super::*;
+    use crate::view::axis::RulerLabels;
+
+    #[test]
+    fn a_bracket_strikes_through_no_label_of_the_ruler() {
+        let output = Context::default().run_ui(RawInput::default(), |ui| {
+            let ruler = Rect::from_min_size(pos2(0.0, 0.0), vec2(500.0, 20.0));
+            let scale = Scale::new(TimeRange { start: -10, end: 490 }, 0.0, 500.0, 1.0);
+            let painter = ui.painter().with_clip_rect(ruler);
+            RulerLabels::time(0).paint(&painter, [ruler, ruler], &scale, ui.visuals(), &[]);
+            paint_bracket(&painter, &scale, ruler, TimeRange { start: 0, end: 490 }, String::new(), true);
+        });
+        let (mut labels_end, mut bracket) = (0.0_f32, None);
+        for clipped in &output.shapes {
+            match &clipped.shape {
+                Shape::Text(text) if !text.galley.text().is_empty() => {
+                    labels_end = labels_end.max(text.visual_bounding_rect().bottom());
+                }
+                Shape::LineSegment { points: [from, to], .. } if from.y == to.y => bracket = Some(from.y),
+                _ => {}
+            }
+        }
+        output.drop_without_applying_deltas();
+        assert!(labels_end > 0.0 && bracket.is_some_and(|y| y > labels_end), "{bracket:?} below {labels_end}");
     }
 }

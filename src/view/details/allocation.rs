@@ -8,8 +8,9 @@ use crate::analysis::memory::around::running_at;
 use crate::analysis::memory::labels::n_in_front;
 use crate::answers::{Analysis, Work};
 use crate::command::Command;
+use crate::figures::memory::{lifetime_text, source_text};
 use crate::figures::{format, text::display_name};
-use crate::model::memory::{AllocationId, MemoryPool, SegmentKind, stream_name};
+use crate::model::memory::{AllocationId, MemoryPool, Segment, SegmentKind, stream_name};
 use crate::model::{MemoryHistory, SliceId, StackId};
 use crate::session::{OpenTrace, Selection};
 use crate::view::ViewContext;
@@ -97,25 +98,32 @@ fn facts_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: Allo
         }
         pool_rows_ui(ui, history.pool_of(id));
         if let Some(segment) = history.segments.get(all.segment[i] as usize) {
-            let kind = match segment.kind {
-                SegmentKind::Small => "small, ",
-                SegmentKind::Large => "large, ",
-                SegmentKind::Unknown => "",
-            };
-            let expandable = if segment.is_expandable { ", expandable" } else { "" };
-            let size = format::bytes(segment.bytes as f64);
-            row_ui(ui, "Segment", &format!("{:#x}, {kind}{size}{expandable}", segment.addr));
+            row_ui(ui, "Segment", &segment_text(segment));
         }
         for note in history.alloc_event(id).map(|event| history.notes_of(event)).unwrap_or_default() {
             let key = display_name(trace.strings.get(note.key)).replace('_', " ");
             row_ui(ui, &key, &cut(trace.strings.get(note.text)));
         }
-        row_ui(ui, "Memory", &format!("{} ({})", history.title(), history.source.label()));
+        row_ui(ui, "Memory", &format!("{} ({})", history.title(), source_text(history)));
         row_ui(ui, "File", &display_name(&trace.info.title()));
     });
     if history.has_time && ui.button("Show on the timeline").clicked() {
         ctx.commands.push(Command::Show(crate::view::timeline::SPEC.id));
         ctx.center_on(history.life(id).start.saturating_add(open.offset));
+    }
+}
+
+/// Kind, address and size of a segment. An expandable one is known in the parts that were mapped, of which a block may
+/// cover several: neither address nor size of one of them are those of the segment.
+fn segment_text(segment: &Segment) -> String {
+    let kind = match segment.kind {
+        SegmentKind::Small => "small, ",
+        SegmentKind::Large => "large, ",
+        SegmentKind::Unknown => "",
+    };
+    match segment.is_expandable {
+        true => format!("{kind}expandable"),
+        false => format!("{:#x}, {kind}{}", segment.addr, format::bytes(segment.bytes as f64)),
     }
 }
 
@@ -163,7 +171,6 @@ fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id
         row_ui(ui, "Live", "When the snapshot was taken");
         return;
     }
-    let lifetime = history.lifetime(id);
     let moment_ui = |ui: &mut egui::Ui, label: &str, event: u32| {
         let ts = history.events.ts[event as usize];
         let number = format!("event {}", format::count(u64::from(event)));
@@ -180,10 +187,10 @@ fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id
         Some(event) => moment_ui(ui, "Freed", event),
         None => row_ui(ui, "Freed", "Not before the recording ended"),
     }
-    if history.has_time {
-        exact_ui(ui, "Lifetime", &format::duration(lifetime), &format::duration_exact(lifetime));
-    } else {
-        row_ui(ui, "Lifetime", &format::of_things(lifetime.unsigned_abs(), "event"));
+    let [short, exact] = lifetime_text(history, id);
+    match history.has_time {
+        true => exact_ui(ui, "Lifetime", &short, &exact),
+        false => row_ui(ui, "Lifetime", &short),
     }
     let all = &history.allocations;
     let wait = all.end[id.idx()].min(history.n_states()) - all.freed[id.idx()].min(history.n_states());
@@ -219,4 +226,17 @@ fn stack_ui(open: &OpenTrace, title: &str, stack: StackId, ui: &mut egui::Ui) {
     }
     rest.iter().for_each(|frame| frame_ui(ui, frame));
     more_ui(ui, frames().count());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_part_is_not_taken_for_an_expandable_segment() {
+        let mut segment = Segment { addr: 0x1000, bytes: 20 << 20, kind: SegmentKind::Large, ..Segment::default() };
+        assert_eq!(segment_text(&segment), "0x1000, large, 20.00 MiB");
+        segment.is_expandable = true;
+        assert_eq!(segment_text(&segment), "large, expandable");
+    }
 }

@@ -14,7 +14,7 @@ use crate::answers::Query;
 use crate::answers::memory::{InShort, MemoryInShort};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::memory::{headline, why};
+use crate::figures::memory::{headline, source_text, why};
 use crate::figures::text::{display_name, unbroken};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, OutOfMemory};
@@ -33,8 +33,7 @@ fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
     let is_alike = |other: &&MemoryHistory| (other.device, other.source) == (history.device, history.source);
     let is_alone = open.trace.memories.iter().filter(is_alike).count() == 1;
     let process = history.pid.filter(|_| !is_alone).map(|pid| format!(", process {pid}")).unwrap_or_default();
-    let source = if history.is_state_only() { "state of one moment" } else { history.source.label() };
-    format!("{rank}{}{process} ({source}){file}", history.title())
+    format!("{rank}{}{process} ({}){file}", history.title(), source_text(history))
 }
 
 /// Highlights in the picture the blocks of the row that was chosen in a table, and shows it if the row was opened.
@@ -225,6 +224,13 @@ pub fn no_base(shown: &ShownMemory, focus: &MemoryFocus) -> Option<&'static str>
     (!has_other).then_some("Only one moment was recorded: set one of another recording as base")
 }
 
+/// Why the shown moment is nothing to compare others with, if so: there is no other.
+pub fn not_a_base(shown: &ShownMemory, traces: &[OpenTrace]) -> Option<&'static str> {
+    let n_memories: usize = traces.iter().map(|open| open.trace.memories.len()).sum();
+    let has_other = shown.history().has_changes() || n_memories > 1;
+    (!has_other).then_some("Only one moment was recorded: open another recording to compare it with this one")
+}
+
 /// Shows that no memory was recorded, and how to record it.
 pub fn nothing_ui(ui: &mut egui::Ui) {
     ui.label("No memory was recorded");
@@ -261,7 +267,9 @@ pub fn base_ui((state, base): (u32, Option<&Base>), shown: &ShownMemory, ctx: &m
     let is_here = base.is_none_or(|base| base.is_of(shown));
     ui.add(if is_here { label.extend() } else { label.wrap() });
     let hint = "Compare other moments with this one: later ones, or those of another recording that is shown then";
-    if ui.button("Set as base").on_hover_text(hint).clicked() {
+    let why_not = not_a_base(shown, ctx.traces);
+    let set = ui.add_enabled(why_not.is_none(), egui::Button::new("Set as base"));
+    if set.on_hover_text(hint).on_disabled_hover_text(why_not.unwrap_or_default()).clicked() {
         ctx.memory.base = Some(Base::new(shown, state));
     }
     let hint = "Compare with the start of the recording again";

@@ -441,7 +441,9 @@ impl View for Timeline {
 
     fn visible(&mut self, ctx: &mut ViewContext<'_>) -> Option<[String; 2]> {
         let has_tracks = ctx.traces.iter().any(|open| !open.trace.tracks.is_empty());
-        has_tracks.then(|| part_text(ctx.traces, ctx.navigation.visible(), ctx.span))
+        // Beside what was recorded there is nothing to see.
+        let visible = ctx.navigation.visible().intersect(ctx.span).unwrap_or_default();
+        has_tracks.then(|| part_text(ctx.traces, visible, ctx.span))
     }
 
     fn save(&self) -> serde_json::Value {

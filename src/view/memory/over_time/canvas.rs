@@ -8,6 +8,7 @@ use super::heights::Heights;
 use super::paint::{self, Fit, PictureTexture};
 use super::work::{Picture, PictureKey};
 use super::{Chart, MemoryOverTime, hover, plot, strips};
+use crate::figures::memory::lifetime_text;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
 use crate::session::Selection;
@@ -68,12 +69,15 @@ impl Canvas {
     }
 }
 
-/// The life of the selected allocation, also of one too small to be seen, and its length as text.
+/// The life of the selected allocation, also of one too small to be seen, and its length as text. Of a state of one moment
+/// none is known.
 fn lifetime(ctx: &ViewContext<'_>, chart: &Chart<'_>) -> Option<(TimeRange, String)> {
     let id = chart.shown.selected(*ctx.selection)?;
-    let all = &chart.shown.history().allocations;
+    let history = Some(chart.shown.history()).filter(|history| history.has_changes())?;
+    let all = &history.allocations;
     let life = chart.axis.range(all.start[id.idx()], all.end[id.idx()]);
-    Some((life, format!("lifetime {}", chart.axis.length_text(life))))
+    let [text, _] = lifetime_text(history, id);
+    Some((life, format!("lifetime {text}")))
 }
 
 impl MemoryOverTime {

@@ -6,6 +6,7 @@ use super::Chart;
 use super::axis::AxisKind;
 use crate::analysis::memory::labels::foremost;
 use crate::figures::format;
+use crate::figures::memory::lifetime_text;
 use crate::figures::text::{display_name, frame_within};
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, TimeNs, Trace};
@@ -44,19 +45,17 @@ fn lines(trace: &Trace, history: &MemoryHistory, id: AllocationId, state: u32, a
     };
     lines.push(format!("{born}, {gone}"));
     let (start, end) = (all.start[i], all.end[i].min(history.n_states()));
-    // What lay before and after the recording, nobody knows.
-    let age_least = if history.alloc_event(id).is_none() { "at least " } else { "" };
-    let least = if history.free_event(id).is_none() { "at least " } else { age_least };
-    if history.has_time {
+    // What lay before the recording, nobody knows.
+    let least = if history.alloc_event(id).is_none() { "at least " } else { "" };
+    let age = if history.has_time {
         let life = history.life(id);
         let at = at.unwrap_or(history.time_of(state)).clamp(life.start, life.end.max(life.start));
-        let (age, lifetime) = (at.saturating_sub(life.start), format::duration(life.dur()));
-        lines.push(format!("Lifetime {least}{lifetime}, age here {age_least}{}", format::duration(age)));
+        format::duration(at.saturating_sub(life.start))
     } else {
-        let at = state.clamp(start, end.max(start));
-        let [lifetime, age] = [history.lifetime(id), i64::from(at - start)].map(|n| format::count(n.unsigned_abs()));
-        lines.push(format!("Lifetime in events {least}{lifetime}, age here {age_least}{age}"));
-    }
+        format::of_things(u64::from(state.clamp(start, end.max(start)) - start), "event")
+    };
+    let [lifetime, _] = lifetime_text(history, id);
+    lines.push(format!("Lifetime {lifetime}, age here {least}{age}"));
     if all.freed[i] <= state && state < all.end[i] {
         lines.push("Freed by the program, but still waiting for a stream".to_owned());
     }

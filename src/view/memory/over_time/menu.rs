@@ -1,6 +1,6 @@
 //! The context menu of the canvas.
 
-use eframe::egui::Ui;
+use eframe::egui::{Button, Ui};
 
 use super::{Chart, MemoryOverTime};
 use crate::command::Command;
@@ -8,6 +8,7 @@ use crate::figures::format;
 use crate::session::Base;
 use crate::view::ViewContext;
 use crate::view::details::stack_text;
+use crate::view::memory::head::not_a_base;
 
 impl MemoryOverTime {
     /// The menu of the allocation and the moment that were right-clicked.
@@ -31,7 +32,9 @@ impl MemoryOverTime {
             ctx.memory.moment = Some(state);
             ctx.commands.push(Command::Show(crate::view::memory::STATE.id));
         }
-        if ui.button("Set as base for difference").clicked() {
+        let why_not = not_a_base(chart.shown, ctx.traces);
+        let set = ui.add_enabled(why_not.is_none(), Button::new("Set as base for difference"));
+        if set.on_disabled_hover_text(why_not.unwrap_or_default()).clicked() {
             ctx.memory.base = Some(Base::new(chart.shown, state));
         }
         if ctx.memory.base.is_some() && ui.button("Clear base").clicked() {

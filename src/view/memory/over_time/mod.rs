@@ -357,7 +357,9 @@ impl View for MemoryOverTime {
         let visible = axis.navigation(&mut self.navigation, ctx.navigation).visible();
         // In its first frame nothing is, and without a history there is nothing to measure.
         let has_length = visible.dur() > 0 && shown.history().has_changes();
-        has_length.then(|| axis.part_text(visible, axis.reach(ctx.span)))
+        let all = axis.reach(ctx.span);
+        // Beside what was recorded there is nothing to see.
+        has_length.then(|| axis.part_text(visible.intersect(all).unwrap_or_default(), all))
     }
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {

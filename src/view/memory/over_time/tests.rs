@@ -1,6 +1,7 @@
 //! Memory over time, driven by the names of its controls, keys and the pointer.
 
 mod beside;
+mod lifetime;
 mod moment;
 mod picture;
 
@@ -139,30 +140,6 @@ fn the_block_under_the_pointer_is_named_and_selected() {
     let beside = at(&harness, 200, (3.5 * 1_048_576.0) as f32);
     click(&mut harness, beside, PointerButton::Primary);
     assert_eq!(harness.state().session.selection, Selection::None);
-}
-
-#[test]
-fn the_lifetime_of_the_selected_block_is_named_above_the_picture() {
-    let mut harness = harness(stairs());
-    let texts = |harness: &Harness<'_, Fixture<MemoryOverTime>>| {
-        let shapes = harness.output().shapes.iter().map(|clipped| &clipped.shape);
-        let texts = shapes.filter_map(|shape| match shape {
-            Shape::Text(text) if text.galley.text().starts_with("lifetime") => Some(text.clone()),
-            _ => None,
-        });
-        texts.collect::<Vec<_>>()
-    };
-    assert!(texts(&harness).is_empty());
-    let id = AllocationId(0);
-    harness.state_mut().session.selection = Selection::Allocation { trace: 0, memory: 0, id };
-    settle(&mut harness);
-    let found = texts(&harness);
-    let [text] = &found[..] else { panic!("{} texts", found.len()) };
-    let shown = &harness.state().session.traces()[0].trace.memories[0];
-    let life = crate::figures::format::duration(shown.lifetime(id));
-    assert_eq!(text.galley.text(), format!("lifetime {life}"));
-    let picture = harness.get_by_label("Memory picture").rect();
-    assert!(text.visual_bounding_rect().bottom() < picture.top(), "it is no data");
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! The bracket over the life of the selected block.
+
+use egui_kittest::kittest::NodeT as _;
+
+use super::*;
+use crate::figures::memory::lifetime_text;
+
+/// The texts about the lifetime of a block, each with whether it stands above the picture.
+fn texts(harness: &Harness<'_, Fixture<MemoryOverTime>>) -> Vec<(String, bool)> {
+    let top = harness.get_by_label("Memory picture").rect().top();
+    let shapes = harness.output().shapes.iter().map(|clipped| &clipped.shape);
+    let texts = shapes.filter_map(|shape| match shape {
+        Shape::Text(text) if text.galley.text().starts_with("lifetime") => {
+            Some((text.galley.text().to_owned(), text.visual_bounding_rect().bottom() < top))
+        }
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[test]
+fn the_lifetime_of_the_selected_block_is_named_above_the_picture() {
+    for builder in [stairs(), random(300, false)] {
+        let mut harness = harness(builder);
+        assert!(texts(&harness).is_empty());
+        let history = &harness.state().session.traces()[0].trace.memories[0];
+        let lives_at_end = |id: &AllocationId| history.free_event(*id).is_none();
+        let id = history.allocations.ids().find(lives_at_end).expect("a block that is never freed");
+        let [known, _] = lifetime_text(history, id);
+        assert!(known.starts_with("at least "), "{known}");
+        harness.state_mut().session.selection = Selection::Allocation { trace: 0, memory: 0, id };
+        settle(&mut harness);
+        assert_eq!(texts(&harness), [(format!("lifetime {known}"), true)], "it is no data");
+    }
+}
+
+/// What is allocated when a snapshot is taken, without what came before.
+fn one_moment() -> TraceBuilder {
+    let block = RawBlock { addr: 0x1000, bytes: 512, requested: 500, state: BlockState::Allocated, stack: StackId(0) };
+    let segment = RawSegment { addr: 0x1000, bytes: 4096, blocks: vec![block], ..RawSegment::default() };
+    TraceBuilder {
+        memories: vec![RawMemory { end: Some(vec![segment]), ..RawMemory::default() }],
+        ..TraceBuilder::default()
+    }
+}
+
+#[test]
+fn of_one_moment_no_lifetime_is_named_and_nothing_is_compared() {
+    let mut harness = harness(one_moment());
+    let middle = harness.get_by_label("Memory picture").rect().center();
+    click(&mut harness, middle, PointerButton::Primary);
+    assert_ne!(harness.state().session.selection, Selection::None);
+    assert!(texts(&harness).is_empty(), "{:?}", texts(&harness));
+    click(&mut harness, middle, PointerButton::Secondary);
+    assert!(harness.get_by_label("Set as base for difference").accesskit_node().is_disabled());
+    // Another recording can be compared with it.
+    harness.key_press(eframe::egui::Key::Escape);
+    harness.state_mut().session.add(vec![one_moment().finish()]);
+    settle(&mut harness);
+    click(&mut harness, middle, PointerButton::Secondary);
+    assert!(!harness.get_by_label("Set as base for difference").accesskit_node().is_disabled());
+}
