@@ -373,6 +373,26 @@ fn the_form_above_the_output_stays_as_high_when_the_program_ends() {
 }
 
 #[test]
+fn the_form_shows_its_top_once_a_program_has_ended_well() {
+    for (code, is_in_sight) in [(0, true), (3, false)] {
+        let mut harness = launcher(&format!("sh -c 'echo written; sleep 1; exit {code}'"));
+        harness.set_size(egui::vec2(1280.0, 720.0));
+        harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+        harness.get_by_label("Options").click();
+        wait_for(&mut harness, has("Runs"));
+        harness.get_by_label("Start").click();
+        let state = |harness: &Harness<'_, Option<App>>, label| harness.get_by_label_contains(label).rect().bottom();
+        let start = |harness: &Harness<'_, Option<App>>| harness.get_by_label("Start").rect().top();
+        wait_for(&mut harness, has("Running for"));
+        settle(&mut harness);
+        assert!(start(&harness) < state(&harness, "Running for"), "the run is scrolled to");
+        wait_for(&mut harness, has("Ended after"));
+        settle(&mut harness);
+        assert_eq!(start(&harness) >= state(&harness, "Ended after"), is_in_sight, "exit code {code}");
+    }
+}
+
+#[test]
 fn the_buttons_beside_the_command_reach_the_edge() {
     let mut harness = launcher("");
     harness.get_by_label("Options").click();

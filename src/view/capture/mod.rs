@@ -76,8 +76,8 @@ pub struct Capture {
     is_to_stop: bool,
     /// The height of the form in the last frame, in points.
     form_height: f32,
-    /// Whether the run is to be scrolled into view, since it has just started.
-    is_new: bool,
+    /// What is to be scrolled to where all scrolls as one, since a run has just started or ended.
+    scroll_to: Option<Part>,
     /// Whether the view was painted in the last frame.
     was_painted: bool,
     /// Whether it was in sight until now, so that it does not take the focus again.
@@ -88,6 +88,13 @@ pub struct Capture {
     /// The output of an earlier run that is looked at instead.
     kept: Option<KeptOutput>,
     earlier: EarlierRuns,
+}
+
+/// What all scrolls to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Form,
+    Run,
 }
 
 impl View for Capture {
@@ -115,14 +122,19 @@ impl View for Capture {
             }
             let height = ui.available_height();
             // Else one would lie on the other, or have no room.
-            ScrollArea::vertical().id_salt("capture").auto_shrink(false).show(ui, |ui| {
+            let mut all = ScrollArea::vertical().id_salt("capture").auto_shrink(false);
+            let scroll_to = self.scroll_to.take();
+            if scroll_to == Some(Part::Form) {
+                all = all.vertical_scroll_offset(0.0);
+            }
+            all.show(ui, |ui| {
                 // The bar lies on nothing.
                 ui.set_max_width((ui.available_width() - ui.spacing().scroll.bar_width).max(0.0));
                 let start = ui.cursor().top();
                 self.form_ui(is_busy, ctx, ui);
                 let list = vec2(ui.available_width(), LIST_HEIGHT);
                 if has_output {
-                    if std::mem::take(&mut self.is_new) {
+                    if scroll_to == Some(Part::Run) {
                         ui.scroll_to_cursor(Some(Align::TOP));
                     }
                     self.run_ui(status.as_ref(), Some(list), ctx, ui);
@@ -143,7 +155,7 @@ impl View for Capture {
             None | Some(Poll::Running) => {}
             Some(Poll::Done(Ok(run))) => {
                 self.forget_run();
-                (self.run, self.is_new, self.kept) = (Some(run), true, None);
+                (self.run, self.scroll_to, self.kept) = (Some(run), Some(Part::Run), None);
                 self.output.reset();
                 self.earlier.look_again();
                 self.starting = None;
@@ -170,6 +182,11 @@ impl View for Capture {
         }
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();
+            // To start it again; what a failed program wrote says why, and stays in sight.
+            let has_failed = status.exit.is_some_and(|exit| exit.is_failure(status.was_stopped));
+            if !has_failed {
+                self.scroll_to = Some(Part::Form);
+            }
             self.once_read = Some(if is_to_show(&status) { Command::ShowRecorded } else { Command::Show(SPEC.id) });
         }
         // What is recorded last may take longer to read than the program to end, and longer than the counters beside it, which
@@ -238,7 +255,7 @@ impl Capture {
         if self.run.is_none() && self.kept.is_none() {
             return self.earlier_ui(ctx, ui);
         }
-        self.is_new = false;
+        self.scroll_to = None;
         if let (Some(run), Some(status)) = (&self.run, status) {
             head_ui(run, status, ui);
         }
