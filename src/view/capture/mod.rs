@@ -122,12 +122,11 @@ impl View for Capture {
             }
             let height = ui.available_height();
             // Else one would lie on the other, or have no room.
-            let mut all = ScrollArea::vertical().id_salt("capture").auto_shrink(false);
             let scroll_to = self.scroll_to.take();
-            if scroll_to == Some(Part::Form) {
-                all = all.vertical_scroll_offset(0.0);
-            }
-            all.show(ui, |ui| {
+            ScrollArea::vertical().id_salt("capture").auto_shrink(false).show(ui, |ui| {
+                if scroll_to == Some(Part::Form) {
+                    ui.scroll_to_cursor(Some(Align::TOP));
+                }
                 // The bar lies on nothing.
                 ui.set_max_width((ui.available_width() - ui.spacing().scroll.bar_width).max(0.0));
                 let start = ui.cursor().top();
