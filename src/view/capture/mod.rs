@@ -141,7 +141,7 @@ impl View for Capture {
                 }
                 let left = height - (ui.cursor().top() - start);
                 let list = vec2(list.x, LIST_HEIGHT.max(left));
-                ui.allocate_ui(list, |ui| self.earlier_ui(ctx, ui));
+                ui.allocate_ui(list, |ui| self.earlier_ui(status.as_ref(), ctx, ui));
             });
         });
         if is_busy {
@@ -252,7 +252,7 @@ impl Capture {
     /// The run with its output, and the runs before below them, each as high as a person made it.
     fn panels_ui(&mut self, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         if self.run.is_none() && self.kept.is_none() {
-            return self.earlier_ui(ctx, ui);
+            return self.earlier_ui(status, ctx, ui);
         }
         self.scroll_to = None;
         if let (Some(run), Some(status)) = (&self.run, status) {
@@ -264,7 +264,7 @@ impl Capture {
         panel.show(ui, |ui| {
             ui.set_min_size(ui.available_size());
             ui.add_space(4.0);
-            self.earlier_ui(ctx, ui);
+            self.earlier_ui(status, ctx, ui);
         });
         self.run_ui(status, None, ctx, ui);
     }
@@ -288,10 +288,11 @@ impl Capture {
         });
     }
 
-    fn earlier_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+    fn earlier_ui(&mut self, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         let latest = self.run.as_ref().map(|run| run.folder.clone());
         let is_latest = |folder: &Path| latest.as_deref() == Some(folder);
-        match same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui)) {
+        let running = latest.as_deref().filter(|_| status.is_some_and(|status| status.stage < Stage::Ended));
+        match same_ui("capture earlier", ui, |ui| self.earlier.ui(running, &mut self.forms.form, ctx, ui)) {
             Some(Asked::Output(of)) if is_latest(&of.folder) => self.kept = None,
             Some(Asked::Output(of)) => self.kept = Some(KeptOutput::new(&of, ui.ctx())),
             Some(Asked::Forget(folder)) => {
