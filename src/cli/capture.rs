@@ -296,13 +296,12 @@ fn request(args: &Args) -> Result<Request, Failure> {
     let env = args.env.iter().map(assigned).collect::<Result<_, _>>()?;
     let (options, profile) = (options(&args.steps, &args.contents)?, profile(&args.nsys)?);
     let is_of_pytorch = matches!(args.backend, Backend::Pytorch | Backend::OnDemand);
+    let why = if args.backend == Backend::None { "--backend none records nothing" } else { ONE_RECORDER };
     if !is_of_pytorch && options != pytorch::Options::default() {
-        let text = format!("Options of the PyTorch profiler do not apply to another recorder: {ONE_RECORDER}");
-        return Err(wrong(text));
+        return Err(wrong(format!("Options of the PyTorch profiler apply only to that recorder: {why}")));
     }
     if args.backend != Backend::Nsys && profile != nsys::Profile::default() {
-        let text = format!("Options of nsys apply only to --backend nsys: {ONE_RECORDER}");
-        return Err(wrong(text));
+        return Err(wrong(format!("Options of nsys apply only to --backend nsys: {why}")));
     }
     let recorder = match args.backend {
         Backend::Pytorch => Recorder::PyTorch(options),
