@@ -35,7 +35,8 @@ pub struct Args {
     /// How the program is recorded
     #[arg(long, alias = "with", value_enum, value_name = "RECORDER", default_value_t = Backend::Pytorch)]
     pub backend: Backend,
-    /// Print the command line as it will run, what recording costs, and what would keep it from running
+    /// Print the command line as it will run, what recording costs, and what would keep it from running or recording; only
+    /// a Python is asked for torch
     #[arg(long)]
     pub dry_run: bool,
     /// Stop the program after this many seconds, as Ctrl+C does
@@ -270,6 +271,7 @@ fn dry_run(request: &Request) -> Result<ExitCode, Failure> {
     }
     write(said.as_bytes(), None, &[])?;
     request.check().map_err(|error| Failure::Usage(error.to_string()))?;
+    request.warning(&folder).iter().for_each(|sentence| write_stderr(sentence));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -165,7 +165,7 @@ impl Request {
     }
 
     /// What may keep a run without results although it can begin: a sentence. Starts the program's interpreter.
-    fn warning(&self, folder: &Path) -> Option<String> {
+    pub fn warning(&self, folder: &Path) -> Option<String> {
         let (Recorder::PyTorch(_) | Recorder::OnDemand(_)) = self.recorder else { return None };
         let place = self.working_folder.clone().or_else(|| std::env::current_dir().ok())?;
         let path = self.value("PATH").unwrap_or_default();
