@@ -83,7 +83,7 @@ pub enum LaunchError {
     NoWorkingFolder(String),
     #[error("{0}")]
     Obstacle(String),
-    #[error("The folder of the run cannot be made, {}: {why}", words::path_text(folder))]
+    #[error("{} cannot be the folder of the run: {why}", words::path_text(folder))]
     Folder { folder: PathBuf, why: std::io::Error },
     #[error("The program could not be started: {0}")]
     Start(std::io::Error),
