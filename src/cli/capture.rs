@@ -35,7 +35,7 @@ pub struct Args {
     /// How the program is recorded
     #[arg(long, alias = "with", value_enum, value_name = "RECORDER", default_value_t = Backend::Pytorch)]
     pub backend: Backend,
-    /// Print the command line as it will run, what recording costs, and what would keep it from running
+    /// Print the command line as it will run, what recording costs, and what would keep it from running or recording
     #[arg(long)]
     pub dry_run: bool,
     /// Stop the program after this many seconds, as Ctrl+C does
@@ -229,13 +229,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         on_demand::listen(&run);
     }
     introduction(&request, args).iter().for_each(|sentence| write_stderr(sentence));
-    let status = tell::until_end(&run, switched.as_deref());
+    let status = tell::until_end(&run, request.time_limit, switched.as_deref());
     let Some(exit) = status.exit else { return Ok(ExitCode::FAILURE) };
     if let Some(missing) = monitor.read(nothing_to_watch).filter(|_| !args.no_gpu_counters) {
         write_stderr(&format!("No GPU metrics were recorded: {}. {}", missing.what, missing.remedy));
     }
     tell::end(&run, &status, args.nsys.nsys.as_deref());
-    if args.report && !status.results.is_empty() {
+    if args.report && status.results.is_empty() {
+        write_stderr("There is no report, since nothing was recorded");
+    } else if args.report {
         let nsys = args.nsys.nsys.iter().flat_map(|nsys| ["--nsys".into(), nsys.clone().into_os_string()]);
         let paths = status.results.iter().map(|result| result.path.clone().into_os_string());
         let line = ["lacuna", "report"].map(OsString::from).into_iter().chain(nsys).chain(paths);
@@ -270,6 +272,7 @@ fn dry_run(request: &Request) -> Result<ExitCode, Failure> {
     }
     write(said.as_bytes(), None, &[])?;
     request.check().map_err(|error| Failure::Usage(error.to_string()))?;
+    request.warning(&folder).iter().for_each(|sentence| write_stderr(sentence));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -296,13 +299,12 @@ fn request(args: &Args) -> Result<Request, Failure> {
     let env = args.env.iter().map(assigned).collect::<Result<_, _>>()?;
     let (options, profile) = (options(&args.steps, &args.contents)?, profile(&args.nsys)?);
     let is_of_pytorch = matches!(args.backend, Backend::Pytorch | Backend::OnDemand);
+    let why = if args.backend == Backend::None { "--backend none records nothing" } else { ONE_RECORDER };
     if !is_of_pytorch && options != pytorch::Options::default() {
-        let text = format!("Options of the PyTorch profiler do not apply to another recorder: {ONE_RECORDER}");
-        return Err(wrong(text));
+        return Err(wrong(format!("Options of the PyTorch profiler apply only to that recorder: {why}")));
     }
     if args.backend != Backend::Nsys && profile != nsys::Profile::default() {
-        let text = format!("Options of nsys apply only to --backend nsys: {ONE_RECORDER}");
-        return Err(wrong(text));
+        return Err(wrong(format!("Options of nsys apply only to --backend nsys: {why}")));
     }
     let recorder = match args.backend {
         Backend::Pytorch => Recorder::PyTorch(options),

@@ -225,3 +225,32 @@ fn a_captured_program_reads_what_lacuna_is_given() {
     assert_eq!(String::from_utf8_lossy(&command.output().unwrap().stdout), "one\ntwo\n");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+#[cfg(unix)]
+fn a_capture_says_what_keeps_it_from_recording_and_what_ended_it() {
+    let folder = scratch("outputs-capture");
+    let python = folder.join("python3");
+    // As one that has no torch answers.
+    std::fs::write(&python, "#!/bin/sh\nexit 66\n").unwrap();
+    std::fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let said = |out: &str, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+        command.args(["capture", "--no-gpu-counters", "--out"]).arg(folder.join(out)).args(args);
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let none = said("none", &["--backend", "none", "--steps", "1:4", "--", "true"]);
+    assert!(none.contains("--backend none records nothing") && !none.contains("CUPTI"), "{none}");
+    let other = said("other", &["--backend", "cupti", "--steps", "1:4", "--", "true"]);
+    assert!(other.contains("all record through CUPTI"), "{other}");
+    let dry = said("dry", &["--dry-run", "--", python.to_str().unwrap(), "x.py"]);
+    assert!(dry.contains("python3 has no torch") && !folder.join("dry").exists(), "{dry}");
+    let full = said("", &["--backend", "none", "--", "true"]);
+    assert!(full.contains("cannot be the folder of the run: it is not empty"), "{full}");
+    let report = said("report", &["--backend", "none", "--report", "--", "true"]);
+    assert!(report.contains("There is no report, since nothing was recorded"), "{report}");
+    assert!(!report.contains("--seconds"), "{report}");
+    let limited = said("limited", &["--backend", "none", "--seconds", "1", "--", "sleep", "600"]);
+    assert!(limited.contains("The 1 s of --seconds are over"), "{limited}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

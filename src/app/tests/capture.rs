@@ -129,6 +129,27 @@ fn the_end_of_a_run_of_another_window_is_listed() {
 }
 
 #[test]
+fn a_running_program_is_no_earlier_run() {
+    // Recorded, so that the line of what runs has more than the command.
+    let mut harness = launcher("sleep 600.25");
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Running for"));
+    // Whatever the list is read from next has both.
+    let folder = crate::capture::launch::root().unwrap().join("20930802-052000-beside");
+    std::fs::create_dir_all(&folder).unwrap();
+    let command = "beside it".to_owned();
+    let beside = crate::capture::launch::Manifest { command, started_ms: 3_900_000_000_000, ..Default::default() };
+    beside.write(&folder).unwrap();
+    wait_for(&mut harness, has("beside it"));
+    let is_listed = |harness: &Harness<'_, Option<App>>| harness.query_by_label("sleep 600.25").is_some();
+    assert!(!is_listed(&harness));
+    assert!(has("1 run, ")(&harness) || has(" runs, ")(&harness));
+    harness.get_by_label("Stop").click();
+    wait_for(&mut harness, is_listed);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn the_first_command_is_typed_without_a_click() {
     let mut harness = harness(Vec::new());
     harness.get_by_label("Run a program and record it").click();
@@ -370,6 +391,26 @@ fn the_form_above_the_output_stays_as_high_when_the_program_ends() {
     wait_for(&mut harness, has("Stopped after"));
     settle(&mut harness);
     assert_eq!(height(&harness), before);
+}
+
+#[test]
+fn the_form_shows_its_top_once_a_program_has_ended_well() {
+    for (code, is_in_sight) in [(0, true), (3, false)] {
+        let mut harness = launcher(&format!("sh -c 'echo written; sleep 1; exit {code}'"));
+        harness.set_size(egui::vec2(1280.0, 720.0));
+        harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+        harness.get_by_label("Options").click();
+        wait_for(&mut harness, has("Runs"));
+        harness.get_by_label("Start").click();
+        let state = |harness: &Harness<'_, Option<App>>, label| harness.get_by_label_contains(label).rect().bottom();
+        let start = |harness: &Harness<'_, Option<App>>| harness.get_by_label("Start").rect().top();
+        wait_for(&mut harness, has("Running for"));
+        settle(&mut harness);
+        assert!(start(&harness) < state(&harness, "Running for"), "the run is scrolled to");
+        wait_for(&mut harness, has("Ended after"));
+        settle(&mut harness);
+        assert_eq!(start(&harness) >= state(&harness, "Ended after"), is_in_sight, "exit code {code}");
+    }
 }
 
 #[test]

@@ -125,7 +125,7 @@ pub fn create(root: &Path, what: &str) -> Result<PathBuf> {
     private().recursive(true).create(root)?;
     let is_kept = |c: &char| c.is_alphanumeric() || "._-".contains(*c);
     let what: String = what.chars().filter(is_kept).take(40).collect();
-    let time: String = local(now_ms()).chars().filter(|c| !"-:".contains(*c)).collect();
+    let time: String = shown_time(now_ms()).chars().filter(|c| !"-:".contains(*c)).collect();
     let time = time.replace(' ', "-");
     for n in 1..1000 {
         let again = if n == 1 { String::new() } else { format!("-{n}") };
@@ -157,19 +157,13 @@ fn private() -> DirBuilder {
     builder
 }
 
-/// A time in milliseconds since 1970 for the user, `YYYY-MM-DD HH:MM` where this machine is.
+/// A time in milliseconds since 1970 for the user, `YYYY-MM-DD HH:MM:SS` where this machine is.
 pub fn shown_time(ms: u64) -> String {
-    let mut text = local(ms);
-    text.replace_range(16..19, "");
-    text
+    live::local(i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX))
 }
 
 fn now_ms() -> u64 {
     (live::now() / 1_000_000).unsigned_abs()
-}
-
-fn local(ms: u64) -> String {
-    live::local(i64::try_from(ms.saturating_mul(1_000_000)).unwrap_or(i64::MAX))
 }
 
 impl Manifest {
@@ -278,10 +272,10 @@ mod tests {
         let folder = create(root.path(), "x").unwrap();
         let name = folder.file_name().unwrap().to_str().unwrap();
         let digits: String = shown_time(now_ms()).chars().filter(char::is_ascii_digit).collect();
-        // The minute may be over meanwhile.
+        // Seconds may be over meanwhile.
         let earlier: String = shown_time(now_ms() - 60_000).chars().filter(char::is_ascii_digit).collect();
-        let found: String = name.chars().filter(char::is_ascii_digit).take(12).collect();
-        assert!([digits, earlier].contains(&found) && name.ends_with("-x") && name.len() == 17, "{name}");
+        let found: String = name.chars().filter(char::is_ascii_digit).take(14).collect();
+        assert!((earlier..=digits).contains(&found) && name.ends_with("-x") && name.len() == 17, "{name}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub enum LaunchError {
     NoWorkingFolder(String),
     #[error("{0}")]
     Obstacle(String),
-    #[error("The folder of the run cannot be made, {}: {why}", words::path_text(folder))]
+    #[error("{} cannot be the folder of the run: {why}", words::path_text(folder))]
     Folder { folder: PathBuf, why: std::io::Error },
     #[error("The program could not be started: {0}")]
     Start(std::io::Error),
@@ -165,7 +165,7 @@ impl Request {
     }
 
     /// What may keep a run without results although it can begin: a sentence. Starts the program's interpreter.
-    fn warning(&self, folder: &Path) -> Option<String> {
+    pub fn warning(&self, folder: &Path) -> Option<String> {
         let (Recorder::PyTorch(_) | Recorder::OnDemand(_)) = self.recorder else { return None };
         let place = self.working_folder.clone().or_else(|| std::env::current_dir().ok())?;
         let path = self.value("PATH").unwrap_or_default();

@@ -111,7 +111,7 @@ fn what_is_missing_is_said_and_leaves_nothing() {
     let mut set = shell(root.path(), "");
     set.env = vec![("NAME".into(), "a\0b".into())];
     assert_eq!(error(&set), zero);
-    assert!(error(&shell(Path::new("/proc/no"), "")).contains("cannot be made, /proc/no: "));
+    assert!(error(&shell(Path::new("/proc/no"), "")).contains("/proc/no cannot be the folder of the run: "));
     assert!(list(root.path()).is_empty() && std::fs::read_dir(root.path()).unwrap().next().is_none());
 }
 

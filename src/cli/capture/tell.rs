@@ -40,16 +40,22 @@ impl Said {
 }
 
 /// Waits for the end of the program, says meanwhile what is new, and lets `switched` switch the recorder.
-pub fn until_end(run: &Run, switched: Option<&AtomicBool>) -> Status {
+///
+/// * `limit`: when the run is stopped.
+pub fn until_end(run: &Run, limit: Option<Duration>, switched: Option<&AtomicBool>) -> Status {
     let mut said = Said::default();
     let mut shown = Some(Switch::Off);
     let mut stage = Stage::Running;
     loop {
         let last = run.wait_at_most(LOOK);
         let status = last.clone().unwrap_or_else(|| run.status());
-        if status.stage != std::mem::replace(&mut stage, status.stage)
+        let before = std::mem::replace(&mut stage, status.stage);
+        if status.stage != before
             && let Some(text) = told(status.stage)
         {
+            if let Some(limit) = limit.filter(|&limit| before == Stage::Running && status.elapsed >= limit) {
+                write_stderr(&format!("The {} s of --seconds are over", limit.as_secs()));
+            }
             write_stderr(text);
         }
         if let Some(exit) = status.exit.filter(|_| last.is_some()) {

@@ -1,6 +1,6 @@
 //! The runs before, which can be opened, run again and deleted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use eframe::egui::{self, RichText, Ui};
@@ -23,7 +23,7 @@ const AGAIN: Duration = Duration::from_secs(3);
 const PAUSE: u32 = 20;
 const ROW_HEIGHT: f32 = 24.0;
 const COLUMNS: [Column; 6] = [
-    Column { key: "started", title: "Started", width: 120, is_text: true, help: "When it was started" },
+    Column { key: "started", title: "Started", width: 140, is_text: true, help: "When it was started" },
     Column { key: "command", title: "Command", width: 160, is_text: true, help: "What was run" },
     Column { key: "dur_ns", title: "Duration", width: 90, is_text: false, help: "How long it ran" },
     Column { key: "end", title: "End", width: 90, is_text: true, help: "How it ended" },
@@ -135,22 +135,36 @@ impl EarlierRuns {
     }
 
     /// Paints the list; `form` gets the command of a run that is to run again.
-    pub fn ui(&mut self, form: &mut Form, ctx: &mut ViewContext<'_>, ui: &mut Ui) -> Option<Asked> {
+    ///
+    /// * `running`: the folder of the run above the list while it runs, which is no earlier one yet.
+    pub fn ui(
+        &mut self,
+        running: Option<&Path>,
+        form: &mut Form,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut Ui,
+    ) -> Option<Asked> {
         let deleted = self.follow(ui.ctx());
+        self.found.retain(|run| Some(&*run.folder) != running);
         ui.horizontal(|ui| {
             ui.strong("Earlier runs");
             let bytes: u64 = self.found.iter().map(|run| run.bytes).sum();
             if !self.found.is_empty() {
-                ui.weak(format!("{}, {}", self.found.len(), format::bytes(bytes as f64)));
+                ui.weak(format!(
+                    "{}, {}",
+                    format::of_things(self.found.len() as u64, "run"),
+                    format::bytes(bytes as f64)
+                ));
             }
         });
         if let Some(why) = &self.failure {
             failed_ui(why, ui);
         }
         if self.found.is_empty() {
-            match self.was_listed {
-                false => working_ui("Looking for runs…", ui),
-                true => nothing_ui("No runs yet", "Type a command above and press Start", ui),
+            match (self.was_listed, running) {
+                (false, _) => working_ui("Looking for runs…", ui),
+                (true, None) => nothing_ui("No runs yet", "Type a command above and press Start", ui),
+                (true, Some(_)) => nothing_ui("No earlier runs", "This one is listed once it has ended", ui),
             }
             return deleted.map(Asked::Forget);
         }

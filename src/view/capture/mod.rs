@@ -76,8 +76,8 @@ pub struct Capture {
     is_to_stop: bool,
     /// The height of the form in the last frame, in points.
     form_height: f32,
-    /// Whether the run is to be scrolled into view, since it has just started.
-    is_new: bool,
+    /// What is to be scrolled to where all scrolls as one, since a run has just started or ended.
+    scroll_to: Option<Part>,
     /// Whether the view was painted in the last frame.
     was_painted: bool,
     /// Whether it was in sight until now, so that it does not take the focus again.
@@ -88,6 +88,13 @@ pub struct Capture {
     /// The output of an earlier run that is looked at instead.
     kept: Option<KeptOutput>,
     earlier: EarlierRuns,
+}
+
+/// What all scrolls to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Form,
+    Run,
 }
 
 impl View for Capture {
@@ -115,14 +122,18 @@ impl View for Capture {
             }
             let height = ui.available_height();
             // Else one would lie on the other, or have no room.
+            let scroll_to = self.scroll_to.take();
             ScrollArea::vertical().id_salt("capture").auto_shrink(false).show(ui, |ui| {
+                if scroll_to == Some(Part::Form) {
+                    ui.scroll_to_cursor(Some(Align::TOP));
+                }
                 // The bar lies on nothing.
                 ui.set_max_width((ui.available_width() - ui.spacing().scroll.bar_width).max(0.0));
                 let start = ui.cursor().top();
                 self.form_ui(is_busy, ctx, ui);
                 let list = vec2(ui.available_width(), LIST_HEIGHT);
                 if has_output {
-                    if std::mem::take(&mut self.is_new) {
+                    if scroll_to == Some(Part::Run) {
                         ui.scroll_to_cursor(Some(Align::TOP));
                     }
                     self.run_ui(status.as_ref(), Some(list), ctx, ui);
@@ -130,7 +141,7 @@ impl View for Capture {
                 }
                 let left = height - (ui.cursor().top() - start);
                 let list = vec2(list.x, LIST_HEIGHT.max(left));
-                ui.allocate_ui(list, |ui| self.earlier_ui(ctx, ui));
+                ui.allocate_ui(list, |ui| self.earlier_ui(status.as_ref(), ctx, ui));
             });
         });
         if is_busy {
@@ -143,7 +154,7 @@ impl View for Capture {
             None | Some(Poll::Running) => {}
             Some(Poll::Done(Ok(run))) => {
                 self.forget_run();
-                (self.run, self.is_new, self.kept) = (Some(run), true, None);
+                (self.run, self.scroll_to, self.kept) = (Some(run), Some(Part::Run), None);
                 self.output.reset();
                 self.earlier.look_again();
                 self.starting = None;
@@ -170,6 +181,11 @@ impl View for Capture {
         }
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();
+            // To start it again; what a failed program wrote says why, and stays in sight.
+            let has_failed = status.exit.is_some_and(|exit| exit.is_failure(status.was_stopped));
+            if !has_failed {
+                self.scroll_to = Some(Part::Form);
+            }
             self.once_read = Some(if is_to_show(&status) { Command::ShowRecorded } else { Command::Show(SPEC.id) });
         }
         // What is recorded last may take longer to read than the program to end, and longer than the counters beside it, which
@@ -236,9 +252,9 @@ impl Capture {
     /// The run with its output, and the runs before below them, each as high as a person made it.
     fn panels_ui(&mut self, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         if self.run.is_none() && self.kept.is_none() {
-            return self.earlier_ui(ctx, ui);
+            return self.earlier_ui(status, ctx, ui);
         }
-        self.is_new = false;
+        self.scroll_to = None;
         if let (Some(run), Some(status)) = (&self.run, status) {
             head_ui(run, status, ui);
         }
@@ -248,7 +264,7 @@ impl Capture {
         panel.show(ui, |ui| {
             ui.set_min_size(ui.available_size());
             ui.add_space(4.0);
-            self.earlier_ui(ctx, ui);
+            self.earlier_ui(status, ctx, ui);
         });
         self.run_ui(status, None, ctx, ui);
     }
@@ -272,10 +288,11 @@ impl Capture {
         });
     }
 
-    fn earlier_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+    fn earlier_ui(&mut self, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         let latest = self.run.as_ref().map(|run| run.folder.clone());
         let is_latest = |folder: &Path| latest.as_deref() == Some(folder);
-        match same_ui("capture earlier", ui, |ui| self.earlier.ui(&mut self.forms.form, ctx, ui)) {
+        let running = latest.as_deref().filter(|_| status.is_some_and(|status| status.stage < Stage::Ended));
+        match same_ui("capture earlier", ui, |ui| self.earlier.ui(running, &mut self.forms.form, ctx, ui)) {
             Some(Asked::Output(of)) if is_latest(&of.folder) => self.kept = None,
             Some(Asked::Output(of)) => self.kept = Some(KeptOutput::new(&of, ui.ctx())),
             Some(Asked::Forget(folder)) => {
