@@ -17,11 +17,11 @@ pub struct TrackSummary {
     pub track: TrackId,
     /// Slices that overlap the range, or have zero length and lie in it.
     pub count: u64,
-    /// Sum of their durations within the range; nested slices count twice.
+    /// Time within the range in which at least one of them ran.
     pub total_ns: DurNs,
-    /// Sum of their whole durations.
+    /// The same of their whole durations, also outside of the range.
     pub full_ns: DurNs,
-    /// The same without the time of slices inside; of a thread at most `busy_ns`.
+    /// Sum of their times within the range without the slices inside; of a thread its `total_ns`.
     pub self_ns: DurNs,
     /// Time within the range in which at least one slice ran; on a stream, in which the device
     /// worked: an annotation there spans idle time too.
@@ -34,11 +34,11 @@ pub struct NameSummary {
     pub name: String,
     pub kind: SliceKind,
     pub count: u64,
-    /// Sum of their durations within the range.
+    /// Sum of their durations within the range; of each thread, the time in which at least one of them ran.
     pub total_ns: DurNs,
-    /// Sum of their whole durations.
+    /// The same of their whole durations, also outside of the range.
     pub full_ns: DurNs,
-    /// The same without the time of slices inside.
+    /// Sum of their times within the range without the slices inside.
     pub self_ns: DurNs,
 }
 
@@ -66,8 +66,10 @@ struct NameSums {
 /// * A thread runs one thing at a time: each moment is self time of its innermost slice, also where slices cross, so
 ///   that they sum to its busy time. On streams and other tracks, slices that cross run side by side: each of them
 ///   is taken as having nothing inside.
+/// * So a call within another of the same name on its thread adds to their count, not to their time.
 /// * `is_cancelled` is checked before each track; once it is true the result is incomplete.
-/// * Cost: O(slices in the range), tracks in parallel; O(n log n) for n slices of a thread of which some cross.
+/// * Cost: O(n log k) for n slices in the range on k rows of their track, tracks in parallel; O(n log n) for those of a
+///   thread of which some cross.
 pub fn range_summary(trace: &Trace, range: TimeRange, is_cancelled: &(dyn Fn() -> bool + Sync)) -> RangeSummary {
     let of_track = |track: usize| {
         let track = TrackId(track as u32);
@@ -134,39 +136,58 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
     let first_row = trace.track_rows[track.0 as usize].start as usize;
     let mut summary = TrackSummary { track, ..Default::default() };
     let mut names: HashMap<Key, NameSums> = HashMap::new();
-    let mut spans: Vec<TimeRange> = Vec::new();
-    let is_stream = trace.track(track).kind == TrackKind::Stream;
+    let kind = trace.track(track).kind;
     let windows: Vec<_> = rows.iter().map(|row| running_in(slices, row, range)).collect();
     let is_crossed = rows.iter().any(|row| row.is_overflow);
-    let own = if is_crossed && trace.track(track).kind == TrackKind::Thread {
+    let own = if is_crossed && kind == TrackKind::Thread {
         innermost_times(slices, &windows, range)
     } else {
         let of_row = |(i, window): (usize, &Range<usize>)| slices.self_times(first_row + i, window.clone(), range);
         windows.iter().enumerate().flat_map(of_row).collect()
     };
-    let mut own = own.into_iter();
-    for (row, window) in rows.iter().zip(windows) {
-        for (slice, own) in window.zip(&mut own) {
-            let part = slices.clipped(slice, range);
-            summary.count += 1;
-            let full = slices.time(SliceId(slice as u32)).dur();
-            summary.total_ns = summary.total_ns.saturating_add(part.dur());
-            summary.full_ns = summary.full_ns.saturating_add(full);
-            summary.self_ns = summary.self_ns.saturating_add(own);
-            let sums = names.entry((slices.kind[slice], slices.name[slice])).or_default();
-            sums.count += 1;
-            sums.total_ns = sums.total_ns.saturating_add(part.dur());
-            sums.full_ns = sums.full_ns.saturating_add(full);
-            sums.self_ns = sums.self_ns.saturating_add(own);
-            let is_top = row.depth == 0 || row.is_overflow;
-            if if is_stream { slices.kind[slice].is_device_work() } else { is_top } {
-                spans.push(part);
-            }
-        }
+    let tops = || rows.iter().zip(&windows).filter(|(row, _)| row.depth == 0 || row.is_overflow);
+    let tops = || tops().flat_map(|(_, window)| window.clone());
+    let clipped = |slice| slices.clipped(slice, range);
+    summary.total_ns = union(tops().map(clipped));
+    summary.full_ns = union(tops().map(|slice| slices.time(SliceId(slice as u32))));
+    summary.busy_ns = if kind == TrackKind::Stream {
+        let all = windows.iter().cloned().flatten();
+        union(all.filter(|&slice| slices.kind[slice].is_device_work()).map(clipped))
+    } else {
+        summary.total_ns
+    };
+    let mut all: Vec<(usize, DurNs)> = windows.into_iter().flatten().zip(own).collect();
+    if kind == TrackKind::Thread {
+        all.sort_by_key(|&(slice, _)| slices.ts[slice]);
     }
-    unite(&mut spans);
-    summary.busy_ns = length(&spans);
+    // Of a thread: until when the slices of each name ran so far.
+    let mut ran_until: HashMap<Key, TimeNs> = HashMap::new();
+    for (slice, own) in all {
+        let key = (slices.kind[slice], slices.name[slice]);
+        let mut time = slices.time(SliceId(slice as u32));
+        if kind == TrackKind::Thread {
+            let until = ran_until.entry(key).or_insert(TimeNs::MIN);
+            time.start = time.start.max(*until).min(time.end);
+            *until = time.end.max(*until);
+        }
+        let start = time.start.max(range.start);
+        let part = TimeRange { start, end: time.end.min(range.end).max(start) };
+        summary.count += 1;
+        summary.self_ns = summary.self_ns.saturating_add(own);
+        let sums = names.entry(key).or_default();
+        sums.count += 1;
+        sums.total_ns = sums.total_ns.saturating_add(part.dur());
+        sums.full_ns = sums.full_ns.saturating_add(time.dur());
+        sums.self_ns = sums.self_ns.saturating_add(own);
+    }
     (summary, names)
+}
+
+/// Time in which at least one of `spans` runs, in nanoseconds.
+fn union(spans: impl Iterator<Item = TimeRange>) -> DurNs {
+    let mut spans: Vec<TimeRange> = spans.collect();
+    unite(&mut spans);
+    length(&spans)
 }
 
 /// Time within `range` in which each slice was the innermost that ran: of those running, the one that started last.
@@ -220,11 +241,39 @@ mod tests {
         ])
         .finish();
         let summary = range_summary(&trace, TimeRange { start: 50, end: 200 }, &|| false);
-        let main = TrackSummary { track: TrackId(0), count: 2, total_ns: 60, full_ns: 120, self_ns: 50, busy_ns: 50 };
+        let main = TrackSummary { track: TrackId(0), count: 2, total_ns: 50, full_ns: 100, self_ns: 50, busy_ns: 50 };
         assert_eq!(summary.tracks, [main]);
         let names: Vec<_> =
             summary.names.iter().map(|n| (n.name.as_str(), n.count, n.total_ns, n.full_ns, n.self_ns)).collect();
         assert_eq!(names, [("outer", 1, 50, 100, 40), ("inner", 1, 10, 20, 10)]);
+    }
+
+    #[test]
+    fn calls_inside_others_of_the_same_name_count_without_their_time() {
+        let trace = TraceBuilder::from_slices(&[
+            ("main", OP, "visit", 0, 100),
+            ("main", OP, "other", 10, 90),
+            ("main", OP, "visit", 20, 80),
+            ("main", OP, "visit", 30, 40),
+            ("main", OP, "visit", 200, 300),
+            ("second", OP, "visit", 0, 100),
+        ])
+        .finish();
+        let summary = range_summary(&trace, TimeRange { start: 50, end: 250 }, &|| false);
+        let names: Vec<_> =
+            summary.names.iter().map(|n| (n.name.as_str(), n.count, n.total_ns, n.full_ns, n.self_ns)).collect();
+        assert_eq!(names, [("visit", 4, 150, 300, 140), ("other", 1, 40, 80, 10)]);
+        let tracks: Vec<_> = summary.tracks.iter().map(|t| (t.count, t.total_ns, t.full_ns, t.self_ns)).collect();
+        assert_eq!(tracks, [(4, 100, 200, 100), (1, 50, 100, 50)]);
+    }
+
+    #[test]
+    fn kernels_side_by_side_on_a_stream_count_each() {
+        let kernel = SliceKind::Kernel;
+        let slices = [("stream 7", kernel, "gemm", 0, 60), ("stream 7", kernel, "gemm", 40, 100)];
+        let summary =
+            range_summary(&TraceBuilder::from_slices(&slices).finish(), TimeRange { start: 0, end: 100 }, &|| false);
+        assert_eq!((summary.names[0].total_ns, summary.tracks[0].total_ns), (120, 100));
     }
 
     #[test]
@@ -283,12 +332,16 @@ mod tests {
                 .filter(|s| (s.3 < range.end && s.4 > range.start) || (s.3 == s.4 && range.contains(s.3)))
                 .collect();
             let busy = (range.start..range.end).filter(|t| raw.iter().any(|s| s.3 <= *t && *t < s.4)).count();
-            let total: i64 = inside.iter().map(|s| s.4.min(range.end) - s.3.max(range.start)).sum();
             let track = summary.tracks.first().copied().unwrap_or_default();
-            prop_assert_eq!((track.count, track.total_ns, track.busy_ns), (inside.len() as u64, total, busy as i64));
-            prop_assert_eq!(summary.names.iter().map(|n| n.total_ns).sum::<i64>(), total);
-            let full: i64 = inside.iter().map(|s| s.4 - s.3).sum();
-            prop_assert_eq!((track.full_ns, summary.names.iter().map(|n| n.full_ns).sum::<i64>()), (full, full));
+            prop_assert_eq!((track.count, track.total_ns), (inside.len() as u64, busy as i64));
+            prop_assert_eq!(track.busy_ns, busy as i64);
+            let full = (0..200).filter(|&t| inside.iter().any(|s| s.3 <= t && t < s.4)).count();
+            prop_assert_eq!(track.full_ns, full as i64);
+            for name in &summary.names {
+                let runs = |t: i64| inside.iter().any(|s| s.2 == name.name && s.3 <= t && t < s.4);
+                let total = (range.start..range.end).filter(|&t| runs(t)).count();
+                prop_assert_eq!((name.total_ns, name.full_ns), (total as i64, (0..200).filter(|&t| runs(t)).count() as i64));
+            }
             prop_assert!(summary.names.iter().all(|n| n.self_ns >= 0 && n.self_ns <= n.total_ns));
             // Each moment is self time of one slice, however the slices cross.
             let innermost = |t: i64| raw.iter().filter(|s| s.3 <= t && t < s.4).max_by_key(|s| (s.3, -s.4));

@@ -84,6 +84,10 @@ pub struct RankRow {
 
 /// Ranks that were recorded together, by how long others waited for them.
 pub fn ranks_of_jobs() -> Part<RankRow> {
+    /// Empty where nothing was matched: nothing tells who waited.
+    fn matched(row: &RankRow, cell: impl Fn(&RankTotals) -> Cell) -> Cell {
+        if row.of.matched == 0 { Cell::Empty } else { cell(&row.totals) }
+    }
     const UNMATCHED: &str = "Collectives that were found on no other of these ranks, or of which nothing tells which call \
                              they are there";
     const CLOCK: &str = "To add to its times for those of the first of these ranks, beside what its file says of its clock: \
@@ -96,11 +100,11 @@ pub fn ranks_of_jobs() -> Part<RankRow> {
         number "matched", "Collectives", 90, Cell::Count(row.of.matched), "Its collectives that were found on other ranks";
         number "unmatched", "Not found", 90, Cell::Count(row.of.unmatched), UNMATCHED;
         number "point_to_point", "Sends", 70, Cell::Count(row.of.point_to_point), "Sends and receives, not compared";
-        number "late", "Last", 60, Cell::Count(row.totals.late), "How often it came last";
-        number "waited_for_ns", "Others waited", 100, Cell::Ns(row.totals.waited_for_ns),
+        number "late", "Last", 60, matched(row, |of| Cell::Count(of.late)), "How often it came last";
+        number "waited_for_ns", "Others waited", 100, matched(row, |of| Cell::Ns(of.waited_for_ns)),
             "How long all others together waited for it";
-        number "wait_ns", "Waited", 90, Cell::Ns(row.totals.wait_ns), "How long it waited for others, in its collectives";
-        number "transfer_ns", "+ Transfer", 90, Cell::Ns(row.totals.transfer_ns),
+        number "wait_ns", "Waited", 90, matched(row, |of| Cell::Ns(of.wait_ns)), "How long it waited for others, in its collectives";
+        number "transfer_ns", "+ Transfer", 90, matched(row, |of| Cell::Ns(of.transfer_ns)),
             "The rest of the time of its collectives: with ranks that are not given, also waiting for those";
         number "clock_offset_ns", "Clock off by", 100,
             Cell::or_empty(row.of.clock, |clock| Cell::Ns(clock.offset_ns)), CLOCK;
@@ -108,4 +112,20 @@ pub fn ranks_of_jobs() -> Part<RankRow> {
             "How far nine of ten of its collectives end from those of other ranks then";
     };
     Part::new("ranks", "Ranks: waiting for each other", figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_ranks_without_common_collectives_no_waiting_is_known() {
+        let waits = |matched| {
+            let of = RankOf { trace: 0, rank: 0, job: 0, matched, point_to_point: 0, unmatched: 3, clock: None };
+            let row = RankRow { file: None, of, totals: RankTotals::default(), n_ranks: 2 };
+            ranks_of_jobs().object(&row, "late waited_for_ns wait_ns transfer_ns")
+        };
+        assert!(waits(0).0.iter().all(|(_, cell)| *cell == Cell::Empty));
+        assert!(waits(1).0.iter().all(|(_, cell)| *cell != Cell::Empty));
+    }
 }

@@ -38,7 +38,7 @@ pub fn command(trace: &Trace, kernel: SliceId) -> Result<String, &'static str> {
 }
 
 /// Whether it ran on an AMD device, by the device's name, else by the call that launched it, else by its own name.
-fn is_amd(trace: &Trace, kernel: SliceId) -> bool {
+pub fn is_amd(trace: &Trace, kernel: SliceId) -> bool {
     let is_launched_by_hip = trace.launch_of(kernel).is_some_and(|call| trace.slice_name(call).starts_with("hip"));
     let name = trace.slice_name(kernel);
     is_launched_by_hip

@@ -13,8 +13,9 @@ pub struct TrackTime {
     /// Busy share of the range; `None` of a thread that only waits: its calls run, and nothing else does.
     pub busy: Option<f64>,
     pub count: u64,
-    /// Nanoseconds within the range; `self_ns` without what lies directly inside.
+    /// Nanoseconds within the range in which any of its slices ran.
     pub total_ns: i64,
+    /// Nanoseconds within the range of each slice without what lies directly inside.
     pub self_ns: i64,
     /// Nanoseconds of the same slices, also outside of it.
     pub full_ns: i64,
@@ -32,12 +33,12 @@ pub struct SliceTime {
 const BUSY: &str =
     "Share of the range in which anything ran; empty for threads that only wait, whose waiting calls run all the time";
 const COUNT: &str = "Slices that share time with the range";
-const TOTAL: &str = "Sum of their durations within the range; nested slices count twice";
-const FULL: &str = "Sum of their whole durations, also outside of the range: all other times are those within it";
+const FULL: &str = "The same of their whole durations, also outside of the range: all other times are those within it";
 const SELF: &str = "Time within the range, less what the slices directly inside took of it";
 
 /// Tracks in a time range.
 pub fn tracks() -> Part<TrackTime> {
+    const TOTAL: &str = "Time within the range in which any of its slices ran: nested ones count once";
     let figures = figures! { row: TrackTime;
         words "track", "Track", 300, Cell::name(&row.track), "Its track";
         words "role", "Role", 130, Cell::text(row.role), "What its thread does in the whole recording";
@@ -52,6 +53,8 @@ pub fn tracks() -> Part<TrackTime> {
 
 /// Names in a time range.
 pub fn names() -> Part<NameSummary> {
+    const TOTAL: &str = "Sum of their durations within the range; a call inside another of the same name on its thread \
+                         counts once";
     let figures = figures! { row: NameSummary;
         words "name", "Name", 300, Cell::name(&row.name), "Name of the slices";
         words "kind", "Kind", 110, Cell::name(row.kind.label()), "What the slices are";

@@ -9,6 +9,7 @@ use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, LeakEvidenc
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::operators::operators;
 use crate::analysis::range_summary::range_summary;
+use crate::analysis::rules::Vendor;
 use crate::analysis::totals::Scope;
 use crate::model::{Severity, SliceKind, TimeRange, TraceBuilder};
 
@@ -57,7 +58,7 @@ fn hostile_tables() -> Vec<Data> {
         rows: vec![vec![Cell::Sentences([EVIL.to_owned()].into())], vec![Cell::Frames(EVIL.into())]],
     };
     vec![
-        work::kernels().data(kernels(&Scope::whole(&traces), KernelsBy::Name)),
+        work::kernels(Vendor::Nvidia).data(kernels(&Scope::whole(&traces), KernelsBy::Name)),
         work::operators().data(operators(&Scope::whole(&traces), true)),
         range::names().data(range_summary(&trace, range, &|| false).names),
         range::tracks().data([track]),

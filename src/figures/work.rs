@@ -1,5 +1,6 @@
 //! Work of the device and of the host, summed by name: kernels, operators, calls, copies, annotations.
 
+use super::ncu::is_amd;
 use super::{Cell, Figure, Part, Word, figures, format};
 use crate::analysis::annotations::{AnnotationTotals, RangeStyle};
 use crate::analysis::call_tree::CallTotals;
@@ -8,6 +9,7 @@ use crate::analysis::kernels::{KernelSummary, KernelTotals};
 use crate::analysis::libraries::LibraryCalls;
 use crate::analysis::operators::OperatorTotals;
 use crate::analysis::range_kernels::RangeKernels;
+use crate::analysis::rules::Vendor;
 use crate::analysis::tensor_cores;
 use crate::analysis::totals::{Durations, Group};
 use crate::model::{DurNs, Launch, MemoryCopy, SliceId, SliceKind, Trace, Track};
@@ -82,12 +84,13 @@ fn spread<R: Timed>() -> Vec<Figure<R>> {
 }
 
 /// Kernels, and CUDA graphs recorded as one.
-pub fn kernels() -> Part<KernelTotals> {
+///
+/// * `vendor`: of the devices, by which their parts are named.
+pub fn kernels(vendor: Vendor) -> Part<KernelTotals> {
+    let UnitNames { efficiency, efficiency_help, cores, .. } = UnitNames::of(vendor);
     const THEORETICAL: &str =
         "Theoretical occupancy: warps that fit on a multiprocessor, of those it can hold; weighted by duration";
     const RECORDED: &str = "Occupancy as the profiler estimated it; weighted by duration";
-    const SM_EFFICIENCY: &str =
-        "Estimated share of multiprocessors with a block: min(blocks / SMs, 1), weighted by duration";
     const LAUNCH: &str = "Empty where the calls differ in it; By shape separates them";
     fn launch(row: &KernelTotals, cell: impl Fn(Launch) -> Cell) -> Cell {
         Cell::or_empty(row.launch, cell)
@@ -102,8 +105,8 @@ pub fn kernels() -> Part<KernelTotals> {
         with queue();
         number "occupancy", "Occupancy", 84, Cell::or_empty(row.occupancy, Cell::Share), THEORETICAL;
         number "recorded_occupancy", "Recorded", 84, Cell::or_empty(row.recorded_occupancy, Cell::Share), RECORDED;
-        number "sm_efficiency", "SM efficiency", 96, Cell::or_empty(row.sm_efficiency, Cell::Share), SM_EFFICIENCY;
-        words "tensor_cores", "Tensor cores", 92, Cell::or_empty(row.tensor_cores, |uses| Cell::Flag(uses, &["no", "yes"])),
+        number "sm_efficiency", efficiency, 96, Cell::or_empty(row.sm_efficiency, Cell::Share), efficiency_help;
+        words "tensor_cores", cores, 92, Cell::or_empty(row.tensor_cores, |uses| Cell::Flag(uses, &["no", "yes"])),
             tensor_cores::RULES;
         number "grid", "Grid", 110, launch(row, |launch| Cell::Sides(launch.grid)), LAUNCH;
         number "block", "Block", 100, launch(row, |launch| Cell::Sides(launch.block)), LAUNCH;
@@ -142,10 +145,45 @@ fn queue() -> Vec<Figure<KernelTotals>> {
     }
 }
 
+/// What the maker of the devices calls their parts.
+struct UnitNames {
+    efficiency: &'static str,
+    efficiency_help: &'static str,
+    summary_help: &'static str,
+    cores: &'static str,
+}
+
+impl UnitNames {
+    fn of(vendor: Vendor) -> Self {
+        match vendor {
+            Vendor::Nvidia => Self {
+                efficiency: "SM efficiency",
+                efficiency_help: "Estimated share of multiprocessors with a block: min(blocks / SMs, 1), weighted by duration",
+                summary_help: "Estimate: sum of min(blocks / SMs, 1) x duration, by the selected range, or by the time                                from each device's first kernel to its last",
+                cores: "Tensor cores",
+            },
+            Vendor::Amd => Self {
+                efficiency: "CU efficiency",
+                efficiency_help: "Estimated share of compute units with a block: min(blocks / CUs, 1), weighted by duration",
+                summary_help: "Estimate: sum of min(blocks / CUs, 1) x duration, by the selected range, or by the time                                from each device's first kernel to its last",
+                cores: "Matrix cores",
+            },
+        }
+    }
+}
+
+/// The maker of the devices that most kernel time is of: that of the first of `rows`, which are sorted by it.
+pub fn vendor(traces: &[&Trace], rows: &[KernelTotals]) -> Vendor {
+    let first = rows.first().and_then(|row| row.instances.first());
+    match first.is_some_and(|one| is_amd(traces[one.trace as usize], one.slice)) {
+        true => Vendor::Amd,
+        false => Vendor::Nvidia,
+    }
+}
+
 /// Figures of all kernels together, each with its explanation.
-pub fn kernel_summary(all: &KernelSummary) -> Vec<(String, &'static str)> {
-    const SM_EFFICIENCY: &str = "Estimate: sum of min(blocks / SMs, 1) x duration, by the selected range, or by the time \
-        from each device's first kernel to its last";
+pub fn kernel_summary(all: &KernelSummary, vendor: Vendor) -> Vec<(String, &'static str)> {
+    let UnitNames { efficiency: efficiency_name, summary_help, cores, .. } = UnitNames::of(vendor);
     const TINY: &str = "All calls of kernels whose name has a mean below 10 µs: launching one takes about as long. The \
         finding tiny_kernels counts single launches instead";
     let share = |part: i64| Cell::Share(part as f64 / all.within_ns.max(1) as f64).shown();
@@ -154,13 +192,13 @@ pub fn kernel_summary(all: &KernelSummary) -> Vec<(String, &'static str)> {
         return head;
     }
     let tensor = match all.unknown_ns {
-        0 => format!("Tensor cores: {} of kernel time", share(all.tensor_ns)),
-        ns if ns >= all.within_ns => "Tensor cores: not told by the names of these kernels".to_owned(),
-        ns => format!("Tensor cores: {} of kernel time, {} unknown", share(all.tensor_ns), share(ns)),
+        0 => format!("{cores}: {} of kernel time", share(all.tensor_ns)),
+        ns if ns >= all.within_ns => format!("{cores}: not told by the names of these kernels"),
+        ns => format!("{cores}: {} of kernel time, {} unknown", share(all.tensor_ns), share(ns)),
     };
     head.push((tensor, tensor_cores::RULES));
     if let Some(efficiency) = all.sm_efficiency {
-        head.push((format!("SM efficiency: {}", Cell::Share(efficiency).shown()), SM_EFFICIENCY));
+        head.push((format!("{efficiency_name}: {}", Cell::Share(efficiency).shown()), summary_help));
     }
     let of_calls = |calls: u64| Cell::Share(calls as f64 / all.calls as f64).shown();
     let (calls, ns) = all.tiny;

@@ -18,7 +18,7 @@ const MOUSE_AND_HELD_KEYS: [(&str, &str); 18] = [
     ("Shift+Drag", "Pan"),
     ("Alt+Drag", "Zoom to the dragged range"),
     ("Click", "Select a slice; deselect on free space"),
-    ("Click the ruler", "In memory over time, choose the moment that the other memory views show"),
+    ("Click the ruler", "In memory over time, choose the moment on show"),
     ("Double-click", "Zoom to a slice"),
     ("Back, Forward button", "Go to the place visited before, after"),
     ("Right-click", "Context menu of a slice or track"),
@@ -26,6 +26,9 @@ const MOUSE_AND_HELD_KEYS: [(&str, &str); 18] = [
     ("Drag a tab", "Move a view beside, below or into a group of others"),
     ("Ctrl+Tab", "Next tab of the group under the pointer"),
 ];
+
+/// Width of the column of keys.
+const KEYS_WIDTH: f32 = 175.0;
 
 /// The cheat sheet, generated from the command table.
 #[derive(Debug, Default)]
@@ -86,9 +89,20 @@ impl Shortcuts {
     }
 }
 
+/// Rows of keys and what they do, which break within the width of `ui`.
+fn rows(id: &str, ui: &egui::Ui) -> egui::Grid {
+    let spacing = 12.0;
+    let rest = ui.available_width() - KEYS_WIDTH - spacing;
+    egui::Grid::new(id)
+        .num_columns(2)
+        .min_col_width(KEYS_WIDTH)
+        .max_col_width(rest.max(KEYS_WIDTH))
+        .spacing([spacing, 3.0])
+}
+
 fn menu_ui(menu: Menu, ui: &mut egui::Ui) {
     ui.label(RichText::new(menu.label()).strong());
-    egui::Grid::new(menu.label()).num_columns(2).min_col_width(175.0).spacing([12.0, 3.0]).show(ui, |ui| {
+    rows(menu.label(), ui).show(ui, |ui| {
         for spec in all_commands().iter().filter(|spec| spec.menu == menu && !spec.keys.is_empty()) {
             let keys: Vec<_> = spec.keys.iter().map(|key| key_text(ui.ctx(), key)).collect();
             ui.monospace(keys.join(", "));
@@ -101,7 +115,7 @@ fn menu_ui(menu: Menu, ui: &mut egui::Ui) {
 
 fn mouse_ui(ui: &mut egui::Ui, wheel_zooms: bool) {
     ui.label(RichText::new("Timeline").strong());
-    egui::Grid::new("mouse").num_columns(2).min_col_width(175.0).spacing([12.0, 3.0]).show(ui, |ui| {
+    rows("mouse", ui).show(ui, |ui| {
         for (what, does) in MOUSE_AND_HELD_KEYS {
             let what = match what {
                 "Wheel" if wheel_zooms => "Ctrl+Wheel",

@@ -132,7 +132,8 @@ fn ranked(mut found: Vec<Finding>, models: &[&Trace], top: usize) -> (Vec<Findin
 /// The tables of slices by group.
 fn add_work(report: &mut Report, scope: &Scope<'_>, by: KernelsBy, by_shape: bool, top: usize) {
     report.operators = work::operators().table(operators(scope, by_shape), top);
-    report.kernels = work::kernels().table(kernels_with_queue(scope, by, top), top);
+    let kernels = kernels_with_queue(scope, by, top);
+    report.kernels = work::kernels(work::vendor(scope.traces, &kernels)).table(kernels, top);
     report.copies = work::copies().table(copies(scope, false), top);
     report.collectives = figures::collectives::collectives().table(collectives(scope, true), top);
     report.apis = work::apis().table(calls(scope, CallKind::Api), top);

@@ -183,6 +183,14 @@ pub fn growing_place(found: &Leaks) -> Option<String> {
 
 /// What stands in place of leaks where no place leaks: memory that grows all the same, and where that is listed.
 pub fn no_candidate(found: &Leaks) -> String {
+    let unjudged = found.total.and_then(|total| match total.verdict {
+        TotalVerdict::TooFewSteps => Some("so few steps"),
+        TotalVerdict::IrregularSteps => Some("steps that differ so much"),
+        _ => None,
+    });
+    if let Some(steps) = unjudged {
+        return format!("Leaks cannot be told from {steps}. Stacks with more memory at the end are under \"Grown\"");
+    }
     let Some((one, held)) = found.growing.first().zip(growing_place(found)) else {
         return "No leak candidate: no stack gains memory step after step that stays".to_owned();
     };
@@ -233,5 +241,24 @@ mod tests {
         assert!(no_candidate(&unlisted).ends_with("4 blocks that grow, so the input or the shape grows"));
         let level = Leaks { growing: Vec::new(), ..unlisted };
         assert_eq!(no_candidate(&level), "No leak candidate: no stack gains memory step after step that stays");
+    }
+
+    #[test]
+    fn of_too_few_steps_no_leak_is_ruled_out() {
+        let mut script = Script::default();
+        for step in 0..2 {
+            let start = script.now();
+            let stack = script.stack(&["main (train.py:9)"]);
+            script.alloc(step << 20, 512, stack);
+            let end = script.now();
+            script.annotate(&format!("ProfilerStep#{step}"), start, end);
+        }
+        let trace = script.finish();
+        let steps = crate::analysis::memory::steps::steps(&trace, history(&trace), &|| false).ok();
+        let signatures = Signatures::new(&trace, false);
+        let thresholds = Thresholds::default();
+        let found = leaks(&trace, history(&trace), &signatures, steps.as_ref(), None, &thresholds, &|| false).1;
+        assert_eq!(found.total.map(|total| total.verdict), Some(TotalVerdict::TooFewSteps));
+        assert!(no_candidate(&found).starts_with("Leaks cannot be told from so few steps"));
     }
 }

@@ -287,6 +287,10 @@ fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
                 ui.weak("Mark the starts of steps with M and choose \"Marks are the steps\"");
             }
         }
+        // Where nothing was judged there is nothing to be confident of.
+        if found.leaks.candidates.is_empty() && found.leaks.total.is_some_and(|total| !total.is_judged()) {
+            return;
+        }
         ui.separator();
         ui.label(format!("Confidence: {}", found.leaks.confidence.key()));
         if !found.leaks.caveats.is_empty() {

@@ -22,6 +22,11 @@ const CAUSES: &str = "Share of the judged time, as in findings, by what would ha
                       idle time. The view Gaps and the strips of the timeline count all idle \
                       time of the recording, by what the host did meanwhile: their figures differ";
 
+/// The same of a selected range.
+const CAUSES_IN_RANGE: &str = "Share of the selected range, by what would have to change to end it; together they are \
+                               its idle time. The view Gaps and the strips of the timeline tell idle time by what the \
+                               host did meanwhile: their figures differ";
+
 /// What the parts of the time of a device are.
 const PARTS: &str = "Share of the judged time of this device: the steps that count, or the selected range. The timeline \
                      beside its name counts the whole recording";
@@ -53,7 +58,7 @@ pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
             Basis::Steps if !is_range && heading.is_none() => format!("in {}", counted(card)),
             basis => scope(basis, is_range).to_owned(),
         };
-        card_ui(card, &scope, ui);
+        card_ui(card, (&scope, is_range), ui);
         ui.add_space(6.0);
     }
 }
@@ -82,8 +87,8 @@ fn scope(basis: Basis, is_range: bool) -> &'static str {
     }
 }
 
-/// * `scope`: the time that its figures are of.
-fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
+/// * `scope`: the time that its figures are of; `is_range`: whether that is the selected range.
+fn card_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
     let is_dark = ui.visuals().dark_mode;
     let busy = share(card.window - card.parts.idle_ns, card.window);
     let least = if card.lacks_events { "At least " } else { "" };
@@ -111,11 +116,12 @@ fn card_ui(card: &Card, scope: &str, ui: &mut egui::Ui) {
         let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
         let length = format::duration(idle);
         let title = format!("Idle {} {scope}, {length}, by what would end it:", share(idle, card.window));
-        prose_ui(ui, &title, RichText::weak).on_hover_text(CAUSES);
+        let help = if is_range { CAUSES_IN_RANGE } else { CAUSES };
+        prose_ui(ui, &title, RichText::weak).on_hover_text(help);
         let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
         let parts = card.causes.iter().map(part);
         bar_ui(
-            ("Idle by what would end it", CAUSES),
+            ("Idle by what would end it", help),
             &parts.collect::<Vec<_>>(),
             [idle, card.window],
             LABELED_CAUSES,

@@ -30,6 +30,8 @@ pub struct Answer {
     pub tree: Option<Tree>,
     /// Whether its times are those within the selected range, not of whole calls that run in it.
     pub is_clipped: bool,
+    /// Of an empty table: whether the whole recording has rows, of which none is in the selected range.
+    pub has_elsewhere: bool,
 }
 
 impl Rows for Answer {

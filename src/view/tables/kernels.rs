@@ -67,10 +67,11 @@ pub(super) static TABLE: TimeTable = TimeTable {
 
 fn rows(scope: &Scope<'_>, by: KernelsBy, is_listed: fn(&KernelTotals) -> bool) -> Answer {
     let mut rows = kernels(scope, by);
-    let head = work::kernel_summary(&summary(scope, &rows));
+    let vendor = work::vendor(scope.traces, &rows);
+    let head = work::kernel_summary(&summary(scope, &rows), vendor);
     rows.retain(is_listed);
     add_queue_times(scope.traces, &mut rows);
-    let mut answer = Answer { head, ..with_instances(&work::kernels(), rows, |row| row.instances) };
+    let mut answer = Answer { head, ..with_instances(&work::kernels(vendor), rows, |row| row.instances) };
     // They distinguish rows of one name, or nothing.
     ["rank", "device"].into_iter().for_each(|key| answer.data.move_uniform_last(key));
     answer

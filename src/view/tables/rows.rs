@@ -62,6 +62,8 @@ impl Choice {
             if files.is_empty() { (self.rows)(scope) } else { apart(files.into_iter().map(of_file).collect()) };
         answer.data.drop_empty_columns();
         if scope.has_range() {
+            let whole = || (self.rows)(&Scope { traces: scope.traces, ranges: None, is_cancelled: scope.is_cancelled });
+            answer.has_elsewhere = answer.data.rows.is_empty() && !whole().data.rows.is_empty();
             answer.add_time_within(scope);
         }
         if answer.longest.is_empty() {

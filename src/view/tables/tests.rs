@@ -101,6 +101,15 @@ fn height(harness: &Harness<'_, Fixture<Pane>>, label: &str) -> f32 {
 const GEMM: &str = "gemm<float>";
 
 #[test]
+fn the_cores_of_amd_have_its_names() {
+    let kernel = "Cijk_Ailk_Bljk_HHS_BH_MT128x128x32_MI16x16x16x1";
+    let trace = TraceBuilder::from_slices(&[("stream 0", SliceKind::Kernel, kernel, 0, 1_000)]).finish();
+    let harness = harness(trace, &kernels::TABLE);
+    harness.get_by_label("Matrix cores: 100.0 % of kernel time");
+    assert!(harness.query_by_label_contains("Tensor cores").is_none());
+}
+
+#[test]
 fn kernels_have_figures_with_units() {
     let mut harness = harness(trace(), &kernels::TABLE);
     // 3,000 of 3,500 ns; 2,048 registers a warp leave 32 of 64 warps.

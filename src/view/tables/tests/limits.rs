@@ -23,6 +23,11 @@ fn figures_are_limited_to_the_selected_range() {
     harness.state_mut().session.range = Some(TimeRange { start: 9_000, end: 9_500 });
     settle(&mut harness);
     harness.get_by_label("Nothing of this kind runs in the selected time range");
+    // None was recorded at all: another range would not help.
+    harness.state_mut().view = Pane::new(&calls::TABLE);
+    settle(&mut harness);
+    click(&mut harness, "OS runtime");
+    harness.get_by_label("No calls of the operating system were recorded");
 }
 
 #[test]
