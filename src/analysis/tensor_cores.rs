@@ -6,8 +6,9 @@ pub const RULES: &str = "By name. Used: matrix instructions (h884, s1688, 16816,
     elementwise and reduction kernels, collectives, Triton's pointwise and reduction kernels. \
     Empty where the name does not say";
 
-/// Names of scalar arithmetic, which decide first: `xmma` kernels exist with either.
-const SCALAR: &[&str] = &["simt", "_ffma", "sgemm", "scudnn"];
+/// Names of scalar arithmetic, which decide first: `xmma` kernels exist with either, and `MIOpen`'s `SubTensorOpWithScalar`
+/// is elementwise.
+const SCALAR: &[&str] = &["simt", "_ffma", "sgemm", "scudnn", "subtensorop"];
 
 /// The first lines are instruction shapes and cuDNN's kernels as the TensorBoard plugin of the PyTorch profiler
 /// lists them, then what cuBLAS and attention kernels on Hopper and Blackwell are called, then AMD's: composable
@@ -169,6 +170,7 @@ mod tests {
             "_ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_cshuffle_v3I",
         ];
         let not_used = [
+            "SubTensorOpWithCastTensor1d",
             "volta_sgemm_128x64_nn",
             "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(P)",
             "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x8_stage3_ffma_aligna4_alignc4_kernel",

@@ -50,12 +50,12 @@ pub fn until_end(run: &Run, limit: Option<Duration>, switched: Option<&AtomicBoo
         let last = run.wait_at_most(LOOK);
         let status = last.clone().unwrap_or_else(|| run.status());
         let before = std::mem::replace(&mut stage, status.stage);
-        if status.stage != before
-            && let Some(text) = told(status.stage)
-        {
-            if let Some(limit) = limit.filter(|&limit| before == Stage::Running && status.elapsed >= limit) {
-                write_stderr(&format!("The {} s of --seconds are over", limit.as_secs()));
-            }
+        let is_left = before == Stage::Running && stage != before;
+        // The program may be gone before it is seen to be asked to end.
+        if let Some(limit) = limit.filter(|&limit| is_left && status.elapsed >= limit) {
+            write_stderr(&format!("The {} s of --seconds are over", limit.as_secs()));
+        }
+        if let Some(text) = told(stage).filter(|_| stage != before) {
             write_stderr(text);
         }
         if let Some(exit) = status.exit.filter(|_| last.is_some()) {
