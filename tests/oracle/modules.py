@@ -26,7 +26,7 @@ from operators import CALLS, Slice, nest, traces  # noqa: E402
 
 ANNOTATION = {"user_annotation", "UserAnnotation"}
 WORK = {"kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset"}
-SCALAR = re.compile("simt|_ffma|sgemm|scudnn")
+SCALAR = re.compile("simt|_ffma|sgemm|scudnn|subtensorop")
 TENSOR = re.compile(
     "884gemm|[hs]884|[hsc]1688|i8816|16816|161616|hmma|imma|dmma|xmma_|tensorop|wgmma|nvjet|flash_(fwd|bwd)|fmha|mfma|xdl"
     "|igemm_(fwd|bwd|wrw)_gtcx|mxe4m3|mxe2m1|matmul_ogs|^cijk_.*_mi[0-9]"

@@ -6,6 +6,7 @@
 //! * A rule without a measurement finds nothing, and says so in [`Verdicts::checks`].
 
 mod account;
+mod by_device;
 mod cause;
 mod collectives;
 mod copies;
@@ -30,10 +31,9 @@ mod sites;
 mod thresholds;
 mod window;
 
-use hashbrown::HashMap;
-
 pub use self::account::Shares;
 use self::account::{Account, Books, accounts};
+pub use self::by_device::OfDevice;
 pub use self::cause::Cause;
 use self::cause::is_between;
 pub use self::collectives::{SmallCollectives, Transfers};
@@ -149,31 +149,7 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
     verdicts
 }
 
-/// What the rules say of one device, or of the host where there is none.
-#[derive(Clone, Debug, Default)]
-pub struct OfDevice<'a> {
-    pub window: Option<&'a Window>,
-    /// As the verdicts have them, worst first.
-    pub hits: Vec<&'a Hit>,
-    pub checks: Vec<&'a Check>,
-}
-
 impl Verdicts {
-    /// The same by device, for who asks of each of them.
-    pub fn by_device(&self) -> HashMap<Option<u32>, OfDevice<'_>> {
-        let mut all: HashMap<Option<u32>, OfDevice<'_>> = HashMap::new();
-        for window in &self.windows {
-            all.entry(window.device).or_default().window.get_or_insert(window);
-        }
-        for hit in &self.hits {
-            all.entry(hit.device).or_default().hits.push(hit);
-        }
-        for check in &self.checks {
-            all.entry(check.device).or_default().checks.push(check);
-        }
-        all
-    }
-
     /// Adds what rules found on a device.
     fn add(&mut self, Self { hits, checks, makeups, .. }: Self) {
         self.hits.extend(hits);
