@@ -38,7 +38,7 @@ fn untold(of: &Judged<'_>) -> Option<String> {
     (n > 0).then(|| {
         format!(
             "Why {n_told} more {devices}{within} waited was not looked for: the gaps of the others have over {parts} \
-             parts already, and more would not fit into memory"
+             parts already, and each more would take as much memory"
         )
     })
 }

@@ -26,6 +26,21 @@ impl TraceBuilder {
         builder
     }
 
+    /// A hundred operators with a kernel each, of which the recording lacks most others if their numbers are `apart`.
+    #[cfg(test)]
+    pub fn with_numbers_apart(apart: u32) -> Self {
+        let (mut slices, mut external) = (Vec::new(), Vec::new());
+        for i in 0..100 {
+            let at = i64::from(i) * 100_000;
+            slices.push(("main", SliceKind::Operator, "aten::mm", at, at + 8_000));
+            slices.push(("stream 7", SliceKind::Kernel, "gemm", at + 5_000, at + 9_000));
+            external.extend([1 + i * apart, 0]);
+        }
+        let mut builder = Self::from_slices(&slices);
+        builder.slices[0].external = external;
+        builder
+    }
+
     /// Sets the facts of a slice, by its index in the first part.
     pub fn set_facts(&mut self, slice: usize, facts: SliceFacts) {
         self.slices[0].facts[slice] = self.facts.add(&facts);

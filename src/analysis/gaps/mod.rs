@@ -149,7 +149,7 @@ struct StoredGap {
     refill: Option<GapClass>,
 }
 
-/// Devices of which the gaps are told whatever parts they have: no program drives more from one thread.
+/// Devices of which the gaps are told whatever parts they have: more than nodes have.
 pub const DEVICES_TOLD: usize = 64;
 /// Parts of gaps from which on those of further devices are not told: they take a gigabyte with what follows from them.
 pub const PARTS_TOLD: usize = if cfg!(test) { 5_000 } else { 1 << 25 };

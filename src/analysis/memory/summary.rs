@@ -120,10 +120,10 @@ pub fn summary(history: &MemoryHistory) -> Summary {
     }
 }
 
-/// Whether an allocation was recorded, so that the highest allocated bytes are a peak. Cost: O(n), and O(1) where the first
-/// events allocate.
+/// Whether an allocation was recorded, so that the highest allocated bytes are a peak. Cost: O(1): ids ascend with the state
+/// of allocation.
 pub fn has_peak(history: &MemoryHistory) -> bool {
-    history.events.action.contains(&MemoryAction::Alloc)
+    history.allocations.start.last().is_some_and(|&start| start > 0)
 }
 
 /// The first state of the highest allocated bytes; `None` if no peak is known. Cost: O(n).

@@ -210,18 +210,7 @@ fn leaks_and_steps_of_a_trace_with_its_snapshot_are_in_one_overview() {
 /// Where most events are missing, devices are at least so busy, and everything that tells idle time says so.
 #[test]
 fn idle_time_of_a_recording_that_lacks_its_events_is_told_with_a_reserve() {
-    let of = |lost: u32| {
-        let (mut slices, mut external) = (Vec::new(), Vec::new());
-        for i in 0..100 {
-            let at = i64::from(i) * 100_000;
-            slices.push(("main", SliceKind::Operator, "aten::mm", at, at + 8_000));
-            slices.push(("stream 7", SliceKind::Kernel, "gemm", at + 5_000, at + 9_000));
-            external.extend([1 + i * lost, 0]);
-        }
-        let mut builder = TraceBuilder::from_slices(&slices);
-        builder.slices[0].external = external;
-        builder.finish()
-    };
+    let of = |apart: u32| TraceBuilder::with_numbers_apart(apart).finish();
     let mut harness = harness(vec![of(40)]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("At least 4.0 % busy").is_some());
     wait_for(&mut harness, |harness| harness.query_by_label_contains("Busy at least 4.0 % of ").is_some());

@@ -8,7 +8,7 @@ use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::categories;
 use crate::analysis::memory::grouped::{GroupBy, LiveScope};
 use crate::analysis::memory::live::LiveUntil;
-use crate::analysis::memory::summary::{Summary, summary};
+use crate::analysis::memory::summary::{Summary, fullest_state, summary};
 use crate::answers::Answers;
 use crate::answers::memory::{RolesOfStacks, StackPlaces};
 use crate::cli::{Failure, output};
@@ -172,13 +172,14 @@ impl Pair<'_> {
         let (before, after) = (places(self.base)?, places(self.of)?);
         let [base, of] = [(self.base, &before), (self.of, &after)]
             .map(|(memory, of_stack)| (Places { trace: memory.trace(), of_stack }, memory.history()));
-        let lists = self.moments().into_iter().map(|(at, states)| {
-            // With callers where both are listed with them alone.
-            let [before, after] = [(base, states[0]), (of, states[1])]
-                .map(|((places, history), state)| with_callers(&places, history, state));
-            let both = before.zip(after);
-            let [before, after] = both.as_ref().map_or([None; 2], |(before, after)| [Some(before), Some(after)]);
-            let changes = by_place::changes(at_state(base, before, states[0]), at_state(of, after, states[1]));
+        // With callers where both are listed with them alone.
+        let [called_before, called_after] =
+            [base, of].map(|(places, history)| with_callers(&places, history, fullest_state(history)));
+        let both = called_before.zip(called_after);
+        let [called_before, called_after] =
+            both.as_ref().map_or([None; 2], |(before, after)| [Some(before), Some(after)]);
+        let lists = self.moments().into_iter().map(|(at, [before, after])| {
+            let changes = by_place::changes(at_state(base, called_before, before), at_state(of, called_after, after));
             let (places, holders): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
             // That of all others is named by no trace.
             let rest = by_place::first(holders, top).into_iter().zip(places);

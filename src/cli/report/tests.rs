@@ -383,17 +383,8 @@ fn a_log_of_gpu_metrics_is_summed_up() {
 
 #[test]
 fn tables_of_idle_time_say_that_most_events_are_missing() {
-    let notes = |lost: u32| {
-        let (mut slices, mut external) = (Vec::new(), Vec::new());
-        for i in 0..100 {
-            let at = i64::from(i) * 100_000;
-            slices.push(("main", SliceKind::Operator, "aten::mm", at, at + 8_000));
-            slices.push(("stream 7", SliceKind::Kernel, "gemm", at + 5_000, at + 9_000));
-            external.extend([1 + i * lost, 0]);
-        }
-        let mut builder = TraceBuilder::from_slices(&slices);
-        builder.slices[0].external = external;
-        let traces = [builder.finish().into()];
+    let notes = |apart: u32| {
+        let traces = [TraceBuilder::with_numbers_apart(apart).finish().into()];
         let report = build::report(&traces, 8, KernelsBy::Name, false, Thresholds::default(), (&[], &[])).unwrap();
         let tables = report.tables_for_people();
         let noted = tables.iter().filter(|table| table.note == LACKS_EVENTS && !table.is_empty());

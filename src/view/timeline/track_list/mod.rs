@@ -84,7 +84,8 @@ impl TrackList {
         OffScreen {
             n_hidden: self.n_hidden,
             n_collapsed: self.n_collapsed,
-            collapsed: collapsed.iter().map(|[_, title]| title.clone()).collect(),
+            n_groups: collapsed.len(),
+            titles: collapsed.iter().take(OffScreen::MAX_LISTED).map(|[_, title]| title.clone()).collect(),
         }
     }
 }
