@@ -14,6 +14,7 @@ use crate::figures::{
 use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId, TrackKind};
 use crate::view::ViewContext;
 use crate::view::gaps::{MAX_NAME, gap_summary_ui};
+use crate::widget::prose::{plain, prose_ui};
 
 /// Shows the tooltip of what the pointer hits at session time `at`.
 pub fn ui(
@@ -47,7 +48,7 @@ pub fn ui(
         if let Some((title, lines)) = text {
             ui.label(RichText::new(title).strong());
             for line in lines {
-                ui.label(line);
+                prose_ui(ui, &line, plain);
             }
         }
         if let Some((trace, process, gap, ledgers)) = ledgers

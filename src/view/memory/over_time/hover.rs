@@ -10,6 +10,7 @@ use crate::figures::memory::lifetime_text;
 use crate::figures::text::{display_name, frame_within};
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, TimeNs, Trace};
+use crate::widget::prose::{plain, prose_ui};
 
 /// Frames in the tooltip.
 const MAX_FRAMES: usize = 6;
@@ -75,7 +76,7 @@ pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state
     tooltip.show(|ui| {
         let exact = if bytes < 1024 { String::new() } else { format!(" ({} B)", format::count(bytes)) };
         ui.label(RichText::new(format!("{}{exact}", format::bytes(bytes as f64))).strong());
-        lines(trace, history, id, state, at).into_iter().for_each(|line| drop(ui.label(line)));
+        lines(trace, history, id, state, at).into_iter().for_each(|line| drop(prose_ui(ui, &line, plain)));
         let frames = foremost(trace, stack, MAX_FRAMES + 1);
         ui.add_space(3.0);
         if frames.is_empty() {
