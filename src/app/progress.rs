@@ -66,13 +66,13 @@ fn progress_text(phase: &str, (done, total): (u64, u64), elapsed: Duration) -> S
 
 /// What became of the events: `4,168 events read: 1,608 shown, 2,560 merged`.
 pub fn counts_text(read: u64, [shown, merged, rejected]: [u64; 3]) -> String {
-    let all = format::count(read);
+    let all = format::of_things(read, "event");
     if merged == 0 && rejected == 0 {
-        return format!("{all} events read, all shown");
+        return format!("{all} read, all shown");
     }
     let others = [(merged, "merged"), (rejected, "rejected")].into_iter().filter(|(n, _)| *n > 0);
     let others: String = others.map(|(n, what)| format!(", {} {what}", format::count(n))).collect();
-    format!("{all} events read: {} shown{others}", format::count(shown))
+    format!("{all} read: {} shown{others}", format::count(shown))
 }
 
 #[cfg(test)]

@@ -301,7 +301,7 @@ fn the_palette_finds_what_measures() {
         harness.key_press_modifiers(Modifiers::COMMAND | Modifiers::SHIFT, Key::P);
         settle(&mut harness);
         type_text(&mut harness, word);
-        assert!(harness.query_by_label("No matches").is_none(), "{word}");
+        assert!(harness.query_by_label("No command matches").is_none(), "{word}");
         harness.key_press(Key::Enter);
         settle(&mut harness);
         assert_eq!(app(&harness).session().marks.len(), 1, "{word} leads to a mark");

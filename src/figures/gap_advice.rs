@@ -4,8 +4,9 @@ use super::advice::{
     ALWAYS, AMD, COMPILED, Case, EAGER, FUSING_BACKEND, GRAPHS, Line, NO_GRAPHS, NVIDIA, OTHER, TOO_OLD, TORCH,
     UNFUSED, of_vendor, to_record as of_host,
 };
+use super::format;
 use super::gaps::is_of_freeing;
-use crate::analysis::gaps::{Gap, GapClass, Trigger};
+use crate::analysis::gaps::{Gap, GapClass, PARTS_TOLD, Trigger};
 use crate::analysis::rules::{Rule, RunFacts, Vendor};
 use crate::model::Trace;
 
@@ -270,6 +271,15 @@ pub fn trigger_text(trace: &Trace, gap: &Gap) -> Option<&'static str> {
         Trigger::Profiler => "The profiler was at work, starting, stopping or flushing",
     };
     Some(text)
+}
+
+/// Why the gaps of a device have no causes; see [`Ledger::is_untold`](crate::analysis::gaps::Ledger::is_untold).
+pub fn untold() -> String {
+    format!(
+        "Why it waited was not looked for: the gaps of the devices before it have over {} parts already, and each device \
+         more would take as much memory",
+        format::count(PARTS_TOLD as u64)
+    )
 }
 
 /// What to record to know the cause of time of this class; `None` where it is known, or was recorded already.

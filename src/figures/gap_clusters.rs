@@ -125,7 +125,7 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
             "Steps in which they occur";
     };
     Part::new("clusters", "Recurring gaps", figures)
-        .report("rank device count steps ns_per_step at_most class until place")
+        .report("rank device count steps total_ns ns_per_step at_most class until place")
         .json("prev next class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present ceiling_ns_per_step recorder_ns_per_step")
 }
 

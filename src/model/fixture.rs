@@ -41,6 +41,31 @@ impl TraceBuilder {
         builder
     }
 
+    /// So many devices, each with two kernels and one gap between them, in which the only thread runs 100 operators.
+    #[cfg(test)]
+    pub fn with_devices_of_one_thread(n: usize) -> Self {
+        let streams: Vec<String> = (0..n).map(|i| format!("stream {i}")).collect();
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        for (i, stream) in (0_i64..).zip(&streams) {
+            for (start, number) in [(10_000 + 3_000 * i, 2 * i + 1), (200_000_000 + 3_000 * i, 2 * i + 2)] {
+                slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", start - 2_000, start - 1_000));
+                slices.push((stream, SliceKind::Kernel, "k", start, start + 1_000));
+                correlation.extend([number as u32; 2]);
+            }
+        }
+        let operator = |i: i64| (10_000_000 + 1_000_000 * i, 10_500_000 + 1_000_000 * i);
+        slices.extend((0..100).map(operator).map(|(ts, end)| ("main", SliceKind::Operator, "aten::op", ts, end)));
+        correlation.resize(slices.len(), 0);
+        let mut builder = Self::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        let streams = builder.tracks.iter_mut().filter(|track| track.kind == TrackKind::Stream);
+        for (device, track) in (0..).zip(streams) {
+            builder.processes.push(Process { device: Some(device), ..Process::default() });
+            track.process = ProcessId(builder.processes.len() as u32 - 1);
+        }
+        builder
+    }
+
     /// Sets the facts of a slice, by its index in the first part.
     pub fn set_facts(&mut self, slice: usize, facts: SliceFacts) {
         self.slices[0].facts[slice] = self.facts.add(&facts);

@@ -81,7 +81,7 @@ impl Palette {
             ui.set_width((screen.x - 60.0).clamp(160.0, 560.0));
             self.keys(ui);
             self.field_ui(mode, ui);
-            self.list_ui(ui, (screen.y - 200.0).clamp(60.0, 380.0))
+            self.list_ui(mode, ui, (screen.y - 200.0).clamp(60.0, 380.0))
         });
         let is_entered = modal.inner || ctx.input(|input| input.key_pressed(Key::Enter));
         if is_entered {
@@ -123,9 +123,14 @@ impl Palette {
         }
     }
 
-    fn list_ui(&mut self, ui: &mut egui::Ui, height: f32) -> bool {
+    fn list_ui(&mut self, mode: Mode, ui: &mut egui::Ui, height: f32) -> bool {
         if self.matching.is_empty() {
-            ui.weak("No matches");
+            // The two keys that open it are easily taken for each other.
+            ui.weak(match mode {
+                Mode::Commands => "No command matches",
+                Mode::OpenTraces => "No open file matches",
+                Mode::Tracks => "No track matches",
+            });
             return false;
         }
         let mut is_clicked = false;

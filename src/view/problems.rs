@@ -61,8 +61,9 @@ impl Problems {
         let ImportReport { read, shown, merged, rejected, tables, problems } = &trace.import;
         let path = trace.info.path.display().to_string();
         ui.label(RichText::new(title(trace)).strong()).on_hover_text(path);
-        let [read, shown, merged, rejected] = [read, shown, merged, rejected].map(|&n| format::count(n));
-        ui.label(format!("{read} events read = {shown} shown + {merged} merged into others + {rejected} rejected"))
+        let read = format::of_things(*read, "event");
+        let [shown, merged, rejected] = [shown, merged, rejected].map(|&n| format::count(n));
+        ui.label(format!("{read} read = {shown} shown + {merged} merged into others + {rejected} rejected"))
             .on_hover_text("Merged events became part of others, such as the end event of a slice");
         if !tables.is_empty() {
             let title = format!("Tables ({})", tables.len());

@@ -90,7 +90,7 @@ fn the_palette_finds_settings_and_is_as_high_as_its_list() {
     let before = harness.query_all_by_label_contains("text").count();
     type_text(&mut harness, " no such thing");
     settle(&mut harness);
-    assert!(bottom(&harness, "No matches") > 0.0);
+    assert!(bottom(&harness, "No command matches") > 0.0);
     for _ in " no such thing".chars() {
         harness.key_press(Key::Backspace);
     }

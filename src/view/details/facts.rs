@@ -113,7 +113,7 @@ fn collective_rows(trace: &Trace, collective: &Collective, rows: &mut Vec<(&'sta
     let text =
         |text: StringId| Some(display_name(trace.strings.get(text)).into_owned()).filter(|text| !text.is_empty());
     rows.extend(text(collective.op).map(|op| ("Collective", op)));
-    let n_ranks = collective.n_ranks.map(|n| format!("{} ranks", format::count(n.into())));
+    let n_ranks = collective.n_ranks.map(|n| format::of_things(n.into(), "rank"));
     let group: Vec<String> = [text(collective.group), n_ranks, text(collective.ranks)].into_iter().flatten().collect();
     if !group.is_empty() {
         rows.push(("Process group", group.join(", ")));

@@ -62,13 +62,9 @@ pub fn memory_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, time: TimeRange, u
                 let active = |state: u32| history.curves.active[state as usize] as f64;
                 let change = active(to) - active(from);
                 let sign = if change < 0.0 { "-" } else { "+" };
-                let events = format::count(u64::from(to - from));
+                let events = format::of_things(u64::from(to - from), "event");
                 let change = format::bytes(change.abs());
-                lines.push(format!(
-                    "{}, {}: {sign}{change} in {events} events",
-                    history.title(),
-                    history.source.label()
-                ));
+                lines.push(format!("{}, {}: {sign}{change} in {events}", history.title(), history.source.label()));
             }
         }
     }

@@ -123,7 +123,7 @@ fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
         row_ui(ui, label, &format::count(n as u64));
     }
     if trace.import.rejected > 0 {
-        row_ui(ui, "Not shown", &format!("{} events, see Problems", format::count(trace.import.rejected)));
+        row_ui(ui, "Not shown", &format!("{}, see Problems", format::of_things(trace.import.rejected, "event")));
     }
 }
 

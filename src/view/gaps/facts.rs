@@ -12,7 +12,7 @@ use crate::analysis::steps::Steps;
 use crate::answers::findings::TraceRun;
 use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
-use crate::figures::gap_advice::{GapAdvice, advice, to_record, trigger_text};
+use crate::figures::gap_advice::{GapAdvice, advice, to_record, trigger_text, untold};
 use crate::figures::gaps::{main_part, trigger_label};
 use crate::figures::{escape, format};
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
@@ -64,6 +64,8 @@ pub struct GapFacts {
     /// The Python frame of that.
     pub frame: Option<String>,
     pub recurrence: Option<GapRecurrence>,
+    /// Whether nothing was looked for that explains it; see [`Ledger::is_untold`].
+    pub is_untold: bool,
     /// What the recording shows of the program.
     pub run: RunFacts,
 }
@@ -225,6 +227,7 @@ fn facts(
         host: operator.into_iter().chain(around(operator)).collect(),
         frame: main.place.frame.map(str::to_owned),
         recurrence,
+        is_untold: ledger.is_untold,
         run: RunFacts::default(),
     }
 }
@@ -301,8 +304,12 @@ impl PartLine {
 }
 
 impl GapFacts {
-    /// What to do about it: for its causes of at least a tenth of it, the largest first.
+    /// What to do about it: for its causes of at least a tenth of it, the largest first. Nothing where they were not
+    /// looked for.
     pub fn advice(&self) -> Vec<(GapClass, GapAdvice)> {
+        if self.is_untold {
+            return Vec::new();
+        }
         let mut classes: Vec<GapClass> = Vec::new();
         for line in self.parts.iter().filter(|line| line.ns * 10 >= self.gap.time.dur()) {
             if !classes.contains(&line.class) {
@@ -312,8 +319,11 @@ impl GapFacts {
         classes.into_iter().map(|class| (class, advice(class, &self.run))).collect()
     }
 
-    /// What to record to know more of it.
+    /// What to record to know more of it. Nothing where what was recorded was not looked at.
     pub fn to_record(&self) -> Vec<String> {
+        if self.is_untold {
+            return Vec::new();
+        }
         let of_frame = if self.run.is_nsys { GapClass::Python } else { GapClass::Unknown };
         let classes = self.parts.iter().map(|line| line.class).chain(self.frame.is_none().then_some(of_frame));
         let mut all: Vec<String> = Vec::new();
@@ -340,6 +350,9 @@ impl GapFacts {
         }
         if self.is_outside {
             line(OUTSIDE.to_owned());
+        }
+        if self.is_untold {
+            line(untold());
         }
         if let Some((label, text)) = self.trigger {
             line(format!("Trigger: {label}. {text}"));

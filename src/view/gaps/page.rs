@@ -10,6 +10,7 @@ use crate::answers::Query;
 use crate::command::Command;
 use crate::figures::{
     format,
+    gap_advice::untold,
     text::{display_name, shortened},
 };
 use crate::model::{DurNs, ProcessId, SliceId, TimeRange};
@@ -120,8 +121,8 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFact
                 ),
             );
         }
-        let gaps = format::count(facts.n_gaps as u64);
-        row("Idle time", format!("{} of {} in {gaps} gaps", share(facts.idle_ns), format::duration(facts.idle_ns)));
+        let gaps = format::of_things(facts.n_gaps as u64, "gap");
+        row("Idle time", format!("{} of {} in {gaps}", share(facts.idle_ns), format::duration(facts.idle_ns)));
         let none = "None: no synchronization, step or graph ended before it".to_owned();
         row("Trigger", facts.trigger.map_or(none, |trigger| trigger.0.to_owned()));
     });
@@ -292,6 +293,10 @@ pub(super) fn same_ui(recurrence: &GapRecurrence, ui: &mut Ui) -> Option<TimeRan
 
 fn advice_ui(facts: &GapFacts, ui: &mut Ui) {
     ui.add_space(4.0);
+    if facts.is_untold {
+        prose_ui(ui, &untold(), plain);
+        return;
+    }
     ui.strong("What to do");
     for (class, advice) in facts.advice() {
         ui.horizontal(|ui| {

@@ -6,7 +6,7 @@ use crate::figures::format;
 /// What a cluster takes and what ending it would gain: per step, or in all where there are no steps that count.
 pub fn numbers(clusters: &Clusters, cluster: &GapCluster) -> String {
     let (n, sum) = (clusters.n_steps, &cluster.sum);
-    let in_all = || format!("{} gaps, {} in all", format::count(sum.count), format::duration(sum.total_ns));
+    let in_all = || format!("{}, {} in all", format::of_things(sum.count, "gap"), format::duration(sum.total_ns));
     let Some(per_step) = sum.ns_per_step(n) else { return in_all() };
     if sum.steps_present == 0 {
         return format!("{}, outside of the steps that count", in_all());
