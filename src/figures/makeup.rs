@@ -317,7 +317,7 @@ pub fn causes<'a>() -> Part<IdleCause<'a>> {
         words "file", "File", 160, Cell::or_empty(row.name, Cell::name), "The file, where the rank is ambiguous";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::number(row.device), "Index of the device";
-        words "cause", "Cause", 150, cause_word(row.cause),
+        words "cause", "Cause", 186, cause_word(row.cause),
             "The rule that judges it. A part of a gap has the cause of what emptied the queue, or kept it empty, where \
              that is known: its class in the gaps by class says what the host ran meanwhile";
         number "total_ns", "Total", 90, Cell::Ns(row.ns), "Idle time in the judged time";
