@@ -16,8 +16,10 @@ use crate::model::{TimeRange, Trace, TrackId};
 
 /// The frame of what was recorded without a stack.
 pub const NO_STACK: &str = "(no call stack)";
+/// The frame of what was not recorded, as it is from before.
+pub const BEFORE: &str = "(before the recording)";
 /// The frame of a stack whose own frames are all left out.
-pub const LEFT_OUT: &str = "(other frames)";
+pub const LEFT_OUT: &str = "(interpreter and allocator only)";
 /// A frame whose name is empty.
 const NO_NAME: &str = "(no name)";
 /// Frames of a tree that is not bounded by the recording's own table of stacks.
@@ -122,7 +124,8 @@ pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
 /// Weights by call stack in groups, each a frame of its own above its stacks; one without a name is no
 /// frame.
 ///
-/// * `parts`: traces with their groups: names, and of each one weight a stack of the trace, by id; 0 leaves a stack out.
+/// * `parts`: traces with their groups: names, and of each one weight a stack of the trace, by id, and behind them, if
+///   there is one more, that of what is from before the recording; 0 leaves a stack out.
 ///   Negative ones would make frames look lighter than what lies below them: gains and losses belong in trees of
 ///   their own.
 /// * `is_left_out`: by its text, whether a frame is skipped; what it weighs is its caller's.

@@ -339,7 +339,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Memory,
         Command::SetBase,
         "Set memory base",
-        "Compare memory at later moments with the chosen one, else with that under the pointer in memory over time",
+        "Compare memory at other moments with the chosen one, else with that under the pointer in memory over time",
         &[key(Key::B)],
     ),
     spec(

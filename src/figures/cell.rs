@@ -10,6 +10,7 @@ use super::natural::Natural;
 use super::table::{Object, Table};
 use super::text::{display_name, short_frame, telling};
 use super::{format, text};
+use crate::analysis::memory::labels::FrameRank;
 use crate::analysis::stacks::NO_STACK;
 use crate::model::time::{DurNs, TimeNs};
 
@@ -79,13 +80,20 @@ pub struct Word {
 /// A call stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
-    /// The most telling frame; empty without frames.
+    /// The most telling frame; empty without frames. In a list with those that tell it from others.
     pub label: String,
     /// Innermost first.
     pub frames: Vec<String>,
 }
 
 impl Stack {
+    /// * `frames`: innermost first.
+    pub fn new(frames: Vec<String>) -> Self {
+        // `max_by_key` takes the last of those that say the same, which is the innermost.
+        let label = frames.iter().rev().max_by_key(|frame| FrameRank::of(frame)).cloned().unwrap_or_default();
+        Self { label, frames }
+    }
+
     /// What tables call it.
     pub fn name(&self) -> &str {
         if self.label.is_empty() { NO_STACK } else { &self.label }
@@ -149,8 +157,7 @@ impl Cell {
     pub fn telling(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Text(text) => Some(telling(text)),
-            Self::Stack(stack) => Some(Cow::Owned(short_frame(stack.name()))),
-            Self::Frames(_) => Some(Cow::Owned(self.shown())),
+            Self::Stack(_) | Self::Frames(_) => Some(Cow::Owned(self.shown())),
             _ => None,
         }
     }
@@ -161,11 +168,8 @@ impl Cell {
             Self::Empty | Self::List(_) | Self::Object(_) => String::new(),
             Self::Text(text) => display_name(text).into_owned(),
             Self::Sentences(sentences) => display_name(&sentences.join(". ")).into_owned(),
-            Self::Frames(frames) => {
-                let frames: Vec<String> = frames.split("; ").take(MAX_FRAMES).map(short_frame).collect();
-                display_name(&frames.join("; ")).into_owned()
-            }
-            Self::Stack(stack) => display_name(&short_frame(stack.name())).into_owned(),
+            Self::Frames(frames) => Self::of_frames(frames),
+            Self::Stack(stack) => Self::of_frames(stack.name()),
             Self::Word(word) => word.label.to_owned(),
             Self::Flag(is, words) => words[usize::from(*is)].to_owned(),
             Self::Id(id) => id.to_string(),
@@ -184,6 +188,12 @@ impl Cell {
             Self::GbPerS(speed) => format!("{speed:.3} GB/s"),
             Self::Sides([x, y, z]) => format!("{x} × {y} × {z}"),
         }
+    }
+
+    /// Frames as tables show them: without folders.
+    pub fn of_frames(frames: &str) -> String {
+        let frames: Vec<String> = frames.split("; ").take(MAX_FRAMES).map(short_frame).collect();
+        display_name(&frames.join("; ")).into_owned()
     }
 
     /// The same in full, where the window shows less.

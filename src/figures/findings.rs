@@ -146,7 +146,7 @@ pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
             "Look for inputs that grow from step to step: sequences, batches, caches inside a step. Cap or bucket them"
         }
         _ => {
-            "Look at why reserved memory grew: blocks that stay between requests of changing size pin segments. \
+            "Look at why reserved memory grew: blocks that stay between requests of changing size keep segments reserved. \
              PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, sizes rounded to few values, or allocating what stays \
              first avoids it"
         }

@@ -103,10 +103,18 @@ pub fn shortened(name: &str, max: usize) -> String {
     // Words in a row are not a signature.
     if whole.ends_with(')') || !whole.contains(' ') {
         let without_call = short_name(&whole);
-        let function = without_call.rsplit("::").next().filter(|last| !last.is_empty()).unwrap_or(&without_call);
-        return middle_cut(function, max);
+        return middle_cut(own_name(&without_call), max);
     }
     middle_cut(&whole, max)
+}
+
+/// A function without its scopes; with the last of them where many functions have its name: `MulBackward0::apply`.
+fn own_name(name: &str) -> &str {
+    const SHARED: [&str; 3] = ["apply", "call", "redispatch"];
+    let Some((scopes, last)) = name.rsplit_once("::").filter(|(_, last)| !last.is_empty()) else { return name };
+    let n_scope = scopes.rsplit("::").next().map_or(0, str::len);
+    let is_named = n_scope > 0 && SHARED.contains(&last);
+    &name[if is_named { scopes.len() - n_scope } else { name.len() - last.len() }..]
 }
 
 /// A name in at most `max` characters, with the place where it differs from others that [`shortened`] would show the same.

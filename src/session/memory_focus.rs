@@ -17,6 +17,8 @@ pub struct MemoryFocus {
     pub moment: Option<u32>,
     /// What the moment is compared with.
     pub base: Option<Base>,
+    /// Whether all that was on screen in the last frame was of the moment: while it plays, it waits for what is slower.
+    pub is_followed: bool,
     /// Highlighted allocations, such as those of one stack. Sorted.
     pub marked: Arc<Vec<AllocationId>>,
 }

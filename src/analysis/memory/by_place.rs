@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use super::labels::FrameRank;
 use super::live::{LiveUntil, live};
 use crate::analysis::frame::Frame;
+use crate::analysis::stacks::{BEFORE, LEFT_OUT, NO_STACK};
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, StringId, Trace};
 
@@ -124,7 +125,7 @@ impl<'a> Places<'a> {
         let all = &history.allocations;
         let place = self.of_stack.get(all.stack[id.idx()].0 as usize).copied().unwrap_or(Place::NoStack);
         match (place, all.category(id)) {
-            (Place::NoStack, StringId::EMPTY) if all.start[id.idx()] == 0 => Place::Before,
+            (Place::NoStack, StringId::EMPTY) if !all.was_recorded(id) => Place::Before,
             (Place::NoStack, category) if category != StringId::EMPTY => Place::Category(category),
             _ => place,
         }
@@ -134,9 +135,9 @@ impl<'a> Places<'a> {
     pub fn name(&self, place: Place) -> &'a str {
         match place {
             Place::Frame(frame) | Place::Called(frame, _) | Place::Category(frame) => self.trace.strings.get(frame),
-            Place::Unnamed => "(interpreter and allocator only)",
-            Place::Before => "(before the recording)",
-            Place::NoStack => crate::analysis::stacks::NO_STACK,
+            Place::Unnamed => LEFT_OUT,
+            Place::Before => BEFORE,
+            Place::NoStack => NO_STACK,
             Place::Others(_) => "(all other places)",
         }
     }

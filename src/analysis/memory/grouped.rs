@@ -1,11 +1,13 @@
 //! Live memory as flame trees by call stack, optionally grouped by category, stream, pool or age.
 
+use std::cmp::Reverse;
+
 use hashbrown::HashMap;
 
 use super::labels::FrameRank;
 use super::live::{GroupKey, LiveUntil, by_age, by_category, by_pool, by_stream, live};
 use super::steps::Steps;
-use crate::analysis::stacks::{FlameTree, GroupWeights, weighted_in_groups};
+use crate::analysis::stacks::{FlameTree, GroupWeights, NO_STACK, weighted_in_groups};
 use crate::model::memory::{AllocationId, MemoryPool};
 use crate::model::{MemoryHistory, Trace};
 
@@ -47,21 +49,43 @@ pub struct Difference {
     pub shrunk: FlameTree,
 }
 
-impl Difference {
-    /// Each stack with its gain in bytes, negative where it is a loss, and its frames, innermost first: the largest change
-    /// first. Cost: O(nodes of both trees · depth).
-    pub fn stacks(&self) -> Vec<(i64, Vec<&str>)> {
-        let mut found: Vec<(i64, Vec<&str>)> = Vec::new();
-        for (tree, sign) in [(&self.grown, 1), (&self.shrunk, -1)] {
-            for (node, own) in (0..).zip(&tree.nodes).map(|(at, node)| (at, node.own)).filter(|(_, own)| *own != 0) {
-                found.push((sign * own, tree.path(node).into_iter().rev().collect()));
-            }
-        }
-        found.sort_by(|a, b| {
-            b.0.unsigned_abs().cmp(&a.0.unsigned_abs()).then_with(|| b.0.cmp(&a.0)).then_with(|| a.1.cmp(&b.1))
-        });
-        found
+/// What one stack has in two states, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackChange<'a> {
+    /// Innermost first; empty without a call stack.
+    pub frames: Vec<&'a str>,
+    pub before: u64,
+    pub after: u64,
+}
+
+impl StackChange<'_> {
+    pub fn change(&self) -> i64 {
+        self.after.cast_signed().wrapping_sub(self.before.cast_signed())
     }
+}
+
+/// What each stack has in two states, the largest change first; stacks that have the same in both are left out. The changes
+/// sum to that of the trees, which may be of two recordings: stacks of the same frames are one.
+///
+/// * `before`, `after`: as [`LiveScope::flame`] returns them.
+///
+/// Cost: O(nodes of both trees · depth).
+pub fn stack_changes<'a>(before: &'a FlameTree, after: &'a FlameTree) -> Vec<StackChange<'a>> {
+    let mut bytes: HashMap<Vec<&str>, [i64; 2]> = HashMap::new();
+    for (side, tree) in [before, after].into_iter().enumerate() {
+        for (node, own) in (0..).zip(&tree.nodes).map(|(at, node)| (at, node.own)).filter(|(_, own)| *own != 0) {
+            bytes.entry(tree.path(node)).or_default()[side] += own;
+        }
+    }
+    let mut found: Vec<StackChange<'_>> = Vec::new();
+    for (mut frames, [before, after]) in bytes.into_iter().filter(|(_, [before, after])| before != after) {
+        frames.reverse();
+        frames.retain(|frame| *frame != NO_STACK);
+        found.push(StackChange { frames, before: before.cast_unsigned(), after: after.cast_unsigned() });
+    }
+    let order = |one: &StackChange<'_>| Reverse((one.change().unsigned_abs(), one.change()));
+    found.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.frames.cmp(&b.frames)));
+    found
 }
 
 impl LiveScope<'_> {
@@ -105,7 +129,7 @@ impl LiveScope<'_> {
         let mut found: HashMap<String, Vec<i64>> = HashMap::new();
         let mut others = Vec::new();
         for (name, mut bytes) in weights {
-            let of_group = found.entry(name.clone()).or_insert_with(|| vec![0; here.stacks.len()]);
+            let of_group = found.entry(name.clone()).or_insert_with(|| vec![0; here.stacks.len() + 1]);
             for (bytes, twin) in bytes.iter_mut().zip(&twins) {
                 if let Some(twin) = *twin {
                     of_group[twin] += std::mem::take(bytes);
@@ -131,11 +155,15 @@ impl LiveScope<'_> {
             let at = *index.entry(group).or_insert(found.len().min(most));
             if at == found.len() {
                 let name = if at == most { "All others".to_owned() } else { self.name(group) };
-                found.push((name, vec![0; self.trace.stacks.len()]));
+                found.push((name, vec![0; self.trace.stacks.len() + 1]));
             }
-            let stack = all.stack[id.idx()].0 as usize;
-            // A stack id of another trace counts as unknown.
-            found[at].1[if stack < self.trace.stacks.len() { stack } else { 0 }] += all.bytes[id.idx()] as i64;
+            let stack = match all.stack[id.idx()].0 as usize {
+                0 if !all.was_recorded(id) => self.trace.stacks.len(),
+                // A stack id of another trace counts as unknown.
+                stack if stack >= self.trace.stacks.len() => 0,
+                stack => stack,
+            };
+            found[at].1[stack] += all.bytes[id.idx()] as i64;
         }
         found
     }
@@ -168,12 +196,13 @@ impl LiveScope<'_> {
             GroupKey::Age(Some(0)) => "Of this step".to_owned(),
             GroupKey::Age(Some(1)) => "Of the step before".to_owned(),
             GroupKey::Age(Some(bits)) => format!("{} to {} steps old", 1_u64 << (bits - 1), (1_u64 << bits) - 1),
-            GroupKey::Signature(_) => String::new(),
+            GroupKey::Signature(_) | GroupKey::Before => String::new(),
         }
     }
 }
 
-/// For each stack of a trace that of the same frames in another one, if it has it. Cost: O(stacks of both).
+/// For each stack of a trace that of the same frames in another one, if it has it; then what is from before. Cost: O(stacks
+/// of both).
 fn twins(of: &Trace, here: &Trace) -> Vec<Option<usize>> {
     let frame = |stack: usize| here.strings.get(here.stacks.frame[stack]);
     let key = |stack: usize| (here.stacks.parent[stack].0 as usize, frame(stack));
@@ -185,14 +214,18 @@ fn twins(of: &Trace, here: &Trace) -> Vec<Option<usize>> {
         let frame = of.strings.get(of.stacks.frame[stack]);
         found.push(callers.and_then(|callers| known.get(&(callers, frame)).copied()));
     }
+    found.push(Some(here.stacks.len()));
     found
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::by_place::{Places, stack_places};
     use super::super::fixture::{Script, history};
+    use super::super::live::{by_signature, groups};
+    use super::super::signature::Signatures;
     use super::*;
-    use crate::analysis::stacks::{LEFT_OUT, NO_STACK};
+    use crate::analysis::stacks::{BEFORE, LEFT_OUT};
     use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
     use crate::model::{StackId, TraceBuilder};
 
@@ -229,6 +262,43 @@ mod tests {
         assert_eq!((at(&grown, "add (a.py:2)"), at(&shrunk, "mul (a.py:1)")), (4096, 1024));
         let back = active.difference((&active, 6), 2);
         assert_eq!((back.grown.total(), back.shrunk.total()), (1024, 2048 + 4096));
+    }
+
+    #[test]
+    fn blocks_without_a_stack_are_told_apart_by_whether_their_allocation_was_recorded() {
+        let of = |before: u64| {
+            let mut script = Script::default();
+            script.alloc(0x1000, 512, StackId(0));
+            script.event(MemoryAction::FreeRequested, 0x9000, before, StackId(0));
+            script.finish()
+        };
+        let (trace, other) = (of(8192), of(4096));
+        fn scope(trace: &Trace) -> LiveScope<'_> {
+            let (history, until, by) = (history(trace), LiveUntil::Allocated, GroupBy::Nothing);
+            LiveScope { trace, history, until, by, steps: None, has_all_frames: false }
+        }
+        let tree = scope(&trace).flame(1);
+        let own = |name: &str| tree.nodes[tree.find(&[name]) as usize].own;
+        assert_eq!((tree.total(), own(BEFORE), own(NO_STACK)), (8704, 8192, 512));
+        // As the list by place has it.
+        let of_stack = stack_places(&trace, None);
+        let places = Places { trace: &trace, of_stack: &of_stack };
+        let held = places.held(history(&trace), 1);
+        let held: Vec<_> = held.iter().map(|one| (places.name(one.place), one.held.bytes)).collect();
+        assert_eq!(held, [(BEFORE, 8192), (NO_STACK, 512)]);
+        let signatures = Signatures::new(&trace, false);
+        let by_signature = by_signature(history(&trace), &signatures);
+        let groups = groups(history(&trace), 1, LiveUntil::Allocated, by_signature);
+        let expected = [(GroupKey::Before, 8192), (GroupKey::Signature(signatures.of(StackId(0))), 512)];
+        assert_eq!(groups.iter().map(|group| (group.group, group.bytes)).collect::<Vec<_>>(), expected);
+        // Of two recordings, what is from before is one.
+        let other = scope(&other).flame(1);
+        let expected = StackChange { frames: vec![BEFORE], before: 4096, after: 8192 };
+        assert_eq!(stack_changes(&other, &tree), [expected]);
+        let Difference { grown, shrunk } = scope(&trace).difference((&scope(&trace), 1), 2);
+        assert_eq!((grown.total(), shrunk.nodes[shrunk.find(&[BEFORE]) as usize].own), (0, 8192));
+        let Difference { grown, shrunk } = scope(&trace).difference((&scope(&of(4096)), 1), 1);
+        assert_eq!((grown.nodes[grown.find(&[BEFORE]) as usize].own, shrunk.total()), (4096, 0));
     }
 
     #[test]
@@ -309,5 +379,10 @@ mod tests {
         let Difference { grown, shrunk } = scope(&after).difference((&scope(&before), 2), 2);
         assert_eq!((grown.total(), own(&grown, cache), own(&grown, step)), (2560, 2048, 512));
         assert_eq!((shrunk.total(), own(&shrunk, load)), (4096, 4096));
+        let trees = [scope(&before).flame(2), scope(&after).flame(2)];
+        let change = |frames: [&'static str; 2], before, after| StackChange { frames: frames.to_vec(), before, after };
+        let expected = [change(load, 4096, 0), change(cache, 0, 2048), change(step, 1024, 1536)];
+        assert_eq!(stack_changes(&trees[0], &trees[1]), expected);
+        assert_eq!(stack_changes(&trees[1], &trees[1]), []);
     }
 }

@@ -6,8 +6,9 @@ use hashbrown::HashMap;
 
 use super::signature::{SignatureId, Signatures};
 use super::steps::Steps;
+use crate::analysis::stacks::BEFORE;
 use crate::model::memory::{AllocationId, PoolId};
-use crate::model::{MemoryHistory, StringId, Trace};
+use crate::model::{MemoryHistory, StackId, StringId, Trace};
 
 /// When a block ceases to count as live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,6 +41,8 @@ pub fn live(history: &MemoryHistory, state: u32, until: LiveUntil) -> impl Itera
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GroupKey {
     Signature(SignatureId),
+    /// Without a stack, as its allocation was not recorded.
+    Before,
     Pool(PoolId),
     /// The stream's handle.
     Stream(i64),
@@ -62,6 +65,7 @@ impl LiveGroup {
     pub fn frames<'a>(&self, trace: &'a Trace, signatures: &Signatures) -> Vec<Cow<'a, str>> {
         match self.group {
             GroupKey::Signature(signature) => signatures.frames(trace, signature),
+            GroupKey::Before => vec![BEFORE.into()],
             _ => Vec::new(),
         }
     }
@@ -100,12 +104,16 @@ pub fn sort_first<Name: Ord>(groups: &mut [LiveGroup], top: usize, name: impl Fn
     first.sort_unstable_by(order);
 }
 
-/// Groups by signature.
+/// Groups by signature; blocks without a stack by whether their allocation was recorded.
 pub fn by_signature<'a>(
     history: &'a MemoryHistory,
     signatures: &'a Signatures,
 ) -> impl Fn(AllocationId) -> GroupKey + use<'a> {
-    move |id| GroupKey::Signature(signatures.of(history.allocations.stack[id.idx()]))
+    let all = &history.allocations;
+    move |id| match all.stack[id.idx()] {
+        stack if stack == StackId::default() && !all.was_recorded(id) => GroupKey::Before,
+        stack => GroupKey::Signature(signatures.of(stack)),
+    }
 }
 
 /// Groups by stream and private pool.
@@ -143,7 +151,6 @@ mod tests {
     use super::super::fixture::{Script, history};
     use super::super::steps;
     use super::*;
-    use crate::model::StackId;
     use crate::model::memory::{MemoryAction, MemoryPool};
 
     fn trace() -> Trace {

@@ -26,8 +26,9 @@ pub struct MemorySums {
     pub largest_free: u64,
     /// Number of contiguous free ranges.
     pub free_parts: u64,
-    /// Free, but in segments that cannot be released because they hold blocks. Expandable segments do not
-    /// count: they release memory page by page.
+    /// Free, but in segments that hold blocks, which keep them from being released. Of an expandable segment each run of
+    /// mapped pieces counts as one: what is not mapped is not reserved. Of such a run whole pages without a block can be
+    /// released all the same.
     pub pinned: u64,
     /// Sum over segments of free bytes times fragmentation.
     scattered: f64,
@@ -45,7 +46,7 @@ impl MemorySums {
     }
 
     /// The totals of one segment.
-    fn of(parts: &[SegmentPart], is_expandable: bool) -> Self {
+    fn of(parts: &[SegmentPart]) -> Self {
         let mut sums = Self::default();
         let mut squares = 0_u128;
         for part in parts {
@@ -62,7 +63,7 @@ impl MemorySums {
                 }
             }
         }
-        sums.pinned = if is_expandable || sums.free == sums.reserved { 0 } else { sums.free };
+        sums.pinned = if sums.free == sums.reserved { 0 } else { sums.free };
         if sums.free_parts > 1 {
             sums.scattered = sums.free as f64 - squares as f64 / sums.free as f64;
         }
@@ -169,7 +170,7 @@ pub fn allocator(history: &MemoryHistory, state: u32, is_cancelled: &dyn Fn() ->
             }
         }
         segment.gap(at, end, kind);
-        segment.sums = MemorySums::of(&segment.parts, segment.is_expandable);
+        segment.sums = MemorySums::of(&segment.parts);
         found.sums.add(&segment.sums);
         let at = *index.entry((pool, kind)).or_insert_with(|| {
             found.pools.push(PoolState { pool, kind, ..PoolState::default() });

@@ -10,7 +10,7 @@ pub struct Unused {
     pub reserved: u64,
     /// In blocks, those awaiting their free included.
     pub used: u64,
-    /// Free in segments that blocks keep from being returned.
+    /// Free in segments that blocks keep from being returned; expandable ones return whole pages.
     pub pinned: u64,
     /// Segments without blocks, which can be returned.
     pub empty: u64,
@@ -35,7 +35,8 @@ impl Unused {
         let mut found = Self::default();
         for pool in &allocator(history, state, &|| false).pools {
             let is_private = history.pools.get(pool.pool.0 as usize).is_some_and(|of| of.private != (0, 0));
-            for sums in pool.segments.iter().map(|segment| &segment.sums) {
+            for segment in &pool.segments {
+                let sums = &segment.sums;
                 let used = sums.allocated + sums.awaiting_free;
                 let free = sums.reserved - used;
                 found.reserved += sums.reserved;
@@ -43,6 +44,7 @@ impl Unused {
                 match free {
                     _ if is_private => found.private += free,
                     _ if used == 0 => found.empty += free,
+                    _ if segment.is_expandable => found.other += free,
                     _ => {
                         found.pinned += sums.pinned;
                         found.other += free - sums.pinned;
@@ -102,5 +104,10 @@ mod tests {
         let end = Unused { used: mib * 3 / 4, pinned: mib - mib / 4, empty: mib, ..peak };
         assert_eq!(found, UnusedOver { peak, end, has_history: true });
         assert_eq!((end.bytes(), end.reserved), (mib * 7 / 4, end.used + end.bytes() + end.private));
+        let mut script = Script::default();
+        script.event(MemoryAction::SegmentMap, 0, 1 << 20, StackId(0));
+        script.alloc(0, 1 << 18, StackId(0));
+        let expandable = unused(history(&script.finish())).unwrap().end;
+        assert_eq!((expandable.pinned, expandable.other), (0, mib * 3 / 4), "no other setting of segments helps");
     }
 }

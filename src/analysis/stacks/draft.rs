@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::{FlameNode, FlameTree, LEFT_OUT, NO_NAME, NO_STACK};
+use super::{BEFORE, FlameNode, FlameTree, LEFT_OUT, NO_NAME, NO_STACK};
 use crate::model::{StackId, StringId, Trace};
 
 /// Names of frames, each once.
@@ -95,9 +95,11 @@ impl Draft {
             let own = if is_all_left_out { self.child(root, names.intern(LEFT_OUT)) } else { node_of[i] };
             self.own[own as usize] += weights[i];
         }
-        if let Some(&weight) = weights.get(StackId::default().0 as usize).filter(|&&weight| weight != 0) {
-            let node = self.child(root, names.intern(NO_STACK));
-            self.own[node as usize] += weight;
+        for (stack, name) in [(StackId::default().0 as usize, NO_STACK), (stacks.len(), BEFORE)] {
+            if let Some(&weight) = weights.get(stack).filter(|&&weight| weight != 0) {
+                let node = self.child(root, names.intern(name));
+                self.own[node as usize] += weight;
+            }
         }
     }
 

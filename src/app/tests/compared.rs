@@ -76,3 +76,35 @@ fn words_sums_and_picture_are_of_one_moment_while_it_moves() {
     }
     assert!(n_seen > 0);
 }
+
+#[test]
+fn all_that_is_on_screen_is_of_one_moment_before_the_next_is_played() {
+    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
+    app_mut(&mut harness).commands.extend([Command::Show("memory-state"), Command::Show("memory-places")]);
+    settle(&mut harness);
+    harness.get_by_label("At the moment").click();
+    app_mut(&mut harness).session.memory.moment = Some(1);
+    wait_for(&mut harness, |harness| !is_pending(app(harness)));
+    wait_for(&mut harness, |harness| harness.query_by_label("Map of the allocator's memory").is_some());
+    let said = |harness: &Harness<'static, Option<App>>| -> Vec<u32> {
+        let labels = harness.query_all_by_label_contains("event ");
+        let event = |text: String| text.strip_prefix("event ")?.split([' ', ':']).next()?.replace(',', "").parse().ok();
+        labels.filter_map(|node| event(node.accesskit_node().value()?)).collect()
+    };
+    app_mut(&mut harness).commands.push(Command::PlayMoments);
+    let mut n_seen = 0;
+    for _ in 0..400 {
+        let before = app(&harness).session().memory.moment.unwrap();
+        let shown = said(&harness);
+        harness.step();
+        if app(&harness).session().memory.moment != Some(before) && before > 1 {
+            assert_eq!(shown, [before - 1; 2]);
+            n_seen += 1;
+        }
+        if n_seen == 8 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("played {n_seen} moments");
+}

@@ -160,8 +160,9 @@ fn want_of_memory_is_explained() {
     wait_for(&mut harness, |harness| harness.query_by_label("Out of memory: 96.00 MiB requested").is_some());
     harness.get_by_label("expandable_segments:True");
     harness.get_by_label(
-        "Fragmentation: 96.00 MiB requested, 649.84 MiB reserved and unused, 14.00 MiB free on the device. Largest free \
-         piece: 93.00 MiB in reserved memory (14.00 MiB on the device). Missing: 3.00 MiB",
+        "Fragmentation: 96.00 MiB requested, 649.84 MiB reserved and unused, 14.00 MiB free on the device. The largest \
+         piece that could serve it was 93.00 MiB in reserved memory (14.00 MiB on the device): 3.00 MiB too small; in one piece, \
+         what was free would have been enough",
     );
     harness.get_by_label("Show the state then").click_accesskit();
     settle(&mut harness);
@@ -445,7 +446,7 @@ fn actions_of_memory_have_keys_and_need_no_picture() {
 #[test]
 fn the_memory_in_short_takes_the_lines_that_it_needs() {
     for (name, starts, whole) in
-        [("snapshot_leak.pickle", "Peak ", "2 places"), ("snapshot_oom.pickle", "Out of memory: ", "Missing")]
+        [("snapshot_leak.pickle", "Peak ", "2 places"), ("snapshot_oom.pickle", "Out of memory: ", "too small")]
     {
         let mut harness = harness(vec![sample(name)]);
         harness.set_size(egui::vec2(1280.0, 720.0));

@@ -6,18 +6,18 @@ use super::keys::Report;
 use crate::analysis::memory::by_place::{self, At, Place, Places};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::categories;
-use crate::analysis::memory::grouped::{GroupBy, LiveScope};
+use crate::analysis::memory::grouped::{GroupBy, LiveScope, StackChange, stack_changes};
 use crate::analysis::memory::live::LiveUntil;
 use crate::analysis::memory::summary::{Summary, fullest_state, summary};
 use crate::answers::Answers;
 use crate::answers::memory::{RolesOfStacks, StackPlaces};
 use crate::cli::{Failure, output};
 use crate::figures::memory::{
-    AT_END, AT_PEAK, Changed, ChangedStack, END_ALLOCATED, END_RESERVED, HolderRow, MemoryComparison, Owner,
-    PEAK_ALLOCATED, PEAK_RESERVED, compared_amounts, compared_categories, compared_places, compared_stacks,
-    memory_comparison,
+    AT_END, AT_PEAK, Changed, END_ALLOCATED, END_RESERVED, HolderRow, MemoryComparison, Owner, PEAK_ALLOCATED,
+    PEAK_RESERVED, compared_amounts, compared_categories, compared_places, compared_stacks, memory_comparison,
+    tell_apart,
 };
-use crate::figures::{Table, Word};
+use crate::figures::{Stack, Table, Word};
 use crate::model::{MemoryHistory, Trace};
 use crate::session::{OpenMemory, OpenTrace};
 
@@ -199,12 +199,14 @@ impl Pair<'_> {
             has_all_frames: false,
         });
         let lists = self.moments().into_iter().map(|(at, states)| {
-            let difference = of.difference((&base, states[0]), states[1]);
-            let stacks = difference.stacks();
-            let row = |(bytes, frames): (i64, Vec<&str>)| {
-                ChangedStack::new(self.owner.clone(), at, bytes, frames.into_iter().map(str::to_owned).collect())
-            };
-            compared_stacks().table(stacks.into_iter().map(row).collect::<Vec<_>>(), top)
+            let [before, after] = [base.flame(states[0]), of.flame(states[1])];
+            let changes = stack_changes(&before, &after);
+            let frames = |one: &StackChange<'_>| one.frames.iter().map(|&frame| frame.to_owned()).collect();
+            let mut stacks: Vec<Stack> = changes.iter().map(|one| Stack::new(frames(one))).collect();
+            tell_apart(&mut stacks);
+            let row =
+                |(one, stack): (&StackChange<'_>, Stack)| self.changed((at, Arc::new(stack)), [one.before, one.after]);
+            compared_stacks().table(changes.iter().zip(stacks).map(row).collect::<Vec<_>>(), top)
         });
         compared_stacks().joined(&lists.collect::<Vec<_>>())
     }

@@ -307,13 +307,14 @@ impl Analyzed {
         let groups = |state| live::groups(self.of.history(), state, LiveUntil::Allocated, &by_signature);
         let mut groups = state.map(groups).unwrap_or_default();
         sort_first(&mut groups, top, |group| group.frames(self.of.trace(), &self.signatures));
-        let places = self.places();
-        Arc::new(part.table(groups.into_iter().map(|group| places.live(group)), top))
+        let n = if top == 0 { groups.len() } else { top.min(groups.len()) };
+        let mut table = part.table(self.places().live(&groups[..n]), 0);
+        table.n_hidden = groups.len() - n;
+        Arc::new(table)
     }
 
     fn out_of_memory<'b>(&self, card: &'b OomCard) -> OutOfMemory<'b> {
-        let places = self.places();
-        let mut by_stack = live_at_end().table(card.stacks.iter().map(|&group| places.live(group)), 0);
+        let mut by_stack = live_at_end().table(self.places().live(&card.stacks), 0);
         by_stack.n_hidden = card.n_stacks - card.stacks.len();
         OutOfMemory { owner: self.owner(), card, offset_ns: self.of.open.offset, by_stack: Arc::new(by_stack) }
     }

@@ -2,6 +2,7 @@
 
 use super::{Owned, Owner, owner};
 use crate::analysis::memory::by_place::{Holder, Owner as Code, Place, Places};
+use crate::analysis::stacks::{BEFORE, NO_STACK};
 use crate::figures::{Cell, Figure, Part, Word, figures};
 
 /// The memory of one place, as a row.
@@ -14,10 +15,18 @@ pub struct HolderRow<'a> {
     pub holder: Holder,
 }
 
-/// Why blocks have no call stack.
-pub const NO_STACK_HELP: &str = "(no call stack): the recorder wrote none for these blocks. It writes Python frames: threads \
-                                 without any, such as that of the backward pass, have none, unless recorded with \
-                                 stacks=\"all\"";
+/// Why blocks have no call stack, by what stands for it in lists; `None` of a call stack.
+pub fn no_stack_help(name: &str) -> Option<&'static str> {
+    const RECORDED: &str = "(no call stack): the recorder wrote none for these blocks. It writes Python frames: threads \
+                            without any, such as that of the backward pass, have none, unless recorded with stacks=\"all\"";
+    const UNRECORDED: &str = "(before the recording): the allocation of these blocks was not recorded. They were there when \
+                              the recording began, or its oldest entries were dropped";
+    match name {
+        NO_STACK => Some(RECORDED),
+        BEFORE => Some(UNRECORDED),
+        _ => None,
+    }
+}
 
 /// Where in the recording memory is listed by place.
 pub const AT_PEAK: &Word = &Word { rank: 0, key: "peak", label: "At the peak" };

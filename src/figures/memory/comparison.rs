@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{Owned, Owner, owner};
 use crate::analysis::memory::categories::Category;
-use crate::analysis::memory::labels::FrameRank;
 use crate::figures::{Cell, Figure, Part, Stack, Table, Word, figures};
 
 /// The memory of one device beside that of another recording, with the lists that belong to it.
@@ -30,15 +29,6 @@ pub struct Changed<T> {
     pub after: u64,
 }
 
-/// What a stack has more of than in another recording, or less.
-#[derive(Clone, Debug)]
-pub struct ChangedStack {
-    pub owner: Owner,
-    pub at: &'static Word,
-    pub bytes: i64,
-    pub stack: Arc<Stack>,
-}
-
 /// What of a device's memory is compared.
 pub const PEAK_ALLOCATED: &Word = &Word { rank: 0, key: "peak_allocated", label: "Peak allocated" };
 pub const PEAK_RESERVED: &Word = &Word { rank: 1, key: "peak_reserved", label: "Peak reserved" };
@@ -57,24 +47,9 @@ impl<T> Owned for Changed<T> {
     }
 }
 
-impl Owned for ChangedStack {
-    fn owner(&self) -> Owner {
-        self.owner.clone()
-    }
-}
-
 impl Owned for MemoryComparison {
     fn owner(&self) -> Owner {
         self.owner.clone()
-    }
-}
-
-impl ChangedStack {
-    /// * `frames`: innermost first.
-    pub fn new(owner: Owner, at: &'static Word, bytes: i64, frames: Vec<String>) -> Self {
-        // The last of those that say the same is the innermost.
-        let label = frames.iter().rev().max_by_key(|frame| FrameRank::of(frame)).cloned().unwrap_or_default();
-        Self { owner, at, bytes, stack: Arc::new(Stack { label, frames }) }
     }
 }
 
@@ -112,19 +87,19 @@ pub fn compared_categories() -> Part<Changed<(&'static Word, Category)>> {
 }
 
 /// Call stacks of two recordings, at the peak of each and at the end.
-pub fn compared_stacks() -> Part<ChangedStack> {
-    const SHORT: &str = "The most telling frame: the innermost one in user code";
-    let figures = figures! { row: ChangedStack;
-        words "at", "At", 90, Cell::Word(row.at), "At the peak of each recording, or at the end";
-        number "bytes", "Change", 90, Cell::Gain(row.bytes), "Bytes more than in the other recording, or fewer";
-        words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.stack)), SHORT;
-        words "frames", "Stack", 300, Cell::frames(&row.stack.frames.join("; ")),
+pub fn compared_stacks() -> Part<Changed<(&'static Word, Arc<Stack>)>> {
+    const SHORT: &str = "The most telling frame: the innermost one in user code; where several stacks have it, also that which \
+                         tells them apart";
+    let figures = figures! { row: Changed<(&'static Word, Arc<Stack>)>;
+        words "at", "At", 90, Cell::Word(row.of.0), "At the peak of each recording, or at the end";
+        words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.of.1)), SHORT;
+        words "frames", "Stack", 300, Cell::frames(&row.of.1.frames.join("; ")),
             "The whole call stack, innermost frame first";
-        with owner();
+        with bytes();
     };
     Part::new("compared_stacks", "Memory compared, by stack", figures)
-        .report("file rank device at bytes stack")
-        .json("at stack bytes")
+        .report("file rank device at bytes before_bytes after_bytes stack")
+        .json("at stack bytes before_bytes after_bytes")
 }
 
 /// The memory of each device beside that of another recording.

@@ -109,16 +109,27 @@ fn holder_name(holder: &Largest) -> String {
     format!("{}{}", own_name(holder), from.unwrap_or_default())
 }
 
+/// Of a C++ function the name without arguments.
+fn without_arguments(place: &str) -> &str {
+    place.split('(').find(|name| !name.is_empty()).unwrap_or(place)
+}
+
+/// Frames of who holds memory where room is short: without folders and arguments.
+pub fn holder_frames(frames: &str) -> String {
+    let short = |frame: &str| match frame.contains(".py") || frame.starts_with('(') || frame.contains("(anonymous") {
+        true => short_frame(frame),
+        false => without_arguments(frame).to_owned(),
+    };
+    display_name(&frames.split("; ").map(short).collect::<Vec<_>>().join("; ")).into_owned()
+}
+
 fn own_name(holder: &Largest) -> String {
     const MAX_LINES: usize = 4;
     let place = holder.place.as_str();
     match place {
         "" => "unknown places".to_owned(),
         _ if place.starts_with('(') => place.trim_matches(['(', ')']).to_owned(),
-        // Of a C++ function the name without arguments.
-        _ if !Frame::of(place).is_python() => {
-            display_name(place.split('(').find(|name| !name.is_empty()).unwrap_or(place)).into_owned()
-        }
+        _ if !Frame::of(place).is_python() => display_name(without_arguments(place)).into_owned(),
         _ => {
             let mut name = short_frame(place);
             if let [_, others @ ..] = holder.lines.as_slice()
@@ -257,5 +268,11 @@ mod tests {
         assert_eq!(name("a.py(9): f", &[]), "a.py(9): f");
         assert_eq!(name("at::mm(int, bool)", &[]), "at::mm");
         assert_eq!(name("(before the recording)", &[]), "before the recording");
+        assert_eq!(
+            holder_frames("torch::autograd::AccumulateGrad::apply(std::vector<at::Tensor>&&) (engine.cpp:0)"),
+            "torch::autograd::AccumulateGrad::apply"
+        );
+        assert_eq!(holder_frames("f (/me/a.py:9); from g (/me/b.py:1)"), "f (a.py:9); from g (b.py:1)");
+        assert_eq!(holder_frames("(no call stack)"), "(no call stack)");
     }
 }

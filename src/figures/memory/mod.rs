@@ -1,6 +1,7 @@
 //! Figures of GPU memory: of each device, of places in the program, of each time that memory ran out.
 
 mod allocations;
+mod apart;
 mod by_place;
 mod categories;
 mod comparison;
@@ -15,14 +16,15 @@ mod summary;
 mod unused;
 
 pub use allocations::{AllocationRows, lifetime_text, source_text};
-pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, NO_STACK_HELP, by_place, change_by_place, compared_places};
+pub use apart::tell_apart;
+pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place, compared_places, no_stack_help};
 pub use categories::{Held, categories, categories_object};
 pub use comparison::{
-    Changed, ChangedStack, END_ALLOCATED, END_RESERVED, MemoryComparison, PEAK_ALLOCATED, PEAK_RESERVED,
-    compared_amounts, compared_categories, compared_stacks, memory_comparison,
+    Changed, END_ALLOCATED, END_RESERVED, MemoryComparison, PEAK_ALLOCATED, PEAK_RESERVED, compared_amounts,
+    compared_categories, compared_stacks, memory_comparison,
 };
 pub use growth::{MemoryGrowth, growing_place, growth, growth_sentence, no_candidate, step_name};
-pub use headline::{Headline, InShort, headline, in_short, private_pools};
+pub use headline::{Headline, InShort, headline, holder_frames, in_short, private_pools};
 pub use leak_advice::leak_advice;
 pub use oom::{OutOfMemory, oom, raise, why};
 pub use outside::{OutsideMemory, outside_growth, outside_memory, outside_sentence};

@@ -45,7 +45,7 @@ pub fn raise(card: &OomCard) -> Option<String> {
 
 /// Out-of-memory events, with `reserved_bytes == allocated_bytes + awaiting_free_bytes + inactive_bytes`.
 pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
-    const FREE: &str = "Free where the request is served from: of what is inactive the part in segments of its \
+    const FREE: &str = "Free where the request is served from: of what is unused the part in segments of its \
                         stream, private pool and size class";
     const SHORT: &str = "The request less the largest piece that could have served it: a free range of its pool, or what \
                          the device had left and did not refuse. Empty where the limit that refused it is not recorded";
@@ -64,9 +64,9 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
             "What the device had left";
         number "reserved_bytes", "Reserved", 90, Cell::Bytes(row.card.reserved), "What the allocator had";
         number "allocated_bytes", "= Allocated", 90, Cell::Bytes(row.card.allocated), "In use";
-        number "awaiting_free_bytes", "+ Awaiting free", 110, Cell::Bytes(row.card.awaiting_free),
-            "Freed, but not yet to be used again";
-        number "inactive_bytes", "+ Inactive", 90, Cell::Bytes(row.card.inactive), "In no block";
+        number "awaiting_free_bytes", "+ Awaiting a stream", 150, Cell::Bytes(row.card.awaiting_free),
+            "Freed by the program, but held until a stream was done with it";
+        number "inactive_bytes", "+ Unused", 90, Cell::Bytes(row.card.inactive), "Reserved, but in no block";
         number "free_bytes", "Free for it", 90, Cell::Bytes(row.card.free), FREE;
         number "largest_free_bytes", "Largest of it", 100, Cell::Bytes(row.card.largest_free),
             "The largest contiguous range of it";
@@ -74,8 +74,8 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
             "Free in all other segments";
         number "free_private_bytes", "In private pools", 110, Cell::Bytes(row.card.free_private),
             "The part of that which only the CUDA graphs of private pools can use";
-        number "non_pytorch_bytes", "Other programs", 110, Cell::or_empty(row.card.non_pytorch, Cell::Bytes),
-            "Device memory held by others";
+        number "non_pytorch_bytes", "Outside PyTorch", 120, Cell::or_empty(row.card.non_pytorch, Cell::Bytes),
+            "In use on the device, but not reserved here: by the CUDA context, libraries and other processes";
         words "by_stack", "By place", 0, Cell::List(Arc::clone(&row.by_stack)), "Holders of the memory";
         words "advice", "What might have helped", 400, Cell::Sentences(row.advice().into()),
             "Settings, each with the fact that supports it";
@@ -104,7 +104,7 @@ pub fn why(card: &OomCard) -> String {
     match card.cause {
         OomCause::Demand => match card.exceeded() {
             Some(whole) => format!(
-                "Demand: {} requested of {} that {}{}",
+                "Demand: {} requested, more than the {} that {}{}",
                 size(requested),
                 size(whole),
                 if card.device_total.is_some() { "the device has" } else { "the process could have" },
@@ -183,22 +183,26 @@ fn in_one_stretch(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     }
 }
 
-/// Why what is in use leaves no room for the request.
+/// Why what is in use leaves no room for the request: what was requested, what was free, and what would have been enough.
 fn demand(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
-    let in_use = card.reserved.saturating_sub(card.inactive);
-    format!(
-        "Demand: {} requested, {} in use, of {} that the process could have{}",
-        size(card.requested),
-        size(in_use),
-        size(card.most()),
-        short(card, size)
-    )
+    let free = size(card.most().saturating_sub(card.reserved.saturating_sub(card.inactive)));
+    let [on_device, reserved] = [card.obtainable(), card.inactive].map(size);
+    let free = match card.device_free {
+        Some(_) => format!("{free} were free, {on_device} on the device and {reserved} in reserved memory"),
+        None => format!("{free} were free in reserved memory"),
+    };
+    let in_use = size(card.reserved.saturating_sub(card.inactive));
+    format!("Demand: {} requested while {in_use} were in use: {free}{}", size(card.requested), short(card, size))
 }
 
-/// What could have served the request at most, and what was missing, as further sentences. Empty if nothing was.
+/// What could have served the request at most, and what that lacked, as further sentences. Empty if it lacked nothing.
 fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     let Some(shortfall) = card.shortfall else {
-        return format!(". Largest free piece: {} in reserved memory{}", size(card.largest_free), up_to(card, size));
+        return format!(
+            ". The largest piece that could serve it was {} in reserved memory{}",
+            size(card.largest_free),
+            up_to(card, size)
+        );
     };
     if shortfall.bytes == 0 {
         return String::new();
@@ -212,27 +216,31 @@ fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
         Some(_) if card.largest_free >= on_device => {
             format!("{largest} in reserved memory ({} on the device)", size(obtainable))
         }
-        Some(_) if card.extendable > 0 => format!("{} on the device with {in_pool} that it extends", size(on_device)),
+        Some(_) if card.extendable > 0 => {
+            format!("{}, {} on the device with the {in_pool} beside it", size(on_device), size(obtainable))
+        }
         Some(_) => format!("{} on the device ({largest} in reserved memory)", size(on_device)),
     };
-    let parts = match shortfall {
-        Shortfall { demand: 0, .. } | Shortfall { fragmentation: 0, .. } => String::new(),
-        Shortfall { demand, fragmentation, .. } => {
-            format!(": {} demand, {} in pieces that cannot serve it", size(demand), size(fragmentation))
+    let missing = size(shortfall.bytes);
+    let enough = match shortfall {
+        Shortfall { fragmentation: 0, .. } => String::new(),
+        Shortfall { demand: 0, .. } => "; in one piece, what was free would have been enough".to_owned(),
+        Shortfall { demand, .. } => {
+            format!("; in one piece, what was free and {} more would have been enough", size(demand))
         }
     };
     let private = match card.free_private {
         0 => String::new(),
-        bytes => format!(". {} are free in private pools, for their CUDA graphs only", size(bytes)),
+        bytes => format!(". {} were free in private pools, for their CUDA graphs only", size(bytes)),
     };
-    format!(". Largest free piece: {piece}. Missing: {}{parts}{private}", size(shortfall.bytes))
+    format!(". The largest piece that could serve it was {piece}: {missing} too small{enough}{private}")
 }
 
 /// What was missing at most, where a limit refused the request that is not recorded, as a further sentence.
 fn up_to(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     card.lacking_at_most().map_or_else(String::new, |bytes| {
         format!(
-            ". Missing: at most {}; the limit is not recorded, so neither the exact sum nor its parts are known",
+            ". It lacked at most {}: the limit is not recorded, so neither the exact sum nor its parts are known",
             size(bytes)
         )
     })

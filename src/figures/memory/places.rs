@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Owned, Owner, leak_advice, owner, step_name};
+use super::{Owned, Owner, leak_advice, owner, step_name, tell_apart};
 use crate::analysis::memory::labels::below_allocator;
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, Verdict};
-use crate::analysis::memory::live::{GroupKey, LiveGroup};
+use crate::analysis::memory::live::LiveGroup;
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::memory::steps::Steps;
 use crate::figures::{Cell, Figure, Part, Stack, Word, figures};
@@ -29,13 +29,8 @@ pub struct Places<'a> {
 
 impl Places<'_> {
     pub fn stack(&self, signature: SignatureId) -> Stack {
-        Stack {
-            label: self.signatures.label(self.trace, signature).unwrap_or_default().into_owned(),
-            frames: below_allocator(self.signatures.frames(self.trace, signature))
-                .into_iter()
-                .map(String::from)
-                .collect(),
-        }
+        let frames = below_allocator(self.signatures.frames(self.trace, signature));
+        Stack::new(frames.into_iter().map(String::from).collect())
     }
 
     /// `of` with its place.
@@ -43,13 +38,14 @@ impl Places<'_> {
         AtPlace { owner: self.owner.clone(), stack: Arc::new(self.stack(signature)), of }
     }
 
-    /// Live memory with its place.
-    pub fn live(&self, group: LiveGroup) -> AtPlace<LiveGroup> {
-        let signature = match group.group {
-            GroupKey::Signature(signature) => signature,
-            _ => SignatureId::default(),
-        };
-        self.placed(signature, group)
+    /// Live memory with its places, which are told apart.
+    pub fn live(&self, groups: &[LiveGroup]) -> Vec<AtPlace<LiveGroup>> {
+        let frames =
+            |group: &LiveGroup| group.frames(self.trace, self.signatures).into_iter().map(String::from).collect();
+        let mut stacks: Vec<Stack> = groups.iter().map(|group| Stack::new(below_allocator(frames(group)))).collect();
+        tell_apart(&mut stacks);
+        let at = |(stack, &of)| AtPlace { owner: self.owner.clone(), stack: Arc::new(stack), of };
+        stacks.into_iter().zip(groups).map(at).collect()
     }
 }
 
@@ -61,7 +57,8 @@ impl<T> Owned for AtPlace<T> {
 
 /// The place in short, and in full for the window.
 fn stack<T>() -> Vec<Figure<AtPlace<T>>> {
-    const SHORT: &str = "The most telling frame: the innermost one in user code";
+    const SHORT: &str = "The most telling frame: the innermost one in user code; where several stacks of memory have it, also \
+                         that which tells them apart";
     figures! { row: AtPlace<T>;
         words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.stack)), SHORT;
         words "frames", "Stack", 300, Cell::frames(&row.stack.frames.join("; ")),

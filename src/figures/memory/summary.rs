@@ -132,8 +132,8 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
     const FRAGMENTATION: &str = "Of what is free at the end, 1 - sum of squares / square of the sum over the free ranges of each segment; the mean of the segments, weighted by their free bytes";
     const PRIVATE: &str = "Reserved for private pools, of CUDA graphs or of torch.cuda.MemPool: only these can use it, \
                            and it is returned once they are gone";
-    const PINNED: &str =
-        "Free at the end, but in segments that still hold live blocks and so cannot be returned to the device";
+    const PINNED: &str = "Free at the end, but in segments that still hold live blocks and so cannot be returned to the device; of an \
+         expandable segment in its mapped parts with live blocks, of which only whole pages without one can be returned";
     figures! { row: DeviceMemory<'a>;
         number "pid", "Process", 80, Cell::or_empty(row.history.pid, Cell::Id),
             "The process, where the file separates processes";

@@ -34,7 +34,7 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
             if is_much(peak) { format!(": {}", parts(peak)) } else { String::new() }
         ),
     };
-    let pinned = "Blocks that stay among freed ones pin segments: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, fewer \
+    let pinned = "Blocks that stay among freed ones keep segments reserved: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, fewer \
                   varying sizes, or allocating what stays first avoids it";
     let mut advice = Vec::new();
     match is_much(peak) && *has_history {
@@ -68,11 +68,11 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
     })
 }
 
-/// `4.44 GiB in segments without blocks, 1.00 GiB in segments that blocks pin`.
+/// `4.44 GiB in segments without blocks, 1.00 GiB in partly used segments`.
 fn parts(of: &Unused) -> String {
     let parts = [
         (of.empty, "in segments without blocks"),
-        (of.pinned, "in segments that blocks pin"),
+        (of.pinned, "in partly used segments"),
         (of.other, "in expandable segments and behind blocks"),
     ];
     let named = parts.into_iter().filter(|part| part.0 > 0);
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(
             late.text,
             "476.84 MiB of 953.67 MiB reserved are unused at the end: 190.73 MiB in segments without blocks, 286.10 MiB in \
-             segments that blocks pin. At the peak 9.54 MiB of 953.67 MiB"
+             partly used segments. At the peak 9.54 MiB of 953.67 MiB"
         );
         assert!(matches!(&late.advice[..], [one] if one.contains("expandable_segments")), "{:?}", late.advice);
         let pinned = found(state(300, 100), state(400, 0), true).unwrap();

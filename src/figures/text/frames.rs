@@ -5,8 +5,8 @@ use crate::analysis::frame::Frame;
 
 /// Between frames of one text.
 const BETWEEN: &str = "; ";
-/// Before a frame that calls the one before it.
-const FROM: &str = "from ";
+/// Before a frame that calls the one before it, and before one that is called by it.
+const WAYS: [&str; 2] = ["from ", "via "];
 /// The fewest characters for each of several frames.
 const LEAST: usize = 24;
 /// In fewer, no file can be told.
@@ -41,8 +41,8 @@ pub fn frame_within(frame: &str, max: usize) -> String {
 /// frames with files.
 pub(super) fn frames_within(text: &str, max: usize) -> Option<String> {
     let is_frame = |part: &str| {
-        let frame = Frame::of(part.strip_prefix(FROM).unwrap_or(part));
-        part.ends_with(')') && !frame.file.is_empty()
+        let (way, frame) = way_and_frame(part);
+        !way.is_empty() || frame.ends_with(')') && !Frame::of(frame).file.is_empty()
     };
     let mut parts: Vec<String> = text.split(BETWEEN).map(ToOwned::to_owned).collect();
     if !parts.iter().all(|part| is_frame(part)) {
@@ -57,14 +57,17 @@ pub(super) fn frames_within(text: &str, max: usize) -> Option<String> {
     for (k, i) in order.into_iter().enumerate() {
         let part = &parts[i];
         let own = room / (n - k);
-        let cut = match part.strip_prefix(FROM) {
-            Some(frame) => format!("{FROM}{}", frame_within(frame, own.saturating_sub(FROM.len()))),
-            None => frame_within(part, own),
-        };
+        let (way, frame) = way_and_frame(part);
+        let cut = format!("{way}{}", frame_within(frame, own.saturating_sub(way.len())));
         room = room.saturating_sub(cut.chars().count());
         parts[i] = cut;
     }
     Some(parts.join(BETWEEN) + &more)
+}
+
+fn way_and_frame(part: &str) -> (&str, &str) {
+    let way = WAYS.into_iter().find(|way| part.starts_with(way)).unwrap_or_default();
+    part.split_at(way.len())
 }
 
 #[cfg(test)]
@@ -76,7 +79,10 @@ mod tests {
         const MOST: usize = 64;
         let cut = |frame: &str| frame_within(frame, MOST);
         let args = "(c10::ArrayRef<long>, std::optional<c10::Layout>, std::optional<c10::Device>, std::optional<bool>)";
-        assert_eq!(cut(&format!("at::_ops::empty_strided::call{args}")), "call");
+        assert_eq!(cut(&format!("at::_ops::empty_strided::call{args}")), "empty_strided::call");
+        let node =
+            "torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)";
+        assert_eq!(cut(node), "BmmBackward0::apply");
         assert_eq!(cut(&format!("at::native::empty_strided_cuda{args} (??)")), "empty_strided_cuda");
         assert_eq!(
             cut(&format!("at::(anonymous namespace)::create_out{args} (RegisterCUDA_0.cpp:0)")),
@@ -101,6 +107,11 @@ mod tests {
             assert!(callee.starts_with("allocate (") && callee.ends_with("pytorch_backend.py:195)"), "{max}: {short}");
             assert!(caller.starts_with("init_weight (") && caller.ends_with("flex_opt.py:507)"), "{max}: {short}");
         }
+        let via = text.replace("; from ", "; via ");
+        let short = shortened(&via, 80);
+        assert!(short.contains("pytorch_backend.py:195); via init_weight (") && short.chars().count() <= 80, "{short}");
+        let native = "step (/home/me/a/long/folder/train.py:9); via mm_out_cuda";
+        assert_eq!(shortened(native, 48), "step (…/long/folder/train.py:9); via mm_out_cuda");
         assert_eq!(shortened(text, 40), "allocate (…en/pytorch_backend.py:195); …");
         assert_eq!(shortened("f (/home/me/a/long/folder/model.py:9)", 24), "f (…g/folder/model.py:9)");
     }

@@ -196,6 +196,11 @@ impl Allocations {
         self.start[id.idx()] <= state && state < self.end[id.idx()]
     }
 
+    /// Whether its allocation was recorded: it was not there before the recording.
+    pub fn was_recorded(&self, id: AllocationId) -> bool {
+        self.start[id.idx()] > 0
+    }
+
     /// Recorded category of an allocation; the empty string if none.
     pub fn category(&self, id: AllocationId) -> StringId {
         self.category.get(id.idx()).copied().unwrap_or_default()

@@ -16,7 +16,7 @@ pub use drag::{Drag, DragAction};
 pub use minimap::Minimap;
 pub use motion::{Motion, Wheel};
 pub use overlay::{
-    paint_bracket, paint_flag, paint_hover_line, paint_marks, paint_range, taken_by_bracket, taken_by_marks,
+    bracket_place, paint_bracket, paint_flag, paint_hover_line, paint_marks, paint_range, taken_by_marks,
 };
 pub use part::part_text;
 pub use ruler::RulerLabels;

@@ -40,8 +40,15 @@ pub fn paint_range(painter: &Painter, scale: &Scale, canvas: Rect, range: TimeRa
     }
 }
 
-/// A thin bracket in the ruler over a range, with `text` in its middle where there is room for it.
-pub fn paint_bracket(painter: &Painter, scale: &Scale, ruler: Rect, range: TimeRange, text: String, is_dark: bool) {
+/// A thin bracket in the ruler over a range, with `text` where [`bracket_place`] found room for it.
+pub fn paint_bracket(
+    painter: &Painter,
+    scale: &Scale,
+    ruler: Rect,
+    range: TimeRange,
+    (text, place): (String, Option<Rangef>),
+    is_dark: bool,
+) {
     let color = theme::tokens(is_dark).strong_text;
     let (left, right) = (scale.x(range.start), scale.x(range.end).max(scale.x(range.start) + 1.0));
     if right < ruler.left() || left > ruler.right() {
@@ -55,8 +62,8 @@ pub fn paint_bracket(painter: &Painter, scale: &Scale, ruler: Rect, range: TimeR
         painter.vline(x, top..=bottom, stroke);
     }
     painter.hline(visible, top, stroke);
-    let (galley, place) = bracket_text(painter, scale, ruler, range, text, color);
     if let Some(place) = place {
+        let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
         // Covers the line.
         let back = Rect::from_x_y_ranges(place, ruler.y_range());
         painter.rect_filled(back, 0.0, theme::tokens(is_dark).panel);
@@ -64,30 +71,26 @@ pub fn paint_bracket(painter: &Painter, scale: &Scale, ruler: Rect, range: TimeR
     }
 }
 
-/// Where the text of [`paint_bracket`] stands in the ruler, for [`super::RulerLabels::paint`]; `None` without room for it.
-pub fn taken_by_bracket(
+/// Where the text of [`paint_bracket`] stands in the ruler: within the bracket, and nearest to its middle where nothing else
+/// stands; `None` without room for it.
+///
+/// * `taken`: where notes of marks stand, which would cover it.
+pub fn bracket_place(
     painter: &Painter,
     scale: &Scale,
     ruler: Rect,
     range: TimeRange,
     text: String,
+    taken: &[Rangef],
 ) -> Option<Rangef> {
-    bracket_text(painter, scale, ruler, range, text, Color32::PLACEHOLDER).1
-}
-
-fn bracket_text(
-    painter: &Painter,
-    scale: &Scale,
-    ruler: Rect,
-    range: TimeRange,
-    text: String,
-    color: Color32,
-) -> (Arc<Galley>, Option<Rangef>) {
-    let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
+    let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), Color32::PLACEHOLDER);
     let [left, right] = [range.start, range.end].map(|at| scale.x(at).clamp(ruler.left(), ruler.right()));
     let (middle, half) = ((left + right) / 2.0, galley.size().x / 2.0 + 4.0);
-    let has_room = right - left >= 2.0 * half + 8.0;
-    (galley, has_room.then(|| Rangef::new(middle - half, middle + half)))
+    let beside = taken.iter().flat_map(|other| [other.min - half - 3.0, other.max + half + 3.0]);
+    let places = beside.chain([middle]).filter(|at| at - half >= left + 4.0 && at + half <= right - 4.0);
+    let places = places.map(|at| (at, Rangef::new(at - half, at + half)));
+    let free = places.filter(|(_, place)| !taken.iter().any(|other| other.intersects(*place)));
+    free.min_by(|a, b| (a.0 - middle).abs().total_cmp(&(b.0 - middle).abs())).map(|(_, place)| place)
 }
 
 /// A flag to the right of `x`, with its upper corner at `top`.
@@ -161,7 +164,7 @@ mod tests {
             let scale = Scale::new(TimeRange { start: -10, end: 490 }, 0.0, 500.0, 1.0);
             let painter = ui.painter().with_clip_rect(ruler);
             RulerLabels::time(0).paint(&painter, [ruler, ruler], &scale, ui.visuals(), &[]);
-            paint_bracket(&painter, &scale, ruler, TimeRange { start: 0, end: 490 }, String::new(), true);
+            paint_bracket(&painter, &scale, ruler, TimeRange { start: 0, end: 490 }, (String::new(), None), true);
         });
         let (mut labels_end, mut bracket) = (0.0_f32, None);
         for clipped in &output.shapes {
@@ -175,5 +178,28 @@ mod tests {
         }
         output.drop_without_applying_deltas();
         assert!(labels_end > 0.0 && bracket.is_some_and(|y| y > labels_end), "{bracket:?} below {labels_end}");
+    }
+    #[test]
+    fn the_text_of_a_bracket_stands_where_no_note_of_a_mark_does() {
+        let output = Context::default().run_ui(RawInput::default(), |ui| {
+            let ruler = Rect::from_min_size(pos2(0.0, 0.0), vec2(500.0, 20.0));
+            let scale = Scale::new(TimeRange { start: 0, end: 500 }, 0.0, 500.0, 1.0);
+            let place = |range: [i64; 2], taken: &[Rangef]| {
+                let range = TimeRange { start: range[0], end: range[1] };
+                bracket_place(ui.painter(), &scale, ruler, range, "lifetime 12 ms".to_owned(), taken)
+            };
+            let free = place([0, 500], &[]).unwrap();
+            assert_eq!(free.center(), 250.0);
+            // A note right in the middle, and one that leaves no room on its left.
+            let notes = [Rangef::new(200.0, 260.0), Rangef::new(150.0, 190.0)];
+            let beside = place([0, 500], &notes).unwrap();
+            assert!(notes.iter().all(|note| !note.intersects(beside)) && beside.min > 260.0, "{beside:?}");
+            assert_eq!(beside.span(), free.span());
+            let inside = place([100, 500], &[Rangef::new(250.0, 500.0)]).unwrap();
+            assert!(inside.min >= 100.0 && inside.max <= 250.0, "{inside:?}");
+            assert_eq!(place([0, 500], &[Rangef::new(0.0, 500.0)]), None);
+            assert_eq!(place([0, 20], &[]), None);
+        });
+        output.drop_without_applying_deltas();
     }
 }

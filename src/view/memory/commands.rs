@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::head::not_a_base;
 use crate::command::Command;
 use crate::model::{TimeNs, TimeRange};
 use crate::session::{Base, Mark, Selection, ShownMemory};
@@ -32,6 +33,34 @@ pub fn run(command: &Command, shown: &ShownMemory, at: Option<TimeNs>, ctx: &mut
     true
 }
 
+/// Makes a moment the one that others are compared with, and says which views compare; says why if there is no other.
+pub fn set_base(shown: &ShownMemory, state: u32, ctx: &mut ViewContext<'_>) {
+    if let Some(why) = not_a_base(shown, ctx.traces) {
+        ctx.commands.push(Command::Tell(why));
+        return;
+    }
+    ctx.memory.base = Some(Base::new(shown, state));
+    ctx.commands.push(Command::Say(match shown.history().has_changes() {
+        true => {
+            "The base is set. Choose another moment to compare with it: Change in Memory by place, Grown and Shrunk in Live \
+             memory by stack"
+        }
+        false => {
+            "The base is set. Show the memory of another recording to compare with it: Change in Memory by place, Grown and \
+             Shrunk in Live memory by stack"
+        }
+    }));
+}
+
+/// Compares with the start of the recording again; says so, also if it did before.
+pub fn clear_base(ctx: &mut ViewContext<'_>) {
+    let text = match ctx.memory.base.take() {
+        Some(_) => "Memory is compared with the start of the recording again",
+        None => "No base was set: memory is compared with the start of the recording",
+    };
+    ctx.commands.push(Command::Say(text));
+}
+
 /// Runs a command of the menu Memory, for which no picture needs to be on screen; false for any other.
 ///
 /// * `under`: the state under the pointer, used if no moment is chosen.
@@ -40,9 +69,9 @@ pub fn run_hidden(command: &Command, under: Option<u32>, ctx: &mut ViewContext<'
         Command::SetBase => {
             let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
             let state = ctx.memory.moment.or(under).unwrap_or(shown.history().last_state());
-            ctx.memory.base = Some(Base::new(&shown, state));
+            set_base(&shown, state, ctx);
         }
-        Command::ClearBase => ctx.memory.base = None,
+        Command::ClearBase => clear_base(ctx),
         Command::ClearHighlight => ctx.memory.marked = Arc::default(),
         _ => return false,
     }

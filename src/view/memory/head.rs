@@ -9,6 +9,7 @@ use eframe::egui::{
     WidgetInfo,
 };
 
+use super::commands;
 use crate::analysis::memory::summary::has_peak;
 use crate::answers::Query;
 use crate::answers::memory::{InShort, MemoryInShort};
@@ -20,7 +21,7 @@ use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, OutOfMemory};
 use crate::session::{Base, MemoryFocus, OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
-use crate::view::tables::Grid;
+use crate::view::tables::{Grid, Table};
 use crate::widget::{table, theme};
 
 /// The title of a history, unique among all that are open.
@@ -243,7 +244,7 @@ pub fn nothing_ui(ui: &mut egui::Ui) {
 /// The filter of a table, and buttons to copy and export its rows.
 ///
 /// * `name`: names the file.
-pub fn grid_tools_ui(grid: &mut Grid, name: &str, hint: &str, ui: &mut egui::Ui) {
+pub fn grid_tools_ui<T: Table>(grid: &mut Grid<T>, name: &str, hint: &str, ui: &mut egui::Ui) {
     grid.filter_ui(hint, ui);
     grid.buttons_ui(name, ui);
 }
@@ -270,11 +271,11 @@ pub fn base_ui((state, base): (u32, Option<&Base>), shown: &ShownMemory, ctx: &m
     let why_not = not_a_base(shown, ctx.traces);
     let set = ui.add_enabled(why_not.is_none(), egui::Button::new("Set as base"));
     if set.on_hover_text(hint).on_disabled_hover_text(why_not.unwrap_or_default()).clicked() {
-        ctx.memory.base = Some(Base::new(shown, state));
+        commands::set_base(shown, state, ctx);
     }
     let hint = "Compare with the start of the recording again";
     if ctx.memory.base.is_some() && ui.button("Clear base").on_hover_text(hint).clicked() {
-        ctx.memory.base = None;
+        commands::clear_base(ctx);
     }
 }
 

@@ -89,6 +89,8 @@ impl View for LiveMemory {
         // While the moment moves, each finished tree is shown.
         let is_near = |known: &LiveBytes| LiveBytes { moment: wanted.moment, ..known.clone() } == wanted;
         let answer = self.pane.ask(&shown.of, &wanted, is_near, ctx, ui);
+        let is_of_moment = !matches!(wanted.mode, Mode::Peak | Mode::End);
+        ctx.memory.is_followed &= !(is_of_moment && answer.is_working());
         ui.horizontal_wrapped(|ui| {
             let chosen = ctx.memory.moment.unwrap_or(shown.history().last_state());
             for (mode, label, hint) in MODES {

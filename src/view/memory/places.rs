@@ -1,5 +1,6 @@
 //! Memory by place: a table by place in the program, at a moment or between two.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use eframe::egui::{self, RichText};
@@ -11,13 +12,13 @@ use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::live::{LiveUntil, live};
 use crate::analysis::memory::summary::fullest_state;
 use crate::answers::memory::StackPlaces;
-use crate::answers::{Analysis, Answers, Query, Work};
-use crate::figures::format;
-use crate::figures::memory::{HolderRow, NO_STACK_HELP, Owner, by_place, change_by_place};
+use crate::answers::{Analysis, Query, Work};
+use crate::figures::memory::{HolderRow, Owner, by_place, change_by_place, no_stack_help};
+use crate::figures::{Cell, Column, Rows, Sort, format};
 use crate::model::memory::AllocationId;
 use crate::session::{Base, MemoryFocus, OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
-use crate::view::tables::{Answer as Table, Grid};
+use crate::view::tables::{Answer, FindSameRow, Grid, Table, same_row};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::widget::options::options_ui;
 use crate::widget::prose::prose_ui;
@@ -49,16 +50,17 @@ struct ListPlaces {
     has_all_frames: bool,
 }
 
+/// A table with what is said of it, so that words and rows on screen are of one moment.
 #[derive(Debug)]
 struct Listed {
     state: u32,
-    table: Arc<Table>,
+    table: Answer,
     /// For each row its blocks in the state.
     blocks: Vec<Arc<Vec<AllocationId>>>,
     /// Bytes that are allocated; of a change what was gained and lost.
     sums: String,
-    /// Whether some have no call stack.
-    has_unknown: bool,
+    /// Why some have no call stack; empty if all have one.
+    no_stack: String,
 }
 
 /// The description of the view.
@@ -78,10 +80,7 @@ pub struct PlacesView {
     mode: Mode,
     has_all_frames: bool,
     listed: Query<ListPlaces>,
-    /// What the table on screen is of, and what is sorted: while the moment moves, words and rows are of one.
-    on_screen: Option<Arc<Listed>>,
-    coming: Option<Arc<Listed>>,
-    grid: Grid,
+    grid: Grid<Listed>,
     is_waiting: bool,
 }
 
@@ -89,7 +88,7 @@ impl View for PlacesView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
         let Some(shown) = ctx.memory.resolve(ctx.traces) else {
-            (self.on_screen, self.coming) = (None, None);
+            self.grid.reset();
             head::nothing_ui(ui);
             return;
         };
@@ -99,17 +98,16 @@ impl View for PlacesView {
         let answer = self.listed.ask_in_turn(ctx.answers, &shown.of, &wanted, is_near);
         self.is_waiting = answer.is_working();
         match answer.newest() {
-            Some(newest) => self.is_waiting |= self.put(newest, ctx.answers),
-            None => {
-                self.grid.reset();
-                (self.on_screen, self.coming) = (None, None);
-            }
+            Some(newest) => self.is_waiting |= self.grid.update(newest, ctx.answers),
+            None => self.grid.reset(),
         }
+        let is_of_moment = matches!(self.mode(&shown, ctx.memory), Mode::Moment | Mode::Change);
+        ctx.memory.is_followed &= !(is_of_moment && self.is_waiting);
         self.grid.poll_text(ctx.commands, ui.ctx());
-        let listed = self.on_screen.clone().or_else(|| answer.newest().cloned());
+        let listed = self.grid.shown().map(|(listed, _)| listed).or_else(|| answer.newest().cloned());
         self.head_ui(&wanted, listed.as_deref(), &shown, ctx, ui);
         let (Some(_), Some(listed)) = (answer_ui(&answer, "Adding up…", ui), listed) else { return };
-        if listed.table.data.rows.is_empty() {
+        if listed.n_rows() == 0 {
             match &wanted.base {
                 Some(_) => nothing_ui("No place has more or less than at the base", "Choose another moment", ui),
                 None => nothing_ui("Nothing is allocated at this moment", "Choose another moment", ui),
@@ -117,9 +115,7 @@ impl View for PlacesView {
             return;
         }
         let action = self.grid.ui("Memory by place", Some("Highlight in the picture"), ui);
-        // The table on screen may be the one before, until this one is sorted.
-        let is_shown = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(&table, &listed.table));
-        head::highlight(action, |row| listed.blocks.get(row).filter(|_| is_shown).cloned(), ctx);
+        head::highlight(action, |row| listed.blocks.get(row).cloned(), ctx);
     }
 
     fn is_pending(&self) -> bool {
@@ -132,19 +128,6 @@ impl View for PlacesView {
 }
 
 impl PlacesView {
-    /// Puts a list on screen once it is sorted, one that is sorted already first; says whether it is still to come.
-    fn put(&mut self, newest: &Arc<Listed>, answers: &Answers) -> bool {
-        let next = self.coming.take().unwrap_or_else(|| Arc::clone(newest));
-        for next in [&next, newest] {
-            if self.grid.update(&next.table, answers) {
-                self.coming = Some(Arc::clone(next));
-                return true;
-            }
-            self.on_screen = Some(Arc::clone(next));
-        }
-        false
-    }
-
     /// What the user chose, as far as the recording has it.
     fn mode(&self, shown: &ShownMemory, focus: &MemoryFocus) -> Mode {
         match self.mode {
@@ -206,9 +189,8 @@ impl PlacesView {
     ) {
         if let Some(listed) = listed {
             prose_ui(ui, &listed.sums, RichText::strong);
-            if listed.has_unknown {
-                let text = "some have no call stack";
-                ui.weak(text).on_hover_text(NO_STACK_HELP);
+            if !listed.no_stack.is_empty() {
+                ui.weak("some have no call stack").on_hover_text(&listed.no_stack);
             }
             base_ui((listed.state, wanted.base.as_ref()), shown, ctx, ui);
         }
@@ -217,6 +199,28 @@ impl PlacesView {
         ui.checkbox(&mut self.has_all_frames, "All frames").on_hover_text(hint);
         head::grid_tools_ui(&mut self.grid, "Memory by place", "Filter by place", ui);
     }
+}
+
+impl Rows for Listed {
+    fn columns(&self) -> &[Column] {
+        self.table.columns()
+    }
+
+    fn n_rows(&self) -> usize {
+        self.table.n_rows()
+    }
+
+    fn row(&self, row: usize) -> Cow<'_, [Cell]> {
+        self.table.row(row)
+    }
+
+    fn order(&self, sort: Option<Sort>, filter: &str) -> Vec<u32> {
+        self.table.order(sort, filter)
+    }
+}
+
+impl Table for Listed {
+    const SAME_ROW: Option<FindSameRow<Self>> = Some(|of, row, other| same_row(&of.table, row, &other.table));
 }
 
 impl Analysis for ListPlaces {
@@ -273,8 +277,9 @@ impl Analysis for ListPlaces {
             holders.iter().map(|&(places, holder)| HolderRow { owner: Owner::default(), places, at: None, holder });
         let data = if self.base.is_some() { change_by_place().data(rows) } else { by_place().data(rows) };
         let sums = sums_text(holders.iter().map(|(_, holder)| holder), self.base.is_some());
-        let has_unknown = holders.iter().any(|(_, holder)| holder.place == Place::NoStack);
-        Some(Listed { state, table: Arc::new(Table { data, ..Table::default() }), blocks, sums, has_unknown })
+        let reasons = holders.iter().filter_map(|(places, holder)| no_stack_help(places.name(holder.place)));
+        let no_stack = reasons.collect::<Vec<_>>().join("\n");
+        Some(Listed { state, table: Answer { data, ..Answer::default() }, blocks, sums, no_stack })
     }
 }
 

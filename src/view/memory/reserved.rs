@@ -6,20 +6,19 @@ use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
 
 use super::head;
 use super::head::state_text;
-use crate::analysis::memory::live::GroupKey;
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::reserved::{Cause, Growth, PinnedRange, shares};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::summary;
-use crate::analysis::stacks::NO_STACK;
 use crate::answers::memory::{CARD_STACKS, GrowthOfReserved, GrowthPins, OomCards, StackLabels, StackSignatures};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
 use crate::figures::memory::{
-    NO_STACK_HELP, OutOfMemory, Owner, ReservedGrowth, cause_text, oom, raise, reserved_growth, shares_sentence, why,
+    OutOfMemory, Owner, Places, ReservedGrowth, cause_text, holder_frames, no_stack_help, oom, raise, reserved_growth,
+    shares_sentence, why,
 };
-use crate::figures::text::{display_name, short_frame};
+use crate::figures::text::display_name;
 use crate::figures::{Cell, Data, findings};
 use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
@@ -95,7 +94,7 @@ impl View for ReservedView {
         self.head_ui(&tables, ui);
         if !tables.cards.is_empty() {
             // What failed is what the view was opened for, wherever it failed.
-            let width = (ui.available_width() * 0.42).clamp(120.0, 640.0);
+            let width = (ui.available_width() * 0.5).clamp(120.0, 640.0);
             Panel::left(egui::Id::unique("out of memory")).default_size(width).size_range(120.0..=900.0).show(
                 ui,
                 |ui| {
@@ -268,17 +267,19 @@ fn card_ui(
     let text = format!("Out of memory: {} requested", bytes(card.requested));
     let color = tokens.severity[finding.severity as usize];
     let head = prose_ui(ui, &text, |text| text.strong().color(color));
+    // Who had it is in sight with the reason, also where the pane is low.
+    let spacing = std::mem::replace(&mut ui.spacing_mut().item_spacing.y, 1.0);
     prose_ui(ui, &why(card), plain);
     ui.weak("Who had it");
-    for group in &card.stacks {
-        let GroupKey::Signature(signature) = group.group else { continue };
-        let label = tables.signatures.label(shown.trace(), signature);
-        let label = label.as_deref().unwrap_or(NO_STACK);
-        let place = display_name(&short_frame(label)).into_owned();
-        let text = format!("{} in {}: {place}", bytes(group.bytes), format::count(group.count));
-        let hint = if label == NO_STACK { NO_STACK_HELP.into() } else { display_name(label) };
+    let places = Places { trace: shown.trace(), signatures: &tables.signatures, owner: Owner::default() };
+    for held in places.live(&card.stacks) {
+        let label = held.stack.name();
+        let (size, count) = (bytes(held.of.bytes), format::of_things(held.of.count, "block"));
+        let text = format!("{size} in {count}: {}", holder_frames(label));
+        let hint = no_stack_help(label).map_or_else(|| display_name(label), Into::into);
         ui.add(egui::Label::new(text).truncate()).on_hover_text(hint);
     }
+    ui.spacing_mut().item_spacing.y = spacing;
     let state = card.event.saturating_add(1).min(shown.history().last_state());
     prose_ui(ui, &state_text(shown, state), RichText::weak);
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {

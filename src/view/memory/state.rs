@@ -128,6 +128,7 @@ impl View for MemoryState {
             self.transport.play(&shown, ctx, ui);
             // Asked for before anything is said of the moment: words, sums and picture are of the map that is there.
             let answer = self.room.map(|room| self.ask(&shown, room, ctx));
+            ctx.memory.is_followed &= !answer.as_ref().is_some_and(Answer::is_working);
             let on_screen = answer.as_ref().and_then(Answer::newest).map(|map| map.moment);
             let asked = ctx.memory.moment;
             self.transport.ui(&shown, on_screen, ctx, ui);
@@ -399,7 +400,8 @@ fn free_ui(map: &StateMap, ui: &mut egui::Ui) {
     let hint =
         "The largest request that fits without more from the device, if its pool and stream are those of the segment";
     ui.label(format!("largest free range {}", bytes(largest_free))).on_hover_text(hint);
-    let hint = "Free, but in segments that still hold blocks and so cannot be returned to the device";
+    let hint = "Free, but in segments that still hold blocks and so cannot be returned to the device; of expandable segments in \
+                mapped parts with blocks, of which whole pages without one can be returned";
     ui.label(format!("free in partly used segments {}", bytes(pinned))).on_hover_text(hint);
     let hint = "How scattered the free memory of each segment is in itself, however many segments there are: 1 - Σ free² / (Σ free)², \
                 weighed with free bytes. 0 is one free range per segment, near 1 is many small ones";

@@ -154,12 +154,16 @@ impl Transport {
         let Some(playing) = &mut self.playing else { return };
         let seconds = f64::from(ui.input(|input| input.stable_dt)).min(0.25);
         playing.position += f64::from(last) * seconds / WHOLE_SECONDS * self.speed;
+        ui.ctx().request_repaint_after(TICK);
+        // All of one moment is on screen before the next: events are skipped where that takes longer.
+        if !std::mem::replace(&mut ctx.memory.is_followed, true) {
+            return;
+        }
         playing.shown = Some((playing.position as u32).min(last));
         ctx.memory.moment = playing.shown;
         if playing.shown == Some(last) {
             self.playing = None;
         }
-        ui.ctx().request_repaint_after(TICK);
     }
 
     /// The active curve over all states; a click or drag sets the moment.

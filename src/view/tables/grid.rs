@@ -53,7 +53,7 @@ impl Rows for Answer {
 }
 
 /// Finds the row of another table, the last one, that stands for the same as a row of the first.
-type FindSameRow<T> = fn(&T, usize, &T) -> Option<usize>;
+pub type FindSameRow<T> = fn(&T, usize, &T) -> Option<usize>;
 
 /// The rows of a [`Grid`].
 pub trait Table: Rows + Sized + Send + Sync + 'static {
@@ -82,7 +82,7 @@ impl Table for Answer {
 impl Table for AllocationRows {}
 
 /// The row of `other` with the same names and shapes, in a tree with the same path.
-fn same_row(table: &Answer, row: usize, other: &Answer) -> Option<usize> {
+pub fn same_row(table: &Answer, row: usize, other: &Answer) -> Option<usize> {
     if let (Some(tree), Some(other)) = (&table.tree, &other.tree) {
         return tree.same_row(row, other);
     }
@@ -158,6 +158,9 @@ impl<T: Table> Analysis for SameRow<T> {
         Some(T::SAME_ROW.zip(other).and_then(|(same_row, other)| same_row(&other, self.row, of)))
     }
 }
+
+/// Rows that are sorted within a frame.
+const FEW: usize = 500;
 
 /// What becomes of the text of a table.
 #[derive(Debug)]
@@ -323,6 +326,10 @@ impl<T: Table> Grid<T> {
         let folds = is_tree.then(|| Arc::clone(&self.folds));
         let is_folding = folds.is_some() && self.order.shown().is_some_and(|shown| shown.folds.is_some());
         let wanted = Ordered { sort, filter, folds, rows: PhantomData };
+        if table.n_rows() <= FEW {
+            // Sorted in this frame, and found by what follows: it comes no later than what else is of its moment.
+            answers.get(table, &wanted);
+        }
         let order = match self.order.ask(answers, table, &wanted) {
             answers::Answer::Working(_) => return true,
             answers::Answer::Failed(_) => return false,
@@ -336,7 +343,11 @@ impl<T: Table> Grid<T> {
         if !is_same_table {
             let cursor = before.zip(self.selected).filter(|_| T::SAME_ROW.is_some());
             let found = cursor.map(|((shown, _), row)| {
-                self.same_row.ask(answers, table, &SameRow { other: Arc::downgrade(&shown), row })
+                let same = SameRow { other: Arc::downgrade(&shown), row };
+                if table.n_rows() <= FEW {
+                    answers.get(table, &same);
+                }
+                self.same_row.ask(answers, table, &same)
             });
             if found.as_ref().is_some_and(answers::Answer::is_working) {
                 return true;

@@ -16,7 +16,7 @@ mod tests;
 mod tree;
 
 pub use self::files::{Many, apart, file_name, file_switch_ui};
-pub use self::grid::{Answer, Grid, Table};
+pub use self::grid::{Answer, FindSameRow, Grid, Table, same_row};
 pub use self::pane::{range_switch_ui, ranges_of};
 use self::rows::TimeTable;
 

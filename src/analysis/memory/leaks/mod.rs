@@ -419,10 +419,12 @@ fn gains(history: &MemoryHistory, signatures: &Signatures) -> Vec<Gain> {
     }
     for (state, sign) in [(0, -1), (history.last_state(), 1)] {
         for found in live::groups(history, state, LiveUntil::Active, live::by_signature(history, signatures)) {
-            if let GroupKey::Signature(signature) = found.group {
-                let of = &mut change[signature.0 as usize];
-                *of = (of.0 + sign * found.bytes as i64, of.1 + sign * found.count as i64);
-            }
+            let signature = match found.group {
+                GroupKey::Signature(signature) => signature,
+                _ => SignatureId::default(),
+            };
+            let of = &mut change[signature.0 as usize];
+            *of = (of.0 + sign * found.bytes as i64, of.1 + sign * found.count as i64);
         }
     }
     let gain = |(signature, (bytes, count))| Gain { signature: SignatureId(signature), bytes, count };

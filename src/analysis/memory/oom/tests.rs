@@ -106,6 +106,8 @@ fn many_cards_come_from_one_sweep() {
             script.free((i - 2) * 2 * MIB, (1 + i % 2) * MIB);
         }
     }
+    // From before the recording until then.
+    script.event(FreeRequested, 1 << 40, 5 * MIB + 512, StackId(0));
     let trace = script.finish();
     let (history, signatures) = (history(&trace), Signatures::new(&trace, false));
     let found = cards(&trace, history, &signatures, 0, &|| false);

@@ -25,7 +25,12 @@ fn memory_is_compared_with_that_of_another_file() {
             "before_bytes": 4 * MIB, "after_bytes": 6 * MIB,
         })
     };
-    let stack = |at: &str| serde_json::json!({"at": at, "stack": ["append (/me/losses.py:12)"], "bytes": 2 * MIB});
+    let stack = |at: &str| {
+        serde_json::json!({
+            "at": at, "stack": ["append (/me/losses.py:12)"], "bytes": 2 * MIB, "before_bytes": 4 * MIB,
+            "after_bytes": 6 * MIB,
+        })
+    };
     let expected = serde_json::json!({
         "rank": 3, "device": 0, "base": "before.pickle",
         "compared_amounts": [

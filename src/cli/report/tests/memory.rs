@@ -76,9 +76,9 @@ fn memory_has_the_keys_of_the_contract() {
         "by_place": memory["by_place"], "change_by_place": memory["change_by_place"], "categories": memory["categories"],
         "end_unused_bytes": (64 - 6) << 20, "end_largest_free_bytes": 57 << 20, "device_total_bytes": 80 << 20,
         "summary": "Peak 6.07 MiB; end 6.00 MiB; reserved at the end 64.00 MiB, of it unused 58.00 MiB; most at the peak: append \
-                    (losses.py:12) 6.00 MiB. Out of memory: Demand: 80.00 MiB requested, 6.00 MiB in use, of \
-                    74.00 MiB that the process could have. Largest free piece: 10.00 MiB on the device (0 B in reserved \
-                    memory). Missing: 70.00 MiB: 12.00 MiB demand, 58.00 MiB in pieces that cannot serve it. Memory between steps grows by 1.00 MiB a step, at 1 place",
+                    (losses.py:12) 6.00 MiB. Out of memory: Demand: 80.00 MiB requested while 6.00 MiB were in use: 68.00 MiB were free, 10.00 MiB on the device and 58.00 MiB in \
+                reserved memory. The largest piece that could serve it was 10.00 MiB on the device (0 B in reserved memory): 70.00 \
+                MiB too small; in one piece, what was free and 12.00 MiB more would have been enough. Memory between steps grows by 1.00 MiB a step, at 1 place",
         // The segment is larger than its first request, and no block needed the rest.
         "reserved_growth": {
             "bytes": 64 << 20, "demand_bytes": (6 << 20) + 19 * 4096, "fragmentation_bytes": 0,
@@ -136,9 +136,9 @@ fn failed_requests_have_the_keys_of_the_contract() {
         "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
         "short_by_bytes": 70 << 20, "short_by_demand_bytes": 12 << 20, "short_by_fragmentation_bytes": 58 << 20,
         "cause": "demand",
-        "why": "Demand: 80.00 MiB requested, 6.00 MiB in use, of 74.00 MiB that the process could have. Largest free piece: \
-                10.00 MiB on the device (0 B in reserved memory). Missing: 70.00 MiB: 12.00 MiB demand, 58.00 MiB in \
-                pieces that cannot serve it",
+        "why": "Demand: 80.00 MiB requested while 6.00 MiB were in use: 68.00 MiB were free, 10.00 MiB on the device and 58.00 MiB in \
+                reserved memory. The largest piece that could serve it was 10.00 MiB on the device (0 B in reserved memory): 70.00 \
+                MiB too small; in one piece, what was free and 12.00 MiB more would have been enough",
         "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,
         "inactive_bytes": 58 << 20,
         // The segment serves small requests.

@@ -14,7 +14,7 @@ use crate::model::memory::AllocationId;
 use crate::session::Selection;
 use crate::view::ViewContext;
 use crate::view::axis::{
-    Scale, paint_bracket, paint_hover_line, paint_marks, paint_range, taken_by_bracket, taken_by_marks,
+    Scale, bracket_place, paint_bracket, paint_hover_line, paint_marks, paint_range, taken_by_marks,
 };
 use crate::widget::labels::Labels;
 use crate::widget::theme;
@@ -89,9 +89,11 @@ impl MemoryOverTime {
         let with_ruler = ui.painter_at(parts.ruler.union(canvas).expand2(vec2(0.0, 1.0)));
         let marks = ctx.marks.iter().map(|mark| (chart.axis.at_times(mark.range), mark.note.as_str()));
         let mut taken = taken_by_marks(&with_ruler, marks, &frame.scale);
-        let life = lifetime(ctx, chart);
-        taken
-            .extend(life.and_then(|(life, text)| taken_by_bracket(&with_ruler, &frame.scale, parts.ruler, life, text)));
+        let life = lifetime(ctx, chart).map(|(life, text)| {
+            let place = bracket_place(&with_ruler, &frame.scale, parts.ruler, life, text.clone(), &taken);
+            taken.extend(place);
+            (life, (text, place))
+        });
         // A state of one moment has nothing to count.
         if chart.shown.history().has_changes() {
             chart.axis.ruler().paint(&with_ruler, [parts.ruler, canvas], &frame.scale, ui.visuals(), &taken);
@@ -119,6 +121,9 @@ impl MemoryOverTime {
         strips::unrecorded(ctx, ui, chart, &frame.scale, &frame.heights);
         strips::flags(ctx, ui, chart, &frame.scale);
         self.ranges(ctx, ui, chart, frame, (strong, accent));
+        if let Some((life, text)) = life {
+            paint_bracket(&ui.painter_at(parts.plots()), &frame.scale, parts.ruler, life, text, ctx.is_dark);
+        }
         let with_ruler = ui.painter_at(parts.plots());
         let marks = ctx.marks.iter().map(|mark| (chart.axis.at_times(mark.range), mark.note.as_str()));
         paint_marks(&with_ruler, marks, &frame.scale, [parts.ruler, canvas], ctx.is_dark);
@@ -187,9 +192,6 @@ impl MemoryOverTime {
         }
         if let Some(((_, corner), pointer)) = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos()) {
             strips::rubber_band(&ui.painter_at(chart.parts.canvas), Rect::from_two_pos(corner, pointer), strong);
-        }
-        if let Some((life, text)) = lifetime(ctx, chart) {
-            paint_bracket(&painter, &frame.scale, chart.parts.ruler, life, text, ctx.is_dark);
         }
     }
 

@@ -5,9 +5,9 @@ use eframe::egui::{Button, Ui};
 use super::{Chart, MemoryOverTime};
 use crate::command::Command;
 use crate::figures::format;
-use crate::session::Base;
 use crate::view::ViewContext;
 use crate::view::details::stack_text;
+use crate::view::memory::commands::{clear_base, set_base};
 use crate::view::memory::head::not_a_base;
 
 impl MemoryOverTime {
@@ -33,12 +33,12 @@ impl MemoryOverTime {
             ctx.commands.push(Command::Show(crate::view::memory::STATE.id));
         }
         let why_not = not_a_base(chart.shown, ctx.traces);
-        let set = ui.add_enabled(why_not.is_none(), Button::new("Set as base for difference"));
+        let set = ui.add_enabled(why_not.is_none(), Button::new("Set as base"));
         if set.on_disabled_hover_text(why_not.unwrap_or_default()).clicked() {
-            ctx.memory.base = Some(Base::new(chart.shown, state));
+            set_base(chart.shown, state, ctx);
         }
         if ctx.memory.base.is_some() && ui.button("Clear base").clicked() {
-            ctx.memory.base = None;
+            clear_base(ctx);
         }
         ui.separator();
         if ui.button("Zoom to fit").clicked() {

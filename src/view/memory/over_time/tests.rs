@@ -166,7 +166,7 @@ fn the_menu_leads_to_the_state_and_the_difference() {
     let place = at(&harness, 500, (3.5 * 1_048_576.0) as f32);
     click(&mut harness, place, PointerButton::Secondary);
     harness.get_by_label("Copy stack");
-    harness.get_by_label("Set as base for difference").click();
+    harness.get_by_label("Set as base").click();
     settle(&mut harness);
     assert_eq!(harness.state().session.memory.base.as_ref().map(|base| base.state), Some(2));
     click(&mut harness, place, PointerButton::Secondary);

@@ -7,7 +7,7 @@ fn rows_stay_while_tables_come_faster_than_they_are_sorted() {
     let (answers, mut grid) = (Answers::default(), Grid::<Answer>::default());
     let mut seen = Vec::new();
     for count in 0..2000 {
-        let data = Data { rows: vec![vec![Cell::Count(count)]], ..Data::default() };
+        let data = Data { rows: vec![vec![Cell::Count(count)]; FEW + 1], ..Data::default() };
         // Dropped after each frame, as the store does with what newer ones follow.
         grid.update(&Arc::new(Answer { data, ..Answer::default() }), &answers);
         match grid.ordered() {
@@ -18,6 +18,17 @@ fn rows_stay_while_tables_come_faster_than_they_are_sorted() {
     }
     seen.dedup();
     assert!(seen.len() > 1, "{seen:?}");
+}
+
+#[test]
+fn few_rows_are_on_screen_in_the_frame_that_brings_them() {
+    let (answers, mut grid) = (Answers::default(), Grid::<Answer>::default());
+    for count in 0..3 {
+        let data = Data { rows: vec![vec![Cell::Count(count)]; FEW], ..Data::default() };
+        let table = Arc::new(Answer { data, ..Answer::default() });
+        assert!(!grid.update(&table, &answers), "nothing is still to come");
+        assert!(grid.shown().is_some_and(|(shown, _)| Arc::ptr_eq(&shown, &table)));
+    }
 }
 
 #[test]

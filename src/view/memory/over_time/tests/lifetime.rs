@@ -52,11 +52,20 @@ fn of_one_moment_no_lifetime_is_named_and_nothing_is_compared() {
     assert_ne!(harness.state().session.selection, Selection::None);
     assert!(texts(&harness).is_empty(), "{:?}", texts(&harness));
     click(&mut harness, middle, PointerButton::Secondary);
-    assert!(harness.get_by_label("Set as base for difference").accesskit_node().is_disabled());
-    // Another recording can be compared with it.
+    assert!(harness.get_by_label("Set as base").accesskit_node().is_disabled());
     harness.key_press(eframe::egui::Key::Escape);
+    let said = |harness: &mut Harness<'_, Fixture<MemoryOverTime>>| {
+        assert!(harness.state_mut().with(|view, ctx| view.run_hidden(&Command::SetBase, ctx)));
+        let said = harness.state().commands.last().cloned();
+        (harness.state().session.memory.base.is_some(), said)
+    };
+    let (is_set, said_of_one) = said(&mut harness);
+    assert!(!is_set && matches!(said_of_one, Some(Command::Tell(why)) if why.contains("open another recording")));
+    // Another recording can be compared with it.
     harness.state_mut().session.add(vec![one_moment().finish()]);
     settle(&mut harness);
     click(&mut harness, middle, PointerButton::Secondary);
-    assert!(!harness.get_by_label("Set as base for difference").accesskit_node().is_disabled());
+    assert!(!harness.get_by_label("Set as base").accesskit_node().is_disabled());
+    let (is_set, said_of_two) = said(&mut harness);
+    assert!(is_set && matches!(said_of_two, Some(Command::Say(next)) if next.contains("memory of another recording")));
 }
