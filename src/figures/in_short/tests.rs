@@ -174,6 +174,34 @@ fn a_host_without_device_is_told_by_its_phases() {
 }
 
 #[test]
+fn faster_kernels_save_less_than_they_take() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    // On two streams, from 0 to 6 ms and from 3 to 9.8 ms of each step of 10 ms.
+    let text = |kernel: &str| {
+        let names: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
+        let step = |(i, name)| {
+            let at = 10 * MS * i;
+            [
+                ("main", SliceKind::Annotation, name, at, at + 10 * MS),
+                ("stream 7", SliceKind::Kernel, kernel, at, at + 6 * MS),
+                ("stream 8", SliceKind::Kernel, kernel, at + 3 * MS, at + 98 * MS / 10),
+            ]
+        };
+        let slices: Vec<_> = (0..).zip(names.iter().map(String::as_str)).flat_map(step).collect();
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let verdicts = judged(&trace, None);
+        paragraphs(&[Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts }]).remove(0)
+    };
+    let stencil = text("stencil");
+    assert!(stencil.contains("a faster stencil; that saves less than its 9.800 ms of 10.000 ms per step"), "{stencil}");
+    for kernel in ["ampere_sgemm_128x64_tn", "void at::native::vectorized_elementwise_kernel<4, F>(int)"] {
+        let text = text(kernel);
+        assert!(text.contains("; that saves less than their 9.800 ms of 10.000 ms per step"), "{text}");
+    }
+}
+
+#[test]
 fn gaps_between_kernels_that_were_queued_are_not_latency_of_launches() {
     use crate::analysis::rules::tests::judged;
     use crate::model::{SliceKind, TraceBuilder};
