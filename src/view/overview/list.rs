@@ -87,9 +87,9 @@ fn findings_ui(of: &Summarized, memory: Option<&[&Found]>, ui: &mut egui::Ui) ->
         ui.weak("Looking for findings about memory…");
     } else if !all.is_empty() {
         // Those listed say it.
-    } else if of.checks.is_empty() {
+    } else if of.checks.is_empty() && of.in_short.is_empty() {
         nothing_ui("Nothing could be judged", "Too little device work was recorded for any rule", ui);
-    } else {
+    } else if !of.checks.is_empty() {
         ui.label(no_findings(of.checks.len() as u64));
     }
     if !of.checks.is_empty() {
