@@ -15,7 +15,7 @@ use crate::answers::ranks::{AllVerdicts, CallsOfRanks};
 use crate::answers::time::TraceSteps;
 use crate::cli::{Failure, input};
 use crate::figures::Table;
-use crate::figures::collectives::{RankRow, ranks_of_jobs};
+use crate::figures::collectives::{RankRow, ranks_of_jobs, unknown_of_ranks};
 use crate::figures::in_short;
 use crate::figures::makeup::{self, Summary};
 use crate::figures::phases::{self, PhaseTotals};
@@ -85,7 +85,10 @@ fn ranks(calls: &RankCalls, files: &[Option<Arc<str>>]) -> Table {
     };
     let mut rows: Vec<RankRow> = calls.ranks.iter().zip(calls.totals()).map(row).collect();
     rows.sort_by_key(|row| (row.of.job, Reverse(row.totals.waited_for_ns), row.of.rank));
-    ranks_of_jobs().table(rows, 0)
+    let note = unknown_of_ranks(&rows);
+    let mut table = ranks_of_jobs().table(rows, 0);
+    table.note = note;
+    table
 }
 
 /// The phases of the steps that count, or of the whole trace; none if the recording names no phase.
