@@ -9,6 +9,7 @@ use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::phases::{Phase, PhaseTimes, Phases};
 use crate::analysis::rules::Thresholds;
 use crate::analysis::steps::Steps;
+use crate::analysis::totals::Scope;
 use crate::answers::Answers;
 use crate::answers::findings::TracePhases;
 use crate::answers::ranks::{AllVerdicts, CallsOfRanks};
@@ -64,7 +65,8 @@ pub fn add(
     }
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
     let title = title_of_phases(&rows);
-    report.phases = phases::phases().table(rows, 0);
+    let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
+    report.phases = phases::phases(Scope::whole(&models).has_device_work()).table(rows, 0);
     report.phases.title = title;
     report.checks = verdicts::checks().table(checked, 0);
     report.judged = verdicts::judged().table(windows, 0);
