@@ -181,7 +181,9 @@ fn recurring_ui(of: &Recurring, ui: &mut egui::Ui) -> Option<Place> {
         ui.add_space(4.0);
         ui.horizontal_wrapped(|ui| {
             swatch_ui(line.class, ui).on_hover_text(line.class.label());
-            ui.label(RichText::new(format!("{}, {}", display_name(&line.title), line.class.label())).small());
+            ui.label(
+                RichText::new(format!("{}, meanwhile: {}", display_name(&line.title), line.class.label())).small(),
+            );
         });
         prose_ui(ui, &line.numbers, RichText::strong);
         let [short, whole] = &line.between;
