@@ -71,12 +71,22 @@ struct NameSums {
 /// * Cost: O(n log k) for n slices in the range on k rows of their track, tracks in parallel; O(n log n) for those of a
 ///   thread of which some cross.
 pub fn range_summary(trace: &Trace, range: TimeRange, is_cancelled: &(dyn Fn() -> bool + Sync)) -> RangeSummary {
-    let of_track = |track: usize| {
-        let track = TrackId(track as u32);
+    let tracks: Vec<TrackId> = (0..trace.tracks.len() as u32).map(TrackId).collect();
+    summary_of(trace, &tracks, range, is_cancelled)
+}
+
+/// The same of some tracks, in their order.
+pub fn summary_of(
+    trace: &Trace,
+    tracks: &[TrackId],
+    range: TimeRange,
+    is_cancelled: &(dyn Fn() -> bool + Sync),
+) -> RangeSummary {
+    let of_track = |&track: &TrackId| {
         let is_wanted = !is_cancelled() && !trace.rows(track).is_empty();
         is_wanted.then(|| summarize_track(trace, track, range))
     };
-    let parts: Vec<_> = (0..trace.tracks.len()).into_par_iter().filter_map(of_track).collect();
+    let parts: Vec<_> = tracks.par_iter().filter_map(of_track).collect();
     let mut tracks = Vec::new();
     let mut by_name: HashMap<Key, NameSums> = HashMap::new();
     for (summary, names) in parts {

@@ -57,6 +57,13 @@ impl<'a> Scope<'a> {
         (0..self.traces.len()).any(|index| self.range(index).is_some_and(|range| range != Self::NOTHING))
     }
 
+    /// Whether any of the traces holds device work, in range or not.
+    pub fn has_device_work(&self) -> bool {
+        let has = |trace: &Trace, kind| trace.slices.has_kind(kind);
+        let kinds = || SliceKind::ALL.into_iter().filter(|kind| kind.is_device_work());
+        self.traces.iter().any(|trace| kinds().any(|kind| has(trace, kind)))
+    }
+
     /// The time of a slice within the range of its trace, in nanoseconds.
     pub fn time_of(&self, Instance { trace, slice }: Instance) -> DurNs {
         let range = self.range(trace as usize).unwrap_or(TimeRange::ALL);

@@ -11,6 +11,7 @@ mod monkey;
 mod overview;
 mod places;
 mod said;
+mod search;
 mod tables;
 
 use std::sync::Arc;
@@ -173,25 +174,6 @@ fn the_welcome_page_opens_samples_and_says_how_to_record() {
     wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);
     assert_eq!(app(&harness).session().traces()[0].trace.info.path, folder.join("leak.pickle"));
     std::fs::remove_dir_all(&folder).unwrap();
-}
-
-#[test]
-fn search_finds_selects_and_steps() {
-    let mut harness = harness(vec![trace()]);
-    harness.key_press(Key::Slash);
-    settle(&mut harness);
-    type_text(&mut harness, "ATEN");
-    harness.get_by_label("2 slices");
-    harness.key_press(Key::Enter);
-    settle(&mut harness);
-    harness.get_by_label("1 of 2");
-    assert_eq!(selected_name(&harness), "aten::mm");
-    harness.get_by_label("Next").click();
-    settle(&mut harness);
-    assert_eq!(selected_name(&harness), "aten::add");
-    harness.get_by_label("Previous").click();
-    settle(&mut harness);
-    assert_eq!(selected_name(&harness), "aten::mm");
 }
 
 #[test]

@@ -324,7 +324,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Select,
         Command::Deselect,
         "Deselect",
-        "Clear the selection; again to clear the memory highlight, then the selected range",
+        "Clear the selection; again to clear the marks of a search or the memory highlight, then the selected range",
         &[key(Key::Escape)],
     ),
     spec(Menu::Memory, Command::GoToPeak, "Go to memory peak", "Go to the moment of peak memory use", &[key(Key::P)]),

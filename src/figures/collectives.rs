@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{Cell, Object, Part, figures};
 use crate::analysis::collectives::CollectiveTotals;
-use crate::analysis::collectives::ranks::{RankOf, RankTotals};
+use crate::analysis::collectives::ranks::{ClockError, RankOf, RankTotals};
+use crate::model::DurNs;
 
 /// Collectives by operation and group, with their exposed time and bandwidth.
 pub fn collectives() -> Part<CollectiveTotals> {
@@ -88,6 +89,11 @@ pub fn ranks_of_jobs() -> Part<RankRow> {
     fn matched(row: &RankRow, cell: impl Fn(&RankTotals) -> Cell) -> Cell {
         if row.of.matched == 0 { Cell::Empty } else { cell(&row.totals) }
     }
+    /// Only collectives tell how far clocks are apart: without any that others have, nothing is known of it.
+    fn clock(row: &RankRow, ns: impl Fn(&ClockError) -> DurNs) -> Cell {
+        let known = row.of.clock.filter(|_| row.of.matched > 0);
+        Cell::or_empty(known, |clock| Cell::Ns(ns(&clock)))
+    }
     const UNMATCHED: &str = "Collectives that were found on no other of these ranks, or of which nothing tells which call \
                              they are there";
     const CLOCK: &str = "To add to its times for those of the first of these ranks, beside what its file says of its clock: \
@@ -107,11 +113,27 @@ pub fn ranks_of_jobs() -> Part<RankRow> {
         number "transfer_ns", "+ Transfer", 90, matched(row, |of| Cell::Ns(of.transfer_ns)),
             "The rest of the time of its collectives: with ranks that are not given, also waiting for those";
         number "clock_offset_ns", "Clock off by", 100,
-            Cell::or_empty(row.of.clock, |clock| Cell::Ns(clock.offset_ns)), CLOCK;
-        number "clock_error_ns", "Clock error", 84, Cell::or_empty(row.of.clock, |clock| Cell::Ns(clock.residual_ns)),
+            clock(row, |clock| clock.offset_ns), CLOCK;
+        number "clock_error_ns", "Clock error", 84, clock(row, |clock| clock.residual_ns),
             "How far nine of ten of its collectives end from those of other ranks then";
     };
     Part::new("ranks", "Ranks: waiting for each other", figures)
+}
+
+/// What is not known of ranks none of whose collectives were found on others; empty if there are no such ranks.
+pub fn unknown_of_ranks(rows: &[RankRow]) -> &'static str {
+    let is_unmatched = |row: &RankRow| row.of.matched == 0;
+    match (rows.iter().all(is_unmatched), rows.iter().any(is_unmatched)) {
+        (_, false) => "",
+        (true, _) => {
+            "No collective was found on two of these ranks, so it is not known who waited for whom, nor how far their \
+             clocks are apart"
+        }
+        (false, _) => {
+            "Of a rank whose collectives were found on no other it is not known who waited for whom, nor how far its clock \
+             is off"
+        }
+    }
 }
 
 #[cfg(test)]
@@ -127,5 +149,22 @@ mod tests {
         };
         assert!(waits(0).0.iter().all(|(_, cell)| *cell == Cell::Empty));
         assert!(waits(1).0.iter().all(|(_, cell)| *cell != Cell::Empty));
+    }
+
+    #[test]
+    fn of_ranks_without_common_collectives_the_clock_is_not_known() {
+        let row = |matched| {
+            // The first rank, by whose clock the others are judged.
+            let clock = Some(ClockError::default());
+            let of = RankOf { trace: 0, rank: 0, job: 0, matched, point_to_point: 0, unmatched: 7, clock };
+            RankRow { file: None, of, totals: RankTotals::default(), n_ranks: 2 }
+        };
+        let cells = |matched| ranks_of_jobs().object(&row(matched), "clock_offset_ns clock_error_ns").0;
+        assert!(cells(0).iter().all(|(_, cell)| *cell == Cell::Empty));
+        assert!(cells(5).iter().all(|(_, cell)| *cell == Cell::Ns(0)));
+        let note = |all: [u64; 2]| unknown_of_ranks(&all.map(row));
+        assert_eq!(note([5, 5]), "");
+        assert!(note([0, 0]).starts_with("No collective was found on two of these ranks"));
+        assert!(note([5, 0]).starts_with("Of a rank whose collectives were found on no other"));
     }
 }

@@ -22,7 +22,9 @@ pub struct PhaseTotals {
 }
 
 /// Phases of the steps that count, or of the whole trace; they sum to it.
-pub fn phases() -> Part<PhaseTotals> {
+///
+/// * `has_device`: whether any device work was recorded.
+pub fn phases(has_device: bool) -> Part<PhaseTotals> {
     let figures = figures! { row: PhaseTotals;
         words "file", "File", 140, Cell::or_empty(row.file.as_deref(), Cell::name),
             "The file, where the rank is ambiguous";
@@ -36,5 +38,6 @@ pub fn phases() -> Part<PhaseTotals> {
         number "device_ns", "On the device", 90, Cell::Ns(row.device_ns),
             "Durations of the device work launched in it; concurrent work counts twice";
     };
-    Part::new("phases", "Phases", figures).json("rank phase total_ns share ns_per_step device_ns")
+    let part = Part::new("phases", "Phases", figures).json("rank phase total_ns share ns_per_step device_ns");
+    if has_device { part } else { part.without("device_ns") }
 }

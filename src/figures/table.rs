@@ -96,6 +96,15 @@ impl<R> Part<R> {
         Self { report: self.places(keys), ..self }
     }
 
+    /// Without these figures in the window and in text, as of files in which they cannot have a value. JSON keeps them.
+    pub fn without(mut self, keys: &str) -> Self {
+        let left_out = self.places(keys);
+        for shown in [&mut self.window, &mut self.report] {
+            shown.retain(|place| !left_out.contains(place));
+        }
+        self
+    }
+
     /// The figures in JSON.
     pub fn json(self, keys: &str) -> Self {
         Self { json: self.places(keys), ..self }

@@ -59,7 +59,7 @@ fn hostile_tables() -> Vec<Data> {
     };
     vec![
         work::kernels(Vendor::Nvidia).data(kernels(&Scope::whole(&traces), KernelsBy::Name)),
-        work::operators().data(operators(&Scope::whole(&traces), true)),
+        work::operators(true).data(operators(&Scope::whole(&traces), true)),
         range::names().data(range_summary(&trace, range, &|| false).names),
         range::tracks().data([track]),
         range::slices().data([range::SliceTime { time: range, within_ns: None, track: EVIL.to_owned() }]),
@@ -145,4 +145,21 @@ fn rows_that_are_not_shown_are_not_made() {
     let cut = part.table(all, 2);
     assert_eq!((cut.rows.len(), cut.n_hidden, made.get()), (2, 3, 2));
     assert_eq!(serde_json::to_string(&cut).unwrap(), r#"[{"n":1},{"n":2}]"#);
+}
+
+#[test]
+fn figures_that_cannot_have_a_value_stay_in_json_alone() {
+    let trace = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "aten::mm", 0, 100)]).finish();
+    let traces = [&trace];
+    let rows = operators(&Scope::whole(&traces), false);
+    let keys = |has_device: bool| {
+        let part = work::operators(has_device);
+        let of = |keys: &[Column]| keys.iter().filter(|column| column.key.starts_with("device_total")).count();
+        let table = part.table(&rows, 0);
+        let shown: Vec<Column> = table.report.iter().map(|&place| table.columns[place]).collect();
+        let json = serde_json::to_string(&table).unwrap();
+        (of(&part.data(&rows).columns), of(&shown), json.contains("\"device_total_ns\":0"))
+    };
+    assert_eq!(keys(false), (0, 0, true));
+    assert_eq!(keys(true), (1, 1, true));
 }

@@ -5,7 +5,7 @@ mod units;
 
 use std::borrow::Cow;
 
-pub use self::frames::frame_within;
+pub use self::frames::{frame_within, tells_file};
 pub use self::units::{breakable, unbroken};
 use crate::analysis::gaps::BACKWARD_NODE;
 use crate::analysis::short_name::{name_and_template, short_name};
@@ -136,7 +136,7 @@ pub fn shortened_apart(name: &str, others: &[&str], max: usize) -> String {
     }
     let head = (max * 2 / 5).min(max.saturating_sub(2));
     let room = max.saturating_sub(head + 2);
-    let from = differs.saturating_sub(BEFORE).max(head);
+    let from = differs.saturating_sub(BEFORE.min(room / 2)).max(head);
     let is_cut = from + room < whole.len();
     let part = whole.iter().skip(from).take(room);
     whole.iter().take(head).chain(&['…']).chain(part).chain(is_cut.then_some(&'…')).take(max.max(1)).collect()

@@ -211,7 +211,9 @@ pub fn kernel_summary(all: &KernelSummary, vendor: Vendor) -> Vec<(String, &'sta
 }
 
 /// Operators, with the device work that they launched.
-pub fn operators() -> Part<OperatorTotals> {
+///
+/// * `has_device`: whether any device work was recorded.
+pub fn operators(has_device: bool) -> Part<OperatorTotals> {
     const DEVICE_MEMORY: &str = "Device memory allocated less freed, operators inside included";
     const HOST_MEMORY: &str = "Host memory allocated less freed, operators inside included";
     let figures = figures! { row: OperatorTotals;
@@ -234,7 +236,7 @@ pub fn operators() -> Part<OperatorTotals> {
         number "host_self_mem_bytes", "Self host memory", 120, Cell::or_empty(row.host_self_bytes, Cell::Gain),
             "Host memory that it allocated less freed itself";
     };
-    Part::new("operators", "Operators", figures)
+    let part = Part::new("operators", "Operators", figures)
         .report(
             "calls device_total_ns device_self_ns host_total_ns host_self_ns device_mem_bytes host_mem_bytes name \
              shape",
@@ -242,31 +244,41 @@ pub fn operators() -> Part<OperatorTotals> {
         .json(
             "name shape calls host_total_ns host_self_ns device_total_ns device_self_ns host_mem_bytes \
              device_mem_bytes",
-        )
+        );
+    of_devices(part, has_device)
+}
+
+/// The times of launched work, which nothing has without device work.
+fn of_devices<R>(part: Part<R>, has_device: bool) -> Part<R> {
+    if has_device { part } else { part.without("device_total_ns device_self_ns") }
 }
 
 /// The calls of a tree, each row indented below the one around it.
-pub fn call_tree() -> Part<CallTotals> {
+///
+/// * `has_device`: as of [`operators`].
+pub fn call_tree(has_device: bool) -> Part<CallTotals> {
     let figures = figures! { row: CallTotals;
         words "name", "Name", 330, Cell::name(&format!("{}{}", INDENT.repeat(row.depth as usize), row.name)),
             "What ran, indented below what ran around it. Sorted by another figure, the tree is a list";
         with call_times();
         words "path", "Inside of", 200, Cell::frames(&row.path), "Modules around it, innermost first";
     };
-    Part::new("call_tree", "Call tree", figures)
+    of_devices(Part::new("call_tree", "Call tree", figures), has_device)
 }
 
 /// Indentation of a level of a tree.
 pub const INDENT: &str = "\u{2003}";
 
 /// Operators by the Python functions around them.
-pub fn operator_stacks() -> Part<CallTotals> {
+///
+/// * `has_device`: as of [`operators`].
+pub fn operator_stacks(has_device: bool) -> Part<CallTotals> {
     let figures = figures! { row: CallTotals;
         words "name", "Name", 200, Cell::name(&row.name), "Name of the operator";
         with call_times();
         words "path", "Call stack", 400, Cell::frames(&row.path), "Python functions around it, innermost first";
     };
-    Part::new("operator_stacks", "Operators by call stack", figures)
+    of_devices(Part::new("operator_stacks", "Operators by call stack", figures), has_device)
 }
 
 fn call_times() -> Vec<Figure<CallTotals>> {

@@ -91,6 +91,8 @@ pub struct Search {
     grid: Grid<FoundSlices>,
     /// Index of the current hit.
     current: Option<usize>,
+    /// Whether Escape took the marks of the hits from the timeline: until the next search or step to a hit.
+    is_unmarked: bool,
     /// Whether a range was selected in the last frame, and whether one is newly selected in this frame.
     had_range: bool,
     is_first_range: bool,
@@ -104,8 +106,15 @@ impl Search {
             Scope::Visible => Some(ctx.navigation.visible()),
             Scope::Range => *ctx.range,
         };
-        self.wanted = Find { text: self.text.trim().to_owned(), range, files: ctx.files.of(SPEC.id) };
+        let wanted = Find { text: self.text.trim().to_owned(), range, files: ctx.files.of(SPEC.id) };
         let of = Some(ctx.traces.key());
+        if self.of != of || self.wanted.text != wanted.text {
+            self.is_unmarked = false;
+        } else if !self.is_unmarked && !self.hits.is_empty() && ctx.hits.is_empty() {
+            // The timeline gave them up.
+            self.is_unmarked = true;
+        }
+        self.wanted = wanted;
         if self.wanted.text.is_empty() || self.of != of {
             // Slices of other traces must not be shown for even one frame.
             (self.total, self.hits, self.current) = (0, Arc::default(), None);
@@ -132,9 +141,16 @@ impl Search {
         }
     }
 
+    /// Marks the hits in the timeline again.
+    fn mark(&mut self, ctx: &mut ViewContext<'_>) {
+        self.is_unmarked = false;
+        ctx.hits.clone_from(&self.hits);
+    }
+
     fn go(&mut self, index: usize, ctx: &mut ViewContext<'_>) {
         if let Some(&(trace, slice)) = self.hits.get(index) {
             self.current = Some(index);
+            self.mark(ctx);
             self.grid.go(index);
             *ctx.selection = Selection::Slice { trace, slice };
             ctx.commands.push(Command::Reveal);
@@ -163,6 +179,7 @@ impl Search {
             if std::mem::take(&mut self.wants_focus) {
                 edit.request_focus();
             }
+            self.is_unmarked |= edit.lost_focus() && ui.input(|input| input.key_pressed(Key::Escape));
             if edit.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter)) {
                 let is_back = ui.input(|input| input.modifiers == Modifiers::SHIFT);
                 self.run_hidden(if is_back { &Command::PreviousHit } else { &Command::NextHit }, ctx);
@@ -272,7 +289,7 @@ impl View for Search {
     fn update(&mut self, ctx: &mut ViewContext<'_>, _egui: &egui::Context) {
         self.take_answer(ctx);
         // Even while the tab is hidden, since the timeline highlights the hits.
-        ctx.hits.clone_from(&self.hits);
+        *ctx.hits = if self.is_unmarked { Arc::default() } else { Arc::clone(&self.hits) };
         let has_range = ctx.range.is_some();
         self.is_first_range = has_range && !std::mem::replace(&mut self.had_range, has_range);
     }
@@ -302,6 +319,7 @@ impl View for Search {
         let is_forward = match command {
             Command::Search => {
                 self.wants_focus = true;
+                self.mark(ctx);
                 ctx.commands.push(Command::Show(SPEC.id));
                 return true;
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, Color32, FontId, Galley, Painter};
 
-use crate::figures::text::{display_name, function_name, shortened};
+use crate::figures::text::{display_name, frame_within, shortened};
 
 /// Labels laid out per frame; the others appear in the next.
 const MAX_NEW: usize = 150;
@@ -111,8 +111,8 @@ pub fn cut_function(text: &str, length: usize) -> String {
     }
     match of_python(text) {
         Some(_) => cut(text, |name| of_python(name).unwrap_or(name), length),
-        None if text.contains('<') || !text.contains(" (") => shortened(text, length),
-        None => cut(text, function_name, length),
+        None if text.contains('<') => shortened(text, length),
+        None => frame_within(&display_name(text), length),
     }
 }
 
@@ -130,6 +130,7 @@ mod tests {
         assert_ne!(kernel("FillFunctor<float>"), kernel("MulFunctor<float>"));
         assert_eq!(cut_function("torch/nn/modules/module.py(12): _call_impl", 20), "_call_impl");
         assert_eq!(cut_function("forward (model.py:12)", 8), "forward");
+        assert_eq!(cut_function("Queue.get (/usr/lib/python3.13/queue.py:154)", 6), "…get");
         assert!(LENGTHS.is_sorted());
     }
 }

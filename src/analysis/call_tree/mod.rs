@@ -358,7 +358,7 @@ impl<'a> Tree<'a> {
 const NO_PROCESSES: [&str; 2] = ["Spans", "Traces"];
 
 /// The tracks of threads on the host, without those of the profiler's own overhead.
-fn host_tracks(trace: &Trace) -> impl Iterator<Item = TrackId> {
+pub fn host_tracks(trace: &Trace) -> impl Iterator<Item = TrackId> {
     let is_host = |track: &TrackId| {
         let of = trace.track(*track);
         let process = trace.process(of.process);

@@ -37,6 +37,8 @@ pub struct Account<'a> {
     /// Gaps with a part of it.
     pub gaps: u64,
     pub total_ns: DurNs,
+    /// The total by what went on meanwhile.
+    pub by_class: [DurNs; GapClass::N],
     /// Of that, what the recorder took of what ending the cause would save, at least.
     pub recorder_ns: DurNs,
     /// The time by the step of the window in which the gap ends; shorter where the later steps have none.
@@ -382,6 +384,7 @@ impl<'a, 'b> Books<'a, 'b> {
                 let cause = cause_of(trace, &gap, &part, is_between);
                 own[cause as usize] += ns;
                 let account = &mut all[cause as usize];
+                account.by_class[part.class as usize] += ns;
                 if gap.refill.is_some() && Cause::of(part.class, gap.trigger, is_between) != cause {
                     account.shares.lead_ns += ns;
                 }

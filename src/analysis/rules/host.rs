@@ -1,9 +1,15 @@
-//! What the host of a recording without device work does in its steps.
+//! What the host of a recording without device work does in its steps, and which functions took its time.
 
-use super::{Hit, Measured, Out, Rule, Window, hit};
+use std::cmp::Reverse;
+
+use super::{Basis, Hit, Measured, Out, Rule, Window, hit};
+use crate::analysis::call_tree::host_tracks;
+use crate::analysis::host_roles::{Role, role_of};
 use crate::analysis::median;
 use crate::analysis::phases::{Phase, PhaseTimes};
-use crate::model::{DurNs, SliceKind, TimeRange};
+use crate::analysis::range_summary::summary_of;
+use crate::model::memory::MemorySource;
+use crate::model::{DurNs, ON_CPU, SliceKind, TimeRange, TrackId};
 
 /// The judged time of a host by phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +30,64 @@ pub struct LongestStep {
     /// The phase of which it has most more than the median step, and how much more.
     pub phase: Phase,
     pub more_ns: DurNs,
+}
+
+/// The self time of what threads of a recording without device work ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelfTimes {
+    pub basis: Basis,
+    pub n_steps: usize,
+    /// The kinds that count: operators and Python functions, or where there are none of them whatever was recorded.
+    pub kinds: Vec<SliceKind>,
+    /// Of all of these kinds: the time in which threads ran something of them and nothing of others inside.
+    pub total_ns: DurNs,
+    /// The names with most of it, at most [`MOST_NAMED`], the most first.
+    pub names: Vec<(String, DurNs)>,
+    /// Of functions that wait for another thread, which have no names here: what that thread runs tells their time.
+    pub waits_ns: DurNs,
+    pub n_threads: usize,
+}
+
+/// The most names whose self time is told.
+const MOST_NAMED: usize = 3;
+
+impl SelfTimes {
+    /// `None` if no thread ran anything. Of a memory snapshot, which holds no times but those of a few annotations,
+    /// nothing is told.
+    ///
+    /// Cost: O(n log n) for n slices of threads.
+    pub(super) fn of(of: &Measured<'_>, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Option<Self> {
+        let trace = of.trace;
+        let window = of.host_window()?;
+        if trace.memories.iter().any(|memory| memory.source == MemorySource::Snapshot) {
+            return None;
+        }
+        let has = |kind: &SliceKind| trace.slices.has_kind(*kind);
+        let code = [SliceKind::Operator, SliceKind::PythonFunction].into_iter().filter(has).collect::<Vec<_>>();
+        let all = SliceKind::ALL.into_iter().filter(|&kind| kind != SliceKind::Overhead);
+        let kinds = if code.is_empty() { all.filter(has).collect() } else { code };
+        let is_told = |kind: SliceKind| kinds.contains(&kind);
+        // When threads were on CPUs tells not what they ran.
+        let is_code = |track: &TrackId| {
+            let mut all = trace.slices.kind[trace.track_slices(*track)].iter();
+            !trace.track(*track).name.ends_with(ON_CPU) && all.any(|&kind| is_told(kind))
+        };
+        let tracks: Vec<TrackId> = host_tracks(trace).filter(is_code).collect();
+        let summary = summary_of(trace, &tracks, window.time, is_cancelled);
+        let mut names: Vec<(String, DurNs)> = Vec::new();
+        let (mut total_ns, mut waits_ns) = (0, 0);
+        for of_name in summary.names.into_iter().filter(|of_name| is_told(of_name.kind) && of_name.self_ns > 0) {
+            total_ns += of_name.self_ns;
+            match role_of(of_name.kind, &of_name.name) {
+                Role::PythonWait | Role::QueueWait => waits_ns += of_name.self_ns,
+                _ => names.push((of_name.name, of_name.self_ns)),
+            }
+        }
+        names.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
+        names.truncate(MOST_NAMED);
+        let (basis, n_steps, n_threads) = (window.basis, window.steps.len(), summary.tracks.len());
+        (!names.is_empty()).then_some(Self { basis, n_steps, kinds, total_ns, names, waits_ns, n_threads })
+    }
 }
 
 /// Fewer steps have no usual duration.

@@ -3,6 +3,7 @@
 use super::kernels::{Dominant, KernelStats, MatmulTime};
 use super::{Cause, KernelKind, Window};
 use crate::analysis::breakdown::Breakdown;
+use crate::analysis::gaps::GapClass;
 use crate::model::DurNs;
 
 /// What most of a device's time goes into.
@@ -48,22 +49,32 @@ pub struct Makeup {
     pub matmul: MatmulTime,
     /// Idle time by [`Cause`], those that have any, the largest first.
     pub causes: Vec<(Cause, DurNs)>,
+    /// Each of these by what went on meanwhile, the most first; sums to it.
+    pub meanwhile: Vec<Vec<(GapClass, DurNs)>>,
     /// Of [`Cause::Latency`], between work that was already queued: its launch had returned before.
     pub queued_ns: DurNs,
 }
 
 impl Makeup {
-    /// * `idle`: of each [`Cause`], in their order.
+    /// * `idle`: of each [`Cause`], in their order, by what went on meanwhile.
     /// * `queued_ns`: see [`Self::queued_ns`].
     pub(super) fn new(
         window: &Window,
         parts: Breakdown,
         kernels: KernelStats,
-        idle: &[DurNs; Cause::N],
+        idle: &[[DurNs; GapClass::N]; Cause::N],
         queued_ns: DurNs,
     ) -> Self {
-        let mut causes: Vec<(Cause, DurNs)> = Cause::ALL.into_iter().zip(*idle).filter(|cause| cause.1 > 0).collect();
+        let totals = idle.iter().map(|by_class| by_class.iter().sum::<DurNs>());
+        let mut causes: Vec<(Cause, DurNs)> = Cause::ALL.into_iter().zip(totals).filter(|cause| cause.1 > 0).collect();
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.1));
+        let classes = |&(cause, _): &(Cause, DurNs)| {
+            let of_cause = GapClass::ALL.into_iter().zip(idle[cause as usize]).filter(|class| class.1 > 0);
+            let mut of_cause: Vec<(GapClass, DurNs)> = of_cause.collect();
+            of_cause.sort_by_key(|class| std::cmp::Reverse(class.1));
+            of_cause
+        };
+        let meanwhile = causes.iter().map(classes).collect();
         let KernelStats {
             total_ns: kernel_ns, largest: kernel, largest_runs_ns: kernel_runs_ns, kinds, matmul, ..
         } = kernels;
@@ -78,6 +89,7 @@ impl Makeup {
             kinds,
             matmul,
             causes,
+            meanwhile,
             queued_ns,
         }
     }

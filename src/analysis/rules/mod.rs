@@ -41,7 +41,7 @@ use self::hit::hit;
 #[cfg(test)]
 pub use self::hit::hit as hit_of;
 pub use self::hit::{Check, Hit};
-pub use self::host::{HostTime, LongestStep};
+pub use self::host::{HostTime, LongestStep, SelfTimes};
 pub use self::irregular::{Groups, Irregular, Lengths, Part, Trend};
 pub use self::joined::Joined;
 pub use self::kernel_kind::KernelKind;
@@ -91,6 +91,8 @@ pub struct Verdicts {
     pub makeups: Vec<Makeup>,
     /// The same of the host, if there is no device.
     pub host: Option<HostTime>,
+    /// What took the time of its threads, if there is no device.
+    pub self_times: Option<SelfTimes>,
     /// Devices that were not judged, since the causes of their gaps were not looked for; see [`Ledger::is_untold`].
     pub n_untold: usize,
     pub run: RunFacts,
@@ -120,7 +122,7 @@ pub struct Measured<'a> {
 /// hits of their own only without it. Ceilings are per device, of disjoint parts of its idle time.
 ///
 /// Cost: O(n + m log m) for n slices of device work and m parts of gaps.
-pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn Fn() -> bool) -> Verdicts {
+pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Verdicts {
     let mut out = Out { thresholds, verdicts: Verdicts { run: of.run, ..Verdicts::default() } };
     let is_missing = is_missing(of, &mut out);
     let has_known_recorder = recorder::is_known(of.trace);
@@ -140,6 +142,7 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
     }
     if of.busy.is_empty() && !is_missing {
         host::without_device(of, &mut out);
+        out.verdicts.self_times = SelfTimes::of(of, is_cancelled);
     }
     if of.range.is_none() {
         memory(of.trace, &mut out);
@@ -271,7 +274,8 @@ impl<'a> Device<'a, '_> {
         self.join();
         let stats = self.kernels(stats, busy_ns);
         let queued_ns = accounts[Cause::Latency as usize].shares.queued_ns;
-        self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &idle, queued_ns));
+        let by_class = Cause::ALL.map(|cause| accounts[cause as usize].by_class);
+        self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &by_class, queued_ns));
         if let Some(clusters) = clusters.filter(|_| self.window.basis == Basis::Steps) {
             self.recurring(clusters, &books);
         }

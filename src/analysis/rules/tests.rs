@@ -10,7 +10,7 @@ mod shares;
 use super::*;
 use crate::analysis::busy::devices;
 use crate::analysis::gaps::clusters::clusters;
-use crate::analysis::gaps::ledger;
+use crate::analysis::gaps::{GapClass, ledger};
 use crate::analysis::phases::phases;
 use crate::analysis::steps::steps;
 use crate::model::{CopyKind, DeviceInfo, MemoryCopy, SliceFacts, SliceKind, TimeNs, TraceBuilder};
@@ -46,6 +46,12 @@ pub fn judged(trace: &Trace, range: Option<TimeRange>) -> Verdicts {
     let measured = Measured { clusters: &without_taken, ..measured };
     let found_again = verdicts(&measured, &Thresholds::default(), &|| false);
     assert_eq!(found, found_again, "what the recorder took is the same where it is not kept");
+    for makeup in &found.makeups {
+        let sum = |of: &Vec<(GapClass, DurNs)>| of.iter().map(|class| class.1).sum::<DurNs>();
+        let causes: Vec<DurNs> = makeup.causes.iter().map(|cause| cause.1).collect();
+        assert_eq!(makeup.meanwhile.iter().map(sum).collect::<Vec<_>>(), causes, "what went on sums to each cause");
+        assert_eq!(causes.iter().sum::<DurNs>(), makeup.parts.idle_ns);
+    }
     found
 }
 

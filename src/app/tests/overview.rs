@@ -32,7 +32,7 @@ fn the_overview_is_what_a_person_sees_first_of_a_profile() {
     assert!(app(&harness).layout.is_on_screen("timeline") && app(&harness).layout.is_on_screen("details"));
     harness.get_by_label_contains("60.0 % busy");
     harness
-        .get_by_label("Idle by what would end it: Data loading 40.0 % (320.000 ms), Launch latency 0.0 % (80.000 µs)");
+        .get_by_label("Idle by what would end it: Data loading 40.0 % (320.000 ms); Launch latency 0.0 % (80.000 µs)");
     let top = |text: &str| harness.get_by_label_contains(text).rect().top();
     assert!(top("What would help most: ") < top("waits 40"), "what dominates comes first");
 }
@@ -189,6 +189,34 @@ fn causes_of_idle_time_on_a_card_are_those_of_the_findings() {
     harness.get_by_label("In the 4 of 5 steps that count");
     // The end of a long sentence is its point.
     harness.get_by_label_contains("What would help most: not to wait for data: 14.145 ms once, in step 3; a longer");
+}
+
+#[test]
+fn under_each_cause_of_idle_time_stands_what_went_on_meanwhile() {
+    // In each step the host waits for the device, and launches again 2 ms after that.
+    let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+    let names: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
+    for (i, name) in (0..).zip(&names) {
+        let (at, ms) = (10_000_000 * i, 1_000_000);
+        slices.extend([
+            ("main", SliceKind::Annotation, name.as_str(), at, at + 10 * ms),
+            ("main", SliceKind::Runtime, "cudaLaunchKernel", at + 100_000, at + 110_000),
+            ("main", SliceKind::Runtime, "cudaDeviceSynchronize", at + 200_000, at + 7 * ms),
+            ("main", SliceKind::Operator, "aten::select", at + 7 * ms, at + 9 * ms),
+            ("main", SliceKind::Runtime, "cudaLaunchKernel", at + 9 * ms, at + 9 * ms + 10_000),
+            ("stream 7", SliceKind::Kernel, "a", at + 110_000, at + 6 * ms),
+            ("stream 7", SliceKind::Kernel, "b", at + 9 * ms + 20_000, at + 10 * ms),
+        ]);
+        let id = 2 * i as u32;
+        correlation.extend([0, id + 1, 0, 0, id + 2, id + 1, id + 2]);
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = correlation;
+    let mut harness = harness(vec![builder.finish()]);
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("Idle by what would end it: ").is_some());
+    harness.get_by_label_contains("Synchronization 31.3 %, meanwhile:");
+    harness.get_by_label("CPU operators 20.0 %");
+    harness.get_by_label("Synchronization 10.0 %");
 }
 
 #[test]

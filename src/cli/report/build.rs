@@ -131,7 +131,7 @@ fn ranked(mut found: Vec<Finding>, models: &[&Trace], top: usize) -> (Vec<Findin
 
 /// The tables of slices by group.
 fn add_work(report: &mut Report, scope: &Scope<'_>, by: KernelsBy, by_shape: bool, top: usize) {
-    report.operators = work::operators().table(operators(scope, by_shape), top);
+    report.operators = work::operators(scope.has_device_work()).table(operators(scope, by_shape), top);
     let kernels = kernels_with_queue(scope, by, top);
     report.kernels = work::kernels(work::vendor(scope.traces, &kernels)).table(kernels, top);
     report.copies = work::copies().table(copies(scope, false), top);

@@ -9,13 +9,14 @@ use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::phases::{Phase, PhaseTimes, Phases};
 use crate::analysis::rules::Thresholds;
 use crate::analysis::steps::Steps;
+use crate::analysis::totals::Scope;
 use crate::answers::Answers;
 use crate::answers::findings::TracePhases;
 use crate::answers::ranks::{AllVerdicts, CallsOfRanks};
 use crate::answers::time::TraceSteps;
 use crate::cli::{Failure, input};
 use crate::figures::Table;
-use crate::figures::collectives::{RankRow, ranks_of_jobs};
+use crate::figures::collectives::{RankRow, ranks_of_jobs, unknown_of_ranks};
 use crate::figures::in_short;
 use crate::figures::makeup::{self, Summary};
 use crate::figures::phases::{self, PhaseTotals};
@@ -64,7 +65,8 @@ pub fn add(
     }
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
     let title = title_of_phases(&rows);
-    report.phases = phases::phases().table(rows, 0);
+    let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
+    report.phases = phases::phases(Scope::whole(&models).has_device_work()).table(rows, 0);
     report.phases.title = title;
     report.checks = verdicts::checks().table(checked, 0);
     report.judged = verdicts::judged().table(windows, 0);
@@ -85,7 +87,10 @@ fn ranks(calls: &RankCalls, files: &[Option<Arc<str>>]) -> Table {
     };
     let mut rows: Vec<RankRow> = calls.ranks.iter().zip(calls.totals()).map(row).collect();
     rows.sort_by_key(|row| (row.of.job, Reverse(row.totals.waited_for_ns), row.of.rank));
-    ranks_of_jobs().table(rows, 0)
+    let note = unknown_of_ranks(&rows);
+    let mut table = ranks_of_jobs().table(rows, 0);
+    table.note = note;
+    table
 }
 
 /// The phases of the steps that count, or of the whole trace; none if the recording names no phase.

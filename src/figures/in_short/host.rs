@@ -2,16 +2,52 @@
 
 use super::format;
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::HostTime;
-use crate::figures::verdicts::{Judged, clipped, percent, scope_of};
+use crate::analysis::rules::{Basis, HostTime, SelfTimes};
+use crate::figures::verdicts::{Judged, clipped, clipped_apart, percent, scope_of};
+use crate::model::SliceKind;
 
 /// Phases with less of the time are not named.
 const LARGE: f64 = 0.03;
 /// Most phases that are named.
 const MOST_NAMED: usize = 3;
 
-/// `None` where a device was judged. May contain text from a file.
+/// `None` where there is a device, or no thread ran anything. May contain text from a file.
 pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
+    let told: Vec<String> = phases(of).into_iter().chain(of.verdicts.self_times.as_ref().map(self_times)).collect();
+    let whose = of.name.filter(|_| of.verdicts.host.is_none()).map(|name| format!(" in {name}")).unwrap_or_default();
+    (!told.is_empty()).then(|| format!("No device work was recorded{whose}. {}", told.join(". ")))
+}
+
+/// The names with most self time, and the part of waits.
+fn self_times(of: &SelfTimes) -> String {
+    let what = match of.kinds[..] {
+        [SliceKind::Operator] => " in operators",
+        [SliceKind::PythonFunction] => " in Python functions",
+        [SliceKind::Operator, SliceKind::PythonFunction] => " in operators and Python functions",
+        _ => "",
+    };
+    let share = |ns: i64| percent(ns as f64 / of.total_ns.max(1) as f64);
+    let within = match (of.basis, of.n_steps) {
+        (Basis::Range | Basis::RangeOfWork, _) => " in the selected range".to_owned(),
+        (Basis::Steps, n) => format!(" in {}", format::steps(n)),
+        _ => String::new(),
+    };
+    let threads = match of.n_threads {
+        1 => "one thread".to_owned(),
+        n => format!("{} threads together", format::count(n as u64)),
+    };
+    let names = clipped_apart(&of.names.iter().map(|name| name.0.as_str()).collect::<Vec<_>>());
+    let named: Vec<String> = names.iter().zip(&of.names).map(|(name, of)| format!("{name} {}", share(of.1))).collect();
+    let waits = match of.waits_ns {
+        0 => String::new(),
+        ns => format!("; {} waits for other threads", share(ns)),
+    };
+    let total = format::duration(of.total_ns);
+    format!("Most self time, of {total}{what} on {threads}{within}: {}{waits}", named.join(", "))
+}
+
+/// The phases of the steps of a host, and its longest step.
+fn phases(of: &Judged<'_>) -> Option<String> {
     let HostTime { phases, longest } = of.verdicts.host.as_ref()?;
     let window = of.verdicts.windows.iter().find(|window| window.device.is_none())?;
     let whole: i64 = phases.iter().sum();
@@ -31,7 +67,7 @@ pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
         (last, first) => format!("{} and {last}", first.join(", ")),
     };
     let who = of.device(None);
-    let mut text = format!("No device work was recorded. {who} spends {named}");
+    let mut text = format!("{who} spends {named}");
     if let Some(step) = longest {
         let [ns, median, more] = [step.ns, step.median_ns, step.more_ns].map(format::duration);
         text += &format!(

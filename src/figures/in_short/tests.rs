@@ -169,8 +169,74 @@ fn a_host_without_device_is_told_by_its_phases() {
     let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
     let expected = "No device work was recorded. The host spends 85.0 % of the time in 3 steps communicating, 7.5 % in the \
                     forward pass and 7.5 % in the backward pass. ProfilerStep#3 takes 200.000 ms, the median step 100.000 \
-                    ms: it spends 100.000 ms more communicating";
+                    ms: it spends 100.000 ms more communicating. Most self time, of 30.000 ms in operators on one thread \
+                    in 3 steps: aten::mm 100.0 %";
     assert_eq!(paragraphs(&[of]), [expected]);
+}
+
+#[test]
+fn a_recording_without_device_work_is_told_by_self_times() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    let text = |slices: &[(&str, SliceKind, &str, i64, i64)]| {
+        let trace = TraceBuilder::from_slices(slices).finish();
+        let verdicts = judged(&trace, None);
+        let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+        paragraphs(&[of])
+    };
+    let other = SliceKind::Other;
+    // 90 + 60 of f, 100 + 40 of g, 10 of h.
+    let functions = [
+        ("main", other, "f (a.py:1)", 0, 200 * MS),
+        ("main", other, "g (a.py:7)", 50 * MS, 160 * MS),
+        ("main", other, "h (a.py:9)", 70 * MS, 80 * MS),
+        ("second", other, "g (a.py:7)", 0, 40 * MS),
+        ("second", other, "f (a.py:1)", 40 * MS, 100 * MS),
+    ];
+    let expected = "No device work was recorded. Most self time, of 300.000 ms on 2 threads together: f (a.py:1) 50.0 %, g \
+                    (a.py:7) 46.7 %, h (a.py:9) 3.3 %";
+    assert_eq!(text(&functions), [expected]);
+    // A range is no operator, and a function that waits for the backward pass tells nothing.
+    let (python, operator) = (SliceKind::PythonFunction, SliceKind::Operator);
+    let code = [
+        ("main", SliceKind::Annotation, "epoch", 0, 500 * MS),
+        ("main", python, "train.py(3): main", 0, 100 * MS),
+        ("main", operator, "aten::conv2d", 0, 75 * MS),
+        ("main", python, "torch/autograd/graph.py(829): _engine_run_backward", 100 * MS, 200 * MS),
+        ("main", python, "<built-in method run_backward>", 100 * MS, 200 * MS),
+    ];
+    let expected = "No device work was recorded. Most self time, of 200.000 ms in operators and Python functions on one \
+                    thread: aten::conv2d 37.5 %, train.py(3): main 12.5 %; 50.0 % waits for other threads";
+    assert_eq!(text(&code), [expected]);
+    assert!(text(&[]).is_empty());
+}
+
+#[test]
+fn faster_kernels_save_less_than_they_take() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    // On two streams, from 0 to 6 ms and from 3 to 9.8 ms of each step of 10 ms.
+    let text = |kernel: &str| {
+        let names: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
+        let step = |(i, name)| {
+            let at = 10 * MS * i;
+            [
+                ("main", SliceKind::Annotation, name, at, at + 10 * MS),
+                ("stream 7", SliceKind::Kernel, kernel, at, at + 6 * MS),
+                ("stream 8", SliceKind::Kernel, kernel, at + 3 * MS, at + 98 * MS / 10),
+            ]
+        };
+        let slices: Vec<_> = (0..).zip(names.iter().map(String::as_str)).flat_map(step).collect();
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let verdicts = judged(&trace, None);
+        paragraphs(&[Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts }]).remove(0)
+    };
+    let stencil = text("stencil");
+    assert!(stencil.contains("a faster stencil; that saves less than its 9.800 ms of 10.000 ms per step"), "{stencil}");
+    for kernel in ["ampere_sgemm_128x64_tn", "void at::native::vectorized_elementwise_kernel<4, F>(int)"] {
+        let text = text(kernel);
+        assert!(text.contains("; that saves less than their 9.800 ms of 10.000 ms per step"), "{text}");
+    }
 }
 
 #[test]

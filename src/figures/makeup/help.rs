@@ -14,8 +14,8 @@ const MANY_ELEMENTWISE: f64 = 0.1;
 
 impl Summary<'_> {
     /// What gains most: the finding with the highest ceiling, or a warning about kernels with more time than that, else
-    /// less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: no ceiling can be told
-    /// for them, but all others together are small.
+    /// less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: all others together
+    /// are small.
     pub(super) fn help(&self) -> String {
         let gain = self.gain();
         let is_little = gain > 0 && self.window.step_ns().is_some_and(|step_ns| gain < step_ns / LITTLE);
@@ -31,7 +31,8 @@ impl Summary<'_> {
     fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
         if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > self.gain()) {
-            return format!("{}, which take {}", remedy(hit.rule), percent(hit.measured));
+            let bound = self.less_than("their", hit.amount);
+            return format!("{}, which take {}{bound}", remedy(hit.rule), percent(hit.measured));
         }
         if let Some((rank, (ns, _))) = self.waits_for().zip(self.late) {
             let step_ns = self.window.step_ns().unwrap_or_default();
@@ -88,6 +89,27 @@ impl Summary<'_> {
         format!("{saves}{step} per step{}{}", more_steps(ns, step_ns), beyond_overlap(hit))
     }
 
+    /// What faster kernels save: less than all that these run now.
+    fn less_than(&self, whose: &str, ns: DurNs) -> String {
+        format!("; that saves less than {whose} {}", self.of_time(ns))
+    }
+
+    /// Time of kernels and what it is of: a step, or the judged time. They take no longer than the device computes, however
+    /// many of them overlap.
+    fn of_time(&self, ns: DurNs) -> String {
+        let ns = ns.min(self.makeup.parts.compute_ns);
+        match self.window.step_ns().filter(|_| !self.window.basis.is_range()) {
+            Some(step_ns) => {
+                let [ns, of] = [ns / self.window.steps.len().max(1) as DurNs, step_ns].map(format::duration);
+                format!("{ns} of {of} per step")
+            }
+            None => {
+                let [ns, of] = [ns, self.makeup.window_ns()].map(format::duration);
+                format!("{ns} of {of}")
+            }
+        }
+    }
+
     /// What the names of matrix products say of their precision, and what is left to do: they are not told to use
     /// what they use already.
     fn faster_products(&self) -> String {
@@ -97,41 +119,48 @@ impl Summary<'_> {
         let cores = if self.run.vendor == Vendor::Amd { "matrix cores" } else { "tensor cores" };
         let elementwise = self.makeup.kinds[KernelKind::Elementwise as usize];
         let fused = elementwise as f64 / self.makeup.kernel_ns.max(1) as f64;
-        let is_fp32 = fp32_ns > all - fp32_ns;
-        if is_fp32 && self.run.is_too_old {
-            format!(
+        let wide_ns = tensor_ns - narrow_ns;
+        let (text, changed_ns) = if fp32_ns > all - fp32_ns && self.run.is_too_old {
+            let text = format!(
                 "fewer or smaller matrix products: {} of their time is in kernels named for fp32, and this GPU has no {cores}",
                 of_all(fp32_ns)
-            )
-        } else if is_fp32 {
+            );
+            (text, fp32_ns)
+        } else if fp32_ns > all - fp32_ns {
             let which = if self.run.has_tensor_cores { "" } else { ", if this GPU has them" };
-            format!(
+            let text = format!(
                 "matrix products on {cores}{which}: {} of their time is in kernels named for fp32 without them",
                 of_all(fp32_ns)
-            )
-        } else if tensor_ns - narrow_ns > all - (tensor_ns - narrow_ns) {
-            let share = of_all(tensor_ns - narrow_ns);
-            format!(
+            );
+            (text, fp32_ns)
+        } else if wide_ns > all - wide_ns {
+            let share = of_all(wide_ns);
+            let text = format!(
                 "matrix products in bf16 or fp16: {share} of their time is in kernels named for {cores} with wider types"
-            )
+            );
+            (text, wide_ns)
         } else if narrow_ns > all - narrow_ns && fused >= MANY_ELEMENTWISE {
             let how =
                 if self.run.is_compiled || self.run.is_too_old { "fuse them" } else { "torch.compile fuses them" };
-            format!(
+            let text = format!(
                 "fewer elementwise kernels, which take {} of the compute kernel time: {how}; the matrix products already use types of at \
                  most 16 bits ({} of their time, by the names of kernels)",
                 percent(fused),
                 of_all(narrow_ns),
-            )
+            );
+            return format!("{text}; that saves less than the {} of elementwise kernels", self.of_time(elementwise));
         } else if narrow_ns > all - narrow_ns {
-            format!(
+            let text = format!(
                 "fewer or better-shaped matrix products, which already use types of at most 16 bits ({} of their time, by the \
                  names of kernels)",
                 of_all(narrow_ns)
-            )
+            );
+            (text, all)
         } else {
-            "faster matrix products: their names do not tell the precision, check that it is bf16 or fp16".to_owned()
-        }
+            let text = "faster matrix products: their names do not tell the precision, check that it is bf16 or fp16";
+            (text.to_owned(), all)
+        };
+        text + &self.less_than("their", changed_ns)
     }
 
     fn faster_kernels(&self) -> String {
@@ -146,10 +175,13 @@ impl Summary<'_> {
             Some(KernelKind::Elementwise) => "fused elementwise kernels",
             Some(KernelKind::Access) => "less sorting, scanning and indexed access",
             Some(KernelKind::Other) | None => {
-                return self.kernel().map_or_else(String::new, |(name, _)| format!("a faster {}", clipped(name)));
+                let bound = self.less_than("its", self.makeup.kernel_runs_ns);
+                return self
+                    .kernel()
+                    .map_or_else(String::new, |(name, _)| format!("a faster {}{bound}", clipped(name)));
             }
         };
-        text.to_owned()
+        text.to_owned() + &self.less_than("their", self.makeup.kind().1)
     }
 }
 

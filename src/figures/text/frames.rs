@@ -12,21 +12,27 @@ const LEAST: usize = 24;
 /// In fewer, no file can be told.
 const LEGIBLE: usize = 6;
 
-/// A frame in at most `max` characters: of a long one the function without its arguments, and the end of the path. Cost:
-/// O(length).
+/// Whether a frame says in which file its function is. Cost: O(length).
+pub fn tells_file(frame: &str) -> bool {
+    !Frame::of(frame).file.is_empty()
+}
+
+/// A frame in at most `max` characters: its function and the end of its path, or the function alone; of a function that is
+/// longer than that its name without arguments. Cost: O(length).
 pub fn frame_within(frame: &str, max: usize) -> String {
     if frame.chars().nth(max).is_none() {
         return frame.to_owned();
     }
     let Frame { function, file, line } = Frame::of(frame);
     if file.is_empty() {
-        return shortened(function, max);
+        return function_within(function, max);
     }
     let line = if line > 0 { format!(":{line}") } else { String::new() };
-    let name = shortened(function, max / 2);
+    let is_long = function.chars().nth(max).is_some();
+    let name = function_within(function, if is_long { max / 2 } else { max });
     let room = max.saturating_sub(name.chars().count() + line.len() + 3);
     if room < LEGIBLE {
-        return shortened(function, max);
+        return function_within(function, max);
     }
     let n = file.chars().count();
     let file = match n.checked_sub(room) {
@@ -34,6 +40,23 @@ pub fn frame_within(frame: &str, max: usize) -> String {
         Some(over) => std::iter::once('…').chain(file.chars().skip(over + 1)).collect(),
     };
     format!("{name} ({file}{line})")
+}
+
+/// A function in at most `max` characters: of a method of Python the last of its names, which tell most: `…lock.acquire`.
+fn function_within(function: &str, max: usize) -> String {
+    let is_dotted = !function.contains("::") && !function.contains(['(', ' ']);
+    if function.chars().nth(max).is_none() || !is_dotted {
+        return shortened(function, max);
+    }
+    // Numbers after a dot are no names: `fusion.12`.
+    let is_name = |end: &&str| end.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    let mut ends = function.match_indices('.').map(|(at, _)| &function[at + 1..]).filter(is_name);
+    let end = ends.clone().find(|end| end.chars().nth(max.saturating_sub(1)).is_none());
+    match (end, ends.next_back()) {
+        (Some(end), _) => format!("…{end}"),
+        (None, Some(last)) => shortened(last, max),
+        (None, None) => shortened(function, max),
+    }
 }
 
 /// Frames such as `f (a.py:1); from g (b.py:2)` in at most `max` characters. Each keeps its function and its line, or is left
@@ -94,6 +117,21 @@ mod tests {
         assert!(short.starts_with("forward (…") && short.ends_with("r/model.py:12)"), "{short}");
         assert_eq!(short.chars().count(), MOST);
         assert!(cut(&"ö".repeat(500)).chars().count() <= MOST);
+    }
+
+    #[test]
+    fn the_function_stays_where_room_is_short() {
+        let frame = "BaseSelector._poll_events (/opt/python/lib/python3.13/selectors.py:452)";
+        let whole_function = "BaseSelector._poll_events";
+        for max in 25..frame.chars().count() {
+            let short = frame_within(frame, max);
+            assert!(short.starts_with(whole_function) && short.chars().count() <= max, "{max}: {short}");
+        }
+        assert_eq!(frame_within(frame, 24), "…_poll_events");
+        assert_eq!(frame_within("_thread.RLock.release", 14), "…RLock.release");
+        assert_eq!(frame_within("train.<locals>.closure (/work/train.py:3)", 10), "…closure");
+        assert!(frame_within("loop_multiply_fusion.1204", 12).starts_with("loop_"));
+        assert_eq!(frame_within("Model.a_function_with_a_long_name", 12), "a_funct…name");
     }
 
     #[test]

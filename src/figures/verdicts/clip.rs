@@ -1,15 +1,18 @@
 //! Names short enough for a sentence.
 
-use crate::figures::text::shortened_apart;
+use crate::figures::text::{frame_within, shortened_apart, tells_file};
 
 /// Most letters of a name in a sentence: those of Tensile's kernels have hundreds.
 const MAX_NAME: usize = 60;
 
-/// A name short enough for a sentence: of a frame the end, with function and line, of others the start.
+/// A name short enough for a sentence: of a frame its function and the end of its path, of others the start.
 pub fn clipped(name: &str) -> String {
     let n = name.chars().count();
     if n <= MAX_NAME {
         return name.to_owned();
+    }
+    if name.ends_with(')') && tells_file(name) {
+        return frame_within(name, MAX_NAME);
     }
     if name.contains(".py(") || name.contains(".py:") {
         return format!("\u{2026}{}", name.chars().skip(n - MAX_NAME).collect::<String>());
@@ -31,6 +34,14 @@ pub fn clipped_apart(names: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_keep_their_function() {
+        let path = "/home/me/a_project/with/many/folders/data/loading/worker.py";
+        let short = clipped(&format!("Worker.fetch_next ({path}:88)"));
+        assert!(short.starts_with("Worker.fetch_next (…") && short.ends_with("worker.py:88)"), "{short}");
+        assert!(clipped(&format!("{path}(88): fetch_next")).ends_with("worker.py(88): fetch_next"));
+    }
 
     #[test]
     fn different_names_stay_different() {

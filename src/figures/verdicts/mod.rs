@@ -8,7 +8,7 @@ mod sentence;
 use hashbrown::{HashMap, HashSet};
 
 pub use self::checked::{Checked, JudgedTime, checks, judged, level, limit_text};
-pub use self::clip::clipped;
+pub use self::clip::{clipped, clipped_apart};
 use self::notes::notes;
 use self::sentence::text;
 pub use self::sentence::{also, scope_of, why, why_of};

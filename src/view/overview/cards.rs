@@ -1,8 +1,9 @@
 //! A card for each device: its busy share, what it does, and why it waits.
 
-use eframe::egui::{self, Color32, Rect, RichText, Sense, pos2, vec2};
+use eframe::egui::{self, Color32, Frame, Margin, Rect, RichText, Sense, pos2, vec2};
 
-use super::work::{Card, DEVICE, Summarized};
+use super::work::{Card, DEVICE, IdleCause, Summarized};
+use crate::analysis::gaps::GapClass;
 use crate::analysis::rules::Basis;
 use crate::answers::Answer;
 use crate::figures::text::display_name;
@@ -14,18 +15,28 @@ use crate::widget::gap_color::gap_color;
 use crate::widget::prose::prose_ui;
 use crate::widget::series_color::series_color;
 
-/// The causes that have a label; the others are in the bar, and named when the pointer is on them.
+/// The causes that have a line each; the others are in the bar, and named when the pointer is on it.
 const LABELED_CAUSES: usize = 4;
+/// What went on meanwhile that has a label in the line of a cause.
+const LABELED_MEANWHILE: usize = 3;
+/// Of what went on meanwhile, under the name of its cause, in points.
+const INDENT: i8 = 12;
+/// Between the causes of a bar, in points.
+const APART: f32 = 1.5;
 
 /// What the causes of a card are, and where those of other kind are.
 const CAUSES: &str = "Share of the judged time, as in findings, by what would have to change to end it; together they are its \
-                      idle time. The view Gaps and the strips of the timeline count all idle \
-                      time of the recording, by what the host did meanwhile: their figures differ";
+                      idle time. Colors say what the host did meanwhile, or what held up the work, as in the view Gaps \
+                      and the strips of the timeline, which count all idle time of the recording";
 
 /// The same of a selected range.
 const CAUSES_IN_RANGE: &str = "Share of the selected range, by what would have to change to end it; together they are \
-                               its idle time. The view Gaps and the strips of the timeline tell idle time by what the \
-                               host did meanwhile: their figures differ";
+                               its idle time. Colors say what the host did meanwhile, or what held up the work, as in \
+                               the view Gaps and the strips of the timeline";
+
+/// The same of a device that was not judged.
+const MEANWHILE: &str = "Share of its time by what the host did meanwhile, or what held up the work: too little ran on it to \
+                         judge what would end its idle time";
 
 /// What the parts of the time of a device are.
 const PARTS: &str = "Share of the judged time of this device: the steps that count, or the selected range. The timeline \
@@ -111,23 +122,75 @@ fn card_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
     let times = [parts.compute_ns, parts.exposed_comm_ns, parts.exposed_copy_ns, parts.idle_ns];
     let parts: Vec<Part> =
         DEVICE.iter().zip(times).map(|(series, ns)| Part::new(series.0, ns, series_color(series.1, is_dark))).collect();
-    bar_ui(("Time", PARTS), &parts, [card.window; 2], DEVICE.len(), ui);
+    let all = lines(&parts, card.window);
+    bar_ui(("Time", PARTS, &all), std::slice::from_ref(&parts), card.window, ui);
+    ui.horizontal_wrapped(|ui| {
+        for part in parts.iter().filter(|part| part.ns > 0) {
+            part_ui(part, card.window, PARTS, ui);
+        }
+    });
     if !card.causes.is_empty() {
-        let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
-        let length = format::duration(idle);
-        let title = format!("Idle {} {scope}, {length}, by what would end it:", share(idle, card.window));
-        let help = if is_range { CAUSES_IN_RANGE } else { CAUSES };
-        prose_ui(ui, &title, RichText::weak).on_hover_text(help);
-        let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
-        let parts = card.causes.iter().map(part);
-        bar_ui(
-            ("Idle by what would end it", help),
-            &parts.collect::<Vec<_>>(),
-            [idle, card.window],
-            LABELED_CAUSES,
-            ui,
-        );
+        idle_ui(card, (scope, is_range), ui);
     }
+}
+
+/// The idle time of a device: its causes in words, and what went on meanwhile in colors, which mean the same in all views.
+fn idle_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
+    let (by, help) = match (card.is_judged, is_range) {
+        (false, _) => ("by what went on meanwhile", MEANWHILE),
+        (true, true) => ("by what would end it", CAUSES_IN_RANGE),
+        (true, false) => ("by what would end it", CAUSES),
+    };
+    let is_dark = ui.visuals().dark_mode;
+    let idle: DurNs = card.causes.iter().map(|cause| cause.ns).sum();
+    let length = format::duration(idle);
+    let title = format!("Idle {} {scope}, {length}, {by}:", share(idle, card.window));
+    prose_ui(ui, &title, RichText::weak).on_hover_text(help);
+    let part = |&(class, ns): &(GapClass, DurNs)| Part::new(class.label(), ns, gap_color(class, is_dark));
+    let parts: Vec<Vec<Part>> = card.causes.iter().map(|cause| cause.meanwhile.iter().map(part).collect()).collect();
+    let line = |(cause, parts): (&IdleCause, &Vec<Part>)| {
+        let of_cause = text(cause.label, cause.ns, card.window);
+        match cause.is_named_alike() {
+            true => of_cause,
+            false => format!("{of_cause}, meanwhile: {}", lines(parts, card.window).join(", ")),
+        }
+    };
+    let all: Vec<String> = card.causes.iter().zip(&parts).map(line).collect();
+    bar_ui((&format!("Idle {by}"), help, &all), &parts, idle, ui);
+    // Lines of small text stand as close as those of a legend.
+    ui.spacing_mut().interact_size.y = 0.0;
+    for (cause, parts) in card.causes.iter().zip(&parts).take(LABELED_CAUSES) {
+        cause_ui(cause, parts, (card.window, help), ui);
+    }
+    let others = card.causes.get(LABELED_CAUSES..).unwrap_or_default();
+    if !others.is_empty() {
+        let ns = others.iter().map(|cause| cause.ns).sum();
+        let text = format!("{} more {}", others.len(), share(ns, card.window));
+        ui.weak(RichText::new(text).small()).on_hover_text(all[LABELED_CAUSES..].join("\n"));
+    }
+}
+
+/// One cause, and under its name what went on meanwhile, which sums to it.
+fn cause_ui(cause: &IdleCause, parts: &[Part], (window, help): (DurNs, &str), ui: &mut egui::Ui) {
+    let is_said = cause.is_named_alike();
+    if !is_said {
+        let text = format!("{} {}, meanwhile:", cause.label, share(cause.ns, window));
+        prose_ui(ui, &text, RichText::small).on_hover_text(format!("{}\n{help}", format::duration(cause.ns)));
+    }
+    let n = if parts.len() > LABELED_MEANWHILE { LABELED_MEANWHILE - 1 } else { parts.len() };
+    let inner = Frame::NONE.inner_margin(Margin { left: if is_said { 0 } else { INDENT }, ..Margin::ZERO });
+    let legend = |ui: &mut egui::Ui| {
+        for part in &parts[..n] {
+            part_ui(part, window, help, ui);
+        }
+        let others = &parts[n..];
+        if !others.is_empty() {
+            let ns = others.iter().map(|part| part.ns).sum();
+            let text = format!("{} more {}", others.len(), share(ns, window));
+            ui.label(RichText::new(text).small()).on_hover_text(lines(others, window).join("\n"));
+        }
+    };
+    inner.show(ui, |ui| ui.horizontal_wrapped(legend));
 }
 
 struct Part {
@@ -142,30 +205,45 @@ impl Part {
     }
 }
 
-/// A bar of parts that sum to `whole`, and labels of the first parts that have any time.
+/// A part as text, with its share of `of`.
+fn text(label: &str, ns: DurNs, of: DurNs) -> String {
+    format!("{label} {} ({})", share(ns, of), format::duration(ns))
+}
+
+/// The parts that have any time, a line each.
+fn lines(parts: &[Part], of: DurNs) -> Vec<String> {
+    parts.iter().filter(|part| part.ns > 0).map(|part| text(part.label, part.ns, of)).collect()
+}
+
+/// A bar of groups of parts that sum to `whole`, the groups a little apart.
 ///
-/// * `name`: with what the parts are, for the hover.
-/// * `of`: of what shares are told.
-fn bar_ui((name, help): (&str, &str), parts: &[Part], [whole, of]: [DurNs; 2], n_labels: usize, ui: &mut egui::Ui) {
+/// * `name`, `help`: what the parts are; `all`: a line each, for the hover.
+fn bar_ui((name, help, all): (&str, &str, &[String]), groups: &[Vec<Part>], whole: DurNs, ui: &mut egui::Ui) {
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 10.0), Sense::hover());
-    let text = |part: &Part| format!("{} {} ({})", part.label, share(part.ns, of), format::duration(part.ns));
-    let all = || parts.iter().filter(|part| part.ns > 0).map(text).collect::<Vec<_>>();
-    response
-        .widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, format!("{name}: {}", all().join(", "))));
+    let label = format!("{name}: {}", all.join("; "));
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, &label));
     let mut left = rect.left();
-    for part in parts.iter().filter(|part| part.ns > 0) {
-        let right = left + rect.width() * (part.ns as f64 / whole.max(1) as f64) as f32;
-        let part_rect = Rect::from_min_max(pos2(left, rect.top()), pos2(right, rect.bottom()));
-        ui.painter().rect_filled(part_rect, 0.0, part.color);
-        left = right;
-    }
-    response.on_hover_text(format!("{}\n{help}", all().join("\n")));
-    ui.horizontal_wrapped(|ui| {
-        for part in parts.iter().filter(|part| part.ns > 0).take(n_labels) {
-            let text = format!("{} {}", part.label, share(part.ns, of));
-            swatch_ui(&text, part.color, ui).on_hover_text(format!("{}\n{help}", format::duration(part.ns)));
+    for group in groups {
+        let start = left;
+        for part in group {
+            let right = left + rect.width() * (part.ns as f64 / whole.max(1) as f64) as f32;
+            let part_rect = Rect::from_min_max(pos2(left, rect.top()), pos2(right, rect.bottom()));
+            ui.painter().rect_filled(part_rect, 0.0, part.color);
+            left = right;
         }
-    });
+        // A group of a few points would vanish.
+        if left - start > 4.0 * APART && left < rect.right() - APART {
+            let between = Rect::from_min_max(pos2(left - APART, rect.top()), pos2(left, rect.bottom()));
+            ui.painter().rect_filled(between, 0.0, ui.visuals().panel_fill);
+        }
+    }
+    response.on_hover_text(format!("{}\n{help}", all.join("\n")));
+}
+
+/// The label of a part of a bar.
+fn part_ui(part: &Part, of: DurNs, help: &str, ui: &mut egui::Ui) {
+    let text = format!("{} {}", part.label, share(part.ns, of));
+    swatch_ui(&text, part.color, ui).on_hover_text(format!("{}\n{help}", format::duration(part.ns)));
 }
 
 /// A swatch and its label, which stay on one line.

@@ -87,9 +87,9 @@ fn findings_ui(of: &Summarized, memory: Option<&[&Found]>, ui: &mut egui::Ui) ->
         ui.weak("Looking for findings about memory…");
     } else if !all.is_empty() {
         // Those listed say it.
-    } else if of.checks.is_empty() {
+    } else if of.checks.is_empty() && of.in_short.is_empty() {
         nothing_ui("Nothing could be judged", "Too little device work was recorded for any rule", ui);
-    } else {
+    } else if !of.checks.is_empty() {
         ui.label(no_findings(of.checks.len() as u64));
     }
     if !of.checks.is_empty() {
@@ -181,7 +181,9 @@ fn recurring_ui(of: &Recurring, ui: &mut egui::Ui) -> Option<Place> {
         ui.add_space(4.0);
         ui.horizontal_wrapped(|ui| {
             swatch_ui(line.class, ui).on_hover_text(line.class.label());
-            ui.label(RichText::new(format!("{}, {}", display_name(&line.title), line.class.label())).small());
+            ui.label(
+                RichText::new(format!("{}, meanwhile: {}", display_name(&line.title), line.class.label())).small(),
+            );
         });
         prose_ui(ui, &line.numbers, RichText::strong);
         let [short, whole] = &line.between;

@@ -9,7 +9,7 @@ use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Basis, Rule, Thresholds, Verdicts, Window};
+use crate::analysis::rules::{Basis, Cause, Rule, Thresholds, Verdicts, Window};
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TracePhases;
 use crate::answers::ranks::AllVerdicts;
@@ -67,9 +67,26 @@ pub struct Card {
     /// Whether most events of its recording are missing.
     pub lacks_events: bool,
     pub parts: Breakdown,
-    /// Idle time by cause, the largest first: its label, the class whose color it has, and its time. As the findings
-    /// have it; of a device that was not judged by what the host did.
-    pub causes: Vec<(&'static str, GapClass, DurNs)>,
+    /// Idle time by what would end it, the largest first, as the findings have it.
+    pub causes: Vec<IdleCause>,
+    /// Whether it was judged. If not, what would end its idle time is not known: its causes are what went on meanwhile.
+    pub is_judged: bool,
+}
+
+/// Idle time of one cause.
+#[derive(Debug)]
+pub struct IdleCause {
+    pub label: &'static str,
+    pub ns: DurNs,
+    /// What went on meanwhile, the most first; sums to it.
+    pub meanwhile: Vec<(GapClass, DurNs)>,
+}
+
+impl IdleCause {
+    /// Whether all of it has the name of the cause itself, which need not be said twice.
+    pub fn is_named_alike(&self) -> bool {
+        matches!(self.meanwhile[..], [(class, _)] if class.label() == self.label)
+    }
 }
 
 #[derive(Debug)]
@@ -210,18 +227,28 @@ impl Summary {
                     Some(judged.time)
                 })?;
             let makeup = judged.and_then(|_| all.verdicts.makeups.iter().find(|of| of.device == Some(busy.device)));
-            let mut causes: Vec<(&str, GapClass, DurNs)> = match makeup {
+            let mut causes: Vec<IdleCause> = match makeup {
                 Some(makeup) => {
-                    let causes = makeup.causes.iter();
-                    causes.map(|&(cause, ns)| (cause.label(), cause.class(), ns)).collect()
+                    let causes = makeup.causes.iter().zip(&makeup.meanwhile);
+                    let of = |(&(cause, ns), meanwhile): (&(Cause, DurNs), &Vec<_>)| IdleCause {
+                        label: cause.label(),
+                        ns,
+                        meanwhile: meanwhile.clone(),
+                    };
+                    causes.map(of).collect()
                 }
                 None => {
                     let totals = GapClass::ALL.into_iter().zip(ledger.totals(window).by_class);
-                    totals.map(|(class, totals)| (class.label(), class, totals.total_ns)).collect()
+                    let of = |(class, ns): (GapClass, DurNs)| IdleCause {
+                        label: class.label(),
+                        ns,
+                        meanwhile: vec![(class, ns)],
+                    };
+                    totals.map(|(class, totals)| of((class, totals.total_ns))).collect()
                 }
             };
-            causes.retain(|cause| cause.2 > 0);
-            causes.sort_by_key(|cause| std::cmp::Reverse(cause.2));
+            causes.retain(|cause| cause.ns > 0);
+            causes.sort_by_key(|cause| std::cmp::Reverse(cause.ns));
             let info = open.trace.device_of_work(busy.device);
             Some(Card {
                 title: track_title(traces, trace, &open.trace.process(busy.process).title()),
@@ -233,6 +260,7 @@ impl Summary {
                 lacks_events: all.verdicts.run.missing.is_some(),
                 parts: breakdown(busy, window),
                 causes,
+                is_judged: makeup.is_some(),
             })
         };
         all.busy.iter().zip(&*all.ledgers).filter_map(card).collect()

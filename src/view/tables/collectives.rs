@@ -59,12 +59,57 @@ fn rows(scope: &Scope<'_>, by_size: bool) -> Answer {
 const RANKS: &str = "Calls are the same if their process group and number are, else if they end together; ranks that are not open may \
                      have come later still. The report counts them by rank";
 
-/// How many of the collectives belong to calls of several ranks; `None` unless several are open.
+/// How many of the collectives were found on several of the open ranks, and what follows if none were; `None` unless
+/// several are open.
 fn compared(scope: &Scope<'_>, rows: &[CollectiveTotals]) -> Option<String> {
     let n_ranks = scope.traces.iter().filter(|trace| trace.info.rank.is_some()).count();
     let all: u64 = rows.iter().map(|row| row.durations.calls).sum();
     let matched: u64 = rows.iter().filter_map(|row| row.ranks).map(|ranks| ranks.matched).sum();
     let [found, of] = [matched, all].map(format::count);
-    (n_ranks > 1 && all > 0)
-        .then(|| format!("{n_ranks} ranks are open: {found} of {of} collectives belong to calls of several"))
+    let text = match matched {
+        0 => format!(
+            "None of these {of} collectives was found on more than one of the {n_ranks} open ranks: who waited for whom, \
+             and how far the clocks of the ranks are apart, is not known"
+        ),
+        _ => format!(
+            "{found} of these {of} collectives were found on more than one of the {n_ranks} open ranks: of these it is \
+             known who waited for whom"
+        ),
+    };
+    (n_ranks > 1 && all > 0).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SliceKind, Trace, TraceBuilder};
+
+    #[test]
+    fn it_is_said_whether_ranks_can_be_compared() {
+        let rank = |rank: u32, call: &str, start: i64| {
+            let slices = [
+                ("stream 7", SliceKind::Kernel, "gemm", 0, 100_000_000),
+                ("stream 9", SliceKind::Kernel, call, start, 8_000_000),
+            ];
+            let mut builder = TraceBuilder::from_slices(&slices);
+            builder.info.rank = Some(rank);
+            builder.info.utc_offset_ns = Some(1_700_000_000_000_000_000);
+            builder.finish()
+        };
+        let said = |traces: &[Trace]| {
+            let models: Vec<&Trace> = traces.iter().collect();
+            rows(&Scope::whole(&models), false).head.into_iter().next().map(|head| head.0).unwrap_or_default()
+        };
+        let reduce = |of, start| rank(of, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", start);
+        let common = said(&[reduce(0, 0), reduce(1, 3_000_000)]);
+        assert!(
+            common.starts_with("2 of these 2 collectives were found on more than one of the 2 open ranks"),
+            "{common}"
+        );
+        let apart = said(&[reduce(0, 0), rank(1, "ncclDevKernel_AllGather_RING_LL", 1_000_000)]);
+        let unknown = "None of these 2 collectives was found on more than one of the 2 open ranks: who waited for whom, and \
+                       how far the clocks of the ranks are apart, is not known";
+        assert_eq!(apart, unknown);
+        assert!(!said(&[reduce(0, 0)]).contains("open ranks"));
+    }
 }

@@ -73,7 +73,11 @@ fn by_stack(scope: &Scope<'_>) -> Answer {
     let is_missing = !rows.is_empty() && rows.iter().all(|row| row.path.is_empty());
     let note = "Call stacks were not recorded: record with with_stack=True in torch.profiler";
     let head = is_missing.then(|| (note.to_owned(), "")).into_iter().collect();
-    Answer { head, is_clipped: true, ..with_instances(&work::operator_stacks(), rows, |row| row.instances) }
+    Answer {
+        head,
+        is_clipped: true,
+        ..with_instances(&work::operator_stacks(scope.has_device_work()), rows, |row| row.instances)
+    }
 }
 
 fn by_module(scope: &Scope<'_>) -> Answer {
@@ -91,7 +95,11 @@ fn by_module(scope: &Scope<'_>) -> Answer {
 fn tree(scope: &Scope<'_>, frames: Frames) -> Answer {
     let rows = call_tree(scope, frames);
     let tree = Some(Tree::new(rows.iter().map(|row| (row.depth, row.name.as_str()))));
-    Answer { tree, is_clipped: true, ..with_instances(&work::call_tree(), rows, |row| row.instances) }
+    Answer {
+        tree,
+        is_clipped: true,
+        ..with_instances(&work::call_tree(scope.has_device_work()), rows, |row| row.instances)
+    }
 }
 
 fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
@@ -107,7 +115,7 @@ fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
     let mut instances: HashMap<(String, String), Vec<Instance>> =
         groups.into_iter().map(|group| (group.key, group.instances)).collect();
     let rows = operators(scope, by_shape);
-    let data = work::operators().data(&rows);
+    let data = work::operators(scope.has_device_work()).data(&rows);
     let longest =
         rows.iter().map(|row| Instance { trace: row.longest.0 as u32, slice: row.longest.1 }).collect::<Vec<_>>();
     let has_shapes = rows.iter().any(|row| row.shapes.as_deref().is_some_and(|shapes| !shapes.is_empty()));

@@ -238,6 +238,19 @@ fn copies_and_annotations_have_their_own_figures() {
 }
 
 #[test]
+fn figures_of_devices_are_left_out_where_no_device_worked() {
+    let of_host = [("main", SliceKind::Operator, "aten::mm", 0, 10), ("main", SliceKind::Operator, "aten::t", 10, 30)];
+    let mut harness = harness(TraceBuilder::from_slices(&of_host).finish(), &operators::TABLE);
+    for choice in ["By operator", "Call tree"] {
+        click(&mut harness, choice);
+        harness.get_by_label("Host self");
+        assert!(harness.query_by_label_contains("Device").is_none(), "{choice}");
+    }
+    let harness = self::harness(trace(), &operators::TABLE);
+    harness.get_by_label("Device self");
+}
+
+#[test]
 fn what_is_missing_is_said_with_its_remedy() {
     let empty = || TraceBuilder::from_slices(&[("main", SliceKind::PythonFunction, "f", 0, 10)]).finish();
     for table in ALL {

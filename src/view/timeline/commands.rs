@@ -1,5 +1,7 @@
 //! The timeline's commands: zoom and pan, navigation between slices, gaps and flows, and marks.
 
+use std::sync::Arc;
+
 use super::Timeline;
 use super::track_list::{Fold, LineKind, fold_keys, process_key, rows, track_key};
 use crate::analysis::gaps::Gap;
@@ -42,6 +44,7 @@ impl Timeline {
             Command::FollowFlow => self.follow_flow(ctx, Direction::Forward),
             Command::FollowFlowBack => self.follow_flow(ctx, Direction::Back),
             Command::Deselect if *ctx.selection != Selection::None => *ctx.selection = Selection::None,
+            Command::Deselect if !ctx.hits.is_empty() => *ctx.hits = Arc::default(),
             Command::Deselect => *ctx.range = None,
             Command::MarkMoment => {
                 let ts = ctx.selected_time().map_or(at, |time| time.start);

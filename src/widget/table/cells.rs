@@ -4,7 +4,9 @@ use eframe::egui::{self, Align, Layout, Sense, WidgetInfo};
 use hashbrown::HashMap;
 
 use super::{Branch, MARGIN, ROW_HEIGHT};
-use crate::figures::text::{MAX_CHARS, display_name, shortened, shortened_apart, telling};
+use crate::figures::text::{
+    MAX_CHARS, display_name, display_name_within, frame_within, shortened, shortened_apart, telling, tells_file,
+};
 use crate::figures::{Cell, Column, escape};
 
 /// The longest text on hover, in characters.
@@ -109,6 +111,14 @@ pub fn cell_ui(
     }
     let text = match cell {
         Cell::Text(name) => fitting(name, names, ui),
+        Cell::Frames(frames) if !frames.contains("; ") => {
+            let shown = cell.shown();
+            let is_function = !shown.contains(' ') || tells_file(&shown);
+            match is_function {
+                true => fitting_by(&shown, &shown, |n| frame_within(&shown, n), names, ui),
+                false => fitting(&shown, names, ui),
+            }
+        }
         _ => cell.shown(),
     };
     // Its own hover text would say the same again.
@@ -132,20 +142,40 @@ pub fn cell_ui(
 }
 
 /// A name that fits the room, and begins with what it sorts by. Names of functions are shortened such that different ones
-/// look different, and frames keep their function; others are left to be cut.
+/// look different, and frames keep their function; others are cut at their end, or where those on screen differ.
 fn fitting(name: &str, names: &mut CutNames, ui: &egui::Ui) -> String {
     let name = &*telling(name);
-    let whole = display_name(name).into_owned();
     let is_frame = name.contains(".py(") && name.contains("): ");
-    if !name.contains("::") && !name.contains('<') && name.contains(' ') && !is_frame {
-        return whole;
-    }
+    let is_words = !name.contains("::") && !name.contains('<') && name.contains(' ') && !is_frame;
+    let shorten = |n: usize| match is_words {
+        true => display_name_within(name, n.saturating_sub(1)),
+        false => shortened(name, n),
+    };
+    let whole = display_name(name);
+    let whole = if whole.len() < name.len() { shorten(MAX_CHARS) } else { whole.into_owned() };
+    let fitted = fitting_by(name, &whole, shorten, names, ui);
+    // What is cut at its end alone is left to the label, which keeps the whole for screen readers.
+    let is_at_end = is_words && fitted.ends_with('…') && whole.starts_with(fitted.trim_end_matches('…'));
+    if is_at_end { whole } else { fitted }
+}
+
+/// A name that fits the room.
+///
+/// * `whole`: what is shown of it where there is room for that.
+/// * `shorten`: it in so many characters.
+fn fitting_by(
+    name: &str,
+    whole: &str,
+    shorten: impl Fn(usize) -> String,
+    names: &mut CutNames,
+    ui: &egui::Ui,
+) -> String {
     let font = egui::TextStyle::Body.resolve(ui.style());
     let width =
         |text: &str| ui.painter().layout_no_wrap(text.to_owned(), font.clone(), egui::Color32::PLACEHOLDER).size().x;
-    let (room, whole_width) = (ui.available_width(), width(&whole));
+    let (room, whole_width) = (ui.available_width(), width(whole));
     if whole_width <= room {
-        return if whole.len() < name.len() { shortened(name, MAX_CHARS) } else { whole };
+        return whole.to_owned();
     }
     let mut n = (room / whole_width * whole.chars().count() as f32) as usize;
     // Few steps: letters differ little in width.
@@ -157,9 +187,9 @@ fn fitting(name: &str, names: &mut CutNames, ui: &egui::Ui) -> String {
         }
         short
     };
-    let short = cut(&|n| shortened(name, n));
+    let short = cut(&shorten);
     // As long for all names of the column: those that differ in where they are cut alone look the same.
-    let alike = shortened(name, (room / width("n").max(1.0)) as usize);
+    let alike = shorten((room / width("n").max(1.0)) as usize);
     names.note(&alike, name);
     let others = names.others(&alike, name);
     if others.is_empty() { short } else { cut(&|n| shortened_apart(name, &others, n)) }

@@ -57,11 +57,12 @@ fn only_rows_on_screen_are_painted() {
     };
     let mut harness = Harness::builder().with_size([1280.0, 400.0]).build_ui_state(frame, None);
     harness.run();
-    harness.get_by_label("kernel 99999");
-    assert!(harness.query_by_label("kernel 99000").is_none());
+    let is_painted = |harness: &Harness<'_, _>, time: &str| harness.query_all_by_label(time).next().is_some();
+    assert!(is_painted(&harness, "99.999 ms"));
+    assert!(!is_painted(&harness, "99.000 ms"));
     *harness.state_mut() = Some(50_000);
     harness.run_steps(20);
-    harness.get_by_label("kernel 50000");
+    assert!(is_painted(&harness, "50.000 ms"));
     let n_labels = harness.root().children_recursive().filter(|node| node.accesskit_node().label().is_some()).count();
     assert!(n_labels < 20 * 14, "{n_labels} labels");
 }
@@ -186,6 +187,26 @@ fn frames_keep_their_function() {
     let of_frame = labels.iter().find(|label| label.starts_with("/tmp")).unwrap();
     assert!(of_frame.ends_with("call_of_it") && of_frame.len() < frame.len(), "{of_frame}");
     assert!(labels.iter().any(|label| label == words), "{labels:?}");
+    let frame = "Scheduler.run_until_idle (/opt/a/folder/with/a/long/name/of/random/letters/lib/scheduler.py:2533)";
+    let harness = shown(vec![vec![Cell::frames(frame)], vec![Cell::frames("_thread.RLock.acquire")]], None);
+    let all = self::labels(&harness);
+    assert!(all.iter().any(|label| label.contains("run_until_idle")), "{all:?}");
+}
+
+#[test]
+fn names_of_several_words_that_begin_alike_look_different() {
+    let name =
+        |end: &str| format!("a recording of a long name, a process with a long title and 4711, the thread of {end}");
+    let shown_of = |ends: &[&str]| {
+        let rows = ends.iter().map(|end| vec![Cell::name(&name(end)), Cell::Count(1), Cell::Count(2)]);
+        labels(&shown(rows.collect(), None))
+    };
+    let all = shown_of(&["loading", "training"]);
+    for end in ["loading", "training"] {
+        let cut = all.iter().find(|label| label.ends_with(end)).unwrap_or_else(|| panic!("{all:?}"));
+        assert!(cut.len() < name(end).len(), "{cut}");
+    }
+    assert!(shown_of(&["loading"]).contains(&name("loading")), "alone it is cut at its end");
 }
 
 #[test]

@@ -8,6 +8,7 @@ impl Account<'_> {
     pub(super) fn extend(&mut self, later: Self) {
         self.gaps += later.gaps;
         self.total_ns += later.total_ns;
+        self.by_class.iter_mut().zip(later.by_class).for_each(|(sum, ns)| *sum += ns);
         self.recorder_ns += later.recorder_ns;
         extend(&mut self.by_step, later.by_step);
         extend(&mut self.gain_by_step, later.gain_by_step);

@@ -4,7 +4,7 @@ use super::Cause;
 use crate::analysis::gaps::{GapClass, Trigger};
 
 impl Cause {
-    /// The class of most gaps of this cause, which gives it its color.
+    /// The class of most gaps of this cause, whose name it has where the two coincide.
     pub fn class(self) -> GapClass {
         match self {
             Self::DataLoading => GapClass::DataLoading,
