@@ -36,6 +36,8 @@ const COLUMNS: [Column; 6] = [
     },
     Column { key: "", title: "", width: 250, is_text: true, help: "" },
 ];
+/// How a program ended that the user stopped.
+pub const STOPPED: &str = "Stopped";
 /// As the runs are listed.
 const LATEST: Sort = Sort { column: 0, is_descending: true };
 
@@ -273,7 +275,9 @@ fn end_text(manifest: &Manifest) -> String {
     match manifest.exit() {
         _ if !manifest.has_ended => "Running".to_owned(),
         None => "Not known".to_owned(),
-        Some(exit) if manifest.was_stopped && !exit.is_failure(true) => exit.stopped(),
+        Some(exit) if manifest.was_stopped && !exit.is_failure(true) => {
+            exit.stopped(if manifest.was_over_limit { "Time limit" } else { STOPPED })
+        }
         Some(exit) => exit.shown(),
     }
 }
@@ -337,6 +341,16 @@ fn row_ui(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_limit_is_told_from_a_stop() {
+        let end = |was_over_limit, signal| {
+            let exit = Manifest { signal: Some(signal), has_ended: true, was_stopped: true, ..Manifest::default() };
+            end_text(&Manifest { was_over_limit, ..exit })
+        };
+        assert_eq!([end(false, 2), end(true, 2), end(true, 9)], ["Stopped", "Time limit", "Time limit, SIGKILL"]);
+        assert_eq!(end(true, 11), "SIGSEGV");
+    }
 
     #[test]
     fn runs_sort_by_each_column_and_stay_themselves() {
