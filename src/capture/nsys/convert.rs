@@ -114,7 +114,9 @@ fn what_to_run(original: &Original<'_>) -> String {
         let made = made.file_name().unwrap_or_default().to_string_lossy();
         return format!("Beside it lies {made}, which is newer: open that file");
     }
-    let at_least = of_original.map_or(String::new(), |version| format!(" {} or newer", version.short()));
+    // An importer is made for the raw data of its own version.
+    let later = if original.kind == Kind::Raw { "" } else { " or newer" };
+    let at_least = of_original.map_or(String::new(), |version| format!(" {}{later}", version.short()));
     let (program, extension) = match original.kind {
         Kind::Report => ("nsys export --type sqlite --output", "sqlite"),
         Kind::Raw => ("QdstrmImporter --output-file", "nsys-rep"),

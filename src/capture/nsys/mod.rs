@@ -22,7 +22,7 @@ use version::Version;
 
 pub use cache::folder as cache_folder;
 pub use find::{SearchPaths, lasting};
-pub use record::{Profile, Range, clean, is_writing, prepare, recorder, take_reports, written};
+pub use record::{Profile, Range, clean, has_driver, is_writing, prepare, recorder, take_reports, written};
 #[cfg(unix)]
 pub use record::{program, signal_program};
 

@@ -256,7 +256,7 @@ fn known_message(line: &str) -> Option<String> {
 }
 
 /// Whether the system has a driver of NVIDIA, that of WSL and of Tegra included.
-fn has_driver() -> bool {
+pub fn has_driver() -> bool {
     let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.any(|name| ["nvidia", "nvhost", "nvmap", "dxg"].iter().any(|start| name.starts_with(start)))

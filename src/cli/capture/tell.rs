@@ -58,7 +58,9 @@ pub fn until_end(run: &Run, switched: Option<&AtomicBool>) -> Status {
         }
         if let Some(exit) = status.exit.filter(|_| last.is_some()) {
             let elapsed = i64::try_from(status.elapsed.as_nanos()).unwrap_or(i64::MAX);
-            write_stderr(&format!("The program ended after {} with {}", format::duration(elapsed), exit.shown()));
+            // Known to the millisecond.
+            let elapsed = format::moment(elapsed, 1_000_000);
+            write_stderr(&format!("The program ended after {elapsed} with {}", exit.shown()));
         }
         said.look(&status);
         if let Some(status) = last {
