@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use eframe::egui::scroll_area::ScrollBarVisibility;
 use eframe::egui::{self, RichText, Ui};
 use egui_extras::{Column as Width, TableBuilder};
 
@@ -175,7 +176,13 @@ impl EarlierRuns {
         let least =
             COLUMNS.iter().zip(self.needed).map(|(column, needed)| f32::from(column.width).max(needed)).sum::<f32>();
         let width = ui.available_width().max(least + spacing);
-        let table = egui::ScrollArea::horizontal().auto_shrink(false).show(ui, |ui| {
+        // The bar of a table that is out of sight would lie on what is there instead.
+        let bar = match ui.cursor().top() < ui.clip_rect().bottom() - ROW_HEIGHT {
+            true => ScrollBarVisibility::VisibleWhenNeeded,
+            false => ScrollBarVisibility::AlwaysHidden,
+        };
+        let area = egui::ScrollArea::horizontal().auto_shrink(false).scroll_bar_visibility(bar);
+        let table = area.show(ui, |ui| {
             ui.set_max_width(width);
             self.table_ui(ui)
         });
