@@ -6,6 +6,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::nsys;
+
 /// The file name of the library.
 const LIBRARY: &str = "liblacuna_inject.so";
 /// Names the library where it does not lie beside the program.
@@ -77,6 +79,10 @@ pub fn traces(folder: &Path, is_over: bool) -> Vec<PathBuf> {
     all.filter(|recording| is_over || recording.is_finished).filter_map(|recording| recording.trace).collect()
 }
 
+/// What is added of a machine without a driver.
+const NO_DRIVER: &str = ", and CUDA needs NVIDIA's driver, which is not here: install it; in a container, start it with \
+                         access to the GPUs (--gpus all)";
+
 /// Sentences about what is missing after a run, and what to do.
 pub fn notes(folder: &Path) -> Vec<String> {
     let recordings = recordings(folder);
@@ -88,7 +94,8 @@ pub fn notes(folder: &Path) -> Vec<String> {
         }
     }
     if notes.is_empty() && recordings.iter().all(|recording| recording.trace.is_none()) {
-        notes.push("Nothing was recorded: no process of this run used CUDA or NVTX".to_owned());
+        let driver = if nsys::has_driver() { "" } else { NO_DRIVER };
+        notes.push(format!("Nothing was recorded: no process of this run used CUDA or NVTX{driver}"));
     }
     notes
 }
@@ -128,6 +135,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let said = || notes(folder.path()).join("\n");
         assert!(said().starts_with("Nothing was recorded"));
+        assert_eq!(said().contains("CUDA needs NVIDIA's driver"), !nsys::has_driver());
         let tell = |text: &str| std::fs::write(folder.path().join("cupti-7.status"), text).unwrap();
         // It loaded the library, and did nothing with it.
         tell(r#"{"pid":7,"program":"p","state":"finished","cuda":"not used","problems":[],"trace":null,"events":0}"#);

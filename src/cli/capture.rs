@@ -229,7 +229,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         on_demand::listen(&run);
     }
     introduction(&request, args).iter().for_each(|sentence| write_stderr(sentence));
-    let status = tell::until_end(&run, request.time_limit, switched.as_deref());
+    let status = tell::until_end(&run, switched.as_deref());
     let Some(exit) = status.exit else { return Ok(ExitCode::FAILURE) };
     if let Some(missing) = monitor.read(nothing_to_watch).filter(|_| !args.no_gpu_counters) {
         write_stderr(&format!("No GPU metrics were recorded: {}. {}", missing.what, missing.remedy));

@@ -20,7 +20,7 @@ pub struct ReadArgs {
     #[arg(long)]
     pub allow_any_ratio: bool,
 
-    /// The `nsys` that converts .nsys-rep and .qdrep: its path, its name, or the folder of an
+    /// The `nsys` that converts .nsys-rep, .qdrep and .qdstrm: its path, its name, or the folder of an
     /// installation; by default it is searched for. The window remembers it
     #[arg(long, value_name = "PATH")]
     pub nsys: Option<PathBuf>,

@@ -14,7 +14,7 @@ pub struct Folder {
     /// Files with a trace's extension, by name, logs of counters after what they accompany; also reports that must be converted, where no export of the same
     /// name lies beside them.
     pub files: Vec<PathBuf>,
-    /// Number of reports whose export is among the files.
+    /// Number of reports whose export is among the files, or raw data whose report or export is.
     pub n_exported: usize,
     /// Number of other files, without folders and what a run of Lacuna's notes about itself.
     pub n_others: usize,
@@ -48,7 +48,9 @@ impl Folder {
         }
         folder.subfolders.sort_unstable();
         let n_reports = reports.len();
-        reports.retain(|report| !folder.files.contains(&report.with_extension("sqlite")));
+        let made = |report: &Path| [report.with_extension("sqlite"), report.with_extension("nsys-rep")];
+        let known = [&folder.files[..], &reports].concat();
+        reports.retain(|report| !made(report).iter().any(|made| made != report && known.contains(made)));
         folder.n_exported = n_reports - reports.len();
         folder.files.append(&mut reports);
         let is_log = |file: &Path| file.extension().is_some_and(|extension| extension == "jsonl");
@@ -85,8 +87,8 @@ impl Folder {
         };
         let exported = match self.n_exported {
             0 => None,
-            1 => Some("1 report was not read, since its export lies beside it".to_owned()),
-            n => Some(format!("{n} reports were not read, since their exports lie beside them")),
+            1 => Some("1 file of nsys was not read, since what was made of it lies beside it".to_owned()),
+            n => Some(format!("{n} files of nsys were not read, since what was made of them lies beside them")),
         };
         [others, exported].into_iter().flatten().reduce(|a, b| format!("{a}; {b}"))
     }
@@ -148,6 +150,14 @@ mod tests {
         }
         let listed = Folder::list(folder.path()).unwrap();
         assert_eq!(listed.files, ["a.nsys-rep", "b.qdrep", "c.sqlite"].map(|name| folder.path().join(name)));
-        assert_eq!(listed.note().unwrap(), "1 report was not read, since its export lies beside it");
+        assert_eq!(listed.note().unwrap(), "1 file of nsys was not read, since what was made of it lies beside it");
+        for name in ["a.qdstrm", "c.qdstrm", "d.qdstrm"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let listed = Folder::list(folder.path()).unwrap();
+        let files = ["a.nsys-rep", "b.qdrep", "c.sqlite", "d.qdstrm"].map(|name| folder.path().join(name));
+        assert_eq!(listed.files, files);
+        let note = "3 files of nsys were not read, since what was made of them lies beside them";
+        assert_eq!(listed.note().unwrap(), note);
     }
 }

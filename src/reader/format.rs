@@ -34,7 +34,7 @@ pub enum Contents {
 /// Every format, most specific first: the first whose `sniff` matches is used.
 pub const FORMATS: &[FileFormat] = &[
     nsys::REPORT,
-    nsys::UNFINISHED,
+    nsys::RAW,
     refused::GIT_LFS,
     nsys::EXPORT,
     archive::GZIP,
@@ -111,7 +111,7 @@ pub fn extensions() -> Vec<&'static str> {
 }
 
 /// Extensions of files that are converted before they are read.
-pub const CONVERTED: &[&str] = nsys::REPORT.extensions;
+pub const CONVERTED: &[&str] = &["nsys-rep", "qdrep", "qdstrm"];
 
 /// The sentence for a file of unknown format.
 pub fn unknown() -> String {
@@ -139,6 +139,7 @@ mod tests {
             (archive::GZIP, &[&b"\x1f\x8b\x08"[..]] as &[&[u8]]),
             (archive::UTF16_LE, &[b"\xff\xfe{\0"]),
             (nsys::EXPORT, &[b"SQLite format 3\0"]),
+            (nsys::RAW, &[b"U3w[END]NVIDIA Nsight Systems Stream 2023.4.4.54-234433681190v0!"]),
             (memory_timeline::FORMAT, &[b"[[-1, 1, 512, 0]", b" [ [1"]),
             (refused::NESTED_LISTS, &[b"[[[["]),
             (

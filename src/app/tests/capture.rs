@@ -394,9 +394,9 @@ fn the_form_above_the_output_stays_as_high_when_the_program_ends() {
 }
 
 #[test]
-fn the_form_shows_its_top_once_a_program_has_ended_well() {
-    for (code, is_in_sight) in [(0, true), (3, false)] {
-        let mut harness = launcher(&format!("sh -c 'echo written; sleep 1; exit {code}'"));
+fn the_form_shows_its_top_once_a_program_has_ended_and_says_why_it_failed() {
+    for code in [0, 3] {
+        let mut harness = launcher(&format!("sh -c 'echo why it is so >&2; sleep 1; exit {code}'"));
         harness.set_size(egui::vec2(1280.0, 720.0));
         harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
         harness.get_by_label("Options").click();
@@ -409,8 +409,37 @@ fn the_form_shows_its_top_once_a_program_has_ended_well() {
         assert!(start(&harness) < state(&harness, "Running for"), "the run is scrolled to");
         wait_for(&mut harness, has("Ended after"));
         settle(&mut harness);
-        assert_eq!(start(&harness) >= state(&harness, "Ended after"), is_in_sight, "exit code {code}");
+        assert!(start(&harness) >= state(&harness, "Ended after"), "exit code {code}");
+        let why = harness.query_by_label("The program wrote last:").map(|node| node.rect());
+        assert_eq!(why.is_some(), code != 0);
+        assert!(why.is_none_or(|why| (state(&harness, "Ended after")..start(&harness)).contains(&why.bottom())));
+        let said = harness.get_all_by_label("why it is so").map(|node| node.rect().bottom());
+        assert_eq!(said.filter(|&bottom| bottom < start(&harness)).count(), usize::from(code != 0));
     }
+}
+
+#[test]
+fn a_time_limit_says_that_it_ended_the_run() {
+    let mut harness = launcher("sleep 600");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    harness.get_by_label("Options").click();
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::SpinButton, "Time limit").click();
+    settle(&mut harness);
+    type_text(&mut harness, "1");
+    harness.key_press(Key::Enter);
+    wait_for(&mut harness, has("Runs"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("; time limit 1 s"));
+    wait_for(&mut harness, has("by the time limit of 1 s"));
+    wait_for(&mut harness, |harness| harness.query_all_by_label("Time limit").count() == 2);
+}
+
+#[test]
+fn each_recorder_says_what_it_keeps() {
+    let mut harness = launcher("true");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    wait_for(&mut harness, has("Only the output of the program is kept, and GPU counters"));
 }
 
 #[test]

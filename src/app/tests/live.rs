@@ -249,7 +249,10 @@ fn a_run_without_a_driver_says_why_there_are_no_gpu_metrics() {
     type_text(&mut harness, "sleep 600");
     harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
     harness.get_by_label("Start").click();
-    wait_for(&mut harness, has("No GPU metrics: The NVIDIA driver is installed, but not loaded"));
+    wait_for(
+        &mut harness,
+        has("No GPU metrics: The NVIDIA driver is installed, but not loaded. Load it with `modprobe"),
+    );
     // It is loaded while the program runs.
     fake.set("gpus=1 busy=40");
     wait_for(&mut harness, has("GPU 0: utilization of the last minute"));

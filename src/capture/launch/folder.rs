@@ -41,8 +41,10 @@ pub struct Manifest {
     pub exit_code: Option<i32>,
     /// The signal that ended the program.
     pub signal: Option<i32>,
-    /// Whether the user asked for its end.
+    /// Whether the user, or the time limit, asked for its end.
     pub was_stopped: bool,
+    /// Whether that was the time limit.
+    pub was_over_limit: bool,
     pub lines: u64,
     pub lines_dropped: u64,
     /// Names of the files that were recorded, as [`super::words::path`] reads them.

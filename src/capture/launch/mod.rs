@@ -230,11 +230,13 @@ impl Exit {
         }
     }
 
-    /// How a program ended that did not fail since the user stopped it: "Stopped", "Stopped, exit code 1".
-    pub fn stopped(self) -> String {
+    /// How a program ended that did not fail since it was stopped: "Stopped", "Time limit, exit code 1".
+    ///
+    /// * `word`: what stopped it.
+    pub fn stopped(self, word: &str) -> String {
         match self {
-            Self::Code(0) | Self::Signal(2 | 15) => "Stopped".to_owned(),
-            _ => format!("Stopped, {}", self.shown()),
+            Self::Code(0) | Self::Signal(2 | 15) => word.to_owned(),
+            _ => format!("{word}, {}", self.shown()),
         }
     }
 
@@ -269,6 +271,10 @@ pub struct Status {
     pub exit: Option<Exit>,
     /// Whether the user, or the time limit, asked for the end; known at the end.
     pub was_stopped: bool,
+    /// After this time it is stopped.
+    pub time_limit: Option<Duration>,
+    /// Whether the time limit asked for the end, before anyone else did.
+    pub is_over_limit: bool,
     /// Sentences about what is missing; most are known at the end.
     pub notes: Vec<String>,
 }

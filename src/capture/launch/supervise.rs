@@ -73,6 +73,8 @@ pub fn start<A: Send + 'static>(
         switch: switching.as_ref().map(Switching::state),
         exit: None,
         was_stopped: false,
+        time_limit: request.time_limit,
+        is_over_limit: false,
         notes,
     };
     let state = Mutex::new(State { status, output: Output::default(), stops: 0, wants_on: None, is_new: true });
@@ -240,11 +242,12 @@ impl Watch {
             if let Some(switching) = &mut switching {
                 self.go_on(switching);
             }
-            let (stage, asked) = {
+            let (stage, stops) = {
                 let state = self.shared.lock();
-                let is_over = self.request.time_limit.is_some_and(|limit| self.shared.started.elapsed() >= limit);
-                (state.status.stage, state.stops.max(registry::stops()).max(u32::from(is_over)))
+                (state.status.stage, state.stops.max(registry::stops()))
             };
+            let is_over = self.request.time_limit.is_some_and(|limit| self.shared.started.elapsed() >= limit);
+            let asked = stops.max(u32::from(is_over));
             let mut is_late = stage > Stage::Running && since.elapsed() >= self.request.grace;
             if is_late && self.is_writing() {
                 // The program still has to end after it.
@@ -266,6 +269,7 @@ impl Watch {
             };
             if next != stage {
                 since = Instant::now();
+                self.shared.lock().status.is_over_limit |= stage == Stage::Running && stops == 0;
                 self.send((stage, next), running, writing.has_begun);
             }
             self.show();
@@ -413,9 +417,9 @@ impl Watch {
             Exit::Signal(signal) => (None, Some(signal)),
             Exit::Unknown => (None, None),
         };
-        let was_over = self.request.time_limit.is_some_and(|limit| elapsed >= limit);
-        let was_stopped = state.stops.max(registry::stops()) > 0 || was_over;
-        manifest.was_stopped = was_stopped;
+        let is_over_limit = state.status.is_over_limit;
+        let was_stopped = state.stops.max(registry::stops()) > 0 || is_over_limit;
+        (manifest.was_stopped, manifest.was_over_limit) = (was_stopped, is_over_limit);
         (manifest.lines, manifest.lines_dropped) = (state.output.n_lines, state.output.n_dropped);
         manifest.results = state.status.results.iter().map(super::Recorded::name).collect();
         manifest.notes.clone_from(&notes);

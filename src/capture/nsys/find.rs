@@ -15,6 +15,9 @@ const INSTALLED: [(&str, &str); 5] = [
 /// Where it lies inside such a folder.
 const INSIDE: [&str; 3] = ["bin/nsys", "target-linux-x64/nsys", "target-linux-sbsa-armv8/nsys"];
 
+/// Where the program lies that makes reports of raw data, inside such a folder.
+const IMPORTER: [&str; 2] = ["host-linux-x64/QdstrmImporter", "host-linux-armv8/QdstrmImporter"];
+
 /// Where to look.
 #[derive(Clone, Debug, Default)]
 pub struct SearchPaths {
@@ -92,8 +95,24 @@ impl SearchPaths {
     }
 }
 
+/// What makes reports of raw data: it is installed with an `nsys`, and reads what that wrote.
+pub fn importer(nsys: &Path) -> Option<PathBuf> {
+    let nsys = nsys.canonicalize().ok()?;
+    let folders: Vec<&Path> = nsys.ancestors().skip(1).take(2).collect();
+    let inside = folders.iter().flat_map(|folder| IMPORTER.map(|inside| folder.join(inside)));
+    // A CUDA toolkit has the whole of Nsight Systems in a folder of its own.
+    let toolkit = folders.last().map(|folder| versions([(folder.to_path_buf(), "nsight-systems-")]));
+    let in_toolkit = toolkit.into_iter().flatten().flat_map(|folder| IMPORTER.map(|inside| folder.join(inside)));
+    inside.chain(in_toolkit).find(|importer| is_program(importer))
+}
+
 /// Where `nsys` lies in the folders of versions, newest first; each parent with the start of their names.
 fn installed<const N: usize>(parents: [(PathBuf, &str); N]) -> Vec<PathBuf> {
+    versions(parents).iter().flat_map(|folder| INSIDE.map(|inside| folder.join(inside))).collect()
+}
+
+/// The folders of versions, newest first.
+fn versions<const N: usize>(parents: [(PathBuf, &str); N]) -> Vec<PathBuf> {
     let mut installed: Vec<(Vec<u64>, PathBuf)> = Vec::new();
     for (parent, start) in parents {
         for folder in std::fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -104,7 +123,7 @@ fn installed<const N: usize>(parents: [(PathBuf, &str); N]) -> Vec<PathBuf> {
         }
     }
     installed.sort_by(|a, b| (&b.0, &b.1).cmp(&(&a.0, &a.1)));
-    installed.iter().flat_map(|(_, folder)| INSIDE.map(|inside| folder.join(inside))).collect()
+    installed.into_iter().map(|(_, folder)| folder).collect()
 }
 
 /// A choice of `nsys` that means the same in whatever folder it is used next time.

@@ -187,16 +187,15 @@ impl Profile {
         let lacks_driver = self.trace.split(',').any(|traced| traced.starts_with("cu")) && !has_driver();
         if has_report {
             notes.extend(raw(folder).map(|raw| {
-                format!(
-                    "nsys did not finish a report, as where the program ends while it writes; the raw data is kept for \
-                     its QdstrmImporter: {}",
-                    words::path_text(&raw)
-                )
+                format!("nsys did not finish a report, as where the program ends while it writes; {}", kept(&raw))
             }));
             notes.extend(
                 lacks_driver.then(|| "There is no NVIDIA driver here, so nsys recorded nothing of CUDA".to_owned()),
             );
             return notes;
+        }
+        if let Some(raw) = raw(folder).next() {
+            notes.push(format!("nsys made no report; {}", kept(&raw)));
         }
         // It says why, and then how it is used; the program never ran.
         let is_refusal = said().any(|line| line.starts_with("usage: nsys"));
@@ -257,7 +256,7 @@ fn known_message(line: &str) -> Option<String> {
 }
 
 /// Whether the system has a driver of NVIDIA, that of WSL and of Tegra included.
-fn has_driver() -> bool {
+pub fn has_driver() -> bool {
     let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.any(|name| ["nvidia", "nvhost", "nvmap", "dxg"].iter().any(|start| name.starts_with(start)))
@@ -314,6 +313,11 @@ pub fn clean(folder: &Path) {
     if raw(folder).next().is_none() {
         registry::remove(&place(folder));
     }
+}
+
+/// That there is raw data, and what to do with it.
+fn kept(raw: &Path) -> String {
+    format!("its raw data is kept, and can be opened where its QdstrmImporter is installed: {}", words::path_text(raw))
 }
 
 /// Raw data of which `nsys` made no report.

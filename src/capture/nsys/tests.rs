@@ -1,9 +1,13 @@
 //! The fake `nsys` of these tests is a shell script.
 #![cfg(unix)]
 
+mod raw;
+
+use std::process::Command;
 use std::time::Instant;
 
 use super::*;
+use crate::capture::scratch::Scratch;
 use crate::job::{Job, Poll};
 
 /// A folder with a report in it, a place for `nsys` and one for the cache.
@@ -386,7 +390,7 @@ fn leftovers_of_a_killed_lacuna_are_removed_and_those_of_a_living_one_are_not() 
     std::fs::write(dead.join("lock"), "").unwrap();
     std::fs::write(dead.join("run.sqlite"), "half").unwrap();
     let mut orphan = Command::new("sleep").arg("600").env("LACUNA_RUN", &dead).spawn().unwrap();
-    super::super::scratch::remove_abandoned(&folder);
+    crate::capture::scratch::remove_abandoned(&folder);
     assert!(!orphan.wait().unwrap().success());
     assert!(living.path().is_dir() && !dead.exists());
 }
@@ -402,4 +406,8 @@ fn a_report_that_nsys_did_not_finish_is_told_beside_those_that_it_did() {
     assert!(said().contains("did not finish") && said().contains("nsys/tmp/nsys-report-9007.qdstrm"), "{}", said());
     clean(folder.path());
     assert!(folder.path().join("nsys/tmp").is_dir());
+    // Without any report, it is all that there is.
+    std::fs::remove_file(folder.path().join("report-1.nsys-rep")).unwrap();
+    let kept = "nsys made no report; its raw data is kept, and can be opened where its QdstrmImporter is installed: ";
+    assert!(said().starts_with(kept) && said().ends_with("nsys/tmp/nsys-report-9007.qdstrm"), "{}", said());
 }

@@ -13,6 +13,12 @@ impl Version {
         Self::parse(text.trim_start(), '@')
     }
 
+    /// What raw data says after its magic: `NVIDIA Nsight Systems Stream 2023.4.4.54-234433681190v0!`
+    pub fn in_raw(head: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(head);
+        Self::parse(text.split_once("Systems Stream ")?.1, '.')
+    }
+
     /// What `nsys --version` prints: `NVIDIA Nsight Systems version 2023.4.4.54-234433681190v0`.
     pub fn in_answer(text: &str) -> Option<Self> {
         let mut after = text.match_indices("ersion").map(|(at, word)| &text[at + word.len()..]);
@@ -68,5 +74,8 @@ mod tests {
         assert_eq!(Version::in_answer("no such option"), None);
         assert_eq!(Version::in_report(b"NVIDIA Tegra Profiler Report"), None);
         assert_eq!(Version::in_report(b"QDRP"), None);
+        let raw = b"U3w[END]NVIDIA Nsight Systems Stream 2024.1.3.7-244433681190v0!\x0a\xd9\x14";
+        assert_eq!(Version::in_raw(raw).unwrap().to_string(), "2024.1.3.7");
+        assert_eq!(Version::in_raw(b"QDSTRM"), None);
     }
 }

@@ -37,7 +37,10 @@ pub fn without_torch(argv: &[OsString], folder: &Path, path: &OsStr, prepare: im
             Ok(Some(status)) => {
                 return (status.code() == Some(ABSENT)).then(|| {
                     let shown = words::quoted(interpreter.as_os_str());
-                    format!("{shown} has no torch, so nothing is recorded unless another Python of this run has it")
+                    format!(
+                        "{shown} has no torch, so nothing is recorded unless another Python of this run has it: install \
+                         it there, or name the python3 of the environment that has it in the command"
+                    )
                 });
             }
             Err(_) => break,
@@ -90,7 +93,8 @@ mod tests {
         let has_none =
             Command::new("python3").args(["-c", "import torch"]).output().is_ok_and(|said| !said.status.success());
         if has_none {
-            assert!(ask(&["python3", "x.py"], "").unwrap().contains("python3 has no torch"));
+            let said = ask(&["python3", "x.py"], "").unwrap();
+            assert!(said.contains("python3 has no torch") && said.contains("install it there"), "{said}");
         }
     }
 }

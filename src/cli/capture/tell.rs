@@ -40,9 +40,7 @@ impl Said {
 }
 
 /// Waits for the end of the program, says meanwhile what is new, and lets `switched` switch the recorder.
-///
-/// * `limit`: when the run is stopped.
-pub fn until_end(run: &Run, limit: Option<Duration>, switched: Option<&AtomicBool>) -> Status {
+pub fn until_end(run: &Run, switched: Option<&AtomicBool>) -> Status {
     let mut said = Said::default();
     let mut shown = Some(Switch::Off);
     let mut stage = Stage::Running;
@@ -52,7 +50,7 @@ pub fn until_end(run: &Run, limit: Option<Duration>, switched: Option<&AtomicBoo
         let before = std::mem::replace(&mut stage, status.stage);
         let is_left = before == Stage::Running && stage != before;
         // The program may be gone before it is seen to be asked to end.
-        if let Some(limit) = limit.filter(|&limit| is_left && status.elapsed >= limit) {
+        if let Some(limit) = status.time_limit.filter(|_| is_left && status.is_over_limit) {
             write_stderr(&format!("The {} s of --seconds are over", limit.as_secs()));
         }
         if let Some(text) = told(stage).filter(|_| stage != before) {
@@ -60,7 +58,9 @@ pub fn until_end(run: &Run, limit: Option<Duration>, switched: Option<&AtomicBoo
         }
         if let Some(exit) = status.exit.filter(|_| last.is_some()) {
             let elapsed = i64::try_from(status.elapsed.as_nanos()).unwrap_or(i64::MAX);
-            write_stderr(&format!("The program ended after {} with {}", format::duration(elapsed), exit.shown()));
+            // Known to the millisecond.
+            let elapsed = format::moment(elapsed, 1_000_000);
+            write_stderr(&format!("The program ended after {elapsed} with {}", exit.shown()));
         }
         said.look(&status);
         if let Some(status) = last {

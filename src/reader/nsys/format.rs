@@ -19,9 +19,13 @@ pub const REPORT: FileFormat = FileFormat {
     ),
 };
 
-pub const UNFINISHED: FileFormat = FileFormat {
-    name: "unfinished recordings of Nsight Systems",
-    extensions: &[],
-    sniff: |head| head.bytes.starts_with(b"QDSTRM"),
-    contents: Contents::Refused("This is an unfinished recording of Nsight Systems: process it with `nsys` first"),
+pub const RAW: FileFormat = FileFormat {
+    name: "raw data of Nsight Systems",
+    extensions: &["qdstrm"],
+    // After a few bytes that say where this begins.
+    sniff: |head| head.bytes.get(3..).is_some_and(|rest| rest.starts_with(b"[END]NVIDIA Nsight Systems Stream")),
+    contents: Contents::Refused(
+        "This is raw data of Nsight Systems, which made no report of it: make one with `QdstrmImporter --input-file \
+         FILE`, which is installed with nsys, and open that",
+    ),
 };

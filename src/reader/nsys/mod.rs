@@ -51,7 +51,7 @@ use catalog::Catalog;
 use chunk::Chunk;
 use database::{Database, Interrupt};
 use details::NsysDetails;
-pub use format::{EXPORT, REPORT, UNFINISHED};
+pub use format::{EXPORT, RAW, REPORT};
 use generic::EventTypes;
 use others::Walked;
 use pages::Leaf;

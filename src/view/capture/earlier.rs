@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use eframe::egui::scroll_area::ScrollBarVisibility;
 use eframe::egui::{self, RichText, Ui};
 use egui_extras::{Column as Width, TableBuilder};
 
@@ -36,6 +37,8 @@ const COLUMNS: [Column; 6] = [
     },
     Column { key: "", title: "", width: 250, is_text: true, help: "" },
 ];
+/// How a program ended that the user stopped.
+pub const STOPPED: &str = "Stopped";
 /// As the runs are listed.
 const LATEST: Sort = Sort { column: 0, is_descending: true };
 
@@ -173,7 +176,13 @@ impl EarlierRuns {
         let least =
             COLUMNS.iter().zip(self.needed).map(|(column, needed)| f32::from(column.width).max(needed)).sum::<f32>();
         let width = ui.available_width().max(least + spacing);
-        let table = egui::ScrollArea::horizontal().auto_shrink(false).show(ui, |ui| {
+        // The bar of a table that is out of sight would lie on what is there instead.
+        let bar = match ui.cursor().top() < ui.clip_rect().bottom() - ROW_HEIGHT {
+            true => ScrollBarVisibility::VisibleWhenNeeded,
+            false => ScrollBarVisibility::AlwaysHidden,
+        };
+        let area = egui::ScrollArea::horizontal().auto_shrink(false).scroll_bar_visibility(bar);
+        let table = area.show(ui, |ui| {
             ui.set_max_width(width);
             self.table_ui(ui)
         });
@@ -273,7 +282,9 @@ fn end_text(manifest: &Manifest) -> String {
     match manifest.exit() {
         _ if !manifest.has_ended => "Running".to_owned(),
         None => "Not known".to_owned(),
-        Some(exit) if manifest.was_stopped && !exit.is_failure(true) => exit.stopped(),
+        Some(exit) if manifest.was_stopped && !exit.is_failure(true) => {
+            exit.stopped(if manifest.was_over_limit { "Time limit" } else { STOPPED })
+        }
         Some(exit) => exit.shown(),
     }
 }
@@ -337,6 +348,16 @@ fn row_ui(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_limit_is_told_from_a_stop() {
+        let end = |was_over_limit, signal| {
+            let exit = Manifest { signal: Some(signal), has_ended: true, was_stopped: true, ..Manifest::default() };
+            end_text(&Manifest { was_over_limit, ..exit })
+        };
+        assert_eq!([end(false, 2), end(true, 2), end(true, 9)], ["Stopped", "Time limit", "Time limit, SIGKILL"]);
+        assert_eq!(end(true, 11), "SIGSEGV");
+    }
 
     #[test]
     fn runs_sort_by_each_column_and_stay_themselves() {

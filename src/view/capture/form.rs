@@ -70,6 +70,17 @@ pub struct Form {
     without_counters: bool,
 }
 
+/// Whether the command can start, and how far the last start is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start<'a> {
+    Free,
+    /// Another command runs.
+    Busy,
+    Starting,
+    /// It did not start: a sentence.
+    Failed(&'a str),
+}
+
 /// How a command is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backend {
@@ -279,9 +290,9 @@ impl Form {
                 });
             });
             ui.end_row();
-            let label = ui.label("Stop after");
+            let label = ui.label("Time limit");
             ui.horizontal(|ui| {
-                let text = |value: f64, _| if value < 1.0 { "never".to_owned() } else { format!("{value} s") };
+                let text = |value: f64, _| if value < 1.0 { "none".to_owned() } else { format!("{value} s") };
                 let parse = |text: &str| text.trim_end_matches(['s', ' ']).parse().ok();
                 let drag = egui::DragValue::new(&mut self.seconds).custom_formatter(text).custom_parser(parse);
                 ui.add(drag)
@@ -337,7 +348,7 @@ impl Forms {
     /// Paints the form; true if the command is to start.
     ///
     /// * `nsys`: the user's choice for all of Lacuna.
-    pub fn ui(&mut self, can_start: bool, nsys: Option<&Path>, ui: &mut Ui) -> bool {
+    pub fn ui(&mut self, start: Start<'_>, nsys: Option<&Path>, ui: &mut Ui) -> bool {
         let mut is_asked = false;
         ui.horizontal(|ui| {
             let label = ui.strong("Command");
@@ -353,12 +364,13 @@ impl Forms {
             }
             let is_entered = typed.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
             let obstacle = self.preview.obstacle(&self.form, nsys);
-            let can_start = can_start && !self.form.line.trim().is_empty() && obstacle.is_none();
-            let mut start = ui.add_enabled(can_start, egui::Button::new("Start"));
+            let is_free = matches!(start, Start::Free | Start::Failed(_));
+            let can_start = is_free && !self.form.line.trim().is_empty() && obstacle.is_none();
+            let mut button = ui.add_enabled(can_start, egui::Button::new("Start"));
             if let Some(why) = obstacle {
-                start = start.on_disabled_hover_text(why);
+                button = button.on_disabled_hover_text(why);
             }
-            is_asked = can_start && (is_entered || start.on_hover_text("Run the command and record it").clicked());
+            is_asked = can_start && (is_entered || button.on_hover_text("Run the command and record it").clicked());
             self.recent_ui(ui);
         });
         ui.horizontal_wrapped(|ui| {
@@ -369,7 +381,7 @@ impl Forms {
             }
         });
         // Also while another runs, so that its output does not move when it ends.
-        self.preview.reason_ui(&self.form, nsys, ui);
+        self.preview.reason_ui(&self.form, start, nsys, ui);
         self.workload_ui(ui);
         egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| self.options_ui(nsys, ui));
         self.preview.line_ui(ui);

@@ -53,7 +53,7 @@ pub fn ui(ctx: &mut ViewContext<'_>, ui: &mut Ui) {
     };
     let (n, shown, missing) = ctx.live.read(of);
     if let Some(missing) = missing {
-        ui.weak(format!("No GPU metrics: {}", missing.what)).on_hover_text(missing.remedy);
+        ui.weak(format!("No GPU metrics: {}. {}", missing.what, missing.remedy));
     }
     let tokens = theme::tokens(ui.visuals().dark_mode);
     for (nth, (place, line)) in shown.iter().enumerate() {

@@ -6,6 +6,7 @@ mod armed;
 mod earlier;
 mod form;
 mod gpus;
+mod head;
 mod kept;
 mod opened;
 mod output;
@@ -15,24 +16,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use eframe::egui::{self, Align, Frame, Panel, RichText, ScrollArea, Ui, Vec2, vec2};
+use eframe::egui::{self, Align, Frame, Panel, ScrollArea, Ui, Vec2, vec2};
 use serde_json::Value;
 
-use self::earlier::{Asked, EarlierRuns, run_for};
-use self::form::{Form, Forms};
+use self::earlier::{Asked, EarlierRuns};
+use self::form::{Form, Forms, Start};
+use self::head::{Last, head_ui};
 use self::kept::KeptOutput;
 use self::opened::{has_opened, have_opened, is_to_open, is_to_show, open_or_show, show_whole, told_apart};
 use self::output::{OutputSearch, Source};
-use super::states::failed_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec, flame};
 use crate::capture::counters::Counters;
-use crate::capture::kineto;
-use crate::capture::launch::{self, LaunchError, Run, Stage, Status, Switch};
+use crate::capture::launch::{self, LaunchError, Run, Stage, Status};
 use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
 use crate::session::Files;
-use crate::widget::busy::busy_ui;
 use crate::widget::theme;
 
 /// Results of one run that open by themselves; others wait to be asked for.
@@ -69,6 +68,8 @@ pub struct Capture {
     /// Results that were opened.
     opened: HashSet<PathBuf>,
     has_ended: bool,
+    /// Why it failed, as far as the program said it; nothing while it runs, or if it did not fail.
+    last: Option<Last>,
     /// What brings the user to what was recorded, or back to the output, once all is read: the first trace of a window takes
     /// the view's place. Nothing if the view is not in sight any more.
     once_read: Option<Command>,
@@ -76,7 +77,7 @@ pub struct Capture {
     is_to_stop: bool,
     /// The height of the form in the last frame, in points.
     form_height: f32,
-    /// What is to be scrolled to where all scrolls as one, since a run has just started or ended.
+    /// What is to be scrolled to where all scrolls as one, since a run has just started or ended, or did not start.
     scroll_to: Option<Part>,
     /// Whether the view was painted in the last frame.
     was_painted: bool,
@@ -119,6 +120,7 @@ impl View for Capture {
             // In view wherever the rest is scrolled to.
             if let (Some(run), Some(status)) = (&self.run, &status) {
                 head_ui(run, status, ui);
+                head::why_ui(status, self.last.as_ref(), ui);
             }
             let height = ui.available_height();
             // Else one would lie on the other, or have no room.
@@ -181,11 +183,10 @@ impl View for Capture {
         }
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();
-            // To start it again; what a failed program wrote says why, and stays in sight.
+            // To start it again; why a program failed is said above all that scrolls.
+            self.scroll_to = Some(Part::Form);
             let has_failed = status.exit.is_some_and(|exit| exit.is_failure(status.was_stopped));
-            if !has_failed {
-                self.scroll_to = Some(Part::Form);
-            }
+            self.last = has_failed.then(|| run.with_output(Last::of));
             self.once_read = Some(if is_to_show(&status) { Command::ShowRecorded } else { Command::Show(SPEC.id) });
         }
         // What is recorded last may take longer to read than the program to end, and longer than the counters beside it, which
@@ -230,17 +231,17 @@ impl View for Capture {
 impl Capture {
     fn form_ui(&mut self, is_busy: bool, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         let top = ui.cursor().top();
-        if same_ui("capture form", ui, |ui| self.forms.ui(!is_busy, ctx.nsys, ui)) {
-            self.start(ctx, ui.ctx());
-        }
         // What the form says of the command, it says until that is mended.
         let is_over = |(form, why): &(Form, String)| *form != self.forms.form || self.forms.says(why);
         self.failure.take_if(|failure| is_over(failure));
-        if let Some((_, why)) = &self.failure {
-            failed_ui(why, ui);
-        }
-        if self.starting.is_some() {
-            ui.weak("Starting…");
+        let start = match &self.failure {
+            _ if self.starting.is_some() => Start::Starting,
+            _ if is_busy => Start::Busy,
+            Some((_, why)) => Start::Failed(why),
+            None => Start::Free,
+        };
+        if same_ui("capture form", ui, |ui| self.forms.ui(start, ctx.nsys, ui)) {
+            self.start(ctx, ui.ctx());
         }
         ui.separator();
         let height = ui.cursor().top() - top;
@@ -307,14 +308,14 @@ impl Capture {
 
     /// Shows nothing of the latest run any more.
     fn forget_run(&mut self) {
-        self.run = None;
+        (self.run, self.last) = (None, None);
         self.n_told_apart = 0;
         (self.has_ended, self.once_read) = (false, None);
         self.opened.clear();
     }
 
     fn fail(&mut self, why: String) {
-        (self.starting, self.is_to_stop) = (None, false);
+        (self.starting, self.is_to_stop, self.scroll_to) = (None, false, Some(Part::Form));
         self.failure = Some((self.forms.form.clone(), why));
     }
 
@@ -347,94 +348,6 @@ impl Capture {
 /// Paints a part whose widgets are the same in whatever it lies, so that what is open and what has the focus stays so.
 fn same_ui<R>(name: &str, ui: &mut Ui, paint: impl FnOnce(&mut Ui) -> R) -> R {
     ui.scope_builder(egui::UiBuilder::new().scope_id(egui::Id::unique(name)), paint).inner
-}
-
-/// Time that passes: `0:07`, `1:02:03`.
-fn clock(elapsed: Duration) -> String {
-    let seconds = elapsed.as_secs();
-    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    if h > 0 { format!("{h}:{m:02}:{s:02}") } else { format!("{m}:{s:02}") }
-}
-
-/// Starts and stops a recorder while the program runs.
-fn switch_ui(run: &Run, switch: Switch, ui: &mut Ui) {
-    let (name, help, is_on) = match switch {
-        Switch::Off => ("Record", "Start a recording", true),
-        Switch::Starting => ("Record", "Starting the recording", true),
-        Switch::On => ("Stop recording", "End this recording and open it; the program goes on", false),
-        Switch::Stopping => ("Stop recording", "Writing the recording", false),
-    };
-    let can_switch = matches!(switch, Switch::Off | Switch::On);
-    if ui.add_enabled(can_switch, egui::Button::new(name)).on_hover_text(help).on_disabled_hover_text(help).clicked() {
-        run.record(is_on);
-    }
-    let state = match switch {
-        Switch::Off => "not recording",
-        Switch::Starting => "starting to record",
-        Switch::On => "recording",
-        Switch::Stopping => "writing the recording",
-    };
-    ui.weak(state);
-}
-
-/// The button that asks for a trace.
-fn record_ui(endpoint: &kineto::Endpoint, ui: &mut Ui) {
-    let n = endpoint.n_ready();
-    let button = ui.add_enabled(n > 0, egui::Button::new("Record now"));
-    let button = button.on_disabled_hover_text(match endpoint.is_busy() {
-        true => "The previous trace is still being recorded",
-        false => kineto::NO_PROCESS,
-    });
-    if button.on_hover_text("Record a trace of what the program does from now on; it opens when it is whole").clicked()
-    {
-        endpoint.trigger();
-    }
-}
-
-/// The state of the run, and how to stop it.
-fn head_ui(run: &Run, status: &Status, ui: &mut Ui) {
-    let tokens = theme::tokens(ui.visuals().dark_mode);
-    let elapsed = run_for(status.elapsed);
-    ui.horizontal_wrapped(|ui| {
-        let stop = match status.stage {
-            Stage::Running => Some(("Stop", "Ask the program to end (SIGINT); what it recorded until then is kept")),
-            Stage::Interrupted => Some(("Stop now", "End the program (SIGTERM); what it recorded is kept if it can")),
-            Stage::Terminated => Some(("Kill", "Kill the program (SIGKILL); what is not written yet is lost")),
-            Stage::Killed | Stage::Ending | Stage::Ended => None,
-        };
-        if let Some((name, help)) = stop
-            && ui.button(name).on_hover_text(help).clicked()
-        {
-            run.stop();
-        }
-        if let Some(switch) = status.switch.filter(|_| status.stage == Stage::Running) {
-            switch_ui(run, switch, ui);
-        }
-        if let (Stage::Running, Some(endpoint)) = (status.stage, run.on_demand()) {
-            record_ui(endpoint, ui);
-        }
-        if status.stage < Stage::Ended {
-            busy_ui(ui);
-        }
-        let state = match (status.stage, status.exit) {
-            (Stage::Running, _) => format!("Running for {}", clock(status.elapsed)),
-            (Stage::Interrupted, _) => format!("Asked to end; running for {}", clock(status.elapsed)),
-            (Stage::Terminated, _) => format!("Told to end; running for {}", clock(status.elapsed)),
-            (Stage::Killed | Stage::Ending, _) | (Stage::Ended, None) => "Ending".to_owned(),
-            (Stage::Ended, Some(exit)) if status.was_stopped && !exit.is_failure(true) => {
-                format!("{} after {elapsed}", exit.stopped())
-            }
-            (Stage::Ended, Some(exit)) => format!("Ended after {elapsed} with {}", exit.shown()),
-        };
-        let is_bad = status.exit.is_some_and(|exit| exit.is_failure(status.was_stopped));
-        ui.label(RichText::new(state).strong().color(if is_bad { tokens.severity[2] } else { tokens.strong_text }));
-        for process in status.processes.iter().filter(|process| process.has_worked()) {
-            ui.weak(format!("rank {}: {}", process.rank, process.state)).on_hover_text(match &*process.torch {
-                "" => format!("Process {}", process.pid),
-                torch => format!("Process {}, torch {torch}", process.pid),
-            });
-        }
-    });
 }
 
 /// The results of the run, what is to be said of it, and the GPUs meanwhile.

@@ -118,6 +118,8 @@ mod tests {
             switch: None,
             exit: Some(Exit::Code(0)),
             was_stopped: false,
+            time_limit: None,
+            is_over_limit: false,
             notes: Vec::new(),
         };
         // The last one waits to be asked for.

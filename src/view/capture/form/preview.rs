@@ -5,13 +5,18 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::{self, RichText, Ui};
 
-use super::Form;
+use super::{Form, Start};
 use crate::capture::launch::{self, Request};
 use crate::job::{Job, Poll};
+use crate::view::states::failed_ui;
 use crate::widget::theme;
 
 /// Stands for the name of the folder, which is known when the run starts.
 const NEW: &str = "NEW";
+
+/// What is said where there is no recorder, and where there are counters without one.
+const NOTHING: &str = "Only the output of the program is kept";
+const COUNTERS_ALONE: &str = "Only the output of the program is kept, and GPU counters if there is a driver";
 
 /// After this time it is looked again for what keeps a command from running: it may be there meanwhile.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -71,8 +76,8 @@ impl Preview {
         self.said.as_ref().and_then(why_not) == Some(why)
     }
 
-    /// Follows the form and paints why it cannot be run, or what it costs to record it.
-    pub fn reason_ui(&mut self, form: &Form, nsys: Option<&Path>, ui: &mut Ui) {
+    /// Follows the form and paints why it cannot be run, or did not start, or what it costs to record it.
+    pub fn reason_ui(&mut self, form: &Form, start: Start<'_>, nsys: Option<&Path>, ui: &mut Ui) {
         if form.line.trim().is_empty() {
             *self = Self::default();
             return;
@@ -80,11 +85,16 @@ impl Preview {
         self.follow(form, nsys, ui.ctx());
         let tokens = theme::tokens(ui.visuals().dark_mode);
         // In one place, and there also where it is empty, so that nothing moves while a person types the name of a program.
-        match &self.said {
-            Some(Err(why)) => _ = ui.colored_label(tokens.severity[2], why),
-            Some(Ok(Said { warning: Some(warning), .. })) => _ = ui.colored_label(tokens.severity[1], warning),
-            Some(Ok(Said { cost: Some(cost), .. })) => _ = ui.weak(*cost),
-            _ => _ = ui.label(""),
+        match (&self.said, start) {
+            (_, Start::Starting) => _ = ui.weak("Starting…"),
+            (Some(Err(why)), _) => _ = ui.colored_label(tokens.severity[2], why),
+            (Some(Ok(Said { warning: Some(warning), .. })), _) => _ = ui.colored_label(tokens.severity[1], warning),
+            (_, Start::Failed(why)) => failed_ui(why, ui),
+            (Some(Ok(said)), _) => {
+                let alone = if form.without_counters { NOTHING } else { COUNTERS_ALONE };
+                ui.weak(said.cost.unwrap_or(alone));
+            }
+            (None, _) => _ = ui.label(""),
         }
     }
 
