@@ -1,5 +1,6 @@
 //! Call stacks of a list that read the same, told apart.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use hashbrown::HashMap;
@@ -65,8 +66,13 @@ fn telling(stack: &Stack, label: &str, n_with: &HashMap<&str, usize>, n: usize) 
         (known(frame), Reverse(FrameRank::of(frame)), is_between, i.abs_diff(at), Reverse(i))
     };
     let (i, frame) = others.min_by_key(order)?;
-    // Of C++ the function says enough.
-    let frame = if Frame::of(frame).is_python() { frame.clone() } else { frame_within(frame, SHORT) };
+    // Of C++ the function says enough: `at::native::to`, where its last word alone would not.
+    let bare = frame.split(['(', '<']).next().unwrap_or_default().trim_end();
+    let frame = match Frame::of(frame).is_python() {
+        true => frame.as_str().into(),
+        false if (1..=SHORT).contains(&bare.len()) => bare.into(),
+        false => Cow::from(frame_within(frame, SHORT)),
+    };
     Some(format!("; {} {frame}", if i > at { "from" } else { "via" }))
 }
 
@@ -96,7 +102,7 @@ mod tests {
         let native =
             ["at::native::mm_out_cuda(at::Tensor const&, at::Tensor const&, c10::Scalar)", "at::native::exp()"];
         let found = names(&[&[native[0], step], &[native[1], step]]);
-        assert_eq!(found, ["step (a.py:9); via mm_out_cuda", "step (a.py:9); via at::native::exp()"]);
+        assert_eq!(found, ["step (a.py:9); via at::native::mm_out_cuda", "step (a.py:9); via at::native::exp"]);
         let found = names(&[&[LINEAR, step, main], &[GELU, step, main], &[LINEAR, step, train, main]]);
         assert_eq!(
             found,
