@@ -66,14 +66,21 @@ fn compared(scope: &Scope<'_>, rows: &[CollectiveTotals]) -> Option<String> {
     let all: u64 = rows.iter().map(|row| row.durations.calls).sum();
     let matched: u64 = rows.iter().filter_map(|row| row.ranks).map(|ranks| ranks.matched).sum();
     let [found, of] = [matched, all].map(format::count);
-    let text = match matched {
-        0 => format!(
-            "None of these {of} collectives was found on more than one of the {n_ranks} open ranks: who waited for whom, \
-             and how far the clocks of the ranks are apart, is not known"
+    // Of files that are shown each by itself, what is said must hold for all of them.
+    let is_of_one = (0..scope.traces.len()).filter(|&i| scope.range(i) != Some(Scope::NOTHING)).count() == 1;
+    let text = match (matched, is_of_one) {
+        (0, _) => format!(
+            "None of these {}collectives was found on more than one of the {n_ranks} open ranks: who waited for whom, and \
+             how far the clocks of the ranks are apart, is not known",
+            if is_of_one { String::new() } else { format!("{of} ") }
         ),
-        _ => format!(
+        (_, false) => format!(
             "{found} of these {of} collectives were found on more than one of the {n_ranks} open ranks: of these it is \
              known who waited for whom"
+        ),
+        (_, true) => format!(
+            "In each file shown, {found} of {of} collectives were found on more than one of the {n_ranks} open ranks: of \
+             these it is known who waited for whom"
         ),
     };
     (n_ranks > 1 && all > 0).then_some(text)
@@ -82,7 +89,7 @@ fn compared(scope: &Scope<'_>, rows: &[CollectiveTotals]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SliceKind, Trace, TraceBuilder};
+    use crate::model::{SliceKind, TimeRange, Trace, TraceBuilder};
 
     #[test]
     fn it_is_said_whether_ranks_can_be_compared() {
@@ -111,5 +118,15 @@ mod tests {
                        how far the clocks of the ranks are apart, is not known";
         assert_eq!(apart, unknown);
         assert!(!said(&[reduce(0, 0)]).contains("open ranks"));
+        // Of two files each by itself the numbers may differ.
+        let of_one = |traces: &[Trace]| {
+            let models: Vec<&Trace> = traces.iter().collect();
+            let ranges = Some(vec![TimeRange::ALL, Scope::NOTHING]);
+            rows(&Scope { ranges, ..Scope::whole(&models) }, false).head.remove(0).0
+        };
+        let none = of_one(&[reduce(0, 0), rank(1, "ncclDevKernel_AllGather_RING_LL", 1_000_000)]);
+        assert!(none.starts_with("None of these collectives was found"), "{none}");
+        let common = of_one(&[reduce(0, 0), reduce(1, 3_000_000)]);
+        assert!(common.starts_with("In each file shown, 1 of 1 collectives were found on"), "{common}");
     }
 }
