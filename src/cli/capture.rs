@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long)]
     pub dry_run: bool,
     /// Stop the program after this many seconds, as Ctrl+C does
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: Option<u64>,
     /// Do not record GPU metrics beside the run; they need a GPU and its driver
     #[arg(long)]

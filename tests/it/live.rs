@@ -97,6 +97,12 @@ fn what_is_missing_is_said_in_one_sentence_with_what_to_do() {
     command.args(["monitor", "--duration", "0.2", "--library", "/nowhere/libnvidia-ml.so.1"]);
     let (_, err, code) = texts(&command.output().unwrap());
     assert!(code == 0 || err.contains("There is no library /nowhere/libnvidia-ml.so.1"), "{err}");
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("notes.txt");
+    std::fs::write(&text, "no library").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_lacuna")).args(["monitor", "--library"]).arg(&text).output().unwrap();
+    let (_, err, code) = texts(&output);
+    assert!(code == 0 || err.contains("notes.txt is not a library of this system"), "{err}");
 }
 
 /// What waits for a slow disk is written before the end, as long as it writes, and a disk that does not answer holds it up

@@ -250,7 +250,15 @@ fn a_capture_says_what_keeps_it_from_recording_and_what_ended_it() {
     let report = said("report", &["--backend", "none", "--report", "--", "true"]);
     assert!(report.contains("There is no report, since nothing was recorded"), "{report}");
     assert!(!report.contains("--seconds"), "{report}");
+    // Its time is known to the millisecond.
+    assert!(report.contains(" ms with exit code 0") && !report.contains(".000 ms"), "{report}");
     let limited = said("limited", &["--backend", "none", "--seconds", "1", "--", "sleep", "600"]);
     assert!(limited.contains("The 1 s of --seconds are over"), "{limited}");
+    let never = said("never", &["--backend", "none", "--seconds", "0", "--", "true"]);
+    assert!(never.contains("0 is not in 1..") && !folder.join("never").exists(), "{never}");
+    // A shell would read it; the program is started as it is.
+    std::fs::write(&python, "echo a script without its first line\n").unwrap();
+    let script = said("script", &["--backend", "none", "--", python.to_str().unwrap()]);
+    assert!(script.contains("A script needs a first line such as #!/bin/sh"), "{script}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

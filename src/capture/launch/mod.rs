@@ -85,8 +85,19 @@ pub enum LaunchError {
     Obstacle(String),
     #[error("{} cannot be the folder of the run: {why}", words::path_text(folder))]
     Folder { folder: PathBuf, why: std::io::Error },
-    #[error("The program could not be started: {0}")]
+    #[error("The program could not be started: {}", not_started(.0))]
     Start(std::io::Error),
+}
+
+/// The reason in words. A shell would read the lines of a file that the system takes for no program, and none is asked.
+fn not_started(why: &std::io::Error) -> String {
+    const ENOEXEC: i32 = 8;
+    match why.raw_os_error() {
+        Some(ENOEXEC) => {
+            format!("{why}. A script needs a first line such as #!/bin/sh, and a program must be made for this machine")
+        }
+        _ => why.to_string(),
+    }
 }
 
 impl LaunchError {
@@ -277,6 +288,24 @@ pub struct Status {
     pub is_over_limit: bool,
     /// Sentences about what is missing; most are known at the end.
     pub notes: Vec<String>,
+}
+
+impl Status {
+    /// That of a run that has just begun.
+    pub fn begun(time_limit: Option<Duration>) -> Self {
+        Self {
+            stage: Stage::Running,
+            elapsed: Duration::ZERO,
+            results: Vec::new(),
+            processes: Vec::new(),
+            switch: None,
+            exit: None,
+            was_stopped: false,
+            time_limit,
+            is_over_limit: false,
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// A run. Dropping it lets the program end as if it was stopped, in the background.

@@ -65,18 +65,8 @@ pub fn start<A: Send + 'static>(
     let started = Instant::now();
     let mut child = registry::start(&mut command, folder).map_err(LaunchError::Start)?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    let status = Status {
-        stage: Stage::Running,
-        elapsed: Duration::ZERO,
-        results: Vec::new(),
-        processes: Vec::new(),
-        switch: switching.as_ref().map(Switching::state),
-        exit: None,
-        was_stopped: false,
-        time_limit: request.time_limit,
-        is_over_limit: false,
-        notes,
-    };
+    let switch = switching.as_ref().map(Switching::state);
+    let status = Status { switch, notes, ..Status::begun(request.time_limit) };
     let state = Mutex::new(State { status, output: Output::default(), stops: 0, wants_on: None, is_new: true });
     let shared = Arc::new(Shared { started, state, has_ended: Condvar::new() });
     let command_line = request.command_line(folder);

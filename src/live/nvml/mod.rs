@@ -48,15 +48,16 @@ impl Driver for NvmlDriver {
 
 /// * `library`: the one that was asked for, in place of the system's.
 fn missing(error: &NvmlError, library: Option<&OsStr>) -> Missing {
-    if let (NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound, Some(library)) = (error, library)
-        && !Path::new(library).exists()
-    {
-        let what = format!("There is no library {}", library.display());
+    if let (NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound, Some(library)) = (error, library) {
+        let what = match Path::new(library).exists() {
+            true => format!("{} is not a library of this system", library.display()),
+            false => format!("There is no library {}", library.display()),
+        };
         return Missing { what, remedy: "Check the path of the library, or leave it out".to_owned() };
     }
     let (what, remedy) = match error {
         NvmlError::LibloadingError(inner) if inner.to_string().contains("invalid ELF") => {
-            ("The library given for NVML is not a library of this system", "Check the path of the library")
+            ("The NVIDIA driver's library libnvidia-ml.so.1 is damaged", "Install the NVIDIA driver anew")
         }
         NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => (
             "The NVIDIA driver's library libnvidia-ml.so.1 is not installed",

@@ -177,18 +177,8 @@ mod tests {
 
     #[test]
     fn what_a_time_limit_ended_is_said_as_long_as_it_ends() {
-        let mut status = Status {
-            stage: Stage::Running,
-            elapsed: Duration::from_secs(61),
-            results: Vec::new(),
-            processes: Vec::new(),
-            switch: None,
-            exit: None,
-            was_stopped: false,
-            time_limit: Some(Duration::from_secs(90)),
-            is_over_limit: false,
-            notes: Vec::new(),
-        };
+        let mut status = Status::begun(Some(Duration::from_secs(90)));
+        status.elapsed = Duration::from_secs(61);
         assert_eq!(state(&status), "Running for 1:01; time limit 1 min 30 s");
         // The user was first.
         status.stage = Stage::Interrupted;

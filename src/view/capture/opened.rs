@@ -99,8 +99,6 @@ pub fn told_apart(traces: &[OpenTrace], status: &Status, chosen: Files, n_known:
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::capture::launch::Stage;
     use crate::model::{SliceKind, TraceBuilder};
@@ -112,15 +110,9 @@ mod tests {
         let recorded = |path: &PathBuf| Recorded { path: path.clone(), kind: Kind::Trace, bytes: 1 };
         let status = Status {
             stage: Stage::Ended,
-            elapsed: Duration::ZERO,
             results: files.iter().map(recorded).collect(),
-            processes: Vec::new(),
-            switch: None,
             exit: Some(Exit::Code(0)),
-            was_stopped: false,
-            time_limit: None,
-            is_over_limit: false,
-            notes: Vec::new(),
+            ..Status::begun(None)
         };
         // The last one waits to be asked for.
         let opened: HashSet<PathBuf> = files[..2].iter().cloned().collect();
