@@ -160,9 +160,10 @@ impl View for FlameView {
                     "Nothing of these threads runs in the selected time range",
                     "Choose the whole trace or all threads above, or press Escape to clear the range",
                 ),
-                (Kind::Time(Weigh::Host), false) => {
-                    ("Nothing was recorded on the host", "Record it with activities=[CPU, CUDA] in torch.profiler")
-                }
+                (Kind::Time(Weigh::Host), false) => (
+                    "Nothing was recorded on the host",
+                    "Record it with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=nvtx,osrt",
+                ),
                 (Kind::Time(Weigh::Device), false) => (
                     "No GPU work was recorded",
                     "Record it with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=cuda",
