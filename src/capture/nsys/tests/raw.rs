@@ -1,4 +1,5 @@
 //! Raw data, and the importer that makes a report of it.
+#![cfg(unix)]
 
 use super::*;
 
