@@ -41,7 +41,7 @@ pub struct SelfTimes {
     pub kinds: Vec<SliceKind>,
     /// Of all of these kinds: the time in which threads ran something of them and nothing of others inside.
     pub total_ns: DurNs,
-    /// The names with most of it, at most [`MOST_NAMED`], the most first.
+    /// The names with most of it, at most three, the most first.
     pub names: Vec<(String, DurNs)>,
     /// Of functions that wait for another thread, which have no names here: what that thread runs tells their time.
     pub waits_ns: DurNs,
