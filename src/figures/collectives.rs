@@ -126,7 +126,7 @@ pub fn unknown_of_ranks(rows: &[RankRow]) -> &'static str {
     match (rows.iter().all(is_unmatched), rows.iter().any(is_unmatched)) {
         (_, false) => "",
         (true, _) => {
-            "No collective was found on two of these ranks, so it is not known who waited for whom, nor how far their \
+            "No collective of one of these ranks could be found on another, so it is not known who waited for whom, nor how far their \
              clocks are apart"
         }
         (false, _) => {
@@ -164,7 +164,7 @@ mod tests {
         assert!(cells(5).iter().all(|(_, cell)| *cell == Cell::Ns(0)));
         let note = |all: [u64; 2]| unknown_of_ranks(&all.map(row));
         assert_eq!(note([5, 5]), "");
-        assert!(note([0, 0]).starts_with("No collective was found on two of these ranks"));
+        assert!(note([0, 0]).starts_with("No collective of one of these ranks could be found on another"));
         assert!(note([5, 0]).starts_with("Of a rank whose collectives were found on no other"));
     }
 }

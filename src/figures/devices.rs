@@ -8,6 +8,8 @@ use crate::analysis::hta_idle::HtaIdle;
 /// The activity of one device.
 #[derive(Clone, Copy, Debug)]
 pub struct Device<'a> {
+    /// Where the rank is ambiguous.
+    pub file: Option<&'a str>,
     pub rank: Option<u32>,
     /// Empty if unknown.
     pub name: &'a str,
@@ -68,6 +70,7 @@ pub fn devices<'a>() -> Part<Device<'a>> {
         Cell::Object(Box::new(device_time().object(&device.time(), keys)))
     }
     let figures = figures! { row: Device<'a>;
+        words "file", "File", 140, Cell::or_empty(row.file, Cell::name), "The file, where the rank is ambiguous";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::Count(u64::from(row.busy.device)), "Index of the device";
         number "window_ns", "Window", 90, Cell::Ns(row.busy.window.dur()), "From its first start to its last end";
@@ -85,7 +88,7 @@ pub fn devices<'a>() -> Part<Device<'a>> {
         words "overlap", "Overlap", 0, time(row, "comm_ns overlapped_ns share"), "Communication hidden by compute";
     };
     Part::new("devices", "Devices", figures)
-        .report("rank device window_ns busy_ns idle_ns utilization streams name")
+        .report("file rank device window_ns busy_ns idle_ns utilization streams name")
         .json(
             "rank device name window_ns busy_ns idle_ns utilization kernels memcpys memsets graphs streams breakdown \
              overlap",

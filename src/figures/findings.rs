@@ -154,8 +154,14 @@ pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
     let text = match total.verdict {
         // That memory in use grows is a finding of its own.
         TotalVerdict::Growth => {
-            let [reserved, used] = [total.reserved_trend, total.trend].map(|trend| format::bytes(trend.slope.max(0.0)));
-            format!("Reserved memory grows by {reserved} a step, memory in use by {used}")
+            let bytes = |slope: f64| format::bytes(slope.max(0.0));
+            let [reserved, used] = [total.reserved_trend.slope, total.trend.slope].map(bytes);
+            // What steps need while they run is demand as well.
+            let within = match total.has_steeper_peaks(&thresholds) {
+                true => format!(", within steps by {}", bytes(total.peak_trend.slope)),
+                false => String::new(),
+            };
+            format!("Reserved memory grows by {reserved} a step, memory in use between steps by {used}{within}")
         }
         _ => growth_sentence(found, steps),
     };

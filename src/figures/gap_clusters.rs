@@ -16,6 +16,7 @@ const MAX_PLACE: usize = 32;
 /// One cluster of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedCluster<'a> {
+    file: Option<&'a str>,
     rank: Option<u32>,
     clusters: &'a Clusters,
     cluster: &'a GapCluster,
@@ -24,10 +25,16 @@ pub struct NamedCluster<'a> {
 }
 
 /// The clusters of a device that have at least two gaps: those with most time in steps first, then by their time in all.
-pub fn rows<'a>(rank: Option<u32>, clusters: &'a Clusters, steps: Option<&Steps>) -> Vec<NamedCluster<'a>> {
+///
+/// * `file`: where the rank is ambiguous.
+pub fn rows<'a>(
+    (file, rank): (Option<&'a str>, Option<u32>),
+    clusters: &'a Clusters,
+    steps: Option<&Steps>,
+) -> Vec<NamedCluster<'a>> {
     let step_ns = steps.and_then(|steps| mean_step_ns(steps, clusters.process));
     let mut rows: Vec<_> =
-        clusters.recurring().map(|cluster| NamedCluster { rank, clusters, cluster, step_ns }).collect();
+        clusters.recurring().map(|cluster| NamedCluster { file, rank, clusters, cluster, step_ns }).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.cluster.sum.in_steps_ns));
     rows
 }
@@ -91,6 +98,7 @@ fn last_part(name: &str) -> &str {
 /// Recurring gaps.
 pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
     let figures = figures! { row: NamedCluster<'a>;
+        words "file", "File", 140, Cell::or_empty(row.file, Cell::name), "The file, where the rank is ambiguous";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::Count(u64::from(row.clusters.device)), "Index of the device";
         number "count", "Gaps", 58, Cell::Count(row.cluster.sum.count),
@@ -125,7 +133,7 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
             "Steps in which they occur";
     };
     Part::new("clusters", "Recurring gaps", figures)
-        .report("rank device count steps total_ns ns_per_step at_most class until place")
+        .report("file rank device count steps total_ns ns_per_step at_most class until place")
         .json("prev next class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present ceiling_ns_per_step recorder_ns_per_step")
 }
 

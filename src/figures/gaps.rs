@@ -89,12 +89,13 @@ struct NamedPart {
 }
 
 impl<'a> DeviceGaps<'a> {
+    /// * `file`: where the rank is ambiguous.
     /// * `offset`: from the trace's time to the clock of the report.
     /// * `top`: how many of the longest gaps it lists; 0 lists all.
     ///
     /// Cost: O(gaps + parts), and O(log n) for each part listed.
     pub fn new(
-        trace: &Trace,
+        (trace, file): (&Trace, Option<&str>),
         ledger: &'a Ledger,
         (clusters, steps): (&Clusters, Option<&Steps>),
         offset: DurNs,
@@ -106,7 +107,7 @@ impl<'a> DeviceGaps<'a> {
         let named = longest.iter().map(|&gap| NamedGap::new(trace, ledger, (gap, &near), offset));
         let mut list = gaps().table(named, 0);
         list.n_hidden = ledger.len() - longest.len();
-        let clusters = gap_clusters::clusters().table(gap_clusters::rows(rank, clusters, steps), top);
+        let clusters = gap_clusters::clusters().table(gap_clusters::rows((file, rank), clusters, steps), top);
         Self { rank, ledger, totals: ledger.totals(TimeRange::ALL), top: Arc::new(list), clusters: Arc::new(clusters) }
     }
 

@@ -324,5 +324,5 @@ pub fn causes<'a>() -> Part<IdleCause<'a>> {
         number "share", "Share", 70, Cell::Share(row.ns as f64 / row.window_ns.max(1) as f64),
             "Share of the judged time";
     };
-    Part::new("causes", "Idle time by cause, in the judged time", figures).json("cause total_ns share")
+    Part::new("causes", "Idle time by what would end it, in the judged time", figures).json("cause total_ns share")
 }

@@ -101,7 +101,8 @@ pub fn shortened(name: &str, max: usize) -> String {
         return display_name_within(&whole, max.saturating_sub(1));
     }
     // Words in a row are not a signature.
-    if whole.ends_with(')') || !whole.contains(' ') {
+    let is_call = whole.ends_with(')') && whole.contains('(');
+    if is_call || !whole.contains(' ') {
         let without_call = short_name(&whole);
         return middle_cut(own_name(&without_call), max);
     }

@@ -21,7 +21,10 @@ const NAMES: [(KernelKind, &[&str]); 4] = [
     (KernelKind::Elementwise, &["elementwise_kernel"]),
     (
         KernelKind::Matmul,
-        &["gemm", "cijk_", "nvjet", "conv", "wgrad", "dgrad", "xmma", "matmul", "scudnn", "_mm_", "cutlass"],
+        &[
+            "gemm", "cijk_", "nvjet", "conv", "wgrad", "dgrad", "xmma", "matmul", "scudnn", "winograd", "_mm_",
+            "cutlass",
+        ],
     ),
 ];
 

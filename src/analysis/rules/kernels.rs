@@ -83,20 +83,23 @@ impl Group {
     }
 }
 
-/// The name of a product in a kernel's name: a template of CUTLASS has it as its argument.
-fn product_name(kernel: &str) -> &str {
+/// The name of a product in a kernel's name: a template of CUTLASS has it as its argument. `None` if no word alone is one.
+fn product_name(kernel: &str) -> Option<&str> {
     let mut words = kernel.split(|c: char| !c.is_alphanumeric() && c != '_');
-    words.find(|word| is_fp32_matmul(word)).unwrap_or(kernel)
+    words.find(|word| is_fp32_matmul(word))
 }
 
 /// Whether a kernel multiplies matrices in fp32 without tensor cores: cuBLAS's `ampere_sgemm_128x64_tn`,
-/// `cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_…_ffma_…`, and `scudnn`, cuDNN's convolutions. TF32 kernels are named after their instruction:
-/// `s1688gemm`, `s16816gemm`, `tf32f32`.
+/// `cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_…_ffma_…`, and cuDNN's convolutions: `scudnn`, and templates that have their
+/// type as an argument. TF32 kernels are named after their instruction: `s1688gemm`, `s16816gemm`, `tf32f32`.
 pub fn is_fp32_matmul(kernel: &str) -> bool {
     let lower = kernel.to_ascii_lowercase();
     let is_product = ["gemm", "fprop", "dgrad", "wgrad"].iter().any(|part| lower.contains(part));
-    let is_scalar =
-        ["sgemm", "simt_s", "scudnn"].iter().any(|part| lower.contains(part)) || is_product && lower.contains("_ffma");
+    let is_scalar = ["sgemm", "simt_s", "scudnn", "dgrad_engine<float", "wgrad_alg0_engine<float"]
+        .iter()
+        .any(|part| lower.contains(part))
+        || is_product && lower.contains("_ffma")
+        || lower.contains("winograd_nonfused") && lower.contains("<float");
     is_scalar && !["1688", "16816", "tf32", "tensorop"].iter().any(|part| lower.contains(part))
 }
 
@@ -129,18 +132,30 @@ impl KernelStats {
         let mut by_name: HashMap<String, Sums> = HashMap::new();
         let names: Vec<StringId> = sums.keys().copied().collect();
         let (mut fp32, mut matmul) = (Group::default(), MatmulTime::default());
+        let (mut products, mut slow) = (HashMap::<String, Sums>::new(), HashMap::<String, Sums>::new());
+        let is_slow = |sums: &Sums| sums.total_ns > thresholds.slow_kernel_ns.saturating_mul(sums.count as i64);
         for (name, of_name) in sums {
             let full = trace.strings.get(name);
             if is_fp32_matmul(full) {
-                fp32.add(product_name(full), &of_name);
+                let product = product_name(full).map_or_else(|| short(trace, name), str::to_owned);
+                products.entry(product).or_default().add(&of_name);
             } else if KernelKind::of(full) == KernelKind::Matmul && uses_tensor_cores(full) == Some(true) {
                 matmul.tensor_ns += of_name.total_ns;
                 matmul.narrow_ns += if is_narrow(full) { of_name.total_ns } else { 0 };
             }
+            // Instances of one template may take very different times.
+            if is_slow(&of_name) {
+                slow.entry(short(trace, name)).or_default().add(&Sums { names: 1, ..of_name });
+            }
             by_name.entry(short(trace, name)).or_default().add(&Sums { names: 1, ..of_name });
         }
-        let mut sums: Vec<(String, Sums)> = by_name.into_iter().collect();
-        sums.sort_unstable_by(|a, b| (b.1.total_ns, &a.0).cmp(&(a.1.total_ns, &b.0)));
+        let by_time = |sums: HashMap<String, Sums>| {
+            let mut sums: Vec<(String, Sums)> = sums.into_iter().collect();
+            sums.sort_unstable_by(|a, b| (b.1.total_ns, &a.0).cmp(&(a.1.total_ns, &b.0)));
+            sums
+        };
+        by_time(products).iter().for_each(|(name, sums)| fp32.add(name, sums));
+        let (mut sums, slow) = (by_time(by_name), by_time(slow));
         let dominant = |(name, sums): &(String, Sums)| Dominant {
             name: name.clone(),
             variants: sums.names,
@@ -150,9 +165,6 @@ impl KernelStats {
         let is_largest = |name: &StringId| sums.first().is_some_and(|largest| largest.0 == short(trace, *name));
         let largest: Vec<StringId> = names.into_iter().filter(is_largest).collect();
         let largest_runs_ns = runs_ns(trace, process, window, &largest);
-        let is_slow = |sums: &Sums| sums.total_ns > thresholds.slow_kernel_ns.saturating_mul(sums.count as i64);
-        let slow: Vec<&(String, Sums)> = sums.iter().filter(|(_, sums)| is_slow(sums)).collect();
-        fp32.names.sort_unstable_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
         matmul.fp32_ns = fp32.total_ns;
         let (mut kinds, mut elementwise) = ([0; KernelKind::N], Group::default());
         for (name, of_name) in &sums {
@@ -172,7 +184,7 @@ impl KernelStats {
             tiny_generated: sums.iter().filter(|(name, _)| is_generated(name)).map(|(_, sums)| sums.tiny).sum(),
             count: sums.iter().map(|(_, sums)| sums.count).sum(),
             total_ns: sums.iter().map(|(_, sums)| sums.total_ns).sum(),
-            slow: slow.iter().take(3).map(|of| dominant(of)).collect(),
+            slow: slow.iter().take(3).map(dominant).collect(),
             n_slow: slow.len(),
             slow_ns: slow.iter().map(|(_, sums)| sums.total_ns).sum(),
             longest: sums.iter().max_by_key(|(_, sums)| sums.longest.dur()).map(dominant),
@@ -241,6 +253,9 @@ mod tests {
     fn products_in_fp32_without_tensor_cores_are_known_by_name() {
         for name in [
             "ampere_sgemm_128x64_tn",
+            "void cudnn::cnn::wgrad_alg0_engine<float, 128, 5, 5, 3, 3, 3, false, 512>(int, int)",
+            "void dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>(int, int, int)",
+            "void cudnn::winograd_nonfused::winogradForwardFilter4x4<float, float>(params)",
             "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(T1::Params)",
             "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
         ] {
@@ -249,6 +264,7 @@ mod tests {
         for name in [
             "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x16_stage4_warpsize2x2x1_tensor16x8x8_execute_kernel_cublas",
             "ampere_s16816gemm_bf16_128x64_ldg8_tn",
+            "void dgrad_engine<__half, 512, 6, 5, 3, 3, 3, false>(int, int, int)",
             "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NTT",
             "triton_poi_fused_ffma_0",
         ] {

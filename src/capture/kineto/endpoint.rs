@@ -202,8 +202,9 @@ impl Endpoint {
         notes.extend(match () {
             () if has_results || !notes.is_empty() => None,
             () if state.clients.is_empty() => Some(
-                "Nothing was recorded: no process of this run asked what to record, which torch from 2.2 on does within \
-                 seconds after its import, and 2.0 not without a GPU; record with the PyTorch profiler instead",
+                "Nothing was recorded: no process of this run asked what to record. torch from 2.2 on asks within seconds \
+                 after its import, torch 2.0 only with a GPU, a program without torch never. With torch, the PyTorch \
+                 profiler records without being asked",
             ),
             () if !state.clients.values().any(|client| self.shared.is_wanted(client)) => {
                 Some("Nothing was recorded: no process had one of the chosen ranks")

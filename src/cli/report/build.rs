@@ -87,8 +87,9 @@ pub fn report(
     let in_short = time::add(&mut report, &open, &files_named, &answers, thresholds)?;
     let busy: Option<Vec<_>> = traces.iter().map(|trace| answers.get(trace, &BusyDevices)).collect();
     let busy = busy.ok_or_else(|| Failure::Usage("The devices could not be analyzed. Please report it".to_owned()))?;
+    let of_file = models.iter().copied().zip(&files_named);
     let devices: Vec<Device<'_>> =
-        models.iter().zip(&busy).flat_map(|(trace, all)| all.iter().map(|busy| device(trace, busy))).collect();
+        of_file.zip(&busy).flat_map(|(of, all)| all.iter().map(move |busy| device(of, busy))).collect();
     let device_work: Vec<_> = devices.iter().flat_map(Device::work).collect();
     let device_time: Vec<_> = devices.iter().map(Device::time).collect();
     let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
@@ -96,7 +97,7 @@ pub fn report(
     report.device_time = devices::device_time().table(&device_time, 0);
     report.hta_idle = devices::hta_idle().table(&stream_idle, 0);
     report.devices = devices::devices().table(devices, 0);
-    (report.gaps, report.gap_classes) = gaps(traces, &offsets, &answers, top)?;
+    (report.gaps, report.gap_classes) = gaps((traces, &files_named), &offsets, &answers, top)?;
     report.steps = slowest.map(steps::object);
     report.step_list = steps::list(slowest);
     report.step_times = steps::steps().table(&found_steps, 0);
@@ -171,7 +172,12 @@ fn device_trace(traces: &[&Trace], offsets: &[i64], top: usize) -> Counted {
 /// * `offsets`: of each trace on the clock of the report.
 ///
 /// Errors: the analysis crashed, as stderr says.
-fn gaps(traces: &[Arc<Trace>], offsets: &[i64], answers: &Answers, top: usize) -> Result<(Table, Table), Failure> {
+fn gaps(
+    (traces, files): (&[Arc<Trace>], &[Option<Arc<str>>]),
+    offsets: &[i64],
+    answers: &Answers,
+    top: usize,
+) -> Result<(Table, Table), Failure> {
     let found = traces.iter().map(|trace| {
         let steps = answers.get(trace, &TraceSteps::default())?;
         Some((answers.get(trace, &Ledgers::default())?, answers.get(trace, &GapClusters::default())?, steps))
@@ -179,10 +185,12 @@ fn gaps(traces: &[Arc<Trace>], offsets: &[i64], answers: &Answers, top: usize) -
     let found = found.collect::<Option<Vec<_>>>();
     let found = found.ok_or_else(|| Failure::Usage("The gaps could not be analyzed. Please report it".to_owned()))?;
     let mut devices: Vec<DeviceGaps<'_>> = Vec::new();
-    for ((trace, &offset), (ledgers, clusters, steps)) in traces.iter().zip(offsets).zip(&found) {
+    for (((trace, file), &offset), (ledgers, clusters, steps)) in traces.iter().zip(files).zip(offsets).zip(&found) {
         let steps = steps.as_ref().as_ref();
         let all = ledgers.iter().zip(&**clusters);
-        devices.extend(all.map(|(ledger, clusters)| DeviceGaps::new(trace, ledger, (clusters, steps), offset, top)));
+        devices.extend(all.map(|(ledger, clusters)| {
+            DeviceGaps::new((trace, file.as_deref()), ledger, (clusters, steps), offset, top)
+        }));
     }
     let classes: Vec<_> = devices.iter().flat_map(DeviceGaps::classes).collect();
     Ok((gaps::device_gaps().table(devices, 0), gaps::classes().table(&classes, 0)))
@@ -263,9 +271,9 @@ fn steps_of<'a>((open, file): (&OpenTrace, &'a Option<Arc<str>>), found: &'a Par
     })
 }
 
-fn device<'a>(trace: &'a Trace, busy: &'a DeviceBusy) -> Device<'a> {
+fn device<'a>((trace, file): (&'a Trace, &'a Option<Arc<str>>), busy: &'a DeviceBusy) -> Device<'a> {
     let info = trace.device_of_work(busy.device);
-    Device { rank: trace.info.rank, name: info.map_or("", |info| &info.name), busy }
+    Device { file: file.as_deref(), rank: trace.info.rank, name: info.map_or("", |info| &info.name), busy }
 }
 
 /// HTA reads no other format.

@@ -18,7 +18,7 @@ const MOST: usize = 20;
 /// figures for which one line of a terminal has room; all where none are named.
 const TABLES: [(&str, &str); 33] = [
     ("summary", ""),
-    ("judged", "rank device text dur_ns share"),
+    ("judged", "file rank device text dur_ns share"),
     ("memory_in_short", ""),
     ("compared_amounts", ""),
     ("compared_categories", ""),
@@ -54,7 +54,7 @@ const TABLES: [(&str, &str); 33] = [
     ("apis", "calls total_ns mean_ns max_ns name"),
     ("os_calls", "calls total_ns mean_ns max_ns name"),
     ("libraries", "calls total_ns mean_ns max_ns bytes library name"),
-    ("annotations", "calls total_ns mean_ns max_ns device_ns style domain name"),
+    ("annotations", "calls total_ns mean_ns max_ns device_busy_ns style domain name"),
     ("devices", "file rank device window_ns busy_ns idle_ns utilization name"),
     (
         "memory",

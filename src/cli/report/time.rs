@@ -58,9 +58,9 @@ pub fn add(
         checked.extend(Checked::all(verdicts, &open.trace, &thresholds));
         all_steps.push(steps);
     }
-    for ((open, verdicts), steps) in traces.iter().zip(&*verdicts).zip(&all_steps) {
+    for (((open, file), verdicts), steps) in traces.iter().zip(files).zip(&*verdicts).zip(&all_steps) {
         let (rank, offset) = (open.trace.info.rank, open.offset);
-        let judged = |window| JudgedTime { rank, window, steps: (**steps).as_ref(), offset };
+        let judged = |window| JudgedTime { file: file.as_deref(), rank, window, steps: (**steps).as_ref(), offset };
         windows.extend(verdicts.windows.iter().map(judged));
     }
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();

@@ -160,8 +160,9 @@ fn without_steps(history: &MemoryHistory, lacking: Option<&NoSteps>) -> String {
     let gained = allocated.last().zip(allocated.first()).and_then(|(last, first)| last.checked_sub(*first));
     let reason = lacking.map(|lacking| format!(" ({})", lacking.reason())).unwrap_or_default();
     if history.is_state_only() {
-        return "Record a history to see what it grew from: call torch.cuda.memory._record_memory_history() before the \
-                training, and torch.cuda.memory._dump_snapshot() after some steps"
+        return "Record a history to see what it grew from: call \
+                torch.cuda.memory._record_memory_history(max_entries=1000000) before the training, and \
+                torch.cuda.memory._dump_snapshot() after some steps"
             .to_owned();
     }
     let unjudged = format!("No steps were found{reason}, so growth cannot be judged");

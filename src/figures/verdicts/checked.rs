@@ -80,6 +80,8 @@ pub fn limit_text(limit: f64, kind: Kind) -> String {
 /// The time of one device that was judged.
 #[derive(Clone, Debug)]
 pub struct JudgedTime<'a> {
+    /// Where the rank is ambiguous.
+    pub file: Option<&'a str>,
     pub rank: Option<u32>,
     pub window: &'a Window,
     /// What the recording was divided into.
@@ -130,6 +132,7 @@ fn of_steps(n_judged: usize, steps: &Steps) -> String {
 /// Which time of each device the rules judged.
 pub fn judged<'a>() -> Part<JudgedTime<'a>> {
     let figures = figures! { row: JudgedTime<'a>;
+        words "file", "File", 140, Cell::or_empty(row.file, Cell::name), "The file, where the rank is ambiguous";
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::number(row.window.device), "Index of the device";
         words "basis", "By", 90, Cell::name(row.window.basis.key()),
@@ -146,7 +149,7 @@ pub fn judged<'a>() -> Part<JudgedTime<'a>> {
             "Left out before it: until the last of the kernels that repeat runs for the first time";
     };
     Part::new("judged", "Judged time", figures)
-        .report("rank device text start_ns dur_ns share steps start_up_ns")
+        .report("file rank device text start_ns dur_ns share steps start_up_ns")
         .json("rank device basis start_ns dur_ns share steps start_up_ns")
 }
 

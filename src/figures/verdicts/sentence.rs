@@ -35,7 +35,9 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
         sites => sites.iter().map(place).collect(),
     };
     let names = names.join(", ") + &inside(hit);
-    let most = if names.is_empty() { origins(hit) } else { format!("; most in {names}{}", origins(hit)) };
+    // Pauses between calls that load are no time of these calls.
+    let place = if hit.rule == Rule::ModuleLoad && is_inferred(hit) { "around" } else { "in" };
+    let most = if names.is_empty() { origins(hit) } else { format!("; most {place} {names}{}", origins(hit)) };
     let per_step = per_step(hit);
     let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
     let count = format::count(hit.count);
@@ -71,9 +73,14 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
     }
 }
 
+/// Whether most of the time has its cause by inference.
+fn is_inferred(hit: &Hit) -> bool {
+    hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns
+}
+
 /// Why a device waits, after that word, and whether that is inferred; `None` as for [`why`].
 pub fn why_of(hit: &Hit) -> Option<&'static str> {
-    let is_inferred = hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns;
+    let is_inferred = is_inferred(hit);
     match hit.rule {
         Rule::ModuleLoad if is_inferred => Some("while code is probably compiled or loaded"),
         Rule::Blocked if is_inferred => Some("while the host is off the CPU, probably blocked in the operating system"),
