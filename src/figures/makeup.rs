@@ -215,9 +215,21 @@ impl<'a> Summary<'a> {
         })
     }
 
+    /// Whether most of what computes is CUDA graphs that were recorded as wholes.
+    fn is_mostly_graphs(&self) -> bool {
+        self.makeup.kernel_ns < self.makeup.parts.compute_ns - self.makeup.kernel_ns
+    }
+
     /// How long kernels compute, and which.
     fn computes(&self) -> String {
-        let mut text = format!("Kernels compute {}", percent(self.share(self.makeup.parts.compute_ns)));
+        let share = percent(self.share(self.makeup.parts.compute_ns));
+        if self.is_mostly_graphs() {
+            return format!(
+                "Kernels and CUDA graphs compute {share}; graphs were recorded as wholes, so what ran in them, and whether \
+                 the device waited there, is not known"
+            );
+        }
+        let mut text = format!("Kernels compute {share}");
         let kind = self.kind().filter(|kind| kind.0 != KernelKind::Other);
         let kind = kind
             .map(|(kind, share)| format!("{} take {} of the compute kernel time", kind_label(kind), percent(share)));

@@ -25,7 +25,7 @@ pub enum Category {
     Optimizer,
     /// Outputs of a forward pass.
     Activation,
-    /// Inputs, temporaries, and what a backward pass needs for itself.
+    /// Inputs, temporaries, workspaces of cuBLAS, and what a backward pass needs for itself.
     Other,
     /// Neither its stacks nor its life tell.
     Unknown,
@@ -112,6 +112,7 @@ const ACCUMULATE: Roles = 4;
 const MODULE_CALL: Roles = 8;
 const MODULE_SETUP: Roles = 16;
 const COPY: Roles = 32;
+const WORKSPACE: Roles = 64;
 
 /// What a frame says, by function and file.
 fn roles(text: &str) -> Roles {
@@ -120,7 +121,10 @@ fn roles(text: &str) -> Roles {
     let function = frame.function;
     if !frame.is_python() {
         let backward = ["torch::autograd::Engine", "autograd::generated::", "torch::autograd::Node", "PyNode::apply"];
+        // PyTorch makes one for each handle and stream, in whatever operator needs it first, and keeps it.
+        let workspace = ["getNewWorkspace", "BlasLtWorkspace", "CUDABlasHandle"];
         return match function {
+            _ if workspace.iter().any(|part| function.contains(part)) => WORKSPACE,
             _ if function.contains("AccumulateGrad") => BACKWARD | ACCUMULATE,
             _ if backward.iter().any(|part| function.contains(part)) => BACKWARD,
             _ if function.contains("to_copy") || function.contains("copy_to_device") => COPY,
@@ -220,6 +224,9 @@ impl<'a> Told<'a> {
         }
         let stack = all.stack[id.idx()];
         let own = if history.alloc_event(id).is_none() && stack == StackId::default() { 0 } else { self.at(stack) };
+        if own & WORKSPACE != 0 {
+            return Category::Other;
+        }
         let freed = all.freed[id.idx()].checked_sub(1).filter(|&event| event < history.last_state());
         let freed_at = freed.map(|event| history.events.stack[event as usize]);
         let freed = freed_at.map(|stack| self.at(stack));

@@ -161,7 +161,9 @@ impl NoWork {
             match slices.kind[i] {
                 kind if kind.is_call() => counts[name.0 as usize] += 1,
                 SliceKind::Annotation | SliceKind::Collective => {
-                    if let Some(library) = library[name.0 as usize] {
+                    let domain = || trace.facts.domains.get(SliceId(i as u32));
+                    let of_domain = || domain().and_then(|domain| library[domain.0 as usize]);
+                    if let Some(library) = library[name.0 as usize].or_else(of_domain) {
                         out.ranges += 1;
                         out.library = library.to_owned();
                     }

@@ -164,7 +164,7 @@ impl Summary<'_> {
     }
 
     fn faster_kernels(&self) -> String {
-        if self.makeup.kernel_ns < self.makeup.parts.compute_ns - self.makeup.kernel_ns {
+        if self.is_mostly_graphs() {
             return "to record the kernels inside of CUDA graphs (nsys profile --cuda-graph-trace=node)".to_owned();
         }
         let RunFacts { is_compiled, is_too_old, .. } = *self.run;

@@ -69,6 +69,11 @@ fn a_program_that_used_a_device_without_recorded_work_is_found() {
     let engine = ("main", NOTE, "TensorRT:ExecutionContext::enqueue", 0, 10);
     let found = of_slices(&[engine]).unwrap();
     assert_eq!((found.launches, found.ranges, found.library.as_str()), (0, 1, "TensorRT"));
+    let mut builder = TraceBuilder::from_slices(&[engine, ("main", NOTE, "ExecutionContext::execute", 20, 30)]);
+    let domain = builder.strings.intern("TensorRT");
+    builder.set_facts(1, SliceFacts { domain, ..SliceFacts::default() });
+    let found = of(&judged(&builder.finish(), None), Rule::NoDeviceWork).unwrap().no_work.clone();
+    assert_eq!((found.ranges, found.library.as_str()), (2, "TensorRT"), "by its domain");
     assert_eq!(of_slices(&[launch, ("stream 7", KERNEL, "gemm", 5, 9)]), None);
     assert_eq!(of_slices(&[("main", SliceKind::Operator, "aten::mm", 0, 10)]), None, "a run on the CPU");
 }
