@@ -186,7 +186,8 @@ fn cause_ui(cause: &IdleCause, parts: &[Part], (window, help): (DurNs, &str), ui
         let others = &parts[n..];
         if !others.is_empty() {
             let ns = others.iter().map(|part| part.ns).sum();
-            let text = format!("{} more {}", others.len(), share(ns, window));
+            // It never parts from its share at the end of a line.
+            let text = format!("{} more {}", others.len(), share(ns, window)).replace(' ', "\u{a0}");
             ui.label(RichText::new(text).small()).on_hover_text(lines(others, window).join("\n"));
         }
     };
