@@ -113,22 +113,36 @@ struct Sums {
     longest: TimeRange,
 }
 
+/// Of the kernels of a device that start within the window, but for collectives, by their whole names. Cost: O(slices of the
+/// device).
+fn sums(trace: &Trace, process: ProcessId, window: TimeRange, thresholds: &Thresholds) -> HashMap<StringId, Sums> {
+    let mut collectives = CollectiveKernels::new(trace);
+    let mut sums: HashMap<StringId, Sums> = HashMap::new();
+    let slices = &trace.slices;
+    for i in trace.tracks_of(process).flat_map(|track| trace.track_slices(track)) {
+        let id = SliceId(i as u32);
+        if slices.kind[i] != SliceKind::Kernel || !window.contains(slices.ts[i]) || collectives.contains(id) {
+            continue;
+        }
+        let time = slices.time(id);
+        let tiny = u64::from(time.dur() < thresholds.tiny_kernel_ns);
+        let one = Sums { count: 1, names: 0, total_ns: time.dur(), tiny, longest: time };
+        sums.entry(slices.name[i]).or_default().add(&one);
+    }
+    sums
+}
+
+/// Those with most time first.
+fn by_time(sums: HashMap<String, Sums>) -> Vec<(String, Sums)> {
+    let mut sums: Vec<(String, Sums)> = sums.into_iter().collect();
+    sums.sort_unstable_by(|a, b| (b.1.total_ns, &a.0).cmp(&(a.1.total_ns, &b.0)));
+    sums
+}
+
 impl KernelStats {
     /// Cost: O(slices of the device).
     pub fn of(trace: &Trace, process: ProcessId, window: TimeRange, thresholds: &Thresholds) -> Self {
-        let mut collectives = CollectiveKernels::new(trace);
-        let mut sums: HashMap<StringId, Sums> = HashMap::new();
-        let slices = &trace.slices;
-        for i in trace.tracks_of(process).flat_map(|track| trace.track_slices(track)) {
-            let id = SliceId(i as u32);
-            if slices.kind[i] != SliceKind::Kernel || !window.contains(slices.ts[i]) || collectives.contains(id) {
-                continue;
-            }
-            let time = slices.time(id);
-            let tiny = u64::from(time.dur() < thresholds.tiny_kernel_ns);
-            let one = Sums { count: 1, names: 0, total_ns: time.dur(), tiny, longest: time };
-            sums.entry(slices.name[i]).or_default().add(&one);
-        }
+        let sums = sums(trace, process, window, thresholds);
         let mut by_name: HashMap<String, Sums> = HashMap::new();
         let names: Vec<StringId> = sums.keys().copied().collect();
         let (mut fp32, mut matmul) = (Group::default(), MatmulTime::default());
@@ -149,11 +163,6 @@ impl KernelStats {
             }
             by_name.entry(short(trace, name)).or_default().add(&Sums { names: 1, ..of_name });
         }
-        let by_time = |sums: HashMap<String, Sums>| {
-            let mut sums: Vec<(String, Sums)> = sums.into_iter().collect();
-            sums.sort_unstable_by(|a, b| (b.1.total_ns, &a.0).cmp(&(a.1.total_ns, &b.0)));
-            sums
-        };
         by_time(products).iter().for_each(|(name, sums)| fp32.add(name, sums));
         let (mut sums, slow) = (by_time(by_name), by_time(slow));
         let dominant = |(name, sums): &(String, Sums)| Dominant {
@@ -247,6 +256,20 @@ mod tests {
         assert_eq!(stats.largest.unwrap().name, "a");
         // From 20 to 150 and from 390 to 400.
         assert_eq!(stats.largest_runs_ns, 140);
+    }
+
+    #[test]
+    fn instances_of_a_template_are_slow_each_for_itself() {
+        const KERNEL: SliceKind = SliceKind::Kernel;
+        let slices = [
+            ("stream 7", KERNEL, "void Kernel2<tn>(Params)", 0, 1_100_000),
+            ("stream 7", KERNEL, "void Kernel2<nn>(Params)", 1_100_000, 1_600_000),
+            ("stream 7", KERNEL, "void Kernel2<nn>(Params)", 1_600_000, 2_100_000),
+        ];
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let stats = KernelStats::of(&trace, devices(&trace)[0].process, TimeRange::ALL, &Thresholds::default());
+        assert_eq!((stats.n_slow, stats.slow_ns, stats.total_ns), (1, 1_100_000, 2_100_000));
+        assert_eq!(stats.slow[0].name, stats.largest.unwrap().name, "all have one name");
     }
 
     #[test]
