@@ -126,8 +126,8 @@ pub fn unknown_of_ranks(rows: &[RankRow]) -> &'static str {
     match (rows.iter().all(is_unmatched), rows.iter().any(is_unmatched)) {
         (_, false) => "",
         (true, _) => {
-            "No collective of one of these ranks could be found on another, so it is not known who waited for whom, nor how far their \
-             clocks are apart"
+            "No collective of one of these ranks could be found on another, so it is not known who waited for whom, nor \
+             how far their clocks are apart"
         }
         (false, _) => {
             "Of a rank whose collectives were found on no other it is not known who waited for whom, nor how far its clock \

@@ -377,6 +377,12 @@ mod tests {
     }
 
     #[test]
+    fn what_is_cut_is_no_call() {
+        let cut = shortened("Memcpy HtoD (Pageable -> Device)", 20);
+        assert!(cut.starts_with("Memcpy") && shortened(&cut, 17).starts_with("Memcpy"), "{cut}");
+    }
+
+    #[test]
     fn cut_names_say_so() {
         assert_eq!(display_name_within("größe", 5), "größe");
         assert_eq!(display_name_within("größe", 3), "grö…");

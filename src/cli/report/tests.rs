@@ -61,6 +61,30 @@ fn report(format: Format, top: usize) -> String {
 }
 
 #[test]
+fn files_without_ranks_are_named_beside_their_devices() {
+    let files = ["a.json", "b.json"].map(|name| {
+        let steps: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
+        let ends = (0..).map(|i| (20_000_000 * i, 20_000_000 * (i + 1)));
+        let slices = steps.iter().zip(ends).flat_map(|(step, (start, end))| {
+            let annotation = ("main", SliceKind::Annotation, step.as_str(), start, end);
+            [annotation, ("stream 7", SliceKind::Kernel, "gemm", start, end - 5_000_000)]
+        });
+        let mut builder = TraceBuilder::from_slices(&slices.collect::<Vec<_>>());
+        builder.info.path = name.into();
+        Arc::new(builder.finish())
+    });
+    let of = |files: &[Arc<Trace>]| {
+        let report = build::report(files, 50, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
+        [report.judged, report.devices].map(|table| {
+            let file = table.columns.iter().position(|column| column.key == "file").unwrap();
+            table.rows.iter().map(|row| row[file].shown()).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(of(&files), [["a.json", "b.json"]; 2]);
+    assert_eq!(of(&files[..1]), [[""]; 2], "one needs no name");
+}
+
+#[test]
 fn json_has_the_keys_of_the_contract() {
     let json: serde_json::Value = serde_json::from_str(&report(Format::Json, 50)).unwrap();
     let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();

@@ -273,8 +273,9 @@ fn gaps_between_kernels_that_were_queued_are_not_latency_of_launches() {
 
 #[test]
 fn what_is_inferred_is_said_so_in_short_as_in_the_finding() {
+    use crate::analysis::rules::Thresholds;
     use crate::analysis::rules::tests::judged;
-    use crate::figures::verdicts::why_of;
+    use crate::figures::verdicts::{findings, why_of};
     use crate::model::{SliceKind, TraceBuilder};
     // In each step two calls that load code, with silence between them or not.
     let text = |silence: i64| {
@@ -300,10 +301,38 @@ fn what_is_inferred_is_said_so_in_short_as_in_the_finding() {
         let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
         let text = paragraphs(&[of]).remove(0);
         assert!(text.contains(&format!("It waits most {why}: ")), "{text}");
-        text
+        let all = findings(&[of], &Thresholds::default());
+        let found = all.into_iter().find(|(_, finding)| finding.text.contains(why));
+        text + "\n" + &found.unwrap().1.text
     };
-    assert!(text(18 * MS).contains("while code is probably compiled or loaded"));
-    assert!(text(0).contains("while code is compiled or loaded"));
+    // Silence between calls is no time of theirs.
+    let inferred = text(18 * MS);
+    assert!(inferred.contains("while code is probably compiled or loaded") && inferred.contains("; most around cu"));
+    let recorded = text(0);
+    assert!(recorded.contains("while code is compiled or loaded") && recorded.contains("; most in cu"), "{recorded}");
+}
+
+#[test]
+fn of_graphs_that_were_recorded_as_wholes_nothing_is_claimed() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    let text = |kind: SliceKind| {
+        let names: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
+        let mut slices = Vec::new();
+        for (at, name) in (0..).map(|i| 10 * MS * i).zip(&names) {
+            slices.extend([
+                ("main", SliceKind::Annotation, name.as_str(), at, at + 10 * MS),
+                ("stream 7", SliceKind::Kernel, "a", at, at + MS),
+                ("stream 7", kind, "b", at + MS, at + 10 * MS),
+            ]);
+        }
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let verdicts = judged(&trace, None);
+        paragraphs(&[Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts }]).remove(0)
+    };
+    let unknown = "Kernels and CUDA graphs compute 100.0 %; graphs were recorded as wholes";
+    assert!(text(SliceKind::CudaGraph).contains(unknown), "{}", text(SliceKind::CudaGraph));
+    assert!(text(SliceKind::Kernel).contains("Kernels compute 100.0 %; "), "{}", text(SliceKind::Kernel));
 }
 
 #[test]

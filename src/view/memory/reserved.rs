@@ -6,20 +6,20 @@ use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
 
 use super::head;
 use super::head::state_text;
+use crate::analysis::memory::live::LiveGroup;
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::reserved::{Cause, Growth, PinnedRange, shares};
-use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::summary;
 use crate::answers::memory::{CARD_STACKS, GrowthOfReserved, GrowthPins, OomCards, StackLabels, StackSignatures};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
 use crate::figures::memory::{
-    OutOfMemory, Owner, Places, ReservedGrowth, cause_text, holder_frames, no_stack_help, oom, raise, reserved_growth,
-    shares_sentence, why,
+    AtPlace, OutOfMemory, Owner, Places, ReservedGrowth, cause_text, holder_frames, no_stack_help, oom, raise,
+    reserved_growth, shares_sentence, why,
 };
 use crate::figures::text::display_name;
-use crate::figures::{Cell, Data, findings};
+use crate::figures::{Cell, Column, Data, findings};
 use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, failed_ui, nothing_ui, working_ui};
@@ -48,7 +48,8 @@ struct Tables {
     cards: Arc<Vec<OomCard>>,
     /// A row of figures for each card that is shown.
     figures: Data,
-    signatures: Arc<Signatures>,
+    /// For each of these who had the memory, a line each: its text, and what is said under the pointer.
+    holders: Vec<Vec<[String; 2]>>,
     labels: Arc<Vec<StringId>>,
     table: Arc<Table>,
 }
@@ -101,9 +102,10 @@ impl View for ReservedView {
                     egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                         let is_new = self.followed != ctx.memory.moment;
                         self.followed = ctx.memory.moment;
-                        for (card, figures) in tables.cards.iter().zip(&tables.figures.rows) {
+                        let cards = tables.cards.iter().zip(&tables.figures.rows).zip(&tables.holders);
+                        for ((card, figures), holders) in cards {
                             let is_chosen = ctx.memory.moment == Some(card.event);
-                            let head = card_ui(&tables, &shown, (card, figures), ctx, ui);
+                            let head = card_ui(&tables.figures.columns, &shown, (card, figures, holders), ctx, ui);
                             if is_chosen && is_new {
                                 head.scroll_to_me(Some(egui::Align::TOP));
                             }
@@ -255,9 +257,9 @@ fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut V
 
 /// One failed request; returns its head.
 fn card_ui(
-    tables: &Tables,
+    columns: &[Column],
     shown: &ShownMemory,
-    (card, figures): (&OomCard, &[Cell]),
+    (card, figures, holders): (&OomCard, &[Cell], &[[String; 2]]),
     ctx: &mut ViewContext<'_>,
     ui: &mut egui::Ui,
 ) -> egui::Response {
@@ -271,19 +273,14 @@ fn card_ui(
     let spacing = std::mem::replace(&mut ui.spacing_mut().item_spacing.y, 1.0);
     prose_ui(ui, &why(card), plain);
     ui.weak("Who had it");
-    let places = Places { trace: shown.trace(), signatures: &tables.signatures, owner: Owner::default() };
-    for held in places.live(&card.stacks) {
-        let label = held.stack.name();
-        let (size, count) = (bytes(held.of.bytes), format::of_things(held.of.count, "block"));
-        let text = format!("{size} in {count}: {}", holder_frames(label));
-        let hint = no_stack_help(label).map_or_else(|| display_name(label), Into::into);
+    for [text, hint] in holders {
         ui.add(egui::Label::new(text).truncate()).on_hover_text(hint);
     }
     ui.spacing_mut().item_spacing.y = spacing;
     let state = card.event.saturating_add(1).min(shown.history().last_state());
     prose_ui(ui, &state_text(shown, state), RichText::weak);
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
-        for (column, cell) in tables.figures.columns.iter().zip(figures) {
+        for (column, cell) in columns.iter().zip(figures) {
             if *cell != Cell::Empty {
                 ui.weak(column.title).on_hover_text(column.help);
                 ui.label(cell.shown());
@@ -322,6 +319,8 @@ impl Analysis for ReservedTables {
         let offset_ns = of.open.offset;
         let figures = |card| OutOfMemory { owner: Owner::default(), card, offset_ns, by_stack: Arc::default() };
         let figures = oom().data(cards.iter().take(MAX_CARDS).map(figures));
+        let places = Places { trace: of.trace(), signatures: &signatures, owner: Owner::default() };
+        let holders = cards.iter().take(MAX_CARDS).map(|card| holders(card, &places)).collect();
         let count = |cause: Cause| (cause, growth.iter().filter(|growth| growth.cause == cause).count() as u64);
         let counts = [Cause::Fragmentation, Cause::Demand, Cause::Unexplained, Cause::NoRequest].map(count).into();
         let summary = summary(of.history());
@@ -330,8 +329,19 @@ impl Analysis for ReservedTables {
             let known = Some(shares).filter(|_| of.history().has_changes());
             shares_sentence(known, summary.end_unused(), summary.end_private)
         });
-        Some(Tables { counts, why, growth, cards, figures, signatures, labels, table })
+        Some(Tables { counts, why, growth, cards, figures, holders, labels, table })
     }
+}
+
+/// Who had the memory when a request failed: a line each, and what is said of it under the pointer.
+fn holders(card: &OomCard, places: &Places<'_>) -> Vec<[String; 2]> {
+    let line = |held: AtPlace<LiveGroup>| {
+        let label = held.stack.name();
+        let (size, count) = (format::bytes(held.of.bytes as f64), format::of_things(held.of.count, "block"));
+        let text = format!("{size} in {count}: {}", holder_frames(label));
+        [text, no_stack_help(label).map_or_else(|| display_name(label), Into::into).into_owned()]
+    };
+    places.live(&card.stacks).into_iter().map(line).collect()
 }
 
 fn growth_table(of: &OpenMemory, growth: &[Growth], labels: &[StringId]) -> Table {
