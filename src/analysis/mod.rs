@@ -7,6 +7,7 @@ pub mod call_tree;
 pub mod calls;
 pub mod clock;
 pub mod collectives;
+pub mod compare;
 pub mod copies;
 pub mod device_work;
 pub mod finding;

@@ -261,7 +261,7 @@ impl<'a> Summary<'a> {
 }
 
 /// A cause as a cell of a table.
-fn cause_word(cause: Cause) -> Cell {
+pub(super) fn cause_word(cause: Cause) -> Cell {
     static WORDS: std::sync::LazyLock<Vec<Word>> = std::sync::LazyLock::new(|| {
         let key = |cause: Cause| cause.rule().map_or("launch_latency", |rule| rule.key());
         Cause::ALL.into_iter().map(|cause| Word { rank: 0, key: key(cause), label: cause.label() }).collect()

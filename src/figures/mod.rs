@@ -7,6 +7,7 @@
 mod advice;
 mod cell;
 pub mod collectives;
+pub mod compared_time;
 pub mod devices;
 pub mod escape;
 pub mod files;

@@ -133,6 +133,8 @@ pub struct Thresholds {
     pub recorded: Levels,
     /// Calls and ranges that use a device without recorded work.
     pub no_work: Levels,
+    /// How much longer a step takes than in the recording that is compared with, by what it took there.
+    pub slower: Levels,
 }
 
 impl Default for Thresholds {
@@ -174,6 +176,7 @@ impl Default for Thresholds {
             cluster: Levels::note(0.05),
             recorded: Levels { note: None, warn: Some(0.5), high: None },
             no_work: Levels { note: None, warn: Some(1.0), high: None },
+            slower: Levels { note: None, warn: Some(0.05), high: None },
         }
     }
 }
@@ -233,7 +236,7 @@ impl Threshold {
 type LevelsOf = (&'static str, Kind, &'static str, fn(&mut Thresholds) -> &mut Levels);
 
 /// The levels by name; each name is the key of its rule.
-const LEVELS: [LevelsOf; 32] = [
+const LEVELS: [LevelsOf; 33] = [
     ("low_gpu_utilization", Kind::Share, "Busy share of the device; below", |of| &mut of.utilization),
     ("data_loading", Kind::Share, "Idle time for the next batch", |of| &mut of.data_loading),
     ("exposed_communication", Kind::Share, "Communication without compute", |of| &mut of.communication),
@@ -304,6 +307,9 @@ const LEVELS: [LevelsOf; 32] = [
     ("profiler_overhead", Kind::Share, "Idle time by the profiler itself", |of| &mut of.profiler),
     ("incomplete_recording", Kind::Share, "Share of the events that the recording holds; below", |of| &mut of.recorded),
     ("no_gpu_work", Kind::Count, "Calls and ranges that use a GPU whose work was not recorded", |of| &mut of.no_work),
+    ("slower_than_base", Kind::Share, "How much longer a step takes than in the file that --compare names", |of| {
+        &mut of.slower
+    }),
 ];
 
 const PAGEABLE: &str = "pageable_bytes";

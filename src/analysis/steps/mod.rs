@@ -20,8 +20,9 @@ use hashbrown::HashMap;
 pub use self::choice::choose;
 pub use self::coverage::Coverage;
 pub use self::device::{Boundaries, DeviceSteps};
-use self::named::PROFILER_STEP;
-pub use self::named::{Division, MIN_ANCHORS, Named, annotations, device_divisions, divisions, is_step_name};
+pub use self::named::{
+    Division, MIN_ANCHORS, Named, PROFILER_STEP, annotations, device_divisions, divisions, is_step_name,
+};
 pub use self::parts::{DevicePart, StepParts, step_parts};
 pub use self::period::{Period, common, periods, regularity};
 pub use self::scope::Scope;

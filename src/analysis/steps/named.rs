@@ -21,7 +21,7 @@ const MIN_BETWEEN: [f64; 2] = [0.25, 0.5];
 /// Minimum regularity of ranges without a word for a step.
 const MIN_REGULARITY: f64 = 0.5;
 
-pub(super) const PROFILER_STEP: &str = "ProfilerStep#";
+pub const PROFILER_STEP: &str = "ProfilerStep#";
 /// Annotations that PyTorch records once per step, in order of preference.
 const ANCHORS: [&str; 3] = ["Optimizer.step#", "Optimizer.zero_grad#", "enumerate(DataLoader)#"];
 /// What libraries and compilers name themselves: calls and regions of one pass.

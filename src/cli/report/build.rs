@@ -43,7 +43,7 @@ use crate::session::OpenTrace;
 /// * `by_shape`: whether operators with different input shapes are separate rows.
 /// * `thresholds`: of the rules about time.
 /// * `moments`: where memory is listed by place besides peak and end.
-/// * `base`: what memory is compared with, if anything.
+/// * `base`: what time and memory are compared with, if anything.
 ///
 /// Errors: an analysis crashed, as stderr says.
 pub fn report(
@@ -74,7 +74,7 @@ pub fn report(
     let files_named = titles(&models);
     report.gpu_readings = gpu_readings(traces, &files_named);
     let memory_in_short = memory::add(&mut report, &open, &files_named, &answers, top, moments)?;
-    compared::add(&mut report, &open, &files_named, base, &answers, top)?;
+    compared::add(&mut report, &open, &files_named, base, &answers, thresholds, top)?;
     let parts_of_steps = parts_of_steps(&open, &answers, top)?;
     let found_steps: Vec<StepsOf<'_>> = open
         .iter()

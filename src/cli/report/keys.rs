@@ -12,7 +12,7 @@ use crate::analysis::phases::Phase;
 use crate::analysis::rules::Rule;
 use crate::figures::findings::IMPORT_PROBLEM;
 use crate::figures::verdicts::LACKS_EVENTS;
-use crate::figures::{self, Cell, Object, Part, Table, memory as parts};
+use crate::figures::{self, Cell, Object, Part, Table, compared_time, memory as parts};
 use crate::model::TimeNs;
 
 /// Version of the keys: goes up when one changes its meaning or goes away.
@@ -57,6 +57,9 @@ pub struct Report {
     pub phases: Table,
     pub memory: Table,
     /// Only where another file is compared with.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub time_comparison: Table,
+    /// The same.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub memory_comparison: Table,
     /// Only of logs of GPU metrics.
@@ -152,6 +155,7 @@ impl Report {
             annotations,
             range_kernels,
             memory,
+            time_comparison,
             memory_comparison,
             gpu_readings,
             memory_in_short,
@@ -214,6 +218,10 @@ impl Report {
             all.insert(collectives, Borrowed(ranks));
         }
         all.extend((!gpu_readings.is_empty()).then_some(Borrowed(gpu_readings)));
+        if !time_comparison.is_empty() {
+            all.push(Borrowed(time_comparison));
+            all.extend(compared_times(time_comparison).map(Owned));
+        }
         if !memory_comparison.is_empty() {
             all.extend(comparison_lists(memory_comparison).map(Owned));
         }
@@ -295,6 +303,15 @@ fn memory_lists(memory: &Table) -> [Table; 7] {
 /// Event counts of each file, and the problems met.
 pub fn import_tables(files: &Table) -> [Cow<'_, Table>; 2] {
     [Cow::Borrowed(files), Cow::Owned(nested(files, &figures::files::problems()))]
+}
+
+/// What is compared of time.
+fn compared_times(comparison: &Table) -> [Table; 3] {
+    [
+        nested(comparison, &compared_time::compared_times()),
+        nested(comparison, &compared_time::compared_work()),
+        nested(comparison, &compared_time::compared_operators()),
+    ]
 }
 
 /// What is compared of memory.

@@ -54,8 +54,9 @@ pub struct Args {
     /// give it twice to compare two moments
     #[arg(long, value_name = "MOMENT")]
     pub memory_at: Vec<memory::Moment>,
-    /// Compare memory with that of this file: what is more or less than there, at the peak of each and at the end, by
-    /// category, place and call stack
+    /// Compare with this file, such as a recording from before a change: whether steps are faster and what takes more or
+    /// less time in them, by cause, kernel and operator; what holds more or less memory, at the peak of each and at the
+    /// end, by category, place and call stack
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
     /// Exit with 1 if a finding or an import problem is at least this severe: idle devices and their causes, leaks
@@ -181,7 +182,7 @@ pub fn file(path: &Path, thresholds: Thresholds, traces: &[Arc<Trace>]) -> Resul
 
 /// What is said of these traces, and how severe the worst finding is.
 ///
-/// * `base`: what their memory is compared with, if that is asked for.
+/// * `base`: what they are compared with, if that is asked for.
 ///
 /// Errors: an analysis crashed, as stderr says.
 pub fn answer(

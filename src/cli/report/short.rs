@@ -16,7 +16,14 @@ const MOST: usize = 20;
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 33] = [
+const TABLES: [(&str, &str); 37] = [
+    ("time_comparison", ""),
+    ("compared_times", ""),
+    ("compared_work", ""),
+    (
+        "compared_operators",
+        "file rank device device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns name",
+    ),
     ("summary", ""),
     ("judged", "file rank device text dur_ns share"),
     ("memory_in_short", ""),

@@ -6,13 +6,11 @@ use super::NameId;
 use crate::analysis::gaps::place::{Whereabouts, open_during, other_threads, sampled_frame, whereabouts};
 use crate::analysis::gaps::{Gap, GapClass, GapPart, IdleByClass, Ledger, Near};
 use crate::analysis::short_name::short_name;
+use crate::analysis::steps::PROFILER_STEP;
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 
 /// The fewest names that differ in their numbers only for the numbers to count instances.
 const MIN_NUMBERED: usize = 3;
-
-/// The profiler's own range around each step, which has a number.
-const PROFILER_STEP: &str = "ProfilerStep#";
 
 /// What the gaps of a cluster have in common, besides the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

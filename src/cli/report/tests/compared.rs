@@ -1,7 +1,8 @@
-//! The part `memory_comparison` of a report: its keys, and that its parts sum to the changes.
+//! The parts `time_comparison` and `memory_comparison` of a report: their keys, and that their parts sum to the changes.
 
 use super::memory::leaking_for;
 use super::*;
+use crate::analysis::compare::tests::training;
 
 const MIB: u64 = 1 << 20;
 
@@ -68,5 +69,72 @@ fn memory_of_other_ranks_and_files_without_any_are_not_compared() {
     assert_eq!(report.memory_comparison.rows.len(), 1);
     let without = TraceBuilder::default().finish();
     let Err(Failure::Usage(why)) = compared(leaking_for(6), without) else { panic!("nothing to compare with") };
-    assert!(why.contains("memory that was recorded"), "{why}");
+    assert!(why.contains("both need memory of the same device"), "{why}");
+}
+
+#[test]
+fn steps_are_compared_with_those_of_another_file() {
+    const MS: i64 = 1_000_000;
+    let base = || {
+        let mut base = training(&[10 * MS; 8], &[("gemm", 6 * MS), ("copy_kernel", MS)]);
+        base.info.path = "dir/before.json".into();
+        base
+    };
+    let of = |step: i64, gemm: i64| training(&[step * MS; 8], &[("gemm", gemm * MS)]);
+    let report = compared(of(12, 9), base()).unwrap();
+    let json: serde_json::Value = serde_json::to_value(&report).unwrap();
+    let row = &json["time_comparison"][0];
+    let time = |part: &str, ns: [i64; 2]| {
+        let mut row = serde_json::json!({
+            "part": part, "change_ns": ns[1] - ns[0], "margin_ns": 0, "before_ns": ns[0], "after_ns": ns[1],
+        });
+        if ns[0] > 0 {
+            row["change_share"] = ((ns[1] - ns[0]) as f64 / ns[0] as f64).into();
+        }
+        row
+    };
+    let times = row["compared_times"].as_array().unwrap();
+    let parts = [
+        time("step", [10 * MS, 12 * MS]),
+        time("compute", [7 * MS, 9 * MS]),
+        time("exposed_comm", [0, 0]),
+        time("exposed_copies", [0, 0]),
+        time("idle", [3 * MS, 3 * MS]),
+    ];
+    assert_eq!(times[..5], parts);
+    let causes = times[5..]
+        .iter()
+        .map(|row| (row["part"].as_str(), row["change_ns"].as_i64().unwrap(), row["cause"].is_string()));
+    assert!(times.len() > 5 && causes.clone().all(|cause| cause.0 == Some("idle") && cause.2), "{times:?}");
+    assert_eq!(causes.map(|cause| cause.1).sum::<i64>(), 0);
+    let work = |name: &str, before: i64, after: i64| {
+        serde_json::json!({
+            "name": name, "change_ns": after - before, "before_ns": before, "after_ns": after,
+            "before_calls": 1.0, "after_calls": if after > 0 { 1.0 } else { 0.0 },
+        })
+    };
+    assert_eq!(row["compared_work"], serde_json::json!([work("gemm", 6 * MS, 9 * MS), work("copy_kernel", MS, 0)]));
+    let said = serde_json::json!(["before.json", "slower", 200_000, 6, 6]);
+    let told = ["base", "verdict", "noise_ns", "before_steps", "after_steps"].map(|key| row[key].clone());
+    assert_eq!(serde_json::json!(told), said);
+    let found: Vec<_> = report.findings.iter().filter(|finding| finding.rule == "slower_than_base").collect();
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        (found[0].severity, found[0].measured, found[0].ceiling_ns_per_step),
+        (Severity::Warn, 0.2, Some(2 * MS))
+    );
+    let text = written(&report, Format::Text, Some(120), Some(8)).unwrap();
+    for said in [
+        "a step takes 12.000 ms, 2.000 ms (20.0 %) more than the 10.000 ms in before.json. Slower: the difference is beyond \
+         the noise of 200.000 µs (means of 6 and 6 steps)",
+        "What changed most: compute +2.000 ms; gemm +3.000 ms; copy_kernel \u{2212}1.000 ms",
+    ] {
+        assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(said), "{said}: {text}");
+    }
+    // Faster, and as fast, is no finding; both are said.
+    for (step, verdict) in [(8, "faster"), (10, "same")] {
+        let report = compared(of(step, 6), base()).unwrap();
+        assert!(report.findings.iter().all(|finding| finding.rule != "slower_than_base"));
+        assert_eq!(serde_json::to_value(&report).unwrap()["time_comparison"][0]["verdict"], verdict);
+    }
 }

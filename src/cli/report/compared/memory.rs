@@ -1,8 +1,7 @@
-//! `--compare`: memory beside that of another file.
+//! Memory beside that of another file.
 
 use std::sync::Arc;
 
-use super::keys::Report;
 use crate::analysis::memory::by_place::{self, At, Place, Places};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::categories;
@@ -21,24 +20,20 @@ use crate::figures::{Stack, Table, Word};
 use crate::model::{MemoryHistory, Trace};
 use crate::session::{OpenMemory, OpenTrace};
 
-/// Adds the part `memory_comparison`: the memory of each device beside that of the same device, and of the same rank where
-/// both have one, in `bases`; where there is one memory on each side, of these.
+/// The part `memory_comparison`: the memory of each device beside that of the same device, and of the same rank where both
+/// have one, in `bases`; where there is one memory on each side, of these. Empty where nothing can be compared.
 ///
 /// * `files`: the title of each trace that its rank does not distinguish.
 /// * `top`: rows of each list; 0 keeps all.
 ///
-/// Errors: an analysis crashed, as stderr says, or there is nothing to compare.
-pub fn add(
-    report: &mut Report,
+/// Errors: an analysis crashed, as stderr says.
+pub fn compared_memory(
     traces: &[OpenTrace],
     files: &[Option<Arc<str>>],
     bases: &[Arc<Trace>],
     answers: &Answers,
     top: usize,
-) -> Result<(), Failure> {
-    if bases.is_empty() {
-        return Ok(());
-    }
+) -> Result<Table, Failure> {
     let memories = |open: &OpenTrace| {
         let open = open.clone();
         (0..open.trace.memories.len()).map(move |memory| OpenMemory { open: open.clone(), memory })
@@ -59,11 +54,7 @@ pub fn add(
             )),
         }
     }
-    if rows.is_empty() {
-        return Err(Failure::Usage("--compare: both need memory that was recorded of the same device".to_owned()));
-    }
-    report.memory_comparison = memory_comparison().table(rows, 0);
-    Ok(())
+    Ok(memory_comparison().table(rows, 0))
 }
 
 /// * `called`: the places with callers, if they are to be listed so.

@@ -1,0 +1,342 @@
+//! Time of one device in two recordings: how long a step takes, what it goes into, and which work takes more or less.
+//!
+//! Source: F13 of `DEFINITIONS.md`. Both sides are what the rules judge, see [`Window`]: the steps that count, or without
+//! steps the time after start-up.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use super::breakdown::{Breakdown, breakdown};
+use super::busy::DeviceBusy;
+use super::operators::operators;
+use super::rules::{Basis, Cause, Makeup, Window};
+use super::steps::{PROFILER_STEP, StepSource, Steps, t_975};
+use super::totals::Scope;
+use crate::model::{DurNs, TimeRange, Trace};
+
+/// A change of the mean below this share of what it was before is noise, however alike the steps of each recording are: one
+/// recording on each side says nothing of how runs differ.
+const LEAST_NOISE: f64 = 0.02;
+
+/// One of the recordings.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    pub trace: &'a Trace,
+    pub steps: Option<&'a Steps>,
+    /// What is judged of the device; of the host where there is none.
+    pub window: &'a Window,
+    /// Both `None` without a device.
+    pub busy: Option<&'a DeviceBusy>,
+    pub makeup: Option<&'a Makeup>,
+}
+
+/// Time of something in the judged time of each recording, before and after, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Change {
+    pub total_ns: [DurNs; 2],
+    /// By what the totals are divided: the steps, or 1.
+    pub n: [u64; 2],
+    /// Half the width of the 95 % interval of the difference of the means of a step: Welch's, of the steps of each. `None`
+    /// where one has fewer than two steps, or where the figure is not known of each step.
+    pub margin_ns: Option<DurNs>,
+}
+
+/// What part of a step is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimePart {
+    /// All of it; the next four sum to it.
+    Step,
+    Compute,
+    ExposedCommunication,
+    ExposedCopies,
+    /// All causes sum to it.
+    Idle,
+    IdleBy(Cause),
+}
+
+/// Device work, or operators, of one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedChange {
+    pub name: String,
+    pub calls: [u64; 2],
+    pub time: Change,
+}
+
+/// Operators of one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OperatorChange {
+    pub name: String,
+    pub calls: [u64; 2],
+    /// Time on the host that nothing inside took.
+    pub host_self: Change,
+    /// Time of the device work that no operator inside launched.
+    pub device_self: Change,
+}
+
+/// Whether a step takes another time than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Faster,
+    Slower,
+    /// The means differ by less than the noise.
+    Same,
+    Unknown(Unknown),
+}
+
+/// Why nothing is said of the difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// One of the recordings has fewer than two steps that count.
+    FewSteps,
+    /// What divides the recordings into steps is not the same.
+    OtherSteps,
+    /// The devices are of different models.
+    OtherDevice,
+}
+
+/// The time of a device in two recordings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// Both have steps, and figures are of a step; else they are of all judged time.
+    pub has_steps: bool,
+    pub verdict: Verdict,
+    /// The whole first, then its parts, then the causes of idle time that either has, by how much they changed.
+    pub times: Vec<(TimePart, Change)>,
+    /// Kernels, copies, memsets and graphs that start within the judged time, by name and by how much they changed.
+    pub work: Vec<NamedChange>,
+    /// Operators that ran meanwhile on the host, by how much they changed.
+    pub operators: Vec<OperatorChange>,
+}
+
+impl Change {
+    /// Time of a step in each recording, rounded to the nearest.
+    pub fn per_step(&self) -> [DurNs; 2] {
+        let mean = |i: usize| (self.total_ns[i] as f64 / self.n[i].max(1) as f64).round() as DurNs;
+        [mean(0), mean(1)]
+    }
+
+    /// How much more a step takes than before; negative if less.
+    pub fn difference(&self) -> DurNs {
+        let [before, after] = self.per_step();
+        after - before
+    }
+
+    /// The difference as a share of what it was; `None` where it was nothing.
+    pub fn share(&self) -> Option<f64> {
+        let [before, _] = self.per_step();
+        (before > 0).then(|| self.difference() as f64 / before as f64)
+    }
+
+    /// What a difference must exceed to be more than noise; `None` where that is not known.
+    pub fn noise_ns(&self) -> Option<DurNs> {
+        let floor = (self.per_step()[0] as f64 * LEAST_NOISE).round() as DurNs;
+        self.margin_ns.map(|margin| margin.max(floor))
+    }
+}
+
+impl<'a> Side<'a> {
+    fn n(&self, has_steps: bool) -> u64 {
+        if has_steps { self.window.steps.len() as u64 } else { 1 }
+    }
+
+    /// The parts of each step as the device sees it, or without one the steps on the host.
+    fn parts_of_steps(&self) -> Vec<Breakdown> {
+        let of = |&step: &TimeRange| match self.busy {
+            Some(busy) => breakdown(busy, step),
+            None => Breakdown { idle_ns: step.dur(), ..Breakdown::default() },
+        };
+        self.window.steps.iter().map(of).collect()
+    }
+
+    fn parts(&self) -> Breakdown {
+        let all = Breakdown { idle_ns: self.window.time.dur(), ..Breakdown::default() };
+        self.makeup.map_or(all, |makeup| makeup.parts)
+    }
+
+    fn idle_by(&self, cause: Cause) -> DurNs {
+        let found = self.makeup.and_then(|makeup| makeup.causes.iter().find(|one| one.0 == cause));
+        found.map_or(0, |one| one.1)
+    }
+
+    /// The judged time as the host sees it.
+    fn host_time(&self) -> TimeRange {
+        match &self.window.host_steps[..] {
+            [first, .., last] => TimeRange { start: first.start, end: last.end },
+            [only] => *only,
+            [] => self.window.time,
+        }
+    }
+
+    /// Count and time of the device work of each name.
+    fn work(&self) -> HashMap<&'a str, (u64, DurNs)> {
+        let (trace, slices) = (self.trace, &self.trace.slices);
+        let mut of_name = HashMap::<_, (u64, DurNs)>::new();
+        let tracks = self.busy.into_iter().flat_map(|busy| trace.tracks_of(busy.process));
+        for i in tracks.flat_map(|track| trace.track_slices(track)) {
+            if slices.kind[i].is_device_work() && self.window.time.contains(slices.ts[i]) {
+                let (count, ns) = of_name.entry(slices.name[i]).or_default();
+                *count += 1;
+                *ns += slices.end[i] - slices.ts[i];
+            }
+        }
+        // Several ids may stand for one text.
+        let mut of_text = HashMap::<_, (u64, DurNs)>::new();
+        for (name, (count, ns)) in of_name {
+            let sum = of_text.entry(trace.strings.get(name)).or_default();
+            *sum = (sum.0 + count, sum.1 + ns);
+        }
+        of_text
+    }
+
+    fn operators(&self, is_cancelled: &(dyn Fn() -> bool + Sync)) -> HashMap<String, (u64, DurNs, DurNs)> {
+        let traces = [self.trace];
+        let scope = Scope { traces: &traces, ranges: Some(vec![self.host_time()]), is_cancelled };
+        let mut of_name = HashMap::<String, (u64, DurNs, DurNs)>::new();
+        for row in operators(&scope, false) {
+            // Each step has its number.
+            let is_step = row.name.starts_with(PROFILER_STEP);
+            let name = if is_step { PROFILER_STEP.to_owned() } else { row.name };
+            let sum = of_name.entry(name).or_default();
+            *sum = (sum.0 + row.calls, sum.1 + row.host_self_ns, sum.2 + row.device_self_ns);
+        }
+        of_name
+    }
+
+    fn device_name(&self) -> &'a str {
+        let info = self.busy.and_then(|busy| self.trace.device_of_work(busy.device));
+        info.map_or("", |info| &info.name)
+    }
+}
+
+/// Compares the time of one device, or of hosts without one, in two recordings.
+///
+/// * Times of a step are means over the steps that count; a step is slower or faster where the means differ by more than the
+///   larger of Welch's 95 % interval and 2 %.
+/// * Cost: O(n log n) for n slices of both.
+pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Compared {
+    let sides = [before, after];
+    let has_steps = sides.iter().all(|side| side.window.basis == Basis::Steps);
+    let n = sides.map(|side| side.n(has_steps));
+    let change = |total_ns| Change { total_ns, n, margin_ns: None };
+    let times = times(sides, has_steps, &change);
+    let mut work: Vec<NamedChange> = joined(sides.map(|side| side.work().into_iter().collect()))
+        .map(|(name, [before, after])| NamedChange {
+            name: name.to_owned(),
+            calls: [before.0, after.0],
+            time: change([before.1, after.1]),
+        })
+        .collect();
+    work.sort_by(|a, b| {
+        Reverse(a.time.difference().abs()).cmp(&Reverse(b.time.difference().abs())).then_with(|| a.name.cmp(&b.name))
+    });
+    let mut operators: Vec<OperatorChange> = joined(sides.map(|side| side.operators(is_cancelled)))
+        .map(|(name, [before, after])| OperatorChange {
+            name,
+            calls: [before.0, after.0],
+            host_self: change([before.1, after.1]),
+            device_self: change([before.2, after.2]),
+        })
+        .collect();
+    let most = |one: &OperatorChange| one.host_self.difference().abs().max(one.device_self.difference().abs());
+    operators.sort_by(|a, b| Reverse(most(a)).cmp(&Reverse(most(b))).then_with(|| a.name.cmp(&b.name)));
+    Compared { has_steps, verdict: verdict(sides, has_steps, &times[0].1), times, work, operators }
+}
+
+/// The step, its parts, and the causes of idle time.
+fn times(sides: [&Side<'_>; 2], has_steps: bool, change: &dyn Fn([DurNs; 2]) -> Change) -> Vec<(TimePart, Change)> {
+    let steps = sides.map(|side| if has_steps { side.parts_of_steps() } else { Vec::new() });
+    let row = |part: TimePart, of: &dyn Fn(&Breakdown) -> DurNs| {
+        let total = sides.map(|side| of(&side.parts()));
+        let [before, after] = [&steps[0], &steps[1]].map(|steps| Sample::of(steps.iter().map(of)));
+        (part, Change { margin_ns: margin(before, after), ..change(total) })
+    };
+    let sum = |parts: &Breakdown| parts.compute_ns + parts.exposed_comm_ns + parts.exposed_copy_ns + parts.idle_ns;
+    let mut all = vec![row(TimePart::Step, &sum)];
+    if sides.iter().all(|side| side.busy.is_none()) {
+        return all;
+    }
+    all.push(row(TimePart::Compute, &|parts| parts.compute_ns));
+    all.push(row(TimePart::ExposedCommunication, &|parts| parts.exposed_comm_ns));
+    all.push(row(TimePart::ExposedCopies, &|parts| parts.exposed_copy_ns));
+    all.push(row(TimePart::Idle, &|parts| parts.idle_ns));
+    let causes = Cause::ALL.map(|cause| (TimePart::IdleBy(cause), change(sides.map(|side| side.idle_by(cause)))));
+    let mut causes: Vec<_> = causes.into_iter().filter(|cause| cause.1.total_ns != [0, 0]).collect();
+    causes.sort_by_key(|cause| Reverse(cause.1.difference().abs()));
+    all.extend(causes);
+    all
+}
+
+/// What the two have of each name.
+fn joined<K: std::hash::Hash + Eq, V: Copy + Default>(
+    [before, after]: [HashMap<K, V>; 2],
+) -> impl Iterator<Item = (K, [V; 2])> {
+    let mut all: HashMap<K, [V; 2]> = HashMap::with_capacity(before.len().max(after.len()));
+    for (i, side) in [before, after].into_iter().enumerate() {
+        for (name, value) in side {
+            all.entry(name).or_default()[i] = value;
+        }
+    }
+    all.into_iter()
+}
+
+fn verdict(sides: [&Side<'_>; 2], has_steps: bool, step: &Change) -> Verdict {
+    let [before, after] = sides.map(Side::device_name);
+    if before != after && !before.is_empty() && !after.is_empty() {
+        return Verdict::Unknown(Unknown::OtherDevice);
+    }
+    let Some(noise) = step.noise_ns().filter(|_| has_steps) else { return Verdict::Unknown(Unknown::FewSteps) };
+    let [before, after] = sides.map(|side| side.steps.map(|steps| &steps.source));
+    let is_alike = before.zip(after).is_some_and(|(before, after)| are_alike(before, after));
+    match step.difference() {
+        _ if !is_alike => Verdict::Unknown(Unknown::OtherSteps),
+        difference if difference.abs() <= noise => Verdict::Same,
+        difference if difference < 0 => Verdict::Faster,
+        _ => Verdict::Slower,
+    }
+}
+
+/// Whether steps of two recordings are of the same sort: an epoch is no batch, and micro batches are no updates.
+fn are_alike(a: &StepSource, b: &StepSource) -> bool {
+    match (a, b) {
+        (StepSource::Ranges(a), StepSource::Ranges(b)) | (StepSource::DeviceRanges(a), StepSource::DeviceRanges(b)) => {
+            a == b
+        }
+        (StepSource::Period { items: a, .. }, StepSource::Period { items: b, .. }) => a == b,
+        (StepSource::Updates { of: a, .. }, StepSource::Updates { of: b, .. }) => are_alike(a, b),
+        _ => std::mem::discriminant(a) == std::mem::discriminant(b),
+    }
+}
+
+/// Durations of the steps of one recording.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    n: f64,
+    /// Of the sample (n - 1).
+    variance: f64,
+}
+
+impl Sample {
+    fn of(all: impl ExactSizeIterator<Item = DurNs> + Clone) -> Self {
+        let n = all.len() as f64;
+        let mean = all.clone().map(|ns| ns as f64).sum::<f64>() / n;
+        Self { n, variance: all.map(|ns| (ns as f64 - mean).powi(2)).sum::<f64>() / (n - 1.0) }
+    }
+}
+
+/// Half the width of Welch's 95 % interval of the difference of two means, in nanoseconds; `None` for fewer than two of one.
+fn margin(a: Sample, b: Sample) -> Option<DurNs> {
+    if a.n < 2.0 || b.n < 2.0 {
+        return None;
+    }
+    let [of_a, of_b] = [a, b].map(|one| one.variance / one.n);
+    let error = of_a + of_b;
+    if error == 0.0 {
+        return Some(0);
+    }
+    let freedom = error.powi(2) / (of_a.powi(2) / (a.n - 1.0) + of_b.powi(2) / (b.n - 1.0));
+    Some((t_975(freedom.floor().max(1.0) as u64) * error.sqrt()).round() as DurNs)
+}
+
+#[cfg(test)]
+pub mod tests;

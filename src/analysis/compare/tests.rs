@@ -1,0 +1,131 @@
+//! Two small recordings whose differences are known by hand.
+
+use super::*;
+use crate::analysis::busy::devices;
+use crate::analysis::rules::Verdicts;
+use crate::analysis::rules::tests::judged;
+use crate::analysis::steps::steps;
+use crate::model::{DeviceInfo, SliceKind, TraceBuilder};
+
+const US: i64 = 1_000;
+const MS: i64 = 1_000 * US;
+
+/// Steps of these lengths, in each of which the device runs these kernels one after the other from its start on.
+pub fn training(lengths: &[i64], kernels: &[(&str, i64)]) -> Trace {
+    named(PROFILER_STEP, lengths, kernels)
+}
+
+fn named(step: &str, lengths: &[i64], kernels: &[(&str, i64)]) -> Trace {
+    let names: Vec<String> = (0..lengths.len()).map(|i| format!("{step}{i}")).collect();
+    let (mut slices, mut at) = (Vec::new(), 0);
+    // PyTorch 1.8 records them as operators.
+    let kind = if step == PROFILER_STEP { SliceKind::Operator } else { SliceKind::Annotation };
+    for (name, length) in names.iter().zip(lengths) {
+        slices.push(("main", kind, name.as_str(), at, at + length));
+        slices.push(("main", SliceKind::Operator, "aten::mm", at, at + length / 10));
+        let mut end = at;
+        for &(kernel, ns) in kernels {
+            slices.push(("stream 7", SliceKind::Kernel, kernel, end, end + ns));
+            end += ns;
+        }
+        at += length;
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.info.devices.push(DeviceInfo { id: 0, name: "H100".to_owned(), ..DeviceInfo::default() });
+    builder.finish()
+}
+
+/// Compares, and checks that all parts sum to their wholes.
+fn compared(before: &Trace, after: &Trace) -> Compared {
+    struct Found<'a>(&'a Trace, Option<Steps>, Vec<DeviceBusy>, Verdicts);
+    let [before, after] = [before, after].map(|trace| {
+        let found = Found(trace, steps(trace, &|| false), devices(trace), judged(trace, None));
+        assert_eq!(found.3.windows.len(), 1, "one device is judged");
+        found
+    });
+    let sides = [&before, &after].map(|Found(trace, steps, busy, verdicts)| Side {
+        trace,
+        steps: steps.as_ref(),
+        window: &verdicts.windows[0],
+        busy: busy.first(),
+        makeup: verdicts.makeups.first(),
+    });
+    let all = compare(&sides[0], &sides[1], &|| false);
+    for (i, side) in sides.iter().enumerate() {
+        let total = |wanted: fn(&TimePart) -> bool| {
+            all.times.iter().filter(|time| wanted(&time.0)).map(|time| time.1.total_ns[i]).sum::<DurNs>()
+        };
+        let whole = total(|part| *part == TimePart::Step);
+        assert_eq!(whole, side.window.time.dur());
+        assert_eq!(whole, total(|part| !matches!(part, TimePart::Step | TimePart::IdleBy(_))), "the parts of a step");
+        assert_eq!(
+            total(|part| *part == TimePart::Idle),
+            total(|part| matches!(part, TimePart::IdleBy(_))),
+            "its causes"
+        );
+    }
+    all
+}
+
+fn of(all: &Compared, part: TimePart) -> Change {
+    all.times.iter().find(|time| time.0 == part).unwrap().1
+}
+
+#[test]
+fn steps_are_faster_beyond_the_interval_of_both() {
+    // The first step and the profiler's last do not count.
+    let before = training(&[50 * MS, 10 * MS, 11 * MS, 9 * MS, 10 * MS, 30 * MS], &[("a", 4 * MS), ("b", MS)]);
+    let after =
+        training(&[50 * MS, 8 * MS, 8_500 * US, 7_500 * US, 8 * MS, 30 * MS], &[("a", 2 * MS), ("c", 1_500 * US)]);
+    let all = compared(&before, &after);
+    assert_eq!((all.has_steps, all.verdict), (true, Verdict::Faster));
+    let step = of(&all, TimePart::Step);
+    assert_eq!(
+        (step.n, step.per_step(), step.difference(), step.share()),
+        ([4, 4], [10 * MS, 8 * MS], -2 * MS, Some(-0.2))
+    );
+    // Variances of 2/3 and 1/6 ms², so an error of √(5/24) ms, with 4.41 degrees of freedom: 4 of them give 2.776445.
+    let margin = 2.776_445 * (5.0_f64 / 24.0).sqrt() * MS as f64;
+    assert!((step.margin_ns.unwrap() as f64 - margin).abs() < 1.0, "{:?} {margin}", step.margin_ns);
+    assert_eq!(of(&all, TimePart::Compute).per_step(), [5 * MS, 3_500 * US]);
+    assert_eq!(of(&all, TimePart::Compute).margin_ns, Some(0), "it is the same in all steps");
+    assert_eq!(of(&all, TimePart::Idle).difference(), -500 * US);
+    let work: Vec<_> = all.work.iter().map(|one| (one.name.as_str(), one.calls, one.time.difference())).collect();
+    assert_eq!(work, [("a", [4, 4], -2 * MS), ("c", [0, 4], 1_500 * US), ("b", [4, 0], -MS)]);
+    let mm = all.operators.iter().find(|one| one.name == "aten::mm").unwrap();
+    assert_eq!((mm.calls, mm.host_self.per_step()), ([4, 4], [MS, 800 * US]));
+    let step = all.operators.iter().find(|one| one.name == PROFILER_STEP);
+    assert!(step.is_some_and(|step| step.calls == [4, 4]), "steps are one row, whatever their numbers");
+}
+
+#[test]
+fn what_is_within_the_noise_is_no_difference() {
+    let steady = |ns| training(&[ns; 8], &[("a", 4 * MS)]);
+    let verdict = |after| compared(&steady(10 * MS), &steady(after)).verdict;
+    // All steps are the same: then 2 % are the noise.
+    assert_eq!([10 * MS, 10_200 * US, 9_800 * US].map(verdict), [Verdict::Same; 3]);
+    assert_eq!([10_201 * US, 9_799 * US].map(verdict), [Verdict::Slower, Verdict::Faster]);
+    // Steps of 5 and 15 ms on either side.
+    let uneven = |more: i64| training(&[5, 5, 15, 5, 15, 5, 15, 5].map(|ms| ms * MS + more), &[("a", 4 * MS)]);
+    assert_eq!(compared(&uneven(0), &uneven(2 * MS)).verdict, Verdict::Same);
+}
+
+#[test]
+fn nothing_is_said_where_the_two_cannot_be_compared() {
+    let kernels = [("a", 4 * MS)];
+    let verdict = |before: &Trace, after: &Trace| compared(before, after).verdict;
+    let usual = training(&[10 * MS; 8], &kernels);
+    let mut other = training(&[5 * MS; 8], &kernels);
+    other.info.devices[0].name = "A100".to_owned();
+    assert_eq!(verdict(&usual, &other), Verdict::Unknown(Unknown::OtherDevice));
+    let epochs = named("epoch ", &[20 * MS; 8], &kernels);
+    assert_eq!(verdict(&usual, &epochs), Verdict::Unknown(Unknown::OtherSteps));
+    // Kernels that do not repeat.
+    let lengths: Vec<(String, i64)> =
+        (1..9).map(|i| (format!("kernel of layer {}", "x".repeat(i)), i as i64 * MS)).collect();
+    let kernels: Vec<(&str, i64)> = lengths.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
+    let without = named("all", &[40 * MS], &kernels);
+    let all = compared(&usual, &without);
+    assert_eq!((all.has_steps, all.verdict), (false, Verdict::Unknown(Unknown::FewSteps)));
+    assert_eq!(of(&all, TimePart::Step).n, [1, 1], "all judged time is compared");
+}
