@@ -13,7 +13,7 @@ use super::operators::operators;
 use super::rules::{Basis, Cause, Makeup, Window};
 use super::steps::{PROFILER_STEP, StepSource, Steps, t_975};
 use super::totals::Scope;
-use crate::model::{DurNs, TimeRange, Trace};
+use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 /// A change of the mean below this share of what it was before is noise, however alike the steps of each recording are: one
 /// recording on each side says nothing of how runs differ.
@@ -61,6 +61,8 @@ pub struct NamedChange {
     pub name: String,
     pub calls: [u64; 2],
     pub time: Change,
+    /// The longest of them: 0 stands for the recording before and 1 for that after, which is preferred.
+    pub longest: (usize, SliceId),
 }
 
 /// Operators of one name.
@@ -135,6 +137,22 @@ impl Change {
     }
 }
 
+/// Device work of one name in one recording.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    calls: u64,
+    ns: DurNs,
+    longest: Option<(DurNs, SliceId)>,
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.ns += other.ns;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
 impl<'a> Side<'a> {
     fn n(&self, has_steps: bool) -> u64 {
         if has_steps { self.window.steps.len() as u64 } else { 1 }
@@ -168,23 +186,25 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Count and time of the device work of each name.
-    fn work(&self) -> HashMap<&'a str, (u64, DurNs)> {
+    /// The device work of each name.
+    fn work(&self) -> HashMap<&'a str, Sum> {
         let (trace, slices) = (self.trace, &self.trace.slices);
-        let mut of_name = HashMap::<_, (u64, DurNs)>::new();
+        let mut of_name = HashMap::<_, Sum>::new();
         let tracks = self.busy.into_iter().flat_map(|busy| trace.tracks_of(busy.process));
         for i in tracks.flat_map(|track| trace.track_slices(track)) {
             if slices.kind[i].is_device_work() && self.window.time.contains(slices.ts[i]) {
-                let (count, ns) = of_name.entry(slices.name[i]).or_default();
-                *count += 1;
-                *ns += slices.end[i] - slices.ts[i];
+                let one = Sum {
+                    calls: 1,
+                    ns: slices.end[i] - slices.ts[i],
+                    longest: Some((slices.end[i] - slices.ts[i], SliceId(i as u32))),
+                };
+                of_name.entry(slices.name[i]).or_default().add(one);
             }
         }
         // Several ids may stand for one text.
-        let mut of_text = HashMap::<_, (u64, DurNs)>::new();
-        for (name, (count, ns)) in of_name {
-            let sum = of_text.entry(trace.strings.get(name)).or_default();
-            *sum = (sum.0 + count, sum.1 + ns);
+        let mut of_text = HashMap::<_, Sum>::new();
+        for (name, sum) in of_name {
+            of_text.entry(trace.strings.get(name)).or_default().add(sum);
         }
         of_text
     }
@@ -220,13 +240,12 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     let n = sides.map(|side| side.n(has_steps));
     let change = |total_ns| Change { total_ns, n, margin_ns: None };
     let times = times(sides, has_steps, &change);
-    let mut work: Vec<NamedChange> = joined(sides.map(|side| side.work().into_iter().collect()))
-        .map(|(name, [before, after])| NamedChange {
-            name: name.to_owned(),
-            calls: [before.0, after.0],
-            time: change([before.1, after.1]),
-        })
-        .collect();
+    let named = |(name, [before, after]): (&str, [Sum; 2])| {
+        let longest = [(1, after), (0, before)].into_iter().find_map(|(side, sum)| Some((side, sum.longest?.1)))?;
+        let (calls, time) = ([before.calls, after.calls], change([before.ns, after.ns]));
+        Some(NamedChange { name: name.to_owned(), calls, time, longest })
+    };
+    let mut work: Vec<NamedChange> = joined(sides.map(Side::work)).filter_map(named).collect();
     work.sort_by(|a, b| {
         Reverse(a.time.difference().abs()).cmp(&Reverse(b.time.difference().abs())).then_with(|| a.name.cmp(&b.name))
     });

@@ -4,6 +4,7 @@
 //! ([`Answers::get`]), and is shared by all that ask for it. An analysis may use the answers of others
 //! ([`Work::get`]). The store keeps no trace alive, and drops what belongs to a trace when it is closed.
 
+pub mod compare;
 pub mod findings;
 pub mod memory;
 mod query;

@@ -42,7 +42,8 @@ pub struct Row<'a, T> {
 }
 
 impl TimeComparison {
-    fn rows<'a, T>(&'a self, all: &'a [T]) -> impl ExactSizeIterator<Item = Row<'a, T>> {
+    /// Rows of one of its lists.
+    pub fn rows<'a, T>(&'a self, all: &'a [T]) -> impl ExactSizeIterator<Item = Row<'a, T>> {
         all.iter().map(|of| Row { whose: &self.whose, of })
     }
 
@@ -68,19 +69,30 @@ impl TimeComparison {
         self.compared.times.first().map(|time| time.1).unwrap_or_default()
     }
 
-    /// Whether it helped, in a paragraph; names are those of the files.
+    /// Whether it helped, in a paragraph that names the files.
     pub fn text(&self) -> String {
         let Whose { file, rank, device: index, base } = &self.whose;
         let who = device(*index, *rank);
         let who = file.as_ref().map_or(who.clone(), |file| format!("{who} in {file}"));
+        self.sentences(&who, &format!("in {}", clipped(base)))
+    }
+
+    /// The same beside the names of the files.
+    pub fn text_of_device(&self) -> String {
+        self.sentences(&device(self.whose.device, self.whose.rank), "before")
+    }
+
+    /// * `who`: the device.
+    /// * `there`: in which recording it took what is compared with.
+    fn sentences(&self, who: &str, there: &str) -> String {
         let step = self.step();
         let [before, after] = step.per_step().map(format::duration);
-        let (base, more) = (clipped(base), self.more(&step));
+        let more = Self::more(&step);
         let what = match self.compared.has_steps {
-            true => format!("{who}: a step takes {after}, {more} the {before} in {base}"),
-            false => format!("{who}: the time that is judged is {after}, {more} the {before} in {base}"),
+            true => format!("{who}: a step takes {after}, {more} the {before} {there}"),
+            false => format!("{who}: the time that is judged is {after}, {more} the {before} {there}"),
         };
-        let n = step.n.map(|n| format::count(n));
+        let n = step.n.map(format::count);
         let steps = format!("means of {} and {} steps", n[1], n[0]);
         let noise = step.noise_ns().map(format::duration).unwrap_or_default();
         let verdict = match self.compared.verdict {
@@ -88,7 +100,7 @@ impl TimeComparison {
             Verdict::Slower => format!("Slower: the difference is beyond the noise of {noise} ({steps})"),
             Verdict::Same => format!("No difference beyond the noise of {noise} ({steps})"),
             Verdict::Unknown(Unknown::FewSteps) => {
-                "Whether that is more than noise is not known: it takes two steps that count on each side".to_owned()
+                "Whether that is more than noise is not known: it takes two steps that count in each".to_owned()
             }
             Verdict::Unknown(Unknown::OtherSteps) => {
                 "Whether it is faster is not known: the two are divided into steps by different things".to_owned()
@@ -97,15 +109,12 @@ impl TimeComparison {
                 "Whether the program is faster is not known: the GPUs are of different models".to_owned()
             }
         };
-        let mut out = format!("{what}. {verdict}");
-        if let Some(most) = self.most() {
-            out += &format!(". {most}");
-        }
-        out
+        let most = self.most().map(|most| format!(". {most}")).unwrap_or_default();
+        format!("{what}. {verdict}{most}")
     }
 
     /// `3.2 % less than`.
-    fn more(&self, step: &Change) -> String {
+    fn more(step: &Change) -> String {
         let difference = step.difference();
         let than = if difference < 0 { "less than" } else { "more than" };
         match step.share() {
@@ -197,6 +206,14 @@ impl TimePart {
         }
     }
 
+    /// For a list: of idle time with its cause.
+    fn label(self) -> String {
+        match self {
+            Self::IdleBy(cause) => format!("Idle: {}", cause.label()),
+            part => part.word().label.to_owned(),
+        }
+    }
+
     fn cause(self) -> Cell {
         match self {
             Self::IdleBy(cause) => cause_word(cause),
@@ -232,11 +249,14 @@ fn whose<'a, T>() -> Vec<Figure<Row<'a, T>>> {
 
 /// The step and its parts in two recordings, a row each.
 pub fn compared_times<'a>() -> Part<Row<'a, (TimePart, Change)>> {
+    const WHAT: &str = "The step, and its parts, which sum to it; what would end its idle time sums to that. Without steps in \
+                        both, all time that is judged";
     const CAUSE: &str = "Of idle time, what would end it; all causes sum to it";
     const MARGIN: &str = "Half the width of the 95 % interval of the difference (Welch's, of the means of the steps of each); \
                           not known of idle time by cause, and without two steps on each side";
     let figures = figures! { row: Row<'a, (TimePart, Change)>;
-        words "part", "Per step", 180, Cell::Word(row.of.0.word()),
+        words "what", "Part", 250, Cell::name(&row.of.0.label()), WHAT;
+        words "part", "Part", 180, Cell::Word(row.of.0.word()),
             "The step, and its parts, which sum to it: what the device did. Without steps in both, all time that is judged";
         words "cause", "Idle by", 180, row.of.0.cause(), CAUSE;
         number "change_ns", "Change", 90, Cell::Ns(row.of.1.difference()), "How much more it takes than before, or less";
@@ -248,6 +268,7 @@ pub fn compared_times<'a>() -> Part<Row<'a, (TimePart, Change)>> {
         with whose();
     };
     Part::new("compared_times", "Time compared", figures)
+        .window("what change_ns margin_ns change_share before_ns after_ns")
         .report("file rank device part cause change_ns margin_ns change_share before_ns after_ns")
         .json("part cause change_ns margin_ns change_share before_ns after_ns")
 }
@@ -264,6 +285,7 @@ pub fn compared_work<'a>() -> Part<Row<'a, NamedChange>> {
         with whose();
     };
     Part::new("compared_work", "Device work compared", figures)
+        .window("change_ns before_ns after_ns before_calls after_calls name")
         .report("file rank device change_ns before_ns after_ns before_calls after_calls name")
         .json("name change_ns before_ns after_ns before_calls after_calls")
 }
@@ -272,19 +294,23 @@ pub fn compared_work<'a>() -> Part<Row<'a, NamedChange>> {
 pub fn compared_operators<'a>() -> Part<Row<'a, OperatorChange>> {
     let figures = figures! { row: Row<'a, OperatorChange>;
         words "name", "Name", 300, Cell::name(&row.of.name), "Name of the operator";
-        number "device_change_ns", "Device self, change", 130, Cell::Ns(row.of.device_self.difference()),
+        number "device_change_ns", "Device self, change", 134, Cell::Ns(row.of.device_self.difference()),
             "How much more the device work that it launches takes per step, or less; without what operators inside launch";
-        number "before_device_ns", "Before", 90, Cell::Ns(row.of.device_self.per_step()[0]), "The same in the other recording";
-        number "after_device_ns", "After", 90, Cell::Ns(row.of.device_self.per_step()[1]), "The same in this one";
-        number "host_change_ns", "Host self, change", 120, Cell::Ns(row.of.host_self.difference()),
+        number "before_device_ns", "Device before", 110, Cell::Ns(row.of.device_self.per_step()[0]), "The same in the other recording";
+        number "after_device_ns", "Device after", 110, Cell::Ns(row.of.device_self.per_step()[1]), "The same in this one";
+        number "host_change_ns", "Host self, change", 124, Cell::Ns(row.of.host_self.difference()),
             "How much more it takes on the host per step, or less; without operators and calls inside";
-        number "before_host_ns", "Before", 90, Cell::Ns(row.of.host_self.per_step()[0]), "The same in the other recording";
-        number "after_host_ns", "After", 90, Cell::Ns(row.of.host_self.per_step()[1]), "The same in this one";
+        number "before_host_ns", "Host before", 110, Cell::Ns(row.of.host_self.per_step()[0]), "The same in the other recording";
+        number "after_host_ns", "Host after", 110, Cell::Ns(row.of.host_self.per_step()[1]), "The same in this one";
         number "before_calls", "Calls before", 96, row.of.host_self.calls(row.of.calls, 0), "Calls per step in the other recording";
         number "after_calls", "Calls after", 96, row.of.host_self.calls(row.of.calls, 1), "Calls per step in this one";
         with whose();
     };
     Part::new("compared_operators", "Operators compared", figures)
+        .window(
+            "device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns before_calls \
+             after_calls name",
+        )
         .report(
             "file rank device device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns \
              before_calls after_calls name",

@@ -1,6 +1,7 @@
 //! A view in a session, driven by tests.
 
 use eframe::egui::Ui;
+use egui_kittest::Harness;
 
 use super::{View, ViewContext};
 use crate::answers::Answers;
@@ -67,5 +68,15 @@ impl<V: View> Fixture<V> {
             Selection::Slice { trace, slice } => self.session.traces()[trace].trace.slice_name(slice),
             _ => "",
         }
+    }
+}
+
+/// Runs frames until nothing is computed in the background; a click takes two.
+pub fn settle<V: View>(harness: &mut Harness<'static, Fixture<V>>) {
+    let mut n_calm = 0;
+    while n_calm < 4 {
+        harness.step();
+        n_calm = if harness.state().view.is_pending() { 0 } else { n_calm + 1 };
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

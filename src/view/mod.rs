@@ -11,6 +11,7 @@ use crate::session::OpenTrace;
 
 pub mod axis;
 pub mod capture;
+pub mod compare;
 mod context;
 pub mod details;
 pub mod events;
@@ -50,6 +51,7 @@ pub const VIEWS: &[ViewSpec] = &[
     search::SPEC,
     range_summary::SPEC,
     steps::SPEC,
+    compare::SPEC,
     events::SPEC,
     marks::SPEC,
     problems::SPEC,

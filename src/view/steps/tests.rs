@@ -8,7 +8,7 @@ use super::*;
 use crate::analysis::steps::steps;
 use crate::model::{SliceKind, TimeRange, TraceBuilder};
 use crate::session::Mark;
-use crate::view::fixture::Fixture;
+use crate::view::fixture::{Fixture, settle};
 
 /// Steps of 100 ns, the fourth of which takes twice as long.
 fn trace() -> Trace {
@@ -53,16 +53,6 @@ fn harness_of(trace: Trace) -> Harness<'static, Fixture<StepsView>> {
     let mut harness = Harness::builder().with_size(vec2(1600.0, 400.0)).build_ui_state(app, state);
     settle(&mut harness);
     harness
-}
-
-/// Runs frames until nothing is computed in the background; a click takes two.
-fn settle(harness: &mut Harness<'static, Fixture<StepsView>>) {
-    let mut n_calm = 0;
-    while n_calm < 4 {
-        harness.step();
-        n_calm = if harness.state().view.is_pending() { 0 } else { n_calm + 1 };
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
 }
 
 fn range(harness: &Harness<'_, Fixture<StepsView>>) -> Option<(i64, i64)> {

@@ -17,7 +17,7 @@ mod tree;
 
 pub use self::files::{Many, apart, file_name, file_switch_ui};
 pub use self::grid::{Answer, FindSameRow, Grid, Table, same_row};
-pub use self::pane::{range_switch_ui, ranges_of};
+pub use self::pane::{range_switch_ui, ranges_of, reveal};
 use self::rows::TimeTable;
 
 /// Every table, in the order of the tabs.

@@ -1,0 +1,80 @@
+//! Time of two open traces beside each other.
+
+use std::sync::Arc;
+
+use super::findings::RuleVerdicts;
+use super::time::{BusyDevices, TraceSteps};
+use super::{Analysis, Work};
+use crate::analysis::busy::DeviceBusy;
+use crate::analysis::compare::{Compared, Side, compare};
+use crate::analysis::rules::{Thresholds, Verdicts, Window};
+use crate::analysis::steps::Steps;
+use crate::model::Trace;
+use crate::session::OpenTrace;
+
+/// The judged time of one trace beside that of another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComparedTime {
+    /// Indices of the traces: of that which is compared with, and of the other.
+    pub pair: [usize; 2],
+    /// Of each of the two.
+    pub steps: [TraceSteps; 2],
+    pub thresholds: Thresholds,
+}
+
+/// One device of each, or their hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComparedDevice {
+    /// Index of the device of the trace that is compared.
+    pub device: Option<u32>,
+    pub compared: Compared,
+}
+
+impl Analysis for ComparedTime {
+    type Of = [OpenTrace];
+    /// The devices of which time is judged in both, each beside the one with its index; where one is judged in each, these
+    /// two.
+    type Output = Vec<ComparedDevice>;
+    const NAME: &'static str = "The comparison";
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Self::Output> {
+        let judged = |side: usize| {
+            let open = of.get(self.pair[side])?;
+            Judged::of(&open.trace, &self.steps[side], self.thresholds, work)
+        };
+        let (before, after) = (judged(0)?, judged(1)?);
+        let windows = [&before, &after].map(|judged| &judged.verdicts.windows[..]);
+        let one_each = windows.iter().all(|windows| windows.len() == 1);
+        let pair = |window: &'_ Window| {
+            let other = windows[0].iter().find(|other| one_each || other.device == window.device)?;
+            let compared = compare(&before.side(other), &after.side(window), &|| work.is_cancelled());
+            Some(ComparedDevice { device: window.device, compared })
+        };
+        Some(windows[1].iter().filter_map(pair).collect())
+    }
+}
+
+/// What is judged of a trace.
+struct Judged<'a> {
+    trace: &'a Trace,
+    steps: Arc<Option<Steps>>,
+    busy: Arc<Vec<DeviceBusy>>,
+    verdicts: Arc<Verdicts>,
+}
+
+impl<'a> Judged<'a> {
+    fn of(trace: &'a Arc<Trace>, steps: &TraceSteps, thresholds: Thresholds, work: &Work<'_>) -> Option<Self> {
+        Some(Self {
+            trace,
+            steps: work.get(trace, steps)?,
+            busy: work.get(trace, &BusyDevices)?,
+            verdicts: work.get(trace, &RuleVerdicts { steps: steps.clone(), thresholds, range: None })?,
+        })
+    }
+
+    fn side<'b>(&'b self, window: &'b Window) -> Side<'b> {
+        let busy = self.busy.iter().find(|busy| Some(busy.device) == window.device);
+        let makeup = self.verdicts.makeups.iter().find(|makeup| makeup.device == window.device && busy.is_some());
+        Side { trace: self.trace, steps: (*self.steps).as_ref(), window, busy, makeup }
+    }
+}

@@ -1,0 +1,265 @@
+//! Two recordings beside each other: whether a step is faster, and what takes more or less time in it.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use eframe::egui::{self, CentralPanel, ComboBox, Frame, Margin, Panel, ScrollArea};
+
+use super::states::{failed_ui, nothing_ui, working_ui};
+use super::tables::{Answer as Table, Grid, file_name, reveal};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::analysis::totals::Instance;
+use crate::answers::compare::ComparedTime;
+use crate::answers::{Analysis, Answer, Query, Work};
+use crate::figures::compared_time::{TimeComparison, Whose, compared_operators, compared_times, compared_work};
+use crate::figures::text::shortened_apart;
+use crate::figures::verdicts::device;
+use crate::session::{OpenTrace, in_order};
+use crate::widget::prose::{plain, prose_ui};
+use crate::widget::table::Action;
+
+/// The description of the view.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "compare",
+    title: "Compare",
+    help: "Show whether steps are faster in one of two open files than in the other, and what takes more or less time in them",
+    keys: &[],
+    area: DockArea::Bottom,
+    content: Content::Slices,
+    make: || Box::new(CompareView::default()),
+};
+
+/// The width from which words and tables stand side by side, in points.
+const WIDE: f32 = 640.0;
+
+/// The tables of each device of two files.
+#[derive(Clone, Debug, PartialEq)]
+struct Tables(ComparedTime);
+
+#[derive(Debug)]
+struct OfDevice {
+    name: String,
+    text: String,
+    /// In the order of [`List::ALL`].
+    tables: [Arc<Table>; 3],
+}
+
+impl Analysis for Tables {
+    type Of = [OpenTrace];
+    type Output = Vec<OfDevice>;
+    const NAME: &'static str = "The comparison";
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Self::Output> {
+        let found = work.get(of, &self.0)?;
+        let tables = found.iter().map(|one| {
+            let rank = of[self.0.pair[1]].trace.info.rank;
+            let whose = Whose { rank, device: one.device, ..Whose::default() };
+            let compared = TimeComparison { whose, compared: one.compared.clone(), top: 0 };
+            let longest = |(side, slice): (usize, _)| Instance { trace: self.0.pair[side] as u32, slice };
+            let work = Table {
+                data: compared_work().data(compared.rows(&compared.compared.work)),
+                longest: compared.compared.work.iter().map(|one| longest(one.longest)).collect(),
+                ..Table::default()
+            };
+            let times = compared_times().data(compared.rows(&compared.compared.times));
+            let operators = compared_operators().data(compared.rows(&compared.compared.operators));
+            let [times, operators] = [times, operators].map(|data| Table { data, ..Table::default() });
+            OfDevice {
+                name: device(one.device, rank),
+                text: compared.text_of_device(),
+                tables: [times, work, operators].map(Arc::new),
+            }
+        });
+        Some(tables.collect())
+    }
+}
+
+/// Which of its tables is on screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum List {
+    #[default]
+    Times,
+    Work,
+    Operators,
+}
+
+impl List {
+    const ALL: [Self; 3] = [Self::Times, Self::Work, Self::Operators];
+
+    /// Name and help.
+    fn text(self) -> [&'static str; 2] {
+        match self {
+            Self::Times => ["Step and its parts", "What the device did in a step, and what would end its idle time"],
+            Self::Work => {
+                ["Device work", "Kernels, copies, memsets and graphs by name. A double click shows the longest"]
+            }
+            Self::Operators => ["Operators", "What operators take on the host, and what they launch, by name"],
+        }
+    }
+}
+
+/// The comparison of two open files.
+#[derive(Debug, Default)]
+pub struct CompareView {
+    /// Ids of the files that the user chose, before and after.
+    chosen: [Option<Arc<str>>; 2],
+    device: usize,
+    list: List,
+    tables: Query<Tables>,
+    grids: [Grid; 3],
+    is_waiting: bool,
+}
+
+impl CompareView {
+    /// The two files, before and after; those that were chosen as far as they are open, else the first two.
+    fn pair(&self, traces: &[OpenTrace], open: &[usize]) -> Option<[usize; 2]> {
+        let chosen =
+            |side: usize| open.iter().copied().find(|&trace| self.chosen[side].as_ref() == Some(&traces[trace].id));
+        let other = |of: usize| open.iter().copied().find(|&trace| trace != of);
+        let first = *open.first()?;
+        let before = chosen(0).or_else(|| chosen(1).and_then(other)).unwrap_or(first);
+        let after = chosen(1).filter(|&after| after != before).or_else(|| other(before))?;
+        Some([before, after])
+    }
+
+    fn choose(&mut self, traces: &[OpenTrace], pair: [usize; 2]) {
+        self.chosen = pair.map(|trace| Some(Arc::clone(&traces[trace].id)));
+    }
+
+    fn files_ui(&mut self, pair: [usize; 2], open: &[usize], ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+        /// Characters of a name, and points for them.
+        const WIDTH: (usize, f32) = (32, 200.0);
+        let traces = ctx.traces;
+        let names = pair.map(|trace| file_name(traces, trace));
+        let shown = |side: usize| shortened_apart(&names[side], &[&names[1 - side]], WIDTH.0);
+        let sides = [
+            ["Before", "File before", "What is compared with, such as a recording from before a change"],
+            ["After", "File after", "What is compared"],
+        ];
+        for (side, [label, name, help]) in sides.into_iter().enumerate() {
+            ui.label(label);
+            let combo = ComboBox::from_id_salt(name).selected_text(shown(side)).width(WIDTH.1);
+            let combo = combo.show_ui(ui, |ui| {
+                ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
+                for &trace in open {
+                    let is_chosen = trace == pair[side];
+                    let path = traces[trace].trace.info.path.display().to_string();
+                    let label = ui.selectable_label(is_chosen, file_name(traces, trace)).on_hover_text(path);
+                    if label.clicked() && !is_chosen {
+                        let mut next = pair;
+                        next[side] = trace;
+                        // The other side takes its place.
+                        if next[0] == next[1] {
+                            next[1 - side] = pair[side];
+                        }
+                        self.choose(traces, next);
+                    }
+                }
+            });
+            combo.response.on_hover_text(help).accessible_name(name);
+        }
+        if ui.button("Swap").on_hover_text("Compare the other way round").clicked() {
+            self.choose(traces, [pair[1], pair[0]]);
+        }
+    }
+
+    /// The choice of a device, where there are several; says which is shown.
+    fn device_ui(&mut self, devices: &[OfDevice], ui: &mut egui::Ui) -> usize {
+        let shown = self.device.min(devices.len().saturating_sub(1));
+        if devices.len() > 1 {
+            let combo = ComboBox::from_id_salt("compared device").selected_text(&devices[shown].name);
+            let combo = combo.show_ui(ui, |ui| {
+                for (i, device) in devices.iter().enumerate() {
+                    ui.selectable_value(&mut self.device, i, &device.name);
+                }
+            });
+            combo.response.on_hover_text("The device that is compared").accessible_name("Compared device");
+        }
+        shown
+    }
+
+    fn table_ui(&mut self, device: &OfDevice, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        ui.horizontal_wrapped(|ui| {
+            for list in List::ALL {
+                let [label, help] = list.text();
+                ui.selectable_value(&mut self.list, list, label).on_hover_text(help);
+            }
+            let grid = &mut self.grids[self.list as usize];
+            if self.list != List::Times {
+                grid.filter_ui("Filter by name", ui);
+            }
+            grid.buttons_ui("Comparison", ui);
+        });
+        let (list, table) = (self.list, &device.tables[self.list as usize]);
+        let grid = &mut self.grids[list as usize];
+        self.is_waiting |= grid.update(table, ctx.answers);
+        grid.poll_text(ctx.commands, ui.ctx());
+        let open = (list == List::Work).then_some("Show the longest");
+        if let Some(Action::Open(row)) = grid.ui(list.text()[0], open, ui) {
+            table.longest.get(row).into_iter().for_each(|&instance| reveal(instance, ctx));
+        }
+    }
+}
+
+impl View for CompareView {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        self.is_waiting = false;
+        let mut open = in_order(ctx.traces);
+        open.retain(|&trace| ctx.traces[trace].is_program());
+        let Some(pair) = self.pair(ctx.traces, &open) else {
+            let how = "Open a second recording, such as one from after a change: Ctrl+O, or drop it on the window";
+            return nothing_ui("Nothing to compare with", how, ui);
+        };
+        let steps = pair.map(|trace| ctx.steps_of(&ctx.traces[trace]));
+        let asked = Tables(ComparedTime { pair, steps, thresholds: *ctx.thresholds });
+        let answer = self.tables.ask(ctx.answers, ctx.traces, &asked);
+        self.is_waiting = answer.is_working();
+        let found = match &answer {
+            Answer::Ready(found) => Some(Arc::clone(found)),
+            _ => None,
+        };
+        let shown = ui
+            .horizontal_wrapped(|ui| {
+                self.files_ui(pair, &open, ctx, ui);
+                found.as_ref().map_or(0, |found| self.device_ui(found, ui))
+            })
+            .inner;
+        let Some(found) = found else {
+            match &answer {
+                Answer::Failed(why) => failed_ui(why, ui),
+                _ => working_ui("Comparing…", ui),
+            }
+            return;
+        };
+        let Some(device) = found.get(shown) else {
+            let why = "Time is judged in both of no device with the same index: the overview says of each file why";
+            return nothing_ui("These two cannot be compared", why, ui);
+        };
+        if ui.available_width() >= WIDE {
+            let beside = Frame::NONE.inner_margin(Margin { right: 8, ..Margin::ZERO });
+            let width = ui.available_width();
+            Panel::left(egui::Id::unique("compared in words"))
+                .frame(beside)
+                .default_size(width * 0.32)
+                .max_size(width * 0.5)
+                .show(ui, |ui| words_ui(device, ui));
+            let rest = Frame::NONE.inner_margin(Margin { left: 8, ..Margin::ZERO });
+            CentralPanel::default().frame(rest).show(ui, |ui| self.table_ui(device, ctx, ui));
+        } else {
+            prose_ui(ui, &device.text, plain);
+            self.table_ui(device, ctx, ui);
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_waiting
+    }
+}
+
+fn words_ui(device: &OfDevice, ui: &mut egui::Ui) {
+    ScrollArea::vertical().id_salt("words").auto_shrink(false).show(ui, |ui| {
+        Frame::NONE.inner_margin(Margin { right: 10, ..Margin::ZERO }).show(ui, |ui| prose_ui(ui, &device.text, plain));
+    });
+}

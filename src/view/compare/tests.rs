@@ -1,0 +1,105 @@
+//! The view driven by AccessKit names.
+
+use eframe::egui::{Key, Ui, vec2};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+
+use super::*;
+use crate::analysis::compare::tests::training;
+use crate::model::Trace;
+use crate::view::fixture::{Fixture, settle};
+
+const MS: i64 = 1_000_000;
+
+fn named(name: &str, step: i64, kernels: &[(&str, i64)]) -> Trace {
+    let mut trace = training(&[step * MS; 8], kernels);
+    trace.info.path = name.into();
+    trace
+}
+
+fn two() -> Vec<Trace> {
+    vec![
+        named("before.json", 10, &[("gemm", 6 * MS), ("copy_kernel", MS)]),
+        named("after.json", 8, &[("gemm", 5 * MS), ("fused", MS / 2)]),
+    ]
+}
+
+fn harness(traces: Vec<Trace>) -> Harness<'static, Fixture<CompareView>> {
+    let state = Fixture::new(traces, CompareView::default());
+    let app = |ui: &mut Ui, state: &mut Fixture<CompareView>| state.ui(ui);
+    let mut harness = Harness::builder().with_size(vec2(1400.0, 400.0)).build_ui_state(app, state);
+    settle(&mut harness);
+    harness
+}
+
+/// Whether the paragraph says this.
+fn says(harness: &Harness<'static, Fixture<CompareView>>, text: &str) -> bool {
+    harness.query_by_label_contains(text).is_some()
+}
+
+#[test]
+fn it_says_which_is_faster_and_by_what() {
+    let mut harness = harness(two());
+    assert!(says(
+        &harness,
+        "GPU 0: a step takes 8.000 ms, 2.000 ms (20.0 %) less than the 10.000 ms before. Faster: the"
+    ));
+    assert!(says(
+        &harness,
+        "difference is beyond the noise of 200.000 µs (means of 6 and 6 steps). What changed most:"
+    ));
+    for row in ["Step", "Compute", "Copies without compute"] {
+        harness.get_by_label(row);
+    }
+    harness.get_by_label("Device work").click();
+    settle(&mut harness);
+    for kernel in ["gemm", "copy_kernel", "fused"] {
+        harness.get_by_label(kernel);
+    }
+    harness.get_by_label("Operators").click();
+    settle(&mut harness);
+    harness.get_by_label("aten::mm");
+    harness.get_by_label("Swap").click();
+    settle(&mut harness);
+    assert!(says(&harness, "GPU 0: a step takes 10.000 ms, 2.000 ms (25.0 %) more than the 8.000 ms"));
+}
+
+#[test]
+fn either_file_can_be_chosen_and_the_other_gives_way() {
+    let mut traces = two();
+    traces.push(named("third.json", 9, &[("gemm", 6 * MS)]));
+    let mut harness = harness(traces);
+    let choose = |harness: &mut Harness<'static, Fixture<CompareView>>, side: &str, file: &str| {
+        harness.get_by_label(side).click();
+        settle(harness);
+        let all: Vec<_> = harness.query_all_by_label(file).collect();
+        all.last().unwrap().click();
+        drop(all);
+        settle(harness);
+    };
+    choose(&mut harness, "File after", "third.json");
+    assert!(says(&harness, "GPU 0: a step takes 9.000 ms, 1.000 ms (10.0 %) less than the 10.000 ms"));
+    choose(&mut harness, "File before", "third.json");
+    assert!(says(&harness, "GPU 0: a step takes 10.000 ms, 1.000 ms (11.1 %) more than the 9.000 ms"));
+}
+
+#[test]
+fn one_file_alone_has_nothing_to_be_compared_with() {
+    let mut traces = two();
+    traces.truncate(1);
+    let harness = harness(traces);
+    assert!(says(&harness, "Nothing to compare with") && says(&harness, "Open a second recording"));
+}
+
+#[test]
+fn the_longest_of_a_kernel_is_shown_where_it_ran() {
+    let mut harness = harness(two());
+    harness.get_by_label("Device work").click();
+    settle(&mut harness);
+    // It ran before alone.
+    harness.get_by_label("copy_kernel").click();
+    settle(&mut harness);
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    assert_eq!((harness.state().session.selection.trace(), harness.state().selected_name()), (Some(0), "copy_kernel"));
+}
