@@ -77,7 +77,7 @@ pub struct OperatorChange {
 }
 
 /// Whether a step takes another time than before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Faster,
     Slower,
@@ -87,14 +87,14 @@ pub enum Verdict {
 }
 
 /// Why nothing is said of the difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// One of the recordings has fewer than two steps that count.
     FewSteps,
-    /// What divides the recordings into steps is not the same.
-    OtherSteps,
-    /// The devices are of different models.
-    OtherDevice,
+    /// What divides each recording into steps, which is not the same.
+    OtherSteps([String; 2]),
+    /// The model of each device.
+    OtherDevice([String; 2]),
 }
 
 /// The time of a device in two recordings.
@@ -107,7 +107,7 @@ pub struct Compared {
     pub times: Vec<(TimePart, Change)>,
     /// Kernels, copies, memsets and graphs that start within the judged time, by name and by how much they changed.
     pub work: Vec<NamedChange>,
-    /// Operators that ran meanwhile on the host, by how much they changed.
+    /// Operators that ran meanwhile on the host, by how much they changed; none where one recording has none.
     pub operators: Vec<OperatorChange>,
 }
 
@@ -249,7 +249,10 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     work.sort_by(|a, b| {
         Reverse(a.time.difference().abs()).cmp(&Reverse(b.time.difference().abs())).then_with(|| a.name.cmp(&b.name))
     });
-    let mut operators: Vec<OperatorChange> = joined(sides.map(|side| side.operators(is_cancelled)))
+    let of_sides = sides.map(|side| side.operators(is_cancelled));
+    let are_recorded = of_sides.iter().all(|operators| !operators.is_empty());
+    let mut operators: Vec<OperatorChange> = joined(of_sides)
+        .filter(|_| are_recorded)
         .map(|(name, [before, after])| OperatorChange {
             name,
             calls: [before.0, after.0],
@@ -300,15 +303,17 @@ fn joined<K: std::hash::Hash + Eq, V: Copy + Default>(
 }
 
 fn verdict(sides: [&Side<'_>; 2], has_steps: bool, step: &Change) -> Verdict {
-    let [before, after] = sides.map(Side::device_name);
-    if before != after && !before.is_empty() && !after.is_empty() {
-        return Verdict::Unknown(Unknown::OtherDevice);
+    let models = sides.map(Side::device_name);
+    if models[0] != models[1] && !models.contains(&"") {
+        return Verdict::Unknown(Unknown::OtherDevice(models.map(str::to_owned)));
     }
     let Some(noise) = step.noise_ns().filter(|_| has_steps) else { return Verdict::Unknown(Unknown::FewSteps) };
-    let [before, after] = sides.map(|side| side.steps.map(|steps| &steps.source));
-    let is_alike = before.zip(after).is_some_and(|(before, after)| are_alike(before, after));
+    if let [Some(before), Some(after)] = sides.map(|side| side.steps.map(|steps| &steps.source))
+        && !are_alike(before, after)
+    {
+        return Verdict::Unknown(Unknown::OtherSteps([before, after].map(StepSource::label)));
+    }
     match step.difference() {
-        _ if !is_alike => Verdict::Unknown(Unknown::OtherSteps),
         difference if difference.abs() <= noise => Verdict::Same,
         difference if difference < 0 => Verdict::Faster,
         _ => Verdict::Slower,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::makeup::cause_word;
-use super::verdicts::{clipped, clipped_apart, device, percent, why};
+use super::text::{shortened_apart, telling};
+use super::verdicts::{clipped, device, percent, why};
 use super::{Cell, Figure, Part, Table, Word, figures, format};
 use crate::analysis::compare::{Change, Compared, NamedChange, OperatorChange, TimePart, Unknown, Verdict};
 use crate::analysis::finding::{Evidence, Finding, Unit};
@@ -95,19 +96,23 @@ impl TimeComparison {
         let n = step.n.map(format::count);
         let steps = format!("means of {} and {} steps", n[1], n[0]);
         let noise = step.noise_ns().map(format::duration).unwrap_or_default();
-        let verdict = match self.compared.verdict {
+        let verdict = match &self.compared.verdict {
             Verdict::Faster => format!("Faster: the difference is beyond the noise of {noise} ({steps})"),
             Verdict::Slower => format!("Slower: the difference is beyond the noise of {noise} ({steps})"),
             Verdict::Same => format!("No difference beyond the noise of {noise} ({steps})"),
             Verdict::Unknown(Unknown::FewSteps) => {
                 "Whether that is more than noise is not known: it takes two steps that count in each".to_owned()
             }
-            Verdict::Unknown(Unknown::OtherSteps) => {
-                "Whether it is faster is not known: the two are divided into steps by different things".to_owned()
-            }
-            Verdict::Unknown(Unknown::OtherDevice) => {
-                "Whether the program is faster is not known: the GPUs are of different models".to_owned()
-            }
+            Verdict::Unknown(Unknown::OtherSteps([before, after])) => format!(
+                "Whether it is faster is not known: the steps need not be the same work, they are by {} there and by {} here",
+                clipped(before),
+                clipped(after)
+            ),
+            Verdict::Unknown(Unknown::OtherDevice([before, after])) => format!(
+                "Whether the program is faster is not known: the devices differ, {} there and {} here",
+                clipped(before),
+                clipped(after)
+            ),
         };
         let most = self.most().map(|most| format!(". {most}")).unwrap_or_default();
         format!("{what}. {verdict}{most}")
@@ -129,6 +134,8 @@ impl TimeComparison {
         /// Less of the step's time is not named.
         const LEAST: f64 = 0.01;
         const MOST: usize = 3;
+        /// Characters of a name.
+        const MAX_NAME: usize = 48;
         let step = self.step();
         let least = (step.per_step()[0] as f64 * LEAST) as DurNs;
         let large = |change: &Change| change.difference() != 0 && change.difference().abs() >= least;
@@ -142,8 +149,12 @@ impl TimeComparison {
         parts.sort_by_key(|part| std::cmp::Reverse(part.1.difference().abs()));
         let mut all: Vec<String> = parts.iter().take(MOST).map(|(part, change)| signed(&part.text(), change)).collect();
         let work: Vec<_> = self.compared.work.iter().filter(|one| large(&one.time)).take(MOST).collect();
-        let names = clipped_apart(&work.iter().map(|one| one.name.as_str()).collect::<Vec<_>>());
-        all.extend(work.iter().zip(&names).map(|(one, name)| signed(name, &one.time)));
+        let names: Vec<_> = work.iter().map(|one| telling(&one.name)).collect();
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+        all.extend(work.iter().zip(&names).map(|(one, name)| {
+            let others: Vec<&str> = names.iter().copied().filter(|other| other != name).collect();
+            signed(&shortened_apart(name, &others, MAX_NAME), &one.time)
+        }));
         (!all.is_empty()).then(|| format!("What changed most: {}", all.join("; ")))
     }
 
@@ -176,7 +187,7 @@ impl TimeComparison {
 }
 
 impl Verdict {
-    fn word(self) -> &'static Word {
+    fn word(&self) -> &'static Word {
         match self {
             Self::Slower => &Word { rank: 3, key: "slower", label: "Slower" },
             Self::Faster => &Word { rank: 2, key: "faster", label: "Faster" },

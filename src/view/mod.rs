@@ -106,6 +106,8 @@ pub enum Content {
     /// Slices or samples.
     Stacks,
     Memory,
+    /// What ran in one file and in another.
+    Pair,
     /// Nothing of a trace: the view is there without one, and is of this machine.
     Machine,
 }
@@ -120,6 +122,7 @@ impl Content {
             Self::Slices => any(|trace| !trace.slices.is_empty()),
             Self::Stacks => any(|trace| !trace.samples.is_empty() || !trace.slices.is_empty()),
             Self::Memory => any(|trace| !trace.memories.is_empty()),
+            Self::Pair => traces.iter().filter(|open| open.is_program()).nth(1).is_some(),
         }
     }
 

@@ -6,6 +6,7 @@
 )]
 
 mod call_tree;
+mod compared;
 mod corpus;
 mod cost;
 #[cfg(target_os = "linux")]

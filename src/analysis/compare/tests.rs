@@ -78,7 +78,7 @@ fn steps_are_faster_beyond_the_interval_of_both() {
     let after =
         training(&[50 * MS, 8 * MS, 8_500 * US, 7_500 * US, 8 * MS, 30 * MS], &[("a", 2 * MS), ("c", 1_500 * US)]);
     let all = compared(&before, &after);
-    assert_eq!((all.has_steps, all.verdict), (true, Verdict::Faster));
+    assert_eq!((all.has_steps, all.verdict.clone()), (true, Verdict::Faster));
     let step = of(&all, TimePart::Step);
     assert_eq!(
         (step.n, step.per_step(), step.difference(), step.share()),
@@ -103,7 +103,7 @@ fn what_is_within_the_noise_is_no_difference() {
     let steady = |ns| training(&[ns; 8], &[("a", 4 * MS)]);
     let verdict = |after| compared(&steady(10 * MS), &steady(after)).verdict;
     // All steps are the same: then 2 % are the noise.
-    assert_eq!([10 * MS, 10_200 * US, 9_800 * US].map(verdict), [Verdict::Same; 3]);
+    assert_eq!([10 * MS, 10_200 * US, 9_800 * US].map(verdict), [const { Verdict::Same }; 3]);
     assert_eq!([10_201 * US, 9_799 * US].map(verdict), [Verdict::Slower, Verdict::Faster]);
     // Steps of 5 and 15 ms on either side.
     let uneven = |more: i64| training(&[5, 5, 15, 5, 15, 5, 15, 5].map(|ms| ms * MS + more), &[("a", 4 * MS)]);
@@ -117,15 +117,16 @@ fn nothing_is_said_where_the_two_cannot_be_compared() {
     let usual = training(&[10 * MS; 8], &kernels);
     let mut other = training(&[5 * MS; 8], &kernels);
     other.info.devices[0].name = "A100".to_owned();
-    assert_eq!(verdict(&usual, &other), Verdict::Unknown(Unknown::OtherDevice));
+    assert_eq!(verdict(&usual, &other), Verdict::Unknown(Unknown::OtherDevice(["H100", "A100"].map(str::to_owned))));
     let epochs = named("epoch ", &[20 * MS; 8], &kernels);
-    assert_eq!(verdict(&usual, &epochs), Verdict::Unknown(Unknown::OtherSteps));
+    let by = ["ProfilerStep annotations", "ranges named epoch #"].map(str::to_owned);
+    assert_eq!(verdict(&usual, &epochs), Verdict::Unknown(Unknown::OtherSteps(by)));
     // Kernels that do not repeat.
     let lengths: Vec<(String, i64)> =
         (1..9).map(|i| (format!("kernel of layer {}", "x".repeat(i)), i as i64 * MS)).collect();
     let kernels: Vec<(&str, i64)> = lengths.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
     let without = named("all", &[40 * MS], &kernels);
     let all = compared(&usual, &without);
-    assert_eq!((all.has_steps, all.verdict), (false, Verdict::Unknown(Unknown::FewSteps)));
+    assert_eq!((all.has_steps, all.verdict.clone()), (false, Verdict::Unknown(Unknown::FewSteps)));
     assert_eq!(of(&all, TimePart::Step).n, [1, 1], "all judged time is compared");
 }

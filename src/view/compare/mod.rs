@@ -27,7 +27,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show whether steps are faster in one of two open files than in the other, and what takes more or less time in them",
     keys: &[],
     area: DockArea::Bottom,
-    content: Content::Slices,
+    content: Content::Pair,
     make: || Box::new(CompareView::default()),
 };
 
@@ -193,6 +193,13 @@ impl CompareView {
             grid.buttons_ui("Comparison", ui);
         });
         let (list, table) = (self.list, &device.tables[self.list as usize]);
+        if table.data.rows.is_empty() {
+            return nothing_ui(
+                "Nothing to compare",
+                "At least one of the two recorded none in the time that is judged",
+                ui,
+            );
+        }
         let grid = &mut self.grids[list as usize];
         self.is_waiting |= grid.update(table, ctx.answers);
         grid.poll_text(ctx.commands, ui.ctx());
