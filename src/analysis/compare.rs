@@ -32,7 +32,7 @@ pub struct Side<'a> {
 }
 
 /// Time of something in the judged time of each recording, before and after, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     pub total_ns: [DurNs; 2],
     /// By what the totals are divided: the steps, or 1.
@@ -56,7 +56,7 @@ pub enum TimePart {
 }
 
 /// Device work, or operators, of one name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedChange {
     pub name: String,
     pub calls: [u64; 2],
@@ -66,7 +66,7 @@ pub struct NamedChange {
 }
 
 /// Operators of one name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorChange {
     pub name: String,
     pub calls: [u64; 2],
@@ -98,7 +98,7 @@ pub enum Unknown {
 }
 
 /// The time of a device in two recordings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
     /// Both have steps, and figures are of a step; else they are of all judged time.
     pub has_steps: bool,

@@ -23,7 +23,7 @@ pub struct ComparedTime {
 }
 
 /// One device of each, or their hosts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComparedDevice {
     /// Index of the device of the trace that is compared.
     pub device: Option<u32>,
