@@ -45,8 +45,10 @@ pub struct Change {
 /// What part of a step is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimePart {
-    /// All of it; the next four sum to it.
+    /// All of it; those that follow sum to it, up to idle time.
     Step,
+    /// The same of recordings of which one has no steps: all time that is judged.
+    Judged,
     Compute,
     ExposedCommunication,
     ExposedCopies,
@@ -124,10 +126,14 @@ impl Change {
         after - before
     }
 
-    /// The difference as a share of what it was; `None` where it was nothing.
+    /// The difference as a share of what it was; `None` where it was nothing, or is several times as much, of which no share
+    /// tells anything.
     pub fn share(&self) -> Option<f64> {
+        /// Tenfold.
+        const MOST: f64 = 9.0;
         let [before, _] = self.per_step();
-        (before > 0).then(|| self.difference() as f64 / before as f64)
+        let share = self.difference() as f64 / before as f64;
+        (before > 0 && share <= MOST).then_some(share)
     }
 
     /// What a difference must exceed to be more than noise; `None` where that is not known.
@@ -274,7 +280,8 @@ fn times(sides: [&Side<'_>; 2], has_steps: bool, change: &dyn Fn([DurNs; 2]) -> 
         (part, Change { margin_ns: margin(before, after), ..change(total) })
     };
     let sum = |parts: &Breakdown| parts.compute_ns + parts.exposed_comm_ns + parts.exposed_copy_ns + parts.idle_ns;
-    let mut all = vec![row(TimePart::Step, &sum)];
+    let whole = if has_steps { TimePart::Step } else { TimePart::Judged };
+    let mut all = vec![row(whole, &sum)];
     if sides.iter().all(|side| side.busy.is_none()) {
         return all;
     }

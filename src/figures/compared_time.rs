@@ -143,7 +143,7 @@ impl TimeComparison {
             let sign = if change.difference() < 0 { "\u{2212}" } else { "+" };
             format!("{name} {sign}{}", format::duration(change.difference().abs()))
         };
-        let is_part = |part: &TimePart| !matches!(part, TimePart::Step | TimePart::Idle);
+        let is_part = |part: &TimePart| !matches!(part, TimePart::Step | TimePart::Judged | TimePart::Idle);
         let mut parts: Vec<&(TimePart, Change)> =
             self.compared.times.iter().filter(|(part, change)| is_part(part) && large(change)).collect();
         parts.sort_by_key(|part| std::cmp::Reverse(part.1.difference().abs()));
@@ -198,6 +198,11 @@ impl Verdict {
 }
 
 impl Change {
+    /// Empty where neither recording has any.
+    fn unless_none(&self, ns: DurNs) -> Cell {
+        if self.total_ns == [0, 0] { Cell::Empty } else { Cell::Ns(ns) }
+    }
+
     /// Calls per step in one of the recordings.
     fn calls(&self, calls: [u64; 2], i: usize) -> Cell {
         Cell::Plain(calls[i] as f64 / self.n[i].max(1) as f64)
@@ -208,6 +213,7 @@ impl TimePart {
     fn word(self) -> &'static Word {
         match self {
             Self::Step => &Word { rank: 0, key: "step", label: "Step" },
+            Self::Judged => &Word { rank: 0, key: "judged", label: "All time that is judged" },
             Self::Compute => &Word { rank: 1, key: "compute", label: "Compute" },
             Self::ExposedCommunication => {
                 &Word { rank: 2, key: "exposed_comm", label: "Communication without compute" }
@@ -305,10 +311,10 @@ pub fn compared_work<'a>() -> Part<Row<'a, NamedChange>> {
 pub fn compared_operators<'a>() -> Part<Row<'a, OperatorChange>> {
     let figures = figures! { row: Row<'a, OperatorChange>;
         words "name", "Name", 300, Cell::name(&row.of.name), "Name of the operator";
-        number "device_change_ns", "Device self, change", 134, Cell::Ns(row.of.device_self.difference()),
+        number "device_change_ns", "Device self, change", 134, row.of.device_self.unless_none(row.of.device_self.difference()),
             "How much more the device work that it launches takes per step, or less; without what operators inside launch";
-        number "before_device_ns", "Device before", 110, Cell::Ns(row.of.device_self.per_step()[0]), "The same in the other recording";
-        number "after_device_ns", "Device after", 110, Cell::Ns(row.of.device_self.per_step()[1]), "The same in this one";
+        number "before_device_ns", "Device before", 110, row.of.device_self.unless_none(row.of.device_self.per_step()[0]), "The same in the other recording";
+        number "after_device_ns", "Device after", 110, row.of.device_self.unless_none(row.of.device_self.per_step()[1]), "The same in this one";
         number "host_change_ns", "Host self, change", 124, Cell::Ns(row.of.host_self.difference()),
             "How much more it takes on the host per step, or less; without operators and calls inside";
         number "before_host_ns", "Host before", 110, Cell::Ns(row.of.host_self.per_step()[0]), "The same in the other recording";

@@ -22,8 +22,9 @@ fn wrong_sums(of: &Value) -> Vec<String> {
             (all.clone().sum::<i64>(), all.count() as i64)
         };
         let is = |row: &Value, part: &str| row["part"] == part && row["cause"].is_null();
-        let (whole, _) = sum(&|row| is(row, "step"));
-        let (parts, n) = sum(&|row| !is(row, "step") && row["cause"].is_null());
+        let is_whole = |row: &Value| is(row, "step") || is(row, "judged");
+        let (whole, _) = sum(&is_whole);
+        let (parts, n) = sum(&|row| !is_whole(row) && row["cause"].is_null());
         if n > 0 && (whole - parts).abs() > n {
             wrong.push(format!("{key}: parts {parts}, step {whole}"));
         }

@@ -55,9 +55,13 @@ fn compared(before: &Trace, after: &Trace) -> Compared {
         let total = |wanted: fn(&TimePart) -> bool| {
             all.times.iter().filter(|time| wanted(&time.0)).map(|time| time.1.total_ns[i]).sum::<DurNs>()
         };
-        let whole = total(|part| *part == TimePart::Step);
+        let whole = total(|part| matches!(part, TimePart::Step | TimePart::Judged));
         assert_eq!(whole, side.window.time.dur());
-        assert_eq!(whole, total(|part| !matches!(part, TimePart::Step | TimePart::IdleBy(_))), "the parts of a step");
+        assert_eq!(
+            whole,
+            total(|part| !matches!(part, TimePart::Step | TimePart::Judged | TimePart::IdleBy(_))),
+            "the parts of a step"
+        );
         assert_eq!(
             total(|part| *part == TimePart::Idle),
             total(|part| matches!(part, TimePart::IdleBy(_))),
@@ -90,6 +94,8 @@ fn steps_are_faster_beyond_the_interval_of_both() {
     assert_eq!(of(&all, TimePart::Compute).per_step(), [5 * MS, 3_500 * US]);
     assert_eq!(of(&all, TimePart::Compute).margin_ns, Some(0), "it is the same in all steps");
     assert_eq!(of(&all, TimePart::Idle).difference(), -500 * US);
+    let tenfold = |after| Change { total_ns: [MS, after], n: [1, 1], margin_ns: None }.share();
+    assert_eq!([10 * MS, 10 * MS + 1].map(tenfold), [Some(9.0), None]);
     let work: Vec<_> = all.work.iter().map(|one| (one.name.as_str(), one.calls, one.time.difference())).collect();
     assert_eq!(work, [("a", [4, 4], -2 * MS), ("c", [0, 4], 1_500 * US), ("b", [4, 0], -MS)]);
     let mm = all.operators.iter().find(|one| one.name == "aten::mm").unwrap();
@@ -128,5 +134,5 @@ fn nothing_is_said_where_the_two_cannot_be_compared() {
     let without = named("all", &[40 * MS], &kernels);
     let all = compared(&usual, &without);
     assert_eq!((all.has_steps, all.verdict.clone()), (false, Verdict::Unknown(Unknown::FewSteps)));
-    assert_eq!(of(&all, TimePart::Step).n, [1, 1], "all judged time is compared");
+    assert_eq!(of(&all, TimePart::Judged).n, [1, 1], "all judged time is compared");
 }

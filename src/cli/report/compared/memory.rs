@@ -47,11 +47,14 @@ pub fn compared_memory(
         let one_each = own.len() == 1 && bases.len() == 1;
         match bases.iter().find(|base| one_each || is_same(of, base)) {
             Some(base) => rows.push(compared(of, base, file.clone(), answers, top).ok_or_else(crashed)?),
-            None => output::write_stderr(&format!(
-                "--compare has no memory of device {} that {} could be compared with",
-                of.history().device,
-                of.trace().info.title()
-            )),
+            None => {
+                let device = of.history().device;
+                let whose = if device < 0 { "the host".to_owned() } else { format!("device {device}") };
+                let title = of.trace().info.title();
+                output::write_stderr(&format!(
+                    "--compare has no memory of {whose} that {title} could be compared with"
+                ));
+            }
         }
     }
     Ok(memory_comparison().table(rows, 0))
