@@ -87,7 +87,7 @@ const RECIPES: [Recipe; 6] = [
 
 /// What people open a recording for, and the views that answer it.
 const QUESTIONS: [(&str, &[&str]); 6] = [
-    ("How busy is the GPU, and what should be mended first?", &[overview::SPEC.id]),
+    ("How busy is the GPU, and what should be fixed first?", &[overview::SPEC.id]),
     ("What does it wait for, and where in the code?", &[gaps::SPEC.id, overview::SPEC.id]),
     (
         "Which kernels, operators and calls take the time?",

@@ -12,7 +12,7 @@ use crate::model::Trace;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Traces, archives of traces, or folders of them
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE|FOLDER")]
     pub paths: Vec<PathBuf>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -20,7 +20,7 @@ use crate::widget::theme;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A trace, an archive of traces, or a folder of them
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE|FOLDER")]
     pub path: PathBuf,
     #[arg(long, value_parser = view_parser(), value_name = "NAME")]
     pub view: &'static ViewSpec,

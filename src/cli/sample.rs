@@ -18,8 +18,8 @@ use crate::sample::{Answer, kineto, nsys, snapshot};
 pub enum SampleKind {
     /// A training run as the PyTorch profiler records it, in Chrome trace JSON
     Kineto,
-    /// The same training as Nsight Systems records it, an SQLite database. Other than with the PyTorch profiler, which
-    /// stops in its last step, that step counts
+    /// The same training as Nsight Systems records it, an SQLite database. Its last step is complete and counts, unlike
+    /// that of the PyTorch profiler, which stops in it
     Nsys,
     /// A short run with known causes of GPU idle time, in Chrome trace JSON; the seed chooses names, threads, devices
     /// and what is recorded

@@ -182,7 +182,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(
         Menu::Navigate,
         Command::FocusSelection,
-        "Focus selection",
+        "Center selection",
         "Center the selection; again to zoom to it",
         &[key(Key::F)],
     )
