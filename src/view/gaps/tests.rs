@@ -209,7 +209,7 @@ fn a_row_selects_its_gap_and_the_selection_moves_the_cursor() {
 #[test]
 fn causes_and_clusters_lead_to_their_gaps() {
     let mut harness = harness(GapsView::default());
-    click(&mut harness, "Causes");
+    click(&mut harness, "By what went on meanwhile");
     harness.get_by_label("Of idle time");
     let operators = "CPU operators";
     click(&mut harness, operators);
