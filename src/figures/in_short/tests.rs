@@ -196,6 +196,12 @@ fn a_recording_without_device_work_is_told_by_self_times() {
     let expected = "No device work was recorded. Most self time, of 300.000 ms on 2 threads together: f (a.py:1) 50.0 %, g \
                     (a.py:7) 46.7 %, h (a.py:9) 3.3 %";
     assert_eq!(text(&functions), [expected]);
+    // When threads were on CPUs is not what they did.
+    let on_cpu = ["main: on CPU", "second: on CPU"].map(|thread| (thread, other, "CPU 3", 0, 5 * MS));
+    let only = text(&on_cpu);
+    assert!(only[0].starts_with("No work was recorded, neither of a device nor of the host"), "{only:?}");
+    assert!(only[0].contains("(2 threads, 2 times, 10.000 ms together in 5.000 ms). To see what takes"), "{only:?}");
+    assert!(!text(&[on_cpu[0], functions[0]])[0].contains("CPU"));
     // A range is no operator, and a function that waits for the backward pass tells nothing.
     let (python, operator) = (SliceKind::PythonFunction, SliceKind::Operator);
     let code = [
@@ -206,8 +212,20 @@ fn a_recording_without_device_work_is_told_by_self_times() {
         ("main", python, "<built-in method run_backward>", 100 * MS, 200 * MS),
     ];
     let expected = "No device work was recorded. Most self time, of 200.000 ms in operators and Python functions on one \
-                    thread: aten::conv2d 37.5 %, train.py(3): main 12.5 %; 50.0 % waits for other threads";
+                    thread: aten::conv2d 37.5 %, train.py(3): main 12.5 %; 50.0 % is waiting (<built-in method \
+                    run_backward> 50.0 %)";
     assert_eq!(text(&code), [expected]);
+    // What waits for most of the time comes first.
+    let waits = [
+        ("main", other, "f (a.py:1)", 0, 20 * MS),
+        ("main", other, "time.sleep", 20 * MS, 80 * MS),
+        ("second", other, "_thread.lock.acquire", 0, 20 * MS),
+    ];
+    let expected = "No device work was recorded. Most self time, of 100.000 ms on 2 threads together: 80.0 % is waiting \
+                    (time.sleep 60.0 %, _thread.lock.acquire 20.0 %); of the work f (a.py:1) 20.0 %";
+    assert_eq!(text(&waits), [expected]);
+    let all = "No device work was recorded. Most self time, of 60.000 ms on one thread: 100.0 % is waiting (time.sleep 100.0 %)";
+    assert_eq!(text(&waits[1..2]), [all]);
     assert!(text(&[]).is_empty());
 }
 
