@@ -64,16 +64,25 @@ pub struct OnCpus {
 }
 
 impl OnCpus {
-    /// `None` if anything else was recorded, or nothing. Cost: O(n) for n times on a CPU, else O(tracks).
+    /// `None` if anything else was recorded but what the recorder itself did, or nothing. Cost: O(n) for n slices.
     pub(super) fn of(trace: &Trace) -> Option<Self> {
-        let tracks = || (0..trace.tracks.len() as u32).map(TrackId).filter(|&id| !trace.track_slices(id).is_empty());
-        let n_threads = tracks().count();
-        if n_threads == 0 || tracks().any(|id| !trace.track(id).name.ends_with(ON_CPU)) {
-            return None;
+        let is_other = |i: &usize| trace.slices.kind[*i] != SliceKind::Overhead;
+        let of_track = |id: TrackId| (id, trace.track_slices(id).filter(is_other));
+        let tracks = (0..trace.tracks.len() as u32).map(|id| of_track(TrackId(id)));
+        let mut out =
+            Self { times: 0, ns: 0, n_threads: 0, n_samples: trace.samples.ts.len(), span_ns: trace.span.dur() };
+        for (id, mut slices) in tracks {
+            let Some(first) = slices.next() else { continue };
+            if !trace.track(id).name.ends_with(ON_CPU) {
+                return None;
+            }
+            out.n_threads += 1;
+            for i in std::iter::once(first).chain(slices) {
+                out.times += 1;
+                out.ns += trace.slices.time(SliceId(i as u32)).dur();
+            }
         }
-        let all = tracks().flat_map(|id| trace.track_slices(id)).map(|i| trace.slices.time(SliceId(i as u32)).dur());
-        let (times, ns) = (trace.slices.len() as u64, all.sum());
-        Some(Self { times, ns, n_threads, n_samples: trace.samples.ts.len(), span_ns: trace.span.dur() })
+        (out.times > 0).then_some(out)
     }
 }
 

@@ -55,11 +55,13 @@ fn self_times(of: &SelfTimes) -> String {
     };
     let named = |all: &[(String, i64)]| {
         let names = clipped_apart(&all.iter().map(|name| name.0.as_str()).collect::<Vec<_>>());
-        names.iter().zip(all).map(|(name, of)| format!("{name} {}", share(of.1))).collect::<Vec<_>>().join(", ")
+        names.iter().zip(all).map(|(name, of)| format!("{name} {}", share(of.1))).collect::<Vec<String>>().join(", ")
     };
     // Less is no part of the time that one would ask for.
-    let waits = (of.waits_ns as f64 >= LARGE * of.total_ns as f64)
-        .then(|| format!("{} is waiting ({})", share(of.waits_ns), named(&of.waits)));
+    let least = (LARGE * of.total_ns as f64) as i64;
+    let large = of.waits.iter().take_while(|wait| wait.1 >= least).count().max(1).min(of.waits.len());
+    let waits = (of.waits_ns > 0 && of.waits_ns >= least)
+        .then(|| format!("{} is waiting ({})", share(of.waits_ns), named(&of.waits[..large])));
     let works = (!of.names.is_empty()).then(|| named(&of.names));
     let parts: Vec<String> = match of.waits_ns * 2 > of.total_ns {
         true => waits.into_iter().chain(works.map(|works| format!("of the work {works}"))).collect(),

@@ -198,7 +198,8 @@ fn a_recording_without_device_work_is_told_by_self_times() {
     assert_eq!(text(&functions), [expected]);
     // When threads were on CPUs is not what they did.
     let on_cpu = ["main: on CPU", "second: on CPU"].map(|thread| (thread, other, "CPU 3", 0, 5 * MS));
-    let only = text(&on_cpu);
+    let recorder = ("main", SliceKind::Overhead, "CUDA profiling stop overhead", MS, 2 * MS);
+    let only = text(&[on_cpu[0], on_cpu[1], recorder]);
     assert!(only[0].starts_with("No work was recorded, neither of a device nor of the host"), "{only:?}");
     assert!(only[0].contains("(2 threads, 2 times, 10.000 ms together in 5.000 ms). To see what takes"), "{only:?}");
     assert!(!text(&[on_cpu[0], functions[0]])[0].contains("CPU"));
