@@ -333,7 +333,7 @@ impl<'a> Job<'a> {
     fn hit(&self, trace: u32, (at, late): (usize, u64)) -> Option<(u32, Hit)> {
         let rank = self.calls.rank_of(trace)?;
         let others = self.calls.ranks.iter().filter(|other| other.job == rank.job && other.trace != trace);
-        let (mut waits_ns, mut judged_ns, mut n) = (0, 0, 0);
+        let (mut waits_ns, mut judged_ns, mut n_steps, mut n) = (0, 0, 0, 0);
         for other in others {
             for (at, busy) in self.traces[other.trace as usize].busy.iter().enumerate() {
                 let windows = &self.traces[other.trace as usize].verdicts.windows;
@@ -341,6 +341,7 @@ impl<'a> Job<'a> {
                 let waits = Side::ALL.iter().filter_map(|&side| self.waits.get(&(other.trace, at, side)));
                 waits_ns += waits.filter_map(|waits| waits.judged.get(&trace)).sum::<DurNs>();
                 judged_ns += window.time.dur();
+                n_steps += window.steps.len();
                 n += 1;
             }
         }
@@ -354,7 +355,9 @@ impl<'a> Job<'a> {
         let calls = own.filter(is_compared).count() as u64;
         let kind = LateRank { n_ranks: self.calls.n_ranks(rank.job), late, calls, longer: Vec::new() };
         let found = hit(Rule::LateRank, Some(device), waits_ns / n.max(1), judged_ns / n.max(1));
-        Some((trace, Hit { count: late, n_steps: window.steps.len(), basis: window.basis, late: Some(kind), ..found }))
+        // What the others wait is of their steps.
+        let n_steps = n_steps / (n as usize).max(1);
+        Some((trace, Hit { count: late, n_steps, basis: window.basis, late: Some(kind), ..found }))
     }
 
     /// What each device gains if these ranks come with the last of the others; if all are of them, with the first.

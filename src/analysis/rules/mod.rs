@@ -58,7 +58,7 @@ pub use self::rule::Rule;
 pub use self::run_facts::{RunFacts, Vendor, is_generated};
 pub use self::sites::CallSite;
 pub use self::thresholds::{Kind, Level, Levels, Threshold, Thresholds};
-pub use self::window::{Basis, Window};
+pub use self::window::{Basis, Window, same_steps};
 use super::breakdown::{Breakdown, Overlap, breakdown, overlap};
 use super::busy::DeviceBusy;
 use super::gaps::clusters::Clusters;

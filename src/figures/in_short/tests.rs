@@ -26,7 +26,8 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
         "{}",
         texts[0]
     );
-    let late = "Rank 1 comes last to 8 of 8 judged collectives, and others wait 3.000 ms per step for it on average";
+    let late = "Rank 1 comes last to 8 of 8 judged collectives: for it each other rank waits on average 3.000 ms in each of \
+                its steps; rank 1 itself waits for none";
     assert!(texts[0].ends_with(late), "{}", texts[0]);
     let help = "that rank 1 comes sooner to collectives, which saves at most 3.000 ms of 10.000 ms per step";
     assert!(texts[1].contains(help), "{}", texts[1]);
@@ -37,6 +38,38 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
     let alone = paragraphs(&judged[..1]);
     assert!(alone.len() == 1 && !alone[0].starts_with("Job"), "{alone:#?}");
     assert!(!paragraphs(&[judged[0], judged[0]])[0].starts_with("Job"), "the same rank twice");
+}
+
+#[test]
+fn the_slowest_rank_is_named_by_steps_that_all_recorded() {
+    use crate::analysis::rules::{Makeup, Window};
+    use crate::model::TimeRange;
+    let traces = [rank(0, 4 * MS, 0), rank(1, 4 * MS, 0)];
+    let verdicts = judged_together(&traces);
+    let step = |steps: [&[i64]; 2]| {
+        let of = |i: usize| {
+            let boundaries = steps[i].iter().map(|ms| ms * MS).collect::<Vec<_>>();
+            let time = TimeRange { start: boundaries[0], end: boundaries[boundaries.len() - 1] };
+            let steps = boundaries.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
+            let window =
+                Window { time, whole: TimeRange { start: 0, ..time }, steps, ..verdicts[i].windows[0].clone() };
+            let makeups = verdicts[i].makeups.iter().cloned().collect::<Vec<Makeup>>();
+            Verdicts { windows: vec![window], makeups, ..Verdicts::default() }
+        };
+        let verdicts = [of(0), of(1)];
+        let judged = |i: usize| Judged { trace: &traces[i], name: None, path: "", offset: 0, verdicts: &verdicts[i] };
+        let text = paragraphs(&[judged(0), judged(1)]).remove(0);
+        let from = text.find(". A ").unwrap() + 2;
+        text[from..].split(". ").next().unwrap().to_owned()
+    };
+    // Rank 0 has recorded a long step that rank 1 has not.
+    assert_eq!(step([&[10, 40, 50, 60, 70], &[40, 50, 60, 70]]), "A judged step takes 15.000 ms");
+    let slow = "A step takes 12.000 ms on the slowest, rank 0, and 10.000 ms on the fastest, rank 1, in the 3 steps that all \
+                recorded";
+    assert_eq!(step([&[10, 22, 34, 46], &[12, 22, 32, 42]]), slow);
+    // Each holds one step, in which the recording begins.
+    let alone = step([&[0, 19], &[0, 11]]);
+    assert!(alone.starts_with("A judged step lasts 11.000 ms to 19.000 ms, which does not compare"), "{alone}");
 }
 
 #[test]
