@@ -42,3 +42,15 @@ fn the_arrangement_is_of_its_recording_alone() {
     harness.run();
     harness.get_by_label("Expand main");
 }
+
+#[test]
+fn names_that_are_too_long_keep_their_ends() {
+    let names = [1, 2].map(|i| format!("a worker of the pool that loads batches, number {i}"));
+    let slices = names.iter().map(|name| (name.as_str(), OP, "aten::mm", 0, 500_000)).collect::<Vec<_>>();
+    let harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    for i in [1, 2] {
+        let cut: Vec<_> = harness.get_all_by_label_contains("a worker of").collect();
+        let shown = cut.iter().filter_map(|node| node.value()).filter(|text| text.contains('…'));
+        assert!(shown.into_iter().any(|text| text.ends_with(&format!("number {i}"))), "{i}");
+    }
+}
