@@ -4,8 +4,8 @@
 
 use super::is_one_of;
 
-/// Whether words name a run of a model: `ExecutionContext::execute` and `enqueueV3` of TensorRT and Myelin inside,
-/// `InferenceSession::Run` and `SequentialExecutor::Execute` of ONNX Runtime, `tensorrt::execute_engine` of Torch-TensorRT,
+/// Whether words name a run of a model: `ExecutionContext::execute` and `enqueueV3` of `TensorRT` and Myelin inside,
+/// `InferenceSession::Run` and `SequentialExecutor::Execute` of ONNX Runtime, `tensorrt::execute_engine` of `PyTorch`,
 /// `execute_model` of vLLM, and ranges that programs call `inference`.
 pub fn runs_model(words: &[String]) -> bool {
     const WHOLE: &str = "inference infer runinference modelinference inferencestep modelinfer runmodel modelrun";

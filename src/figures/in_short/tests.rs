@@ -42,7 +42,7 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
 
 #[test]
 fn the_slowest_rank_is_named_by_steps_that_all_recorded() {
-    use crate::analysis::rules::{Makeup, Window};
+    use crate::analysis::rules::Window;
     use crate::model::TimeRange;
     let traces = [rank(0, 4 * MS, 0), rank(1, 4 * MS, 0)];
     let verdicts = judged_together(&traces);
@@ -53,8 +53,7 @@ fn the_slowest_rank_is_named_by_steps_that_all_recorded() {
             let steps = boundaries.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
             let window =
                 Window { time, whole: TimeRange { start: 0, ..time }, steps, ..verdicts[i].windows[0].clone() };
-            let makeups = verdicts[i].makeups.iter().cloned().collect::<Vec<Makeup>>();
-            Verdicts { windows: vec![window], makeups, ..Verdicts::default() }
+            Verdicts { windows: vec![window], makeups: verdicts[i].makeups.clone(), ..Verdicts::default() }
         };
         let verdicts = [of(0), of(1)];
         let judged = |i: usize| Judged { trace: &traces[i], name: None, path: "", offset: 0, verdicts: &verdicts[i] };
