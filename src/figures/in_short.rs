@@ -240,16 +240,13 @@ fn late_rank(judged: &[Judged<'_>]) -> Option<String> {
         1 => format!("{} in its {whose}judged step", format::duration(ns)),
         n => format!("{} in each of its {whose}steps", format::duration(ns / n)),
     };
-    let makeup = judged.verdicts.makeups.iter().find(|makeup| makeup.device == hit.device);
-    let window = judged.verdicts.windows.iter().find(|window| window.device == hit.device);
-    let own = makeup.zip(window).map(|(makeup, window)| match makeup.waiting_ns + makeup.idle_waiting_ns {
-        0 => format!("; rank {rank} itself waits for none"),
-        ns => format!("; rank {rank} itself waits {} for others", in_steps(ns, window.steps.len(), "own ")),
-    });
+    let own = match late.own {
+        (0, _) => format!("rank {rank} itself waits for none"),
+        (ns, n_steps) => format!("rank {rank} itself waits {} for others", in_steps(ns, n_steps, "own ")),
+    };
     Some(format!(
-        "Rank {rank} comes last to {n_late} of {calls} judged collectives: for it {others} {}{}",
-        in_steps(hit.amount, hit.n_steps, ""),
-        own.unwrap_or_default()
+        "Rank {rank} comes last to {n_late} of {calls} judged collectives: for it {others} {}; {own}",
+        in_steps(hit.amount, hit.n_steps, "")
     ))
 }
 

@@ -35,6 +35,8 @@ pub struct LateRank {
     /// others.
     pub late: u64,
     pub calls: u64,
+    /// How long it waited itself in such collectives, in nanoseconds, and in how many of its steps.
+    pub own: (DurNs, usize),
     /// What it spent more time on than the mean of the others before those, since all of them were equally far; the most
     /// first. Less time is negative. In nanoseconds, all together.
     pub longer: Vec<(Part, DurNs)>,
@@ -350,10 +352,12 @@ impl<'a> Job<'a> {
         let window = of.verdicts.windows.iter().find(|window| window.device == Some(device))?;
         let is_judged =
             |part: &RankPart| self.device(part).is_some_and(|(_, window)| part.time.intersect(window.time).is_some());
-        let own = self.calls.of_trace(trace).map(|part| &self.calls.matches[part.of as usize]);
+        let its = self.calls.of_trace(trace).map(|part| &self.calls.matches[part.of as usize]);
         let is_compared = |of: &&Match| !of.is_first && self.calls.parts_of(of).iter().any(is_judged);
-        let calls = own.filter(is_compared).count() as u64;
-        let kind = LateRank { n_ranks: self.calls.n_ranks(rank.job), late, calls, longer: Vec::new() };
+        let calls = its.filter(is_compared).count() as u64;
+        let own_waits = Side::ALL.iter().filter_map(|&side| self.waits.get(&(trace, at, side)));
+        let own = (own_waits.flat_map(|waits| waits.judged.values()).sum(), window.steps.len());
+        let kind = LateRank { n_ranks: self.calls.n_ranks(rank.job), late, calls, own, longer: Vec::new() };
         let found = hit(Rule::LateRank, Some(device), waits_ns / n.max(1), judged_ns / n.max(1));
         // What the others wait is of their steps.
         let n_steps = n_steps / (n as usize).max(1);
