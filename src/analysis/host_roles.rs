@@ -5,9 +5,11 @@
 
 mod frames;
 mod ranges;
+mod waits;
 
 use self::frames::of_python;
 use self::ranges::{is_collective, of_range};
+pub use self::waits::waits;
 use crate::analysis::frame::Frame;
 use crate::analysis::words::{self, Topic};
 use crate::model::{SliceId, SliceKind, StringId, Trace};

@@ -1,9 +1,11 @@
 //! Words in names. Ranges are named by users and libraries in many styles; the phases of a step and the
 //! causes of idle time both judge them here.
 
+mod inference;
 mod loading;
 mod saving;
 
+pub use self::inference::runs_model;
 pub use self::loading::is_loading;
 pub use self::saving::is_saving;
 
@@ -92,7 +94,7 @@ pub fn topic(name: &str) -> Option<Topic> {
         _ if is_loading(&words) || loading::is_whole_name(&words) => Some(Topic::DataLoading),
         _ if is_compilation(&words) => Some(Topic::Compilation),
         _ if is_garbage_collection(&words) => Some(Topic::GarbageCollection),
-        _ if has("loss criterion") => Some(Topic::Forward),
+        _ if has("loss criterion") || runs_model(&words) => Some(Topic::Forward),
         _ => None,
     }
 }

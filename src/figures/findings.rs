@@ -239,8 +239,8 @@ pub fn findings() -> Part<Finding> {
         words "threshold", "Severity from", 90, Cell::name(&level(row.threshold, row.default_threshold, row.unit)),
             "The level that it reached: where its severity begins. Findings of less severity begin lower";
         number "ceiling_ns_per_step", "Ceiling per step", 100, Cell::or_empty(row.ceiling_ns_per_step, Cell::Ns),
-            "What ending the cause would gain per step at most, on the slowest device. It is not added up over devices. It is less \
-             than what the device waits by what no fix saves, such as launch latency and time without a record";
+            "What ending the cause would gain per step at most, on the slowest device; where the steps of ranks do not compare, the most \
+             that one gains. It is not added up over devices. It is less than what the device waits by what no fix saves, such as launch latency and time without a record";
         words "advice", "Advice", 400, Cell::Sentences(row.advice.clone().into()), "What to do, and how to check it";
     };
     Part::new("findings", "Findings", figures)

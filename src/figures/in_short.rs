@@ -10,7 +10,7 @@ use super::verdicts::{Gain, Judged, device, job_gain, percent};
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::Finding;
 use crate::analysis::gaps::PARTS_TOLD;
-use crate::analysis::rules::{Hit, Rule};
+use crate::analysis::rules::{Hit, Rule, Window, same_steps};
 use crate::model::{DurNs, Severity};
 
 /// From so many devices on, those of which the same is said share a sentence.
@@ -141,19 +141,7 @@ fn job(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
         return None;
     }
     let all: Vec<&Summary<'_>> = summaries.iter().collect();
-    let slowest = all.iter().max_by_key(|summary| summary.step_ns());
-    let step = slowest.and_then(|slowest| {
-        let (rank, step_ns) = (slowest.rank?, slowest.step_ns()?);
-        let min = all.iter().filter_map(|summary| summary.step_ns()).min().unwrap_or(step_ns);
-        // Ranks that wait for each other in each step take equally long, but for where their recordings begin and end.
-        let range = if step_ns - min > step_ns / 20 {
-            format!(", and {} on the fastest", format::duration(min))
-        } else {
-            String::new()
-        };
-        Some(format!(". A judged step takes {} on the slowest, rank {rank}{range}", format::duration(step_ns)))
-    });
-    let step = step.unwrap_or_default();
+    let step = steps(&all).map(|text| format!(". {text}")).unwrap_or_default();
     let late = late_rank(judged).map(|text| format!(". {text}")).unwrap_or_default();
     let scopes = all.iter().map(|summary| summary.scope());
     let scope = scopes.reduce(|a, b| if a == b { a } else { "of the judged time".to_owned() }).unwrap_or_default();
@@ -163,6 +151,39 @@ fn job(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
         shares(&all),
         limit(judged, summaries)
     ))
+}
+
+/// How long steps take: of the slowest rank and of the fastest where they differ in the same steps. Ranks that wait for
+/// each other in each step take equally long.
+fn steps(all: &[&Summary<'_>]) -> Option<String> {
+    let windows: Vec<(DurNs, &Window)> = all.iter().map(|summary| summary.window()).collect();
+    let lengths: Vec<DurNs> = all.iter().filter_map(|summary| summary.step_ns()).collect();
+    let [min, max] = [*lengths.iter().min()?, *lengths.iter().max()?];
+    let differ = |[min, max]: [DurNs; 2]| max - min > max / 20;
+    let Some((n, same)) = same_steps(&windows) else {
+        return Some(match differ([min, max]) {
+            true => format!(
+                "A judged step lasts {} to {}, which does not compare the ranks: no two whole steps were recorded of all at \
+                 the same time",
+                format::duration(min),
+                format::duration(max)
+            ),
+            false => format!("A judged step takes {}", format::duration(max)),
+        });
+    };
+    let ends = [*same.iter().min()?, *same.iter().max()?];
+    let ranked = |ns: DurNs| same.iter().position(|&own| own == ns).and_then(|at| all[at].rank);
+    match (differ(ends), ranked(ends[0]), ranked(ends[1])) {
+        (true, Some(fastest), Some(slowest)) => {
+            let [min, max] = ends.map(format::duration);
+            Some(format!(
+                "A step takes {max} on the slowest, rank {slowest}, and {min} on the fastest, rank {fastest}, in the {} that \
+                 all recorded",
+                format::steps(n)
+            ))
+        }
+        _ => Some(format!("A judged step takes {}", format::duration(max))),
+    }
 }
 
 /// The cause that costs the slowest rank most, with the rank that has most of it.
@@ -178,7 +199,7 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     let gains = gains.filter_map(|(i, hit)| Some((gain(i, hit)?, i, hit)));
     // Of equal gains, that of the rank with most of the time.
     let best = gains.max_by(|a, b| a.0.ns.cmp(&b.0.ns).then(a.2.measured.total_cmp(&b.2.measured)));
-    let Some((Gain { ns, rank, device: index }, i, hit)) = best.filter(|best| best.0.ns > 0) else {
+    let Some((Gain { ns, rank, device: index, is_slowest }, i, hit)) = best.filter(|best| best.0.ns > 0) else {
         let idle = summaries.iter().map(|summary| 1.0 - summary.busy()).fold(0.0, f64::max);
         return format!("No single cause limits it: its devices are idle {} of their time at most", percent(idle));
     };
@@ -189,7 +210,11 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     let step = step.map(|step| format!(" of {}", format::duration(step))).unwrap_or_default();
     let gain = format::duration(ns);
     let of = device(index, rank);
-    let whose = if of == most { String::new() } else { format!(" on {of}, the slowest") };
+    let whose = match of == most {
+        true => String::new(),
+        false if is_slowest => format!(" on {of}, the slowest"),
+        false => format!(" on {of}"),
+    };
     let all =
         hit.alone_ns_per_step.map(|ns| format!(", if it ends on all ranks; {} if on that alone", format::duration(ns)));
     // What more it saves is of the device that has most of it.
@@ -209,12 +234,19 @@ fn late_rank(judged: &[Judged<'_>]) -> Option<String> {
         hits.filter(|(_, hit)| hit.rule == Rule::LateRank).max_by_key(|(_, hit)| hit.amount)?;
     let (rank, late) = (judged.trace.info.rank?, hit.late.as_ref()?);
     let [n_late, calls] = [late.late, late.calls].map(format::count);
-    let n_steps = hit.n_steps.max(1) as DurNs;
-    let per = if hit.n_steps > 0 { " per step" } else { "" };
-    let wait = format::duration(hit.amount / n_steps);
-    let mean = if late.n_ranks > 2 { " on average" } else { "" };
+    let others = if late.n_ranks > 2 { "each other rank waits on average" } else { "the other rank waits" };
+    let in_steps = |ns: DurNs, n_steps: usize, whose: &str| match n_steps as DurNs {
+        0 => format::duration(ns),
+        1 => format!("{} in its {whose}judged step", format::duration(ns)),
+        n => format!("{} in each of its {whose}steps", format::duration(ns / n)),
+    };
+    let own = match late.own {
+        (0, _) => format!("rank {rank} itself waits for none"),
+        (ns, n_steps) => format!("rank {rank} itself waits {} for others", in_steps(ns, n_steps, "own ")),
+    };
     Some(format!(
-        "Rank {rank} comes last to {n_late} of {calls} judged collectives, and others wait {wait}{per} for it{mean}"
+        "Rank {rank} comes last to {n_late} of {calls} judged collectives: for it {others} {}; {own}",
+        in_steps(hit.amount, hit.n_steps, "")
     ))
 }
 

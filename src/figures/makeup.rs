@@ -24,6 +24,7 @@ pub struct Summary<'a> {
     /// Title of the file, where its rank does not distinguish it.
     name: Option<&'a str>,
     window: &'a Window,
+    offset: DurNs,
     run: &'a RunFacts,
     /// The finding about the device whose ceiling is highest; one that cost time once counts by its share of each step.
     best: Option<&'a Hit>,
@@ -74,6 +75,7 @@ impl<'a> Summary<'a> {
                 makeup,
                 name: judged.name,
                 window: device.window?,
+                offset: judged.offset,
                 run: &verdicts.run,
                 best,
                 together: best.and_then(together),
@@ -121,6 +123,11 @@ impl<'a> Summary<'a> {
     pub fn who(&self) -> String {
         let who = device(self.makeup.device, self.rank);
         self.name.map_or(who.clone(), |name| format!("{who} in {name}"))
+    }
+
+    /// The judged time, with the offset of its trace on the session clock.
+    pub fn window(&self) -> (DurNs, &'a Window) {
+        (self.offset, self.window)
     }
 
     /// Judged time by the steps in it; `None` without steps.

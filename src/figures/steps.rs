@@ -217,7 +217,12 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         words "measured", "Measured by", 110, Cell::name(row.measured()),
             "What the durations are of: the ranges of the steps, or where the host runs ahead of the devices, from the \
              completion of one step on the slowest device to that of the next";
-        number "mean_ns", "Mean", 84, Cell::Ns(row.durations().mean_ns), "Mean duration";
+        number "mean_ns", "Mean", 84, Cell::Ns(row.durations().mean_ns),
+            "Mean of the lengths of the steps themselves. What findings, gaps and phases say per step is of the time from the \
+             start of one step to the start of the next, also where ranges leave time between them";
+        number "period_ns", "Start to start", 100, Cell::or_empty(period_ns(row.steps), Cell::Ns),
+            "Mean time from the start of one step to the start of the next, where that is not the mean length: so long is a \
+             step of findings, gaps and phases";
         number "ci95_ns", "± 95 %", 84, Cell::or_empty(row.steps.ci95_ns(), Cell::Ns),
             "Half the width of the 95 % t-interval of the mean";
         number "median_ns", "Median", 84, Cell::Ns(row.durations().median_ns), "Median duration";
@@ -232,7 +237,7 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         words "list", "List", 0, list(row), "The steps";
     };
     Part::new("steps", "Step times", figures).report(
-        "file rank source regularity disagreement count dropped measured mean_ns ci95_ns median_ns min_ns max_ns std_ns gpu_utilization",
+        "file rank source regularity disagreement count dropped measured mean_ns period_ns ci95_ns median_ns min_ns max_ns std_ns gpu_utilization",
     )
     .json("rank")
 }
@@ -253,6 +258,17 @@ pub fn object(of: &StepsOf<'_>) -> Object {
         "rank source regularity disagreement count dropped measured mean_ns median_ns min_ns max_ns std_ns ci95_ns \
          gpu_utilization devices list",
     )
+}
+
+/// The steps of traces for flat reports, with what else a step is called there.
+pub fn times(of: &[StepsOf<'_>]) -> Table {
+    const NOTE: &str = "A step of findings, gaps and phases lasts from the start of one step to the start of the next, as under \
+                        Start to start; mean, median, min and max are of the steps' own lengths";
+    let mut table = steps().table(of, 0);
+    if of.iter().any(|of| period_ns(of.steps).is_some()) {
+        table.note = NOTE;
+    }
+    table
 }
 
 /// The list of the steps, for flat reports.
@@ -322,6 +338,17 @@ pub fn place_text(step: usize, n: usize) -> String {
 
 /// What a step's length is where its ranges tell it.
 const OF_RANGE: &str = "from its start to its end. It is selected and counts in mean and median";
+/// Mean time from the start of a step that counts to the start of the next: what is said per step is of that. `None` where
+/// it is the mean length, give or take a hundredth, or no length.
+pub fn period_ns(steps: &Steps) -> Option<DurNs> {
+    /// Ranges end a little before the next begins.
+    const ALIKE: DurNs = 100;
+    let used = &steps.used;
+    let mean_ns = steps.durations.filter(|_| !steps.is_of_completions() && !used.is_empty())?.mean_ns;
+    let period_ns = (steps.boundaries.get(used.end)? - steps.boundaries.get(used.start)?) / used.len() as DurNs;
+    ((period_ns - mean_ns).abs() > mean_ns / ALIKE).then_some(period_ns)
+}
+
 /// What its lengths are where the host runs ahead.
 const OF_COMPLETIONS: [&str; 2] = [
     "from the completion of the step before on the slowest device to its own. It is selected and counts in mean and median",

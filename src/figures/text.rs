@@ -1,6 +1,7 @@
 //! Names from a file as the screen shows them: short enough, and without hidden characters.
 
 mod frames;
+mod parts;
 mod units;
 
 use std::borrow::Cow;
@@ -104,7 +105,8 @@ pub fn shortened(name: &str, max: usize) -> String {
     let is_call = whole.ends_with(')') && whole.contains('(');
     if is_call || !whole.contains(' ') {
         let without_call = short_name(&whole);
-        return middle_cut(own_name(&without_call), max);
+        let own = own_name(&without_call);
+        return parts::last_parts(own, max).unwrap_or_else(|| middle_cut(own, max));
     }
     middle_cut(&whole, max)
 }
@@ -254,7 +256,7 @@ fn after_parentheses(text: &str) -> &str {
 }
 
 /// At most `max` characters: the beginning, `…` and the end.
-fn middle_cut(text: &str, max: usize) -> String {
+pub fn middle_cut(text: &str, max: usize) -> String {
     let n = text.chars().count();
     if n <= max {
         return text.to_owned();
@@ -454,6 +456,11 @@ mod tests {
             ("cpu_op 93 %, python 6 %, launch 1 %", 16, "cpu_op 93 %, py…"),
             ("Lazy Function Loading", 12, "Lazy Fu…ding"),
             ("gemms", 4, "gem…"),
+            ("_thread.lock.acquire", 8, "…acquire"),
+            ("_thread.lock.acquire", 7, "acquire"),
+            ("_thread.lock.acquire", 13, "…lock.acquire"),
+            ("_thread.lock.acquire", 6, "acqui…"),
+            ("a_long_name_of_a_trace.json", 12, "a_long_…json"),
             ("a<b", 3, "a<b"),
             ("a<(b, c", 4, "a<(…"),
             ("ns::f<4, void>(int)", 12, "f<4, void>"),

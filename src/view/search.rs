@@ -112,7 +112,7 @@ impl Search {
             self.is_unmarked = false;
         } else if !self.is_unmarked && !self.hits.is_empty() && ctx.hits.is_empty() {
             // The timeline gave them up.
-            self.is_unmarked = true;
+            self.unmark();
         }
         self.wanted = wanted;
         if self.wanted.text.is_empty() || self.of != of {
@@ -139,6 +139,12 @@ impl Search {
                 self.is_searching = self.grid.update(&found.listed, ctx.answers);
             }
         }
+    }
+
+    /// Takes the marks of the hits away, in the list as well.
+    fn unmark(&mut self) {
+        (self.is_unmarked, self.current) = (true, None);
+        self.grid.leave();
     }
 
     /// Marks the hits in the timeline again.
@@ -179,7 +185,9 @@ impl Search {
             if std::mem::take(&mut self.wants_focus) {
                 edit.request_focus();
             }
-            self.is_unmarked |= edit.lost_focus() && ui.input(|input| input.key_pressed(Key::Escape));
+            if edit.lost_focus() && ui.input(|input| input.key_pressed(Key::Escape)) {
+                self.unmark();
+            }
             if edit.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter)) {
                 let is_back = ui.input(|input| input.modifiers == Modifiers::SHIFT);
                 self.run_hidden(if is_back { &Command::PreviousHit } else { &Command::NextHit }, ctx);

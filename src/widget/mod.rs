@@ -4,6 +4,7 @@ pub mod busy;
 pub mod flame;
 pub mod fuzzy;
 pub mod gap_color;
+pub mod hatch;
 pub mod labels;
 pub mod options;
 pub mod prose;

@@ -192,6 +192,8 @@ fn of_operator(name: &str) -> Option<Phase> {
         _ if ["nccl:", "c10d::", "gloo:", "_c10d_functional::"].iter().any(|of| name.starts_with(of)) => {
             Phase::Communication
         }
+        // Torch-TensorRT: `tensorrt::execute_engine`.
+        _ if name.starts_with("tensorrt::") && words::runs_model(&words::words(name)) => Phase::Forward,
         // Old versions record the user's ranges as operators.
         _ if !name.contains("::") => return of_words(name),
         _ => return None,
@@ -216,12 +218,17 @@ fn of_python(name: &str) -> Option<Phase> {
     }
     let frame = Frame::of_python_function(name);
     let is_in = |path: &str| frame.file.contains(path);
+    // TensorRT's functions, which are written in C: `<built-in method execute_async_v3 of PyCapsule object at 0x7f>`.
+    if ["execute_async_v", "execute_v2 "].iter().any(|run| name.starts_with(&format!("<built-in method {run}"))) {
+        return Some(Phase::Forward);
+    }
     match frame.function {
         _ if frame.loads_data() => Some(Phase::DataLoading),
         "backward" if is_in("torch/_tensor.py") || is_in("torch/autograd/__init__.py") => Some(Phase::Backward),
         "step" | "zero_grad" | "wrapper" if is_in("torch/optim/") && !is_in("lr_scheduler.py") => {
             Some(Phase::Optimizer)
         }
+        "run" | "run_with_iobinding" | "run_with_ort_values" if is_in("onnxruntime/capi/") => Some(Phase::Forward),
         _ => None,
     }
 }
@@ -253,6 +260,14 @@ mod tests {
             ("DistributedDataParallel.forward", Forward),
             ("[pl][profile][Strategy]DDPStrategy.backward", Backward),
             ("[pl][profile][LightningModule]Net.optimizer_step", Optimizer),
+            ("ExecutionContext::execute", Forward),
+            ("nvinfer1::IExecutionContext::enqueueV3", Forward),
+            ("myelinGraphExecute", Forward),
+            ("SequentialExecutor::Execute", Forward),
+            ("model_run", Forward),
+            ("execute_model", Forward),
+            ("inference", Forward),
+            ("model_inference", Forward),
             ("ZeRO-3_forward", Forward),
             ("ZeRO-3_backward", Backward),
             ("ZeRO-3_step", Optimizer),
@@ -294,6 +309,11 @@ mod tests {
             "opt_1.3b",
             "warmup",
             "metrics:publish",
+            "ExecutionContext::getTensorShape",
+            "myelinGraphLoad",
+            "session_initialization",
+            "build_engine",
+            "run_epoch",
         ] {
             assert_eq!(of_annotation(name), None, "{name}");
         }
@@ -305,6 +325,7 @@ mod tests {
         assert_eq!(of_operator("torch::autograd::CopyBackwards"), None);
         assert_eq!(of_operator("aten::convolution_backward"), None, "an operator inside one of the engine");
         assert_eq!(of_operator("record_param_comms"), Some(Phase::Communication));
+        assert_eq!(of_operator("tensorrt::execute_engine"), Some(Phase::Forward));
         let site = "/usr/lib/python3/site-packages/";
         for (name, phase) in [
             ("nn.Module: Linear_0", Some(Phase::Forward)),
@@ -313,6 +334,9 @@ mod tests {
             ("torch/optim/adam.py(213): step", Some(Phase::Optimizer)),
             ("torch/optim/lr_scheduler.py(150): step", None),
             ("train.py(12): step", None),
+            ("onnxruntime/capi/onnxruntime_inference_collection.py(266): run", Some(Phase::Forward)),
+            ("serve.py(3): run", None),
+            ("<built-in method execute_async_v3 of PyCapsule object at 0x7f>", Some(Phase::Forward)),
         ] {
             assert_eq!(of_python(name), phase, "{name}");
             assert_eq!(of_python(&name.replace("torch/", &format!("{site}torch/"))), phase, "{name}");

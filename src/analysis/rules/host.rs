@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 
 use super::{Basis, Hit, Measured, Out, Rule, Window, hit};
 use crate::analysis::call_tree::host_tracks;
-use crate::analysis::host_roles::{Role, role_of};
+use crate::analysis::host_roles::waits;
 use crate::analysis::median;
 use crate::analysis::phases::{Phase, PhaseTimes};
 use crate::analysis::range_summary::summary_of;
 use crate::model::memory::MemorySource;
-use crate::model::{DurNs, ON_CPU, SliceKind, TimeRange, TrackId};
+use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, TimeRange, Trace, TrackId};
 
 /// The judged time of a host by phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,11 +41,49 @@ pub struct SelfTimes {
     pub kinds: Vec<SliceKind>,
     /// Of all of these kinds: the time in which threads ran something of them and nothing of others inside.
     pub total_ns: DurNs,
-    /// The names with most of it, at most three, the most first.
+    /// The names of what works with most of it, at most three, the most first.
     pub names: Vec<(String, DurNs)>,
-    /// Of functions that wait for another thread, which have no names here: what that thread runs tells their time.
+    /// Of what waits: it sleeps, or waits for another thread, a socket or a process.
     pub waits_ns: DurNs,
+    /// The names of that with most of it, in the same way.
+    pub waits: Vec<(String, DurNs)>,
     pub n_threads: usize,
+}
+
+/// When threads ran on CPUs, of a recording that shows nothing of what they ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnCpus {
+    /// How often a thread ran on a CPU, and how long all of them together.
+    pub times: u64,
+    pub ns: DurNs,
+    pub n_threads: usize,
+    /// Call stacks that were sampled meanwhile.
+    pub n_samples: usize,
+    /// Of the recording.
+    pub span_ns: DurNs,
+}
+
+impl OnCpus {
+    /// `None` if anything else was recorded but what the recorder itself did, or nothing. Cost: O(n) for n slices.
+    pub(super) fn of(trace: &Trace) -> Option<Self> {
+        let is_other = |i: &usize| trace.slices.kind[*i] != SliceKind::Overhead;
+        let of_track = |id: TrackId| (id, trace.track_slices(id).filter(is_other));
+        let tracks = (0..trace.tracks.len() as u32).map(|id| of_track(TrackId(id)));
+        let mut out =
+            Self { times: 0, ns: 0, n_threads: 0, n_samples: trace.samples.ts.len(), span_ns: trace.span.dur() };
+        for (id, mut slices) in tracks {
+            let Some(first) = slices.next() else { continue };
+            if !trace.track(id).name.ends_with(ON_CPU) {
+                return None;
+            }
+            out.n_threads += 1;
+            for i in std::iter::once(first).chain(slices) {
+                out.times += 1;
+                out.ns += trace.slices.time(SliceId(i as u32)).dur();
+            }
+        }
+        (out.times > 0).then_some(out)
+    }
 }
 
 /// The most names whose self time is told.
@@ -74,27 +112,35 @@ impl SelfTimes {
         };
         let tracks: Vec<TrackId> = host_tracks(trace).filter(is_code).collect();
         let summary = summary_of(trace, &tracks, window.time, is_cancelled);
-        let mut names: Vec<(String, DurNs)> = Vec::new();
-        let (mut total_ns, mut waits_ns) = (0, 0);
+        let (mut names, mut waiting) = (Vec::new(), Vec::new());
         for of_name in summary.names.into_iter().filter(|of_name| is_told(of_name.kind) && of_name.self_ns > 0) {
-            total_ns += of_name.self_ns;
-            match role_of(of_name.kind, &of_name.name) {
-                Role::PythonWait | Role::QueueWait => waits_ns += of_name.self_ns,
-                _ => names.push((of_name.name, of_name.self_ns)),
-            }
+            let list = if waits(of_name.kind, &of_name.name) { &mut waiting } else { &mut names };
+            list.push((of_name.name, of_name.self_ns));
         }
-        names.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
-        names.truncate(MOST_NAMED);
+        let [works_ns, waits_ns] = [&mut names, &mut waiting].map(|list: &mut Vec<(String, DurNs)>| {
+            let sum = list.iter().map(|name| name.1).sum();
+            list.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
+            list.truncate(MOST_NAMED);
+            sum
+        });
+        let total_ns: DurNs = works_ns + waits_ns;
         let (basis, n_steps, n_threads) = (window.basis, window.steps.len(), summary.tracks.len());
-        (!names.is_empty()).then_some(Self { basis, n_steps, kinds, total_ns, names, waits_ns, n_threads })
+        (total_ns > 0).then_some(Self { basis, n_steps, kinds, total_ns, names, waits_ns, waits: waiting, n_threads })
     }
 }
 
 /// Fewer steps have no usual duration.
 const MIN_STEPS: usize = 3;
 
+/// What the threads of a recording without device work did, as far as it tells.
+pub(super) fn without_device(of: &Measured<'_>, out: &mut Out<'_>, is_cancelled: &(dyn Fn() -> bool + Sync)) {
+    judge(of, out);
+    out.verdicts.self_times = SelfTimes::of(of, is_cancelled);
+    out.verdicts.on_cpus = OnCpus::of(of.trace);
+}
+
 /// Judges the host, if there are operators and phases of it.
-pub(super) fn without_device(of: &Measured<'_>, out: &mut Out<'_>) {
+fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
     let Some(window) = of.host_window() else { return };
     let has_operators = of.trace.slices.has_kind(SliceKind::Operator);
     if of.phases.is_empty() || !has_operators || window.time.dur() == 0 {

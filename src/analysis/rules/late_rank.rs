@@ -35,6 +35,8 @@ pub struct LateRank {
     /// others.
     pub late: u64,
     pub calls: u64,
+    /// How long it waited itself in such collectives, in nanoseconds, and in how many of its steps.
+    pub own: (DurNs, usize),
     /// What it spent more time on than the mean of the others before those, since all of them were equally far; the most
     /// first. Less time is negative. In nanoseconds, all together.
     pub longer: Vec<(Part, DurNs)>,
@@ -333,7 +335,7 @@ impl<'a> Job<'a> {
     fn hit(&self, trace: u32, (at, late): (usize, u64)) -> Option<(u32, Hit)> {
         let rank = self.calls.rank_of(trace)?;
         let others = self.calls.ranks.iter().filter(|other| other.job == rank.job && other.trace != trace);
-        let (mut waits_ns, mut judged_ns, mut n) = (0, 0, 0);
+        let (mut waits_ns, mut judged_ns, mut n_steps, mut n) = (0, 0, 0, 0);
         for other in others {
             for (at, busy) in self.traces[other.trace as usize].busy.iter().enumerate() {
                 let windows = &self.traces[other.trace as usize].verdicts.windows;
@@ -341,6 +343,7 @@ impl<'a> Job<'a> {
                 let waits = Side::ALL.iter().filter_map(|&side| self.waits.get(&(other.trace, at, side)));
                 waits_ns += waits.filter_map(|waits| waits.judged.get(&trace)).sum::<DurNs>();
                 judged_ns += window.time.dur();
+                n_steps += window.steps.len();
                 n += 1;
             }
         }
@@ -349,12 +352,16 @@ impl<'a> Job<'a> {
         let window = of.verdicts.windows.iter().find(|window| window.device == Some(device))?;
         let is_judged =
             |part: &RankPart| self.device(part).is_some_and(|(_, window)| part.time.intersect(window.time).is_some());
-        let own = self.calls.of_trace(trace).map(|part| &self.calls.matches[part.of as usize]);
+        let its = self.calls.of_trace(trace).map(|part| &self.calls.matches[part.of as usize]);
         let is_compared = |of: &&Match| !of.is_first && self.calls.parts_of(of).iter().any(is_judged);
-        let calls = own.filter(is_compared).count() as u64;
-        let kind = LateRank { n_ranks: self.calls.n_ranks(rank.job), late, calls, longer: Vec::new() };
+        let calls = its.filter(is_compared).count() as u64;
+        let own_waits = Side::ALL.iter().filter_map(|&side| self.waits.get(&(trace, at, side)));
+        let own = (own_waits.flat_map(|waits| waits.judged.values()).sum(), window.steps.len());
+        let kind = LateRank { n_ranks: self.calls.n_ranks(rank.job), late, calls, own, longer: Vec::new() };
         let found = hit(Rule::LateRank, Some(device), waits_ns / n.max(1), judged_ns / n.max(1));
-        Some((trace, Hit { count: late, n_steps: window.steps.len(), basis: window.basis, late: Some(kind), ..found }))
+        // What the others wait is of their steps.
+        let n_steps = n_steps / (n as usize).max(1);
+        Some((trace, Hit { count: late, n_steps, basis: window.basis, late: Some(kind), ..found }))
     }
 
     /// What each device gains if these ranks come with the last of the others; if all are of them, with the first.

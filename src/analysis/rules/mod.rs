@@ -41,7 +41,7 @@ use self::hit::hit;
 #[cfg(test)]
 pub use self::hit::hit as hit_of;
 pub use self::hit::{Check, Hit};
-pub use self::host::{HostTime, LongestStep, SelfTimes};
+pub use self::host::{HostTime, LongestStep, OnCpus, SelfTimes};
 pub use self::irregular::{Groups, Irregular, Lengths, Part, Trend};
 pub use self::joined::Joined;
 pub use self::kernel_kind::KernelKind;
@@ -58,7 +58,7 @@ pub use self::rule::Rule;
 pub use self::run_facts::{RunFacts, Vendor, is_generated};
 pub use self::sites::CallSite;
 pub use self::thresholds::{Kind, Level, Levels, Threshold, Thresholds};
-pub use self::window::{Basis, Window};
+pub use self::window::{Basis, Window, same_steps};
 use super::breakdown::{Breakdown, Overlap, breakdown, overlap};
 use super::busy::DeviceBusy;
 use super::gaps::clusters::Clusters;
@@ -93,6 +93,8 @@ pub struct Verdicts {
     pub host: Option<HostTime>,
     /// What took the time of its threads, if there is no device.
     pub self_times: Option<SelfTimes>,
+    /// When they were on CPUs, if nothing else was recorded.
+    pub on_cpus: Option<OnCpus>,
     /// Devices that were not judged, since the causes of their gaps were not looked for; see [`Ledger::is_untold`].
     pub n_untold: usize,
     pub run: RunFacts,
@@ -141,8 +143,7 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn 
         }
     }
     if of.busy.is_empty() && !is_missing {
-        host::without_device(of, &mut out);
-        out.verdicts.self_times = SelfTimes::of(of, is_cancelled);
+        host::without_device(of, &mut out, is_cancelled);
     }
     if of.range.is_none() {
         memory(of.trace, &mut out);

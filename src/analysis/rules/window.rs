@@ -1,7 +1,10 @@
 //! The time of a device that the rules judge.
 
+mod pace;
+
 use hashbrown::HashMap;
 
+pub use self::pace::same_steps;
 use super::{MIN_WORK, Measured};
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::gaps::clusters::counted_boundaries;

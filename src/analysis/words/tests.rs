@@ -152,7 +152,6 @@ const NOTHING: &str = "
     Reformatting CopyNode for Input Tensor 0 to /Reshape
     executor_utils::bindInputs
     execute_context_1(888_788544)_generation_0(0)
-    model_inference
     generation
     ProfilerStep#3
     aten::batch_norm

@@ -46,4 +46,5 @@ fn the_marks_of_a_search_go_with_escape() {
     harness.key_press(Key::Escape);
     settle(&mut harness);
     assert_eq!(n_marked(&harness), 0, "then the marks");
+    harness.get_by_label("1 slice");
 }

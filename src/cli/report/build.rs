@@ -100,7 +100,7 @@ pub fn report(
     (report.gaps, report.gap_classes) = gaps((traces, &files_named), &offsets, &answers, top)?;
     report.steps = slowest.map(steps::object);
     report.step_list = steps::list(slowest);
-    report.step_times = steps::steps().table(&found_steps, 0);
+    report.step_times = steps::times(&found_steps);
     report.device_trace = device_trace(&models, &offsets, top);
     let found = std::mem::take(&mut report.findings);
     (report.findings, report.n_more_findings) = ranked(found, &models, top);

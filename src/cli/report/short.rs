@@ -36,7 +36,7 @@ const TABLES: [(&str, &str); 37] = [
     ("causes", ""),
     ("clusters", ""),
     ("phases", "file rank phase total_ns share ns_per_step device_ns"),
-    ("steps", "file rank source count dropped mean_ns median_ns min_ns max_ns"),
+    ("steps", "file rank source count dropped mean_ns period_ns median_ns min_ns max_ns"),
     (
         "oom",
         "file rank device at_ns cause requested_bytes short_by_bytes device_free_bytes reserved_bytes inactive_bytes advice",

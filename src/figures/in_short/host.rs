@@ -2,7 +2,7 @@
 
 use super::format;
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Basis, HostTime, SelfTimes};
+use crate::analysis::rules::{Basis, HostTime, OnCpus, SelfTimes};
 use crate::figures::verdicts::{Judged, clipped, clipped_apart, percent, scope_of};
 use crate::model::SliceKind;
 
@@ -15,7 +15,24 @@ const MOST_NAMED: usize = 3;
 pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
     let told: Vec<String> = phases(of).into_iter().chain(of.verdicts.self_times.as_ref().map(self_times)).collect();
     let whose = of.name.filter(|_| of.verdicts.host.is_none()).map(|name| format!(" in {name}")).unwrap_or_default();
-    (!told.is_empty()).then(|| format!("No device work was recorded{whose}. {}", told.join(". ")))
+    let on_cpus = of.verdicts.on_cpus.as_ref().map(|on_cpus| self::on_cpus(on_cpus, &whose));
+    on_cpus.or_else(|| (!told.is_empty()).then(|| format!("No device work was recorded{whose}. {}", told.join(". "))))
+}
+
+/// What little is there, and how to record more.
+fn on_cpus(of: &OnCpus, whose: &str) -> String {
+    let [ns, span] = [of.ns, of.span_ns].map(format::duration);
+    let threads = format::of_things(of.n_threads as u64, "thread");
+    let times = format::of_things(of.times, "time");
+    let samples = match of.n_samples {
+        0 => String::new(),
+        n => format!(", and {} of call stacks, which the flame graph adds up", format::of_things(n as u64, "sample")),
+    };
+    format!(
+        "No work was recorded{whose}, neither of a device nor of the host: no kernels, copies, calls or ranges. What is there \
+         is when threads ran on CPUs ({threads}, {times}, {ns} together in {span}){samples}. To see what takes the time, \
+         record with nsys profile --trace=cuda,nvtx,osrt, on a machine with a GPU, and see that the program uses it"
+    )
 }
 
 /// The names with most self time, and the part of waits.
@@ -36,14 +53,22 @@ fn self_times(of: &SelfTimes) -> String {
         1 => "one thread".to_owned(),
         n => format!("{} threads together", format::count(n as u64)),
     };
-    let names = clipped_apart(&of.names.iter().map(|name| name.0.as_str()).collect::<Vec<_>>());
-    let named: Vec<String> = names.iter().zip(&of.names).map(|(name, of)| format!("{name} {}", share(of.1))).collect();
-    let waits = match of.waits_ns {
-        0 => String::new(),
-        ns => format!("; {} waits for other threads", share(ns)),
+    let named = |all: &[(String, i64)]| {
+        let names = clipped_apart(&all.iter().map(|name| name.0.as_str()).collect::<Vec<_>>());
+        names.iter().zip(all).map(|(name, of)| format!("{name} {}", share(of.1))).collect::<Vec<String>>().join(", ")
+    };
+    // Less is no part of the time that one would ask for.
+    let least = (LARGE * of.total_ns as f64) as i64;
+    let large = of.waits.iter().take_while(|wait| wait.1 >= least).count().max(1).min(of.waits.len());
+    let waits = (of.waits_ns > 0 && of.waits_ns >= least)
+        .then(|| format!("{} is waiting ({})", share(of.waits_ns), named(&of.waits[..large])));
+    let works = (!of.names.is_empty()).then(|| named(&of.names));
+    let parts: Vec<String> = match of.waits_ns * 2 > of.total_ns {
+        true => waits.into_iter().chain(works.map(|works| format!("of the work {works}"))).collect(),
+        false => works.into_iter().chain(waits).collect(),
     };
     let total = format::duration(of.total_ns);
-    format!("Most self time, of {total}{what} on {threads}{within}: {}{waits}", named.join(", "))
+    format!("Most self time, of {total}{what} on {threads}{within}: {}", parts.join("; "))
 }
 
 /// The phases of the steps of a host, and its longest step.

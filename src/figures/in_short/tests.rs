@@ -26,7 +26,8 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
         "{}",
         texts[0]
     );
-    let late = "Rank 1 comes last to 8 of 8 judged collectives, and others wait 3.000 ms per step for it on average";
+    let late = "Rank 1 comes last to 8 of 8 judged collectives: for it each other rank waits on average 3.000 ms in each of \
+                its steps; rank 1 itself waits for none";
     assert!(texts[0].ends_with(late), "{}", texts[0]);
     let help = "that rank 1 comes sooner to collectives, which saves at most 3.000 ms of 10.000 ms per step";
     assert!(texts[1].contains(help), "{}", texts[1]);
@@ -37,6 +38,37 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
     let alone = paragraphs(&judged[..1]);
     assert!(alone.len() == 1 && !alone[0].starts_with("Job"), "{alone:#?}");
     assert!(!paragraphs(&[judged[0], judged[0]])[0].starts_with("Job"), "the same rank twice");
+}
+
+#[test]
+fn the_slowest_rank_is_named_by_steps_that_all_recorded() {
+    use crate::analysis::rules::Window;
+    use crate::model::TimeRange;
+    let traces = [rank(0, 4 * MS, 0), rank(1, 4 * MS, 0)];
+    let verdicts = judged_together(&traces);
+    let step = |steps: [&[i64]; 2]| {
+        let of = |i: usize| {
+            let boundaries = steps[i].iter().map(|ms| ms * MS).collect::<Vec<_>>();
+            let time = TimeRange { start: boundaries[0], end: boundaries[boundaries.len() - 1] };
+            let steps = boundaries.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
+            let window =
+                Window { time, whole: TimeRange { start: 0, ..time }, steps, ..verdicts[i].windows[0].clone() };
+            Verdicts { windows: vec![window], makeups: verdicts[i].makeups.clone(), ..Verdicts::default() }
+        };
+        let verdicts = [of(0), of(1)];
+        let judged = |i: usize| Judged { trace: &traces[i], name: None, path: "", offset: 0, verdicts: &verdicts[i] };
+        let text = paragraphs(&[judged(0), judged(1)]).remove(0);
+        let from = text.find(". A ").unwrap() + 2;
+        text[from..].split(". ").next().unwrap().to_owned()
+    };
+    // Rank 0 has recorded a long step that rank 1 has not.
+    assert_eq!(step([&[10, 40, 50, 60, 70], &[40, 50, 60, 70]]), "A judged step takes 15.000 ms");
+    let slow = "A step takes 12.000 ms on the slowest, rank 0, and 10.000 ms on the fastest, rank 1, in the 3 steps that all \
+                recorded";
+    assert_eq!(step([&[10, 22, 34, 46], &[12, 22, 32, 42]]), slow);
+    // Each holds one step, in which the recording begins.
+    let alone = step([&[0, 19], &[0, 11]]);
+    assert!(alone.starts_with("A judged step lasts 11.000 ms to 19.000 ms, which does not compare"), "{alone}");
 }
 
 #[test]
@@ -196,6 +228,13 @@ fn a_recording_without_device_work_is_told_by_self_times() {
     let expected = "No device work was recorded. Most self time, of 300.000 ms on 2 threads together: f (a.py:1) 50.0 %, g \
                     (a.py:7) 46.7 %, h (a.py:9) 3.3 %";
     assert_eq!(text(&functions), [expected]);
+    // When threads were on CPUs is not what they did.
+    let on_cpu = ["main: on CPU", "second: on CPU"].map(|thread| (thread, other, "CPU 3", 0, 5 * MS));
+    let recorder = ("main", SliceKind::Overhead, "CUDA profiling stop overhead", MS, 2 * MS);
+    let only = text(&[on_cpu[0], on_cpu[1], recorder]);
+    assert!(only[0].starts_with("No work was recorded, neither of a device nor of the host"), "{only:?}");
+    assert!(only[0].contains("(2 threads, 2 times, 10.000 ms together in 5.000 ms). To see what takes"), "{only:?}");
+    assert!(!text(&[on_cpu[0], functions[0]])[0].contains("CPU"));
     // A range is no operator, and a function that waits for the backward pass tells nothing.
     let (python, operator) = (SliceKind::PythonFunction, SliceKind::Operator);
     let code = [
@@ -206,8 +245,20 @@ fn a_recording_without_device_work_is_told_by_self_times() {
         ("main", python, "<built-in method run_backward>", 100 * MS, 200 * MS),
     ];
     let expected = "No device work was recorded. Most self time, of 200.000 ms in operators and Python functions on one \
-                    thread: aten::conv2d 37.5 %, train.py(3): main 12.5 %; 50.0 % waits for other threads";
+                    thread: aten::conv2d 37.5 %, train.py(3): main 12.5 %; 50.0 % is waiting (<built-in method \
+                    run_backward> 50.0 %)";
     assert_eq!(text(&code), [expected]);
+    // What waits for most of the time comes first.
+    let waits = [
+        ("main", other, "f (a.py:1)", 0, 20 * MS),
+        ("main", other, "time.sleep", 20 * MS, 80 * MS),
+        ("second", other, "_thread.lock.acquire", 0, 20 * MS),
+    ];
+    let expected = "No device work was recorded. Most self time, of 100.000 ms on 2 threads together: 80.0 % is waiting \
+                    (time.sleep 60.0 %, _thread.lock.acquire 20.0 %); of the work f (a.py:1) 20.0 %";
+    assert_eq!(text(&waits), [expected]);
+    let all = "No device work was recorded. Most self time, of 60.000 ms on one thread: 100.0 % is waiting (time.sleep 100.0 %)";
+    assert_eq!(text(&waits[1..2]), [all]);
     assert!(text(&[]).is_empty());
 }
 

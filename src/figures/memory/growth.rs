@@ -55,7 +55,9 @@ pub fn growth() -> Part<MemoryGrowth> {
     let figures = figures! { row: MemoryGrowth;
         with owner();
         words "verdict", "Verdict", 120, Cell::name(row.total.verdict.key()), "What grows, if anything";
-        number "steps", "Steps", 60, Cell::Count(row.steps as u64), "How many steps there are";
+        number "steps", "Steps", 60, Cell::Count(row.steps as u64),
+            "How many steps the events of the allocator have, from the end of one to the end of the next. They are found anew \
+             there, by what Regularity stands beside: they may be others than those of the step times";
         number "warm_up", "Warm-up", 70, Cell::Count(row.warm_up as u64), "The first steps, which do not count";
         number "bytes_per_step", "Gain a step", 100, slope(&row.total, row.total.trend.slope),
             "Slope of live bytes at the ends of steps, since they rise";

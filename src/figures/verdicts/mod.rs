@@ -16,7 +16,7 @@ use super::advice::{Case, advice, is_to_launch_less};
 use super::findings::value;
 use super::format;
 use crate::analysis::finding::{Evidence, Finding, Unit};
-use crate::analysis::rules::{Hit, Levels, OfDevice, Rule, RunFacts, Thresholds, Verdicts};
+use crate::analysis::rules::{Hit, Levels, OfDevice, Rule, RunFacts, Thresholds, Verdicts, Window, same_steps};
 use crate::model::{DurNs, Severity, Trace};
 
 /// The reserve about shares of busy and idle time, and gaps, of a recording that lacks most of its events.
@@ -70,11 +70,12 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
     let worded = |Alike { hits: group, .. }: &Alike<'_>| {
         let (i, hit) = group[0];
         let mut finding = finding(hit, (&traces[i], &devices[i][&hit.device]), thresholds);
-        if let Some(Gain { ns, rank, device }) = job_gain(traces, i, hit) {
+        if let Some(Gain { ns, rank, device, is_slowest }) = job_gain(traces, i, hit) {
             finding.ceiling_ns_per_step = Some(ns);
             if (rank, device) != (traces[i].trace.info.rank, hit.device) {
-                let slowest = self::device(device, rank);
-                let note = format!("Ending it gains the slowest, {slowest}, at most {} per step", format::duration(ns));
+                let of = self::device(device, rank);
+                let whose = if is_slowest { format!("the slowest, {of},") } else { of };
+                let note = format!("Ending it gains {whose} at most {} per step", format::duration(ns));
                 finding.evidence.notes.push(note);
             }
         }
@@ -137,27 +138,37 @@ pub struct Gain {
     pub ns: DurNs,
     pub rank: Option<u32>,
     pub device: Option<u32>,
+    /// Whether it is known to be the slowest of several.
+    pub is_slowest: bool,
 }
 
 /// What ending the cause of a hit gains the job per step at most, with the rank and the device that it is of: what it
-/// gains the slowest rank, since faster ones wait for that. Of devices that are equally slow it is the most that one of
-/// them gains, never their sum.
+/// gains the slowest rank, since faster ones wait for that. Of devices that are equally slow, or whose steps do not
+/// compare, it is the most that one of them gains, never their sum.
 pub fn job_gain(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
     hit.ceiling_ns_per_step?;
     let peers = (0..traces.len()).filter(|&i| i == of || is_other_rank(traces, of, i));
-    let mut all: Vec<(DurNs, Gain)> = Vec::new();
-    for Judged { trace, verdicts, .. } in peers.map(|i| &traces[i]) {
+    let mut all: Vec<((DurNs, &Window), Gain)> = Vec::new();
+    for Judged { trace, verdicts, offset, .. } in peers.map(|i| &traces[i]) {
         let windows: HashMap<_, _> = verdicts.windows.iter().rev().map(|window| (window.device, window)).collect();
         for check in verdicts.checks.iter().filter(|check| check.rule == hit.rule) {
-            let window = windows.get(&check.device);
+            let window = windows.get(&check.device).filter(|window| window.step_ns().is_some());
             let ns = check.ceiling_ns_per_step.unwrap_or_default();
-            let gain = Gain { ns, rank: trace.info.rank, device: check.device };
-            all.extend(window.and_then(|window| window.step_ns()).map(|step| (step, gain)));
+            let gain = Gain { ns, rank: trace.info.rank, device: check.device, is_slowest: false };
+            all.extend(window.map(|window| ((*offset, *window), gain)));
         }
     }
-    let slowest = all.iter().map(|&(step, _)| step).max()?;
-    let is_slow = |(step, _): &(DurNs, Gain)| *step as f64 >= slowest as f64 * (1.0 - EQUALLY_SLOW);
-    all.into_iter().filter(is_slow).map(|(_, gain)| gain).max_by_key(|gain| gain.ns)
+    let windows: Vec<(DurNs, &Window)> = all.iter().map(|one| one.0).collect();
+    let lengths = same_steps(&windows).map(|same| same.1).filter(|_| windows.len() > 1);
+    let slowest = lengths.iter().flatten().copied().max();
+    let is_slow = |i: &usize| match (&lengths, slowest) {
+        (Some(lengths), Some(slowest)) => lengths[*i] as f64 >= slowest as f64 * (1.0 - EQUALLY_SLOW),
+        _ => true,
+    };
+    let slow: Vec<usize> = (0..all.len()).filter(is_slow).collect();
+    let is_slowest = slow.len() < all.len();
+    let most = slow.into_iter().map(|i| all[i].1).max_by_key(|gain| gain.ns)?;
+    Some(Gain { is_slowest, ..most })
 }
 
 /// Another hit of the device with the same remedy, and what both gain together per step at most: their ceilings are of

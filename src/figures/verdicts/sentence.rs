@@ -198,12 +198,15 @@ fn waiting(hit: &Hit) -> String {
 
 /// How often a rank is late, how long the others wait, and what it does longer than they do.
 fn late_rank(hit: &Hit, device: &str) -> String {
-    let Some(LateRank { n_ranks, late, calls, longer }) = &hit.late else { return String::new() };
+    let Some(LateRank { n_ranks, late, calls, longer, own: _ }) = &hit.late else { return String::new() };
     let n_steps = hit.n_steps.max(1) as DurNs;
     let per = if hit.n_steps > 1 { " per step" } else { "" };
     let [late, calls] = [*late, *calls].map(format::count);
-    let others = if *n_ranks > 2 { "the others wait" } else { "the other one waits" };
-    let mean = if *n_ranks > 2 { " on average" } else { "" };
+    let others = if *n_ranks > 2 { "each of the others waits on average" } else { "the other one waits" };
+    let in_step = match hit.n_steps {
+        0 | 1 => String::new(),
+        n => format!(", {} in each of its own steps", format::duration(hit.amount / n as DurNs)),
+    };
     let sum: DurNs = longer.iter().map(|part| part.1).filter(|&ns| ns > 0).sum();
     let most = longer.iter().filter(|(_, ns)| *ns > 0 && *ns * LEAST_LONGER >= sum).take(3);
     let most: Vec<String> =
@@ -214,12 +217,11 @@ fn late_rank(hit: &Hit, device: &str) -> String {
         Some((last, first)) => format!("; before that it has {} and {last} more{per} than they have", first.join(", ")),
     };
     format!(
-        "{device} comes last to {late} of {calls} judged collectives of the {n_ranks} ranks here: {others} {} {} for it{mean}, \
-         {}{}{before}",
+        "{device} comes last to {late} of {calls} judged collectives of the {n_ranks} ranks here: {others} {} for it{in_step}, \
+         {} {}{before}",
+        format::duration(hit.amount),
         percent(hit.measured),
         scope(hit),
-        format::duration(hit.amount),
-        per_step(hit),
     )
 }
 

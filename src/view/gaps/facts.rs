@@ -296,11 +296,16 @@ impl PartLine {
             let ns = format::duration(self.on_cpu_ns);
             return Some(format!("for {ns} of it the thread ran on a CPU: it was busy, not waiting"));
         }
-        let is_load = self.class == GapClass::ModuleLoad;
-        let why =
-            if is_load { "pauses between calls that load, slow first launches" } else { "the thread was off the CPU" };
-        (self.inferred_ns > 0).then(|| format!("{} of it inferred: {why}", format::duration(self.inferred_ns)))
+        inferred_text(self.class, self.inferred_ns)
     }
+}
+
+/// How much of the time of a class was concluded, and from what; `None` for no time.
+pub fn inferred_text(class: GapClass, inferred_ns: DurNs) -> Option<String> {
+    let is_load = class == GapClass::ModuleLoad;
+    let why =
+        if is_load { "pauses between calls that load, slow first launches" } else { "the thread was off the CPU" };
+    (inferred_ns > 0).then(|| format!("{} of it inferred: {why}", format::duration(inferred_ns)))
 }
 
 impl GapFacts {

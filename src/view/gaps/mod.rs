@@ -54,17 +54,17 @@ enum Way {
     #[default]
     Gaps,
     Clusters,
-    Causes,
+    Meanwhile,
 }
 
 const WAYS: [(Way, &str, &str); 3] = [
     (Way::Gaps, "Gaps", "Every gap, the longest first"),
     (Way::Clusters, "Clusters", "Gaps between the same work with the same cause, by time per step"),
     (
-        Way::Causes,
-        "Causes",
-        "All idle time of the recording or of the selected range, by what the host did meanwhile. The overview has that of \
-         the steps that count, by what would have to change",
+        Way::Meanwhile,
+        "By what went on meanwhile",
+        "All idle time of the recording or of the selected range, by what the host did meanwhile. That tells not always what \
+         would end it: the overview lists that, of the steps that count",
     ),
 ];
 
@@ -122,7 +122,7 @@ impl View for GapsView {
                 let answer = self.by_cluster.ask(ctx.answers, ctx.traces, &ByCluster(self.filter(ctx)));
                 self.table_ui(&answer, "Clusters of gaps", ctx, ui);
             }
-            Way::Causes => {
+            Way::Meanwhile => {
                 let filter = GapFilter { words: Vec::new(), class: None, min_ns: 0, ..self.filter(ctx) };
                 let answer = self.by_cause.ask(ctx.answers, ctx.traces, &ByCause(filter));
                 self.table_ui(&answer, "Causes of idle time", ctx, ui);
@@ -247,14 +247,14 @@ impl GapsView {
             nothing_ui("No matching idle time", "Relax the conditions above, or press Escape to clear the range", ui);
             return;
         }
-        let open = if self.way == Way::Causes { "List the gaps of this cause" } else { "Show in the timeline" };
+        let open = if self.way == Way::Meanwhile { "List the gaps of this cause" } else { "Show in the timeline" };
         let is_shown = self.table.shown().is_some_and(|(shown, _)| Arc::ptr_eq(&shown, &found.table));
         match self.table.ui(name, Some(open), ui).filter(|_| is_shown) {
             Some(Action::Select(row)) => {
                 *ctx.selection = found.gaps.get(row).copied().unwrap_or_default();
                 ctx.commands.push(Command::Reveal);
             }
-            Some(Action::Open(row)) if self.way == Way::Causes => {
+            Some(Action::Open(row)) if self.way == Way::Meanwhile => {
                 (self.way, self.fields.class) = (Way::Gaps, found.classes.get(row).copied());
             }
             Some(Action::Open(row)) => {
@@ -276,11 +276,11 @@ impl GapsView {
                 }
             }
             ui.separator();
-            let many = if self.way == Way::Causes { Many::Rows } else { Many::Devices };
+            let many = if self.way == Way::Meanwhile { Many::Rows } else { Many::Devices };
             file_switch_ui(SPEC.id, many, ctx, ui);
             range_switch_ui(&mut self.fields.is_whole, "List gaps that overlap the selected range", ctx, ui);
             ui.separator();
-            if self.way != Way::Causes {
+            if self.way != Way::Meanwhile {
                 self.filter_ui(ui);
             }
             self.device_ui(ctx, ui);

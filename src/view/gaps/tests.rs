@@ -15,6 +15,7 @@ use crate::view::View;
 use crate::view::details::Details;
 use crate::view::fixture::Fixture;
 
+mod inferred;
 mod untold;
 
 const OP: SliceKind = SliceKind::Operator;
@@ -209,7 +210,7 @@ fn a_row_selects_its_gap_and_the_selection_moves_the_cursor() {
 #[test]
 fn causes_and_clusters_lead_to_their_gaps() {
     let mut harness = harness(GapsView::default());
-    click(&mut harness, "Causes");
+    click(&mut harness, "By what went on meanwhile");
     harness.get_by_label("Of idle time");
     let operators = "CPU operators";
     click(&mut harness, operators);
@@ -465,25 +466,4 @@ fn long_names_are_cut_to_the_width_of_the_details() {
     let mut harness = Harness::builder().with_size([WIDTH, 400.0]).build_ui(&mut ui);
     harness.run();
     assert_within(&harness, WIDTH);
-}
-
-#[test]
-fn the_page_says_what_of_a_cause_no_slice_shows() {
-    let mut builder = TraceBuilder::from_slices(&[
-        ("main", CALL, "cudaLaunchKernel", 0, 10_000),
-        ("main", CALL, "cuLibraryLoadData", 100_000, 200_000),
-        ("main", CALL, "cuLibraryLoadData", 500_000, 550_000),
-        ("main", CALL, "cudaLaunchKernel", 560_000, 570_000),
-        ("stream 7", KERNEL, "gemm", 20_000, 100_000),
-        ("stream 7", KERNEL, "relu", 580_000, 600_000),
-    ]);
-    builder.slices[0].correlation = vec![1, 0, 0, 2, 1, 2];
-    let fixture = Fixture::new(vec![builder.finish()], Details::default());
-    let builder = Harness::builder().with_size([900.0, 900.0]).with_max_steps(200);
-    let mut harness = builder.build_ui_state(|ui, fixture: &mut Fixture<Details>| fixture.ui(ui), fixture);
-    harness.state_mut().session.selection = gap(100_000, 580_000);
-    settle(&mut harness);
-    // The calls themselves take 150 of 450 µs.
-    harness.get_by_label("450.000 µs");
-    harness.get_by_label("300.000 µs of it inferred: pauses between calls that load, slow first launches");
 }

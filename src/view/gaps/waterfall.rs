@@ -3,10 +3,11 @@
 use eframe::egui::text::{LayoutJob, TextWrapping};
 use eframe::egui::{
     Align2, Color32, FontId, Painter, PopupAnchor, Rect, Response, Role, Sense, Stroke, StrokeKind, Tooltip, Ui,
-    WidgetInfo, pos2, vec2,
+    Visuals, WidgetInfo, pos2, vec2,
 };
 
-use super::facts::GapFacts;
+use super::facts::{GapFacts, inferred_text};
+use crate::analysis::gaps::{GapPart, inferred_ns};
 use crate::figures::{
     format,
     text::{display_name, track_name},
@@ -14,6 +15,7 @@ use crate::figures::{
 use crate::model::{SliceId, TimeRange, Trace};
 use crate::view::axis::{RulerLabels, Scale};
 use crate::widget::gap_color::gap_color;
+use crate::widget::hatch::hatch;
 use crate::widget::slice_color::{SliceColors, TEXT, text_on};
 
 const RULER_HEIGHT: f32 = 16.0;
@@ -32,6 +34,8 @@ struct Bar {
     /// What it is, for the tooltip.
     what: String,
     slice: Option<SliceId>,
+    /// Whether it was concluded: no slice shows it.
+    is_inferred: bool,
 }
 
 /// Paints the gap; returns a slice that was clicked.
@@ -52,7 +56,7 @@ pub fn waterfall_ui(trace: &Trace, facts: &GapFacts, colors: &SliceColors, ui: &
     };
     let bars = bars(trace, facts, colors, ui.visuals().dark_mode);
     for bar in &bars {
-        paint(&painter, bar, &scale, lane(bar.lane));
+        paint(&painter, bar, &scale, lane(bar.lane), ui.visuals());
     }
     let edge = Stroke::new(1.0, ui.visuals().strong_text_color());
     for x in [scale.x(gap.start), scale.x(gap.end)] {
@@ -89,24 +93,28 @@ fn titles(trace: &Trace, facts: &GapFacts) -> [String; 3] {
 fn bars(trace: &Trace, facts: &GapFacts, colors: &SliceColors, is_dark: bool) -> Vec<Bar> {
     let name = |slice: SliceId| display_name(without_folder(trace.slice_name(slice))).into_owned();
     let mut bars: Vec<Bar> = Vec::new();
-    for part in &facts.segments {
+    for (part, (time, is_inferred)) in
+        facts.segments.iter().flat_map(|part| pieces(trace, part).map(move |of| (part, of)))
+    {
         let class = part.class;
-        let text = part.slice.map_or_else(|| class.label().to_owned(), name);
-        let what = format!("{}, {}", class.label(), format::duration(part.time.dur()));
-        let color = gap_color(class, is_dark);
-        bars.push(Bar {
-            lane: usize::from(!class.is_host()),
-            time: part.time,
-            color,
-            name: text,
-            what,
-            slice: part.slice,
-        });
+        let name = match part.slice {
+            Some(slice) if is_inferred => format!("Inferred, around {}", name(slice)),
+            Some(slice) => name(slice),
+            None if is_inferred => format!("Inferred: {}", class.label()),
+            None => class.label().to_owned(),
+        };
+        let mut what = format!("{}, {}", class.label(), format::duration(time.dur()));
+        if let Some(why) = inferred_text(class, time.dur()).filter(|_| is_inferred) {
+            what += &format!("\n{why}");
+        }
+        let (lane, color) = (usize::from(!class.is_host()), gap_color(class, is_dark));
+        bars.push(Bar { lane, time, color, name, what, slice: part.slice, is_inferred });
     }
     let slice_bar = |slice: SliceId, lane: usize, role: &str| {
         let time = trace.slices.time(slice);
         let what = format!("{role}, {}", format::duration(time.dur()));
-        Bar { lane, time, color: colors.full(trace.slice_tint(slice)), name: name(slice), what, slice: Some(slice) }
+        let color = colors.full(trace.slice_tint(slice));
+        Bar { lane, time, color, name: name(slice), what, slice: Some(slice), is_inferred: false }
     };
     if let Some(call) = facts.call {
         bars.push(slice_bar(call, 1, "The call that launched the work after the gap"));
@@ -114,6 +122,20 @@ fn bars(trace: &Trace, facts: &GapFacts, colors: &SliceColors, is_dark: bool) ->
     bars.push(slice_bar(facts.gap.after, 2, "The work before the gap"));
     bars.push(slice_bar(facts.gap.ended_by, 2, "The work that ends the gap"));
     bars
+}
+
+/// A part of a gap in what its slice shows and what was concluded around that, with whether it was concluded.
+fn pieces(trace: &Trace, part: &GapPart) -> impl Iterator<Item = (TimeRange, bool)> {
+    let TimeRange { start, end } = part.time;
+    let recorded_ns = part.time.dur() - inferred_ns(trace, part);
+    let own = part.slice.and_then(|slice| trace.slices.time(slice).intersect(part.time));
+    let own = match own.filter(|own| own.dur() == recorded_ns) {
+        _ if recorded_ns == part.time.dur() => part.time,
+        Some(own) => own,
+        None => TimeRange { start, end: start },
+    };
+    let around = [(TimeRange { start, end: own.start }, true), (own, false), (TimeRange { start: own.end, end }, true)];
+    around.into_iter().filter(|piece| piece.0.start < piece.0.end)
 }
 
 /// The name of a Python function without the folder of its file, which would leave no room for the rest.
@@ -127,21 +149,32 @@ fn bar_rect(bar: &Bar, scale: &Scale, lane: Rect) -> Rect {
     Rect::from_x_y_ranges(left..=right.max(left + 1.0), lane.y_range())
 }
 
-fn paint(painter: &Painter, bar: &Bar, scale: &Scale, lane: Rect) {
+fn paint(painter: &Painter, bar: &Bar, scale: &Scale, lane: Rect, visuals: &Visuals) {
     let rect = bar_rect(bar, scale, lane).intersect(painter.clip_rect());
     if rect.width() <= 0.0 {
         return;
     }
-    painter.rect_filled(rect, 1.0, bar.color);
+    // What was concluded looks unlike what was recorded.
+    let text_color = match bar.is_inferred {
+        true => {
+            hatch(&painter.with_clip_rect(rect), rect, bar.color.gamma_multiply(0.6));
+            painter.rect_stroke(rect, 1.0, Stroke::new(1.0, bar.color), StrokeKind::Inside);
+            visuals.text_color()
+        }
+        false => {
+            painter.rect_filled(rect, 1.0, bar.color);
+            text_on(bar.color)
+        }
+    };
     if rect.width() > 24.0 {
-        let mut job = LayoutJob::simple_singleline(bar.name.clone(), FontId::proportional(11.0), text_on(bar.color));
+        let mut job = LayoutJob::simple_singleline(bar.name.clone(), FontId::proportional(11.0), text_color);
         job.wrap = TextWrapping::truncate_at_width(rect.width() - 6.0);
         let galley = painter.layout_job(job);
-        painter.galley(
-            Align2::LEFT_CENTER.anchor_size(rect.left_center() + vec2(4.0, 0.0), galley.size()).min,
-            galley,
-            TEXT,
-        );
+        let plate = Align2::LEFT_CENTER.anchor_size(rect.left_center() + vec2(4.0, 0.0), galley.size());
+        if bar.is_inferred {
+            painter.rect_filled(plate.expand2(vec2(2.0, 0.0)), 0.0, visuals.panel_fill);
+        }
+        painter.galley(plate.min, galley, TEXT);
     }
 }
 

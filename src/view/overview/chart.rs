@@ -1,6 +1,6 @@
 //! The time of each step as stacked bars. A click selects the step.
 
-use eframe::egui::{self, FontId, Rangef, RichText, Sense, TextStyle, TextWrapMode, WidgetText};
+use eframe::egui::{self, Color32, FontId, Rangef, RichText, Sense, TextStyle, TextWrapMode, WidgetText};
 use egui_plot::{AxisHints, Bar, BarChart, GridInput, GridMark, HoverPosition, Plot, Span};
 
 use super::cards::swatch_ui;
@@ -85,12 +85,23 @@ fn legend_ui(chart: &Chart, ui: &mut egui::Ui) {
     });
 }
 
+/// Labels of steps stand as far apart as if each was so wide, in points, with so much between them.
+const LEAST_LABEL: f32 = 16.0;
+const BETWEEN_LABELS: f32 = 10.0;
 /// Width of a bar, of the space from one to the next.
 const BAR: f64 = 0.8;
 
 /// The bar that was clicked.
 fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui) -> Option<usize> {
     let is_dark = ui.visuals().dark_mode;
+    let font = FontId::proportional(11.0);
+    let step_label = |step: usize| {
+        let bar = chart.bars.get(step).filter(|_| chart.steps_per_bar == 1);
+        short_name(bar.map_or("", |bar| &bar.name), step * chart.steps_per_bar)
+    };
+    // As many as there are bars, which are few.
+    let longest = (0..chart.bars.len()).map(step_label).max_by_key(String::len).unwrap_or_default();
+    let label = ui.painter().layout_no_wrap(longest, font.clone(), Color32::PLACEHOLDER).size().x;
     let names: Vec<String> = chart.bars.iter().map(|bar| display_name(&bar.name).into_owned()).collect();
     let plot = Plot::new("steps")
         .height(height)
@@ -103,16 +114,12 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
         .show_crosshair(false)
         .include_y(0.0)
         .sense(Sense::click())
-        .x_grid_spacer(|input| step_marks(&input, chart.bars.len()))
+        .x_grid_spacer(|input| step_marks(&input, chart.bars.len(), label))
         .custom_x_axes(vec![
             AxisHints::new_x()
-                .formatter(|mark, _| {
-                    let step = index(mark.value).unwrap_or_default();
-                    let bar = chart.bars.get(step).filter(|_| chart.steps_per_bar == 1);
-                    short_name(bar.map_or("", |bar| &bar.name), step * chart.steps_per_bar)
-                })
-                .label_spacing(Rangef::new(24.0, 36.0))
-                .tick_label_font(FontId::proportional(11.0)),
+                .formatter(|mark, _| step_label(index(mark.value).unwrap_or_default()))
+                .label_spacing(Rangef::new(16.0, 24.0))
+                .tick_label_font(font.clone()),
         ])
         .y_grid_spacer(|input| time_marks(&input))
         .custom_y_axes(vec![
@@ -120,7 +127,7 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
                 .formatter(|mark, _| format::moment(mark.value as DurNs, (mark.step_size / 10.0) as DurNs))
                 .label_spacing(Rangef::new(10.0, 16.0))
                 .min_thickness(46.0)
-                .tick_label_font(FontId::proportional(11.0)),
+                .tick_label_font(font),
         ])
         .label_formatter(|at| match at {
             HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position } => {
@@ -194,9 +201,15 @@ fn time_marks(input: &GridInput) -> Vec<GridMark> {
     (0..=(top / step) as usize).map(|at| GridMark { value: at as f64 * step, step_size: step }).collect()
 }
 
-/// A mark at each bar, or at every few.
-fn step_marks(input: &GridInput, n: usize) -> Vec<GridMark> {
-    let step = (input.base_step_size.ceil().max(1.0)) as usize;
+/// A mark at each bar, or at every few where their labels need more room.
+///
+/// * `label`: width of the widest label, in points.
+fn step_marks(input: &GridInput, n: usize, label: f32) -> Vec<GridMark> {
+    // The least distance in points is 8.
+    let least = input.base_step_size * f64::from(label.max(LEAST_LABEL) + BETWEEN_LABELS) / 8.0;
+    let power = 10_f64.powf(least.max(1.0).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|&step| step >= least);
+    let step = step.unwrap_or(power) as usize;
     let last = (input.bounds.1.max(0.0) as usize).min(n.saturating_sub(1));
     (0..=last).step_by(step).map(|at| GridMark { value: at as f64, step_size: step as f64 }).collect()
 }
@@ -218,6 +231,22 @@ mod tests {
                 let marks = time_marks(&GridInput { bounds: (0.0, top), base_step_size });
                 assert!((3..=22).contains(&marks.len()), "{} marks up to {top}", marks.len());
                 assert!(marks.iter().all(|mark| mark.value <= top));
+            }
+        }
+    }
+
+    #[test]
+    fn steps_are_labelled_however_many_there_are() {
+        for n in [1, 7, 60, 135, 240] {
+            for width in [200.0_f64, 450.0, 900.0] {
+                let points = width / n as f64;
+                let input = GridInput { bounds: (-0.5, n as f64 - 0.5), base_step_size: 8.0 / points };
+                for label in [6.0_f32, 20.0, 60.0] {
+                    let marks = step_marks(&input, n, label);
+                    let apart = marks[0].step_size * points;
+                    assert!(n == 1 || apart >= f64::from(label.max(24.0)), "{n} {width} {label}: {apart}");
+                    assert!(width < 450.0 && n > 1 || marks.len() >= n.min(3), "{n} {width} {label}: {}", marks.len());
+                }
             }
         }
     }

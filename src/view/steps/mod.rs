@@ -20,7 +20,9 @@ use crate::answers::time::{PartsOfSteps, TraceSteps};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::steps::{StepsOf, found_by, left_out_text, measured_place, name_host_columns, step_list};
+use crate::figures::steps::{
+    StepsOf, found_by, left_out_text, measured_place, name_host_columns, period_ns, step_list,
+};
 use crate::model::{DurNs, Trace};
 use crate::session::in_order;
 use crate::widget::busy::busy_ui;
@@ -201,9 +203,17 @@ fn figures(steps: &Steps) -> Vec<(String, Cow<'static, str>)> {
                 "Mean duration of the steps that count, from completion to completion on the slowest device, since the host \
                  runs ahead of it; with its 95 % t-interval"
             }
-            false => "Mean duration of the steps that count, with its 95 % t-interval",
+            false => {
+                "Mean length of the steps that count, with its 95 % t-interval. What findings, gaps and phases say per step is \
+                 of the time from the start of one step to the start of the next"
+            }
         };
         all.push((format!("Mean {mean}{interval}{}", measured_place(steps)), help.into()));
+        let period = period_ns(steps).map(|ns| {
+            let help = "So long is a step of findings, gaps and phases: with the time between the ranges of the steps";
+            (format!("{} from start to start", format::duration(ns)), help.into())
+        });
+        all.extend(period);
         all.push((
             format!("Median {}", format::duration(durations.median_ns)),
             "Median duration of the steps that count".into(),

@@ -144,3 +144,23 @@ fn of_several_files_it_is_said_whose_steps_are_shown() {
     assert!(text.starts_with("By ProfilerStep annotations of "), "{text}");
     assert!(text.ends_with(". The view Steps chooses another file"), "{text}");
 }
+
+#[test]
+fn time_between_ranges_is_of_the_step_that_findings_speak_of() {
+    // Ranges of 100 ns, 50 ns apart.
+    let names: Vec<String> = (0..8).map(|step| format!("ProfilerStep#{step}")).collect();
+    let slices: Vec<_> = (0..)
+        .zip(&names)
+        .flat_map(|(step, name)| {
+            let start = 150 * step;
+            [
+                ("main", SliceKind::Annotation, name.as_str(), start, start + 100),
+                ("stream 7", SliceKind::Kernel, "gemm", start + 20, start + 60),
+            ]
+        })
+        .collect();
+    let apart = harness_of(TraceBuilder::from_slices(&slices).finish());
+    apart.get_by_label("Mean 100 ns ± 0 ns (95 %) on the host");
+    apart.get_by_label("150 ns from start to start");
+    assert!(harness().query_by_label_contains("from start to start").is_none());
+}

@@ -15,6 +15,7 @@ use super::strips::{IdleTime, Strips};
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, RowFold, TrackList};
 use crate::analysis::gaps::GapClass;
 use crate::command::Command;
+use crate::figures::text::middle_cut;
 use crate::figures::verdicts::LACKS_EVENTS;
 use crate::figures::{escape, format};
 use crate::session::OpenTrace;
@@ -247,6 +248,28 @@ fn distinct_title<'a>(line: &'a Line, traces: &[OpenTrace]) -> Cow<'a, str> {
     }
 }
 
+/// A title in a width: both ends of it, which tell threads of one kind apart.
+///
+/// Cost: O(log n) layouts, which egui keeps from frame to frame; none where it is short.
+fn fitted<'a>(ui: &Ui, title: &'a str, width: f32) -> Cow<'a, str> {
+    /// Shorter ones fit, or are cut too far to tell anything.
+    const SHORT: usize = 8;
+    let n = title.chars().count();
+    let is_in = |text: &str| {
+        let font = FontId::proportional(12.0);
+        ui.painter().layout_no_wrap(text.to_owned(), font, Color32::PLACEHOLDER).size().x <= width
+    };
+    if n <= SHORT || is_in(title) {
+        return Cow::Borrowed(title);
+    }
+    let (mut fits, mut too_long) = (SHORT, n);
+    while fits + 1 < too_long {
+        let middle = fits.midpoint(too_long);
+        if is_in(&middle_cut(title, middle)) { fits = middle } else { too_long = middle }
+    }
+    Cow::Owned(middle_cut(title, fits))
+}
+
 /// Says below the name of a deep thread which of its rows are folded; whether it was clicked.
 fn rows_ui(ui: &mut Ui, line: &Line, fold: &RowFold, rect: Rect) -> bool {
     let response = ui.interact(rect, Id::unique(("folded rows", line.trace, line.kind)), Sense::click());
@@ -291,7 +314,8 @@ fn line_ui(
     let busy = busy.map(|share| format!("{:.0} % busy", share * 100.0));
     let room = ui.available_width() - if is_track { BUTTON + 2.0 } else { 0.0 };
     let room = room - if busy.is_some() { BUSY_WIDTH } else { 0.0 };
-    let text = RichText::new(title).size(12.0);
+    let title = fitted(ui, title, room);
+    let text = RichText::new(&*title).size(12.0);
     let text = match line.kind {
         _ if line.is_fold() => text.weak(),
         _ if is_track => text,

@@ -334,7 +334,8 @@ impl Timeline {
         edge.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Splitter, true, "Width of track labels"));
         let edge = edge.on_hover_and_drag_cursor(egui::CursorIcon::ResizeHorizontal);
         if edge.dragged() {
-            self.settings.label_width = (self.settings.label_width + edge.drag_delta().x).clamp(60.0, 800.0);
+            let width = parts.canvas.left() - parts.labels.left();
+            self.settings.label_width = (width + edge.drag_delta().x).clamp(60.0, 800.0);
         }
     }
 }
@@ -366,7 +367,7 @@ impl View for Timeline {
         let has_legend = rect.height() >= LEAST_WITH_LEGEND && self.has_strips;
         let legend_height = if has_legend { legend::HEIGHT } else { 0.0 };
         let heights = [steps_height, legend_height];
-        let parts = Parts::new(rect, self.settings.label_width, heights, ui.pixels_per_point());
+        let parts = Parts::new(rect, self.settings.label_width_in(rect.width()), heights, ui.pixels_per_point());
         self.fill(parts.canvas.height());
         let of_trace = steps.as_ref().and_then(|(found, offset)| Some((found.as_ref().as_ref()?, *offset)));
         self.canvas_input(ctx, ui, &parts, of_trace);

@@ -32,6 +32,9 @@ pub struct TimelineSettings {
     pub label_width: f32,
 }
 
+/// The width of the column of labels unless the user chooses another or there is more room, in points.
+const LABEL_WIDTH: f32 = 200.0;
+
 impl Default for TimelineSettings {
     fn default() -> Self {
         Self {
@@ -42,12 +45,21 @@ impl Default for TimelineSettings {
             hidden: BTreeSet::new(),
             order: BTreeMap::new(),
             has_queues: false,
-            label_width: 200.0,
+            label_width: LABEL_WIDTH,
         }
     }
 }
 
 impl TimelineSettings {
+    /// The width of the column of labels in a timeline of some width, in points: as the user chose it, else more where
+    /// there is room.
+    pub fn label_width_in(&self, width: f32) -> f32 {
+        const SHARE: f32 = 0.16;
+        const MOST: f32 = 280.0;
+        let is_chosen = self.label_width.to_bits() != LABEL_WIDTH.to_bits();
+        if is_chosen { self.label_width } else { (SHARE * width).clamp(LABEL_WIDTH, MOST) }
+    }
+
     /// Shows what is hidden, and unfolds what was collapsed around tracks.
     pub fn show_hidden(&mut self, list: &TrackList) {
         list.hidden.iter().for_each(|key| _ = self.hidden.remove(key));

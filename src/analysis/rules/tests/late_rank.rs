@@ -48,7 +48,7 @@ fn a_rank_that_computes_longer_is_late_and_the_others_wait() {
     // Eight steps count; the others wait 3 and 2 ms.
     assert_eq!((hit.amount, hit.of, hit.severity), (8 * 5 * MS / 2, 8 * STEP, Severity::High));
     let late = hit.late.as_ref().unwrap();
-    assert_eq!((late.n_ranks, late.late, late.calls), (3, 8, 8));
+    assert_eq!((late.n_ranks, late.late, late.calls, late.own), (3, 8, 8, (0, 8)));
     // Before the first one there is nothing to compare with but the start of the recording.
     let longer: TimeNs = late.longer.iter().map(|part| part.1).sum();
     assert_eq!(late.longer[0], (Part::Compute, 8 * 5 * MS / 2));

@@ -16,6 +16,7 @@ use crate::view::ViewContext;
 use crate::view::axis::{Scale, paint_flag};
 use crate::view::memory::RESERVED;
 use crate::view::memory::head::oom_text;
+use crate::widget::hatch::hatch;
 use crate::widget::labels::{Labels, cut};
 use crate::widget::theme;
 
@@ -136,17 +137,6 @@ fn from_before_ui(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, heights: &H
         let label = Rect::from_min_size(pos2(start.max(canvas.left()) + 4.0, (low + high - label.y) / 2.0), label);
         ui.painter().rect_filled(label, 2.0, theme::tokens(ctx.is_dark).panel);
         ui.painter().galley(label.min + vec2(5.0, 2.0), galley, ui.visuals().text_color());
-    }
-}
-
-/// Fills a rectangle with slanted lines.
-fn hatch(painter: &Painter, rect: Rect, color: Color32) {
-    const DISTANCE: f32 = 9.0;
-    let height = rect.height();
-    let n = ((rect.width() + height) / DISTANCE).ceil() as usize;
-    for i in 0..=n {
-        let x = rect.left() + i as f32 * DISTANCE;
-        painter.line_segment([pos2(x, rect.top()), pos2(x - height, rect.bottom())], Stroke::new(1.0, color));
     }
 }
 
