@@ -241,7 +241,10 @@ impl<'a> Lives<'a> {
                     self.add(block.addr, block.bytes, block.requested, last, pool, block.stack)
                 }
                 None => {
-                    inconsistencies.add(Inconsistency::LiveFromBefore, 0);
+                    // Without a history nothing was recorded that they could be from before of.
+                    if last > 0 {
+                        inconsistencies.add(Inconsistency::LiveFromBefore, 0);
+                    }
                     self.add(block.addr, block.bytes, block.requested, 0, pool, block.stack)
                 }
             };
