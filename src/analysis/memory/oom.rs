@@ -44,7 +44,7 @@ impl OomHint {
     pub fn fact(&self, bytes: impl Fn(u64) -> String) -> String {
         match self {
             Self::Expandable { free, requested, largest_free } => format!(
-                "{} are reserved and unused, enough for the {} requested, but the largest contiguous free range is {}: segments that expand need no contiguous range",
+                "{} are reserved and unused in the pool of the request, enough for the {} requested, but the largest contiguous free range is {}: segments that expand need no contiguous range",
                 bytes(*free),
                 bytes(*requested),
                 bytes(*largest_free)
@@ -53,7 +53,7 @@ impl OomHint {
                 "{segments} segments are large enough for the request, but hold smaller blocks: a limit keeps large segments for large requests"
             ),
             Self::GarbageCollection { released } => format!(
-                "{} of unused segments were released only when memory had run out: a threshold releases them earlier",
+                "{} of unused segments were released by the last attempt, only when memory had run out: a threshold releases them earlier",
                 bytes(*released)
             ),
             Self::Elsewhere { free, pool, in_pool } => format!(

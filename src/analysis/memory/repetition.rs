@@ -139,7 +139,7 @@ pub fn repetition(
                 Some("all of them come from one line of a model's forward")
             } else if !is_whole && !ends_in_round(&symbols, starts, *length) {
                 Some(
-                    "few of them have an optimizer, a loss, a loader or a backward pass beside other allocations, and others follow",
+                    "most show no whole step, such as an optimizer or a backward pass besides a forward pass, and more allocations follow the last",
                 )
             } else {
                 None

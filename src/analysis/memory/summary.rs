@@ -126,12 +126,12 @@ pub fn has_peak(history: &MemoryHistory) -> bool {
     history.allocations.start.last().is_some_and(|&start| start > 0)
 }
 
-/// The first state of the highest allocated bytes; `None` if no peak is known. Cost: O(n).
+/// The first state of the highest allocated bytes; `None` if no peak is known.
 pub fn peak_state(history: &MemoryHistory) -> Option<u32> {
-    has_peak(history).then(|| highest(&history.curves.allocated).0)
+    has_peak(history).then(|| history.curves.fullest())
 }
 
-/// The state in which most is known to be allocated: that of the peak, else the last. Cost: O(n).
+/// The state in which most is known to be allocated: that of the peak, else the last.
 pub fn fullest_state(history: &MemoryHistory) -> u32 {
     peak_state(history).unwrap_or(history.last_state())
 }

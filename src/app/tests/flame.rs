@@ -184,3 +184,14 @@ fn time_is_shown_by_what_ran_and_by_what_was_launched() {
     settle(&mut harness);
     assert!(harness.query_all_by_label("(outside of modules)").count() > 0);
 }
+
+#[test]
+fn live_memory_by_stack_is_what_is_allocated_as_in_memory_by_place() {
+    let mut harness = harness(vec![super::memory::sample("snapshot_oom.pickle")]);
+    app_mut(&mut harness).commands.push(Command::Show("live-memory"));
+    settle(&mut harness);
+    harness.get_by_label("At the end").click();
+    // With the blocks that await a stream it would be 170.16 MiB.
+    let whole = "Flame graph: All live memory, 170.08 MiB";
+    wait_for(&mut harness, |harness| harness.query_by_label_contains(whole).is_some());
+}

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::keys::Report;
-use crate::analysis::memory::by_place::{self, At, Holder, Place, first};
+use crate::analysis::memory::by_place::{self, At, Place, first};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::{StackRoles, categories};
 use crate::analysis::memory::find::parse_duration;
@@ -25,7 +25,7 @@ use crate::figures::memory::{
     OutsideMemory, Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline,
     leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares,
 };
-use crate::figures::{Part, Table, Word, format};
+use crate::figures::{Part, Table, format};
 use crate::model::TimeNs;
 use crate::session::{FoundInMemory as Found, MemoryAnswers, OpenMemory, OpenTrace, joined};
 
@@ -193,7 +193,8 @@ impl Analyzed {
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
         let mut oom = memory::oom().table(cards, top);
         oom.n_hidden += history.ooms.len() - self.cards.len();
-        let moments: Vec<u32> = moments.iter().filter_map(|&moment| self.state(moment)).collect();
+        let named = |&moment: &Moment| Some((Arc::from(moment.to_string()), self.state(moment)?));
+        let moments: Vec<(Arc<str>, u32)> = moments.iter().filter_map(named).collect();
         let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
         let fullest = fullest_state(history);
         let called = with_callers(&self.holders(), history, fullest);
@@ -272,33 +273,54 @@ impl Analyzed {
         by_place::Places { trace: self.of.trace(), of_stack: &self.places }
     }
 
-    fn holder(&self, at: Option<&'static Word>, holder: Holder) -> HolderRow<'_> {
-        HolderRow { owner: self.owner(), places: self.holders(), at, holder }
-    }
-
     /// At the peak if one is known, at each moment, and at the end.
-    fn by_place(&self, places: by_place::Places<'_>, peak: Option<u32>, moments: &[u32], top: usize) -> Arc<Table> {
+    fn by_place(
+        &self,
+        places: by_place::Places<'_>,
+        peak: Option<u32>,
+        moments: &[(Arc<str>, u32)],
+        top: usize,
+    ) -> Arc<Table> {
         let history = self.of.history();
-        let moments = moments.iter().map(|&state| (AT_MOMENT, state));
-        let states =
-            peak.map(|peak| (AT_PEAK, peak)).into_iter().chain(moments).chain([(AT_END, history.last_state())]);
-        let rows = states.flat_map(|(at, state)| {
-            let row = move |holder| HolderRow { owner: self.owner(), places, at: Some(at), holder };
+        let moments = moments.iter().map(|(name, state)| (AT_MOMENT, Some(name), *state));
+        let states = peak.map(|peak| (AT_PEAK, None, peak)).into_iter().chain(moments).chain([(
+            AT_END,
+            None,
+            history.last_state(),
+        )]);
+        let rows = states.flat_map(|(at, moment, state)| {
+            let row = move |holder| HolderRow {
+                owner: self.owner(),
+                places,
+                at: Some(at),
+                moment: moment.cloned(),
+                between: None,
+                holder,
+            };
             first(places.held(history, state), top).into_iter().map(row)
         });
         Arc::new(memory::by_place().table(rows.collect::<Vec<_>>(), 0))
     }
 
-    fn change_by_place(&self, moments: &[u32], top: usize) -> Arc<Table> {
+    fn change_by_place(&self, moments: &[(Arc<str>, u32)], top: usize) -> Arc<Table> {
         let history = self.of.history();
-        let (from, to) = match moments {
-            [from, .., to] => (*from, *to),
-            _ => (0, history.last_state()),
+        let ((from_name, from), (to_name, to)) = match moments {
+            [from, .., to] => (from.clone(), to.clone()),
+            _ => (("start".into(), 0), ("end".into(), history.last_state())),
         };
+        let between = Some([from_name, to_name]);
         let at = |state| At { places: self.holders(), history, state };
         let changes = by_place::changes(at(from), at(to)).into_iter().map(|(_, holder)| holder).collect();
         let changes = first(changes, top);
-        Arc::new(change_by_place().table(changes.into_iter().map(|holder| self.holder(None, holder)), 0))
+        let row = |holder| HolderRow {
+            owner: self.owner(),
+            places: self.holders(),
+            at: None,
+            moment: None,
+            between: between.clone(),
+            holder,
+        };
+        Arc::new(change_by_place().table(changes.into_iter().map(row), 0))
     }
 
     /// * `state`: no rows without one.

@@ -1,5 +1,7 @@
 //! Memory by place: bytes by the place in the program that allocated them.
 
+use std::sync::Arc;
+
 use super::{Owned, Owner, owner};
 use crate::analysis::memory::by_place::{Holder, Owner as Code, Place, Places};
 use crate::analysis::stacks::{BEFORE, NO_STACK};
@@ -12,6 +14,10 @@ pub struct HolderRow<'a> {
     pub places: Places<'a>,
     /// Where in the recording it is listed; `None` in the window, which says it above the table.
     pub at: Option<&'static Word>,
+    /// Which moment that is, where it is neither the peak nor the end: a time or an event, as it was asked for.
+    pub moment: Option<Arc<str>>,
+    /// The two moments of a change, where no others are said above the table.
+    pub between: Option<[Arc<str>; 2]>,
     pub holder: Holder,
 }
 
@@ -73,6 +79,8 @@ fn place<'a>() -> Vec<Figure<HolderRow<'a>>> {
 pub fn by_place<'a>() -> Part<HolderRow<'a>> {
     let figures = figures! { row: HolderRow<'a>;
         words "at", "At", 90, Cell::or_empty(row.at, Cell::Word), "When: at the peak, at a moment, or at the end";
+        words "moment", "Moment", 90, Cell::or_empty(row.moment.as_deref(), Cell::name),
+            "Which moment: the time or the event that was asked for";
         number "bytes", "Size", 90, Cell::Bytes(row.holder.held.bytes), "Bytes of its blocks";
         number "count", "Blocks", 70, Cell::Count(row.holder.held.blocks), "How many blocks";
         number "share", "Share", 70, Cell::Share(row.holder.share), "Its share of all that is allocated then";
@@ -80,16 +88,16 @@ pub fn by_place<'a>() -> Part<HolderRow<'a>> {
     };
     Part::new("by_place", "Memory by place", figures)
         .window("bytes share count whose place")
-        .report("file rank device at bytes count share whose place")
-        .json("at place whose bytes count share")
+        .report("file rank device at moment bytes count share whose place")
+        .json("at moment place whose bytes count share")
 }
 
 /// What each place has more or less of in one state than in another.
 pub fn change_by_place<'a>() -> Part<HolderRow<'a>> {
     Part::new("change_by_place", "Change of memory by place", changes())
         .window("bytes share count before_bytes after_bytes whose place")
-        .report("file rank device bytes count share before_bytes after_bytes whose place")
-        .json("place whose bytes count share before_bytes after_bytes")
+        .report("file rank device from to bytes count share before_bytes after_bytes whose place")
+        .json("from to place whose bytes count share before_bytes after_bytes")
 }
 
 /// What each place has more or less of than in another recording, at the peak of each and at the end.
@@ -99,10 +107,16 @@ pub fn compared_places<'a>() -> Part<HolderRow<'a>> {
         .json("at place whose bytes count share before_bytes after_bytes")
 }
 
+fn between(row: &HolderRow<'_>, end: usize) -> Cell {
+    Cell::or_empty(row.between.as_ref(), |moments| Cell::name(&moments[end]))
+}
+
 fn changes<'a>() -> Vec<Figure<HolderRow<'a>>> {
     const SHARE: &str = "Share of all gains; of all losses, where it has less";
     figures! { row: HolderRow<'a>;
         words "at", "At", 90, Cell::or_empty(row.at, Cell::Word), "At the peak of each recording, or at the end";
+        words "from", "From", 90, between(row, 0), "The earlier moment: the start, or the first that was asked for";
+        words "to", "To", 90, between(row, 1), "The later moment: the end, or the last that was asked for";
         number "bytes", "Change", 90, Cell::Gain(row.holder.change()), "Bytes more, or fewer, than before";
         number "count", "Blocks", 70, Cell::Change(row.holder.blocks_change()), "Blocks more, or fewer";
         number "share", "Share of all gains or losses", 170, Cell::Share(row.holder.share), SHARE;

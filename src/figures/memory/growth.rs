@@ -1,7 +1,7 @@
 //! Figures of the growth of a device's total memory per step.
 
 use super::{Owned, Owner, owner};
-use crate::analysis::memory::leaks::{GrowingPlace, Leaks, Thresholds, Total, TotalVerdict};
+use crate::analysis::memory::leaks::{FEWEST_STEPS, GrowingPlace, Leaks, Thresholds, Total, TotalVerdict};
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::steps::Steps;
 use crate::figures::text::{display_name, short_frame};
@@ -56,8 +56,10 @@ pub fn growth() -> Part<MemoryGrowth> {
         with owner();
         words "verdict", "Verdict", 120, Cell::name(row.total.verdict.key()), "What grows, if anything";
         number "steps", "Steps", 60, Cell::Count(row.steps as u64),
-            "How many steps the events of the allocator have, from the end of one to the end of the next. They are found anew \
-             there, by what Regularity stands beside: they may be others than those of the step times";
+            "How many steps there are. They are found in the allocator's events, each from the end of one to the end of the \
+             next, and may differ from those of the step times";
+        number "counted", "Counted", 70, Cell::Count(row.total.counted_steps() as u64),
+            "How many steps count: those after the warm-up, without those in which memory ran out and did not grow";
         number "warm_up", "Warm-up", 70, Cell::Count(row.warm_up as u64), "The first steps, which do not count";
         number "bytes_per_step", "Gain a step", 100, slope(&row.total, row.total.trend.slope),
             "Slope of live bytes at the ends of steps, since they rise";
@@ -85,7 +87,7 @@ pub fn growth() -> Part<MemoryGrowth> {
             "Why this cannot be trusted further";
     };
     Part::new("growth", "Growth of memory", figures).report(
-        "file rank device verdict steps warm_up bytes_per_step since peak_bytes_per_step reserved_bytes_per_step growth_bytes \
+        "file rank device verdict steps counted warm_up bytes_per_step since peak_bytes_per_step reserved_bytes_per_step growth_bytes \
          alarm reserved_alarm steps_to_oom regularity step_source doubts",
     )
 }
@@ -144,7 +146,7 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             format!("Memory between steps varies by {}, without lasting growth", format::bytes(total.swing as f64))
         }
         TotalVerdict::Flat => format!("Memory between steps stays level{}", since(total.level_since)),
-        TotalVerdict::TooFewSteps => "There are too few steps to say whether memory grows".to_owned(),
+        TotalVerdict::TooFewSteps => too_few_steps(total, steps.len()),
         TotalVerdict::IrregularSteps => "The steps differ too much to say whether memory grows".to_owned(),
     };
     match total.verdict {
@@ -152,6 +154,27 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
         _ if total.is_reserved_alarm => format!("{growth}; {reserved}"),
         _ => growth,
     }
+}
+
+/// Why so many steps do not tell whether memory grows: how many there are, how many count, and how many it takes.
+fn too_few_steps(total: &Total, steps: usize) -> String {
+    let counted = total.counted_steps();
+    let of = match counted == 1 {
+        true => format!("1 of {} counts", format::count(steps as u64)),
+        false => format!("{} of {} count", format::count(counted as u64), format::count(steps as u64)),
+    };
+    let long = Thresholds::default().alarm_points - 1;
+    if total.is_live_level() {
+        return format!(
+            "Memory between steps stays level, but the peaks within steps or what is reserved beyond them rose: {of}, and \
+             it takes {long} to tell whether that goes on"
+        );
+    }
+    let others = if counted < steps { ", the others are warm-up or failed" } else { "" };
+    format!(
+        "There are too few steps to say whether memory grows: {of}{others}; it takes \
+         {FEWEST_STEPS} where memory rises in each or is the same after each, else up to {long}"
+    )
 }
 
 /// The places that hold more at each boundary without a leak, if they explain at least half of the growth.
@@ -183,15 +206,23 @@ pub fn growing_place(found: &Leaks) -> Option<String> {
     Some(format!("{} holds {} more each step: {how}", place_name(one), format::bytes(one.bytes_per_step)))
 }
 
+/// Where what grew is listed, for whatever reason.
+pub const GROWN: &str = ". Stacks with more memory at the end are under \"Grown\"";
+
 /// What stands in place of leaks where no place leaks: memory that grows all the same, and where that is listed.
 pub fn no_candidate(found: &Leaks) -> String {
     let unjudged = found.total.and_then(|total| match total.verdict {
-        TotalVerdict::TooFewSteps => Some("so few steps"),
-        TotalVerdict::IrregularSteps => Some("steps that differ so much"),
+        TotalVerdict::TooFewSteps => Some(format!(
+            "so few steps: {} count, and it takes {FEWEST_STEPS} to {}",
+            total.counted_steps(),
+            Thresholds::default().alarm_points - 1
+        )),
+        TotalVerdict::IrregularSteps => Some("steps that differ so much".to_owned()),
         _ => None,
     });
     if let Some(steps) = unjudged {
-        return format!("Leaks cannot be told from {steps}. Stacks with more memory at the end are under \"Grown\"");
+        let grown = if found.gains.is_empty() { "" } else { GROWN };
+        return format!("Leaks cannot be told from {steps}{grown}");
     }
     let Some((one, held)) = found.growing.first().zip(growing_place(found)) else {
         return "No leak candidate: no stack gains memory step after step that stays".to_owned();
@@ -261,6 +292,13 @@ mod tests {
         let thresholds = Thresholds::default();
         let found = leaks(&trace, history(&trace), &signatures, steps.as_ref(), None, &thresholds, &|| false).1;
         assert_eq!(found.total.map(|total| total.verdict), Some(TotalVerdict::TooFewSteps));
-        assert!(no_candidate(&found).starts_with("Leaks cannot be told from so few steps"));
+        assert!(
+            no_candidate(&found).starts_with("Leaks cannot be told from so few steps: 2 count, and it takes 4 to 9.")
+        );
+        assert_eq!(
+            growth_sentence(&found, steps.as_ref().unwrap()),
+            "There are too few steps to say whether memory grows: 2 of 2 count; it takes 4 where memory rises in each or is \
+             the same after each, else up to 9"
+        );
     }
 }

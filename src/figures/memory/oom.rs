@@ -114,14 +114,14 @@ pub fn why(card: &OomCard) -> String {
         },
         OomCause::Fragmentation if card.shortfall.is_some_and(|short| short.bytes == 0) => in_one_stretch(card, &size),
         OomCause::Fragmentation if card.was_refused() => format!(
-            "Fragmentation: {} requested, {} reserved and unused. The device refused more of the {} that it had free{}",
+            "Fragmentation: {} requested, {} reserved and unused in all pools. The device refused more of the {} that it had free{}",
             size(requested),
             size(inactive),
             size(device_free),
             short(card, &size)
         ),
         OomCause::Fragmentation => format!(
-            "Fragmentation: {} requested, {} reserved and unused, {} free on the device{}",
+            "Fragmentation: {} requested, {} reserved and unused in all pools, {} free on the device{}",
             size(requested),
             size(inactive),
             size(device_free),
@@ -168,7 +168,7 @@ fn in_one_stretch(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     if card.largest_free < card.requested {
         format!(
             "Fragmentation: {} are free on the device, but {requested} need a segment of {}; of {unused} reserved and \
-             unused the largest free range is {}",
+             unused in all pools, the largest free range for it is {}",
             size(device_free),
             size(segment(card.requested)),
             size(card.largest_free)
@@ -176,7 +176,7 @@ fn in_one_stretch(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     } else {
         format!(
             "Fragmentation: a free range of {} would fit the {requested}, but the allocator did not use it, as \
-             where max_split_size keeps large blocks whole; {unused} are reserved and unused, {} free on the device",
+             where max_split_size keeps large blocks whole; {unused} are reserved and unused in all pools, {} free on the device",
             size(card.largest_free),
             size(device_free)
         )

@@ -175,7 +175,7 @@ fn verdict(verdict: Verdict) -> &'static Word {
 
 /// Places that have more at the end of the recording than at its start, whatever the reason.
 pub fn gains() -> Part<AtPlace<Gain>> {
-    const GAIN: &str = "Live bytes at the end less those at the start; a block that replaces one of equal size from \
+    const GAIN: &str = "Bytes allocated at the end less those at the start; a block that replaces one of equal size from \
                         before the recording, whose stack is not known, is not a gain";
     let figures = figures! { row: AtPlace<Gain>;
         number "bytes", "Gain", 100, Cell::Gain(row.of.bytes), GAIN;

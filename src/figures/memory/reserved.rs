@@ -40,12 +40,21 @@ pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
     Part::new("reserved_growth", "Growth of reserved memory", figures)
 }
 
+/// How the shares of the growth of reserved memory are formed, and why the counts of its causes may look otherwise.
+pub const HOW_SHARED: &str = "Demand is a share of bytes: the most that was in use at once, less what was reserved at the \
+                              start. What grew beyond it is split over fragmentation and other by the bytes of the times \
+                              listed below. These are counts: memory reserved once because too little was free may \
+                              serve later requests badly";
+
 /// What the cause of a single growth is called, and what it means. These are counts of events; demand and fragmentation
 /// are shares of bytes, see [`shares_sentence`].
 pub fn cause_text(cause: Cause) -> (&'static str, &'static str) {
     match cause {
-        Cause::Fragmentation => ("Free but scattered", "Enough was free, but no contiguous range was large enough"),
-        Cause::Demand => ("Too little free", "Less was free than was asked for"),
+        Cause::Fragmentation => (
+            "Free but scattered",
+            "Fragmentation: enough was free in the pool, but no contiguous range was large enough",
+        ),
+        Cause::Demand => ("Too little free", "Demand: less was free in the pool than was asked for"),
         Cause::Unexplained => {
             ("Not explained", "A large enough range was free but was not used: large blocks may be kept whole")
         }
@@ -71,11 +80,13 @@ pub fn reserved_shares() -> Part<ReservedShares> {
     let figures = figures! { row: ReservedShares;
         with owner();
         number "bytes", "Growth", 90, Cell::Bytes(row.shares.bytes), "From the start to the highest reserved";
-        number "demand_bytes", "= Demand", 90, Cell::Bytes(row.shares.demand), "What was in use needed it";
+        number "demand_bytes", "= Demand", 90, Cell::Bytes(row.shares.demand),
+            "The most in use at once, less what was reserved at the start";
         number "fragmentation_bytes", "+ Fragmentation", 110, Cell::Bytes(row.shares.fragmentation),
-            "As much was free in the same pool, but scattered";
+            "Of what grew beyond demand: as much was free in the same pool, but scattered";
         number "other_bytes", "+ Other", 90, Cell::Bytes(row.shares.other),
-            "As much was free in other pools, streams or size classes; segments larger than their requests";
+            "Of what grew beyond demand: as much was free in other pools, streams or size classes; segments \
+             larger than their requests";
     };
     Part::new("reserved_shares", "Why reserved memory grew", figures)
 }

@@ -73,7 +73,7 @@ impl DeviceMemory<'_> {
     }
 
     fn growth_object(&self) -> Cell {
-        const KEYS: &str = "verdict step_source regularity steps warm_up bytes_per_step since since_step peak_bytes_per_step \
+        const KEYS: &str = "verdict step_source regularity steps counted warm_up bytes_per_step since since_step peak_bytes_per_step \
                             reserved_bytes_per_step growth_bytes alarm reserved_alarm steps_to_oom";
         Cell::or_empty(self.growth.as_ref(), |total| Cell::Object(Box::new(growth().object(total, KEYS))))
     }

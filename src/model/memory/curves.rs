@@ -19,6 +19,8 @@ pub struct Curves {
     peaks: Vec<u32>,
     /// The first state with the highest `active` of all.
     highest: u32,
+    /// The first state of the highest `allocated`.
+    fullest: u32,
 }
 
 /// States per chunk, for finding peaks.
@@ -75,7 +77,13 @@ impl Curves {
         };
         curves.peaks = (0..n_states).step_by(CHUNK).map(|at| curves.scan(at..(at + CHUNK).min(n_states))).collect();
         curves.highest = curves.peak(0..n_states as u32);
+        curves.fullest = highest(&curves.allocated).0;
         curves
+    }
+
+    /// The first state of the highest `allocated`.
+    pub fn fullest(&self) -> u32 {
+        self.fullest
     }
 
     /// The first state of the highest `active`, and its bytes.

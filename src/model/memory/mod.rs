@@ -241,6 +241,13 @@ pub struct MemoryAnnotation {
     pub has_end: bool,
 }
 
+impl MemoryAction {
+    /// Whether such an event changes what is allocated or reserved.
+    pub fn changes_memory(self) -> bool {
+        !matches!(self, Self::Annotate | Self::OutOfMemory | Self::Snapshot)
+    }
+}
+
 impl MemoryHistory {
     /// Whether only the state at the end was recorded: nothing that changes memory came before it. Cost: O(n).
     pub fn is_state_only(&self) -> bool {
@@ -249,9 +256,7 @@ impl MemoryHistory {
 
     /// Whether memory changed while it was recorded. Cost: O(n), and O(1) where the first events change it.
     pub fn has_changes(&self) -> bool {
-        use MemoryAction::{Annotate, OutOfMemory, Snapshot};
-        let changes = |action: &MemoryAction| !matches!(action, Annotate | OutOfMemory | Snapshot);
-        self.events.action.iter().any(changes)
+        self.events.action.iter().any(|action| action.changes_memory())
     }
 
     /// Number of states: events + 1.

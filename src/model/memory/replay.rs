@@ -230,6 +230,7 @@ impl<'a> Lives<'a> {
     fn meet_end(&mut self, inconsistencies: &mut Inconsistencies) {
         let Some(end) = &self.raw.end else { return };
         let last = self.n_states - 1;
+        let has_changes = self.raw.events.action.iter().any(|action| action.changes_memory());
         let mut is_kept = vec![false; self.allocations.len()];
         let blocks = end.iter().flat_map(|segment| segment.blocks.iter().map(|block| (block, segment.pool)));
         for (block, pool) in blocks.filter(|(block, _)| block.state != BlockState::Inactive) {
@@ -241,7 +242,10 @@ impl<'a> Lives<'a> {
                     self.add(block.addr, block.bytes, block.requested, last, pool, block.stack)
                 }
                 None => {
-                    inconsistencies.add(Inconsistency::LiveFromBefore, 0);
+                    // Without a history nothing was recorded that they could be from before of.
+                    if has_changes {
+                        inconsistencies.add(Inconsistency::LiveFromBefore, 0);
+                    }
                     self.add(block.addr, block.bytes, block.requested, 0, pool, block.stack)
                 }
             };

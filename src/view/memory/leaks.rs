@@ -123,10 +123,15 @@ impl View for LeaksView {
             let text: Cow<'_, str> = match self.list {
                 List::Candidates if has_steps => memory::no_candidate(&tables.found.leaks).into(),
                 List::Candidates => {
-                    "Without steps, leaks cannot be distinguished from work in progress. Stacks with more memory at the end are under \"Grown\"".into()
+                    let grown = if tables.found.leaks.gains.is_empty() { "" } else { memory::GROWN };
+                    format!("Without steps, leaks cannot be distinguished from work in progress{grown}").into()
                 }
                 List::Explained => "No other place grew, or has memory since before the steps that count".into(),
                 List::Gains if !shown.history().has_changes() => head::ONE_MOMENT.into(),
+                // All memory without a stack counts as one place.
+                List::Gains if shown.of.trace().stacks.len() <= 1 => {
+                    "The file has no call stacks: memory by place compares its categories".into()
+                }
                 List::Gains => "No stack has more memory at the end than at the start".into(),
             };
             ui.add(egui::Label::new(text).wrap());

@@ -40,9 +40,9 @@ enum Mode {
 }
 
 const MODES: [(Mode, &str, &str); 5] = [
-    (Mode::Moment, "At the moment", "Live at the chosen moment"),
-    (Mode::Peak, "At the peak", "Live when most memory is in use"),
-    (Mode::End, "At the end", "Live when the recording ends"),
+    (Mode::Moment, "At the moment", "Allocated at the chosen moment, as in memory by place"),
+    (Mode::Peak, "At the peak", "Allocated at the peak, as in memory by place"),
+    (Mode::End, "At the end", "Allocated when the recording ends, as in memory by place"),
     (Mode::Grown, "Grown", "Increase of each stack from the base to the moment"),
     (Mode::Shrunk, "Shrunk", "Decrease of each stack from the base to the moment"),
 ];
@@ -160,7 +160,7 @@ impl LiveMemory {
         let mode = self.mode(shown, focus);
         let (moment, base) = match mode {
             Mode::Moment => (chosen, None),
-            Mode::Peak => (history.curves.highest().0, None),
+            Mode::Peak => (history.curves.fullest(), None),
             Mode::End => (history.last_state(), None),
             Mode::Grown | Mode::Shrunk => (chosen, Some(focus.base_or_start(shown))),
         };
@@ -213,7 +213,7 @@ impl Weights for LiveBytes {
         let steps = if self.by == GroupBy::Age { Some(Arc::clone(&work.get(of, &MemorySteps)?.steps)) } else { None };
         let steps = steps.as_ref().and_then(|steps| (**steps).as_ref());
         let (by, has_all_frames) = (self.by, self.has_all_frames);
-        let scope = LiveScope { trace, history, until: LiveUntil::Active, by, steps, has_all_frames };
+        let scope = LiveScope { trace, history, until: LiveUntil::Allocated, by, steps, has_all_frames };
         let Some(base) = &self.base else { return Some((scope.flame(self.moment), ())) };
         let (trace, memory) = base.place()?;
         let before = LiveScope { trace: &trace, history: &trace.memories[memory], ..scope };

@@ -273,8 +273,14 @@ impl Analysis for ListPlaces {
             Arc::new(if is_here { blocks.remove(&holder.place).unwrap_or_default() } else { Vec::new() })
         };
         let blocks = holders.iter().map(of_row).collect();
-        let rows =
-            holders.iter().map(|&(places, holder)| HolderRow { owner: Owner::default(), places, at: None, holder });
+        let rows = holders.iter().map(|&(places, holder)| HolderRow {
+            owner: Owner::default(),
+            places,
+            at: None,
+            moment: None,
+            between: None,
+            holder,
+        });
         let data = if self.base.is_some() { change_by_place().data(rows) } else { by_place().data(rows) };
         let sums = sums_text(holders.iter().map(|(_, holder)| holder), self.base.is_some());
         let reasons = holders.iter().filter_map(|(places, holder)| no_stack_help(places.name(holder.place)));

@@ -15,8 +15,8 @@ use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
 use crate::figures::memory::{
-    AtPlace, OutOfMemory, Owner, Places, ReservedGrowth, cause_text, holder_frames, no_stack_help, oom, raise,
-    reserved_growth, shares_sentence, why,
+    AtPlace, HOW_SHARED, OutOfMemory, Owner, Places, ReservedGrowth, cause_text, holder_frames, no_stack_help, oom,
+    raise, reserved_growth, shares_sentence, why,
 };
 use crate::figures::text::display_name;
 use crate::figures::{Cell, Column, Data, findings};
@@ -166,7 +166,8 @@ impl ReservedView {
             }
             for &(cause, n) in tables.counts.iter().filter(|count| count.1 > 0) {
                 let (label, help) = cause_text(cause);
-                ui.label(format!("{label}: {}", format::of_things(n, "time"))).on_hover_text(help);
+                ui.label(format!("{label}: {}", format::of_things(n, "time")))
+                    .on_hover_text(format!("{help}. {HOW_SHARED}"));
                 ui.separator();
             }
             head::grid_tools_ui(&mut self.grid, "Growth of reserved memory", "Filter by cause or place", ui);

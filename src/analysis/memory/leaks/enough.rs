@@ -22,6 +22,8 @@ pub const RISING: f64 = 2.0 / 3.0;
 const FALLING: [u32; 5] = [0, 1, 2, 4, 6];
 /// Number of values from which a series is long.
 const LONG: usize = 10;
+/// Fewest steps from which anything follows, if all of them rise or all are level: steps lie between values.
+pub const FEWEST_STEPS: usize = LONG - FALLING.len() - 1;
 /// Share of the whole growth that the second half of a short series must have.
 const SECOND_HALF: f64 = 0.25;
 /// Share by which gains that come back may differ from their median.
@@ -39,7 +41,7 @@ pub fn rising_tau(n: usize) -> f64 {
 /// Whether at least five values lie within less than `least` of each other.
 pub fn is_level(series: &[i64], least: f64) -> bool {
     let (lowest, highest) = series.iter().fold((i64::MAX, i64::MIN), |(low, high), &y| (low.min(y), high.max(y)));
-    series.len() > LONG - FALLING.len() - 1 && ((highest - lowest) as f64) < least
+    series.len() > FEWEST_STEPS && ((highest - lowest) as f64) < least
 }
 
 /// Whether a short series gains hardly anything in its second half: it may be about to become level.

@@ -15,6 +15,7 @@ mod tests;
 mod total;
 
 pub use confidence::Confidence;
+pub use enough::FEWEST_STEPS;
 pub use evidence::LeakEvidence;
 pub use total::{Room, Total, TotalVerdict};
 
@@ -386,21 +387,22 @@ pub fn device_total(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
     trace.device_of_work(u32::try_from(history.device).ok()?)?.total_memory_bytes
 }
 
-/// Growth of each signature between the first and the last state. A block that takes the place of one of equal size
-/// whose stack is not known, as it is from before the recording, is not growth: of the blocks that stay, the one that
+/// Growth of what each signature has allocated between the first and the last state. A block that takes the
+/// place of one of equal size whose stack is not known, as it is from before the recording, is not growth: of the blocks that stay, the one that
 /// was allocated nearest to when the other was freed, as a new state of an optimizer is, and not the gradient before it.
 fn gains(history: &MemoryHistory, signatures: &Signatures) -> Vec<Gain> {
     let mut change = vec![(0_i64, 0_i64); signatures.len()];
     let all = &history.allocations;
     let last = history.last_state();
     let has_place = |id: AllocationId| signatures.of(all.stack[id.idx()]) != SignatureId::default();
-    let is_gone = |id: &AllocationId| all.start[id.idx()] == 0 && !has_place(*id) && !all.is_live(*id, last);
+    let stays = |id: AllocationId| LiveUntil::Allocated.end(history, id) > last;
+    let is_gone = |id: &AllocationId| all.start[id.idx()] == 0 && !has_place(*id) && !stays(*id);
     let mut gone: Vec<AllocationId> = all.ids().filter(is_gone).collect();
     gone.sort_by_key(|id| all.freed[id.idx()]);
     // Of each of their sizes, what is new and stays.
     let mut new: HashMap<u64, BTreeSet<(u32, AllocationId)>> =
         gone.iter().map(|id| (all.bytes[id.idx()], BTreeSet::new())).collect();
-    for id in all.ids().filter(|&id| all.start[id.idx()] > 0 && has_place(id) && all.is_live(id, last)) {
+    for id in all.ids().filter(|&id| all.start[id.idx()] > 0 && has_place(id) && stays(id)) {
         if let Some(of_size) = new.get_mut(&all.bytes[id.idx()]) {
             of_size.insert((all.start[id.idx()], id));
         }
@@ -418,7 +420,7 @@ fn gains(history: &MemoryHistory, signatures: &Signatures) -> Vec<Gain> {
         }
     }
     for (state, sign) in [(0, -1), (history.last_state(), 1)] {
-        for found in live::groups(history, state, LiveUntil::Active, live::by_signature(history, signatures)) {
+        for found in live::groups(history, state, LiveUntil::Allocated, live::by_signature(history, signatures)) {
             let signature = match found.group {
                 GroupKey::Signature(signature) => signature,
                 _ => SignatureId::default(),

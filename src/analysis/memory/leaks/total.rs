@@ -32,6 +32,16 @@ impl Total {
     pub fn is_judged(&self) -> bool {
         !matches!(self.verdict, TotalVerdict::TooFewSteps | TotalVerdict::IrregularSteps)
     }
+
+    /// Number of steps that count: after the warm-up, and without those that failed and did not grow.
+    pub fn counted_steps(&self) -> usize {
+        self.points.saturating_sub(1)
+    }
+
+    /// Whether live bytes at the boundaries are level, even if what rises within steps or is reserved is not judged.
+    pub fn is_live_level(&self) -> bool {
+        self.is_level
+    }
 }
 
 /// What an allocator can still reserve at the end of a recording.
@@ -114,7 +124,7 @@ pub struct Total {
     /// What the allocator can still reserve.
     pub room: Room,
     pub verdict: TotalVerdict,
-    /// Number of boundaries considered.
+    /// Number of boundaries considered, one more than the steps that count; see [`Self::counted_steps`].
     pub points: usize,
     /// Highest less lowest live bytes at the boundaries since [`Self::level_since`].
     pub swing: u64,

@@ -177,7 +177,14 @@ impl Pair<'_> {
             let (places, holders): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
             // That of all others is named by no trace.
             let rest = by_place::first(holders, top).into_iter().zip(places);
-            let row = |(holder, places)| HolderRow { owner: self.owner.clone(), places, at: Some(at), holder };
+            let row = |(holder, places)| HolderRow {
+                owner: self.owner.clone(),
+                places,
+                at: Some(at),
+                moment: None,
+                between: None,
+                holder,
+            };
             compared_places().table(rest.map(row).collect::<Vec<_>>(), 0)
         });
         Some(compared_places().joined(&lists.collect::<Vec<_>>()))

@@ -92,7 +92,7 @@ fn memory_has_the_keys_of_the_contract() {
             "advice": memory["leaks"][0]["advice"],
         }],
         "growth": {
-            "verdict": "growth", "step_source": "ProfilerStep annotations", "regularity": 1.0, "steps": 6, "warm_up": 1,
+            "verdict": "growth", "step_source": "ProfilerStep annotations", "regularity": 1.0, "steps": 6, "counted": 5, "warm_up": 1,
             "bytes_per_step": 1 << 20, "peak_bytes_per_step": 1 << 20, "reserved_bytes_per_step": 0,
             "growth_bytes": 5 << 20, "alarm": true, "reserved_alarm": false,
             // 10 MiB are left on the device, and all that is reserved counts as used.
@@ -107,7 +107,7 @@ fn memory_has_the_keys_of_the_contract() {
     });
     assert_eq!(memory["by_place"].as_array().unwrap().last(), Some(&holder));
     let expected = serde_json::json!([{
-        "place": append[0], "whose": "user", "bytes": 6 << 20, "count": 6, "share": 1.0, "before_bytes": 0,
+        "from": "start", "to": "end", "place": append[0], "whose": "user", "bytes": 6 << 20, "count": 6, "share": 1.0, "before_bytes": 0,
         "after_bytes": 6 << 20,
     }]);
     assert_eq!(memory["change_by_place"], expected);
@@ -213,7 +213,7 @@ fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     }
     assert_eq!(memory["oom"].as_array().unwrap().len(), 2);
     let advice = memory["oom"][0]["advice"][0].as_str().unwrap();
-    let expected = "expandable_segments:True? 4,090.0 MiB are reserved and unused, enough for the 2,048.0 MiB";
+    let expected = "expandable_segments:True? 4,090.0 MiB are reserved and unused in the pool of the request, enough for the 2,048.0 MiB";
     assert!(advice.starts_with(expected), "{advice}");
     let listed = |top, key: &str| {
         let report = report(top);
@@ -222,4 +222,20 @@ fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     };
     assert_eq!((listed(2, "oom"), listed(0, "oom")), ((2, 1), (3, 0)));
     assert_eq!(listed(2, "live_at_end"), (2, 1));
+}
+
+#[test]
+fn each_moment_is_named() {
+    let trace = Arc::new(leaking());
+    let moments = ["event 100", "1.5 us"].map(|text| text.parse().unwrap());
+    let report = build::report(&[trace], 0, KernelsBy::Name, true, Thresholds::default(), (&moments, &[])).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&written(&report, Format::Json, None, None).unwrap()).unwrap();
+    let rows = json["memory"][0]["by_place"].as_array().unwrap();
+    let mut at: Vec<(&str, Option<&str>)> =
+        rows.iter().map(|row| (row["at"].as_str().unwrap(), row["moment"].as_str())).collect();
+    at.dedup();
+    let expected = [("peak", None), ("moment", Some("event 100")), ("moment", Some("1.500 µs")), ("end", None)];
+    assert_eq!(at, expected);
+    let change = &json["memory"][0]["change_by_place"][0];
+    assert_eq!((&change["from"], &change["to"]), (&"event 100".into(), &"1.500 µs".into()));
 }
