@@ -11,13 +11,19 @@ use super::breakdown::{Breakdown, breakdown};
 use super::busy::DeviceBusy;
 use super::operators::operators;
 use super::rules::{Basis, Cause, Makeup, Window};
+use super::short_name::without_parameters;
 use super::steps::{PROFILER_STEP, StepSource, Steps, t_975};
 use super::totals::Scope;
-use crate::model::{DurNs, SliceId, TimeRange, Trace};
+use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace};
 
 /// A change of the mean below this share of what it was before is noise, however alike the steps of each recording are: one
 /// recording on each side says nothing of how runs differ.
 const LEAST_NOISE: f64 = 0.02;
+
+/// Where less of the device's time is in work whose name both have, the two need not be the same program.
+const LEAST_COMMON: f64 = 0.25;
+/// Where more of it is in CUDA graphs recorded as wholes, names of kernels do not compare.
+const MOST_GRAPHS: f64 = 0.1;
 
 /// One of the recordings.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +85,7 @@ pub struct OperatorChange {
 }
 
 /// Whether a step takes another time than before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Faster,
     Slower,
@@ -89,7 +95,7 @@ pub enum Verdict {
 }
 
 /// Why nothing is said of the difference.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Unknown {
     /// One of the recordings has fewer than two steps that count.
     FewSteps,
@@ -97,18 +103,23 @@ pub enum Unknown {
     OtherSteps([String; 2]),
     /// The model of each device.
     OtherDevice([String; 2]),
+    /// The share of the time of the device's work in each recording that is of work with a name that both have.
+    OtherWork([f64; 2]),
 }
 
 /// The time of a device in two recordings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// Both have steps, and figures are of a step; else they are of all judged time.
     pub has_steps: bool,
     pub verdict: Verdict,
     /// The whole first, then its parts, then the causes of idle time that either has, by how much they changed.
     pub times: Vec<(TimePart, Change)>,
-    /// Kernels, copies, memsets and graphs that start within the judged time, by name and by how much they changed.
+    /// Kernels, copies, memsets and graphs that start within the judged time, by name without parameters, and by how much
+    /// they changed.
     pub work: Vec<NamedChange>,
+    /// Whether one of the two shows CUDA graphs as wholes where the other has kernels, whose names then do not compare.
+    pub has_whole_graphs: bool,
     /// Operators that ran meanwhile on the host, by how much they changed; none where one recording has none.
     pub operators: Vec<OperatorChange>,
 }
@@ -192,8 +203,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The device work of each name.
-    fn work(&self) -> HashMap<&'a str, Sum> {
+    /// The device work of each name, without parameters.
+    fn work(&self) -> HashMap<String, Sum> {
         let (trace, slices) = (self.trace, &self.trace.slices);
         let mut of_name = HashMap::<_, Sum>::new();
         let tracks = self.busy.into_iter().flat_map(|busy| trace.tracks_of(busy.process));
@@ -207,12 +218,25 @@ impl<'a> Side<'a> {
                 of_name.entry(slices.name[i]).or_default().add(one);
             }
         }
-        // Several ids may stand for one text.
         let mut of_text = HashMap::<_, Sum>::new();
         for (name, sum) in of_name {
-            of_text.entry(trace.strings.get(name)).or_default().add(sum);
+            of_text.entry(without_parameters(trace.strings.get(name))).or_default().add(sum);
         }
         of_text
+    }
+
+    /// The share of the time of these works in those of this kind.
+    fn share_of(&self, work: &HashMap<String, Sum>, is_wanted: impl Fn(&str, &Sum) -> bool) -> f64 {
+        let ns = |is_wanted: &dyn Fn(&str, &Sum) -> bool| {
+            work.iter().filter(|(name, sum)| is_wanted(name, sum)).map(|(_, sum)| sum.ns).sum::<DurNs>()
+        };
+        ns(&is_wanted) as f64 / ns(&|_, _| true).max(1) as f64
+    }
+
+    /// The share of the time of the device's work that is of CUDA graphs recorded as wholes.
+    fn graphs(&self, work: &HashMap<String, Sum>) -> f64 {
+        let kind = |sum: &Sum| sum.longest.map(|longest| self.trace.slices.kind[longest.1.idx()]);
+        self.share_of(work, |_, sum| kind(sum) == Some(SliceKind::CudaGraph))
     }
 
     fn operators(&self, is_cancelled: &(dyn Fn() -> bool + Sync)) -> HashMap<String, (u64, DurNs, DurNs)> {
@@ -246,12 +270,20 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     let n = sides.map(|side| side.n(has_steps));
     let change = |total_ns| Change { total_ns, n, margin_ns: None };
     let times = times(sides, has_steps, &change);
-    let named = |(name, [before, after]): (&str, [Sum; 2])| {
+    let works = sides.map(Side::work);
+    let graphs = [0, 1].map(|i| sides[i].graphs(&works[i]));
+    let has_whole_graphs = (graphs[0] > MOST_GRAPHS) != (graphs[1] > MOST_GRAPHS);
+    let is_known = works.iter().all(|work| !work.is_empty()) && graphs.iter().all(|share| *share <= MOST_GRAPHS);
+    let common = [0, 1].map(|i| sides[i].share_of(&works[i], |name, _| works[1 - i].contains_key(name)));
+    let common = is_known.then_some(common);
+    let named = |(name, [before, after]): (String, [Sum; 2])| {
         let longest = [(1, after), (0, before)].into_iter().find_map(|(side, sum)| Some((side, sum.longest?.1)))?;
         let (calls, time) = ([before.calls, after.calls], change([before.ns, after.ns]));
-        Some(NamedChange { name: name.to_owned(), calls, time, longest })
+        let full = |(side, slice): (usize, SliceId)| sides[side].trace.slice_name(slice);
+        let name = if calls.contains(&0) { full(longest).to_owned() } else { name };
+        Some(NamedChange { name, calls, time, longest })
     };
-    let mut work: Vec<NamedChange> = joined(sides.map(Side::work)).filter_map(named).collect();
+    let mut work: Vec<NamedChange> = joined(works).filter_map(named).collect();
     work.sort_by(|a, b| {
         Reverse(a.time.difference().abs()).cmp(&Reverse(b.time.difference().abs())).then_with(|| a.name.cmp(&b.name))
     });
@@ -268,7 +300,8 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
         .collect();
     let most = |one: &OperatorChange| one.host_self.difference().abs().max(one.device_self.difference().abs());
     operators.sort_by(|a, b| Reverse(most(a)).cmp(&Reverse(most(b))).then_with(|| a.name.cmp(&b.name)));
-    Compared { has_steps, verdict: verdict(sides, has_steps, &times[0].1), times, work, operators }
+    let verdict = verdict(sides, has_steps, &times[0].1, common);
+    Compared { has_steps, verdict, times, work, has_whole_graphs, operators }
 }
 
 /// The step, its parts, and the causes of idle time.
@@ -309,10 +342,14 @@ fn joined<K: std::hash::Hash + Eq, V: Copy + Default>(
     all.into_iter()
 }
 
-fn verdict(sides: [&Side<'_>; 2], has_steps: bool, step: &Change) -> Verdict {
+/// * `common`: the share of the time of the work in each that is of names that both have; `None` where that tells nothing.
+fn verdict(sides: [&Side<'_>; 2], has_steps: bool, step: &Change, common: Option<[f64; 2]>) -> Verdict {
     let models = sides.map(Side::device_name);
     if models[0] != models[1] && !models.contains(&"") {
         return Verdict::Unknown(Unknown::OtherDevice(models.map(str::to_owned)));
+    }
+    if let Some(common) = common.filter(|common| common.iter().all(|share| *share < LEAST_COMMON)) {
+        return Verdict::Unknown(Unknown::OtherWork(common));
     }
     let Some(noise) = step.noise_ns().filter(|_| has_steps) else { return Verdict::Unknown(Unknown::FewSteps) };
     if let [Some(before), Some(after)] = sides.map(|side| side.steps.map(|steps| &steps.source))

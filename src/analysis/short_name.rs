@@ -17,6 +17,23 @@ pub fn name_and_template(signature: &str) -> Option<(String, &str)> {
     without_arguments(whole).filter(|(name, _)| !name.is_empty())
 }
 
+/// A signature without what stands in parentheses anywhere in it: parameters, casts of template arguments as nsys writes them,
+/// anonymous namespaces. Two builds of one program may name one kernel with other types of parameters. A name whose
+/// parentheses do not match, or in which they stand first, is returned as it is. Cost: O(length).
+pub fn without_parameters(signature: &str) -> String {
+    let (mut out, mut depth) = (String::with_capacity(signature.len()), 0_u32);
+    for c in signature.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return signature.to_owned(),
+            ')' => depth -= 1,
+            _ if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    if depth > 0 || out.trim().is_empty() { signature.to_owned() } else { out }
+}
+
 /// `None` where the brackets do not match.
 fn without_arguments(signature: &str) -> Option<(String, &str)> {
     // As compilers write it, and as nsys does.

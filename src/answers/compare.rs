@@ -22,8 +22,17 @@ pub struct ComparedTime {
     pub thresholds: Thresholds,
 }
 
+/// The devices of two traces beside each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComparedDevices {
+    /// Each beside the one with its index; where time of one is judged in each, these two.
+    pub devices: Vec<ComparedDevice>,
+    /// Of how many devices, or hosts, time is judged in each trace.
+    pub n_judged: [usize; 2],
+}
+
 /// One device of each, or their hosts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ComparedDevice {
     /// Index of the device of the trace that is compared.
     pub device: Option<u32>,
@@ -32,9 +41,7 @@ pub struct ComparedDevice {
 
 impl Analysis for ComparedTime {
     type Of = [OpenTrace];
-    /// The devices of which time is judged in both, each beside the one with its index; where one is judged in each, these
-    /// two.
-    type Output = Vec<ComparedDevice>;
+    type Output = ComparedDevices;
     const NAME: &'static str = "The comparison";
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Self::Output> {
@@ -50,7 +57,8 @@ impl Analysis for ComparedTime {
             let compared = compare(&before.side(other), &after.side(window), &|| work.is_cancelled());
             Some(ComparedDevice { device: window.device, compared })
         };
-        Some(windows[1].iter().filter_map(pair).collect())
+        let devices = windows[1].iter().filter_map(pair).collect();
+        Some(ComparedDevices { devices, n_judged: windows.map(<[Window]>::len) })
     }
 }
 

@@ -49,6 +49,8 @@ pub enum Cell {
     /// A figure without a unit, or whose unit is in the column's title.
     Plain(f64),
     Ns(DurNs),
+    /// Nanoseconds more, or fewer.
+    NsMore(DurNs),
     /// A moment, which the window shows to the nanosecond.
     Moment(TimeNs),
     Bytes(u64),
@@ -181,6 +183,7 @@ impl Cell {
             Self::Estimate(n) => format::count(*n as u64),
             Self::Plain(figure) => format!("{figure:.3}"),
             Self::Ns(ns) => format::duration(*ns),
+            Self::NsMore(ns) => format!("{}{}", if *ns > 0 { "+" } else { "" }, format::duration(*ns)),
             Self::Moment(ns) => format::moment(*ns, 1),
             Self::Bytes(bytes) => format::bytes(*bytes as f64),
             Self::Gain(bytes) => format::bytes(*bytes as f64),
@@ -199,7 +202,9 @@ impl Cell {
     /// The same in full, where the window shows less.
     pub fn in_full(&self) -> Option<String> {
         match self {
-            Self::Ns(ns) | Self::Moment(ns) if ns.unsigned_abs() >= 1000 => Some(format::duration_exact(*ns)),
+            Self::Ns(ns) | Self::NsMore(ns) | Self::Moment(ns) if ns.unsigned_abs() >= 1000 => {
+                Some(format::duration_exact(*ns))
+            }
             Self::Bytes(bytes) if *bytes >= 1024 => Some(format!("{} B", format::count(*bytes))),
             Self::Gain(bytes) if bytes.unsigned_abs() >= 1024 => Some(format!("{} B", format::signed(*bytes))),
             Self::Share(share) => Some(format!("{:.4} %", share * 100.0)),
@@ -221,7 +226,9 @@ impl Cell {
             Self::Device(device) if *device < 0 => text::HOST.to_owned(),
             Self::Device(device) => device.to_string(),
             Self::Count(n) | Self::Bytes(n) => n.to_string(),
-            Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::Moment(n) | Self::Gain(n) => n.to_string(),
+            Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::NsMore(n) | Self::Moment(n) | Self::Gain(n) => {
+                n.to_string()
+            }
             Self::Of(n, all) => format!("{n} of {all}"),
             Self::Share(figure) | Self::GbPerS(figure) | Self::Plain(figure) => figure.to_string(),
             Self::Estimate(figure) => (*figure as u64).to_string(),
@@ -249,6 +256,7 @@ impl Cell {
             (Self::Change(a), Self::Change(b))
             | (Self::Id(a), Self::Id(b))
             | (Self::Ns(a), Self::Ns(b))
+            | (Self::NsMore(a), Self::NsMore(b))
             | (Self::Moment(a), Self::Moment(b))
             | (Self::Gain(a), Self::Gain(b)) => a.cmp(b),
             (Self::Share(a), Self::Share(b))
@@ -275,7 +283,7 @@ impl Serialize for Cell {
             Self::Device(device) => serializer.serialize_i32(*device),
             Self::Count(n) | Self::Bytes(n) => serializer.serialize_u64(*n),
             Self::Of(n, all) => serializer.collect_str(&format_args!("{n} of {all}")),
-            Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::Moment(n) | Self::Gain(n) => {
+            Self::Id(n) | Self::Change(n) | Self::Ns(n) | Self::NsMore(n) | Self::Moment(n) | Self::Gain(n) => {
                 serializer.serialize_i64(*n)
             }
             Self::Estimate(figure) | Self::Plain(figure) | Self::Share(figure) | Self::GbPerS(figure) => {

@@ -14,6 +14,20 @@ use crate::model::DurNs;
 /// The rule of steps that take longer than in the recording that is compared with.
 pub const SLOWER: &str = "slower_than_base";
 
+/// Why no device of two recordings could be compared.
+///
+/// * `n_judged`: of how many devices time is judged in each.
+pub fn not_compared(n_judged: [usize; 2], names: [&str; 2]) -> String {
+    let unjudged = names.into_iter().zip(n_judged).find(|(_, n)| *n == 0);
+    match unjudged {
+        Some((name, _)) => format!(
+            "No time of {} is judged: too little ran in it, or too many of its events are missing",
+            clipped(name)
+        ),
+        None => "The two have no device with the same index".to_owned(),
+    }
+}
+
 /// Whose time it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Whose {
@@ -24,6 +38,8 @@ pub struct Whose {
     pub device: Option<u32>,
     /// Title of the other recording.
     pub base: Arc<str>,
+    /// Rank of the other, where that is another one.
+    pub base_rank: Option<u32>,
 }
 
 /// The time of one device beside that of another recording.
@@ -72,7 +88,7 @@ impl TimeComparison {
 
     /// Whether it helped, in a paragraph that names the files.
     pub fn text(&self) -> String {
-        let Whose { file, rank, device: index, base } = &self.whose;
+        let Whose { file, rank, device: index, base, .. } = &self.whose;
         let who = device(*index, *rank);
         let who = file.as_ref().map_or(who.clone(), |file| format!("{who} in {file}"));
         self.sentences(&who, &format!("in {}", clipped(base)))
@@ -89,12 +105,20 @@ impl TimeComparison {
         let step = self.step();
         let [before, after] = step.per_step().map(format::duration);
         let more = Self::more(&step);
+        let there = match self.whose.base_rank {
+            Some(rank) => format!("of rank {rank} {there}"),
+            None => there.to_owned(),
+        };
         let what = match self.compared.has_steps {
             true => format!("{who}: a step takes {after}, {more} the {before} {there}"),
             false => format!("{who}: the time that is judged is {after}, {more} the {before} {there}"),
         };
         let n = step.n.map(format::count);
-        let steps = format!("means of {} and {} steps", n[1], n[0]);
+        let means = format!("means of {} and {} steps", n[1], n[0]);
+        let steps = match step.noise_ns() > step.margin_ns {
+            true => format!("2 % of a step, since one recording of each says nothing of how runs differ; {means}"),
+            false => means,
+        };
         let noise = step.noise_ns().map(format::duration).unwrap_or_default();
         let verdict = match &self.compared.verdict {
             Verdict::Faster => format!("Faster: the difference is beyond the noise of {noise} ({steps})"),
@@ -113,8 +137,17 @@ impl TimeComparison {
                 clipped(before),
                 clipped(after)
             ),
+            Verdict::Unknown(Unknown::OtherWork([before, after])) => format!(
+                "Whether that is faster is not known: only {} of the work there and {} here has names that both have, so \
+                 these may be different programs",
+                percent(*before),
+                percent(*after)
+            ),
         };
+        let graphs = ". One of the two shows CUDA graphs as wholes: the kernels in them cannot be compared";
+        let graphs = if self.compared.has_whole_graphs { graphs } else { "" };
         let most = self.most().map(|most| format!(". {most}")).unwrap_or_default();
+        let most = most + graphs;
         format!("{what}. {verdict}{most}")
     }
 
@@ -148,7 +181,13 @@ impl TimeComparison {
             self.compared.times.iter().filter(|(part, change)| is_part(part) && large(change)).collect();
         parts.sort_by_key(|part| std::cmp::Reverse(part.1.difference().abs()));
         let mut all: Vec<String> = parts.iter().take(MOST).map(|(part, change)| signed(&part.text(), change)).collect();
-        let work: Vec<_> = self.compared.work.iter().filter(|one| large(&one.time)).take(MOST).collect();
+        // Where work of other names takes its place, there is no change to name.
+        let compute = self.compared.times.iter().find(|time| time.0 == TimePart::Compute);
+        let is_other = matches!(self.compared.verdict, Verdict::Unknown(Unknown::OtherWork(_)));
+        let has_names =
+            compute.is_some_and(|compute| large(&compute.1)) && !is_other && !self.compared.has_whole_graphs;
+        let work = self.compared.work.iter().filter(|one| has_names && large(&one.time));
+        let work: Vec<_> = work.take(MOST).collect();
         let names: Vec<_> = work.iter().map(|one| telling(&one.name)).collect();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         all.extend(work.iter().zip(&names).map(|(one, name)| {
@@ -163,7 +202,7 @@ impl TimeComparison {
         let step = self.step();
         let share = step.share().filter(|_| self.compared.verdict == Verdict::Slower)?;
         let (severity, threshold) = levels.reached(share)?;
-        let Whose { file, rank, device: index, base } = &self.whose;
+        let Whose { file, rank, device: index, base, .. } = &self.whose;
         let who = device(*index, *rank);
         let [before, after] = step.per_step().map(format::duration);
         Some(Finding {
@@ -199,8 +238,8 @@ impl Verdict {
 
 impl Change {
     /// Empty where neither recording has any.
-    fn unless_none(&self, ns: DurNs) -> Cell {
-        if self.total_ns == [0, 0] { Cell::Empty } else { Cell::Ns(ns) }
+    fn unless_none(&self, cell: Cell) -> Cell {
+        if self.total_ns == [0, 0] { Cell::Empty } else { cell }
     }
 
     /// Calls per step in one of the recordings.
@@ -276,7 +315,7 @@ pub fn compared_times<'a>() -> Part<Row<'a, (TimePart, Change)>> {
         words "part", "Part", 180, Cell::Word(row.of.0.word()),
             "The step, and its parts, which sum to it: what the device did. Without steps in both, all time that is judged";
         words "cause", "Idle by", 180, row.of.0.cause(), CAUSE;
-        number "change_ns", "Change", 90, Cell::Ns(row.of.1.difference()), "How much more it takes than before, or less";
+        number "change_ns", "Change", 90, Cell::NsMore(row.of.1.difference()), "How much more it takes than before, or less";
         number "margin_ns", "\u{b1} 95 %", 84, Cell::or_empty(row.of.1.margin_ns, Cell::Ns), MARGIN;
         number "change_share", "Change", 84, Cell::or_empty(row.of.1.share(), Cell::Share),
             "The same as a share of what it was before";
@@ -293,8 +332,9 @@ pub fn compared_times<'a>() -> Part<Row<'a, (TimePart, Change)>> {
 /// Device work in two recordings, by name.
 pub fn compared_work<'a>() -> Part<Row<'a, NamedChange>> {
     let figures = figures! { row: Row<'a, NamedChange>;
-        words "name", "Name", 380, Cell::name(&row.of.name), "Name of the kernel, copy, memset or graph";
-        number "change_ns", "Change", 90, Cell::Ns(row.of.time.difference()), "How much more it takes per step than before, or less";
+        words "name", "Name", 300, Cell::name(&row.of.name),
+            "Name of the kernel, copy, memset or graph; of kernels without the types of parameters, which differ between builds";
+        number "change_ns", "Change", 90, Cell::NsMore(row.of.time.difference()), "How much more it takes per step than before, or less";
         number "before_ns", "Before", 90, Cell::Ns(row.of.time.per_step()[0]), "Its time per step in the other recording";
         number "after_ns", "After", 90, Cell::Ns(row.of.time.per_step()[1]), "Its time per step in this one";
         number "before_calls", "Calls before", 96, row.of.time.calls(row.of.calls, 0), "How often it runs per step in the other recording";
@@ -302,7 +342,7 @@ pub fn compared_work<'a>() -> Part<Row<'a, NamedChange>> {
         with whose();
     };
     Part::new("compared_work", "Device work compared", figures)
-        .window("change_ns before_ns after_ns before_calls after_calls name")
+        .window("name change_ns before_ns after_ns before_calls after_calls")
         .report("file rank device change_ns before_ns after_ns before_calls after_calls name")
         .json("name change_ns before_ns after_ns before_calls after_calls")
 }
@@ -310,12 +350,12 @@ pub fn compared_work<'a>() -> Part<Row<'a, NamedChange>> {
 /// Operators in two recordings, by name.
 pub fn compared_operators<'a>() -> Part<Row<'a, OperatorChange>> {
     let figures = figures! { row: Row<'a, OperatorChange>;
-        words "name", "Name", 300, Cell::name(&row.of.name), "Name of the operator";
-        number "device_change_ns", "Device self, change", 134, row.of.device_self.unless_none(row.of.device_self.difference()),
+        words "name", "Name", 220, Cell::name(&row.of.name), "Name of the operator";
+        number "device_change_ns", "Device self, change", 134, row.of.device_self.unless_none(Cell::NsMore(row.of.device_self.difference())),
             "How much more the device work that it launches takes per step, or less; without what operators inside launch";
-        number "before_device_ns", "Device before", 110, row.of.device_self.unless_none(row.of.device_self.per_step()[0]), "The same in the other recording";
-        number "after_device_ns", "Device after", 110, row.of.device_self.unless_none(row.of.device_self.per_step()[1]), "The same in this one";
-        number "host_change_ns", "Host self, change", 124, Cell::Ns(row.of.host_self.difference()),
+        number "before_device_ns", "Device before", 110, row.of.device_self.unless_none(Cell::Ns(row.of.device_self.per_step()[0])), "The same in the other recording";
+        number "after_device_ns", "Device after", 110, row.of.device_self.unless_none(Cell::Ns(row.of.device_self.per_step()[1])), "The same in this one";
+        number "host_change_ns", "Host self, change", 124, Cell::NsMore(row.of.host_self.difference()),
             "How much more it takes on the host per step, or less; without operators and calls inside";
         number "before_host_ns", "Host before", 110, Cell::Ns(row.of.host_self.per_step()[0]), "The same in the other recording";
         number "after_host_ns", "Host after", 110, Cell::Ns(row.of.host_self.per_step()[1]), "The same in this one";
@@ -325,8 +365,8 @@ pub fn compared_operators<'a>() -> Part<Row<'a, OperatorChange>> {
     };
     Part::new("compared_operators", "Operators compared", figures)
         .window(
-            "device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns before_calls \
-             after_calls name",
+            "name device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns before_calls \
+             after_calls",
         )
         .report(
             "file rank device device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns \

@@ -16,6 +16,10 @@ pub fn training(lengths: &[i64], kernels: &[(&str, i64)]) -> Trace {
 }
 
 fn named(step: &str, lengths: &[i64], kernels: &[(&str, i64)]) -> Trace {
+    of_kind(SliceKind::Kernel, step, lengths, kernels)
+}
+
+fn of_kind(work: SliceKind, step: &str, lengths: &[i64], kernels: &[(&str, i64)]) -> Trace {
     let names: Vec<String> = (0..lengths.len()).map(|i| format!("{step}{i}")).collect();
     let (mut slices, mut at) = (Vec::new(), 0);
     // PyTorch 1.8 records them as operators.
@@ -25,7 +29,7 @@ fn named(step: &str, lengths: &[i64], kernels: &[(&str, i64)]) -> Trace {
         slices.push(("main", SliceKind::Operator, "aten::mm", at, at + length / 10));
         let mut end = at;
         for &(kernel, ns) in kernels {
-            slices.push(("stream 7", SliceKind::Kernel, kernel, end, end + ns));
+            slices.push(("stream 7", work, kernel, end, end + ns));
             end += ns;
         }
         at += length;
@@ -127,12 +131,38 @@ fn nothing_is_said_where_the_two_cannot_be_compared() {
     let epochs = named("epoch ", &[20 * MS; 8], &kernels);
     let by = ["ProfilerStep annotations", "ranges named epoch #"].map(str::to_owned);
     assert_eq!(verdict(&usual, &epochs), Verdict::Unknown(Unknown::OtherSteps(by)));
+    // Steps of other kernels are of another program; three quarters of other kernels may be of a change.
+    let with = |own: i64| training(&[10 * MS; 8], &[("a", 2 * MS - own), ("z", own), ("y", 4 * MS)]);
+    assert_eq!(verdict(&training(&[9 * MS; 8], &[("a", MS), ("b", 4 * MS)]), &with(MS)), {
+        let common = [0.2, 1.0 / 6.0];
+        Verdict::Unknown(Unknown::OtherWork(common))
+    });
+    assert_eq!(verdict(&training(&[9 * MS; 8], &[("a", MS), ("b", 3 * MS)]), &with(MS)), Verdict::Slower);
     // Kernels that do not repeat.
     let lengths: Vec<(String, i64)> =
         (1..9).map(|i| (format!("kernel of layer {}", "x".repeat(i)), i as i64 * MS)).collect();
-    let kernels: Vec<(&str, i64)> = lengths.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
-    let without = named("all", &[40 * MS], &kernels);
+    let once = lengths.iter().map(|(name, ns)| (name.as_str(), *ns));
+    let kernels: Vec<(&str, i64)> = once.chain([("a", 40 * MS)]).collect();
+    let without = named("all", &[80 * MS], &kernels);
     let all = compared(&usual, &without);
     assert_eq!((all.has_steps, all.verdict.clone()), (false, Verdict::Unknown(Unknown::FewSteps)));
     assert_eq!(of(&all, TimePart::Judged).n, [1, 1], "all judged time is compared");
+}
+
+#[test]
+fn kernels_of_two_builds_are_one_whatever_the_types_of_their_parameters() {
+    let kernel =
+        |base: &str| format!("void ew<4, relu(at::TensorIterator{base}&)::{{lambda(float)#1}}, (int)2>(int, A)");
+    let [before, after] = [kernel(""), kernel("Base")].map(|name| training(&[10 * MS; 8], &[(&name, 2 * MS)]));
+    let all = compared(&before, &after);
+    let work: Vec<_> = all.work.iter().map(|one| (one.name.as_str(), one.calls, one.time.difference())).collect();
+    assert_eq!(work, [("void ew<4, relu::{lambda#1}, 2>", [6, 6], 0)]);
+}
+
+#[test]
+fn kernels_are_not_compared_with_graphs_of_them() {
+    let kernels = training(&[10 * MS; 8], &[("a", 4 * MS), ("b", MS)]);
+    let graphs = of_kind(SliceKind::CudaGraph, PROFILER_STEP, &[8 * MS; 8], &[("graph", 4 * MS)]);
+    let all = compared(&kernels, &graphs);
+    assert_eq!((all.has_whole_graphs, all.verdict), (true, Verdict::Faster));
 }

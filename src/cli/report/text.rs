@@ -169,8 +169,8 @@ impl<'a> ForPeople<'a> {
 fn is_number(cell: &Cell) -> bool {
     match cell {
         Cell::Device(device) => *device >= 0,
-        Cell::Count(_) | Cell::Estimate(_) | Cell::Plain(_) | Cell::Ns(_) | Cell::Bytes(_) | Cell::Gain(_) => true,
-        Cell::Share(_) | Cell::GbPerS(_) => true,
+        Cell::Count(_) | Cell::Estimate(_) | Cell::Plain(_) | Cell::Bytes(_) | Cell::Gain(_) => true,
+        Cell::Ns(_) | Cell::NsMore(_) | Cell::Share(_) | Cell::GbPerS(_) => true,
         _ => false,
     }
 }
@@ -184,6 +184,7 @@ fn cell_text(cell: &Cell, unit: Unit, escape: impl Fn(&str) -> String) -> String
         Cell::Change(n) => format!("{n:+}"),
         Cell::Estimate(n) => count(*n as u64),
         Cell::Ns(ns) => unit.time(*ns),
+        Cell::NsMore(ns) => format!("{}{}", if *ns > 0 { "+" } else { "" }, unit.time(*ns)),
         Cell::Share(share) => format!("{:.2}", share * 100.0),
         Cell::Plain(figure) | Cell::GbPerS(figure) => format!("{figure:.3}"),
         Cell::Word(word) => escape(word.label),
@@ -220,8 +221,8 @@ impl Unit {
                     unit = Self::Bytes(if let Self::Bytes(other) = unit { other.max(power) } else { power });
                 }
                 Cell::Share(_) => unit = Self::Percent,
-                Cell::Ns(ns) if ns.unsigned_abs() >= TEN_SECONDS => return Self::Millis,
-                Cell::Ns(_) => unit = Self::Micros,
+                Cell::Ns(ns) | Cell::NsMore(ns) if ns.unsigned_abs() >= TEN_SECONDS => return Self::Millis,
+                Cell::Ns(_) | Cell::NsMore(_) => unit = Self::Micros,
                 _ => {}
             }
         }

@@ -13,8 +13,10 @@ use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::totals::Instance;
 use crate::answers::compare::ComparedTime;
 use crate::answers::{Analysis, Answer, Query, Work};
-use crate::figures::compared_time::{TimeComparison, Whose, compared_operators, compared_times, compared_work};
-use crate::figures::text::shortened_apart;
+use crate::figures::compared_time::{
+    TimeComparison, Whose, compared_operators, compared_times, compared_work, not_compared,
+};
+use crate::figures::text::{display_name, shortened_apart};
 use crate::figures::verdicts::device;
 use crate::session::{OpenTrace, in_order};
 use crate::widget::prose::{plain, prose_ui};
@@ -39,6 +41,13 @@ const WIDE: f32 = 640.0;
 struct Tables(ComparedTime);
 
 #[derive(Debug)]
+struct Shown {
+    devices: Vec<OfDevice>,
+    /// Of how many devices time is judged in each file.
+    n_judged: [usize; 2],
+}
+
+#[derive(Debug)]
 struct OfDevice {
     name: String,
     text: String,
@@ -48,14 +57,16 @@ struct OfDevice {
 
 impl Analysis for Tables {
     type Of = [OpenTrace];
-    type Output = Vec<OfDevice>;
+    type Output = Shown;
     const NAME: &'static str = "The comparison";
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Self::Output> {
         let found = work.get(of, &self.0)?;
-        let tables = found.iter().map(|one| {
+        let base_rank = of[self.0.pair[0]].trace.info.rank;
+        let devices = found.devices.iter().map(|one| {
             let rank = of[self.0.pair[1]].trace.info.rank;
-            let whose = Whose { rank, device: one.device, ..Whose::default() };
+            let base_rank = base_rank.filter(|_| base_rank != rank);
+            let whose = Whose { rank, device: one.device, base_rank, ..Whose::default() };
             let compared = TimeComparison { whose, compared: one.compared.clone(), top: 0 };
             let longest = |(side, slice): (usize, _)| Instance { trace: self.0.pair[side] as u32, slice };
             let work = Table {
@@ -72,7 +83,7 @@ impl Analysis for Tables {
                 tables: [times, work, operators].map(Arc::new),
             }
         });
-        Some(tables.collect())
+        Some(Shown { devices: devices.collect(), n_judged: found.n_judged })
     }
 }
 
@@ -132,7 +143,7 @@ impl CompareView {
         /// Characters of a name, and points for them.
         const WIDTH: (usize, f32) = (32, 200.0);
         let traces = ctx.traces;
-        let names = pair.map(|trace| file_name(traces, trace));
+        let names = pair.map(|trace| named(traces, trace));
         let shown = |side: usize| shortened_apart(&names[side], &[&names[1 - side]], WIDTH.0);
         let sides = [
             ["Before", "File before", "What is compared with, such as a recording from before a change"],
@@ -146,7 +157,7 @@ impl CompareView {
                 for &trace in open {
                     let is_chosen = trace == pair[side];
                     let path = traces[trace].trace.info.path.display().to_string();
-                    let label = ui.selectable_label(is_chosen, file_name(traces, trace)).on_hover_text(path);
+                    let label = ui.selectable_label(is_chosen, named(traces, trace)).on_hover_text(path);
                     if label.clicked() && !is_chosen {
                         let mut next = pair;
                         next[side] = trace;
@@ -210,6 +221,12 @@ impl CompareView {
     }
 }
 
+/// The name of a file, with its rank, by which others than this view call it.
+fn named(traces: &[OpenTrace], trace: usize) -> String {
+    let (name, title) = (file_name(traces, trace), display_name(&traces[trace].trace.info.title()).into_owned());
+    if name == title || traces[trace].trace.info.rank.is_none() { name } else { format!("{title}, {name}") }
+}
+
 impl View for CompareView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
@@ -230,7 +247,7 @@ impl View for CompareView {
         let shown = ui
             .horizontal_wrapped(|ui| {
                 self.files_ui(pair, &open, ctx, ui);
-                found.as_ref().map_or(0, |found| self.device_ui(found, ui))
+                found.as_ref().map_or(0, |found| self.device_ui(&found.devices, ui))
             })
             .inner;
         let Some(found) = found else {
@@ -240,9 +257,10 @@ impl View for CompareView {
             }
             return;
         };
-        let Some(device) = found.get(shown) else {
-            let why = "Time is judged in both of no device with the same index: the overview says of each file why";
-            return nothing_ui("These two cannot be compared", why, ui);
+        let Some(device) = found.devices.get(shown) else {
+            let names = pair.map(|trace| named(ctx.traces, trace));
+            let why = not_compared(found.n_judged, [&names[0], &names[1]]);
+            return nothing_ui("These two cannot be compared", &why, ui);
         };
         if ui.available_width() >= WIDE {
             let beside = Frame::NONE.inner_margin(Margin { right: 8, ..Margin::ZERO });

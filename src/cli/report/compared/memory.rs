@@ -10,7 +10,7 @@ use crate::analysis::memory::live::LiveUntil;
 use crate::analysis::memory::summary::{Summary, fullest_state, summary};
 use crate::answers::Answers;
 use crate::answers::memory::{RolesOfStacks, StackPlaces};
-use crate::cli::{Failure, output};
+use crate::cli::Failure;
 use crate::figures::memory::{
     AT_END, AT_PEAK, Changed, END_ALLOCATED, END_RESERVED, HolderRow, MemoryComparison, Owner, PEAK_ALLOCATED,
     PEAK_RESERVED, compared_amounts, compared_categories, compared_places, compared_stacks, memory_comparison,
@@ -21,7 +21,7 @@ use crate::model::{MemoryHistory, Trace};
 use crate::session::{OpenMemory, OpenTrace};
 
 /// The part `memory_comparison`: the memory of each device beside that of the same device, and of the same rank where both
-/// have one, in `bases`; where there is one memory on each side, of these. Empty where nothing can be compared.
+/// have one, in `bases`; where there is one memory on each side, of these. And why others are not compared.
 ///
 /// * `files`: the title of each trace that its rank does not distinguish.
 /// * `top`: rows of each list; 0 keeps all.
@@ -33,7 +33,7 @@ pub fn compared_memory(
     bases: &[Arc<Trace>],
     answers: &Answers,
     top: usize,
-) -> Result<Table, Failure> {
+) -> Result<(Table, Vec<String>), Failure> {
     let memories = |open: &OpenTrace| {
         let open = open.clone();
         (0..open.trace.memories.len()).map(move |memory| OpenMemory { open: open.clone(), memory })
@@ -42,7 +42,7 @@ pub fn compared_memory(
     let own: Vec<(OpenMemory, Option<Arc<str>>)> =
         traces.iter().zip(files).flat_map(|(open, file)| memories(open).map(|memory| (memory, file.clone()))).collect();
     let crashed = || Failure::Usage("The memory could not be compared. Please report it".to_owned());
-    let mut rows = Vec::new();
+    let (mut rows, mut missing) = (Vec::new(), Vec::new());
     for (of, file) in &own {
         let one_each = own.len() == 1 && bases.len() == 1;
         match bases.iter().find(|base| one_each || is_same(of, base)) {
@@ -51,13 +51,11 @@ pub fn compared_memory(
                 let device = of.history().device;
                 let whose = if device < 0 { "the host".to_owned() } else { format!("device {device}") };
                 let title = of.trace().info.title();
-                output::write_stderr(&format!(
-                    "--compare has no memory of {whose} that {title} could be compared with"
-                ));
+                missing.push(format!("No memory of {whose} to compare that of {title} with"));
             }
         }
     }
-    Ok(memory_comparison().table(rows, 0))
+    Ok((memory_comparison().table(rows, 0), missing))
 }
 
 /// * `called`: the places with callers, if they are to be listed so.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::keys::Report;
 use crate::analysis::rules::Thresholds;
 use crate::answers::Answers;
-use crate::cli::Failure;
+use crate::cli::{Failure, output};
 use crate::figures::compared_time::time_comparison;
 use crate::model::Trace;
 use crate::session::OpenTrace;
@@ -32,13 +32,22 @@ pub fn add(
     if bases.is_empty() {
         return Ok(());
     }
-    report.memory_comparison = memory::compared_memory(traces, files, bases, answers, top)?;
-    let times = time::compared_time(traces, files, bases, answers, (thresholds, top))?;
-    report.findings.extend(times.iter().filter_map(|one| one.finding(&thresholds.slower)));
-    report.time_comparison = time_comparison().table(times, 0);
-    if report.memory_comparison.rows.is_empty() && report.time_comparison.rows.is_empty() {
-        let why = "--compare: both need memory of the same device, or work whose time is judged";
-        return Err(Failure::Usage(why.to_owned()));
+    let (memory, no_memory) = memory::compared_memory(traces, files, bases, answers, top)?;
+    let (times, no_time) = time::compared_time(traces, files, bases, answers, (thresholds, top))?;
+    if memory.rows.is_empty() && times.is_empty() {
+        let missing = [no_time, no_memory].concat();
+        let why = if missing.is_empty() {
+            "one of the two has neither work nor memory".to_owned()
+        } else {
+            missing.join(". ")
+        };
+        return Err(Failure::Usage(format!("Nothing to compare: {why}")));
     }
+    // Where one of both is compared, the other may well be missing, but not for some of the files alone.
+    let missing = if times.is_empty() { no_memory } else { no_time };
+    missing.iter().for_each(|why| output::write_stderr(why));
+    report.findings.extend(times.iter().filter_map(|one| one.finding(&thresholds.slower)));
+    report.memory_comparison = memory;
+    report.time_comparison = time_comparison().table(times, 0);
     Ok(())
 }

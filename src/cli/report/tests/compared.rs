@@ -69,7 +69,7 @@ fn memory_of_other_ranks_and_files_without_any_are_not_compared() {
     assert_eq!(report.memory_comparison.rows.len(), 1);
     let without = TraceBuilder::default().finish();
     let Err(Failure::Usage(why)) = compared(leaking_for(6), without) else { panic!("nothing to compare with") };
-    assert!(why.contains("both need memory of the same device"), "{why}");
+    assert!(why.contains("Nothing to compare: "), "{why}");
 }
 
 #[test]
@@ -126,7 +126,8 @@ fn steps_are_compared_with_those_of_another_file() {
     let text = written(&report, Format::Text, Some(120), Some(8)).unwrap();
     for said in [
         "a step takes 12.000 ms, 2.000 ms (20.0 %) more than the 10.000 ms in before.json. Slower: the difference is beyond \
-         the noise of 200.000 µs (means of 6 and 6 steps)",
+         the noise of 200.000 µs (2 % of a step, since one recording of each says nothing of how runs differ; means of 6 and 6 \
+         steps)",
         "What changed most: compute +2.000 ms; gemm +3.000 ms; copy_kernel \u{2212}1.000 ms",
     ] {
         assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(said), "{said}: {text}");
