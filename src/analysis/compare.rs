@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 
 use super::breakdown::{Breakdown, breakdown};
 use super::busy::DeviceBusy;
+use super::collectives::is_collective_name;
 use super::operators::operators;
 use super::rules::{Basis, Cause, Makeup, Window};
 use super::short_name::without_parameters;
@@ -20,9 +21,11 @@ use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace};
 /// recording on each side says nothing of how runs differ.
 const LEAST_NOISE: f64 = 0.02;
 
-/// Where less of the device's time is in work whose name both have, the two need not be the same program.
-const LEAST_COMMON: f64 = 0.25;
-/// Where more of it is in CUDA graphs recorded as wholes, names of kernels do not compare.
+/// Where less of the time of kernels is of the same kernels, the two need not be the same program, unless they call as many of
+/// the same operators: with another precision all kernels are others.
+const COMMON_KERNELS: f64 = 0.25;
+const COMMON_OPERATORS: f64 = 0.6;
+/// Where more of the time of a device's work is in CUDA graphs recorded as wholes, names of kernels do not compare.
 const MOST_GRAPHS: f64 = 0.1;
 
 /// One of the recordings.
@@ -103,8 +106,8 @@ pub enum Unknown {
     OtherSteps([String; 2]),
     /// The model of each device.
     OtherDevice([String; 2]),
-    /// The share of the time of the device's work in each recording that is of work with a name that both have.
-    OtherWork([f64; 2]),
+    /// How much of the time of kernels is of the same kernels in both, 0 to 1: the smaller share of each.
+    OtherWork(f64),
 }
 
 /// The time of a device in two recordings.
@@ -225,18 +228,29 @@ impl<'a> Side<'a> {
         of_text
     }
 
-    /// The share of the time of these works in those of this kind.
-    fn share_of(&self, work: &HashMap<String, Sum>, is_wanted: impl Fn(&str, &Sum) -> bool) -> f64 {
-        let ns = |is_wanted: &dyn Fn(&str, &Sum) -> bool| {
-            work.iter().filter(|(name, sum)| is_wanted(name, sum)).map(|(_, sum)| sum.ns).sum::<DurNs>()
-        };
-        ns(&is_wanted) as f64 / ns(&|_, _| true).max(1) as f64
+    /// The time of the device's work of these kinds and names.
+    fn time_of(&self, work: &HashMap<String, Sum>, is_wanted: impl Fn(SliceKind, &str) -> bool) -> DurNs {
+        let kind = |sum: &Sum| sum.longest.map(|longest| self.trace.slices.kind[longest.1.idx()]);
+        let wanted = work.iter().filter(|(name, sum)| kind(sum).is_some_and(|kind| is_wanted(kind, name)));
+        wanted.map(|(_, sum)| sum.ns).sum()
     }
 
     /// The share of the time of the device's work that is of CUDA graphs recorded as wholes.
     fn graphs(&self, work: &HashMap<String, Sum>) -> f64 {
-        let kind = |sum: &Sum| sum.longest.map(|longest| self.trace.slices.kind[longest.1.idx()]);
-        self.share_of(work, |_, sum| kind(sum) == Some(SliceKind::CudaGraph))
+        let graphs = self.time_of(work, |kind, _| kind == SliceKind::CudaGraph);
+        graphs as f64 / self.time_of(work, |_, _| true).max(1) as f64
+    }
+
+    /// The share of each kernel of the time of all, but for collectives and copies, which are alike in all programs. Empty
+    /// without kernels.
+    fn kernel_shares<'b>(&self, work: &'b HashMap<String, Sum>) -> HashMap<&'b str, f64> {
+        let computes = |kind, name: &str| kind == SliceKind::Kernel && !is_collective_name(name);
+        let all = self.time_of(work, computes).max(1) as f64;
+        let of_name = |(name, sum): (&'b String, &Sum)| {
+            let kind = self.trace.slices.kind[sum.longest?.1.idx()];
+            computes(kind, name).then(|| (name.as_str(), sum.ns as f64 / all))
+        };
+        work.iter().filter_map(of_name).collect()
     }
 
     fn operators(&self, is_cancelled: &(dyn Fn() -> bool + Sync)) -> HashMap<String, (u64, DurNs, DurNs)> {
@@ -271,11 +285,10 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     let change = |total_ns| Change { total_ns, n, margin_ns: None };
     let times = times(sides, has_steps, &change);
     let works = sides.map(Side::work);
-    let graphs = [0, 1].map(|i| sides[i].graphs(&works[i]));
-    let has_whole_graphs = (graphs[0] > MOST_GRAPHS) != (graphs[1] > MOST_GRAPHS);
-    let is_known = works.iter().all(|work| !work.is_empty()) && graphs.iter().all(|share| *share <= MOST_GRAPHS);
-    let common = [0, 1].map(|i| sides[i].share_of(&works[i], |name, _| works[1 - i].contains_key(name)));
-    let common = is_known.then_some(common);
+    let graphs = [0, 1].map(|i| sides[i].graphs(&works[i]) > MOST_GRAPHS);
+    let of_sides = sides.map(|side| side.operators(is_cancelled));
+    let are_recorded = of_sides.iter().all(|operators| !operators.is_empty());
+    let common = if graphs == [false; 2] { other_work(sides, &works, &of_sides, n) } else { None };
     let named = |(name, [before, after]): (String, [Sum; 2])| {
         let longest = [(1, after), (0, before)].into_iter().find_map(|(side, sum)| Some((side, sum.longest?.1)))?;
         let (calls, time) = ([before.calls, after.calls], change([before.ns, after.ns]));
@@ -287,8 +300,6 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     work.sort_by(|a, b| {
         Reverse(a.time.difference().abs()).cmp(&Reverse(b.time.difference().abs())).then_with(|| a.name.cmp(&b.name))
     });
-    let of_sides = sides.map(|side| side.operators(is_cancelled));
-    let are_recorded = of_sides.iter().all(|operators| !operators.is_empty());
     let mut operators: Vec<OperatorChange> = joined(of_sides)
         .filter(|_| are_recorded)
         .map(|(name, [before, after])| OperatorChange {
@@ -301,7 +312,7 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     let most = |one: &OperatorChange| one.host_self.difference().abs().max(one.device_self.difference().abs());
     operators.sort_by(|a, b| Reverse(most(a)).cmp(&Reverse(most(b))).then_with(|| a.name.cmp(&b.name)));
     let verdict = verdict(sides, has_steps, &times[0].1, common);
-    Compared { has_steps, verdict, times, work, has_whole_graphs, operators }
+    Compared { has_steps, verdict, times, work, has_whole_graphs: graphs[0] != graphs[1], operators }
 }
 
 /// The step, its parts, and the causes of idle time.
@@ -329,6 +340,31 @@ fn times(sides: [&Side<'_>; 2], has_steps: bool, change: &dyn Fn([DurNs; 2]) -> 
     all
 }
 
+/// How much of the time of kernels is of the same kernels, if that is too little for one program; see
+/// [`Unknown::OtherWork`]. `None` without kernels in both.
+fn other_work(
+    sides: [&Side<'_>; 2],
+    works: &[HashMap<String, Sum>; 2],
+    operators: &[HashMap<String, (u64, DurNs, DurNs)>; 2],
+    n: [u64; 2],
+) -> Option<f64> {
+    let kernels = [0, 1].map(|i| sides[i].kernel_shares(&works[i]));
+    let calls = [0, 1].map(|i| {
+        let per_step = |(name, sums): (_, &(u64, DurNs, DurNs))| (name, sums.0 as f64 / n[i].max(1) as f64);
+        operators[i].iter().map(|(name, sums)| per_step((name.as_str(), sums))).collect()
+    });
+    let share = common(&kernels);
+    let is_known = kernels.iter().all(|kernels| !kernels.is_empty());
+    (is_known && share < COMMON_KERNELS && common(&calls) < COMMON_OPERATORS).then_some(share)
+}
+
+/// How much of the larger of two sums is in both: the smaller figure of each name, by that sum. 0 to 1.
+fn common(sides: &[HashMap<&str, f64>; 2]) -> f64 {
+    let in_both = sides[0].iter().filter_map(|(name, a)| Some(a.min(*sides[1].get(name)?)));
+    let all = sides.iter().map(|side| side.values().sum::<f64>()).fold(0.0, f64::max);
+    if all > 0.0 { in_both.sum::<f64>() / all } else { 0.0 }
+}
+
 /// What the two have of each name.
 fn joined<K: std::hash::Hash + Eq, V: Copy + Default>(
     [before, after]: [HashMap<K, V>; 2],
@@ -342,13 +378,13 @@ fn joined<K: std::hash::Hash + Eq, V: Copy + Default>(
     all.into_iter()
 }
 
-/// * `common`: the share of the time of the work in each that is of names that both have; `None` where that tells nothing.
-fn verdict(sides: [&Side<'_>; 2], has_steps: bool, step: &Change, common: Option<[f64; 2]>) -> Verdict {
+/// * `common`: see [`Unknown::OtherWork`]; `None` where the work is alike, or that is not known.
+fn verdict(sides: [&Side<'_>; 2], has_steps: bool, step: &Change, common: Option<f64>) -> Verdict {
     let models = sides.map(Side::device_name);
     if models[0] != models[1] && !models.contains(&"") {
         return Verdict::Unknown(Unknown::OtherDevice(models.map(str::to_owned)));
     }
-    if let Some(common) = common.filter(|common| common.iter().all(|share| *share < LEAST_COMMON)) {
+    if let Some(common) = common {
         return Verdict::Unknown(Unknown::OtherWork(common));
     }
     let Some(noise) = step.noise_ns().filter(|_| has_steps) else { return Verdict::Unknown(Unknown::FewSteps) };

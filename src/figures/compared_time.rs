@@ -137,11 +137,10 @@ impl TimeComparison {
                 clipped(before),
                 clipped(after)
             ),
-            Verdict::Unknown(Unknown::OtherWork([before, after])) => format!(
-                "Whether that is faster is not known: only {} of the work there and {} here has names that both have, so \
-                 these may be different programs",
-                percent(*before),
-                percent(*after)
+            Verdict::Unknown(Unknown::OtherWork(common)) => format!(
+                "Whether that is faster is not known: only {} of the time of kernels is of the same kernels in both, so these \
+                 may be different programs",
+                percent(*common)
             ),
         };
         let graphs = ". One of the two shows CUDA graphs as wholes: the kernels in them cannot be compared";

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 
 use self::exposed::{Beside, Place};
 pub use self::host::host_backend;
-pub use self::kernels::CollectiveKernels;
+pub use self::kernels::{CollectiveKernels, is_collective_name};
 pub use self::op::CollectiveOp;
 use self::ranks::{RankCalls, RankPart, rank_calls};
 use super::totals::{Durations, Instance, Scope, durations};

@@ -20,13 +20,22 @@ fn named(step: &str, lengths: &[i64], kernels: &[(&str, i64)]) -> Trace {
 }
 
 fn of_kind(work: SliceKind, step: &str, lengths: &[i64], kernels: &[(&str, i64)]) -> Trace {
+    trace_of((work, step, "aten::mm"), lengths, kernels)
+}
+
+/// With calls of this operator.
+fn of_kinds(operator: &str, lengths: &[i64], kernels: &[(&str, i64)]) -> Trace {
+    trace_of((SliceKind::Kernel, PROFILER_STEP, operator), lengths, kernels)
+}
+
+fn trace_of((work, step, operator): (SliceKind, &str, &str), lengths: &[i64], kernels: &[(&str, i64)]) -> Trace {
     let names: Vec<String> = (0..lengths.len()).map(|i| format!("{step}{i}")).collect();
     let (mut slices, mut at) = (Vec::new(), 0);
     // PyTorch 1.8 records them as operators.
     let kind = if step == PROFILER_STEP { SliceKind::Operator } else { SliceKind::Annotation };
     for (name, length) in names.iter().zip(lengths) {
         slices.push(("main", kind, name.as_str(), at, at + length));
-        slices.push(("main", SliceKind::Operator, "aten::mm", at, at + length / 10));
+        slices.push(("main", SliceKind::Operator, operator, at, at + length / 10));
         let mut end = at;
         for &(kernel, ns) in kernels {
             slices.push(("stream 7", work, kernel, end, end + ns));
@@ -131,13 +140,13 @@ fn nothing_is_said_where_the_two_cannot_be_compared() {
     let epochs = named("epoch ", &[20 * MS; 8], &kernels);
     let by = ["ProfilerStep annotations", "ranges named epoch #"].map(str::to_owned);
     assert_eq!(verdict(&usual, &epochs), Verdict::Unknown(Unknown::OtherSteps(by)));
-    // Steps of other kernels are of another program; three quarters of other kernels may be of a change.
-    let with = |own: i64| training(&[10 * MS; 8], &[("a", 2 * MS - own), ("z", own), ("y", 4 * MS)]);
-    assert_eq!(verdict(&training(&[9 * MS; 8], &[("a", MS), ("b", 4 * MS)]), &with(MS)), {
-        let common = [0.2, 1.0 / 6.0];
-        Verdict::Unknown(Unknown::OtherWork(common))
-    });
-    assert_eq!(verdict(&training(&[9 * MS; 8], &[("a", MS), ("b", 3 * MS)]), &with(MS)), Verdict::Slower);
+    // Steps of other kernels and operators are of another program; with the same operators all kernels may be of a change.
+    let other = |operator| of_kinds(operator, &[10 * MS; 8], &[("a", MS), ("z", 4 * MS)]);
+    let before = training(&[9 * MS; 8], &[("a", 4 * MS), ("b", MS)]);
+    assert_eq!(verdict(&before, &other("aten::conv2d")), Verdict::Unknown(Unknown::OtherWork(0.2)));
+    assert_eq!(verdict(&before, &other("aten::mm")), Verdict::Slower);
+    let before = training(&[9 * MS; 8], &[("a", 4 * MS), ("b", MS), ("z", MS)]);
+    assert_eq!(verdict(&before, &other("aten::conv2d")), Verdict::Slower);
     // Kernels that do not repeat.
     let lengths: Vec<(String, i64)> =
         (1..9).map(|i| (format!("kernel of layer {}", "x".repeat(i)), i as i64 * MS)).collect();
