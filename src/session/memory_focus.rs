@@ -21,6 +21,8 @@ pub struct MemoryFocus {
     pub is_followed: bool,
     /// Highlighted allocations, such as those of one stack. Sorted.
     pub marked: Arc<Vec<AllocationId>>,
+    /// Whether it was chosen since the last frame.
+    is_new: bool,
 }
 
 /// A state that a moment is compared with, of its history or of another one. Keeps no trace open.
@@ -123,10 +125,10 @@ impl OpenMemory {
 }
 
 impl MemoryFocus {
-    /// Shows another history. What it is compared with stays.
+    /// Shows another history. What it is compared with stays: where that is the peak of a history, its own peak is shown.
     pub fn show(&mut self, trace: usize, memory: usize) {
         if self.history != Some((trace, memory)) {
-            *self = Self { history: Some((trace, memory)), base: self.base.take(), ..Self::default() };
+            *self = Self { history: Some((trace, memory)), base: self.base.take(), is_new: true, ..Self::default() };
         }
     }
 
@@ -159,7 +161,16 @@ impl MemoryFocus {
         let last = shown.history().last_state();
         self.moment = self.moment.map(|state| state.min(last));
         self.base.take_if(|base| base.find(traces).is_none());
+        if std::mem::take(&mut self.is_new) && self.moment.is_none() && self.is_from_peak(&shown, traces) {
+            self.moment = Some(shown.history().curves.fullest());
+        }
         Some(shown)
+    }
+
+    /// Whether the base is the peak of another history.
+    fn is_from_peak(&self, shown: &OpenMemory, traces: &[OpenTrace]) -> bool {
+        let other = self.base.as_ref().filter(|base| !base.is_of(shown));
+        other.is_some_and(|base| base.find(traces).is_some_and(|of| of.history().curves.fullest() == base.state))
     }
 
     /// Follows the open traces after some were closed.

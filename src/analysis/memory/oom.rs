@@ -53,7 +53,7 @@ impl OomHint {
                 "{segments} segments are large enough for the request, but hold smaller blocks: a limit keeps large segments for large requests"
             ),
             Self::GarbageCollection { released } => format!(
-                "{} of unused segments were released by the last attempt, only when memory had run out: a threshold releases them earlier",
+                "{} of unused segments were released by the last attempt, and it still failed: a threshold releases such earlier, which alone would not have served this request",
                 bytes(*released)
             ),
             Self::Elsewhere { free, pool, in_pool } => format!(

@@ -30,7 +30,8 @@ fn a_moment_of_one_snapshot_is_compared_with_one_of_another() {
     harness.get_by_label("Change").click();
     let at = |history: &crate::model::MemoryHistory| (history.curves.highest(), history.last_state());
     let histories = [0, 1].map(|trace| at(&app(&harness).session().traces()[trace].trace.memories[0]));
-    let [((peak, _), _), (_, last)] = histories;
+    // Beside the peak of one is the peak of the other.
+    let [((peak, _), _), ((last, _), _)] = histories;
     let event = |state: u32| format!("event {}", format::count(u64::from(state - 1)));
     let from = format!("from GPU 0 memory of snapshot_oom.pickle, {}", event(peak));
     let to = format!("to {} ", event(last));

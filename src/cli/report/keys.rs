@@ -223,6 +223,7 @@ impl Report {
             all.extend(compared_times(time_comparison).map(Owned));
         }
         if !memory_comparison.is_empty() {
+            all.push(Borrowed(memory_comparison));
             all.extend(comparison_lists(memory_comparison).map(Owned));
         }
         // Only beside a log of GPU metrics.

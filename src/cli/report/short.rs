@@ -16,7 +16,7 @@ const MOST: usize = 20;
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 37] = [
+const TABLES: [(&str, &str); 38] = [
     ("time_comparison", ""),
     ("compared_times", ""),
     ("compared_work", ""),
@@ -27,6 +27,7 @@ const TABLES: [(&str, &str); 37] = [
     ("summary", ""),
     ("judged", "file rank device text dur_ns share"),
     ("memory_in_short", ""),
+    ("memory_comparison", ""),
     ("compared_amounts", ""),
     ("compared_categories", ""),
     ("compared_places", "file rank device at bytes before_bytes after_bytes place"),

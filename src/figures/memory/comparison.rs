@@ -1,10 +1,12 @@
 //! Memory beside that of another recording: what is more or less than there.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::{Owned, Owner, owner};
 use crate::analysis::memory::categories::Category;
-use crate::figures::{Cell, Figure, Part, Stack, Table, Word, figures};
+use crate::figures::verdicts::clipped;
+use crate::figures::{Cell, Figure, Part, Stack, Table, Word, figures, format};
 
 /// The memory of one device beside that of another recording, with the lists that belong to it.
 #[derive(Clone, Debug)]
@@ -12,6 +14,8 @@ pub struct MemoryComparison {
     pub owner: Owner,
     /// Title of the other recording.
     pub base: Arc<str>,
+    /// See [`Self::text`].
+    pub text: String,
     pub amounts: Arc<Table>,
     pub by_category: Arc<Table>,
     pub by_place: Arc<Table>,
@@ -44,6 +48,28 @@ impl<T> Changed<T> {
 impl<T> Owned for Changed<T> {
     fn owner(&self) -> Owner {
         self.owner.clone()
+    }
+}
+
+impl MemoryComparison {
+    /// How the peaks and the ends differ, in a paragraph.
+    ///
+    /// * `amounts`: bytes in the other recording and in this one.
+    pub fn text(owner: &Owner, base: &str, amounts: &[(&'static Word, [u64; 2])]) -> String {
+        let device = if owner.device < 0 { "Host".to_owned() } else { format!("GPU {}", owner.device) };
+        let rank = owner.rank.map(|rank| format!("Rank {rank}, ")).unwrap_or_default();
+        let file = owner.file.as_ref().map(|file| format!(" in {file}")).unwrap_or_default();
+        let told = amounts.iter().map(|&(amount, [before, after])| {
+            let [was, is, more] = [before, after, after.abs_diff(before)].map(|bytes| format::bytes(bytes as f64));
+            let than = match after.cmp(&before) {
+                Ordering::Less => format!("{more} less than"),
+                Ordering::Equal => "as much as".to_owned(),
+                Ordering::Greater => format!("{more} more than"),
+            };
+            format!("{} {is}, {than} the {was} there", amount.label.to_lowercase())
+        });
+        let told: Vec<String> = told.collect();
+        format!("{rank}{device}{file}, beside {}: {}", clipped(base), told.join("; "))
     }
 }
 
@@ -109,13 +135,14 @@ pub fn memory_comparison() -> Part<MemoryComparison> {
     }
     let figures = figures! { row: MemoryComparison;
         words "base", "Compared with", 140, Cell::name(&row.base), "The other recording";
+        words "text", "Summary", 300, Cell::text(&row.text), "How peaks and ends differ, in words";
         words "compared_amounts", "Amounts", 0, list(&row.amounts), "Peaks and ends of both";
         words "compared_categories", "By category", 0, list(&row.by_category), "What memory holds more or less of";
         words "compared_places", "By place", 0, list(&row.by_place), "Who holds more or less";
         words "compared_stacks", "By stack", 0, list(&row.by_stack), "Which call stacks hold more or less";
         with owner();
     };
-    Part::new("memory_comparison", "Memory compared", figures)
-        .report("file rank device base")
-        .json("file rank device base compared_amounts compared_categories compared_places compared_stacks")
+    Part::new("memory_comparison", "Memory compared, in short", figures)
+        .report("text")
+        .json("file rank device base text compared_amounts compared_categories compared_places compared_stacks")
 }

@@ -297,9 +297,10 @@ fn sums_text<'a>(holders: impl Iterator<Item = &'a Holder> + Clone, is_change: b
         let all = holders.map(|holder| holder.held.bytes).sum();
         return format!("{} in {} block{}", bytes(all), format::count(n), if n == 1 { "" } else { "s" });
     }
-    let sum = |is_gain: bool| {
+    let signed = |is_gain: bool, sign: &str| {
         let changes = holders.clone().map(Holder::change).filter(|&change| (change > 0) == is_gain);
-        bytes(changes.map(i64::unsigned_abs).sum())
+        let sum: u64 = changes.map(i64::unsigned_abs).sum();
+        (sum > 0).then(|| format!("{sign}{}", bytes(sum)))
     };
-    format!("+{}, -{}", sum(true), sum(false))
+    [signed(true, "+"), signed(false, "-")].into_iter().flatten().collect::<Vec<String>>().join(", ")
 }

@@ -97,10 +97,12 @@ fn compared(
         title: base.trace().info.title().into(),
         summaries: [base, of].map(|memory| summary(memory.history())),
     };
+    let amounts = pair.amounts();
     Some(MemoryComparison {
         owner: pair.owner.clone(),
         base: Arc::clone(&pair.title),
-        amounts: Arc::new(pair.amounts()),
+        text: MemoryComparison::text(&pair.owner, &pair.title, &amounts),
+        amounts: Arc::new(pair.table_of(&amounts)),
         by_category: Arc::new(pair.by_category(answers)?),
         by_place: Arc::new(pair.by_place(answers, top)?),
         by_stack: Arc::new(pair.by_stack(top)),
@@ -124,7 +126,8 @@ impl Pair<'_> {
         Changed { owner: self.owner.clone(), base: Arc::clone(&self.title), of, before, after }
     }
 
-    fn amounts(&self) -> Table {
+    /// What both know, of the base and of the memory.
+    fn amounts(&self) -> Vec<(&'static Word, [u64; 2])> {
         let [base, of] = &self.summaries;
         let both = |bytes: fn(&Summary) -> Option<u64>| Some([bytes(base)?, bytes(of)?]);
         // Only a file that records segments says what was reserved.
@@ -136,7 +139,11 @@ impl Pair<'_> {
             (END_RESERVED, has_reserved, both(|summary| Some(summary.end_reserved))),
         ];
         let known = all.into_iter().filter(|row| row.1);
-        let rows = known.filter_map(|(amount, _, bytes)| Some(self.changed(amount, bytes?)));
+        known.filter_map(|(amount, _, bytes)| Some((amount, bytes?))).collect()
+    }
+
+    fn table_of(&self, amounts: &[(&'static Word, [u64; 2])]) -> Table {
+        let rows = amounts.iter().map(|&(amount, bytes)| self.changed(amount, bytes));
         compared_amounts().table(rows.collect::<Vec<_>>(), 0)
     }
 

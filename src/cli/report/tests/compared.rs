@@ -33,7 +33,7 @@ fn memory_is_compared_with_that_of_another_file() {
         })
     };
     let expected = serde_json::json!({
-        "rank": 3, "device": 0, "base": "before.pickle",
+        "rank": 3, "device": 0, "base": "before.pickle", "text": row["text"],
         "compared_amounts": [
             amount("peak_allocated", 4 * MIB + forward, 6 * MIB + forward), amount("peak_reserved", 64 * MIB, 64 * MIB),
             amount("end_allocated", 4 * MIB, 6 * MIB), amount("end_reserved", 64 * MIB, 64 * MIB),
@@ -48,6 +48,9 @@ fn memory_is_compared_with_that_of_another_file() {
         assert_eq!(of.map(|row| row["bytes"].as_i64().unwrap()).sum::<i64>(), total as i64);
     }
     let text = written(&report, Format::Text, Some(100), Some(8)).unwrap();
+    let said = "Rank 3, GPU 0, beside before.pickle: peak allocated 6.07 MiB, 2.00 MiB more than the 4.07 MiB there; peak \
+                reserved 64.00 MiB, as much as the 64.00 MiB there; allocated at end 6.00 MiB";
+    assert!(row["text"].as_str().unwrap().starts_with(said), "{}", row["text"]);
     for said in ["Memory compared", "before.pickle", "Peak allocated", "append (losses.py:12)"] {
         assert!(text.contains(said), "{said}: {text}");
     }
