@@ -187,9 +187,9 @@ impl Analyzed {
         let (history, found, places) = (self.of.history(), &self.found.leaks, self.places_found());
         let summary = summary(history);
         let named = |one| Leak::new(one, (*self.found.steps).as_ref());
-        let candidates = found.candidates.iter().map(|one| places.placed(one.signature, named(one)));
-        let explained = found.explained.iter().map(|&one| places.placed(one.signature, one));
-        let gained = found.gains.iter().map(|&one| places.placed(one.signature, one));
+        let candidates = places.placed(found.candidates.iter().map(|one| (one.signature, named(one))));
+        let explained = places.placed(found.explained.iter().map(|&one| (one.signature, one)));
+        let gained = places.placed(found.gains.iter().map(|&one| (one.signature, one)));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
         let mut oom = memory::oom().table(cards, top);
         oom.n_hidden += history.ooms.len() - self.cards.len();
