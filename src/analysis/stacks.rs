@@ -54,7 +54,8 @@ pub struct FlameTree {
     pub names: Arc<[Box<str>]>,
     /// Never empty.
     pub nodes: Vec<FlameNode>,
-    /// Of weights within a range, for each node what it weighs also outside of it: itself, and with all below. Else empty.
+    /// For each node another weight, itself and with all below: of weights within a range, that also outside of it; of
+    /// gains those after them, of losses those before them. Else empty.
     pub full: Vec<[i64; 2]>,
     /// The weight of stacks whose far end is left out, because the tree would have become too
     /// large. Their weight counts as that of the last frame that is there.

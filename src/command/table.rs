@@ -327,7 +327,13 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Clear the selection; again to clear the marks of a search or the memory highlight, then the selected range",
         &[key(Key::Escape)],
     ),
-    spec(Menu::Memory, Command::GoToPeak, "Go to memory peak", "Go to the moment of peak memory use", &[key(Key::P)]),
+    spec(
+        Menu::Memory,
+        Command::GoToPeak,
+        "Go to memory peak",
+        "Go to the moment at which most memory is allocated",
+        &[key(Key::P)],
+    ),
     spec(
         Menu::Memory,
         Command::PlayMoments,

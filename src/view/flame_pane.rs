@@ -310,6 +310,7 @@ impl<W: Weights> FlamePane<W> {
             whole: shown.unit.whole,
             is_match: is_match.as_ref().map(|is_match| is_match as &dyn Fn(u32) -> bool),
             weight: &shown.unit.text,
+            full: shown.unit.weight.full,
         };
         let is_other = self.graph.ui("Flame graph", &spec, ui);
         // The cursor of the table follows.

@@ -40,7 +40,8 @@ pub struct LiveScope<'a> {
 const MAX_WEIGHTS: usize = 1 << 25;
 
 /// Difference between two states as two trees: gains and losses in bytes by stack.
-/// `grown.total() - shrunk.total()` equals the change of the curve.
+/// `grown.total() - shrunk.total()` equals the change of the curve. Their [`FlameTree::full`] is what the stacks that
+/// grew have after it, and what those that shrank had before.
 ///
 /// In a single tree, the gain of one stack would cancel the loss of another below the same frame.
 #[derive(Clone, Debug, Default)]
@@ -100,23 +101,30 @@ impl LiveScope<'_> {
     /// stack. Stacks of the same frames are one. Cost: twice that of [`Self::flame`].
     pub fn difference(&self, (base, from): (&LiveScope<'_>, u32), to: u32) -> Difference {
         let (mut before, gone) = base.weights_in(self.trace, from);
-        let (mut grown, mut shrunk): (Vec<GroupWeights>, Vec<GroupWeights>) = (Vec::new(), Vec::new());
-        let mut add = |name: String, changes: Vec<i64>| {
-            grown.push((name.clone(), changes.iter().map(|&change| change.max(0)).collect()));
-            shrunk.push((name, changes.iter().map(|&change| (-change).max(0)).collect()));
+        let mut groups: Vec<(String, [Vec<i64>; 2])> = Vec::new();
+        for (name, after) in self.weights(to) {
+            let before = before.remove(&name).unwrap_or_else(|| vec![0; after.len()]);
+            groups.push((name, [before, after]));
+        }
+        let freed = before.into_iter().map(|(name, before)| (name, [before, Vec::new()]));
+        groups.extend(freed);
+        let is_of_moment = groups.iter().filter(|(_, [_, after])| !after.is_empty()).count();
+        groups[is_of_moment..].sort();
+        // Of the stacks that rise from the one side to the other, by how much, and to what.
+        let rising = |from: usize, to: usize| {
+            let weights = |weight: fn(i64, i64) -> i64| -> Vec<GroupWeights> {
+                let of = |sides: &[Vec<i64>; 2]| {
+                    let from = sides[from].iter().copied().chain(std::iter::repeat(0));
+                    let rise = |(&to, from): (&i64, i64)| if to > from { weight(from, to) } else { 0 };
+                    sides[to].iter().zip(from).map(rise).collect()
+                };
+                groups.iter().map(|(name, sides)| (name.clone(), of(sides))).collect()
+            };
+            [weights(|from, to| to - from), weights(|_, to| to)]
         };
-        for (name, mut bytes) in self.weights(to) {
-            let known = before.remove(&name).unwrap_or_default();
-            bytes.iter_mut().zip(known).for_each(|(after, before)| *after -= before);
-            add(name, bytes);
-        }
-        let mut freed: Vec<GroupWeights> = before.into_iter().collect();
-        freed.sort();
-        for (name, bytes) in freed {
-            add(name, bytes.into_iter().map(|bytes| -bytes).collect());
-        }
-        let (grown, shrunk) = ([(self.trace, &grown[..])], [(self.trace, &shrunk[..]), (base.trace, &gone[..])]);
-        Difference { grown: self.tree(&grown), shrunk: self.tree(&shrunk) }
+        let [grown, after] = rising(0, 1).map(|weights| self.tree(&[(self.trace, &weights)]));
+        let [shrunk, had] = rising(1, 0).map(|weights| self.tree(&[(self.trace, &weights), (base.trace, &gone)]));
+        Difference { grown: with_full(grown, &after), shrunk: with_full(shrunk, &had) }
     }
 
     /// The weights of a state by the stacks of the trace `here`, and those of stacks that it lacks, by its own.
@@ -201,6 +209,22 @@ impl LiveScope<'_> {
     }
 }
 
+/// A tree with the weights of another one of the same stacks beside its own. Cost: O(nodes).
+fn with_full(tree: FlameTree, full: &FlameTree) -> FlameTree {
+    let mut found = vec![[0; 2]; tree.nodes.len()];
+    found[0] = [full.nodes[0].own, full.nodes[0].total];
+    let key = |node: usize| (tree.nodes[node].parent, tree.name(node as u32));
+    let node_of: HashMap<(u32, &str), u32> = (1..tree.nodes.len()).map(|node| (key(node), node as u32)).collect();
+    // Parents come first, so where each is in the other tree is known.
+    let mut twins = vec![0; full.nodes.len()];
+    for (at, node) in full.nodes.iter().enumerate().skip(1) {
+        let Some(&twin) = node_of.get(&(twins[node.parent as usize], full.name(at as u32))) else { continue };
+        (twins[at], found[twin as usize]) = (twin, [node.own, node.total]);
+    }
+    drop(node_of);
+    FlameTree { full: found, ..tree }
+}
+
 /// For each stack of a trace that of the same frames in another one, if it has it; then what is from before. Cost: O(stacks
 /// of both).
 fn twins(of: &Trace, here: &Trace) -> Vec<Option<usize>> {
@@ -260,6 +284,11 @@ mod tests {
         assert_eq!((grown.total(), shrunk.total()), (2048 + 4096, 1024));
         let at = |tree: &FlameTree, name| tree.nodes[tree.find(&["main (a.py:9)", name]) as usize].own;
         assert_eq!((at(&grown, "add (a.py:2)"), at(&shrunk, "mul (a.py:1)")), (4096, 1024));
+        // 512 of it were there before.
+        let full = |tree: &FlameTree, path: &[&str]| tree.full[tree.find(path) as usize];
+        assert_eq!(full(&grown, &["main (a.py:9)", "add (a.py:2)"]), [4608, 4608]);
+        assert_eq!((full(&grown, &["main (a.py:9)"]), grown.full[0]), ([0, 4608], [0, 4608 + 2048]));
+        assert_eq!(full(&shrunk, &["main (a.py:9)"]), [0, 1024]);
         let back = active.difference((&active, 6), 2);
         assert_eq!((back.grown.total(), back.shrunk.total()), (1024, 2048 + 4096));
     }

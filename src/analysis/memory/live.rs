@@ -80,9 +80,18 @@ pub fn groups(
     until: LiveUntil,
     group: impl Fn(AllocationId) -> GroupKey,
 ) -> Vec<LiveGroup> {
+    groups_of(history, live(history, state, until), group)
+}
+
+/// The same of any blocks. Cost: O(blocks + groups · log groups).
+pub fn groups_of(
+    history: &MemoryHistory,
+    blocks: impl Iterator<Item = AllocationId>,
+    group: impl Fn(AllocationId) -> GroupKey,
+) -> Vec<LiveGroup> {
     let mut found: Vec<LiveGroup> = Vec::new();
     let mut index: HashMap<GroupKey, usize> = HashMap::new();
-    for id in live(history, state, until) {
+    for id in blocks {
         let group = group(id);
         let at = *index.entry(group).or_insert(found.len());
         if at == found.len() {

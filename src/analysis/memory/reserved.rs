@@ -4,6 +4,7 @@ mod shares;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 pub use shares::{GrowthShares, shares};
@@ -173,7 +174,7 @@ fn growth_of(history: &MemoryHistory, sweep: &FreeSpaceSweep<'_>, events: Range<
 pub struct PinnedRange {
     pub addr: u64,
     pub bytes: u64,
-    /// The live blocks in the range.
+    /// The live blocks in the range, the largest first.
     pub blocks: Vec<AllocationId>,
     pub blocks_bytes: u64,
 }
@@ -216,9 +217,12 @@ fn pins_in(pool: &PoolState, requested: u64) -> Option<PinnedRange> {
     let (blocks_bytes, segment, parts) = best?;
     let parts = &pool.segments[segment].parts[parts];
     let blocks = parts.iter().filter_map(|part| match part.kind {
-        PartKind::Allocated(id) | PartKind::AwaitingFree(id) => Some(id),
+        PartKind::Allocated(id) | PartKind::AwaitingFree(id) => Some((part.bytes, id)),
         PartKind::Unsplit | PartKind::Free => None,
     });
+    let mut blocks: Vec<(u64, AllocationId)> = blocks.collect();
+    blocks.sort_by_key(|&(bytes, id)| (Reverse(bytes), id));
+    let blocks = blocks.into_iter().map(|(_, id)| id).collect();
     let bytes = parts.iter().map(|part| part.bytes).sum();
-    Some(PinnedRange { addr: parts.first()?.addr, bytes, blocks: blocks.collect(), blocks_bytes })
+    Some(PinnedRange { addr: parts.first()?.addr, bytes, blocks, blocks_bytes })
 }

@@ -429,7 +429,7 @@ fn actions_of_memory_have_keys_and_need_no_picture() {
     harness.key_press(Key::P);
     settle(&mut harness);
     let history = &app(&harness).session().traces()[0].trace.memories[0];
-    assert_eq!(app(&harness).session().memory.moment, Some(history.curves.highest().0));
+    assert_eq!(app(&harness).session().memory.moment, Some(history.curves.fullest()));
     harness.key_press(Key::B);
     settle(&mut harness);
     let focus = &app(&harness).session().memory;

@@ -9,20 +9,20 @@ use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::{StackRoles, categories};
 use crate::analysis::memory::find::parse_duration;
 use crate::analysis::memory::leaks::device_total;
-use crate::analysis::memory::live::{self, LiveUntil, sort_first};
+use crate::analysis::memory::live::{self, LiveUntil, by_signature, groups_of, sort_first};
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::outside::Outside;
-use crate::analysis::memory::reserved::{Growth, shares};
+use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares, shares};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::{fullest_state, summary};
 use crate::answers::Answers;
 use crate::answers::memory::{
-    FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, RolesOfStacks, StackPlaces, StackSignatures,
+    FoundLeaks, GrowthOfReserved, GrowthPins, LeakSearch, OomCards, RolesOfStacks, StackPlaces, StackSignatures,
 };
 use crate::cli::{Failure, output};
 use crate::figures::memory::{
     self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, Leak, MemoryGrowth, OutOfMemory,
-    OutsideMemory, Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline,
+    OutsideMemory, Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline, in_the_way,
     leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares,
 };
 use crate::figures::{Part, Table, format};
@@ -31,6 +31,9 @@ use crate::session::{FoundInMemory as Found, MemoryAnswers, OpenMemory, OpenTrac
 
 /// A memory whose peak is below this many bytes is not summed up beside a larger one.
 const TRIFLE: u64 = 1 << 20;
+
+/// Stacks that are named of those in the way of a request.
+const PINS: usize = 3;
 
 /// A moment at which memory is listed by place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,10 +118,10 @@ pub fn add(
     let in_short = rows.iter().filter(|row| !(has_more && is_trifle(row)));
     let in_short = in_short.map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
     // What did not grow has nothing to explain.
-    let shares = rows
-        .iter()
-        .filter(|row| row.reserved_growth.is_some_and(|shares| shares.bytes > 0))
-        .filter_map(|row| Some(ReservedShares { owner: row.owner(), shares: row.reserved_growth? }));
+    let shares = rows.iter().zip(&all).filter_map(|(row, one)| {
+        let shares = row.reserved_growth.filter(|shares| shares.bytes > 0)?;
+        Some(ReservedShares { owner: row.owner(), shares, pins: one.pins(answers, &shares) })
+    });
     let outside = rows.iter().filter_map(|row| Some(OutsideMemory { owner: row.owner(), outside: row.outside? }));
     let in_short: Vec<InShort> = in_short.collect();
     let paragraphs = in_short.iter().map(InShort::paragraph).collect();
@@ -187,9 +190,9 @@ impl Analyzed {
         let (history, found, places) = (self.of.history(), &self.found.leaks, self.places_found());
         let summary = summary(history);
         let named = |one| Leak::new(one, (*self.found.steps).as_ref());
-        let candidates = found.candidates.iter().map(|one| places.placed(one.signature, named(one)));
-        let explained = found.explained.iter().map(|&one| places.placed(one.signature, one));
-        let gained = found.gains.iter().map(|&one| places.placed(one.signature, one));
+        let candidates = places.placed(found.candidates.iter().map(|one| (one.signature, named(one))));
+        let explained = places.placed(found.explained.iter().map(|&one| (one.signature, one)));
+        let gained = places.placed(found.gains.iter().map(|&one| (one.signature, one)));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
         let mut oom = memory::oom().table(cards, top);
         oom.n_hidden += history.ooms.len() - self.cards.len();
@@ -224,6 +227,17 @@ impl Analyzed {
             gains: Arc::new(gains().table(gained, top)),
             summary,
         }
+    }
+
+    /// The blocks that lay between free memory where most was reserved in spite of it, by stack.
+    fn pins(&self, answers: &Answers, shares: &GrowthShares) -> Option<String> {
+        let scattered = self.growth.iter().enumerate().filter(|(_, growth)| growth.cause == Cause::Fragmentation);
+        let (at, most) = scattered.max_by_key(|(at, growth)| (growth.scattered, Reverse(*at)))?;
+        let found = answers.get(&self.of, &GrowthPins(at)).filter(|_| shares.fragmentation > 0)?;
+        let (history, blocks) = (self.of.history(), (*found).as_ref()?.blocks.iter().copied());
+        let mut groups = groups_of(history, blocks, by_signature(history, &self.signatures));
+        groups.truncate(PINS);
+        Some(in_the_way(most, &self.places().live(&groups)))
     }
 
     /// The state at a moment; `None` outside of the recording.

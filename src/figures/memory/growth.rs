@@ -56,8 +56,8 @@ pub fn growth() -> Part<MemoryGrowth> {
         with owner();
         words "verdict", "Verdict", 120, Cell::name(row.total.verdict.key()), "What grows, if anything";
         number "steps", "Steps", 60, Cell::Count(row.steps as u64),
-            "How many steps there are. They are found in the allocator's events, each from the end of one to the end of the \
-             next, and may differ from those of the step times";
+            "How many steps there are. They are found in the allocator's events, each from the end of one to the end of \
+             the next, and may differ from those of the step times";
         number "counted", "Counted", 70, Cell::Count(row.total.counted_steps() as u64),
             "How many steps count: those after the warm-up, without those in which memory ran out and did not grow";
         number "warm_up", "Warm-up", 70, Cell::Count(row.warm_up as u64), "The first steps, which do not count";
@@ -166,8 +166,8 @@ fn too_few_steps(total: &Total, steps: usize) -> String {
     let long = Thresholds::default().alarm_points - 1;
     if total.is_live_level() {
         return format!(
-            "Memory between steps stays level, but the peaks within steps or what is reserved beyond them rose: {of}, and \
-             it takes {long} to tell whether that goes on"
+            "Memory between steps stays level, but the peaks within steps or what is reserved beyond them rose: {of}, \
+             and it takes {long} to tell whether that goes on"
         );
     }
     let others = if counted < steps { ", the others are warm-up or failed" } else { "" };
@@ -277,6 +277,30 @@ mod tests {
     }
 
     #[test]
+    fn level_memory_is_said_to_be_level_where_only_peaks_lack_steps() {
+        let mut script = Script::default();
+        let stack = script.stack(&["main (train.py:9)"]);
+        script.alloc(64 << 20, 1 << 20, stack);
+        for step in 1..6 {
+            let start = script.now();
+            script.alloc(0, step << 20, stack);
+            script.free(0, step << 20);
+            let end = script.now();
+            script.annotate(&format!("ProfilerStep#{step}"), start, end);
+        }
+        let trace = script.finish();
+        let steps = crate::analysis::memory::steps::steps(&trace, history(&trace), &|| false).unwrap();
+        let signatures = Signatures::new(&trace, false);
+        let thresholds = Thresholds::default();
+        let found = leaks(&trace, history(&trace), &signatures, Some(&steps), None, &thresholds, &|| false).1;
+        assert_eq!(
+            growth_sentence(&found, &steps),
+            "Memory between steps stays level, but the peaks within steps or what is reserved beyond them rose: 4 of 5 \
+             count, and it takes 9 to tell whether that goes on"
+        );
+    }
+
+    #[test]
     fn of_too_few_steps_no_leak_is_ruled_out() {
         let mut script = Script::default();
         for step in 0..2 {
@@ -297,8 +321,8 @@ mod tests {
         );
         assert_eq!(
             growth_sentence(&found, steps.as_ref().unwrap()),
-            "There are too few steps to say whether memory grows: 2 of 2 count; it takes 4 where memory rises in each or is \
-             the same after each, else up to 9"
+            "There are too few steps to say whether memory grows: 2 of 2 count; it takes 4 where memory rises in each or \
+             is the same after each, else up to 9"
         );
     }
 }

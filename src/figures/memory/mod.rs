@@ -30,8 +30,8 @@ pub use oom::{OutOfMemory, oom, raise, why};
 pub use outside::{OutsideMemory, outside_growth, outside_memory, outside_sentence};
 pub use places::{AtPlace, Leak, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
 pub use reserved::{
-    HOW_SHARED, ReservedGrowth, ReservedShares, cause_text, reserved_growth, reserved_shares, shares_object,
-    shares_sentence,
+    HOW_SHARED, ReservedGrowth, ReservedShares, cause_text, in_the_way, reserved_growth, reserved_shares,
+    shares_object, shares_sentence,
 };
 pub use summary::{DeviceMemory, memory};
 pub use unused::{RESERVED_UNUSED, reserved_unused};

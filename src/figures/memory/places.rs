@@ -1,5 +1,6 @@
 //! Places in the program by their memory: leaks, what is not a leak, gains, and what is live.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Owned, Owner, leak_advice, owner, step_name, tell_apart};
@@ -29,24 +30,29 @@ pub struct Places<'a> {
 
 impl Places<'_> {
     pub fn stack(&self, signature: SignatureId) -> Stack {
-        let frames = below_allocator(self.signatures.frames(self.trace, signature));
-        Stack::new(frames.into_iter().map(String::from).collect())
+        as_stack(self.signatures.frames(self.trace, signature))
     }
 
-    /// `of` with its place.
-    pub fn placed<T>(&self, signature: SignatureId, of: T) -> AtPlace<T> {
-        AtPlace { owner: self.owner.clone(), stack: Arc::new(self.stack(signature)), of }
+    /// Each of a list with its place; places that read the same are told apart.
+    pub fn placed<T>(&self, list: impl IntoIterator<Item = (SignatureId, T)>) -> Vec<AtPlace<T>> {
+        self.told_apart(list.into_iter().map(|(signature, of)| (self.stack(signature), of)))
     }
 
     /// Live memory with its places, which are told apart.
     pub fn live(&self, groups: &[LiveGroup]) -> Vec<AtPlace<LiveGroup>> {
-        let frames =
-            |group: &LiveGroup| group.frames(self.trace, self.signatures).into_iter().map(String::from).collect();
-        let mut stacks: Vec<Stack> = groups.iter().map(|group| Stack::new(below_allocator(frames(group)))).collect();
-        tell_apart(&mut stacks);
-        let at = |(stack, &of)| AtPlace { owner: self.owner.clone(), stack: Arc::new(stack), of };
-        stacks.into_iter().zip(groups).map(at).collect()
+        self.told_apart(groups.iter().map(|&group| (as_stack(group.frames(self.trace, self.signatures)), group)))
     }
+
+    fn told_apart<T>(&self, list: impl Iterator<Item = (Stack, T)>) -> Vec<AtPlace<T>> {
+        let (mut stacks, list): (Vec<Stack>, Vec<T>) = list.unzip();
+        tell_apart(&mut stacks);
+        let at = |(stack, of)| AtPlace { owner: self.owner.clone(), stack: Arc::new(stack), of };
+        stacks.into_iter().zip(list).map(at).collect()
+    }
+}
+
+fn as_stack(frames: Vec<Cow<'_, str>>) -> Stack {
+    Stack::new(below_allocator(frames).into_iter().map(String::from).collect())
 }
 
 impl<T> Owned for AtPlace<T> {
@@ -57,8 +63,8 @@ impl<T> Owned for AtPlace<T> {
 
 /// The place in short, and in full for the window.
 fn stack<T>() -> Vec<Figure<AtPlace<T>>> {
-    const SHORT: &str = "The most telling frame: the innermost one in user code; where several stacks of memory have it, also \
-                         that which tells them apart";
+    const SHORT: &str = "The most telling frame: the innermost one in user code; where several stacks of memory have it, \
+                         also that which tells them apart";
     figures! { row: AtPlace<T>;
         words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.stack)), SHORT;
         words "frames", "Stack", 300, Cell::frames(&row.stack.frames.join("; ")),
@@ -103,7 +109,8 @@ pub fn leaks<'a>() -> Part<AtPlace<Leak<'a>>> {
             "The same, counted from 0";
         with stack();
         number "growth_bytes", "Gain of place", 100, Cell::Gain(row.of.found.growth_bytes),
-            "Its live bytes at the last step less those at the step since which it grows, or at the first that counts";
+            "Its live bytes at the last step less those at the step since which it grows, or at the first that counts. Bytes that \
+             were freed and await a stream are live here";
         number "slope_share", "Share", 60, Cell::Share(row.of.found.slope_share), "Its share of the growth of all candidates";
         number "monotonic", "Steps with gain", 100, Cell::Share(row.of.found.monotonic),
             "Share of steps after which it has more";
@@ -144,7 +151,7 @@ fn leak_severity(severity: Severity) -> &'static Word {
 /// Places whose memory is not a leak, with the reason.
 pub fn no_leaks() -> Part<AtPlace<Explained>> {
     let figures = figures! { row: AtPlace<Explained>;
-        number "bytes", "Size", 100, Cell::Gain(row.of.bytes), "Live bytes at the last boundary of steps";
+        number "bytes", "Size", 100, Cell::Gain(row.of.bytes), "Live bytes at the last boundary of steps, with those that were freed and await a stream";
         words "verdict", "Verdict", 220, Cell::Word(verdict(row.of.verdict)), "Why it is not a leak";
         with stack();
         with owner();
@@ -175,8 +182,8 @@ fn verdict(verdict: Verdict) -> &'static Word {
 
 /// Places that have more at the end of the recording than at its start, whatever the reason.
 pub fn gains() -> Part<AtPlace<Gain>> {
-    const GAIN: &str = "Bytes allocated at the end less those at the start; a block that replaces one of equal size from \
-                        before the recording, whose stack is not known, is not a gain";
+    const GAIN: &str = "Bytes allocated at the end less those at the start; a block that replaces one of equal size \
+                        from before the recording, whose stack is not known, is not a gain";
     let figures = figures! { row: AtPlace<Gain>;
         number "bytes", "Gain", 100, Cell::Gain(row.of.bytes), GAIN;
         number "count", "Blocks more", 90, Cell::Change(row.of.count), "How many blocks more, or fewer";

@@ -1,6 +1,7 @@
 //! Figures of the growth of reserved memory, event by event.
 
-use super::{Owned, Owner, owner, private_pools};
+use super::{AtPlace, Owned, Owner, owner, private_pools};
+use crate::analysis::memory::live::LiveGroup;
 use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares};
 use crate::analysis::memory::summary::PrivatePools;
 use crate::figures::{Cell, Object, Part, figures, format};
@@ -40,11 +41,9 @@ pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
     Part::new("reserved_growth", "Growth of reserved memory", figures)
 }
 
-/// How the shares of the growth of reserved memory are formed, and why the counts of its causes may look otherwise.
-pub const HOW_SHARED: &str = "Demand is a share of bytes: the most that was in use at once, less what was reserved at the \
-                              start. What grew beyond it is split over fragmentation and other by the bytes of the times \
-                              listed below. These are counts: memory reserved once because too little was free may \
-                              serve later requests badly";
+/// How the shares of the growth of reserved memory are formed.
+pub const HOW_SHARED: &str = "Demand is a share of bytes: the most that was in use at once, less what was reserved at the start. What grew beyond \
+     it is split over fragmentation and other by the bytes of the times listed below";
 
 /// What the cause of a single growth is called, and what it means. These are counts of events; demand and fragmentation
 /// are shares of bytes, see [`shares_sentence`].
@@ -67,6 +66,8 @@ pub fn cause_text(cause: Cause) -> (&'static str, &'static str) {
 pub struct ReservedShares {
     pub owner: Owner,
     pub shares: GrowthShares,
+    /// What [`in_the_way`] says of the request for which most was reserved in spite of free memory, if there is one.
+    pub pins: Option<String>,
 }
 
 impl Owned for ReservedShares {
@@ -87,8 +88,23 @@ pub fn reserved_shares() -> Part<ReservedShares> {
         number "other_bytes", "+ Other", 90, Cell::Bytes(row.shares.other),
             "Of what grew beyond demand: as much was free in other pools, streams or size classes; segments \
              larger than their requests";
+        words "in_the_way", "In the way", 300, Cell::or_empty(row.pins.clone(), |pins| Cell::Sentences([pins].into())),
+            "Where most was reserved although as much was free: the blocks that lay in between, by stack, the largest \
+             first";
     };
     Part::new("reserved_shares", "Why reserved memory grew", figures)
+}
+
+/// Which blocks lay between the free memory that a request could not use, by stack: `For 50.00 MiB with 96.00 MiB free,
+/// in the way: 4.50 MiB in 2 blocks of forward (model.py:9)`.
+pub fn in_the_way(growth: &Growth, held: &[AtPlace<LiveGroup>]) -> String {
+    let size = |bytes: u64| format::bytes(bytes as f64);
+    let each = held.iter().map(|held| {
+        let count = format::of_things(held.of.count, "block");
+        format!("{} in {count} of {}", size(held.of.bytes), Cell::of_frames(held.stack.name()))
+    });
+    let each: Vec<String> = each.collect();
+    format!("For {} with {} free, in the way: {}", size(growth.requested), size(growth.free), each.join(", "))
 }
 
 /// The shares of the growth of reserved memory, in bytes, under their keys. They sum to `bytes`.

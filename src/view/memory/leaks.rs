@@ -1,5 +1,8 @@
 //! Places whose memory grows from step to step, and the evidence for a leak.
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -56,7 +59,7 @@ struct Tables {
     found: Arc<FoundLeaks>,
     /// By [`List`], with the signature of each row.
     lists: [(Arc<Table>, Vec<SignatureId>); 3],
-    /// The live allocations of each place at the end.
+    /// What is allocated of each place at the end.
     left: HashMap<SignatureId, Arc<Vec<AllocationId>>>,
 }
 
@@ -187,7 +190,7 @@ impl LeaksView {
         tables.lists[self.list as usize].1.get(row).copied()
     }
 
-    /// What is live of the row's stack at the end.
+    /// What is allocated of the row's stack at the end.
     fn left(&self, tables: &Tables, row: usize) -> Arc<Vec<AllocationId>> {
         let ids = self.signature(tables, row).and_then(|signature| tables.left.get(&signature));
         ids.map(Arc::clone).unwrap_or_default()
@@ -228,16 +231,16 @@ impl Analysis for LeakTables {
         let places = Places { trace: of.trace(), signatures, owner: Owner::default() };
         let list = |data, signatures| (Arc::new(Table { data, ..Table::default() }), signatures);
         let named = |one| memory::Leak::new(one, (*found.steps).as_ref());
-        let candidates = leaks.candidates.iter().map(|one| places.placed(one.signature, named(one)));
-        let explained = leaks.explained.iter().map(|&one| places.placed(one.signature, one));
-        let gains = leaks.gains.iter().map(|&one| places.placed(one.signature, one));
+        let candidates = places.placed(leaks.candidates.iter().map(|one| (one.signature, named(one))));
+        let explained = places.placed(leaks.explained.iter().map(|&one| (one.signature, one)));
+        let gains = places.placed(leaks.gains.iter().map(|&one| (one.signature, one)));
         let lists = [
             list(memory::leaks().data(candidates), leaks.candidates.iter().map(|one| one.signature).collect()),
             list(memory::no_leaks().data(explained), leaks.explained.iter().map(|one| one.signature).collect()),
             list(memory::gains().data(gains), leaks.gains.iter().map(|one| one.signature).collect()),
         ];
         let mut left: HashMap<SignatureId, Vec<AllocationId>> = HashMap::new();
-        for id in live(history, history.last_state(), LiveUntil::Active) {
+        for id in live(history, history.last_state(), LiveUntil::Allocated) {
             left.entry(signatures.of(history.allocations.stack[id.idx()])).or_default().push(id);
         }
         let left = left.into_iter().map(|(signature, ids)| (signature, Arc::new(ids))).collect();

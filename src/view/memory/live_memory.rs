@@ -28,6 +28,9 @@ const BYTES: Unit = Unit {
     copy: "Copy all stacks as text, a line each with its bytes: main;step;empty 4096",
 };
 
+const GROWN: Unit = Unit { weight: stacks::GROWN_BYTES, whole: "All that grew", ..BYTES };
+const SHRUNK: Unit = Unit { weight: stacks::SHRUNK_BYTES, whole: "All that shrank", ..BYTES };
+
 /// What is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
@@ -205,7 +208,11 @@ impl Weights for LiveBytes {
     type Extra = ();
 
     fn unit(&self) -> &'static Unit {
-        &BYTES
+        match self.mode {
+            Mode::Moment | Mode::Peak | Mode::End => &BYTES,
+            Mode::Grown => &GROWN,
+            Mode::Shrunk => &SHRUNK,
+        }
     }
 
     fn tree(&self, of: &OpenMemory, work: &Work<'_>) -> Option<(FlameTree, ())> {

@@ -6,6 +6,7 @@ use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
 
 use super::head;
 use super::head::state_text;
+use crate::analysis::memory::labels::below_allocator;
 use crate::analysis::memory::live::LiveGroup;
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::reserved::{Cause, Growth, PinnedRange, shares};
@@ -18,7 +19,7 @@ use crate::figures::memory::{
     AtPlace, HOW_SHARED, OutOfMemory, Owner, Places, ReservedGrowth, cause_text, holder_frames, no_stack_help, oom,
     raise, reserved_growth, shares_sentence, why,
 };
-use crate::figures::text::display_name;
+use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Column, Data, findings};
 use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
@@ -31,8 +32,14 @@ use crate::widget::theme;
 
 /// Stacks listed on a card, and blocks listed beside a row.
 const MAX_NAMED: usize = CARD_STACKS;
+/// Frames of the stack of a block under the pointer.
+const FRAMES_ON_HOVER: usize = 12;
 /// A program that catches the error and tries again may run out of memory thousands of times.
 const MAX_CARDS: usize = 50;
+
+/// Why the counts of causes may look otherwise than the shares of bytes.
+const COUNTS: &str =
+    "These are counts, not bytes: memory reserved once because too little was free may serve later requests badly";
 
 /// Computes everything that the view shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,13 +168,13 @@ impl ReservedView {
     fn head_ui(&mut self, tables: &Tables, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             if !tables.why.is_empty() {
-                prose_ui(ui, &tables.why, RichText::strong);
+                prose_ui(ui, &tables.why, RichText::strong).on_hover_text(HOW_SHARED);
                 ui.separator();
             }
             for &(cause, n) in tables.counts.iter().filter(|count| count.1 > 0) {
                 let (label, help) = cause_text(cause);
                 ui.label(format!("{label}: {}", format::of_things(n, "time")))
-                    .on_hover_text(format!("{help}. {HOW_SHARED}"));
+                    .on_hover_text(format!("{help}. {COUNTS}"));
                 ui.separator();
             }
             head::grid_tools_ui(&mut self.grid, "Growth of reserved memory", "Filter by cause or place", ui);
@@ -245,9 +252,16 @@ fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut V
     }
     for &id in pins.blocks.iter().take(MAX_NAMED) {
         let label = tables.labels.get(all.stack[id.idx()].0 as usize).copied().unwrap_or_default();
-        let place = display_name(shown.trace().strings.get(label)).into_owned();
+        let place = display_name(&short_frame(shown.trace().strings.get(label))).into_owned();
         let text = format!("{}, {place}", format::bytes(all.bytes[id.idx()] as f64));
-        if ui.add(egui::Button::new(text).truncate()).on_hover_text("Select it").clicked() {
+        let frames = shown.trace().stacks.frames(all.stack[id.idx()]).map(|frame| shown.trace().strings.get(frame));
+        let button = ui.add(egui::Button::new(text).truncate()).on_hover_ui(|ui| {
+            ui.label("Select it. Its stack, innermost first:");
+            for frame in below_allocator(frames.collect()).into_iter().take(FRAMES_ON_HOVER) {
+                ui.label(display_name(&short_frame(frame)));
+            }
+        });
+        if button.clicked() {
             *ctx.selection = shown.selection(id);
         }
     }

@@ -76,7 +76,7 @@ impl Analysis for ColorStacks {
         let of_stack = work.get(of, &StackPlaces { has_all_frames: false })?;
         let places = Places { trace: of, of_stack: &of_stack };
         let largest = of.memories.iter().max_by_key(|history| history.allocations.len());
-        let called = largest.and_then(|history| with_callers(&places, history, history.curves.highest().0));
+        let called = largest.and_then(|history| with_callers(&places, history, history.curves.fullest()));
         Some(StackColors::new(of, &labels, called.as_deref(), self.is_dark))
     }
 }

@@ -98,9 +98,9 @@ impl Transport {
         }
         let lacking = head::no_peak(shown.history());
         let peak = ui.add_enabled(lacking.is_none(), egui::Button::new("Peak"));
-        let peak = peak.on_hover_text("When most memory is in use (P)");
+        let peak = peak.on_hover_text("When most is allocated (P)");
         if peak.on_disabled_hover_text(lacking.unwrap_or_default()).clicked() {
-            to = Some(shown.history().curves.highest().0);
+            to = Some(shown.history().curves.fullest());
         }
         if button(ui, "End", "After the last event") {
             to = Some(last);

@@ -14,6 +14,7 @@ use super::labels::{Labels, cut_function};
 use super::slice_color;
 use super::theme;
 use crate::figures::escape;
+use crate::figures::stacks::Full;
 use crate::figures::text::display_name;
 
 const ROW_HEIGHT: f32 = 18.0;
@@ -34,7 +35,7 @@ pub struct Frame<'a> {
     pub depth: u32,
     pub total: i64,
     pub own: i64,
-    /// Of a weight within a range, what it is also outside of it.
+    /// As [`Full`] says.
     pub full: Option<i64>,
     /// The heaviest first.
     pub children: Range<u32>,
@@ -54,6 +55,8 @@ pub struct FlameSpec<'a> {
     pub is_match: Option<&'a dyn Fn(u32) -> bool>,
     /// A weight with its unit.
     pub weight: &'a dyn Fn(i64) -> String,
+    /// What [`Frame::full`] is.
+    pub full: Full,
 }
 
 impl std::fmt::Debug for FlameSpec<'_> {
@@ -355,10 +358,11 @@ fn hover_ui(spec: &FlameSpec<'_>, focus: u32, bar: &Bar, graph: &Response) {
     tooltip.show(|ui| {
         ui.label(RichText::new(title).strong());
         let full = frame.full.filter(|_| bar.n_merged.is_none());
-        let within = if full.is_some() { " in the range" } else { "" };
-        ui.label(format!("Total {}{within}", weight(bar.weight)));
-        if let Some(full) = full {
-            ui.label(format!("In full {}, also outside of the range", (spec.weight)(full)));
+        let full = full.map(|full| spec.full.texts(frame.total, full, spec.weight));
+        let [behind, below] = full.unwrap_or_default();
+        ui.label(format!("Total {}{behind}", weight(bar.weight)));
+        if !below.is_empty() {
+            ui.label(below);
         }
         if bar.n_merged.is_none() {
             ui.label(format!("Self {}", weight(frame.own)));

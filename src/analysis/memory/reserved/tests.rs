@@ -46,6 +46,23 @@ fn a_request_larger_than_any_free_range_is_fragmentation() {
 }
 
 #[test]
+fn of_the_blocks_in_the_way_the_largest_is_first() {
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
+    let blocks = [(0, 4), (4, 2), (6, 4), (10, 3), (13, 7)];
+    blocks.iter().for_each(|&(at, size)| _ = script.alloc(at * MIB, size * MIB, StackId(0)));
+    for (at, size) in [blocks[0], blocks[2], blocks[4]] {
+        script.free(at * MIB, size * MIB);
+    }
+    script.event(SegmentAlloc, 100 * MIB, 20 * MIB, StackId(0));
+    script.alloc(100 * MIB, 15 * MIB, StackId(0));
+    let (trace, found) = all(script);
+    let pins = pins(history(&trace), &found[1], &|| false).unwrap();
+    assert_eq!((pins.bytes, pins.blocks_bytes), (20 * MIB, 5 * MIB));
+    assert_eq!(pins.blocks, [AllocationId(3), AllocationId(1)]);
+}
+
+#[test]
 fn a_request_larger_than_all_free_memory_is_demand() {
     let mut script = checkered();
     // Released and reserved again, for one request.

@@ -239,3 +239,22 @@ fn each_moment_is_named() {
     let change = &json["memory"][0]["change_by_place"][0];
     assert_eq!((&change["from"], &change["to"]), (&"event 100".into(), &"1.500 µs".into()));
 }
+
+#[test]
+fn text_names_the_blocks_that_lie_between_free_memory() {
+    const MIB: u64 = 1 << 20;
+    let mut script = crate::analysis::memory::fixture::Script::default();
+    let [step, cache] = [script.stack(&["step (/me/train.py:9)"]), script.stack(&["put (/me/cache.py:3)"])];
+    script.event(MemoryAction::SegmentAlloc, 0, 20 * MIB, StackId(0));
+    for (at, stack) in [(0, step), (4, cache), (8, step), (12, cache), (16, step)] {
+        script.alloc(at * MIB, 4 * MIB, stack);
+    }
+    [0, 8, 16].iter().for_each(|at| _ = script.free(at * MIB, 4 * MIB));
+    script.event(MemoryAction::SegmentAlloc, 100 * MIB, 20 * MIB, StackId(0));
+    script.alloc(100 * MIB, 12 * MIB, step);
+    let trace = script.finish();
+    let report = build::report(&[trace.into()], 8, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
+    let text = written(&report, Format::Text, None, None).unwrap();
+    let said = "For 12.00 MiB with 12.00 MiB free, in the way: 4.00 MiB in 1 block of put (cache.py:3)";
+    assert!(text.contains(said), "{text}");
+}

@@ -99,9 +99,9 @@ impl MemoryOverTime {
         ui.separator();
         let lacking = no_peak(axis.history);
         let peak = ui.add_enabled(lacking.is_none(), Button::new("Go to peak"));
-        let peak = peak.on_hover_text("Go to the moment of peak active memory (P)");
+        let peak = peak.on_hover_text("Go to the moment at which most is allocated (P)");
         if peak.on_disabled_hover_text(lacking.unwrap_or_default()).clicked() {
-            self.go_to_peak(ctx, axis, index.peak(Curve::Active).0);
+            self.go_to_peak(ctx, axis, axis.history.curves.fullest());
         }
     }
 

@@ -381,7 +381,7 @@ impl View for MemoryOverTime {
                     return true;
                 }
                 let axis = self.axis(&shown);
-                self.go_to_peak(ctx, &axis, shown.history().curves.highest().0);
+                self.go_to_peak(ctx, &axis, shown.history().curves.fullest());
             }
             Command::ToggleEventsAxis => {
                 let axis = self.axis(&shown);

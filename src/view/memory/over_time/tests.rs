@@ -14,6 +14,7 @@ use egui_kittest::kittest::Queryable as _;
 
 use super::axis::UNITS;
 use super::*;
+use crate::analysis::memory::fixture::Script;
 use crate::model::memory::{
     AllocationId, BlockState, MemoryAction, MemoryEvent, MemoryPool, OutOfMemory, RawBlock, RawMemory, RawSegment,
 };
@@ -459,4 +460,20 @@ fn other_colors_leave_the_picture_on_show() {
     harness.step();
     let (view, shown) = (&harness.state().view, harness.state().view.pictures.newest().is_some());
     assert!(shown && view.colors.newest().is_some());
+}
+
+#[test]
+fn the_peak_is_that_of_allocated_memory() {
+    // 5 MiB are allocated at first; 2 MiB await a stream when 6 MiB are in use.
+    let mut script = Script::default();
+    script.alloc(0x1000, 3 << 20, StackId(0));
+    script.alloc(0x40_0000, 2 << 20, StackId(0));
+    script.event(MemoryAction::FreeRequested, 0x40_0000, 2 << 20, StackId(0));
+    script.alloc(0x80_0000, 1 << 20, StackId(0));
+    let mut builder = script.builder;
+    builder.memories.push(script.raw);
+    let mut harness = harness(builder);
+    harness.get_by_label("Go to peak").click();
+    settle(&mut harness);
+    assert_eq!(harness.state().session.memory.moment, Some(2));
 }
