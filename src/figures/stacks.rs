@@ -134,6 +134,9 @@ pub fn frames(tree: &FlameTree, weight: &Weight) -> (Data, Vec<u32>) {
     let full = Some(weight.full).filter(|_| !tree.full.is_empty());
     let beside = full.map(Full::columns).unwrap_or_default();
     columns.splice(4..4, beside.iter().map(|&[title, key, help]| column(title, key, help, 70, false)));
+    // Of a change the share of the total says enough: names need the room.
+    let has_own_share = weight.full == Full::AnyTime;
+    columns.retain(|column| has_own_share || column.key != "self_share");
     let whole = tree.total().max(1) as f64;
     let frames = tree.hottest();
     let mut row_of_name = vec![0; tree.names.len()];
@@ -146,7 +149,8 @@ pub fn frames(tree: &FlameTree, weight: &Weight) -> (Data, Vec<u32>) {
         let full = full.map(|full| full.weights(frame.total, frame.full)).unwrap_or_default();
         let full = full.into_iter().map(weight.cell);
         let total = [(weight.cell)(frame.total)].into_iter().chain(full).chain([share(frame.total)]);
-        [name, (weight.cell)(frame.own), share(frame.own)].into_iter().chain(total).collect()
+        let own_share = has_own_share.then(|| share(frame.own));
+        [name, (weight.cell)(frame.own)].into_iter().chain(own_share).chain(total).collect()
     });
     (Data { columns, rows: rows.collect() }, row_of_name)
 }

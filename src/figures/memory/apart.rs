@@ -35,7 +35,7 @@ pub fn tell_apart(stacks: &mut [Stack]) {
         if is_one { Vec::new() } else { group.iter().map(folder).collect() }
     });
     name_each(stacks, |stacks, group| repeated(stacks, group, &labels));
-    name_each(stacks, |stacks, group| first_different(stacks, group));
+    name_each(stacks, first_different);
 }
 
 /// Adds to the labels of each group of stacks that read the same what `name` finds for them, in their order.
