@@ -28,13 +28,12 @@ fn a_moment_of_one_snapshot_is_compared_with_one_of_another() {
     app_mut(&mut harness).commands.push(Command::Show("memory-places"));
     settle(&mut harness);
     harness.get_by_label("Change").click();
-    let at = |history: &crate::model::MemoryHistory| (history.curves.highest(), history.last_state());
-    let histories = [0, 1].map(|trace| at(&app(&harness).session().traces()[trace].trace.memories[0]));
     // Beside the peak of one is the peak of the other.
-    let [((peak, _), _), ((last, _), _)] = histories;
+    let peak_of = |trace: usize| app(&harness).session().traces()[trace].trace.memories[0].curves.fullest();
+    let [peak, other] = [0, 1].map(peak_of);
     let event = |state: u32| format!("event {}", format::count(u64::from(state - 1)));
     let from = format!("from GPU 0 memory of snapshot_oom.pickle, {}", event(peak));
-    let to = format!("to {} ", event(last));
+    let to = format!("to {} ", event(other));
     wait_for(&mut harness, |harness| {
         harness
             .query_by_label_contains(&from)
@@ -45,7 +44,7 @@ fn a_moment_of_one_snapshot_is_compared_with_one_of_another() {
     settle(&mut harness);
     harness.get_by_label("Shrunk").click();
     wait_for(&mut harness, |harness| harness.query_by_label_contains(&from).is_some());
-    wait_for(&mut harness, |harness| harness.query_by_label_contains("Flame graph: All live memory").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("Flame graph: All that shrank").is_some());
     // Without the other one, a moment is compared with the start again.
     app_mut(&mut harness).commands.push(Command::CloseTraceAt(0));
     settle(&mut harness);
