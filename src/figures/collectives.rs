@@ -53,14 +53,16 @@ pub fn collectives() -> Part<CollectiveTotals> {
         number "min_ns", "Min", 84, Cell::Ns(row.durations.min_ns),
             "The shortest duration: the one that waited least for other ranks";
         number "max_ns", "Max", 84, Cell::Ns(row.durations.max_ns), "The longest duration";
+        number "std_ns", "Std", 84, Cell::or_empty(row.durations.std_ns, Cell::Ns),
+            "Standard deviation of the durations, of more than one";
     };
     const REPORT: &str = "op backend group n_ranks dtype bytes count total_ns wait_ns late_rank exposed_ns overlap alg_gb_per_s \
-                          bus_gb_per_s mean_ns min_ns max_ns";
+                          bus_gb_per_s mean_ns median_ns min_ns max_ns std_ns";
     const JSON: &str = "op backend group n_ranks dtype bytes count total_ns exposed_ns overlap alg_gb_per_s bus_gb_per_s mean_ns \
-                        min_ns max_ns ranks";
+                        median_ns min_ns max_ns std_ns ranks";
     // The total and what is exposed of it stay in view where the slices of a row take part of the room.
     const WINDOW: &str = "op bytes count total_ns exposed_ns backend group n_ranks dtype wait_ns max_wait_ns late_rank transfer_ns \
-                          matched overlap total_bytes alg_gb_per_s bus_gb_per_s mean_ns median_ns min_ns max_ns";
+                          matched overlap total_bytes alg_gb_per_s bus_gb_per_s mean_ns median_ns min_ns max_ns std_ns";
     Part::new("collectives", "Collectives", figures).window(WINDOW).report(REPORT).json(JSON)
 }
 

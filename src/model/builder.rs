@@ -312,7 +312,7 @@ impl TraceBuilder {
             counts[2] += all.saturating_sub(without_syncs) as u64;
         }
         let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
-        self.import.note(Severity::Warn, reason, counts[0], None);
+        self.import.note(Severity::Note, reason, counts[0], None);
         let reason = "Device work that begins before that before it on its track ends: shown with its true times on an extra row";
         self.import.note(Severity::Note, reason, counts[3], None);
         let reason = "Range that begins or ends inside a Python function: shown with its true times on an extra row";

@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Informative; of a file: the trace is complete and correct.
+    /// Informative; of a file: nothing is missing, whatever was repaired or stands on another row.
     Note,
-    /// Of a file: data was lost, repaired or moved to another row.
+    /// Of a file: data was lost.
     Warn,
     /// Of a file: a part of it could not be read at all, or its recorder reports an error.
     High,

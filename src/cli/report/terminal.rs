@@ -1,8 +1,9 @@
 //! Layout of tables in columns of text: as wide as they are, or for a terminal.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use crate::figures::text::shortened;
+use crate::figures::text::{shortened, shortened_apart};
 
 /// Columns of a terminal that every line fits into.
 pub const WIDTH: usize = 120;
@@ -12,6 +13,8 @@ const GAP: usize = 2;
 const LEAST: [usize; 2] = [14, 34];
 /// The same for a column of prose, which is wrapped.
 const LEAST_PROSE: usize = 48;
+/// Among so many names that would be shortened to the same each is shown where it differs from the others.
+const MOST_ALIKE: usize = 32;
 /// Before prose that has lines of its own.
 const INDENT: usize = 8;
 
@@ -116,8 +119,10 @@ impl Sheet<'_> {
     fn write(&self, columns: &[(usize, usize)], narrow: Option<(usize, bool)>, out: &mut String) {
         // A single column under its own title needs no second one.
         let is_titled = columns.len() == 1 && self.lines[0][columns[0].0] == self.title;
+        let names: Vec<HashMap<String, Vec<&str>>> = columns.iter().map(|&(i, width)| self.names(i, width)).collect();
         for (n, line) in self.lines.iter().enumerate().skip(usize::from(is_titled)) {
-            let cells: Vec<Vec<String>> = columns.iter().map(|&(i, width)| self.cell(n, i, width)).collect();
+            let cells = columns.iter().zip(&names).map(|(&(i, width), names)| self.cell(n, i, width, names));
+            let cells: Vec<Vec<String>> = cells.collect();
             let height = cells.iter().map(Vec::len).max().unwrap_or(0);
             for y in 0..height {
                 let mut text = String::new();
@@ -140,12 +145,34 @@ impl Sheet<'_> {
         }
     }
 
+    /// The different names of a column that do not fit, by what they are shortened to. Empty for other columns.
+    fn names(&self, column: usize, width: usize) -> HashMap<String, Vec<&str>> {
+        let mut names: HashMap<String, Vec<&str>> = HashMap::new();
+        if self.kinds[column] == Kind::Name {
+            for name in self.lines.iter().skip(1).map(|line| line[column].as_str()).filter(|name| length(name) > width)
+            {
+                let alike = names.entry(shortened(name, width)).or_default();
+                if alike.len() < MOST_ALIKE && !alike.contains(&name) {
+                    alike.push(name);
+                }
+            }
+        }
+        names
+    }
+
     /// The lines of a cell.
-    fn cell(&self, line: usize, column: usize, width: usize) -> Vec<String> {
+    ///
+    /// * `names`: see [`Self::names`].
+    fn cell(&self, line: usize, column: usize, width: usize, names: &HashMap<String, Vec<&str>>) -> Vec<String> {
         let text = &self.lines[line][column];
         match self.kinds[column] {
             _ if length(text) <= width => vec![text.clone()],
-            Kind::Name if line > 0 => vec![shortened(text, width)],
+            Kind::Name if line > 0 => {
+                let short = shortened(text, width);
+                let others = names.get(&short).into_iter().flatten().copied().filter(|name| name != text);
+                let others: Vec<&str> = others.collect();
+                vec![if others.is_empty() { short } else { shortened_apart(text, &others, width) }]
+            }
             _ => wrapped(text, width),
         }
     }
@@ -201,6 +228,22 @@ mod tests {
         assert_eq!(lines[3].split_whitespace().collect::<Vec<_>>(), ["(µs)", "Name"]);
         assert!(lines[4].contains('…') && lines[4].chars().count() == 60, "{text}");
         assert!(wide.text(None).contains(&name), "whole without a width");
+    }
+
+    #[test]
+    fn different_names_are_shortened_to_different_ones() {
+        let name = |n: u32, m: u32| {
+            format!("void bn_bw_1C11_kernel_new<float, float, float2, {n}, true, {m}>(float, float, cudnnTensorStruct)")
+        };
+        let names = [name(128, 1), name(32, 1), name(32, 7)];
+        let rows: Vec<[&str; 2]> = names.iter().map(|name| ["1.5", name]).collect();
+        let head = ["Total (µs)", "Name"];
+        let lines: Vec<&[&str]> = std::iter::once(&head[..]).chain(rows.iter().map(|row| &row[..])).collect();
+        let text = sheet(&[Kind::Number, Kind::Name], &lines).text(Some(60));
+        let shown: Vec<&str> = text.lines().skip(2).collect();
+        let different: std::collections::HashSet<&&str> = shown.iter().collect();
+        assert_eq!((shown.len(), different.len()), (3, 3), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
     }
 
     #[test]

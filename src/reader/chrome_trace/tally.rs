@@ -26,7 +26,7 @@ reasons! {
     ExtraComma: Warn, "Comma with no event before it";
     TrailingComma: Note, "Comma after the last event";
     EndWithoutBegin: Warn rejected, "End event (`E`) without a begin (`B`) on its thread";
-    NameMismatch: Warn, "End event (`E`) names another slice than the one it ends: ends it all the same";
+    NameMismatch: Note, "End event (`E`) names another slice than the one it ends: ends it all the same";
     AsyncEndWithoutBegin: Note rejected, "End of an asynchronous operation whose begin was not recorded";
     NeverEnded: Warn, "Slice that was never ended: drawn to the end of the trace";
     Context: Note, "Context, clock or dump event: read, but not drawn";

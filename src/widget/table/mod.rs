@@ -232,11 +232,11 @@ impl Widths {
         }
         let wide = self.shown.iter().zip(&self.needed).map(|(&shown, &needed)| shown.max(needed) + spacing);
         let rest = room - wide.sum::<f32>();
-        let names = columns.iter().enumerate().filter(|(_, column)| column.is_text);
-        if let Some((i, column)) = names.max_by_key(|(_, column)| column.width) {
+        let names = || columns.iter().enumerate().filter(|(_, column)| column.is_text);
+        if let Some((i, column)) = names().max_by_key(|(_, column)| column.width) {
             let least = LEAST_NAME.max(room * LEAST_NAME_SHARE).min(f32::from(column.width));
             self.shown[i] = (self.shown[i] + rest).max(least);
-            self.end_at_a_border(i, room, spacing);
+            self.end_at_a_border(&names().map(|(i, _)| i).collect::<Vec<_>>(), room, spacing);
         }
         // The widths that an earlier run has kept are known once they were shown.
         let is_shown = self.fitted.is_some();
@@ -247,10 +247,10 @@ impl Widths {
 
 impl Widths {
     /// Where the columns do not fit, has one of them end where the room does, so that no number is cut in half there: the
-    /// names take the rest of the room, or give up to a third of theirs for the next column.
+    /// widest column of words before it takes the rest of the room, or gives up to a third of its own for the next column.
     ///
-    /// * `names`: index of the column that gives and takes.
-    fn end_at_a_border(&mut self, names: usize, room: f32, spacing: f32) {
+    /// * `words`: indices of the columns of words.
+    fn end_at_a_border(&mut self, words: &[usize], room: f32, spacing: f32) {
         let mut ends = 0.0;
         let wide: Vec<f32> =
             self.shown.iter().zip(&self.needed).map(|(&shown, &needed)| shown.max(needed) + spacing).collect();
@@ -258,10 +258,12 @@ impl Widths {
             ends += width;
             ends > room + 0.5
         });
-        let Some(next) = next.filter(|&next| next > names) else { return };
+        let Some(next) = next else { return };
+        let before = words.iter().copied().filter(|&column| column < next);
+        let Some(words) = before.max_by(|&a, &b| self.shown[a].total_cmp(&self.shown[b])) else { return };
         let (missing, left) = (ends - room, wide[next] - (ends - room));
-        let can_give = missing <= left && missing <= self.shown[names] / 3.0;
-        self.shown[names] += if can_give { -missing } else { left };
+        let can_give = missing <= left && missing <= self.shown[words] / 3.0;
+        self.shown[words] += if can_give { -missing } else { left };
     }
 }
 
