@@ -16,7 +16,7 @@ const MOST: usize = 20;
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 37] = [
+const TABLES: [(&str, &str); 38] = [
     ("time_comparison", ""),
     ("compared_times", ""),
     ("compared_work", ""),
@@ -36,6 +36,7 @@ const TABLES: [(&str, &str); 37] = [
     ("causes", ""),
     ("clusters", ""),
     ("phases", "file rank phase total_ns share ns_per_step device_ns"),
+    ("functions", ""),
     ("steps", "file rank source count dropped mean_ns period_ns median_ns min_ns max_ns"),
     (
         "oom",
