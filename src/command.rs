@@ -218,6 +218,7 @@ impl CommandSpec {
             Command::CopySettingsPath => "preferences options configuration config file folder where",
             Command::ResetLayout => "preferences options restore tabs panels windows",
             Command::Shortcuts => "settings preferences help keys keybindings hotkeys",
+            Command::Show("samples") => "functions self time call stacks",
             Command::ZoomToFit => "show everything whole all",
             _ => "",
         }

@@ -40,6 +40,8 @@ pub struct NameSummary {
     pub full_ns: DurNs,
     /// Sum of their times within the range without the slices inside.
     pub self_ns: DurNs,
+    /// The longest whole duration.
+    pub max_ns: DurNs,
 }
 
 /// The summary of one trace.
@@ -59,6 +61,7 @@ struct NameSums {
     total_ns: DurNs,
     full_ns: DurNs,
     self_ns: DurNs,
+    max_ns: DurNs,
 }
 
 /// Sums the slices in `range`, given in trace time, in nanoseconds.
@@ -99,15 +102,17 @@ pub fn summary_of(
             sums.total_ns = sums.total_ns.saturating_add(part.total_ns);
             sums.full_ns = sums.full_ns.saturating_add(part.full_ns);
             sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
+            sums.max_ns = sums.max_ns.max(part.max_ns);
         }
     }
-    let name = |((kind, name), NameSums { count, total_ns, full_ns, self_ns }): (Key, NameSums)| NameSummary {
+    let name = |((kind, name), NameSums { count, total_ns, full_ns, self_ns, max_ns }): (Key, NameSums)| NameSummary {
         name: trace.strings.get(name).to_owned(),
         kind,
         count,
         total_ns,
         full_ns,
         self_ns,
+        max_ns,
     };
     let mut names: Vec<NameSummary> = by_name.into_iter().map(name).collect();
     sort_names(&mut names);
@@ -125,6 +130,7 @@ pub fn join_names(parts: impl Iterator<Item = Vec<NameSummary>>) -> Vec<NameSumm
                 sums.total_ns = sums.total_ns.saturating_add(part.total_ns);
                 sums.full_ns = sums.full_ns.saturating_add(part.full_ns);
                 sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
+                sums.max_ns = sums.max_ns.max(part.max_ns);
             }
             None => {
                 known.insert((part.kind, part.name.clone()), all.len());
@@ -189,6 +195,7 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
         sums.total_ns = sums.total_ns.saturating_add(part.dur());
         sums.full_ns = sums.full_ns.saturating_add(time.dur());
         sums.self_ns = sums.self_ns.saturating_add(own);
+        sums.max_ns = sums.max_ns.max(slices.time(SliceId(slice as u32)).dur());
     }
     (summary, names)
 }

@@ -25,7 +25,8 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     let alone = |of: &Summary<'_>| of.text();
     let devices = if summaries.len() < MANY { summaries.iter().map(alone).collect() } else { grouped(&summaries) };
     let hosts = judged.iter().filter_map(host::paragraph);
-    let devices = devices.into_iter().chain(judged.iter().filter_map(untold));
+    let devices =
+        devices.into_iter().chain(judged.iter().filter_map(untold)).chain(judged.iter().filter_map(too_little));
     job(judged, &summaries).into_iter().chain(devices).chain(hosts).chain(of_absent_ranks(judged, &summaries)).collect()
 }
 
@@ -41,6 +42,13 @@ fn untold(of: &Judged<'_>) -> Option<String> {
              parts already, and each more would take as much memory"
         )
     })
+}
+
+/// That no device of a trace has enough work to judge.
+fn too_little(of: &Judged<'_>) -> Option<String> {
+    let (ns, within) = (of.verdicts.too_little_ns, of.name.map(|name| format!(" in {name}")).unwrap_or_default());
+    (ns > 0 && of.verdicts.makeups.is_empty())
+        .then(|| format!("Too little device work was recorded{within} to judge: {}", format::duration(ns)))
 }
 
 /// That ranks which are not open may set the pace of the steps, where what is told may be gained is of a device that
@@ -218,9 +226,19 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     let all =
         hit.alone_ns_per_step.map(|ns| format!(", if it ends on all ranks; {} if on that alone", format::duration(ns)));
     // What more it saves is of the device that has most of it.
-    let beyond = if of == most { beyond_overlap(hit) } else { String::new() };
+    if let Some(more) = hit.beyond_overlap_ns().filter(|_| of == most) {
+        return format!(
+            "What would help most: {}, most on {most} ({}): that saves at most {}{step} per step; {} alone saves at most \
+             {gain}{}",
+            beyond_overlap(hit),
+            percent(hit.measured),
+            format::duration(more),
+            named(hit),
+            all.unwrap_or_default(),
+        );
+    }
     format!(
-        "What would help most: {}, most on {most} ({}): that saves at most {gain}{step} per step{whose}{}{beyond}",
+        "What would help most: {}, most on {most} ({}): that saves at most {gain}{step} per step{whose}{}",
         named(hit),
         percent(hit.measured),
         all.unwrap_or_default(),

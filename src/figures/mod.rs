@@ -13,6 +13,7 @@ pub mod escape;
 pub mod files;
 pub mod findings;
 pub mod format;
+pub mod functions;
 pub mod gap_advice;
 pub mod gap_clusters;
 pub mod gap_lists;

@@ -264,9 +264,13 @@ pub fn object(of: &StepsOf<'_>) -> Object {
 pub fn times(of: &[StepsOf<'_>]) -> Table {
     const NOTE: &str = "A step of findings, gaps and phases lasts from the start of one step to the start of the next, as under \
                         Start to start; mean, median, min and max are of the steps' own lengths";
+    const NOTE_OF_RANGES: &str = "These are lengths of ranges. What findings and gaps say per step of a device is of the time \
+                                  between its completions of steps, whose mean may differ a little";
     let mut table = steps().table(of, 0);
     if of.iter().any(|of| period_ns(of.steps).is_some()) {
         table.note = NOTE;
+    } else if of.iter().any(|of| !of.steps.is_of_completions() && !of.parts.devices.is_empty()) {
+        table.note = NOTE_OF_RANGES;
     }
     table
 }

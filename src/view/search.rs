@@ -10,8 +10,9 @@ use crate::analysis::search::search;
 use crate::answers::{Analysis, Answer, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
 use crate::figures::format;
-use crate::model::{SliceId, TimeRange};
+use crate::model::{DurNs, SliceId, TimeRange};
 use crate::session::{Files, OpenTrace, Selection};
+use crate::view::axis::fitted;
 use crate::view::states::failed_ui;
 use crate::view::tables::{Grid, Many, file_switch_ui};
 use crate::widget::busy::busy_ui;
@@ -30,6 +31,19 @@ struct Find {
     /// In session time.
     range: Option<TimeRange>,
     files: Files,
+}
+
+/// Goes to a slice that is too short to be seen at the current zoom, with time around it.
+fn zoom_to_tiny(ctx: &mut ViewContext<'_>, trace: usize, slice: SliceId) {
+    /// It can be seen from this part of the visible time on.
+    const TINY: DurNs = 500;
+    /// Its durations on each side of it.
+    const AROUND: f64 = 20.0;
+    let Some(open) = ctx.traces.get(trace).filter(|open| slice.idx() < open.trace.slices.len()) else { return };
+    let time = open.trace.slices.time(slice).shifted(open.offset);
+    if time.dur() < ctx.navigation.visible().dur() / TINY {
+        ctx.navigation.go(fitted(time, AROUND, ctx.span));
+    }
 }
 
 #[derive(Debug, Default)]
@@ -159,6 +173,7 @@ impl Search {
             self.mark(ctx);
             self.grid.go(index);
             *ctx.selection = Selection::Slice { trace, slice };
+            zoom_to_tiny(ctx, trace, slice);
             ctx.commands.push(Command::Reveal);
         }
     }

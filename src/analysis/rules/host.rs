@@ -1,13 +1,11 @@
 //! What the host of a recording without device work does in its steps, and which functions took its time.
 
-use std::cmp::Reverse;
-
 use super::{Basis, Hit, Measured, Out, Rule, Window, hit};
 use crate::analysis::call_tree::host_tracks;
 use crate::analysis::host_roles::waits;
 use crate::analysis::median;
 use crate::analysis::phases::{Phase, PhaseTimes};
-use crate::analysis::range_summary::summary_of;
+use crate::analysis::range_summary::{NameSummary, summary_of};
 use crate::model::memory::MemorySource;
 use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, TimeRange, Trace, TrackId};
 
@@ -48,6 +46,8 @@ pub struct SelfTimes {
     /// The names of that with most of it, in the same way.
     pub waits: Vec<(String, DurNs)>,
     pub n_threads: usize,
+    /// All that has any, the most first: `self_ns` sums to `total_ns`.
+    pub functions: Vec<NameSummary>,
 }
 
 /// When threads ran on CPUs, of a recording that shows nothing of what they ran.
@@ -113,19 +113,22 @@ impl SelfTimes {
         let tracks: Vec<TrackId> = host_tracks(trace).filter(is_code).collect();
         let summary = summary_of(trace, &tracks, window.time, is_cancelled);
         let (mut names, mut waiting) = (Vec::new(), Vec::new());
-        for of_name in summary.names.into_iter().filter(|of_name| is_told(of_name.kind) && of_name.self_ns > 0) {
+        let is_wanted = |of_name: &NameSummary| is_told(of_name.kind) && of_name.self_ns > 0;
+        let mut functions: Vec<NameSummary> = summary.names.into_iter().filter(is_wanted).collect();
+        functions.sort_by(|a, b| (b.self_ns, &a.name, a.kind).cmp(&(a.self_ns, &b.name, b.kind)));
+        for of_name in &functions {
             let list = if waits(of_name.kind, &of_name.name) { &mut waiting } else { &mut names };
-            list.push((of_name.name, of_name.self_ns));
+            list.push((of_name.name.clone(), of_name.self_ns));
         }
         let [works_ns, waits_ns] = [&mut names, &mut waiting].map(|list: &mut Vec<(String, DurNs)>| {
             let sum = list.iter().map(|name| name.1).sum();
-            list.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
             list.truncate(MOST_NAMED);
             sum
         });
         let total_ns: DurNs = works_ns + waits_ns;
         let (basis, n_steps, n_threads) = (window.basis, window.steps.len(), summary.tracks.len());
-        (total_ns > 0).then_some(Self { basis, n_steps, kinds, total_ns, names, waits_ns, waits: waiting, n_threads })
+        let told = Self { basis, n_steps, kinds, total_ns, names, waits_ns, waits: waiting, n_threads, functions };
+        (total_ns > 0).then_some(told)
     }
 }
 

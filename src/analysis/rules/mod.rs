@@ -97,6 +97,8 @@ pub struct Verdicts {
     pub on_cpus: Option<OnCpus>,
     /// Devices that were not judged, since the causes of their gaps were not looked for; see [`Ledger::is_untold`].
     pub n_untold: usize,
+    /// Busy time of devices that were not judged since they have too little work, in nanoseconds.
+    pub too_little_ns: DurNs,
     pub run: RunFacts,
 }
 
@@ -140,6 +142,8 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn 
             Device { of, out: &mut own, busy, window: &window, has_known_recorder }.check(ledger, of.clusters.get(i));
             out.verdicts.add(own.verdicts);
             out.verdicts.windows.push(window);
+        } else if of.range.is_none() {
+            out.verdicts.too_little_ns += busy.busy_ns;
         }
     }
     if of.busy.is_empty() && !is_missing {
@@ -148,9 +152,8 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn 
     if of.range.is_none() {
         memory(of.trace, &mut out);
     }
-    let mut verdicts = out.verdicts;
-    verdicts.sort();
-    verdicts
+    out.verdicts.sort();
+    out.verdicts
 }
 
 impl Verdicts {
@@ -442,10 +445,9 @@ impl<'a> Device<'a, '_> {
             // A period of kernels may be a single one.
             let is_named = self.of.steps.is_some_and(|steps| !matches!(steps.source, StepSource::Period { .. }));
             let n_steps = if is_named { self.window.steps.len() } else { 0 };
-            let step = self.window.time.dur() / n_steps.max(1) as DurNs;
-            let found = self.hit_in(Rule::LongKernel, longest.longest.dur(), step);
-            let names = vec![longest.name.clone()];
-            self.out.check(Hit { count: 1, range: Some(longest.longest), names, n_steps, ..found });
+            let (range, step) = (longest.longest, self.window.time.dur() / n_steps.max(1) as DurNs);
+            let (found, names) = (self.hit_in(Rule::LongKernel, range.dur(), step), vec![longest.name.clone()]);
+            self.out.check(Hit { count: 1, range: Some(range), names, n_steps, ..found });
         }
         // Where the device is busy all the time, small kernels cost nothing that this could show.
         let is_underused =
@@ -463,8 +465,7 @@ impl<'a> Device<'a, '_> {
     fn group(&mut self, rule: Rule, group: &Group) {
         let Group { count, total_ns, longest, ref names } = *group;
         let names = names.iter().take(3).map(|name| name.1.clone()).collect();
-        let range = (count > 0).then_some(longest);
-        self.out.check(Hit { count, range, names, ..self.hit(rule, total_ns) });
+        self.out.check(Hit { count, range: (count > 0).then_some(longest), names, ..self.hit(rule, total_ns) });
     }
 }
 
@@ -491,8 +492,7 @@ fn memory(trace: &Trace, out: &mut Out<'_>) {
     for history in &trace.memories {
         let Some(total) = capacity(trace, history).filter(|&total| total > 0) else { continue };
         let (_, reserved) = highest(&history.curves.reserved);
-        let device = u32::try_from(history.device).ok();
-        out.check(hit(Rule::MemoryNearlyFull, device, reserved as i64, total as i64));
+        out.check(hit(Rule::MemoryNearlyFull, u32::try_from(history.device).ok(), reserved as i64, total as i64));
     }
 }
 

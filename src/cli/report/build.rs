@@ -84,7 +84,7 @@ pub fn report(
         .collect();
     // A training is as fast as its slowest rank.
     let slowest = found_steps.iter().max_by_key(|of| of.steps.durations.map(|durations| durations.mean_ns));
-    let in_short = time::add(&mut report, &open, &files_named, &answers, thresholds)?;
+    let in_short = time::add(&mut report, &open, &files_named, &answers, thresholds, top)?;
     let busy: Option<Vec<_>> = traces.iter().map(|trace| answers.get(trace, &BusyDevices)).collect();
     let busy = busy.ok_or_else(|| Failure::Usage("The devices could not be analyzed. Please report it".to_owned()))?;
     let of_file = models.iter().copied().zip(&files_named);

@@ -55,6 +55,9 @@ pub struct Report {
     pub range_kernels: Table,
     /// Only where the recording names phases.
     pub phases: Table,
+    /// Only of recordings without device work.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub functions: Table,
     pub memory: Table,
     /// Only where another file is compared with.
     #[serde(skip_serializing_if = "Table::is_empty")]
@@ -134,6 +137,7 @@ impl Report {
             findings,
             n_more_findings,
             phases,
+            functions,
             checks,
             judged,
             summary: _,
@@ -216,6 +220,10 @@ impl Report {
         if !ranks.is_empty() {
             let collectives = all.iter().position(|table| table.key == "collectives").unwrap_or_default();
             all.insert(collectives, Borrowed(ranks));
+        }
+        if !functions.is_empty() {
+            let phases = all.iter().position(|table| table.key == "phases").unwrap_or_default();
+            all.insert(phases + 1, Borrowed(functions));
         }
         all.extend((!gpu_readings.is_empty()).then_some(Borrowed(gpu_readings)));
         if !time_comparison.is_empty() {

@@ -37,6 +37,7 @@ const TABLES: [(&str, &str); 38] = [
     ("causes", ""),
     ("clusters", ""),
     ("phases", "file rank phase total_ns share ns_per_step device_ns"),
+    ("functions", ""),
     ("steps", "file rank source count dropped mean_ns period_ns median_ns min_ns max_ns"),
     (
         "oom",

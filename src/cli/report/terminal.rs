@@ -42,7 +42,7 @@ pub struct Sheet<'a> {
 
 impl Sheet<'_> {
     /// The title and the table. Where it is wider than `width`, heads are wrapped and names shortened; columns that
-    /// still have no room follow in a table below, beside the names.
+    /// still have no room follow in a table below, beside the names and the numbers of the rows.
     pub fn text(&self, width: Option<usize>) -> String {
         let widths: Vec<usize> = (0..self.kinds.len()).map(|i| self.longest(i, length)).collect();
         let whole: usize = widths.iter().map(|width| width + GAP).sum();
@@ -50,15 +50,36 @@ impl Sheet<'_> {
         match width.filter(|&width| whole > width) {
             None => self.write(&(0..).zip(widths).collect::<Vec<_>>(), None, &mut out),
             Some(width) => {
-                for (i, block) in self.blocks(width).iter().enumerate() {
-                    if i > 0 {
-                        let _ = writeln!(out, "{}, continued", self.title);
-                    }
-                    self.write(block, Some((width, i == 0)), &mut out);
+                let blocks = self.blocks(width, None);
+                if blocks.len() == 1 || self.lines.len() <= 2 {
+                    self.write_blocks(&blocks, width, &mut out);
+                } else {
+                    let numbered = self.numbered();
+                    numbered.write_blocks(&numbered.blocks(width, Some(0)), width, &mut out);
                 }
             }
         }
         out
+    }
+
+    /// The same with the number of each row in front, by which it is found again in the tables below.
+    fn numbered(&self) -> Self {
+        let first = |n: usize| if n == 0 { "#".to_owned() } else { n.to_string() };
+        let line = |(n, line): (usize, &Vec<String>)| [vec![first(n)], line.clone()].concat();
+        Sheet {
+            title: self.title,
+            kinds: [vec![Kind::Number], self.kinds.clone()].concat(),
+            lines: self.lines.iter().enumerate().map(line).collect(),
+        }
+    }
+
+    fn write_blocks(&self, blocks: &[Vec<(usize, usize)>], width: usize, out: &mut String) {
+        for (i, block) in blocks.iter().enumerate() {
+            if i > 0 {
+                let _ = writeln!(out, "{}, continued", self.title);
+            }
+            self.write(block, Some((width, i == 0)), out);
+        }
     }
 
     fn longest(&self, column: usize, length: impl Fn(&str) -> usize) -> usize {
@@ -78,13 +99,17 @@ impl Sheet<'_> {
     }
 
     /// The columns of each table, with their widths.
-    fn blocks(&self, width: usize) -> Vec<Vec<(usize, usize)>> {
+    ///
+    /// * `number`: the column that all of them have beside that of the widest names.
+    fn blocks(&self, width: usize, number: Option<usize>) -> Vec<Vec<(usize, usize)>> {
         let is_name = |i: &usize| self.kinds[*i] == Kind::Name;
         let widest = (0..self.kinds.len()).filter(is_name).max_by_key(|&i| self.bounds(i, true).0);
         let least = |i: usize| self.bounds(i, Some(i) == widest).1 + GAP;
-        let room = width - widest.map_or(0, least);
+        let repeated = || number.into_iter().chain(widest);
+        let room = width.saturating_sub(repeated().map(least).sum());
         let (mut blocks, mut used) = (vec![Vec::new()], 0);
-        let others = (0..self.kinds.len()).filter(|&i| Some(i) != widest && self.kinds[i] != Kind::Below);
+        let others =
+            (0..self.kinds.len()).filter(|&i| repeated().all(|other| other != i) && self.kinds[i] != Kind::Below);
         for i in others {
             if used + least(i) > room && used > 0 {
                 blocks.push(Vec::new());
@@ -94,7 +119,7 @@ impl Sheet<'_> {
             blocks.last_mut().into_iter().for_each(|block| block.push(i));
         }
         for block in &mut blocks {
-            block.extend(widest);
+            block.extend(repeated());
             block.sort_unstable();
         }
         let fitted = |block: Vec<usize>| {
@@ -259,5 +284,17 @@ mod tests {
         assert_eq!(text.matches("kernel").count(), text.matches("Table").count());
         let words: Vec<&str> = text.split_whitespace().collect();
         assert_eq!(words.join(" ").matches("Do this.").count(), 40);
+    }
+
+    #[test]
+    fn each_row_of_a_table_that_goes_on_below_has_its_number() {
+        let kinds = [vec![Kind::Number; 30], vec![Kind::Name]].concat();
+        let row = |name: &str| [vec!["1,000.5".to_owned(); 30], vec![name.to_owned()]].concat();
+        let text =
+            Sheet { title: "Table", kinds, lines: vec![row("Name"), row("same"), row("same")] }.text(Some(WIDTH));
+        let starts = |with: &str| text.lines().filter(|line| line.trim_start().starts_with(with)).count();
+        let n_tables = starts("Table");
+        assert!(n_tables > 1, "{text}");
+        assert_eq!(["#  ", "1  ", "2  "].map(starts), [n_tables; 3], "{text}");
     }
 }

@@ -136,6 +136,38 @@ fn json_has_the_keys_of_the_contract() {
 }
 
 #[test]
+fn functions_of_a_recording_without_device_work_sum_to_the_self_time_in_short() {
+    let other = SliceKind::Other;
+    // 90 + 60 of f, 100 + 40 of g, 10 of h.
+    let trace = TraceBuilder::from_slices(&[
+        ("main", other, "f", 0, 200_000_000),
+        ("main", other, "g", 50_000_000, 160_000_000),
+        ("main", other, "h", 70_000_000, 80_000_000),
+        ("second", other, "g", 0, 40_000_000),
+        ("second", other, "f", 40_000_000, 100_000_000),
+    ]);
+    let traces = [Arc::new(trace.finish())];
+    let of = |top| build::report(&traces, top, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&written(&of(50), Format::Json, None, None).unwrap()).unwrap();
+    let row = |name, calls, self_ns: i64, total_ns, max_ns| {
+        serde_json::json!({
+            "name": name, "calls": calls, "self_ns": self_ns, "share": self_ns as f64 / 300e6, "total_ns": total_ns,
+            "max_ns": max_ns,
+        })
+    };
+    let expected = [
+        row("f", 2, 150_000_000, 260_000_000, 200_000_000),
+        row("g", 2, 140_000_000, 150_000_000, 110_000_000),
+        row("h", 1, 10_000_000, 10_000_000, 10_000_000),
+    ];
+    assert_eq!(json["functions"], serde_json::json!(expected));
+    assert!(json["summary"].to_string().contains("300.000 ms") || json["in_short"].to_string().contains("300.000 ms"));
+    assert_eq!((of(2).functions.rows.len(), of(2).functions.n_hidden), (2, 1));
+    let with_device: serde_json::Value = serde_json::from_str(&report(Format::Json, 50)).unwrap();
+    assert!(with_device.get("functions").is_none());
+}
+
+#[test]
 fn device_work_and_kernels_of_ranges_have_the_keys_of_the_contract() {
     let json: serde_json::Value = serde_json::from_str(&report(Format::Json, 2)).unwrap();
     let work = serde_json::json!({"count": 3, "list": [

@@ -17,6 +17,7 @@ use crate::answers::time::TraceSteps;
 use crate::cli::{Failure, input};
 use crate::figures::Table;
 use crate::figures::collectives::{RankRow, ranks_of_jobs, unknown_of_ranks};
+use crate::figures::functions::{self, Function};
 use crate::figures::in_short;
 use crate::figures::makeup::{self, Summary};
 use crate::figures::phases::{self, PhaseTotals};
@@ -28,6 +29,7 @@ use crate::session::{OpenTrace, is_named};
 /// Adds phases, ranks, and what the rules found; returns it in short, a paragraph each.
 ///
 /// * `files`: the title of each trace that its rank does not distinguish.
+/// * `top`: most functions; 0 for all.
 ///
 /// Errors: an analysis crashed, as stderr says.
 pub fn add(
@@ -36,6 +38,7 @@ pub fn add(
     files: &[Option<Arc<str>>],
     answers: &Answers,
     thresholds: Thresholds,
+    top: usize,
 ) -> Result<Vec<String>, Failure> {
     let failed = || Failure::Usage("The trace could not be analyzed. Please report it".to_owned());
     let paths: Vec<String> = traces.iter().map(|open| input::label(&open.trace)).collect();
@@ -68,6 +71,15 @@ pub fn add(
     let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
     report.phases = phases::phases(Scope::whole(&models).has_device_work()).table(rows, 0);
     report.phases.title = title;
+    let all = traces.iter().zip(files).zip(&*verdicts);
+    let mut of_hosts: Vec<Function<'_>> = all
+        .filter_map(|((open, file), of)| {
+            Some(Function::all(of.self_times.as_ref()?, file.as_ref(), open.trace.info.rank))
+        })
+        .flatten()
+        .collect();
+    of_hosts.sort_by_key(|function| Reverse(function.of.self_ns));
+    report.functions = functions::functions().table(of_hosts, top);
     report.checks = verdicts::checks().table(checked, 0);
     report.judged = verdicts::judged().table(windows, 0);
     report.ranks = ranks(&*answers.get(traces, &CallsOfRanks).ok_or_else(failed)?, files);

@@ -93,9 +93,9 @@ fn what_overlap_saves_is_not_said_of_less_communication() {
         let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
         paragraphs(&[of]).remove(0)
     };
-    let help = "What would help most: to communicate while computing, which saves at most 2.000 ms of 10.000 ms per step \
-                (25.0 % more steps in the same time); less or faster communication, and ranks that arrive together, save \
-                at most 7.000 ms";
+    let help = "What would help most: less or faster communication, and ranks that arrive together, which saves at most \
+                7.000 ms of 10.000 ms per step (3.3 times as many steps in the same time); to communicate while computing \
+                alone saves at most 2.000 ms";
     let bound = text(1);
     assert!(bound.ends_with(help), "{bound}");
     let help =
@@ -204,6 +204,16 @@ fn a_host_without_device_is_told_by_its_phases() {
                     ms: it spends 100.000 ms more communicating. Most self time, of 30.000 ms in operators on one thread \
                     in 3 steps: aten::mm 100.0 %";
     assert_eq!(paragraphs(&[of]), [expected]);
+}
+
+#[test]
+fn a_single_piece_of_device_work_is_too_little_to_judge() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    let trace = TraceBuilder::from_slices(&[("stream 7", SliceKind::Memset, "Memset", 0, 1_472)]).finish();
+    let verdicts = judged(&trace, None);
+    let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+    assert_eq!(paragraphs(&[of]), ["Too little device work was recorded to judge: 1.472 µs"]);
 }
 
 #[test]

@@ -60,13 +60,25 @@ impl Summary<'_> {
         }
         match self.makeup.bound() {
             Bound::Compute => self.faster_kernels(),
-            Bound::Communication => remedy(Rule::ExposedCommunication).to_owned(),
-            Bound::Copies => remedy(Rule::ExposedCopies).to_owned(),
+            Bound::Communication => self.at_most(Rule::ExposedCommunication, self.makeup.parts.exposed_comm_ns),
+            Bound::Copies => self.at_most(Rule::ExposedCopies, self.makeup.parts.exposed_copy_ns),
             Bound::Idle => {
-                let rule = self.makeup.causes.first().and_then(|&(cause, _)| cause.rule());
-                rule.map_or_else(String::new, |rule| remedy(rule).to_owned())
+                let largest = self.makeup.causes.first().and_then(|&(cause, ns)| Some((cause.rule()?, ns)));
+                largest.map_or_else(String::new, |(rule, ns)| self.at_most(rule, ns))
             }
         }
+    }
+
+    /// A remedy; without steps with all the time that it can end, since no rule gives a gain per step there. What only tells
+    /// more ends nothing.
+    fn at_most(&self, rule: Rule, ns: DurNs) -> String {
+        let remedy = remedy(rule);
+        let only_tells = matches!(rule, Rule::Queued | Rule::Unexplained);
+        if only_tells || !self.window.steps.is_empty() {
+            return remedy.to_owned();
+        }
+        let [ns, of] = [ns, self.makeup.window_ns()].map(format::duration);
+        format!("{remedy}, which saves at most {ns} of {of}")
     }
 
     /// What ending a cause saves at most.
@@ -86,7 +98,16 @@ impl Summary<'_> {
             let alone = format::duration(alone);
             return format!("{saves}{step} per step if it ends on all ranks, {alone} on this alone");
         }
-        format!("{saves}{step} per step{}{}", more_steps(ns, step_ns), beyond_overlap(hit))
+        // The larger gain first: overlap alone saves less.
+        if let Some(most) = hit.beyond_overlap_ns() {
+            let [all, more] = [format::duration(most), more_steps(most, step_ns)];
+            return format!(
+                "{}, which saves at most {all} of {step} per step{more}; {} alone saves at most {gain}",
+                beyond_overlap(hit),
+                named(hit)
+            );
+        }
+        format!("{saves}{step} per step{}", more_steps(ns, step_ns))
     }
 
     /// What faster kernels save: less than all that these run now.
@@ -207,14 +228,12 @@ fn about(hit: &Hit) -> &'static str {
     }
 }
 
-/// What saves more than overlap does, and how much at most; empty if nothing does.
-pub fn beyond_overlap(hit: &Hit) -> String {
-    let what = match hit.waiting.n_ranks {
-        0 => "less or faster communication, and ranks that arrive together, save",
-        _ => "less or faster communication saves",
-    };
-    let saves = |ns| format!("; {what} at most {}", format::duration(ns));
-    hit.beyond_overlap_ns().map(saves).unwrap_or_default()
+/// What saves more than overlap does, see [`Hit::beyond_overlap_ns`].
+pub fn beyond_overlap(hit: &Hit) -> &'static str {
+    match hit.waiting.n_ranks {
+        0 => "less or faster communication, and ranks that arrive together",
+        _ => "less or faster communication",
+    }
 }
 
 /// What would end a finding, or what the host does for most of the time.

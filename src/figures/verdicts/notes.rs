@@ -66,7 +66,8 @@ fn of_shares(hit: &Hit) -> Vec<String> {
             )
         }),
         Rule::LateRank => Some(
-            "What makes it late may have findings of its own: their gain and this one are the same time, seen from two ranks"
+            "Waiting is time in a collective in which the device does nothing else. What makes the rank late may have \
+             findings of its own: their gain and this one are the same time, seen from two ranks"
                 .to_owned(),
         ),
         Rule::Synchronization => hit.after.as_ref().map(|(site, ns)| {

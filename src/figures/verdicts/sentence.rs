@@ -210,11 +210,16 @@ fn late_rank(hit: &Hit, device: &str) -> String {
     let sum: DurNs = longer.iter().map(|part| part.1).filter(|&ns| ns > 0).sum();
     let most = longer.iter().filter(|(_, ns)| *ns > 0 && *ns * LEAST_LONGER >= sum).take(3);
     let most: Vec<String> =
-        most.map(|&(part, ns)| format!("{} {}", format::duration(ns / n_steps), part_of(part))).collect();
-    let before = match most.split_last() {
+        most.map(|&(part, ns)| format!("{} more {}", format::duration(ns / n_steps), part_of(part))).collect();
+    let than = if *n_ranks > 2 { "the others" } else { "the other rank" };
+    let listed = match most.split_last() {
         None => String::new(),
-        Some((last, [])) => format!("; before that it has {last} more{per} than they have"),
-        Some((last, first)) => format!("; before that it has {} and {last} more{per} than they have", first.join(", ")),
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+    };
+    let before = match listed.as_str() {
+        "" => String::new(),
+        more => format!("; before these collectives it has {more}{per} than {than}"),
     };
     format!(
         "{device} comes last to {late} of {calls} judged collectives of the {n_ranks} ranks here: {others} {} for it{in_step}, \

@@ -124,7 +124,10 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
         let start = trace.slices.ts[to.idx()];
         let distance = if is_launch {
             // As in the details and the report: from the end of the call.
-            format!("queue time {}", format::duration(start.saturating_sub(trace.slices.end[from.idx()])))
+            match start.saturating_sub(trace.slices.end[from.idx()]) {
+                ..0 => "no queue time: it started before the call returned".to_owned(),
+                queue_ns => format!("queue time {}", format::duration(queue_ns)),
+            }
         } else {
             let sense = if from == slice { "later" } else { "earlier" };
             format!("{} {sense}", format::duration(start.saturating_sub(trace.slices.ts[from.idx()])))
