@@ -16,7 +16,7 @@ const MOST: usize = 20;
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 38] = [
+const TABLES: [(&str, &str); 39] = [
     ("time_comparison", ""),
     ("compared_times", ""),
     ("compared_work", ""),
