@@ -79,6 +79,9 @@ const REFUSED: [(&str, &str); 13] = [
 /// all cases are made.
 const AT_THE_END: [(&str, (u64, u64)); 2] = [("SN04", (0, 0)), ("PK25", (512, 2 << 20))];
 
+/// Cases whose nesting was repaired: nothing is missing, so what is said is a note, not the warning of the corpus.
+const REPAIRED: [&str; 3] = ["JM11", "JM12", "JM18"];
+
 /// The corpus, generated once a run; `None` where its generator or Python is absent.
 fn corpus() -> Option<&'static [Case]> {
     static CORPUS: OnceLock<Option<Vec<Case>>> = OnceLock::new();
@@ -133,6 +136,7 @@ fn check(case: &Case) -> Result<(), String> {
     let is_right = match case.outcome.as_str() {
         "LOAD" => worst.is_none(),
         "LOAD_INFO" => worst.is_none_or(|worst| worst == Severity::Note),
+        _ if REPAIRED.contains(&case.id.as_str()) => worst == Some(Severity::Note),
         _ => worst.is_some_and(|worst| worst >= Severity::Warn),
     };
     if !is_right {

@@ -126,7 +126,11 @@ fn waits_of_ranks_in_collectives_of_the_host_are_those_of_the_oracle() {
     let text = |rule: &str| findings.iter().find(|of| of["rule"] == rule).unwrap()["text"].as_str().unwrap();
     let late = findings.iter().find(|of| of["rule"] == "late_rank").unwrap();
     assert!(text("late_rank").starts_with("Rank 1, GPU 0 comes last to "), "{}", text("late_rank"));
-    assert!(text("late_rank").contains("idle time (Data loading) more per step"), "{}", text("late_rank"));
+    assert!(
+        text("late_rank").contains("ms more idle time (Data loading) per step than the other rank"),
+        "{}",
+        text("late_rank")
+    );
     let of_rank_0 = |rows: &str| ours[rows].as_array().unwrap().iter().find(|row| row["rank"] == 0).unwrap().clone();
     let judged_us = of_rank_0("judged")["dur_ns"].as_f64().unwrap() / 1e3;
     let idle_us = theirs["ranks"]["0"]["idle_wait_us"].as_f64().unwrap();
