@@ -217,7 +217,7 @@ pub struct Contents {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let request = request(args)?;
     if args.dry_run {
-        return dry_run(&request);
+        return dry_run(&request, args);
     }
     launch::pass_signals_on();
     let monitor = Monitor::default();
@@ -260,7 +260,7 @@ fn introduction(request: &Request, args: &Args) -> Vec<String> {
 }
 
 /// Says what would run, and why it would not.
-fn dry_run(request: &Request) -> Result<ExitCode, Failure> {
+fn dry_run(request: &Request, args: &Args) -> Result<ExitCode, Failure> {
     let folder = match &request.place {
         Destination::In(root) => root.join("NEW"),
         Destination::At(folder) => folder.clone(),
@@ -271,6 +271,9 @@ fn dry_run(request: &Request) -> Result<ExitCode, Failure> {
         said.push('\n');
     }
     write(said.as_bytes(), None, &[])?;
+    if args.backend == Backend::Nsys {
+        nsys::recorder(args.nsys.nsys.clone()).map_err(Failure::Usage)?;
+    }
     request.check().map_err(|error| Failure::Usage(error.to_string()))?;
     request.warning(&folder).iter().for_each(|sentence| write_stderr(sentence));
     Ok(ExitCode::SUCCESS)
@@ -310,7 +313,12 @@ fn request(args: &Args) -> Result<Request, Failure> {
         Backend::Pytorch => Recorder::PyTorch(options),
         Backend::OnDemand => Recorder::OnDemand(on_demand::options(args, &options)?),
         Backend::Nsys => {
-            let program = nsys::recorder(args.nsys.nsys.clone()).map_err(&wrong)?;
+            let program = match nsys::recorder(args.nsys.nsys.clone()) {
+                Ok(program) => program,
+                // It shows the line all the same, and then says what is missing.
+                Err(_) if args.dry_run => args.nsys.nsys.clone().unwrap_or_else(|| "nsys".into()),
+                Err(why) => return Err(wrong(why)),
+            };
             Recorder::Nsys(nsys::Profile { program, ..profile })
         }
         Backend::Cupti => Recorder::Cupti,

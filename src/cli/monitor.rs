@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long)]
     pub overwrite: bool,
     /// Stop after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "seconds", alias = "duration", value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
     /// Serve gauges for Prometheus at this address; unless it is 0.0.0.0 or [::], requests to host names other than localhost are refused
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS)]

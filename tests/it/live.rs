@@ -94,7 +94,7 @@ fn what_is_missing_is_said_in_one_sentence_with_what_to_do() {
         }
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
-    command.args(["monitor", "--duration", "0.2", "--library", "/nowhere/libnvidia-ml.so.1"]);
+    command.args(["monitor", "--seconds", "0.2", "--library", "/nowhere/libnvidia-ml.so.1"]);
     let (_, err, code) = texts(&command.output().unwrap());
     assert!(code == 0 || err.contains("There is no library /nowhere/libnvidia-ml.so.1"), "{err}");
     let folder = tempfile::tempdir().unwrap();

@@ -245,6 +245,12 @@ fn a_capture_says_what_keeps_it_from_recording_and_what_ended_it() {
     assert!(other.contains("all record through CUPTI"), "{other}");
     let dry = said("dry", &["--dry-run", "--", python.to_str().unwrap(), "x.py"]);
     assert!(dry.contains("python3 has no torch") && !folder.join("dry").exists(), "{dry}");
+    // Without nsys it shows what would run all the same.
+    let line = ["capture", "--dry-run", "--backend", "nsys", "--nsys", "/no/such/nsys", "--", "true"];
+    let output = lacuna(&line);
+    let (shown, said_of) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(shown.contains("/no/such/nsys profile ") && shown.lines().count() > 1, "{shown}");
+    assert!(output.status.code() == Some(2) && said_of.contains("No nsys was found"), "{said_of}");
     let full = said("", &["--backend", "none", "--", "true"]);
     assert!(full.contains("cannot be the folder of the run: it is not empty"), "{full}");
     let report = said("report", &["--backend", "none", "--report", "--", "true"]);

@@ -118,13 +118,16 @@ fn the_end_of_a_run_of_another_window_is_listed() {
         assert!(since.elapsed() < std::time::Duration::from_secs(60), "it is not listed");
         settle(&mut harness);
     }
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Ended after"));
     std::fs::write(folder.join("output.txt"), "what it wrote\n").unwrap();
     let button = harness.get_all_by_label("Output").filter(|node| node.accesskit_node().role() == Role::Button);
     button.min_by(|a, b| a.rect().top().total_cmp(&b.rect().top())).unwrap().click();
     wait_for(&mut harness, has("what it wrote"));
+    assert!(!has("Ended after")(&harness), "how another run ended is not said of it");
     harness.get_by_label("Close").click();
     settle(&mut harness);
-    assert!(!has("what it wrote")(&harness));
+    assert!(!has("what it wrote")(&harness) && has("Ended after")(&harness));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -118,7 +118,7 @@ impl View for Capture {
                 return;
             }
             // In view wherever the rest is scrolled to.
-            if let (Some(run), Some(status)) = (&self.run, &status) {
+            if let (Some(run), Some(status)) = (&self.run, status.as_ref().filter(|status| self.has_head(status))) {
                 head_ui(run, status, ui);
                 head::why_ui(status, self.last.as_ref(), ui);
             }
@@ -256,7 +256,7 @@ impl Capture {
             return self.earlier_ui(status, ctx, ui);
         }
         self.scroll_to = None;
-        if let (Some(run), Some(status)) = (&self.run, status) {
+        if let (Some(run), Some(status)) = (&self.run, status.filter(|status| self.has_head(status))) {
             head_ui(run, status, ui);
         }
         let height = ui.available_height();
@@ -268,6 +268,11 @@ impl Capture {
             self.earlier_ui(status, ctx, ui);
         });
         self.run_ui(status, None, ctx, ui);
+    }
+
+    /// Whether the state of the run is on screen: of one that ended not beside the output of another.
+    fn has_head(&self, status: &Status) -> bool {
+        self.kept.is_none() || status.stage < Stage::Ended
     }
 
     /// What is known of the run, and its output; or that of an earlier one.
