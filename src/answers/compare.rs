@@ -31,6 +31,14 @@ pub struct ComparedDevices {
     pub n_judged: [usize; 2],
 }
 
+impl ComparedDevices {
+    /// Devices of each trace whose time is judged and that have no counterpart.
+    pub fn n_alone(&self) -> [usize; 2] {
+        // Two processes may use one device.
+        self.n_judged.map(|n| n.saturating_sub(self.devices.len()))
+    }
+}
+
 /// One device of each, or their hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedDevice {

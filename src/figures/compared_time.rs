@@ -28,6 +28,17 @@ pub fn not_compared(n_judged: [usize; 2], names: [&str; 2]) -> String {
     }
 }
 
+/// How many devices have no counterpart, where others have one; `None` where all have.
+///
+/// * `n_alone`: in each recording.
+pub fn without_counterpart(n_alone: [usize; 2]) -> Option<String> {
+    let told = |n: usize, place: &str| (n > 0).then(|| format!("{} {place}", format::of_things(n as u64, "device")));
+    let told = [told(n_alone[0], "before"), told(n_alone[1], "after")];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    (!told.is_empty())
+        .then(|| format!("Not compared, since the other recording has none of that index: {}", told.join(", ")))
+}
+
 /// Whose time it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Whose {

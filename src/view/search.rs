@@ -41,7 +41,8 @@ fn zoom_to_tiny(ctx: &mut ViewContext<'_>, trace: usize, slice: SliceId) {
     const AROUND: f64 = 20.0;
     let Some(open) = ctx.traces.get(trace).filter(|open| slice.idx() < open.trace.slices.len()) else { return };
     let time = open.trace.slices.time(slice).shifted(open.offset);
-    if time.dur() < ctx.navigation.visible().dur() / TINY {
+    // One without length is a mark at any zoom.
+    if time.dur() > 0 && time.dur() < ctx.navigation.visible().dur() / TINY {
         ctx.navigation.go(fitted(time, AROUND, ctx.span));
     }
 }

@@ -14,7 +14,7 @@ use crate::analysis::totals::Instance;
 use crate::answers::compare::ComparedTime;
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::figures::compared_time::{
-    TimeComparison, Whose, compared_operators, compared_times, compared_work, not_compared,
+    TimeComparison, Whose, compared_operators, compared_times, compared_work, not_compared, without_counterpart,
 };
 use crate::figures::text::{display_name, shortened_apart};
 use crate::figures::verdicts::device;
@@ -45,6 +45,8 @@ struct Shown {
     devices: Vec<OfDevice>,
     /// Of how many devices time is judged in each file.
     n_judged: [usize; 2],
+    /// Which have no counterpart, in words; empty if all have.
+    alone: String,
 }
 
 #[derive(Debug)]
@@ -83,7 +85,8 @@ impl Analysis for Tables {
                 tables: [times, work, operators].map(Arc::new),
             }
         });
-        Some(Shown { devices: devices.collect(), n_judged: found.n_judged })
+        let alone = without_counterpart(found.n_alone()).unwrap_or_default();
+        Some(Shown { devices: devices.collect(), n_judged: found.n_judged, alone })
     }
 }
 
@@ -262,6 +265,9 @@ impl View for CompareView {
             let why = not_compared(found.n_judged, [&names[0], &names[1]]);
             return nothing_ui("These two cannot be compared", &why, ui);
         };
+        if !found.alone.is_empty() {
+            ui.weak(&found.alone);
+        }
         if ui.available_width() >= WIDE {
             let beside = Frame::NONE.inner_margin(Margin { right: 8, ..Margin::ZERO });
             let width = ui.available_width();

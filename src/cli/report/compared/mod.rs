@@ -43,9 +43,9 @@ pub fn add(
         };
         return Err(Failure::Usage(format!("Nothing to compare: {why}")));
     }
-    // Where one of both is compared, the other may well be missing, but not for some of the files alone.
-    let missing = if times.is_empty() { no_memory } else { no_time };
-    missing.iter().for_each(|why| output::write_stderr(why));
+    // Recordings may well have no memory, or no work, but not for some of the devices alone.
+    let partly = [(no_time, times.is_empty()), (no_memory, memory.rows.is_empty())];
+    partly.iter().filter(|of| !of.1).flat_map(|of| &of.0).for_each(|why| output::write_stderr(why));
     report.findings.extend(times.iter().filter_map(|one| one.finding(&thresholds.slower)));
     report.memory_comparison = memory;
     report.time_comparison = time_comparison().table(times, 0);

@@ -7,7 +7,7 @@ use crate::answers::Answers;
 use crate::answers::compare::ComparedTime;
 use crate::answers::time::TraceSteps;
 use crate::cli::Failure;
-use crate::figures::compared_time::{TimeComparison, Whose, not_compared};
+use crate::figures::compared_time::{TimeComparison, Whose, not_compared, without_counterpart};
 use crate::model::Trace;
 use crate::session::OpenTrace;
 
@@ -39,8 +39,9 @@ pub fn compared_time(
         let asked = ComparedTime { pair: [0, 1], steps: [TraceSteps::default(), TraceSteps::default()], thresholds };
         let found = answers.get(&pair[..], &asked).ok_or_else(failed)?;
         let base_title = base.info.title();
-        if found.devices.is_empty() {
-            missing.push(not_compared(found.n_judged, [&base_title, &title]));
+        match found.devices.is_empty() {
+            true => missing.push(not_compared(found.n_judged, [&base_title, &title])),
+            false => missing.extend(without_counterpart(found.n_alone())),
         }
         out.extend(found.devices.iter().map(|one| {
             let base_rank = base.info.rank.filter(|_| base.info.rank != rank);

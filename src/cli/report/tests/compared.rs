@@ -142,3 +142,11 @@ fn steps_are_compared_with_those_of_another_file() {
         assert_eq!(serde_json::to_value(&report).unwrap()["time_comparison"][0]["verdict"], verdict);
     }
 }
+
+#[test]
+fn devices_without_a_counterpart_are_told() {
+    use crate::figures::compared_time::without_counterpart;
+    assert_eq!(without_counterpart([0, 0]), None);
+    let told = without_counterpart([1, 3]).unwrap();
+    assert!(told.ends_with(": 1 device before, 3 devices after"), "{told}");
+}

@@ -1,7 +1,5 @@
 //! What is said where a list is empty, and which blocks belong to a row.
 
-use std::time::{Duration, Instant};
-
 use eframe::egui::vec2;
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
@@ -10,7 +8,7 @@ use super::*;
 use crate::analysis::memory::fixture::Script;
 use crate::model::memory::MemoryAction;
 use crate::model::{StackId, Trace};
-use crate::view::fixture::Fixture;
+use crate::view::fixture::{Fixture, settle};
 
 fn shown(trace: Trace) -> Harness<'static, Fixture<LeaksView>> {
     let fixture = Fixture::new(vec![trace], LeaksView::default());
@@ -18,17 +16,6 @@ fn shown(trace: Trace) -> Harness<'static, Fixture<LeaksView>> {
     let mut harness = builder.build_ui_state(|ui, fixture| fixture.ui(ui), fixture);
     settle(&mut harness);
     harness
-}
-
-fn settle(harness: &mut Harness<'_, Fixture<LeaksView>>) {
-    let started = Instant::now();
-    for _ in 0..3 {
-        harness.step();
-        while harness.state().view.is_pending() {
-            assert!(started.elapsed() < Duration::from_secs(60), "still waiting");
-            harness.step();
-        }
-    }
 }
 
 #[test]
