@@ -102,7 +102,13 @@ impl Members {
     #[cfg(unix)]
     pub fn look(&mut self, folder: &Path, orphans: &mut Orphans, takes_orphans: bool) {
         let mut all: HashSet<u32> = processes().map(|(id, _)| id).collect();
-        self.found.retain(Process::is_there);
+        // One that was found as the child of another may have been given to Lacuna since.
+        self.found.retain(|process| {
+            process.stat().is_some_and(|stat| {
+                orphans.adopts(*process, stat);
+                true
+            })
+        });
         let new = all.difference(&self.known).filter(|&&id| self.found.iter().all(|known| known.id != id));
         let mut new: Vec<(u32, Stat)> = new.filter_map(|&id| Some((id, Stat::of(id)?))).collect();
         let wanted = marked(folder);

@@ -50,8 +50,8 @@ impl Orphans {
         std::mem::replace(&mut self.children, children) != self.children
     }
 
-    /// Whether a process was given to Lacuna: it is a child, and Lacuna did not start it. What is started without the
-    /// registry stays in the group of Lacuna itself.
+    /// Notes a process if it was given to Lacuna, and whether it was: it is a child, and Lacuna did not start it. What is
+    /// started without the registry stays in the group of Lacuna itself.
     pub fn adopts(&mut self, process: Process, stat: Stat) -> bool {
         #[cfg(unix)]
         {

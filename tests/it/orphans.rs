@@ -116,8 +116,9 @@ fn a_process_that_leaves_everything_behind_at_once_is_ended() {
 #[test]
 fn processes_without_parents_are_forgotten_when_they_end() {
     let folder = scratch("orphans-reaped");
-    // A machine that is busy may take its time.
-    let script = "for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.1 &); env -i setsid sh -c 'sleep 0.1 &'; done; sleep 1;
+    // One is seen as the child of another first, which ends before it. A machine that is busy may take its time.
+    let script = "(sleep 1 & sleep 0.5);
+                  for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.1 &); env -i setsid sh -c 'sleep 0.1 &'; done; sleep 1;
                   for i in $(seq 100); do
                       n=$(cat /proc/[0-9]*/stat | grep -c \") Z $PPID \"); [ $n = 0 ] && break; sleep 0.2
                   done; echo $n";
