@@ -262,7 +262,7 @@ impl<'a> Side<'a> {
             let is_step = row.name.starts_with(PROFILER_STEP);
             let name = if is_step { PROFILER_STEP.to_owned() } else { row.name };
             let sum = of_name.entry(name).or_default();
-            *sum = (sum.0 + row.calls, sum.1 + row.host_self_ns, sum.2 + row.device_self_ns);
+            *sum = (sum.0 + row.host.calls, sum.1 + row.host_self_ns, sum.2 + row.device_self_ns);
         }
         of_name
     }

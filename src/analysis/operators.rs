@@ -18,7 +18,7 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
 use super::launches;
-use super::totals::Scope;
+use super::totals::{Durations, Scope};
 use crate::model::{DurNs, Parents, SliceId, SliceKind, SliceTable, StringId, TimeNs, TimeRange, Trace, TrackId};
 
 /// All calls of one operator, or of one operator with the same input shapes.
@@ -27,9 +27,9 @@ pub struct OperatorTotals {
     pub name: String,
     /// Input shapes as recorded, empty if they were not; `None` when grouped by name only.
     pub shapes: Option<String>,
-    pub calls: u64,
-    pub host_total_ns: DurNs,
-    /// Of the total, what nothing directly inside took.
+    /// The times of its calls on the host, what runs inside included.
+    pub host: Durations,
+    /// Of their total, what nothing directly inside took.
     pub host_self_ns: DurNs,
     /// Sum over the device work launched during the calls.
     pub device_total_ns: DurNs,
@@ -57,7 +57,7 @@ pub struct OperatorTotals {
 ///   bytes are the bytes that any operator asked for.
 /// * Errors: none; without operators it is empty. Once cancelled it is incomplete.
 /// * Cost: O(n log n) for n slices of the traces, whatever the range; tracks in parallel, about 40 bytes
-///   a host slice while it runs.
+///   a host slice and 16 bytes a call while it runs.
 pub fn operators(scope: &Scope<'_>, by_shape: bool) -> Vec<OperatorTotals> {
     let traces = scope.traces;
     let has_bytes =
@@ -67,16 +67,15 @@ pub fn operators(scope: &Scope<'_>, by_shape: bool) -> Vec<OperatorTotals> {
     for (index, trace) in traces.iter().enumerate() {
         for ((name, shapes), found) in trace_groups(trace, scope, index, by_shape) {
             let key = (trace.strings.get(name), trace.strings.get(shapes));
-            groups.entry(key).or_default().merge(index, &found);
+            groups.entry(key).or_default().merge(index, found);
         }
     }
     let mut all: Vec<OperatorTotals> = groups
         .into_iter()
-        .map(|((name, shapes), group)| OperatorTotals {
+        .map(|((name, shapes), mut group)| OperatorTotals {
             name: name.to_owned(),
             shapes: by_shape.then(|| shapes.to_owned()),
-            calls: group.calls,
-            host_total_ns: group.host_total_ns,
+            host: Durations::of(&mut group.durs),
             host_self_ns: group.host_self_ns,
             device_total_ns: group.total.device_ns,
             device_self_ns: group.own.device_ns,
@@ -88,7 +87,7 @@ pub fn operators(scope: &Scope<'_>, by_shape: bool) -> Vec<OperatorTotals> {
         })
         .collect();
     all.sort_unstable_by(|a, b| {
-        let figures = (b.device_total_ns, b.host_total_ns).cmp(&(a.device_total_ns, a.host_total_ns));
+        let figures = (b.device_total_ns, b.host.total_ns).cmp(&(a.device_total_ns, a.host.total_ns));
         figures.then_with(|| (&a.name, &a.shapes).cmp(&(&b.name, &b.shapes)))
     });
     all
@@ -142,10 +141,10 @@ impl Columns {
 }
 
 /// The calls of one row of the table.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct OperatorGroup {
-    calls: u64,
-    host_total_ns: DurNs,
+    /// How long each took on the host.
+    durs: Vec<DurNs>,
     host_self_ns: DurNs,
     own: OperatorSums,
     total: OperatorSums,
@@ -155,12 +154,11 @@ struct OperatorGroup {
 
 impl OperatorGroup {
     /// Takes over the calls of `other`, which are of the trace with this index.
-    fn merge(&mut self, trace: usize, other: &Self) {
-        if self.calls == 0 || other.longest_ns > self.longest_ns {
+    fn merge(&mut self, trace: usize, other: Self) {
+        if self.durs.is_empty() || other.longest_ns > self.longest_ns {
             (self.longest, self.longest_ns) = ((trace, other.longest.1), other.longest_ns);
         }
-        self.calls += other.calls;
-        self.host_total_ns = self.host_total_ns.saturating_add(other.host_total_ns);
+        self.durs.extend(other.durs);
         self.host_self_ns = self.host_self_ns.saturating_add(other.host_self_ns);
         self.own.add(other.own);
         self.total.add(other.total);
@@ -195,7 +193,7 @@ fn trace_groups(trace: &Trace, scope: &Scope<'_>, index: usize, by_shape: bool) 
     let found: Vec<Groups> = tracks.map(|thread| thread_groups(trace, thread, range, by_shape)).collect();
     let mut all = Groups::new();
     for (key, group) in found.into_iter().flatten() {
-        all.entry(key).or_default().merge(0, &group);
+        all.entry(key).or_default().merge(0, group);
     }
     all
 }
@@ -260,11 +258,10 @@ fn thread_groups(
             group.own.device_ns = group.own.device_ns.saturating_add(device_ns);
             if passed_on_by.is_none() {
                 let dur = slices.time(call).dur();
-                if group.calls == 0 || dur > group.longest_ns {
+                if group.durs.is_empty() || dur > group.longest_ns {
                     (group.longest, group.longest_ns) = ((0, call), dur);
                 }
-                group.calls += 1;
-                group.host_total_ns = group.host_total_ns.saturating_add(dur);
+                group.durs.push(dur);
                 total.add_to(&mut group.total, i);
             }
         }
@@ -383,12 +380,13 @@ pub(super) mod tests {
         assert_eq!(names, ["aten::linear", "aten::addmm", "aten::t"]);
         let linear = &all[0];
         // The inner call of the second `linear` is the only thing in it: the same call.
-        assert_eq!((linear.calls, linear.host_total_ns, linear.host_self_ns), (2, 200, 100 - 50 - 10 + 100 - 20));
+        assert_eq!((linear.host.calls, linear.host.total_ns, linear.host_self_ns), (2, 200, 100 - 50 - 10 + 100 - 20));
+        assert_eq!((linear.host.min_ns, linear.host.median_ns, linear.host.max_ns), (100, 100, 100));
         assert_eq!((linear.device_total_ns, linear.device_self_ns), (545, 45));
         assert_eq!((linear.host_bytes, linear.host_self_bytes), (Some(64), Some(0)));
         assert_eq!((linear.device_bytes, linear.device_self_bytes), (Some(516), Some(512)));
         let addmm = &all[1];
-        assert_eq!((addmm.calls, addmm.host_self_ns, addmm.device_self_ns), (1, 40, 500));
+        assert_eq!((addmm.host.calls, addmm.host_self_ns, addmm.device_self_ns), (1, 40, 500));
         assert_eq!((addmm.host_self_bytes, addmm.device_bytes), (Some(64), Some(0)));
         assert_eq!(all[2].device_self_bytes, Some(4));
         assert_eq!(trace.slice_name(linear.longest.1), "aten::linear");
@@ -396,9 +394,9 @@ pub(super) mod tests {
         assert_eq!(passed_on, [210]);
 
         let all = operators(&Scope::whole(&[&trace, &trace]), true);
-        assert_eq!(find(&all, "aten::linear", Some("[[2, 3]]")).host_total_ns, 200);
+        assert_eq!(find(&all, "aten::linear", Some("[[2, 3]]")).host.total_ns, 200);
         assert_eq!(find(&all, "aten::linear", Some("")).device_total_ns, 10);
-        assert_eq!(find(&all, "aten::t", Some("")).calls, 2);
+        assert_eq!(find(&all, "aten::t", Some("")).host.calls, 2);
     }
 
     #[test]
@@ -418,7 +416,7 @@ pub(super) mod tests {
             operators(&scope, false).iter().fold([0; 6], |sums, row| {
                 let bytes =
                     [row.host_self_bytes, row.device_self_bytes, row.device_bytes].map(Option::unwrap_or_default);
-                let row = [row.calls as i64, row.host_self_ns, row.device_self_ns, bytes[0], bytes[1], bytes[2]];
+                let row = [row.host.calls as i64, row.host_self_ns, row.device_self_ns, bytes[0], bytes[1], bytes[2]];
                 std::array::from_fn(|i| sums[i] + row[i])
             })
         };

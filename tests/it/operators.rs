@@ -17,7 +17,8 @@ type Table = BTreeMap<(String, Option<String>), [Option<i64>; 9]>;
 
 fn ours(traces: &[&Trace], by_shape: bool) -> Table {
     let row = |row: lacuna::analysis::operators::OperatorTotals| {
-        let times = [row.calls as i64, row.host_total_ns, row.host_self_ns, row.device_total_ns, row.device_self_ns];
+        let times =
+            [row.host.calls as i64, row.host.total_ns, row.host_self_ns, row.device_total_ns, row.device_self_ns];
         let bytes = [row.host_bytes, row.host_self_bytes, row.device_bytes, row.device_self_bytes];
         let figures: Vec<_> = times.map(Some).into_iter().chain(bytes).collect();
         ((row.name, row.shapes), figures.try_into().unwrap())
@@ -96,24 +97,30 @@ fn rows_count_the_calls_that_are_listed() {
             let third = span.dur() / 3;
             let ranges = vec![TimeRange { start: span.start + third, end: span.end - third }];
             let scope = Scope { traces: &[trace], ranges: Some(ranges), is_cancelled: &|| false };
-            let mut listed: BTreeMap<String, (u64, i64, i64)> = BTreeMap::new();
+            // How long each call took, and in the range.
+            let mut listed: BTreeMap<String, (Vec<i64>, i64)> = BTreeMap::new();
             for part in scope.parts() {
                 let calls = part.slices.map(|i| SliceId(i as u32));
                 let is_listed =
                     |id: &SliceId| trace.slices.kind[id.idx()] == SliceKind::Operator && !passed_on.contains(id);
                 for slice in calls.filter(is_listed) {
                     let row = listed.entry(trace.slice_name(slice).to_owned()).or_default();
-                    row.0 += 1;
-                    row.1 += trace.slices.time(slice).dur();
-                    row.2 += scope.time_of(Instance { trace: 0, slice });
+                    row.0.push(trace.slices.time(slice).dur());
+                    row.1 += scope.time_of(Instance { trace: 0, slice });
                 }
             }
             let rows = operators(&scope, false);
             n_rows += rows.len();
             for row in &rows {
-                let (calls, in_full, in_range) = listed.remove(&row.name).unwrap_or_default();
-                assert_eq!((row.calls, row.host_total_ns), (calls, in_full), "{}: {}", name(path), row.name);
-                assert!(in_range <= row.host_total_ns, "{}: {}", name(path), row.name);
+                let (mut durs, in_range) = listed.remove(&row.name).unwrap_or_default();
+                durs.sort_unstable();
+                let n = durs.len();
+                let expected =
+                    [n as i64, durs.iter().sum(), durs[0], (durs[(n - 1) / 2] + durs[n / 2]) / 2, durs[n - 1]];
+                let host = row.host;
+                let found = [host.calls as i64, host.total_ns, host.min_ns, host.median_ns, host.max_ns];
+                assert_eq!(found, expected, "{}: {}", name(path), row.name);
+                assert!(in_range <= row.host.total_ns, "{}: {}", name(path), row.name);
             }
             assert!(listed.is_empty(), "{}: {listed:?}", name(path));
         }

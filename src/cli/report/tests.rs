@@ -103,6 +103,7 @@ fn json_has_the_keys_of_the_contract() {
     assert_eq!(json["devices"], serde_json::json!([device]));
     let operator = serde_json::json!({
         "name": "aten::mm", "shape": "[[2, 3], []]", "calls": 1, "host_total_ns": 1000, "host_self_ns": 900,
+        "host_mean_ns": 1000, "host_min_ns": 1000, "host_max_ns": 1000, "host_median_ns": 1000,
         "device_total_ns": 2000, "device_self_ns": 2000, "device_mem_bytes": -4096,
     });
     assert_eq!(json["operators"], serde_json::json!([operator]));
