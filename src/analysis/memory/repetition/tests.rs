@@ -53,6 +53,13 @@ fn steps_are_found_rather_than_layers() {
 }
 
 #[test]
+fn long_steps_are_found_in_a_long_recording() {
+    let found = find(&training(300, 400, |_, _| {})).unwrap();
+    assert_eq!((found.length, found.is_certain), (2 + 400 * 5, true));
+    assert!(found.boundaries.iter().copied().eq((0..300).map(|step| 37 + step * 2 * 2002)));
+}
+
+#[test]
 fn occasional_allocations_do_not_move_boundaries() {
     let trace = training(10, 12, |script, step| {
         if step == 4 || step == 7 {
