@@ -65,6 +65,12 @@ fn memory_has_the_keys_of_the_contract() {
     let mean = f64::from(6 * 380 * 4096 + 705 * (1 << 20)) / 235.0;
     assert!((efficiency - mean / f64::from(64 << 20)).abs() < 1e-12, "{efficiency}");
     memory["oom"].take();
+    // A list keeps what it made, and nothing freed a block of it.
+    let advice = memory["leaks"][0]["advice"].to_string();
+    assert!(
+        ["Look for lists, dictionaries", "None of its blocks was ever freed"].iter().all(|part| advice.contains(part)),
+        "{advice}"
+    );
     let expected = serde_json::json!({
         "rank": 3, "device": 0, "source": "snapshot", "events": 6 * 39 + 2,
         // After the last of the blocks of step 5.
