@@ -88,8 +88,12 @@ pub enum Command {
     UnfoldRows,
     /// Shows the tracks and groups of the timeline that were hidden.
     ShowHiddenTracks,
-    /// Shows runs that were recorded far apart at their UTC times, or each from zero.
-    ToggleOneClock,
+    /// Shows each run from zero.
+    RunsFromStarts,
+    /// Shows the first step of each run at zero.
+    RunsFromSteps,
+    /// Shows runs at the times they were recorded.
+    RunsOnOneClock,
     /// Shows or hides launched work below each device of the timeline.
     ToggleQueues,
     CopyName,
@@ -174,8 +178,10 @@ pub enum Needs {
     Trace,
     /// An open trace or one that is being read.
     TraceOrLoad,
-    /// Several runs that know when they were recorded.
+    /// Several runs.
     Runs,
+    /// Several runs that know when they were recorded.
+    RecordedRuns,
     /// An open trace in which memory was recorded.
     Memory,
     Selection,

@@ -76,6 +76,22 @@ impl Clock {
         }
         self.span = span(traces, &self.placed);
     }
+
+    /// Moves each run so that zero is its first anchor. Runs without one stay as they are.
+    ///
+    /// * `traces`: those that were placed.
+    /// * `anchors`: of each trace a moment in its own time, such as the start of its first step.
+    pub fn align(&mut self, traces: &[&Trace], anchors: &[Option<TimeNs>]) {
+        let mut first: Vec<Option<TimeNs>> = vec![None; self.runs.len()];
+        for (place, anchor) in self.placed.iter().zip(anchors) {
+            let anchor = anchor.map(|anchor| anchor.saturating_add(place.offset));
+            first[place.run] = first[place.run].into_iter().chain(anchor).min();
+        }
+        for place in &mut self.placed {
+            place.offset = place.offset.saturating_sub(first[place.run].unwrap_or_default());
+        }
+        self.span = span(traces, &self.placed);
+    }
 }
 
 /// From the first start to the last end, in session time.

@@ -8,6 +8,7 @@ use crate::analysis::gaps::clusters::{Clusters, clusters};
 use crate::analysis::gaps::{Ground, Ledger, LedgerIndex};
 use crate::analysis::steps::{StepParts, Steps, marked, step_parts, steps};
 use crate::model::{ProcessId, TimeNs, Trace};
+use crate::session::OpenTrace;
 
 /// The steps of a trace, if there are any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +49,26 @@ impl Analysis for PartsOfSteps {
         let busy = work.get(of, &BusyDevices)?;
         let parts = steps.as_ref().as_ref().map(|steps| step_parts(of, steps, &busy, self.n));
         Some((steps, parts.unwrap_or_default()))
+    }
+}
+
+/// Where the first step that counts of each trace begins, in its own time; `None` where what repeats may be no steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstSteps;
+
+impl Analysis for FirstSteps {
+    type Of = [OpenTrace];
+    type Output = Vec<Option<TimeNs>>;
+    const NAME: &'static str = "The search for steps";
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Self::Output> {
+        let first = |steps: &Steps| Some(steps.extents().get(steps.used.start)?.start);
+        let of_trace = |open: &OpenTrace| {
+            let steps = work.get(&open.trace, &TraceSteps::default())?;
+            let reliable = (*steps).as_ref().filter(|steps| open.is_program() && steps.is_reliable());
+            Some(reliable.and_then(first))
+        };
+        of.iter().map(of_trace).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use eframe::egui::{
 
 use super::App;
 use crate::command::{COMMANDS, Command, CommandSpec, Menu, Needs, key_text};
-use crate::session::Selection;
+use crate::session::{RunPlaces, Selection};
 use crate::settings::ThemeChoice;
 use crate::view::{Content, DockArea, VIEWS, ViewSpec, command_spec};
 
@@ -94,7 +94,7 @@ impl App {
         views.iter().filter_map(|view| command_spec(&Command::Show(view.id))).for_each(|spec| self.entry_ui(ui, spec));
     }
 
-    fn entry_ui(&mut self, ui: &mut egui::Ui, spec: &CommandSpec) {
+    pub(super) fn entry_ui(&mut self, ui: &mut egui::Ui, spec: &CommandSpec) {
         let is_on = self.is_on(&spec.command);
         let mut button = Button::new((check(is_on == Some(true)), spec.label)).frame_when_inactive(false);
         if let Some(key) = spec.keys.first() {
@@ -150,7 +150,9 @@ impl App {
             Command::Show(id) => Some(!self.session.traces().is_empty() && self.layout.is_in_sight(id)),
             Command::ToggleSidePanel => Some(self.layout.is_area_shown(DockArea::Side)),
             Command::ToggleBottomPanel => Some(self.layout.is_area_shown(DockArea::Bottom)),
-            Command::ToggleOneClock => Some(self.session.open.is_spread()),
+            Command::RunsFromStarts => Some(self.session.open.places() == RunPlaces::Starts),
+            Command::RunsFromSteps => Some(self.session.open.places() == RunPlaces::FirstSteps),
+            Command::RunsOnOneClock => Some(self.session.open.places() == RunPlaces::Recorded),
             Command::ToggleWheelZooms => Some(self.settings.wheel_zooms),
             _ => None,
         }
@@ -162,7 +164,8 @@ impl App {
             Needs::Nothing => true,
             Needs::Trace => is_open,
             Needs::TraceOrLoad => is_open || !self.loads.is_idle(),
-            Needs::Runs => self.session.open.can_spread(),
+            Needs::Runs => self.session.open.runs().len() > 1,
+            Needs::RecordedRuns => self.session.open.can_spread(),
             Needs::Memory => Content::Memory.is_in(self.session.traces()),
             Needs::Selection => self.session.selection != Selection::None,
             Needs::Range => self.session.range.is_some(),

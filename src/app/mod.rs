@@ -1,5 +1,6 @@
 //! The window: takes what background work brings, runs commands, and places panels and views.
 
+mod align;
 mod copied;
 mod dialog;
 mod display;
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::{self, Context, Event, PointerButton, Pos2, RawInput, ThemePreference, ViewportCommand};
 
+use self::align::Alignment;
 use self::dialog::OpenDialog;
 use self::fonts::SystemFonts;
 use self::keeper::Keeper;
@@ -96,6 +98,7 @@ pub struct App {
     told: Option<Told>,
     /// The view that was asked for while it was in front, and when, in seconds of the window.
     flashed: Option<(&'static str, f64)>,
+    alignment: Alignment,
     /// Since when a view on screen waits for an analysis.
     pending_since: Option<Instant>,
     views: Views,
@@ -146,6 +149,7 @@ impl App {
             notes: Vec::new(),
             told: None,
             flashed: None,
+            alignment: Alignment::default(),
             pending_since: None,
             views: Views::new(&settings.views),
             layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),
@@ -224,6 +228,7 @@ impl App {
                 self.commands.push(command);
             }
         }
+        self.align_runs();
         for command in std::mem::take(&mut self.commands) {
             // Some views handle it and some do not: without one of those on screen, nothing happens.
             let _is_handled = self.run(ctx, command);

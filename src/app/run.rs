@@ -16,7 +16,7 @@ use crate::figures::escape;
 use crate::figures::text::display_name;
 use crate::model::Trace;
 use crate::reader::Options;
-use crate::session::Selection;
+use crate::session::{RunPlaces, Selection};
 use crate::settings::{SettingsFile, ThemeChoice};
 use crate::view::details::stack_text;
 use crate::view::palette::Mode;
@@ -81,11 +81,9 @@ impl App {
             Command::CopyName => self.copy_name(ctx),
             Command::ToggleSidePanel => self.layout.toggle(DockArea::Side),
             Command::ToggleBottomPanel => self.layout.toggle(DockArea::Bottom),
-            Command::ToggleOneClock if !self.session.open.can_spread() => {
-                let text = "There are no two runs that know when they were recorded";
-                self.commands.push(Command::Tell(text));
-            }
-            Command::ToggleOneClock => self.session.spread_runs(!self.session.open.is_spread()),
+            Command::RunsFromStarts => self.place_runs(RunPlaces::Starts),
+            Command::RunsFromSteps => self.place_runs(RunPlaces::FirstSteps),
+            Command::RunsOnOneClock => self.place_runs(RunPlaces::Recorded),
             Command::ToggleWheelZooms => self.settings.wheel_zooms ^= true,
             Command::CopySettingsPath => self.copy_settings_path(ctx),
             Command::ToggleTheme | Command::ScaleUp | Command::ScaleDown | Command::ScaleReset => {

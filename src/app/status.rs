@@ -13,7 +13,7 @@ use crate::model::{Format, ImportReport, Severity, TrackKind};
 use crate::reader::Options;
 use crate::session::OpenTrace;
 use crate::view::axis::part_text;
-use crate::view::{ViewContext, memory, problems};
+use crate::view::{ViewContext, command_spec, memory, problems};
 use crate::widget::theme;
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
@@ -318,19 +318,17 @@ impl App {
         }
     }
 
-    /// How the files were placed on one clock; of several runs the switch.
+    /// How the files were placed on one clock; of several runs the choice.
     fn clock_ui(&mut self, note: String, ui: &mut egui::Ui) {
-        if !self.session.open.can_spread() {
+        if self.session.open.runs().len() < 2 {
             whole_label(RichText::new(note).weak(), ui);
             return;
         }
-        let hint = match self.session.open.is_spread() {
-            true => "Show each run from zero, to compare them",
-            false => "They were recorded far apart. Show them at the times they were recorded",
-        };
-        if ui.button(note).on_hover_text(hint).clicked() {
-            self.commands.push(Command::ToggleOneClock);
-        }
+        let menu = ui.menu_button(note, |ui| {
+            let choices = [Command::RunsFromStarts, Command::RunsFromSteps, Command::RunsOnOneClock];
+            choices.iter().filter_map(command_spec).for_each(|spec| self.entry_ui(ui, spec));
+        });
+        menu.response.on_hover_text("How runs are placed beside each other");
     }
 
     /// How much is visible in the view that was used last, of those with a horizontal axis.

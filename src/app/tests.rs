@@ -10,6 +10,7 @@ mod memory;
 mod monkey;
 mod overview;
 mod places;
+mod runs;
 mod said;
 mod search;
 mod tables;

@@ -147,14 +147,24 @@ pub const COMMANDS: &[CommandSpec] = &[
         &[],
     )
     .needs(Needs::Trace),
+    spec(Menu::View, Command::RunsFromStarts, "Runs from their starts", "Show each run from zero", &[])
+        .needs(Needs::Runs),
     spec(
         Menu::View,
-        Command::ToggleOneClock,
-        "Runs on one clock",
-        "Show runs that were recorded far apart at the times they were recorded, or each from zero",
+        Command::RunsFromSteps,
+        "Runs from their first steps",
+        "Show the first step that counts of each run at zero, to compare recordings step by step",
         &[],
     )
     .needs(Needs::Runs),
+    spec(
+        Menu::View,
+        Command::RunsOnOneClock,
+        "Runs on one clock",
+        "Show runs that were recorded far apart at the times they were recorded",
+        &[],
+    )
+    .needs(Needs::RecordedRuns),
     spec(
         Menu::View,
         Command::ToggleWheelZooms,

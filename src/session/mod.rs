@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use crate::analysis::rules::Thresholds;
 use crate::live::Monitor;
-use crate::model::{DurNs, SliceId, TimeRange, Trace};
+use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace};
 
 pub use self::files::{FileChoices, Files};
 pub use self::gap_order::GapOrder;
@@ -32,7 +32,7 @@ pub use self::mark::{KeptMarks, Mark};
 pub use self::memory_findings::{FoundInMemory, MemoryAnswers, joined};
 pub use self::memory_focus::{Base, MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
-pub use self::open::{OpenTrace, OpenTraces, counts_events, in_order, is_named, picture, track_title};
+pub use self::open::{OpenTrace, OpenTraces, RunPlaces, counts_events, in_order, is_named, picture, track_title};
 pub use self::selection::Selection;
 pub use self::step_focus::StepFocus;
 pub use self::stored::lenient;
@@ -131,10 +131,12 @@ impl Session {
         }
     }
 
-    /// Shows runs at their UTC times, or each from zero, and all of them. The ranges move along with the trace of the
-    /// selection, marks each with their own.
-    pub fn spread_runs(&mut self, is_spread: bool) {
-        let moved = self.open.spread(is_spread);
+    /// Places runs on the session clock, and shows all of them. The ranges move along with the trace of the selection, marks
+    /// each with their own.
+    ///
+    /// * `first_steps`: of each trace, where its first step begins in its own time; only for [`RunPlaces::FirstSteps`].
+    pub fn place_runs(&mut self, places: RunPlaces, first_steps: &[Option<TimeNs>]) {
+        let moved = self.open.place_runs(places, first_steps);
         let of_trace = |trace: usize| moved.get(trace).copied().unwrap_or_default();
         let leading = of_trace(self.selection.trace().unwrap_or_default());
         let marks = std::mem::take(&mut self.marks);

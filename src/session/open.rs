@@ -7,7 +7,7 @@ use super::content::{content, n_outside};
 use super::{failures, names};
 use crate::analysis::clock::{self, ClockSource, Run};
 use crate::figures::text::display_name;
-use crate::model::{DurNs, TimeRange, Trace};
+use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
 /// Recordings on one clock are far apart if the time from the first to the last is more than so many times what was recorded.
 const FAR: DurNs = 10;
@@ -33,6 +33,20 @@ pub struct OpenTrace {
     pub content: TimeRange,
     /// The place of its file among all that were asked for, whichever was read first.
     pub order: u64,
+    /// Where its first step begins, in its own time, once runs were aligned there.
+    pub first_step: Option<TimeNs>,
+}
+
+/// Where runs stand on the session clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunPlaces {
+    /// Each starts at zero.
+    #[default]
+    Starts,
+    /// The first step of each begins at zero.
+    FirstSteps,
+    /// At the times they were recorded.
+    Recorded,
 }
 
 impl From<Trace> for OpenTrace {
@@ -48,7 +62,18 @@ impl OpenTrace {
         let name = names::base(&trace).into();
         let id = identity(&trace).into();
         let content = content(&trace);
-        Self { trace, offset, source: ClockSource::Start, run: 0, name, has_namesake: false, id, content, order: 0 }
+        Self {
+            trace,
+            offset,
+            source: ClockSource::Start,
+            run: 0,
+            name,
+            has_namesake: false,
+            id,
+            content,
+            order: 0,
+            first_step: None,
+        }
     }
 
     /// Heads what is shown of it: the title of its file, or its name where another open file has that title.
@@ -88,8 +113,7 @@ impl OpenTrace {
 pub struct OpenTraces {
     traces: Vec<OpenTrace>,
     runs: Vec<Run>,
-    /// Whether runs are shown at their UTC times. Else each starts at zero.
-    is_spread: bool,
+    places: RunPlaces,
     span: TimeRange,
     content: TimeRange,
     n_outside: u64,
@@ -102,7 +126,7 @@ impl Default for OpenTraces {
         Self {
             traces: Vec::new(),
             runs: Vec::new(),
-            is_spread: false,
+            places: RunPlaces::Starts,
             span: empty,
             content: empty,
             n_outside: 0,
@@ -138,7 +162,7 @@ impl OpenTraces {
         self.n_outside
     }
 
-    /// The runs that are open. Each starts at zero.
+    /// The runs that are open.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
@@ -158,9 +182,22 @@ impl OpenTraces {
         Some(match self.runs.len() {
             1 if n == 0 => "All files are on one UTC clock".to_owned(),
             1 => format!("Starts aligned at 0{without_utc}"),
-            n if self.is_spread => format!("{n} runs on one UTC clock{without_utc}"),
-            n => format!("{n} runs, their starts aligned at 0{without_utc}"),
+            n => match self.places() {
+                RunPlaces::Starts => format!("{n} runs, their starts aligned at 0{without_utc}"),
+                RunPlaces::FirstSteps => {
+                    let without = self.n_without_steps();
+                    let but = if without > 0 { format!(" ({without} without steps)") } else { String::new() };
+                    format!("{n} runs, their first steps aligned at 0{but}")
+                }
+                RunPlaces::Recorded => format!("{n} runs on one UTC clock{without_utc}"),
+            },
         })
+    }
+
+    /// Runs that were not aligned at their first step, as they have none.
+    fn n_without_steps(&self) -> usize {
+        let has_steps = |run: usize| self.traces.iter().any(|open| open.run == run && open.first_step.is_some());
+        (0..self.runs.len()).filter(|&run| !has_steps(run)).count()
     }
 
     /// Whether several runs know their UTC times, so that they can be shown at these.
@@ -168,15 +205,22 @@ impl OpenTraces {
         self.runs.iter().filter(|run| run.origin_utc_ns.is_some()).count() > 1
     }
 
-    /// Whether runs are shown at their UTC times, and not each from zero.
-    pub fn is_spread(&self) -> bool {
-        self.is_spread && self.can_spread()
+    /// Where runs stand on the session clock.
+    pub fn places(&self) -> RunPlaces {
+        match self.places {
+            RunPlaces::Recorded if !self.can_spread() => RunPlaces::Starts,
+            RunPlaces::FirstSteps if self.runs.len() < 2 => RunPlaces::Starts,
+            places => places,
+        }
     }
 
-    /// Shows runs at their UTC times, or each from zero. Returns by how much each trace moved on the session clock.
-    pub(super) fn spread(&mut self, is_spread: bool) -> Vec<DurNs> {
+    /// Places runs anew. Returns by how much each trace moved on the session clock.
+    ///
+    /// * `first_steps`: of each trace, where its first step begins in its own time.
+    pub(super) fn place_runs(&mut self, places: RunPlaces, first_steps: &[Option<TimeNs>]) -> Vec<DurNs> {
         let before: Vec<DurNs> = self.traces.iter().map(|open| open.offset).collect();
-        self.is_spread = is_spread;
+        self.places = places;
+        self.traces.iter_mut().zip(first_steps).for_each(|(open, &first)| open.first_step = first);
         self.place(0, 0);
         self.traces.iter().zip(before).map(|(open, before)| open.offset.saturating_sub(before)).collect()
     }
@@ -221,8 +265,12 @@ impl OpenTraces {
     fn place(&mut self, of: usize, offset_before: DurNs) -> DurNs {
         let models: Vec<&Trace> = self.traces.iter().map(|open| &*open.trace).collect();
         let mut clock = clock::clock(&models);
-        if self.is_spread {
-            clock.spread(&models);
+        match self.places {
+            RunPlaces::FirstSteps if clock.runs.len() > 1 => {
+                clock.align(&models, &self.traces.iter().map(|open| open.first_step).collect::<Vec<_>>());
+            }
+            RunPlaces::Recorded => clock.spread(&models),
+            RunPlaces::Starts | RunPlaces::FirstSteps => {}
         }
         let clock::Clock { placed, runs, span } = clock;
         for (open, place) in self.traces.iter_mut().zip(placed) {
@@ -233,7 +281,7 @@ impl OpenTraces {
         self.n_failures = failures::count(&self.traces);
         let has_program = self.traces.iter().any(OpenTrace::is_program);
         let counted: Vec<&OpenTrace> = self.traces.iter().filter(|open| open.is_program() || !has_program).collect();
-        let content = match self.is_spread {
+        let content = match self.places == RunPlaces::Recorded {
             true => counted.iter().map(|open| open.shown()).reduce(TimeRange::union),
             false => picture(&counted),
         };

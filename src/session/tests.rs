@@ -40,7 +40,7 @@ fn runs_far_apart_are_shown_at_their_times_where_that_is_asked_for() {
     const LATER: i64 = 1_000_000;
     let of = |offset| trace(50, 1_050, offset);
     let mut session = Session::of(vec![of(Some(LATER)), of(Some(0)), of(None)]);
-    assert_eq!((session_starts(&session), session.open.is_spread()), (vec![0, 0, 0], false));
+    assert_eq!((session_starts(&session), session.open.places()), (vec![0, 0, 0], RunPlaces::Starts));
     let range = TimeRange { start: 100, end: 200 };
     for (trace, note) in [(0, "of the first"), (1, "of the second")] {
         let of = Arc::clone(&session.open[trace].id);
@@ -48,7 +48,7 @@ fn runs_far_apart_are_shown_at_their_times_where_that_is_asked_for() {
     }
     session.selection = Selection::Slice { trace: 0, slice: SliceId(0) };
     session.range = Some(range);
-    session.spread_runs(true);
+    session.place_runs(RunPlaces::Recorded, &[]);
     assert_eq!(session_starts(&session), [LATER, 0, 0], "without a time it stays at zero");
     assert_eq!(session.navigation.visible(), TimeRange { start: 0, end: LATER + 1_000 });
     assert_eq!(session.range, Some(range.shifted(LATER)), "along with what is selected");
@@ -57,7 +57,7 @@ fn runs_far_apart_are_shown_at_their_times_where_that_is_asked_for() {
     assert!(!session.open[0].shares_clock(&session.open[1]), "they are still two runs");
     let note = session.open.clock_note().unwrap();
     assert_eq!(note, "3 runs on one UTC clock; 1 file does not say when it was recorded");
-    session.spread_runs(false);
+    session.place_runs(RunPlaces::Starts, &[]);
     assert_eq!((session_starts(&session), session.range), (vec![0, 0, 0], Some(range)));
     assert!(session.marks.iter().all(|mark| mark.range == range));
     session.close(|i, _| i == 0);

@@ -10,22 +10,27 @@ pub fn score(query: &str, text: &str) -> Option<i32> {
     const FOLLOWS: i32 = 8;
     const STARTS_WORD: i32 = 10;
     let text: Vec<char> = text.chars().collect();
-    let mut total = 0;
-    let mut from = 0;
+    let starts_word = |i: usize| i == 0 || !text[i - 1].is_alphanumeric();
+    // The best score of the letters so far, by where the last of them stands.
+    let mut ends: Option<Vec<Option<i32>>> = None;
     for wanted in query.chars().filter(|c| !c.is_whitespace()) {
-        let is_wanted = |&i: &usize| text[i].to_lowercase().eq(wanted.to_lowercase());
-        let starts_word = |i: usize| i == 0 || !text[i - 1].is_alphanumeric();
-        let next = (from..text.len()).find(is_wanted)?;
-        let at = match from > 0 && next == from {
-            true => next,
-            // Prefer the start of a later word to the middle of this one.
-            false => (from..text.len()).filter(is_wanted).find(|&i| starts_word(i)).unwrap_or(next),
+        let mut best_before = None;
+        let end = |i: usize| {
+            let before = match &ends {
+                None => Some(0),
+                Some(ends) => {
+                    let last = i.checked_sub(1).and_then(|last| ends[last]);
+                    best_before = best_before.max(last);
+                    best_before.max(last.map(|score| score + FOLLOWS))
+                }
+            };
+            let is_wanted = text[i].to_lowercase().eq(wanted.to_lowercase());
+            let own = 1 + if starts_word(i) { STARTS_WORD } else { 0 };
+            before.filter(|_| is_wanted).map(|before| before + own)
         };
-        total += 1;
-        total += if starts_word(at) { STARTS_WORD } else { 0 };
-        total += if from > 0 && at == from { FOLLOWS } else { 0 };
-        from = at + 1;
+        ends = Some((0..text.len()).map(end).collect());
     }
+    let total = ends.map_or(Some(0), |ends| ends.into_iter().flatten().max())?;
     // Of equal matches the shorter name wins.
     Some(total * 64 - text.len().min(63) as i32)
 }
@@ -46,6 +51,8 @@ mod tests {
         assert_eq!(best("zo", &names), Some("Zoom out"));
         assert_eq!(best("ZOOM FIT", &names), Some("Zoom to fit"));
         assert_eq!(best("xyz", &names), None);
+        // Letters are not given away to an earlier word that lacks the next ones.
+        assert_eq!(best("first steps", &["Runs from their first steps"]), Some("Runs from their first steps"));
     }
 
     #[test]
