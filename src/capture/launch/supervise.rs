@@ -399,7 +399,7 @@ impl Watch {
         let mut notes = std::mem::take(&mut state.status.notes);
         notes.extend(last.unwrap_or_default());
         notes.extend(self.request.recorder.notes(&self.folder, &state.output));
-        let output = state.output.lines().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect::<String>();
+        let (output, of_stderr) = (state.output.text(), state.output.lines_of_stderr());
         manifest.elapsed_ms = elapsed_ms;
         manifest.has_ended = true;
         (manifest.exit_code, manifest.signal) = match exit {
@@ -414,8 +414,7 @@ impl Watch {
         manifest.results = state.status.results.iter().map(super::Recorded::name).collect();
         manifest.notes.clone_from(&notes);
         drop(state);
-        let written = folder::write_private(&self.folder.join(folder::OUTPUT), output.as_bytes())
-            .and(manifest.write(&self.folder));
+        let written = folder::keep_output(&self.folder, &output, &of_stderr).and(manifest.write(&self.folder));
         registry::forget(&self.folder);
         let mut state = self.shared.lock();
         (state.status.notes, state.status.was_stopped) = (notes, was_stopped);

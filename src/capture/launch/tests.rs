@@ -82,7 +82,8 @@ fn output_exit_code_and_manifest_are_kept_and_the_environment_is_not() {
     assert_eq!(earlier.manifest.env, ["GIVEN='a b'"]);
     assert_eq!(status.elapsed, Duration::from_millis(earlier.manifest.elapsed_ms), "one value");
     let kept = kept_output(earlier).unwrap();
-    assert!(kept.lines().iter().any(|line| line.text == "a b") && kept.n_lines == earlier.manifest.lines);
+    assert_eq!(kept.lines(), &run.with_output(|output| output.lines().clone()), "with the stream of each");
+    assert!(kept.lines().iter().any(|line| line.stream == Stream::Err) && kept.n_lines == earlier.manifest.lines);
     assert_eq!(words::split(&earlier.manifest.command).unwrap().argv, request.argv);
     let path = std::env::var("PATH").unwrap();
     for entry in std::fs::read_dir(&run.folder).unwrap() {
