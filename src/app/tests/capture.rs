@@ -198,6 +198,29 @@ fn a_program_is_stopped_and_what_is_missing_is_said() {
 }
 
 #[test]
+fn earlier_runs_below_what_is_in_sight_are_counted_and_led_to() {
+    let mut harness = launcher("true");
+    harness.set_size(egui::vec2(1280.0, 640.0));
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    wait_for(&mut harness, has("Runs"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Ended after"));
+    wait_for(&mut harness, has("run"));
+    assert!(!has("Show earlier runs")(&harness));
+    harness.get_by_role_and_label(Role::RadioButton, "Nsight Systems").click();
+    harness.get_by_label("Options").click();
+    wait_for(&mut harness, has("Show earlier runs"));
+    let bottom = harness.ctx.content_rect().bottom();
+    let list = |harness: &Harness<'_, Option<App>>| harness.get_by_label("Earlier runs").rect();
+    assert!(
+        list(&harness).bottom() > bottom - 60.0 && harness.get_by_label("Show earlier runs").rect().bottom() < bottom
+    );
+    harness.get_by_label("Show earlier runs").click();
+    settle(&mut harness);
+    assert!(list(&harness).bottom() + 50.0 < bottom && !has("Show earlier runs")(&harness));
+}
+
+#[test]
 fn what_was_recorded_opens_by_itself() {
     let trace = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}]}"#;
     // A program that finds the folder of its run and leaves a result there, as the recorder does.
