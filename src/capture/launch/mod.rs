@@ -75,7 +75,11 @@ pub enum LaunchError {
     NoCommand,
     #[error("No program called {0} was found in the folders of PATH")]
     NotFound(String),
-    #[error("There is no program {0} that can be run")]
+    #[error("There is no program {0}")]
+    Absent(String),
+    #[error(
+        "{0} is not executable: put the program before it that reads it, such as python3, or make it so with chmod +x"
+    )]
     NotRunnable(String),
     #[error("No program can be given a zero byte: {0}")]
     ZeroByte(String),
@@ -162,7 +166,8 @@ impl Request {
         if Path::new(program).components().count() > 1 || program.to_string_lossy().ends_with('/') {
             let path = self.working_folder.clone().unwrap_or_default().join(program);
             if !is_program(&path) {
-                return Err(LaunchError::NotRunnable(words::quoted(path.as_os_str())));
+                let shown = words::quoted(path.as_os_str());
+                return Err(if path.is_file() { LaunchError::NotRunnable(shown) } else { LaunchError::Absent(shown) });
             }
         } else {
             let path = self.value("PATH").unwrap_or_default();

@@ -99,7 +99,11 @@ fn what_is_missing_is_said_and_leaves_nothing() {
     let error = |request: &Request| Run::start(request, |_| (), || {}).unwrap_err().to_string();
     assert!(error(&request(root.path(), &[])).contains("no command"));
     assert!(error(&request(root.path(), &[OsStr::new("no-such-program")])).contains("no-such-program was found"));
-    assert!(error(&request(root.path(), &[OsStr::new("./no such")])).contains("'./no such'"));
+    assert!(error(&request(root.path(), &[OsStr::new("./no such")])).contains("no program './no such'"));
+    let script = root.path().join("script.py");
+    std::fs::write(&script, "print(1)").unwrap();
+    assert!(error(&request(root.path(), &[script.as_os_str()])).contains("script.py is not executable: put"));
+    std::fs::remove_file(script).unwrap();
     let mut elsewhere = shell(root.path(), "");
     elsewhere.working_folder = Some("/no/such".into());
     assert!(error(&elsewhere).contains("/no/such"));
