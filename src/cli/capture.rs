@@ -223,6 +223,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let monitor = Monitor::default();
     let beside = |folder: &Path| Counters::start(&monitor, folder);
     let switched = args.nsys.by_hand.then(on_signal);
+    let missing = request.need(&place_of(&request)).missing();
+    missing.iter().for_each(|sentence| write_stderr(sentence));
     let run = Arc::new(Run::start(&request, beside, || {}).map_err(|error| Failure::Usage(error.to_string()))?);
     write_stderr(&format!("Lacuna runs: {}", run.command_line));
     if run.on_demand().is_some() {
@@ -259,12 +261,17 @@ fn introduction(request: &Request, args: &Args) -> Vec<String> {
     sentences
 }
 
-/// Says what would run, and why it would not.
-fn dry_run(request: &Request, args: &Args) -> Result<ExitCode, Failure> {
-    let folder = match &request.place {
+/// The folder of the run, whose name is known once it has begun.
+fn place_of(request: &Request) -> PathBuf {
+    match &request.place {
         Destination::In(root) => root.join("NEW"),
         Destination::At(folder) => folder.clone(),
-    };
+    }
+}
+
+/// Says what would run, and why it would not.
+fn dry_run(request: &Request, args: &Args) -> Result<ExitCode, Failure> {
+    let folder = place_of(request);
     let mut said = format!("{}\n", request.command_line(&folder));
     if let Some(cost) = request.recorder.overhead() {
         said.push_str(cost);
@@ -275,7 +282,7 @@ fn dry_run(request: &Request, args: &Args) -> Result<ExitCode, Failure> {
         nsys::recorder(args.nsys.nsys.clone()).map_err(Failure::Usage)?;
     }
     request.check().map_err(|error| Failure::Usage(error.to_string()))?;
-    request.warning(&folder).iter().for_each(|sentence| write_stderr(sentence));
+    request.need(&folder).missing().iter().for_each(|sentence| write_stderr(sentence));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -198,6 +198,35 @@ fn a_program_is_stopped_and_what_is_missing_is_said() {
 }
 
 #[test]
+#[cfg(unix)]
+fn what_a_recorder_lacks_is_said_once_and_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python3");
+    // As one answers that has no torch.
+    std::fs::write(&python, "#!/bin/sh\nexit 66\n").unwrap();
+    std::fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let n_said = |harness: &Harness<'_, Option<App>>| harness.query_all_by_label_contains("has no torch").count();
+    for is_low in [false, true] {
+        let mut harness = launcher(&format!("{} x.py", python.display()));
+        wait_for(&mut harness, has("has no torch"));
+        if is_low {
+            harness.set_size(egui::vec2(1280.0, 640.0));
+            harness.get_by_label("Options").click();
+            settle(&mut harness);
+        }
+        harness.get_by_label("Start").click();
+        wait_for(&mut harness, has("with exit code 66"));
+        settle(&mut harness);
+        assert_eq!(n_said(&harness), 1);
+        assert_eq!(harness.query_all_by_label_contains("Nothing was recorded").count(), 1, "low: {is_low}");
+        // Other recorders need no torch.
+        harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+        wait_for(&mut harness, has("Only the output of the program is kept"));
+        assert_eq!(n_said(&harness), 0);
+    }
+}
+
+#[test]
 fn earlier_runs_below_what_is_in_sight_are_counted_and_led_to() {
     let mut harness = launcher("true");
     harness.set_size(egui::vec2(1280.0, 640.0));

@@ -1,0 +1,58 @@
+//! What a recorder needs and does not find, looked for beside the frames, since that may start Python.
+
+use std::time::{Duration, Instant};
+
+use eframe::egui;
+
+use crate::capture::launch::Need;
+use crate::job::{Job, Poll};
+
+/// After this time it is looked again for what was missing: it may be installed meanwhile.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The answer to the latest need; until it is there, the one before stays.
+#[derive(Debug, Default)]
+pub struct Missing {
+    need: Need,
+    asked_at: Option<Instant>,
+    working: Option<Job<Option<String>>>,
+    said: Option<String>,
+}
+
+impl Missing {
+    pub fn is_pending(&self) -> bool {
+        self.working.is_some()
+    }
+
+    /// A sentence, if something is missing.
+    pub fn said(&self) -> Option<&str> {
+        self.said.as_deref()
+    }
+
+    /// Looks for what is needed, once for each need, and again as long as it is missing.
+    pub fn follow(&mut self, need: &Need, egui: &egui::Context) {
+        match self.working.as_ref().map(Job::poll) {
+            Some(Poll::Running) => return,
+            Some(Poll::Done(said)) => self.said = said,
+            // Whether it is there shows when the program runs.
+            Some(Poll::Crashed(_)) => self.said = None,
+            None => {}
+        }
+        self.working = None;
+        if let Some(at) = self.asked_at.filter(|_| self.need == *need) {
+            let left = AGAIN.saturating_sub(at.elapsed());
+            match self.said {
+                None => return,
+                Some(_) if !left.is_zero() => return egui.request_repaint_after(left),
+                Some(_) => {}
+            }
+        }
+        (self.need, self.asked_at) = (need.clone(), Some(Instant::now()));
+        if self.need == Need::Nothing {
+            self.said = None;
+            return;
+        }
+        let (waker, need) = (egui.clone(), need.clone());
+        self.working = Job::spawn("missing", move || waker.request_repaint(), move |_| need.missing()).ok();
+    }
+}
