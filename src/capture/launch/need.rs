@@ -42,3 +42,24 @@ fn without_driver(so: &str) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_one_sentence_with_what_to_do() {
+        let search = || cupti::Search::of(None, |name| (name == "LACUNA_CUPTI").then(|| "/no/such/libcupti.so".into()));
+        assert_eq!(Need::Nothing.missing(), None);
+        let [driver, library] = [Need::Driver, Need::Cupti(search())].map(|need| need.missing());
+        assert_eq!(driver.is_none(), nsys::has_driver());
+        let library = library.unwrap();
+        assert!(driver.is_none_or(|said| said.contains("so nsys records nothing of CUDA: install it")));
+        let way = if nsys::has_driver() {
+            "pip install nvidia-cuda-cupti"
+        } else {
+            "only NVTX ranges are recorded: install it"
+        };
+        assert!(library.contains(way) && !library.contains(". "), "{library}");
+    }
+}

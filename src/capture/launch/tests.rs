@@ -148,6 +148,30 @@ fn a_stop_goes_as_far_as_it_must_and_leaves_no_process() {
 }
 
 #[test]
+fn no_process_is_left_whatever_records_it_and_however_early_it_is_stopped() {
+    let root = tempfile::tempdir().unwrap();
+    let on_demand = kineto::Options {
+        duration: Duration::from_secs(1),
+        every: Some(Duration::from_secs(1)),
+        ranks: None,
+        contents: pytorch::Contents::default(),
+    };
+    let options = pytorch::Options::default();
+    for recorder in [Recorder::None, Recorder::PyTorch(options), Recorder::OnDemand(on_demand)] {
+        for wait_for in [None, Some("ready")] {
+            let mut request = shell(root.path(), "sleep 600 & setsid sleep 600 & echo ready; wait");
+            request.recorder = recorder.clone();
+            let run = start(&request);
+            until(|| wait_for.is_none_or(|text| has_said(&run, text)));
+            run.stop();
+            let status = run.wait();
+            assert_eq!(registry::n_processes(&run.folder), 0, "{recorder:?}, {wait_for:?}");
+            assert!(status.was_stopped && list(root.path()).iter().all(|run| run.manifest.has_ended));
+        }
+    }
+}
+
+#[test]
 fn what_a_program_leaves_behind_is_ended_and_so_is_what_is_not_watched() {
     let root = tempfile::tempdir().unwrap();
     let run = start(&shell(root.path(), "sleep 600 & setsid sleep 600 & exit 3"));
