@@ -112,6 +112,7 @@ fn the_end_of_a_run_of_another_window_is_listed() {
     let mut harness = launcher("true");
     wait_for(&mut harness, has("other window"));
     (manifest.has_ended, manifest.exit_code) = (true, Some(77));
+    manifest.notes = vec!["Nothing was recorded: why".to_owned()];
     manifest.write(&folder).unwrap();
     let since = std::time::Instant::now();
     while !has("exit code 77")(&harness) {
@@ -124,6 +125,7 @@ fn the_end_of_a_run_of_another_window_is_listed() {
     let button = harness.get_all_by_label("Output").filter(|node| node.accesskit_node().role() == Role::Button);
     button.min_by(|a, b| a.rect().top().total_cmp(&b.rect().top())).unwrap().click();
     wait_for(&mut harness, has("what it wrote"));
+    assert!(has("started 2096-10-02")(&harness) && has(": exit code 77")(&harness) && has("recorded: why")(&harness));
     assert!(!has("Ended after")(&harness), "how another run ended is not said of it");
     harness.get_by_label("Close").click();
     settle(&mut harness);
@@ -203,8 +205,7 @@ fn what_a_recorder_lacks_is_said_once_and_before_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let python = folder.path().join("python3");
     // As one answers that has no torch.
-    std::fs::write(&python, "#!/bin/sh\nexit 66\n").unwrap();
-    std::fs::set_permissions(&python, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    crate::capture::launch::write_program(&python, "exit 66");
     let n_said = |harness: &Harness<'_, Option<App>>| harness.query_all_by_label_contains("has no torch").count();
     for is_low in [false, true] {
         let mut harness = launcher(&format!("{} x.py", python.display()));

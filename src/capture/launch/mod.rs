@@ -29,6 +29,8 @@ pub use self::output::{Output, OutputLine, Stream};
 pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
 pub use self::successor::{start_with, succeed};
 pub use self::switch::Switch;
+#[cfg(all(test, unix))]
+pub use self::tests::write_program;
 pub use super::registry::pass_signals_on;
 use super::{counters, cupti, is_program, kineto, nsys, pytorch, registry, scratch};
 

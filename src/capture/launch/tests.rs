@@ -7,6 +7,18 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use super::*;
 
+/// Makes a program of a script for a shell.
+///
+/// Written by another process: were the file open for writing here, a test that forks at that moment would hold it open,
+/// and it could not be run.
+pub fn write_program(path: &Path, script: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let write = "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"";
+    let text = format!("#!/bin/sh\n{script}\n");
+    let status = std::process::Command::new("sh").args(["-c", write, "sh", &text]).arg(path).status().unwrap();
+    assert!(status.success());
+}
+
 fn request(root: &Path, argv: &[&OsStr]) -> Request {
     Request {
         argv: argv.iter().map(|&word| word.to_owned()).collect(),

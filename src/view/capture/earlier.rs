@@ -300,7 +300,8 @@ fn duration_ms(manifest: &Manifest) -> Option<u64> {
     manifest.exit().map(|_| manifest.elapsed_ms)
 }
 
-fn end_text(manifest: &Manifest) -> String {
+/// How a run ended, in words.
+pub fn end_text(manifest: &Manifest) -> String {
     match manifest.exit() {
         _ if !manifest.has_ended => "Running".to_owned(),
         None => "Not known".to_owned(),

@@ -56,3 +56,39 @@ impl Missing {
         self.working = Job::spawn("missing", move || waker.request_repaint(), move |_| need.missing()).ok();
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::capture::launch::write_program;
+    use crate::capture::pytorch::Interpreter;
+
+    #[test]
+    fn each_need_is_looked_for_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let python = folder.path().join("python3");
+        write_program(&python, "echo asked >> \"$0.asked\"\nexit ${HAS:-66}");
+        let need = |env: &[(&str, &str)]| {
+            let env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            Need::Torch(Interpreter::of(&[python.clone().into()], folder.path(), "".as_ref(), env).unwrap())
+        };
+        let egui = egui::Context::default();
+        let mut missing = Missing::default();
+        let mut known = |need: &Need| {
+            missing.follow(need, &egui);
+            while missing.is_pending() {
+                std::thread::sleep(Duration::from_millis(5));
+                missing.follow(need, &egui);
+            }
+            let n_asked = std::fs::read_to_string(folder.path().join("python3.asked")).unwrap().lines().count();
+            (missing.said().is_some(), n_asked)
+        };
+        assert_eq!(known(&need(&[])), (true, 1));
+        assert_eq!(known(&need(&[])), (true, 1), "the next frame");
+        // Another environment is another need.
+        assert_eq!(known(&need(&[("HAS", "0")])), (false, 2));
+        assert_eq!(known(&need(&[("HAS", "0")])), (false, 2));
+        assert_eq!(known(&Need::Nothing), (false, 2));
+        assert_eq!(known(&need(&[])), (true, 3));
+    }
+}
