@@ -57,7 +57,8 @@ impl Missing {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::capture::launch::write_program;
