@@ -27,7 +27,7 @@ const COLUMNS: [Column; 6] = [
     Column { key: "started", title: "Started", width: 140, is_text: true, help: "When it was started" },
     Column { key: "command", title: "Command", width: 160, is_text: true, help: "What was run" },
     Column { key: "dur_ns", title: "Duration", width: 90, is_text: false, help: "How long it ran" },
-    Column { key: "end", title: "End", width: 90, is_text: true, help: "How it ended" },
+    Column { key: "end", title: "End", width: 130, is_text: true, help: "How it ended" },
     Column {
         key: "recorded",
         title: "Recorded",
