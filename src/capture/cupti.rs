@@ -3,10 +3,15 @@
 //! Each process that uses CUDA or NVTX writes `cupti-PID.json`, a Chrome trace, as it runs, and `cupti-PID.status`,
 //! which says what became of it; no such file means that no process used either.
 
+// The library looks for libcupti in the program, Lacuna before the program starts.
+#[path = "../inject/src/find.rs"]
+#[expect(dead_code, reason = "what only the library needs")]
+mod find;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::nsys;
+use self::find::{Candidate, Program};
 
 /// The file name of the library.
 const LIBRARY: &str = "liblacuna_inject.so";
@@ -54,6 +59,33 @@ pub fn environment(folder: &Path) -> Result<Vec<(OsString, OsString)>, String> {
     ])
 }
 
+/// Where a program will look for libcupti.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Search {
+    program: Program,
+    /// Where the system looks before its own folders.
+    folders: Vec<PathBuf>,
+}
+
+impl Search {
+    /// That of the program at a path. `variable` is one as it sees it.
+    pub fn of(path: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let folders = variable("LD_LIBRARY_PATH").unwrap_or_default();
+        Self { folders: std::env::split_paths(&folders).collect(), program: Program::of("", path, variable) }
+    }
+
+    /// Whether there is one, as far as that can be told without loading it.
+    pub fn finds(&self) -> bool {
+        let known = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
+        let is_known = |name: &[u8]| known.windows(name.len()).any(|part| part == name);
+        self.program.candidates().into_iter().any(|Candidate { path, is_final }| {
+            path.is_file()
+                || self.folders.iter().any(|folder| folder.join(&path).is_file())
+                || (!is_final && is_known(path.as_os_str().as_encoded_bytes()))
+        })
+    }
+}
+
 /// What became of the recording of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
@@ -79,11 +111,7 @@ pub fn traces(folder: &Path, is_over: bool) -> Vec<PathBuf> {
     all.filter(|recording| is_over || recording.is_finished).filter_map(|recording| recording.trace).collect()
 }
 
-/// What is added of a machine without a driver.
-const NO_DRIVER: &str = ", and CUDA needs NVIDIA's driver, which is not here: install it; in a container, start it with \
-                         access to the GPUs (--gpus all)";
-
-/// Sentences about what is missing after a run, and what to do.
+/// Sentences about what is missing after a run; that there is no driver was said before it.
 pub fn notes(folder: &Path) -> Vec<String> {
     let recordings = recordings(folder);
     let mut notes = Vec::new();
@@ -94,8 +122,7 @@ pub fn notes(folder: &Path) -> Vec<String> {
         }
     }
     if notes.is_empty() && recordings.iter().all(|recording| recording.trace.is_none()) {
-        let driver = if nsys::has_driver() { "" } else { NO_DRIVER };
-        notes.push(format!("Nothing was recorded: no process of this run used CUDA or NVTX{driver}"));
+        notes.push("Nothing was recorded: no process of this run used CUDA or NVTX".to_owned());
     }
     notes
 }
@@ -131,11 +158,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn libcupti_is_found_where_the_program_will_find_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let packages = at("lib/python3.12/site-packages/nvidia/cu13/lib");
+        std::fs::create_dir_all(&packages).unwrap();
+        let finds = |variables: &[(&str, PathBuf)]| {
+            let value = |name: &str| variables.iter().find(|(known, _)| *known == name);
+            Search::of(Some(&at("bin/python3")), |name| Some(value(name)?.1.clone().into_os_string())).finds()
+        };
+        // What the system has is found whatever else there is.
+        let has_system = Search::of(None, |_| None).finds();
+        assert_eq!(finds(&[]), has_system);
+        assert!(!finds(&[("LACUNA_CUPTI", at("libcupti.so"))]), "no other is tried");
+        std::fs::write(at("libcupti.so.12"), "").unwrap();
+        assert!(finds(&[("LACUNA_CUPTI", at("libcupti.so.12"))]));
+        assert!(finds(&[("LD_LIBRARY_PATH", folder.path().to_owned())]));
+        std::fs::write(packages.join("libcupti.so.13"), "").unwrap();
+        assert!(finds(&[]));
+    }
+
+    #[test]
     fn a_run_without_a_trace_says_so_once() {
         let folder = tempfile::tempdir().unwrap();
         let said = || notes(folder.path()).join("\n");
         assert!(said().starts_with("Nothing was recorded"));
-        assert_eq!(said().contains("CUDA needs NVIDIA's driver"), !nsys::has_driver());
         let tell = |text: &str| std::fs::write(folder.path().join("cupti-7.status"), text).unwrap();
         // It loaded the library, and did nothing with it.
         tell(r#"{"pid":7,"program":"p","state":"finished","cuda":"not used","problems":[],"trace":null,"events":0}"#);

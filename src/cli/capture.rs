@@ -25,6 +25,9 @@ use crate::capture::launch::{self, Destination, ONE_RECORDER, Recorder, Request,
 use crate::capture::{nsys, pytorch};
 use crate::live::{Monitor, nothing_to_watch};
 
+/// How long a driver of GPUs is waited for before the program starts; of one that takes longer is said at the end.
+const PROBE: Duration = Duration::from_millis(300);
+
 /// Arguments of `lacuna capture`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -223,6 +226,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let monitor = Monitor::default();
     let beside = |folder: &Path| Counters::start(&monitor, folder);
     let switched = args.nsys.by_hand.then(on_signal);
+    request.check().map_err(|error| Failure::Usage(error.to_string()))?;
+    let has_told = tell_missing(&request, &monitor);
     let run = Arc::new(Run::start(&request, beside, || {}).map_err(|error| Failure::Usage(error.to_string()))?);
     write_stderr(&format!("Lacuna runs: {}", run.command_line));
     if run.on_demand().is_some() {
@@ -231,8 +236,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     introduction(&request, args).iter().for_each(|sentence| write_stderr(sentence));
     let status = tell::until_end(&run, switched.as_deref());
     let Some(exit) = status.exit else { return Ok(ExitCode::FAILURE) };
-    if let Some(missing) = monitor.read(nothing_to_watch).filter(|_| !args.no_gpu_counters) {
-        write_stderr(&format!("No GPU metrics were recorded: {}. {}", missing.what, missing.remedy));
+    if !has_told {
+        tell_no_gpu(&request, &monitor);
     }
     tell::end(&run, &status, args.nsys.nsys.as_deref());
     if args.report && status.results.is_empty() {
@@ -249,6 +254,25 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit.code()))
 }
 
+/// Says what the recorder and the counters of the GPUs lack. Whether there is no GPU to read.
+fn tell_missing(request: &Request, monitor: &Monitor) -> bool {
+    request.need(&place_of(request)).missing().iter().for_each(|sentence| write_stderr(sentence));
+    if request.has_counters {
+        monitor.start();
+        monitor.wait(PROBE, |store| !store.devices.is_empty() || nothing_to_watch(store).is_some());
+    }
+    tell_no_gpu(request, monitor)
+}
+
+/// Says why there is no GPU to read, where that is known; whether it is.
+fn tell_no_gpu(request: &Request, monitor: &Monitor) -> bool {
+    let missing = monitor.read(nothing_to_watch).filter(|_| request.has_counters);
+    missing.is_some_and(|missing| {
+        write_stderr(&format!("No GPU metrics are recorded: {}. {}", missing.what, missing.remedy));
+        true
+    })
+}
+
 /// What the user may want to know when the program starts: sentences.
 fn introduction(request: &Request, args: &Args) -> Vec<String> {
     let sentences = [request.recorder.overhead().map(str::to_owned), launch::recorded_ranks(request)];
@@ -259,12 +283,17 @@ fn introduction(request: &Request, args: &Args) -> Vec<String> {
     sentences
 }
 
-/// Says what would run, and why it would not.
-fn dry_run(request: &Request, args: &Args) -> Result<ExitCode, Failure> {
-    let folder = match &request.place {
+/// The folder of the run, whose name is known once it has begun.
+fn place_of(request: &Request) -> PathBuf {
+    match &request.place {
         Destination::In(root) => root.join("NEW"),
         Destination::At(folder) => folder.clone(),
-    };
+    }
+}
+
+/// Says what would run, and why it would not.
+fn dry_run(request: &Request, args: &Args) -> Result<ExitCode, Failure> {
+    let folder = place_of(request);
     let mut said = format!("{}\n", request.command_line(&folder));
     if let Some(cost) = request.recorder.overhead() {
         said.push_str(cost);
@@ -275,7 +304,7 @@ fn dry_run(request: &Request, args: &Args) -> Result<ExitCode, Failure> {
         nsys::recorder(args.nsys.nsys.clone()).map_err(Failure::Usage)?;
     }
     request.check().map_err(|error| Failure::Usage(error.to_string()))?;
-    request.warning(&folder).iter().for_each(|sentence| write_stderr(sentence));
+    request.need(&folder).missing().iter().for_each(|sentence| write_stderr(sentence));
     Ok(ExitCode::SUCCESS)
 }
 

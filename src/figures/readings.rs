@@ -70,21 +70,32 @@ impl<'a> Readings<'a> {
         }
     }
 
-    /// For people: bytes as GiB, nanoseconds as milliseconds.
+    /// What a value is divided by for people, and the unit that it then has.
+    fn scale(&self) -> (f64, &str) {
+        match (self.counter.unit, self.unit) {
+            (CounterUnit::Bytes, _) => (f64::from(1 << 30), "GiB"),
+            (CounterUnit::Nanoseconds, _) => (1e6, "ms"),
+            (_, "B/s") => (1e9, "GB/s"),
+            (_, unit) => (1.0, unit),
+        }
+    }
+
     fn shown(&self, value: f64) -> Cell {
-        Cell::Plain(match self.counter.unit {
-            CounterUnit::Bytes => value / f64::from(1 << 30),
-            CounterUnit::Nanoseconds => value / 1e6,
-            CounterUnit::Plain | CounterUnit::Percent => value,
-        })
+        Cell::Plain(value / self.scale().0)
+    }
+
+    /// A mean or a difference, which bits have not.
+    fn shown_of_numbers(&self, value: f64) -> Cell {
+        if self.is_bits() { Cell::Empty } else { self.shown(value) }
+    }
+
+    /// Whether each value is a set of bits, not a number.
+    fn is_bits(&self) -> bool {
+        self.name == "Throttle reasons"
     }
 
     fn shown_unit(&self) -> Cell {
-        Cell::text(match self.counter.unit {
-            CounterUnit::Bytes => "GiB",
-            CounterUnit::Nanoseconds => "ms",
-            CounterUnit::Plain | CounterUnit::Percent => self.unit,
-        })
+        Cell::text(if self.is_bits() { "bits" } else { self.scale().1 })
     }
 }
 
@@ -109,10 +120,10 @@ pub fn readings<'a>() -> Part<Readings<'a>> {
         number "min", "Least", 90, Cell::Plain(row.counter.min), "The lowest reading";
         number "max", "Most", 90, Cell::Plain(row.counter.max), "The highest reading";
         number "change", "Change", 90, Cell::Plain(row.change()), "The last reading less the first";
-        number "shown_mean", "Mean", 90, row.shown(row.mean), "Mean of all readings";
+        number "shown_mean", "Mean", 90, row.shown_of_numbers(row.mean), "Mean of all readings";
         number "shown_min", "Least", 90, row.shown(row.counter.min), "The lowest reading";
         number "shown_max", "Most", 90, row.shown(row.counter.max), "The highest reading";
-        number "shown_change", "Change", 90, row.shown(row.change()), "The last reading less the first: of energy, what was drawn";
+        number "shown_change", "Change", 90, row.shown_of_numbers(row.change()), "The last reading less the first: of energy, what was drawn";
         words "shown_unit", "Unit", 60, row.shown_unit(), "Unit of the values";
     };
     Part::new("gpu_readings", "GPU readings", figures)
@@ -133,7 +144,8 @@ mod tests {
         let gib = f64::from(1 << 30);
         let columns = [
             ("Retired pages", CounterUnit::Plain, vec![0.0, 0.0]),
-            ("PCIe sent [B/s]", CounterUnit::Plain, vec![5.0, 7.0]),
+            ("Throttle reasons", CounterUnit::Plain, vec![0.0, 4.0]),
+            ("PCIe sent [B/s]", CounterUnit::Plain, vec![5e9, 7e9]),
             ("Memory used", CounterUnit::Bytes, vec![gib, 4.0 * gib]),
             ("GPU utilization", CounterUnit::Percent, vec![20.0, 50.0]),
         ];
@@ -156,13 +168,17 @@ mod tests {
         let trace = builder.finish();
         let found = Readings::all(&trace, None);
         let names: Vec<&str> = found.iter().map(|readings| readings.name).collect();
-        assert_eq!(names, ["GPU utilization", "Memory used", "PCIe sent", "Retired pages"]);
+        assert_eq!(names, ["GPU utilization", "Memory used", "Throttle reasons", "PCIe sent", "Retired pages"]);
         let table = readings().table(&found, 0);
         let json = serde_json::to_value(&table).unwrap();
         let memory = serde_json::json!({"gpu": "GPU 0", "metric": "Memory used", "unit": "B", "readings": 2,
             "mean": 2.5 * gib, "min": gib, "max": 4.0 * gib, "change": 3.0 * gib});
         assert_eq!(json[1], memory);
         assert_eq!(table.cell(1, "shown_mean"), &Cell::Plain(2.5));
-        assert_eq!((found[2].unit, found[3].unit), ("B/s", ""));
+        // Bits have no mean, and rates are many bytes.
+        let cells = |row| ["shown_mean", "shown_max", "shown_unit"].map(|key| table.cell(row, key).clone());
+        assert_eq!(cells(2), [Cell::Empty, Cell::Plain(4.0), Cell::text("bits")]);
+        assert_eq!(cells(3), [Cell::Plain(6.0), Cell::Plain(7.0), Cell::text("GB/s")]);
+        assert_eq!((found[3].unit, found[4].unit), ("B/s", ""));
     }
 }

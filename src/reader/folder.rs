@@ -6,7 +6,7 @@ use super::format::{CONVERTED, extensions};
 
 /// What lies beside the recordings of a run of Lacuna's, if its manifest does.
 const MANIFEST: &str = "run.json";
-const OF_RUN: [&str; 3] = [MANIFEST, "output.txt", "lock"];
+const OF_RUN: [&str; 4] = [MANIFEST, "output.txt", "output-stderr-lines.txt", "lock"];
 
 /// The direct contents of a folder.
 #[derive(Debug, Default)]
@@ -132,11 +132,11 @@ mod tests {
     #[test]
     fn the_folder_of_a_run_is_its_recordings() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["gpu_metrics.jsonl", "lock", "output.txt", "trace-rank0-1.pt.trace.json"] {
+        for name in [&OF_RUN[1..], &["gpu_metrics.jsonl", "trace-rank0-1.pt.trace.json"]].concat() {
             std::fs::write(folder.path().join(name), "").unwrap();
         }
         let listed = || Folder::list(folder.path()).unwrap();
-        assert_eq!(listed().n_others, 2);
+        assert_eq!(listed().n_others, 3);
         std::fs::write(folder.path().join("run.json"), "{}").unwrap();
         let files = ["trace-rank0-1.pt.trace.json", "gpu_metrics.jsonl"].map(|name| folder.path().join(name));
         assert_eq!((&listed().files[..], listed().note()), (&files[..], None));

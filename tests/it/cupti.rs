@@ -267,6 +267,58 @@ fn the_workload_is_recorded_as_it_measured_itself() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Seconds of processor time that a command takes, itself and all that it starts, as a shell counts them.
+fn processor_s(command: &Command) -> f64 {
+    let mut timed = Command::new("sh");
+    timed
+        .args(["-c", "\"$@\" >/dev/null 2>&1 || exit 9; times", "sh"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    timed.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = timed.output().unwrap();
+    assert!(output.status.success(), "{command:?}");
+    // The second line is of the children: user and system, such as 0m1.250s.
+    let text = String::from_utf8(output.stdout).unwrap();
+    let seconds = |word: &str| {
+        let (minutes, seconds) = word.trim_end_matches('s').split_once('m').unwrap();
+        minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
+    };
+    text.lines().nth(1).unwrap().split(' ').map(seconds).sum()
+}
+
+#[test]
+fn what_an_event_and_a_second_of_the_panel_cost_is_measured() {
+    if fakes().is_none() {
+        return;
+    }
+    let folder = scratch("cupti-cost");
+    let workload = || {
+        let lacuna = Path::new(env!("CARGO_BIN_EXE_lacuna"));
+        let mut command = recorded(lacuna, &["workload", "--steps", "2", "--launches", "40000"], &folder);
+        command.env("FAKE_CUPTI_NO_CANNED", "1");
+        command
+    };
+    let mut alone = workload();
+    alone.env_remove("CUDA_INJECTION64_PATH").env_remove("NVTX_INJECTION64_PATH");
+    // The start of both is the same, and so is what the fakes take.
+    let [alone, whole] = [alone, workload()].map(|command| processor_s(&command));
+    let (recording, _) = only(&folder);
+    let each = (whole - alone) * 1e6 / recording.n_events as f64;
+    eprintln!("{} events, {each:.2} us of processor time each", recording.n_events);
+    assert!(recording.n_events > 80_000, "{recording:?}");
+    // Our own code is not optimized in tests.
+    assert!(each < 100.0, "{whole} s, {alone} s alone");
+    let fake = super::fake_nvml::FakeNvml::new("gpus=2 busy=30");
+    let mut monitor = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+    monitor.args(["monitor", "--once-all", "--library"]).arg(fake.library());
+    let said = String::from_utf8(monitor.output().unwrap().stdout).unwrap();
+    let cost = said.split_once("Fast readings: ").unwrap().1.lines().next().unwrap();
+    let ms: f64 = cost.split_once("all GPUs, ").unwrap().1.split(' ').next().unwrap().parse().unwrap();
+    eprintln!("the panel takes {:.2} ms of each second at four readings: {cost}", 4.0 * ms);
+    assert!(4.0 * ms < 250.0, "{cost}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn without_a_gpu_the_workload_says_so() {
     let Some(fakes) = fakes() else { return };

@@ -195,16 +195,24 @@ fn counters_are_recorded_beside_a_run() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
         command.args(["capture", "--backend", "none", "--out"]).arg(folder.path().join(out)).args(args);
         command.args(["--", "sleep", "0.8"]).env("LACUNA_NVML", library);
-        assert!(command.output().unwrap().status.success());
+        let output = command.output().unwrap();
+        assert!(output.status.success());
         let names = std::fs::read_dir(folder.path().join(out)).unwrap();
         let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
-        names
+        (names, texts(&output).1)
     };
-    assert_eq!(run("with", &[], fake.library().as_ref()), ["gpu_metrics.jsonl", "lock", "output.txt", "run.json"]);
+    let (names, said) = run("with", &[], fake.library().as_ref());
+    assert_eq!(names, ["gpu_metrics.jsonl", "lock", "output.txt", "run.json"]);
+    assert!(!said.contains("No GPU metrics"), "{said}");
     let text = std::fs::read_to_string(folder.path().join("with/gpu_metrics.jsonl")).unwrap();
     assert!(text.lines().count() > 1 && text.lines().all(|line| line.contains("\"gpu_util_pct\":30")), "{text}");
-    let without = ["lock", "output.txt", "run.json"];
-    assert_eq!(run("without", &["--no-gpu-counters"], fake.library().as_ref()), without);
-    assert_eq!(run("absent", &[], "/nowhere/libnvidia-ml.so.1".as_ref()), without);
+    let without = ["lock", "output.txt", "run.json"].map(str::to_owned).to_vec();
+    let (names, said) = run("without", &["--no-gpu-counters"], fake.library().as_ref());
+    assert!(names == without && !said.contains("No GPU metrics"), "{said}");
+    // Said before the program runs, and not again.
+    let (names, said) = run("absent", &[], "/nowhere/libnvidia-ml.so.1".as_ref());
+    let before = said.split_once("Lacuna runs:").unwrap().0;
+    assert_eq!((names, said.matches("No GPU metrics are recorded: ").count()), (without, 1), "{said}");
+    assert!(before.contains("No GPU metrics are recorded: "), "{said}");
 }

@@ -50,6 +50,7 @@ mod snapshots;
 mod step_oracle;
 mod steps;
 mod support;
+mod torch;
 mod trace_memory;
 mod tricky;
 mod trust;

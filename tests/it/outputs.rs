@@ -245,6 +245,11 @@ fn a_capture_says_what_keeps_it_from_recording_and_what_ended_it() {
     assert!(other.contains("all record through CUPTI"), "{other}");
     let dry = said("dry", &["--dry-run", "--", python.to_str().unwrap(), "x.py"]);
     assert!(dry.contains("python3 has no torch") && !folder.join("dry").exists(), "{dry}");
+    // Said before the program runs, and not again.
+    let real = said("real", &["--", python.to_str().unwrap(), "x.py"]);
+    let at = |text| real.find(text).unwrap_or_else(|| panic!("{text}: {real}"));
+    assert!(at("python3 has no torch") < at("Lacuna runs:") && real.matches("has no torch").count() == 1, "{real}");
+    assert!(at("Nothing was recorded: no Python process") > at("Lacuna runs:"), "{real}");
     // Without nsys it shows what would run all the same.
     let line = ["capture", "--dry-run", "--backend", "nsys", "--nsys", "/no/such/nsys", "--", "true"];
     let output = lacuna(&line);

@@ -112,6 +112,7 @@ fn the_end_of_a_run_of_another_window_is_listed() {
     let mut harness = launcher("true");
     wait_for(&mut harness, has("other window"));
     (manifest.has_ended, manifest.exit_code) = (true, Some(77));
+    manifest.notes = vec!["Nothing was recorded: why".to_owned()];
     manifest.write(&folder).unwrap();
     let since = std::time::Instant::now();
     while !has("exit code 77")(&harness) {
@@ -124,6 +125,7 @@ fn the_end_of_a_run_of_another_window_is_listed() {
     let button = harness.get_all_by_label("Output").filter(|node| node.accesskit_node().role() == Role::Button);
     button.min_by(|a, b| a.rect().top().total_cmp(&b.rect().top())).unwrap().click();
     wait_for(&mut harness, has("what it wrote"));
+    assert!(has("started 2096-10-02")(&harness) && has(": exit code 77")(&harness) && has("recorded: why")(&harness));
     assert!(!has("Ended after")(&harness), "how another run ended is not said of it");
     harness.get_by_label("Close").click();
     settle(&mut harness);
@@ -195,6 +197,57 @@ fn a_program_is_stopped_and_what_is_missing_is_said() {
     assert_eq!(harness.query_all_by_label_contains("No program called").count(), 1);
     let mut harness = launcher("a 'b");
     wait_for(&mut harness, has("A quotation mark is not closed"));
+}
+
+#[test]
+#[cfg(unix)]
+fn what_a_recorder_lacks_is_said_once_and_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python3");
+    // As one answers that has no torch.
+    crate::capture::launch::write_program(&python, "exit 66");
+    let n_said = |harness: &Harness<'_, Option<App>>| harness.query_all_by_label_contains("has no torch").count();
+    for is_low in [false, true] {
+        let mut harness = launcher(&format!("{} x.py", python.display()));
+        wait_for(&mut harness, has("has no torch"));
+        if is_low {
+            harness.set_size(egui::vec2(1280.0, 640.0));
+            harness.get_by_label("Options").click();
+            settle(&mut harness);
+        }
+        harness.get_by_label("Start").click();
+        wait_for(&mut harness, has("with exit code 66"));
+        settle(&mut harness);
+        assert_eq!(n_said(&harness), 1);
+        assert_eq!(harness.query_all_by_label_contains("Nothing was recorded").count(), 1, "low: {is_low}");
+        // Other recorders need no torch.
+        harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+        wait_for(&mut harness, has("Only the output of the program is kept"));
+        assert_eq!(n_said(&harness), 0);
+    }
+}
+
+#[test]
+fn earlier_runs_below_what_is_in_sight_are_counted_and_led_to() {
+    let mut harness = launcher("true");
+    harness.set_size(egui::vec2(1280.0, 640.0));
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    wait_for(&mut harness, has("Runs"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Ended after"));
+    wait_for(&mut harness, has("run"));
+    assert!(!has("Show earlier runs")(&harness));
+    harness.get_by_role_and_label(Role::RadioButton, "Nsight Systems").click();
+    harness.get_by_label("Options").click();
+    wait_for(&mut harness, has("Show earlier runs"));
+    let bottom = harness.ctx.content_rect().bottom();
+    let list = |harness: &Harness<'_, Option<App>>| harness.get_by_label("Earlier runs").rect();
+    assert!(
+        list(&harness).bottom() > bottom - 60.0 && harness.get_by_label("Show earlier runs").rect().bottom() < bottom
+    );
+    harness.get_by_label("Show earlier runs").click();
+    settle(&mut harness);
+    assert!(list(&harness).bottom() + 50.0 < bottom && !has("Show earlier runs")(&harness));
 }
 
 #[test]

@@ -209,6 +209,15 @@ fn a_program_that_is_over_ends_at_an_interrupt_and_without_the_endpoint() {
 }
 
 #[test]
+fn a_run_without_torch_says_why_nothing_was_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = Endpoint::open(folder.path(), &options(), false).unwrap();
+    assert_eq!(endpoint.trigger(), 0);
+    let [said] = &endpoint.finish(Exit::Code(0))[..] else { panic!() };
+    assert!(said.contains("a program without torch never. With torch, the PyTorch profiler records"), "{said}");
+}
+
+#[test]
 fn a_taken_name_is_said_at_the_start() {
     let runs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     // Other tests may have the name as well.

@@ -1,7 +1,7 @@
 //! The folder of each run, with the manifest that says what ran and how it ended.
 
 use std::fs::DirBuilder;
-use std::io::{Error, ErrorKind, Result};
+use std::io::{BufReader, Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,9 @@ use crate::live;
 
 const MANIFEST: &str = "run.json";
 /// What the program wrote, as far as it was kept.
-pub const OUTPUT: &str = "output.txt";
+const OUTPUT: &str = "output.txt";
+/// Which lines of that are of stderr; not there if none is.
+const OF_STDERR: &str = "output-stderr-lines.txt";
 
 /// What is known of a run, as `run.json` in its folder keeps it. Of the environment only the additions are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,12 +204,21 @@ fn size(folder: &Path) -> u64 {
     entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file).map(|data| data.len()).sum()
 }
 
+/// Keeps what a run wrote.
+///
+/// Errors: it cannot be written.
+pub fn keep_output(folder: &Path, text: &str, of_stderr: &str) -> Result<()> {
+    write_private(&folder.join(OUTPUT), text.as_bytes())?;
+    if of_stderr.is_empty() { Ok(()) } else { write_private(&folder.join(OF_STDERR), of_stderr.as_bytes()) }
+}
+
 /// What a run wrote, as far as its folder keeps it.
 ///
 /// Errors: a sentence about why there is nothing.
 pub fn kept_output(run: &Earlier) -> std::result::Result<Output, String> {
+    let of_stderr = std::fs::read_to_string(run.folder.join(OF_STDERR)).unwrap_or_default();
     let file = std::fs::File::open(run.folder.join(OUTPUT));
-    match file.and_then(|file| Output::read(file, run.manifest.lines_dropped)) {
+    match file.and_then(|file| Output::read(BufReader::new(file), &of_stderr, run.manifest.lines_dropped)) {
         Ok(output) => Ok(output),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(match run.manifest.has_ended {
             true => "The output of this run was not kept".to_owned(),

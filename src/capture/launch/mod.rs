@@ -5,6 +5,7 @@
 
 mod folder;
 mod launchers;
+mod need;
 mod output;
 mod recorder;
 mod successor;
@@ -23,12 +24,15 @@ pub use self::folder::{
     Earlier, Kind, Manifest, Recorded, RunOptions, Typed, create, delete, kept_output, list, results, root, shown_time,
 };
 pub use self::launchers::{launched, recorded_ranks};
+pub use self::need::Need;
 pub use self::output::{Output, OutputLine, Stream};
 pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
 pub use self::successor::{start_with, succeed};
 pub use self::switch::Switch;
+#[cfg(all(test, unix))]
+pub use self::tests::write_program;
 pub use super::registry::pass_signals_on;
-use super::{counters, is_program, kineto, nsys, pytorch, registry, scratch};
+use super::{counters, cupti, is_program, kineto, nsys, pytorch, registry, scratch};
 
 /// Where the folder of a run is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +79,11 @@ pub enum LaunchError {
     NoCommand,
     #[error("No program called {0} was found in the folders of PATH")]
     NotFound(String),
-    #[error("There is no program {0} that can be run")]
+    #[error("There is no program {0}")]
+    Absent(String),
+    #[error(
+        "{0} is not executable: put the program before it that reads it, such as python3, or make it so with chmod +x"
+    )]
     NotRunnable(String),
     #[error("No program can be given a zero byte: {0}")]
     ZeroByte(String),
@@ -162,7 +170,8 @@ impl Request {
         if Path::new(program).components().count() > 1 || program.to_string_lossy().ends_with('/') {
             let path = self.working_folder.clone().unwrap_or_default().join(program);
             if !is_program(&path) {
-                return Err(LaunchError::NotRunnable(words::quoted(path.as_os_str())));
+                let shown = words::quoted(path.as_os_str());
+                return Err(if path.is_file() { LaunchError::NotRunnable(shown) } else { LaunchError::Absent(shown) });
             }
         } else {
             let path = self.value("PATH").unwrap_or_default();
@@ -175,14 +184,23 @@ impl Request {
         self.recorder.obstacle(&self.argv, [&place, folder]).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why)))
     }
 
-    /// What may keep a run without results although it can begin: a sentence. Starts the program's interpreter.
-    pub fn warning(&self, folder: &Path) -> Option<String> {
-        let (Recorder::PyTorch(_) | Recorder::OnDemand(_)) = self.recorder else { return None };
-        let place = self.working_folder.clone().or_else(|| std::env::current_dir().ok())?;
-        let path = self.value("PATH").unwrap_or_default();
-        pytorch::without_torch(&self.argv, &place, &path, |command| {
-            command.envs(self.additions(folder)).current_dir(&place);
-        })
+    /// What its recorder needs. `folder` is that of the run.
+    pub fn need(&self, folder: &Path) -> Need {
+        let python = || {
+            let place = self.working_folder.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
+            let path = self.value("PATH").unwrap_or_default();
+            pytorch::Interpreter::of(&self.argv, &place, &path, self.additions(folder))
+        };
+        match &self.recorder {
+            Recorder::PyTorch(_) | Recorder::OnDemand(_) => python().map_or(Need::Nothing, Need::Torch),
+            Recorder::Nsys(profile) if profile.traces_cuda() => Need::Driver,
+            Recorder::None | Recorder::Nsys(_) => Need::Nothing,
+            Recorder::Cupti => {
+                let program = python().map(|python| python.program);
+                let path = program.as_deref().or_else(|| self.argv.first().map(Path::new));
+                Need::Cupti(cupti::Search::of(path, |name| self.value(name)))
+            }
+        }
     }
 
     /// What names the folder: the script if there is one, else the program.

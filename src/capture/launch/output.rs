@@ -1,13 +1,17 @@
 //! Output of a program, bounded: the latest whole lines.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Result};
+use std::fmt::Write as _;
+use std::io::{BufRead, Read as _, Result};
+use std::ops::RangeInclusive;
 
 /// Bytes of text that are kept; older lines are dropped.
 const MAX_BYTES: usize = 8 << 20;
 const MAX_LINES: usize = 100_000;
 /// A longer line is broken.
 const MAX_LINE: usize = 16 << 10;
+/// The same of kept lines with their ends: each byte that is not Unicode has become three.
+const MAX_KEPT_LINE: u64 = 3 * MAX_LINE as u64 + 1;
 
 /// One of the two streams of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +82,10 @@ impl Output {
 
     fn end_line(&mut self, stream: Stream) {
         let open = std::mem::take(&mut self.open[stream as usize]);
-        let text = readable(&open.bytes);
+        self.add(stream, readable(&open.bytes));
+    }
+
+    fn add(&mut self, stream: Stream, text: String) {
         self.n_lines += 1;
         self.kept += text.len();
         self.lines.push_back(OutputLine { stream, text });
@@ -90,21 +97,51 @@ impl Output {
         }
     }
 
-    /// Lines that were kept of a program that has ended, of its two streams together. `n_dropped`: those before them.
-    ///
-    /// Errors: they cannot be read.
-    pub fn read(mut from: impl Read, n_dropped: u64) -> Result<Self> {
-        let mut output = Self { n_lines: n_dropped, n_dropped, ..Self::default() };
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            match from.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(n) => output.push(Stream::Out, &buffer[..n]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+    /// The kept lines as a text for any program.
+    pub fn text(&self) -> String {
+        self.lines.iter().flat_map(|line| [line.text.as_str(), "\n"]).collect()
+    }
+
+    /// Which lines of [`Self::text`] are of stderr, counted from 1: `3` or `5-9`, a line each.
+    pub fn lines_of_stderr(&self) -> String {
+        let mut text = String::new();
+        let mut first = None;
+        for (number, stream) in (1..).zip(self.lines.iter().map(|line| Some(line.stream)).chain([None])) {
+            let is_of_it = stream == Some(Stream::Err);
+            match first {
+                None if is_of_it => first = Some(number),
+                Some(start) if !is_of_it => {
+                    _ = match number - 1 {
+                        last if last == start => writeln!(text, "{start}"),
+                        last => writeln!(text, "{start}-{last}"),
+                    };
+                    first = None;
+                }
+                _ => {}
             }
         }
-        output.finish();
+        text
+    }
+
+    /// The lines that were kept of a program that has ended.
+    ///
+    /// * `of_stderr`: what [`Self::lines_of_stderr`] said of them; nothing where that was not kept.
+    /// * `n_dropped`: the lines before them.
+    ///
+    /// Errors: they cannot be read.
+    pub fn read(mut from: impl BufRead, of_stderr: &str, n_dropped: u64) -> Result<Self> {
+        let mut output = Self { n_lines: n_dropped, n_dropped, ..Self::default() };
+        let mut of_stderr = of_stderr.lines().filter_map(lines).peekable();
+        let mut line = Vec::new();
+        let mut number = 0;
+        while from.by_ref().take(MAX_KEPT_LINE).read_until(b'\n', &mut line)? > 0 {
+            number += 1;
+            while of_stderr.next_if(|lines| *lines.end() < number).is_some() {}
+            let is_of_it = of_stderr.peek().is_some_and(|lines| lines.contains(&number));
+            output.bytes += line.len() as u64;
+            output.add(if is_of_it { Stream::Err } else { Stream::Out }, readable(&line));
+            line.clear();
+        }
         Ok(output)
     }
 
@@ -126,6 +163,12 @@ impl Output {
         last.reverse();
         last
     }
+}
+
+/// Numbers of lines as [`Output::lines_of_stderr`] writes them.
+fn lines(text: &str) -> Option<RangeInclusive<u64>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    Some(first.parse().ok()?..=last.parse().ok()?)
 }
 
 /// Text without escape sequences of a terminal and other control characters; tabs stay.
@@ -178,6 +221,34 @@ mod tests {
         output.push(Stream::Out, b"last");
         output.finish();
         assert_eq!((output.tail(2), output.n_lines), (vec!["100 %", "last"], 5));
+    }
+
+    #[test]
+    fn what_is_kept_is_read_as_it_was_written() {
+        let mut output = Output::default();
+        for (stream, text) in [
+            (Stream::Out, "1\n"),
+            (Stream::Err, "2\n"),
+            (Stream::Out, "3\n\n"),
+            (Stream::Err, "5\n6\n7\n"),
+            (Stream::Out, "8\n"),
+            (Stream::Err, "Traceback"),
+        ] {
+            output.push(stream, text.as_bytes());
+        }
+        output.push(Stream::Out, &vec![b'\xff'; MAX_LINE + 3]);
+        output.finish();
+        let (text, of_stderr) = (output.text(), output.lines_of_stderr());
+        assert_eq!(of_stderr, "2\n5-7\n11\n");
+        assert!(text.starts_with("1\n2\n3\n\n5\n"));
+        let read = Output::read(text.as_bytes(), &of_stderr, 7).unwrap();
+        assert_eq!(read.lines(), output.lines());
+        assert_eq!((read.n_lines, read.n_dropped), (18, 7));
+        // A run of an earlier version, and what someone else wrote.
+        for other in ["", "x\n-\n9-2\n18446744073709551615\n"] {
+            let read = Output::read(text.as_bytes(), other, 0).unwrap();
+            assert!(read.lines().iter().all(|line| line.stream == Stream::Out));
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub fn start<A: Send + 'static>(
     if let Some(place) = &request.working_folder {
         command.current_dir(place);
     }
-    let notes = warnings(request, on_demand.as_deref(), folder);
+    let notes = on_demand.as_deref().and_then(kineto::Endpoint::warning).into_iter().collect();
     let alongside = request.has_counters.then(|| alongside(folder));
     let switching = match &request.recorder {
         Recorder::Nsys(profile) if profile.is_switched() => {
@@ -102,12 +102,6 @@ pub fn start<A: Send + 'static>(
 /// What the program reads: nothing from a terminal, since in a group of its own it would be stopped there.
 fn input(request: &Request) -> Stdio {
     if request.is_piped && !std::io::stdin().is_terminal() { Stdio::inherit() } else { Stdio::null() }
-}
-
-/// What may keep a run without results although it can begin: sentences.
-fn warnings(request: &Request, on_demand: Option<&kineto::Endpoint>, folder: &Path) -> Vec<String> {
-    let of_endpoint = on_demand.and_then(kineto::Endpoint::warning);
-    request.warning(folder).into_iter().chain(of_endpoint).collect()
 }
 
 /// Whether the first signal of the end is SIGTERM: that is what Lacuna got.
@@ -399,7 +393,7 @@ impl Watch {
         let mut notes = std::mem::take(&mut state.status.notes);
         notes.extend(last.unwrap_or_default());
         notes.extend(self.request.recorder.notes(&self.folder, &state.output));
-        let output = state.output.lines().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect::<String>();
+        let (output, of_stderr) = (state.output.text(), state.output.lines_of_stderr());
         manifest.elapsed_ms = elapsed_ms;
         manifest.has_ended = true;
         (manifest.exit_code, manifest.signal) = match exit {
@@ -414,8 +408,7 @@ impl Watch {
         manifest.results = state.status.results.iter().map(super::Recorded::name).collect();
         manifest.notes.clone_from(&notes);
         drop(state);
-        let written = folder::write_private(&self.folder.join(folder::OUTPUT), output.as_bytes())
-            .and(manifest.write(&self.folder));
+        let written = folder::keep_output(&self.folder, &output, &of_stderr).and(manifest.write(&self.folder));
         registry::forget(&self.folder);
         let mut state = self.shared.lock();
         (state.status.notes, state.status.was_stopped) = (notes, was_stopped);

@@ -7,6 +7,18 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use super::*;
 
+/// Makes a program of a script for a shell.
+///
+/// Written by another process: were the file open for writing here, a test that forks at that moment would hold it open,
+/// and it could not be run.
+pub fn write_program(path: &Path, script: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let write = "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"";
+    let text = format!("#!/bin/sh\n{script}\n");
+    let status = std::process::Command::new("sh").args(["-c", write, "sh", &text]).arg(path).status().unwrap();
+    assert!(status.success());
+}
+
 fn request(root: &Path, argv: &[&OsStr]) -> Request {
     Request {
         argv: argv.iter().map(|&word| word.to_owned()).collect(),
@@ -82,7 +94,8 @@ fn output_exit_code_and_manifest_are_kept_and_the_environment_is_not() {
     assert_eq!(earlier.manifest.env, ["GIVEN='a b'"]);
     assert_eq!(status.elapsed, Duration::from_millis(earlier.manifest.elapsed_ms), "one value");
     let kept = kept_output(earlier).unwrap();
-    assert!(kept.lines().iter().any(|line| line.text == "a b") && kept.n_lines == earlier.manifest.lines);
+    assert_eq!(kept.lines(), &run.with_output(|output| output.lines().clone()), "with the stream of each");
+    assert!(kept.lines().iter().any(|line| line.stream == Stream::Err) && kept.n_lines == earlier.manifest.lines);
     assert_eq!(words::split(&earlier.manifest.command).unwrap().argv, request.argv);
     let path = std::env::var("PATH").unwrap();
     for entry in std::fs::read_dir(&run.folder).unwrap() {
@@ -98,7 +111,11 @@ fn what_is_missing_is_said_and_leaves_nothing() {
     let error = |request: &Request| Run::start(request, |_| (), || {}).unwrap_err().to_string();
     assert!(error(&request(root.path(), &[])).contains("no command"));
     assert!(error(&request(root.path(), &[OsStr::new("no-such-program")])).contains("no-such-program was found"));
-    assert!(error(&request(root.path(), &[OsStr::new("./no such")])).contains("'./no such'"));
+    assert!(error(&request(root.path(), &[OsStr::new("./no such")])).contains("no program './no such'"));
+    let script = root.path().join("script.py");
+    std::fs::write(&script, "print(1)").unwrap();
+    assert!(error(&request(root.path(), &[script.as_os_str()])).contains("script.py is not executable: put"));
+    std::fs::remove_file(script).unwrap();
     let mut elsewhere = shell(root.path(), "");
     elsewhere.working_folder = Some("/no/such".into());
     assert!(error(&elsewhere).contains("/no/such"));
@@ -140,6 +157,30 @@ fn a_stop_goes_as_far_as_it_must_and_leaves_no_process() {
     (0..3).for_each(|_| run.stop());
     assert_eq!(run.wait().exit, Some(Exit::Signal(9)));
     assert_eq!(registry::n_processes(&run.folder), 0);
+}
+
+#[test]
+fn no_process_is_left_whatever_records_it_and_however_early_it_is_stopped() {
+    let root = tempfile::tempdir().unwrap();
+    let on_demand = kineto::Options {
+        duration: Duration::from_secs(1),
+        every: Some(Duration::from_secs(1)),
+        ranks: None,
+        contents: pytorch::Contents::default(),
+    };
+    let options = pytorch::Options::default();
+    for recorder in [Recorder::None, Recorder::PyTorch(options), Recorder::OnDemand(on_demand)] {
+        for wait_for in [None, Some("ready")] {
+            let mut request = shell(root.path(), "sleep 600 & setsid sleep 600 & echo ready; wait");
+            request.recorder = recorder.clone();
+            let run = start(&request);
+            until(|| wait_for.is_none_or(|text| has_said(&run, text)));
+            run.stop();
+            let status = run.wait();
+            assert_eq!(registry::n_processes(&run.folder), 0, "{recorder:?}, {wait_for:?}");
+            assert!(status.was_stopped && list(root.path()).iter().all(|run| run.manifest.has_ended));
+        }
+    }
 }
 
 #[test]

@@ -96,6 +96,11 @@ impl Profile {
         self.by_hand || self.delay > 0 || self.duration > 0
     }
 
+    /// Whether it traces anything of CUDA.
+    pub fn traces_cuda(&self) -> bool {
+        self.trace.split(',').any(|traced| traced.starts_with("cu"))
+    }
+
     /// Why `nsys` cannot record this command: a sentence. `folders`: where it runs, and where results go.
     pub fn obstacle(&self, argv: &[OsString], folders: [&Path; 2]) -> Option<String> {
         if !crate::capture::is_program(&self.program) {
@@ -184,14 +189,10 @@ impl Profile {
         let is_report = |path: PathBuf| path.extension().is_some_and(|extension| extension == "nsys-rep");
         let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let has_report = entries.any(|entry| is_report(entry.path()));
-        let lacks_driver = self.trace.split(',').any(|traced| traced.starts_with("cu")) && !has_driver();
         if has_report {
             notes.extend(raw(folder).map(|raw| {
                 format!("nsys did not finish a report, as where the program ends while it writes; {}", kept(&raw))
             }));
-            notes.extend(
-                lacks_driver.then(|| "There is no NVIDIA driver here, so nsys recorded nothing of CUDA".to_owned()),
-            );
             return notes;
         }
         if let Some(raw) = raw(folder).next() {
@@ -203,7 +204,7 @@ impl Profile {
         let why = match self.range {
             _ if !notes.is_empty() => return notes,
             _ if refused.is_some() => format!("it refused its options: {}", refused.unwrap_or_default()),
-            Range::CudaProfilerApi if lacks_driver => {
+            Range::CudaProfilerApi if !has_driver() => {
                 "cudaProfilerStart begins the recording, and there is no NVIDIA driver here".to_owned()
             }
             Range::CudaProfilerApi => "the program never called cudaProfilerStart".to_owned(),

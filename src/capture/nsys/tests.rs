@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use super::*;
+use crate::capture::launch::write_program;
 use crate::capture::scratch::Scratch;
 use crate::job::{Job, Poll};
 
@@ -57,16 +58,6 @@ impl Bench {
         let entries = std::fs::read_dir(self.options.cache.as_ref().unwrap()).unwrap();
         entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
     }
-}
-
-/// Written by another process: were the file open for writing here, a test that forks at that moment
-/// would hold it open, and it could not be run.
-fn write_program(path: &Path, script: &str) {
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let write = "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"";
-    let text = format!("#!/bin/sh\n{script}\n");
-    let status = Command::new("sh").args(["-c", write, "sh", &text]).arg(path).status().unwrap();
-    assert!(status.success());
 }
 
 /// Writes its arguments beside its output, and a database's first bytes as output.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use interpreter::without_torch;
+pub use interpreter::Interpreter;
 
 const RECORDER: &str = include_str!("../../../assets/capture/lacuna_capture.py");
 

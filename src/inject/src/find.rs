@@ -5,6 +5,7 @@
 //! one is preferred. One of a later major version than the driver supports is passed over.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// A library that may be loaded.
@@ -16,7 +17,7 @@ pub struct Candidate {
 }
 
 /// What is known of the program.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     /// The files that are mapped into it.
     pub mapped: BTreeSet<PathBuf>,
@@ -33,16 +34,21 @@ pub struct Program {
 impl Program {
     /// This program.
     pub fn current() -> Self {
-        let mapped = mapped_files(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default());
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let words = std::fs::read_to_string("/proc/self/cmdline").unwrap_or_default();
+        Self::of(&maps, words.split('\0').next().map(Path::new), |name| std::env::var_os(name))
+    }
+
+    /// A program by its path, with a text like `/proc/self/maps` and its variables.
+    pub fn of(maps: &str, path: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let mapped = mapped_files(maps);
+        let variable = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let mut packages = packages_of(&mapped);
-        let program = std::fs::read_to_string("/proc/self/cmdline").unwrap_or_default();
-        let program =
-            program.split('\0').next().and_then(|path| Path::new(path).parent()?.parent()).map(Path::to_owned);
-        for root in variable("VIRTUAL_ENV").into_iter().chain(variable("CONDA_PREFIX")).chain(program) {
+        let installed_in = path.and_then(|path| Some(path.parent()?.parent()?.to_owned()));
+        for root in variable("VIRTUAL_ENV").into_iter().chain(variable("CONDA_PREFIX")).chain(installed_in) {
             packages.extend(packages_below(&root));
         }
-        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = variable("PATH").unwrap_or_default();
         let pythons = std::env::split_paths(&path).filter(|folder| folder.join("python3").exists());
         let other_packages = pythons.filter_map(|folder| Some(packages_below(folder.parent()?))).flatten().collect();
         let mut toolkits: Vec<PathBuf> = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable).collect();

@@ -27,7 +27,7 @@ const COLUMNS: [Column; 6] = [
     Column { key: "started", title: "Started", width: 140, is_text: true, help: "When it was started" },
     Column { key: "command", title: "Command", width: 160, is_text: true, help: "What was run" },
     Column { key: "dur_ns", title: "Duration", width: 90, is_text: false, help: "How long it ran" },
-    Column { key: "end", title: "End", width: 90, is_text: true, help: "How it ended" },
+    Column { key: "end", title: "End", width: 130, is_text: true, help: "How it ended" },
     Column {
         key: "recorded",
         title: "Recorded",
@@ -82,6 +82,8 @@ enum Action {
 pub enum Asked {
     /// To show what a run wrote.
     Output(Box<Earlier>),
+    /// To show the form, which took a command over.
+    Form,
     /// To show nothing of a run any more, which was deleted.
     Forget(PathBuf),
 }
@@ -137,6 +139,30 @@ impl EarlierRuns {
         deleted
     }
 
+    /// How many there are.
+    pub fn n(&self) -> usize {
+        self.found.len()
+    }
+
+    /// How many there are, and what they take; empty if there is none.
+    fn count(&self) -> String {
+        let bytes: u64 = self.found.iter().map(|run| run.bytes).sum();
+        match self.found.len() {
+            0 => String::new(),
+            n => format!("{}, {}", format::of_things(n as u64, "run"), format::bytes(bytes as f64)),
+        }
+    }
+
+    /// Paints what stands for the list where that is out of sight; true if it is to be scrolled to.
+    pub fn below_ui(&self, ui: &mut Ui) -> bool {
+        let row = ui.horizontal(|ui| {
+            let link = ui.link("Show earlier runs").on_hover_text("Scroll to the list of earlier runs");
+            ui.weak(self.count());
+            link.clicked()
+        });
+        row.inner
+    }
+
     /// Paints the list; `form` gets the command of a run that is to run again.
     ///
     /// * `running`: the folder of the run above the list while it runs, which is no earlier one yet.
@@ -151,14 +177,7 @@ impl EarlierRuns {
         self.found.retain(|run| Some(&*run.folder) != running);
         ui.horizontal(|ui| {
             ui.strong("Earlier runs");
-            let bytes: u64 = self.found.iter().map(|run| run.bytes).sum();
-            if !self.found.is_empty() {
-                ui.weak(format!(
-                    "{}, {}",
-                    format::of_things(self.found.len() as u64, "run"),
-                    format::bytes(bytes as f64)
-                ));
-            }
+            ui.weak(self.count());
         });
         if let Some(why) = &self.failure {
             failed_ui(why, ui);
@@ -257,7 +276,10 @@ impl EarlierRuns {
                 open_or_show(names.map(|name| run.folder.join(name)), ctx);
             }
             Action::Output => return Some(Asked::Output(Box::new(run.clone()))),
-            Action::Again => form.take(&run.manifest),
+            Action::Again => {
+                form.take(&run.manifest);
+                return Some(Asked::Form);
+            }
             Action::Delete => {
                 let doomed = run.folder.clone();
                 self.failure = None;
@@ -278,7 +300,8 @@ fn duration_ms(manifest: &Manifest) -> Option<u64> {
     manifest.exit().map(|_| manifest.elapsed_ms)
 }
 
-fn end_text(manifest: &Manifest) -> String {
+/// How a run ended, in words.
+pub fn end_text(manifest: &Manifest) -> String {
     match manifest.exit() {
         _ if !manifest.has_ended => "Running".to_owned(),
         None => "Not known".to_owned(),

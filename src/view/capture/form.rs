@@ -1,5 +1,6 @@
 //! The form: command and recorder; kept with the settings.
 
+mod missing;
 mod nsys_options;
 mod preview;
 mod pytorch_options;

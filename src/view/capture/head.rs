@@ -140,7 +140,8 @@ pub fn head_ui(run: &Run, status: &Status, ui: &mut Ui) {
     });
 }
 
-/// Why the run failed, or recorded nothing: a line each, whose whole text is below.
+/// Why the run failed, a line whose whole text is below, or recorded nothing: the first of its notes, which those below
+/// leave out.
 pub fn why_ui(status: &Status, last: Option<&Last>, ui: &mut Ui) {
     if let Some(Last(text)) = last {
         ui.horizontal(|ui| {
@@ -152,7 +153,7 @@ pub fn why_ui(status: &Status, last: Option<&Last>, ui: &mut Ui) {
         && let Some(note) = status.notes.first()
     {
         let color = theme::tokens(ui.visuals().dark_mode).severity[1];
-        ui.add(Label::new(RichText::new(note).color(color)).truncate());
+        ui.colored_label(color, note);
     }
 }
 

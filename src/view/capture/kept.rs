@@ -1,20 +1,21 @@
-//! The output of an earlier run, read in the background and shown in the place of that of the latest.
+//! The output of an earlier run with what was said of it, read in the background and shown in the place of that of the latest.
 
 use std::path::PathBuf;
 
 use eframe::egui::{self, Label, RichText, Ui};
 
+use super::earlier::end_text;
 use super::output::{OutputSearch, Source};
-use crate::capture::launch::{self, Earlier, Output};
+use crate::capture::launch::{self, Earlier, Manifest, Output};
 use crate::job::{Job, Poll};
 use crate::view::states::{failed_ui, working_ui};
+use crate::widget::theme;
 
 /// The output of a run as its folder keeps it.
 #[derive(Debug)]
 pub struct KeptOutput {
     pub folder: PathBuf,
-    command: String,
-    started_ms: u64,
+    manifest: Manifest,
     reading: Option<Job<Result<Output, String>>>,
     output: Result<Output, String>,
     search: OutputSearch,
@@ -30,8 +31,7 @@ impl KeptOutput {
             Err(error) => (None, Err(format!("No thread could be started: {error}"))),
         };
         let Earlier { folder, manifest, .. } = run.clone();
-        let search = OutputSearch::default();
-        Self { folder, command: manifest.command, started_ms: manifest.started_ms, reading, output, search }
+        Self { folder, manifest, reading, output, search: OutputSearch::default() }
     }
 
     pub fn is_pending(&self) -> bool {
@@ -47,10 +47,16 @@ impl KeptOutput {
         }
         let is_over = ui.horizontal(|ui| {
             let close = ui.button("Close").on_hover_text("Close the output of this earlier run");
-            ui.weak(format!("Output of an earlier run, started {}", launch::shown_time(self.started_ms)));
-            ui.add(Label::new(RichText::new(&self.command).monospace()).truncate());
+            let Manifest { started_ms, command, .. } = &self.manifest;
+            let (started, end) = (launch::shown_time(*started_ms), end_text(&self.manifest));
+            ui.weak(format!("Output of an earlier run, started {started}: {end}"));
+            ui.add(Label::new(RichText::new(command).monospace()).truncate());
             close.clicked()
         });
+        let color = theme::tokens(ui.visuals().dark_mode).severity[1];
+        for note in &self.manifest.notes {
+            ui.colored_label(color, note);
+        }
         match &self.output {
             Ok(_) if self.reading.is_some() => working_ui("Reading the output…", ui),
             Ok(output) => self.search.ui(&Source::Kept(output), ui),

@@ -42,6 +42,8 @@ const LEAST_FOR_LIST: f32 = 120.0;
 const LEAST_FOR_RUN: f32 = 400.0;
 /// The height of the output, and of the earlier runs, where all scrolls as one, in points.
 const LIST_HEIGHT: f32 = 180.0;
+/// Where less of the list of earlier runs is in sight, in points, something else leads to it: a run, and two heads above it.
+const LEAST_OF_LIST: f32 = 70.0;
 /// How often the elapsed time is painted anew.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -77,8 +79,11 @@ pub struct Capture {
     is_to_stop: bool,
     /// The height of the form in the last frame, in points.
     form_height: f32,
-    /// What is to be scrolled to where all scrolls as one, since a run has just started or ended, or did not start.
+    /// What is to be scrolled to where all scrolls as one, since a run has just started or ended, or did not start, or a
+    /// person asked for it.
     scroll_to: Option<Part>,
+    /// Whether the earlier runs were below what was in sight in the last frame.
+    is_list_below: bool,
     /// Whether the view was painted in the last frame.
     was_painted: bool,
     /// Whether it was in sight until now, so that it does not take the focus again.
@@ -96,6 +101,7 @@ pub struct Capture {
 enum Part {
     Form,
     Run,
+    Earlier,
 }
 
 impl View for Capture {
@@ -115,36 +121,9 @@ impl View for Capture {
             if ui.available_height() - self.form_height >= needed {
                 self.form_ui(is_busy, ctx, ui);
                 self.panels_ui(status.as_ref(), ctx, ui);
-                return;
+            } else {
+                self.scrolled_ui(is_busy, status.as_ref(), ctx, ui);
             }
-            // In view wherever the rest is scrolled to.
-            if let (Some(run), Some(status)) = (&self.run, status.as_ref().filter(|status| self.has_head(status))) {
-                head_ui(run, status, ui);
-                head::why_ui(status, self.last.as_ref(), ui);
-            }
-            let height = ui.available_height();
-            // Else one would lie on the other, or have no room.
-            let scroll_to = self.scroll_to.take();
-            ScrollArea::vertical().id_salt("capture").auto_shrink(false).show(ui, |ui| {
-                if scroll_to == Some(Part::Form) {
-                    ui.scroll_to_cursor(Some(Align::TOP));
-                }
-                // The bar lies on nothing.
-                ui.set_max_width((ui.available_width() - ui.spacing().scroll.bar_width).max(0.0));
-                let start = ui.cursor().top();
-                self.form_ui(is_busy, ctx, ui);
-                let list = vec2(ui.available_width(), LIST_HEIGHT);
-                if has_output {
-                    if scroll_to == Some(Part::Run) {
-                        ui.scroll_to_cursor(Some(Align::TOP));
-                    }
-                    self.run_ui(status.as_ref(), Some(list), ctx, ui);
-                    ui.separator();
-                }
-                let left = height - (ui.cursor().top() - start);
-                let list = vec2(list.x, LIST_HEIGHT.max(left));
-                ui.allocate_ui(list, |ui| self.earlier_ui(status.as_ref(), ctx, ui));
-            });
         });
         if is_busy {
             ui.ctx().request_repaint_after(TICK);
@@ -250,6 +229,51 @@ impl Capture {
         }
     }
 
+    /// All as one that scrolls, between the state of the run and what leads to the earlier runs.
+    fn scrolled_ui(&mut self, is_busy: bool, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        // In view wherever the rest is scrolled to.
+        if let (Some(run), Some(status)) = (&self.run, status.filter(|status| self.has_head(status))) {
+            head_ui(run, status, ui);
+            head::why_ui(status, self.last.as_ref(), ui);
+        }
+        let mut scroll_to = self.scroll_to.take();
+        let rect = ui.available_rect_before_wrap();
+        if self.is_list_below {
+            let panel = Panel::bottom(egui::Id::unique("capture below")).frame(Frame::NONE).resizable(false);
+            if panel.show(ui, |ui| self.earlier.below_ui(ui)).inner {
+                scroll_to = Some(Part::Earlier);
+            }
+        }
+        let has_output = self.run.is_some() || self.kept.is_some();
+        let scroll_to = |part, ui: &Ui| {
+            if scroll_to == Some(part) {
+                ui.scroll_to_cursor(Some(Align::TOP));
+            }
+        };
+        // Else one would lie on the other, or have no room.
+        ScrollArea::vertical().id_salt("capture").auto_shrink(false).show(ui, |ui| {
+            scroll_to(Part::Form, ui);
+            // The bar lies on nothing.
+            ui.set_max_width((ui.available_width() - ui.spacing().scroll.bar_width).max(0.0));
+            let start = ui.cursor().top();
+            self.form_ui(is_busy, ctx, ui);
+            let list = vec2(ui.available_width(), LIST_HEIGHT);
+            if has_output {
+                scroll_to(Part::Run, ui);
+                self.run_ui(status, Some(list), ctx, ui);
+                ui.separator();
+            }
+            scroll_to(Part::Earlier, ui);
+            let top = ui.cursor().top();
+            let is_below = self.earlier.n() > 0 && top + LEAST_OF_LIST > rect.bottom();
+            if std::mem::replace(&mut self.is_list_below, is_below) != is_below {
+                ui.ctx().request_repaint();
+            }
+            let list = vec2(list.x, LIST_HEIGHT.max(rect.height() - (top - start)));
+            ui.allocate_ui(list, |ui| self.earlier_ui(status, ctx, ui));
+        });
+    }
+
     /// The run with its output, and the runs before below them, each as high as a person made it.
     fn panels_ui(&mut self, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         if self.run.is_none() && self.kept.is_none() {
@@ -280,7 +304,9 @@ impl Capture {
     /// * `size`: that of the output, in points, where it does not fill what there is.
     fn run_ui(&mut self, status: Option<&Status>, size: Option<Vec2>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         if let Some(status) = status.filter(|_| self.kept.is_none()) {
-            status_ui(status, ctx, ui);
+            // Above all that scrolls stands the first note of a run that ended.
+            let n_told = usize::from(size.is_some() && status.stage == Stage::Ended);
+            status_ui(status, n_told, ctx, ui);
         }
         let size = size.unwrap_or(ui.available_size());
         ui.allocate_ui(size, |ui| {
@@ -299,8 +325,15 @@ impl Capture {
         let is_latest = |folder: &Path| latest.as_deref() == Some(folder);
         let running = latest.as_deref().filter(|_| status.is_some_and(|status| status.stage < Stage::Ended));
         match same_ui("capture earlier", ui, |ui| self.earlier.ui(running, &mut self.forms.form, ctx, ui)) {
-            Some(Asked::Output(of)) if is_latest(&of.folder) => self.kept = None,
-            Some(Asked::Output(of)) => self.kept = Some(KeptOutput::new(&of, ui.ctx())),
+            Some(Asked::Output(of)) => {
+                self.kept = (!is_latest(&of.folder)).then(|| KeptOutput::new(&of, ui.ctx()));
+                self.scroll_to = Some(Part::Run);
+                ui.ctx().request_repaint();
+            }
+            Some(Asked::Form) => {
+                self.scroll_to = Some(Part::Form);
+                ui.ctx().request_repaint();
+            }
             Some(Asked::Forget(folder)) => {
                 if is_latest(&folder) {
                     self.forget_run();
@@ -356,12 +389,14 @@ fn same_ui<R>(name: &str, ui: &mut Ui, paint: impl FnOnce(&mut Ui) -> R) -> R {
 }
 
 /// The results of the run, what is to be said of it, and the GPUs meanwhile.
-fn status_ui(status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+///
+/// * `n_told`: how many of its notes stand elsewhere.
+fn status_ui(status: &Status, n_told: usize, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
     if !status.results.is_empty() {
         results_ui(status, ctx, ui);
     }
     let color = theme::tokens(ui.visuals().dark_mode).severity[1];
-    for note in &status.notes {
+    for note in status.notes.iter().skip(n_told) {
         ui.colored_label(color, note);
     }
     if status.stage < Stage::Ended {

@@ -115,10 +115,7 @@ impl OutputSearch {
                 _ => format!("The last {} of {} lines", format::count(kept), format::count(n_lines)),
             });
             if ui.button("Copy").on_hover_text("Copy the kept output").clicked() {
-                let text = source.with(|output| {
-                    output.lines().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect::<String>()
-                });
-                ui.ctx().copy_text(text);
+                ui.ctx().copy_text(source.with(Output::text));
             }
         });
         self.lines_ui(source, ui);

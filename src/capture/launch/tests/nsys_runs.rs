@@ -5,8 +5,7 @@ use super::*;
 /// A script that behaves as `nsys profile`, `start` and `stop` do: the program runs in a session of its own with the
 /// variables that it is given, helpers stay behind, and a report is written once the recording ends. `$FAKE` says
 /// what goes wrong.
-const NSYS: &str = r#"#!/bin/sh
-what=$1; shift
+const NSYS: &str = r#"what=$1; shift
 for option; do case $option in
     --session*=*) session=${option#*=};; --output=*) output=${option#*=};; --env-var=*) vars=${option#*=};;
     --start-later=true) later=1;; --*) ;; *) break;; esac; shift; done
@@ -29,10 +28,7 @@ exit $code
 /// A run under the script.
 fn by_nsys(root: &Path, script: &str, fake: &str, change: impl Fn(&mut nsys::Profile)) -> Request {
     let program = root.join("nsys of test");
-    // Written by another process: were it open for writing here while another test forks, it could not be run.
-    let write = "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"";
-    let written = std::process::Command::new("sh").args(["-c", write, "sh", NSYS]).arg(&program).status().unwrap();
-    assert!(written.success());
+    write_program(&program, NSYS);
     let mut request = shell(&root.join("runs"), script);
     request.env = vec![("FAKE".into(), fake.into()), ("TMPDIR".into(), "/tmp".into())];
     request.grace = Duration::from_millis(1500);

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::{self, RichText, Ui};
 
+use super::missing::Missing;
 use super::{Form, Start};
-use crate::capture::launch::{self, Request};
+use crate::capture::launch::{self, Need, Request};
 use crate::job::{Job, Poll};
 use crate::view::states::failed_ui;
 use crate::widget::theme;
@@ -30,6 +31,7 @@ pub struct Preview {
     said: Option<Result<Said, String>>,
     /// What that is said of.
     said_of: Option<Asked>,
+    missing: Missing,
 }
 
 /// The form, and the person's choice of nsys for all of Lacuna.
@@ -45,16 +47,21 @@ struct Said {
     warning: Option<String>,
     /// What it costs to record it.
     cost: Option<&'static str>,
+    /// What its recorder needs.
+    need: Need,
 }
 
 impl Said {
     fn of((form, nsys): &Asked) -> Result<Self, String> {
         let root = launch::root().unwrap_or_default();
         let request = form.request(root.clone(), nsys.as_deref())?;
+        let folder = root.join(NEW);
+        let warning = request.check().err().map(|error| error.to_string());
         Ok(Self {
-            line: request.command_line(&root.join(NEW)),
+            line: request.command_line(&folder),
             hint: hint(&request),
-            warning: request.check().err().map(|error| error.to_string()),
+            need: if warning.is_none() { request.need(&folder) } else { Need::Nothing },
+            warning,
             cost: request.recorder.overhead(),
         })
     }
@@ -62,7 +69,7 @@ impl Said {
 
 impl Preview {
     pub fn is_pending(&self) -> bool {
-        self.working.is_some()
+        self.working.is_some() || self.missing.is_pending()
     }
 
     /// Why this form cannot be run, as far as that is known.
@@ -76,13 +83,17 @@ impl Preview {
         self.said.as_ref().and_then(why_not) == Some(why)
     }
 
-    /// Follows the form and paints why it cannot be run, or did not start, or what it costs to record it.
+    /// Follows the form and paints why it cannot be run, or did not start, or else what it costs to record it and what is
+    /// missing for that.
     pub fn reason_ui(&mut self, form: &Form, start: Start<'_>, nsys: Option<&Path>, ui: &mut Ui) {
         if form.line.trim().is_empty() {
             *self = Self::default();
             return;
         }
         self.follow(form, nsys, ui.ctx());
+        if let Some(Ok(said)) = &self.said {
+            self.missing.follow(&said.need, ui.ctx());
+        }
         let tokens = theme::tokens(ui.visuals().dark_mode);
         // In one place, and there also where it is empty, so that nothing moves while a person types the name of a program.
         match (&self.said, start) {
@@ -93,6 +104,7 @@ impl Preview {
             (Some(Ok(said)), _) => {
                 let alone = if form.without_counters { NOTHING } else { COUNTERS_ALONE };
                 ui.weak(said.cost.unwrap_or(alone));
+                self.missing.said().map(|missing| ui.colored_label(tokens.severity[1], missing));
             }
             (None, _) => _ = ui.label(""),
         }
