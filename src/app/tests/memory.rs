@@ -160,8 +160,8 @@ fn want_of_memory_is_explained() {
     wait_for(&mut harness, |harness| harness.query_by_label("Out of memory: 96.00 MiB requested").is_some());
     harness.get_by_label("expandable_segments:True");
     harness.get_by_label(
-        "Fragmentation: 96.00 MiB requested, 649.84 MiB reserved and unused in all pools, 14.00 MiB free on the device. \
-         The largest piece that could serve it was 93.00 MiB in reserved memory (14.00 MiB on the device): 3.00 MiB too small; in one piece, \
+        "Fragmentation: 96.00 MiB requested. 645.95 MiB were unused in the segments that could serve it, in ranges of at most \
+         93.00 MiB; 3.89 MiB in other pools, streams or size classes; 14.00 MiB were free on the device. The largest piece that could serve it was 93.00 MiB in reserved memory (14.00 MiB on the device): 3.00 MiB too small; in one piece, \
          what was free would have been enough",
     );
     harness.get_by_label("Show the state then").click_accesskit();
