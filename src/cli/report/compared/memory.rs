@@ -1,10 +1,11 @@
 //! Memory beside that of another file.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::analysis::memory::by_place::{self, At, Place, Places};
 use crate::analysis::memory::callers::with_callers;
-use crate::analysis::memory::categories::categories;
+use crate::analysis::memory::categories::{CategoryBytes, categories};
 use crate::analysis::memory::grouped::{GroupBy, LiveScope, StackChange, stack_changes};
 use crate::analysis::memory::live::LiveUntil;
 use crate::analysis::memory::summary::{Summary, fullest_state, summary};
@@ -156,12 +157,11 @@ impl Pair<'_> {
         let (before, after) = (of(self.base)?, of(self.of)?);
         let mut rows = Vec::new();
         for (at, _) in self.moments() {
-            for (before, after) in before.iter().zip(&after) {
-                let bytes = [before, after].map(|one| if at == AT_PEAK { one.peak } else { one.end });
-                if bytes != [0, 0] {
-                    rows.push(self.changed((at, after.category), bytes));
-                }
-            }
+            let bytes = |one: &CategoryBytes| if at == AT_PEAK { one.peak } else { one.end };
+            let both = before.iter().zip(&after).map(|(before, after)| (after.category, [before, after].map(bytes)));
+            let mut both: Vec<_> = both.filter(|(_, bytes)| *bytes != [0, 0]).collect();
+            both.sort_by_key(|&(_, [before, after])| Reverse(after.abs_diff(before)));
+            rows.extend(both.into_iter().map(|(category, bytes)| self.changed((at, category), bytes)));
         }
         Some(compared_categories().table(rows, 0))
     }
