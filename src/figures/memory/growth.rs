@@ -146,7 +146,10 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             format!("Memory between steps varies by {}, without lasting growth", format::bytes(total.swing as f64))
         }
         TotalVerdict::Flat => format!("Memory between steps stays level{}", since(total.level_since)),
-        TotalVerdict::TooFewSteps => too_few_steps(total, steps.len()),
+        TotalVerdict::TooFewSteps => {
+            let so_far = growing_place(found).map(|grows| format!(". So far {grows}")).unwrap_or_default();
+            format!("{}{so_far}", too_few_steps(total, steps.len()))
+        }
         TotalVerdict::IrregularSteps => "The steps differ too much to say whether memory grows".to_owned(),
     };
     match total.verdict {
@@ -297,6 +300,34 @@ mod tests {
             growth_sentence(&found, &steps),
             "Memory between steps stays level, but the peaks within steps or what is reserved beyond them rose: 4 of 5 \
              count, and it takes 9 to tell whether that goes on"
+        );
+    }
+
+    #[test]
+    fn what_rose_in_each_of_too_few_steps_is_named() {
+        let mut script = Script::default();
+        let [kept, once] = ["append (losses.py:12)", "adam (optimizer.py:4)"].map(|frame| script.stack(&[frame]));
+        script.alloc(1 << 40, 1 << 20, once);
+        for step in 0..3 {
+            let start = script.now();
+            script.alloc(step << 30, 5 << 20, kept);
+            if step == 0 {
+                script.alloc(2 << 40, 9 << 20, once);
+            }
+            let end = script.now();
+            script.annotate(&format!("ProfilerStep#{step}"), start, end);
+        }
+        let trace = script.finish();
+        let steps = crate::analysis::memory::steps::steps(&trace, history(&trace), &|| false).ok();
+        let signatures = Signatures::new(&trace, false);
+        let thresholds = Thresholds::default();
+        let found = leaks(&trace, history(&trace), &signatures, steps.as_ref(), None, &thresholds, &|| false).1;
+        let sentence = growth_sentence(&found, steps.as_ref().unwrap());
+        assert!(
+            sentence.starts_with("There are too few steps")
+                && sentence
+                    .ends_with(". So far append (losses.py:12) holds 5.00 MiB more each step: 3 blocks instead of 0"),
+            "{sentence}"
         );
     }
 

@@ -28,13 +28,13 @@ pub use headline::{Headline, InShort, headline, holder_frames, in_short, private
 pub use leak_advice::leak_advice;
 pub use oom::{OutOfMemory, oom, raise, why};
 pub use outside::{OutsideMemory, outside_growth, outside_memory, outside_sentence};
-pub use places::{AtPlace, Leak, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
+pub use places::{AtPlace, Leak, NoLeak, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
 pub use reserved::{
     HOW_SHARED, ReservedGrowth, ReservedShares, cause_text, in_the_way, reserved_growth, reserved_shares,
     shares_object, shares_sentence,
 };
 pub use summary::{DeviceMemory, memory};
-pub use unused::{RESERVED_UNUSED, reserved_unused};
+pub use unused::{RESERVED_UNUSED, reserved_unused, unused_parts};
 
 use std::sync::Arc;
 
