@@ -20,8 +20,8 @@ pub use apart::tell_apart;
 pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place, compared_places, no_stack_help};
 pub use categories::{Held, categories, categories_object};
 pub use comparison::{
-    Changed, END_ALLOCATED, END_RESERVED, MemoryComparison, PEAK_ALLOCATED, PEAK_RESERVED, compared_amounts,
-    compared_categories, compared_stacks, memory_comparison,
+    Changed, END_ALLOCATED, END_RESERVED, MemoryComparison, MostChanged, PEAK_ALLOCATED, PEAK_RESERVED,
+    compared_amounts, compared_categories, compared_stacks, memory_comparison,
 };
 pub use growth::{GROWN, MemoryGrowth, growing_place, growth, growth_sentence, no_candidate, step_name};
 pub use headline::{Headline, InShort, headline, holder_frames, in_short, private_pools};

@@ -246,3 +246,35 @@ fn held(key: &'static str, title: &'static str) -> Part<AtPlace<LiveGroup>> {
     };
     Part::new(key, title, figures).report(HELD).json(HELD_JSON)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::memory::fixture::Script;
+
+    #[test]
+    fn the_first_two_places_that_give_up_as_much_are_named() {
+        let mut script = Script::default();
+        let frames: [&[&str]; 4] = [
+            &["to (/me/module.py:1)"],
+            // A frame of a library alone makes no other place.
+            &["at::empty (??)", "to (/me/module.py:1)"],
+            &["pack (/me/batch.py:8)"],
+            &["load (/me/data.py:3)"],
+        ];
+        let stacks = frames.map(|frames| script.stack(frames));
+        script.alloc(0, 512, stacks[0]);
+        let trace = script.finish();
+        let signatures = Signatures::new(&trace, false);
+        let places = Places { trace: &trace, signatures: &signatures, owner: Owner::default() };
+        let named = |stacks: &[crate::model::StackId]| {
+            let given_up_by = stacks.iter().map(|&stack| signatures.of(stack)).collect();
+            let verdict = Verdict::Offset;
+            NoLeak::new(&Explained { signature: SignatureId::default(), verdict, bytes: 1, given_up_by }, &places)
+                .given_up_by
+        };
+        assert_eq!(named(&[]), None);
+        assert_eq!(named(&stacks[..2]).as_deref(), Some("to (module.py:1)"));
+        assert_eq!(named(&stacks).as_deref(), Some("to (module.py:1), pack (batch.py:8) and 1 more"));
+    }
+}

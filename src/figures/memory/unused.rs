@@ -63,17 +63,22 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
     })
 }
 
-/// Where much that is unused lies, in brackets, with what keeps it from the device; empty where it is not much.
+/// Where much that is unused lies, in brackets; empty where it is not much.
 pub fn unused_parts(of: &Unused) -> String {
-    let size = |bytes: u64| format::bytes(bytes as f64);
     let parts = [
-        (of.empty, "in segments without blocks, which the next peak takes or torch.cuda.empty_cache() returns"),
-        (of.pinned, "in partly used segments, which their blocks keep"),
+        (of.empty, "in segments without blocks, kept for the next peak"),
+        (of.pinned, "in partly used segments"),
         (of.other, "in expandable segments and behind blocks"),
     ];
-    let named = parts.into_iter().filter(|part| of.is_much() && part.0 > 0);
-    let named: Vec<String> = named.map(|(bytes, what)| format!("{} {what}", size(bytes))).collect();
-    if named.is_empty() { String::new() } else { format!(" ({})", named.join("; ")) }
+    let named: Vec<(u64, &str)> = parts.into_iter().filter(|part| of.is_much() && part.0 > 0).collect();
+    match named.as_slice() {
+        [] => String::new(),
+        [(_, what)] => format!(" (all {what})"),
+        all => {
+            let each = all.iter().map(|(bytes, what)| format!("{} {what}", format::bytes(*bytes as f64)));
+            format!(" ({})", each.collect::<Vec<_>>().join("; "))
+        }
+    }
 }
 
 /// `4.44 GiB in segments without blocks, 1.00 GiB in partly used segments`.
@@ -138,8 +143,8 @@ mod tests {
         assert_eq!(unused_parts(&state(100, 140)), "", "24 %");
         assert_eq!(
             unused_parts(&state(100, 400)),
-            " (381.47 MiB in segments without blocks, which the next peak takes or torch.cuda.empty_cache() returns; 95.37 \
-             MiB in partly used segments, which their blocks keep)"
+            " (381.47 MiB in segments without blocks, kept for the next peak; 95.37 MiB in partly used segments)"
         );
+        assert_eq!(unused_parts(&state(400, 0)), " (all in partly used segments)");
     }
 }
