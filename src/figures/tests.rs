@@ -6,7 +6,7 @@ use super::memory::{AtPlace, Owner};
 use super::*;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, LeakEvidence, Verdict};
-use crate::analysis::memory::signature::SignatureId;
+use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::operators::operators;
 use crate::analysis::range_summary::range_summary;
 use crate::analysis::rules::Vendor;
@@ -42,7 +42,10 @@ fn hostile_tables() -> Vec<Data> {
         score: 1.0,
         evidence: LeakEvidence::default(),
     };
-    let explained = Explained { signature, verdict: Verdict::Setup, bytes: -1 };
+    let explained = Explained { signature, verdict: Verdict::Offset, bytes: -1, given_up_by: vec![signature] };
+    let signatures = Signatures::new(&trace, false);
+    let places = memory::Places { trace: &trace, signatures: &signatures, owner: owner.clone() };
+    let no_leak = memory::NoLeak::new(&explained, &places);
     let range = TimeRange { start: 0, end: 100 };
     let track = range::TrackTime {
         track: EVIL.to_owned(),
@@ -69,7 +72,7 @@ fn hostile_tables() -> Vec<Data> {
             stack: placed(),
             of: memory::Leak::new(&candidate, None),
         }]),
-        memory::no_leaks().data([AtPlace { owner: owner.clone(), stack: placed(), of: explained }]),
+        memory::no_leaks().data([AtPlace { owner: owner.clone(), stack: placed(), of: no_leak }]),
         memory::gains().data([AtPlace { owner, stack: placed(), of: Gain { signature, bytes: -1, count: -1 } }]),
         sentences,
     ]

@@ -134,6 +134,9 @@ pub fn shortened_apart(name: &str, others: &[&str], max: usize) -> String {
     if whole.len() <= max {
         return whole.into_iter().collect();
     }
+    if let Some(frames) = frames::frames_apart(name, others, max) {
+        return frames;
+    }
     if differs + 2 < max {
         return whole.iter().take(max - 1).chain(&['…']).collect();
     }

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use super::live::{LiveUntil, live};
 use super::summary::fullest_state;
 use crate::analysis::frame::Frame;
-use crate::model::memory::AllocationId;
+use crate::model::memory::{AllocationId, MemorySource};
 use crate::model::{MemoryHistory, StackId, StringId, Trace};
 
 /// What a block holds.
@@ -25,7 +25,7 @@ pub enum Category {
     Optimizer,
     /// Outputs of a forward pass.
     Activation,
-    /// Inputs, temporaries, workspaces of cuBLAS, and what a backward pass needs for itself.
+    /// Inputs, temporaries, workspaces of cuBLAS, casts that autocast keeps, and what a backward pass needs for itself.
     Other,
     /// Neither its stacks nor its life tell.
     Unknown,
@@ -64,16 +64,19 @@ pub struct CategoryBytes {
 /// memory history has no data flow; the first of these that holds counts:
 ///
 /// 1. the category that the file records;
-/// 2. allocated in an optimizer's frames: optimizer state, or other if it is freed there;
-/// 3. allocated before the recording at an unknown place and freed in an optimizer's frames, outside of a backward pass and
+/// 2. a workspace of cuBLAS, by its frames, or by its size where all blocks of that size stay; a cast of a parameter that
+///    autocast keeps until its `with` is left, which PyTorch gives no category, as no activation goes into it: other. A cast
+///    that a backward pass frees later may be of a parameter or of an activation: 7 counts;
+/// 3. allocated in an optimizer's frames: optimizer state, or other if it is freed there;
+/// 4. allocated before the recording at an unknown place and freed in an optimizer's frames, outside of a backward pass and
 ///    of a module's call: optimizer state;
-/// 4. allocated in a backward pass, outside of recomputed modules: a gradient if it outlives the pass or is accumulated,
+/// 5. allocated in a backward pass, outside of recomputed modules: a gradient if it outlives the pass or is accumulated,
 ///    other if it is freed in the pass;
-/// 5. allocated where modules are built, moved or loaded: a parameter; buffers do not differ;
-/// 6. allocated in a module's call, or freed in a backward pass: an activation, or other if it is freed in the frame
+/// 6. allocated where modules are built, moved or loaded: a parameter; buffers do not differ;
+/// 7. allocated in a module's call, or freed in a backward pass: an activation, or other if it is freed in the frame
 ///    that allocated it;
-/// 7. allocated by a copy to the device outside of all these: an input, which is other;
-/// 8. else unknown.
+/// 8. allocated by a copy to the device outside of all these: an input, which is other;
+/// 9. else unknown.
 ///
 /// Where the frames of `torch/nn/modules/module.py` are missing, as the stacks of some versions leave them out, a function
 /// `forward` stands for the call of a module.
@@ -113,6 +116,10 @@ const MODULE_CALL: Roles = 8;
 const MODULE_SETUP: Roles = 16;
 const COPY: Roles = 32;
 const WORKSPACE: Roles = 64;
+const CAST_CACHE: Roles = 128;
+/// Bytes that PyTorch requests for a workspace of cuBLAS on devices before Hopper, `:4096:2:16:8`. Those since take 32 MiB,
+/// as many tensors do.
+const CUBLAS_WORKSPACE: u64 = (2 * 4096 + 8 * 16) << 10;
 
 /// What a frame says, by function and file.
 fn roles(text: &str) -> Roles {
@@ -125,6 +132,7 @@ fn roles(text: &str) -> Roles {
         let workspace = ["getNewWorkspace", "BlasLtWorkspace", "CUDABlasHandle"];
         return match function {
             _ if workspace.iter().any(|part| function.contains(part)) => WORKSPACE,
+            _ if function.contains("autocast::clear_cache") => CAST_CACHE,
             _ if function.contains("AccumulateGrad") => BACKWARD | ACCUMULATE,
             _ if backward.iter().any(|part| function.contains(part)) => BACKWARD,
             _ if function.contains("to_copy") || function.contains("copy_to_device") => COPY,
@@ -139,6 +147,7 @@ fn roles(text: &str) -> Roles {
     let is_module = is_in("torch/nn/modules/module.py");
     match function {
         "zero_grad" => 0,
+        "__exit__" if is_in("torch/amp/autocast_mode.py") => CAST_CACHE,
         _ if is_optimizer && !is_in("/lr_scheduler.py") => OPTIMIZER,
         "_engine_run_backward" => BACKWARD,
         "backward" if is_in("torch/_tensor.py") || is_in("torch/autograd/__init__.py") => BACKWARD,
@@ -205,11 +214,17 @@ struct Told<'a> {
     stacks: &'a StackRoles,
     /// What an event without frames says.
     of_none: Roles,
+    /// Whether all blocks of the size of a workspace stay to the end.
+    has_workspaces: bool,
 }
 
 impl<'a> Told<'a> {
     fn new(trace: &'a Trace, history: &'a MemoryHistory, stacks: &'a StackRoles) -> Self {
-        Self { trace, history, stacks, of_none: stacks.of_none(history) }
+        let all = &history.allocations;
+        let sized = all.ids().filter(|id| all.requested[id.idx()] == CUBLAS_WORKSPACE);
+        let has_workspaces = history.source == MemorySource::Snapshot
+            && sized.into_iter().all(|id| all.freed[id.idx()] > history.last_state());
+        Self { trace, history, stacks, of_none: stacks.of_none(history), has_workspaces }
     }
 
     /// What the stack of an event says.
@@ -224,13 +239,17 @@ impl<'a> Told<'a> {
         }
         let stack = all.stack[id.idx()];
         let own = if history.alloc_event(id).is_none() && stack == StackId::default() { 0 } else { self.at(stack) };
-        if own & WORKSPACE != 0 {
+        let is_workspace = self.has_workspaces && all.requested[id.idx()] == CUBLAS_WORKSPACE;
+        if own & WORKSPACE != 0 || is_workspace {
             return Category::Other;
         }
         let freed = all.freed[id.idx()].checked_sub(1).filter(|&event| event < history.last_state());
         let freed_at = freed.map(|event| history.events.stack[event as usize]);
         let freed = freed_at.map(|stack| self.at(stack));
         let is_freed_in = |role: Roles| freed.is_some_and(|freed| freed & role != 0);
+        if is_freed_in(CAST_CACHE) {
+            return Category::Other;
+        }
         // An optimizer that writes its state anew frees that of the step before. A closure may run the model in a step.
         let is_before = history.alloc_event(id).is_none() && own == 0;
         if is_before && is_freed_in(OPTIMIZER) && !is_freed_in(BACKWARD | MODULE_CALL) {

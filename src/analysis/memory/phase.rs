@@ -60,9 +60,17 @@ pub fn aligned(symbols: &[u32], starts: &[usize], length: usize, level: &dyn Fn(
     let due = tail + offset;
     let after = due.saturating_sub(reach).max(tail)..(due + reach + 1).min(symbols.len());
     let after = low(after, level(moved[last]) + rounds[last].rise / 2, due);
+    let after = after.filter(|&item| !is_within(symbols, &moved, first, item));
     moved.splice(0..0, before);
     moved.extend(after);
     moved
+}
+
+/// Whether an item after the last start lies where the round before has the same item among the others. A recording may
+/// end with a round, so that no other begins where one is due.
+fn is_within(symbols: &[u32], starts: &[usize], first: u32, item: usize) -> bool {
+    let [.., before, last] = *starts else { return false };
+    item > last && item - last < last - before && symbols[before + (item - last)] == first
 }
 
 /// Whether the lowest items with a symbol lie ever higher above the lowest of all, from each quarter of the rounds to the
@@ -157,5 +165,16 @@ mod tests {
         assert_eq!(aligned(&symbols, &starts, 5, &|item| (item * item % 7) as i64), starts);
         // What comes before at a higher level may be another part of the program.
         assert_eq!(aligned(&symbols, &starts, 5, &|item| if item == 0 { 99 } else { items[item].1 }), batches[1..]);
+    }
+
+    #[test]
+    fn where_the_recording_ends_with_a_round_none_begins() {
+        // The last item of a round is like the first, but not as low.
+        let round = [(0, 10), (1, 20), (1, 40), (2, 60), (0, 30)];
+        let items: Vec<(u32, i64)> = round.iter().copied().cycle().take(5 * 8).collect();
+        let symbols: Vec<u32> = items.iter().map(|item| item.0).collect();
+        let starts: Vec<usize> = (0..8).map(|k| 4 + 5 * k).collect();
+        let batches: Vec<usize> = (0..8).map(|k| 5 * k).collect();
+        assert_eq!(aligned(&symbols, &starts, 5, &|item| items[item].1), batches);
     }
 }

@@ -11,7 +11,6 @@ use super::categories::{StackRoles, passes};
 use super::phase::aligned;
 use crate::analysis::phases::Phase;
 use crate::analysis::steps::{Period, periods, regularity};
-use crate::model::memory::MemoryAction;
 use crate::model::{MemoryHistory, StackId, Trace};
 use evidence::{Evidence, is_in_forward};
 use rounds::{dips, is_falling, is_level, returns_to_level};
@@ -100,9 +99,8 @@ pub fn repetition(
     history: &MemoryHistory,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Repetition, NoSteps> {
-    let events = &history.events;
     let allocs: Vec<u32> =
-        (0..events.len() as u32).filter(|&event| events.action[event as usize] == MemoryAction::Alloc).collect();
+        (0..history.events.len() as u32).filter(|&event| history.allocates(event as usize)).collect();
     if allocs.is_empty() {
         return Err(NoSteps::NoHistory);
     }

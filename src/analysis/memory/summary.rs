@@ -1,6 +1,7 @@
 //! Summary figures of a memory history: peaks, means, fragmentation.
 
 use super::state::{self, AllocatorState, PoolState};
+use super::unused::Unused;
 use crate::model::MemoryHistory;
 use crate::model::memory::{MemoryAction, highest};
 
@@ -36,6 +37,8 @@ pub struct Summary {
     pub end_active: u64,
     /// The largest contiguous free range at the end; `None` if segments are unknown.
     pub end_largest_free: Option<u64>,
+    /// What of reserved memory is unused at the end; `None` if segments are unknown.
+    pub end_unused_parts: Option<Unused>,
     /// Segments of private pools at the end; `None` if there are none.
     pub end_private: Option<PrivatePools>,
 }
@@ -98,6 +101,7 @@ pub fn summary(history: &MemoryHistory) -> Summary {
     let (start_reserved, end_reserved) = of(&curves.reserved);
     let at_end = (!history.segments.is_empty()).then(|| state::allocator(history, history.last_state(), &|| false));
     let end_private = at_end.as_ref().and_then(|state| PrivatePools::of(history, state));
+    let end_unused_parts = at_end.as_ref().map(|state| Unused::of(history, state));
     let at_end = at_end.map(|state| state.sums);
     Summary {
         peak_allocated: peak_state(history).map(|state| Peak { bytes: curves.allocated[state as usize], state }),
@@ -116,6 +120,7 @@ pub fn summary(history: &MemoryHistory) -> Summary {
         end_pinned: at_end.map(|sums| sums.pinned),
         end_active: of(&curves.active).1,
         end_largest_free: at_end.map(|sums| sums.largest_free),
+        end_unused_parts,
         end_private,
     }
 }

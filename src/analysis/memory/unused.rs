@@ -1,6 +1,7 @@
 //! Memory that is reserved and unused, and what keeps it from the device.
 
-use super::state::allocator;
+use super::leaks::Thresholds;
+use super::state::{AllocatorState, allocator};
 use super::summary::{fullest_state, peak_state};
 use crate::model::MemoryHistory;
 
@@ -31,9 +32,16 @@ impl Unused {
         self.bytes() as f64 / self.reserved.max(1) as f64
     }
 
-    fn of(history: &MemoryHistory, state: u32) -> Self {
+    /// Whether it is worth a word: by the bytes and the share of [`Thresholds`].
+    pub fn is_much(&self) -> bool {
+        let thresholds = Thresholds::default();
+        self.bytes() >= thresholds.min_unused && self.share() >= thresholds.min_unused_share
+    }
+
+    /// Of one state of the allocator. Cost: O(segments).
+    pub fn of(history: &MemoryHistory, state: &AllocatorState) -> Self {
         let mut found = Self::default();
-        for pool in &allocator(history, state, &|| false).pools {
+        for pool in &state.pools {
             let is_private = history.pools.get(pool.pool.0 as usize).is_some_and(|of| of.private != (0, 0));
             for segment in &pool.segments {
                 let sums = &segment.sums;
@@ -69,9 +77,10 @@ pub struct UnusedOver {
 /// What is unused at the peak and at the end; `None` if segments are unknown. Cost: O(n + m log m) for n events and m
 /// blocks.
 pub fn unused(history: &MemoryHistory) -> Option<UnusedOver> {
+    let at = |state: u32| Unused::of(history, &allocator(history, state, &|| false));
     (!history.segments.is_empty()).then(|| UnusedOver {
-        peak: Unused::of(history, fullest_state(history)),
-        end: Unused::of(history, history.last_state()),
+        peak: at(fullest_state(history)),
+        end: at(history.last_state()),
         has_history: peak_state(history).is_some(),
     })
 }

@@ -69,6 +69,8 @@ pub struct Hit {
     /// Of a hit about a late rank.
     pub late: Option<LateRank>,
     pub small_collectives: SmallCollectives,
+    /// Of a hit about reserved memory: what of it was never in use at once, in bytes.
+    pub unused_bytes: i64,
     /// Of a hit about the recording itself.
     pub missing: Missing,
     pub no_work: NoWork,
@@ -165,6 +167,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         waiting: Waiting::default(),
         late: None,
         small_collectives: SmallCollectives::default(),
+        unused_bytes: 0,
         missing: Missing::default(),
         no_work: NoWork::default(),
         irregular: None,

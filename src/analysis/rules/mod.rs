@@ -24,6 +24,7 @@ mod once;
 mod per_step;
 mod recording;
 mod recurring;
+mod reserved;
 mod room;
 mod rule;
 mod run_facts;
@@ -65,10 +66,8 @@ use super::gaps::clusters::Clusters;
 use super::gaps::recorder::{self, Recorder, Taken, Unrecorded};
 use super::gaps::{GapPart, Ledger};
 use super::median;
-use super::memory::leaks::capacity;
 use super::phases::{Phase, Phases};
 use super::steps::{StepSource, Steps};
-use crate::model::memory::highest;
 use crate::model::{DurNs, Severity, TimeRange, Trace};
 
 /// A device with less work than this many kernels, copies and graphs is not judged: a fragment of a recording.
@@ -150,7 +149,7 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn 
         host::without_device(of, &mut out, is_cancelled);
     }
     if of.range.is_none() {
-        memory(of.trace, &mut out);
+        reserved::nearly_full(of.trace, &mut out);
     }
     out.verdicts.sort();
     out.verdicts
@@ -484,15 +483,6 @@ trait Longest {
 impl Longest for Option<(TimeRange, DurNs)> {
     fn max_by_length(self, other: Self) -> Option<TimeRange> {
         self.into_iter().chain(other).max_by_key(|place| place.1).map(|place| place.0)
-    }
-}
-
-/// The peak of reserved memory by what the device could give the process.
-fn memory(trace: &Trace, out: &mut Out<'_>) {
-    for history in &trace.memories {
-        let Some(total) = capacity(trace, history).filter(|&total| total > 0) else { continue };
-        let (_, reserved) = highest(&history.curves.reserved);
-        out.check(hit(Rule::MemoryNearlyFull, u32::try_from(history.device).ok(), reserved as i64, total as i64));
     }
 }
 

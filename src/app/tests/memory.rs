@@ -160,8 +160,8 @@ fn want_of_memory_is_explained() {
     wait_for(&mut harness, |harness| harness.query_by_label("Out of memory: 96.00 MiB requested").is_some());
     harness.get_by_label("expandable_segments:True");
     harness.get_by_label(
-        "Fragmentation: 96.00 MiB requested, 649.84 MiB reserved and unused in all pools, 14.00 MiB free on the device. \
-         The largest piece that could serve it was 93.00 MiB in reserved memory (14.00 MiB on the device): 3.00 MiB too small; in one piece, \
+        "Fragmentation: 96.00 MiB requested. 645.95 MiB were unused in the segments that could serve it, in ranges of at most \
+         93.00 MiB; 3.89 MiB in other pools, streams or size classes; 14.00 MiB were free on the device. The largest piece that could serve it was 93.00 MiB in reserved memory (14.00 MiB on the device): 3.00 MiB too small; in one piece, \
          what was free would have been enough",
     );
     harness.get_by_label("Show the state then").click_accesskit();
@@ -321,7 +321,8 @@ fn the_map_is_enlarged_around_the_pointer_and_no_farther_than_it_can_be() {
     let near = turn(&mut harness, 4.0);
     let share = |rect: egui::Rect| (pos.y - rect.top()) / rect.height();
     assert!(near.height() > before.height() * 2.0 && near.top() < before.top(), "{near:?} of {before:?}");
-    assert!((share(near) - share(before)).abs() < 0.2, "{near:?} of {before:?}");
+    // The map ends where nothing is left to scroll.
+    assert!((share(near) - share(before)).abs() < 0.25, "{near:?} of {before:?}");
     let nearest = (0..12).map(|_| turn(&mut harness, 8.0)).last().unwrap();
     let farther = turn(&mut harness, 0.25);
     assert!(farther.height() < nearest.height(), "no turn of the wheel is without effect");

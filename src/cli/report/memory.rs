@@ -21,9 +21,9 @@ use crate::answers::memory::{
 };
 use crate::cli::{Failure, output};
 use crate::figures::memory::{
-    self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, Leak, MemoryGrowth, OutOfMemory,
-    OutsideMemory, Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline, in_the_way,
-    leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares,
+    self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, Leak, MemoryGrowth, NoLeak,
+    OutOfMemory, OutsideMemory, Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline,
+    in_the_way, leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares,
 };
 use crate::figures::{Part, Table, format};
 use crate::model::TimeNs;
@@ -191,7 +191,7 @@ impl Analyzed {
         let summary = summary(history);
         let named = |one| Leak::new(one, (*self.found.steps).as_ref());
         let candidates = places.placed(found.candidates.iter().map(|one| (one.signature, named(one))));
-        let explained = places.placed(found.explained.iter().map(|&one| (one.signature, one)));
+        let explained = places.placed(found.explained.iter().map(|one| (one.signature, NoLeak::new(one, &places))));
         let gained = places.placed(found.gains.iter().map(|&one| (one.signature, one)));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
         let mut oom = memory::oom().table(cards, top);
@@ -208,7 +208,7 @@ impl Analyzed {
             file: self.file.clone(),
             trace,
             history,
-            headline: headline(history, &summary, holder.as_ref(), found, steps, &self.cards),
+            headline: headline(&places, history, &summary, holder.as_ref(), found, steps, &self.cards),
             device_total: device_total(trace, history),
             // A state has grown from nothing that was recorded.
             reserved_growth: shares(history, &self.growth).filter(|_| !history.is_state_only()),

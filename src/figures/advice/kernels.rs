@@ -132,13 +132,24 @@ fn step_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, compare with the step time that the program measures itself, without any recorder"),
         ],
         Rule::MemoryNearlyFull => &[
-            (ALWAYS, "Leave a tenth free: a smaller batch, or lower precision"),
-            (TRAINS, "Activation checkpointing and sharded optimizer state need less of it"),
+            (
+                SCATTERED,
+                "First see why reserved memory grew: most of it is unused, and less of it is reserved where \
+                 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or fewer varying sizes let requests share segments",
+            ),
+            (|case| !SCATTERED(case), "Leave a tenth free: a smaller batch, or lower precision"),
+            (
+                |case| TRAINS(case) && !SCATTERED(case),
+                "Activation checkpointing and sharded optimizer state need less of it",
+            ),
             (ALWAYS, "To check, look at the peak in the memory view, and by which stacks it is held"),
         ],
         _ => &[],
     }
 }
+
+/// Most of the reserved memory was never in use at once.
+const SCATTERED: Fits = |case| case.is_most(|hit| hit.unused_bytes);
 
 const TF32_ON_GEFORCE: &str = "On GeForce cards TF32 is hardly faster than fp32: measure it, bf16 gains more";
 

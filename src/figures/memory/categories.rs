@@ -28,7 +28,8 @@ pub fn categories() -> Part<Held> {
     let figures = figures! { row: Held;
         with owner();
         words "category", "Category", 110, Cell::name(row.of.category.key()),
-            "As PyTorch's memory profiler defines them, told from stacks and lifetimes; unknown where those do not tell";
+            "As PyTorch's memory profiler defines them, told from stacks, lifetimes and sizes; unknown where those do not tell. Other are inputs, temporaries, workspaces of \
+             cuBLAS, casts of parameters that autocast keeps, and what a backward pass needs for itself";
         number "peak_bytes", "At the peak", 100, Cell::or_empty(row.whole.0, |_| Cell::Bytes(row.of.peak)),
             "Where the most is allocated first";
         number "peak_share", "Share", 60, share(row.of.peak, row.whole.0), "Of all that is allocated then";

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::{Owned, Owner, owner};
+use super::{Owned, Owner, holder_frames, owner};
 use crate::analysis::memory::categories::Category;
 use crate::figures::verdicts::clipped;
 use crate::figures::{Cell, Figure, Part, Stack, Table, Word, figures, format};
@@ -51,11 +51,14 @@ impl<T> Owned for Changed<T> {
     }
 }
 
+/// When, the place that changed most, and by how many bytes. Its frames are text from a file.
+pub type MostChanged = (&'static Word, String, i64);
+
 impl MemoryComparison {
     /// How the peaks and the ends differ, in a paragraph.
     ///
     /// * `amounts`: bytes in the other recording and in this one.
-    pub fn text(owner: &Owner, base: &str, amounts: &[(&'static Word, [u64; 2])]) -> String {
+    pub fn text(owner: &Owner, base: &str, amounts: &[(&'static Word, [u64; 2])], most: Option<MostChanged>) -> String {
         let device = if owner.device < 0 { "Host".to_owned() } else { format!("GPU {}", owner.device) };
         let rank = owner.rank.map(|rank| format!("Rank {rank}, ")).unwrap_or_default();
         let file = owner.file.as_ref().map(|file| format!(" in {file}")).unwrap_or_default();
@@ -69,7 +72,13 @@ impl MemoryComparison {
             format!("{} {is}, {than} the {was} there", amount.label.to_lowercase())
         });
         let told: Vec<String> = told.collect();
-        format!("{rank}{device}{file}, beside {}: {}", clipped(base), told.join("; "))
+        let most = most.map(|(at, place, change)| {
+            let than = if change < 0 { "less" } else { "more" };
+            let bytes = format::bytes(change.unsigned_abs() as f64);
+            format!(". {} {} changed most: {bytes} {than}", at.label, holder_frames(&place))
+        });
+        let most = most.unwrap_or_default();
+        format!("{rank}{device}{file}, beside {}: {}{most}", clipped(base), told.join("; "))
     }
 }
 

@@ -146,7 +146,7 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             format!("Memory between steps varies by {}, without lasting growth", format::bytes(total.swing as f64))
         }
         TotalVerdict::Flat => format!("Memory between steps stays level{}", since(total.level_since)),
-        TotalVerdict::TooFewSteps => too_few_steps(total, steps.len()),
+        TotalVerdict::TooFewSteps => format!("{}{}", too_few_steps(total, steps.len()), so_far(found)),
         TotalVerdict::IrregularSteps => "The steps differ too much to say whether memory grows".to_owned(),
     };
     match total.verdict {
@@ -175,6 +175,16 @@ fn too_few_steps(total: &Total, steps: usize) -> String {
         "There are too few steps to say whether memory grows: {of}{others}; it takes \
          {FEWEST_STEPS} where memory rises in each or is the same after each, else up to {long}"
     )
+}
+
+/// What rose after each of too few steps, as a further sentence; empty if nothing did.
+fn so_far(found: &Leaks) -> String {
+    let others = match found.growing.len() {
+        0 | 1 => String::new(),
+        2 => "; 1 more place grows".to_owned(),
+        n => format!("; {} more places grow", format::count(n as u64 - 1)),
+    };
+    growing_place(found).map(|grows| format!(". So far {grows}{others}")).unwrap_or_default()
 }
 
 /// The places that hold more at each boundary without a leak, if they explain at least half of the growth.
@@ -213,9 +223,10 @@ pub const GROWN: &str = ". Stacks with more memory at the end are under \"Grown\
 pub fn no_candidate(found: &Leaks) -> String {
     let unjudged = found.total.and_then(|total| match total.verdict {
         TotalVerdict::TooFewSteps => Some(format!(
-            "so few steps: {} count, and it takes {FEWEST_STEPS} to {}",
+            "so few steps: {} count; it takes {FEWEST_STEPS} where memory rises in each, else up to {}{}",
             total.counted_steps(),
-            Thresholds::default().alarm_points - 1
+            Thresholds::default().alarm_points - 1,
+            so_far(found)
         )),
         TotalVerdict::IrregularSteps => Some("steps that differ so much".to_owned()),
         _ => None,
@@ -301,6 +312,34 @@ mod tests {
     }
 
     #[test]
+    fn what_rose_in_each_of_too_few_steps_is_named() {
+        let mut script = Script::default();
+        let [kept, once] = ["append (losses.py:12)", "adam (optimizer.py:4)"].map(|frame| script.stack(&[frame]));
+        script.alloc(1 << 40, 1 << 20, once);
+        for step in 0..3 {
+            let start = script.now();
+            script.alloc(step << 30, 5 << 20, kept);
+            if step == 0 {
+                script.alloc(2 << 40, 9 << 20, once);
+            }
+            let end = script.now();
+            script.annotate(&format!("ProfilerStep#{step}"), start, end);
+        }
+        let trace = script.finish();
+        let steps = crate::analysis::memory::steps::steps(&trace, history(&trace), &|| false).ok();
+        let signatures = Signatures::new(&trace, false);
+        let thresholds = Thresholds::default();
+        let found = leaks(&trace, history(&trace), &signatures, steps.as_ref(), None, &thresholds, &|| false).1;
+        let sentence = growth_sentence(&found, steps.as_ref().unwrap());
+        assert!(
+            sentence.starts_with("There are too few steps")
+                && sentence
+                    .ends_with(". So far append (losses.py:12) holds 5.00 MiB more each step: 3 blocks instead of 0"),
+            "{sentence}"
+        );
+    }
+
+    #[test]
     fn of_too_few_steps_no_leak_is_ruled_out() {
         let mut script = Script::default();
         for step in 0..2 {
@@ -316,9 +355,9 @@ mod tests {
         let thresholds = Thresholds::default();
         let found = leaks(&trace, history(&trace), &signatures, steps.as_ref(), None, &thresholds, &|| false).1;
         assert_eq!(found.total.map(|total| total.verdict), Some(TotalVerdict::TooFewSteps));
-        assert!(
-            no_candidate(&found).starts_with("Leaks cannot be told from so few steps: 2 count, and it takes 4 to 9.")
-        );
+        assert!(no_candidate(&found).starts_with(
+            "Leaks cannot be told from so few steps: 2 count; it takes 4 where memory rises in each, else up to 9."
+        ));
         assert_eq!(
             growth_sentence(&found, steps.as_ref().unwrap()),
             "There are too few steps to say whether memory grows: 2 of 2 count; it takes 4 where memory rises in each or \

@@ -1,15 +1,19 @@
 //! The memory of a device in one line.
 
-use super::{Owned, Owner, growth_sentence, owner, why};
+use super::{Owned, Owner, Places, growth_sentence, owner, unused_parts, why};
 use crate::analysis::frame::Frame;
 use crate::analysis::memory::by_place::Largest;
 use crate::analysis::memory::leaks::Leaks;
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::steps::{NoSteps, Steps};
-use crate::analysis::memory::summary::{PrivatePools, Summary};
+use crate::analysis::memory::summary::{PrivatePools, Summary, has_peak};
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Part, figures, format};
+use crate::model::memory::MemorySource;
 use crate::model::{MemoryHistory, Severity};
+
+/// Share of reserved memory up to which what is unused does not explain that it is full.
+const SCATTERED: f64 = 0.1;
 
 /// The memory of a device in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,9 +63,11 @@ pub fn in_short() -> Part<InShort> {
 
 /// The first thing to know of a device's memory.
 ///
+/// * `places`: of the stacks of `found`.
 /// * `holder`: what holds the most at the peak; at the end where none is known.
 /// * `cards`: of the failed requests.
 pub fn headline(
+    places: &Places<'_>,
     history: &MemoryHistory,
     summary: &Summary,
     holder: Option<&Largest>,
@@ -81,7 +87,8 @@ pub fn headline(
         let private = summary.end_private.map(|pools| private_pools(&pools)).unwrap_or_default();
         let (reserved, unused) = (size(summary.end_reserved), size(summary.end_unused()));
         let when = if is_state_only { "" } else { "at the end " };
-        parts.push(format!("reserved {when}{reserved}, of it unused {unused}{private}"));
+        let lies = summary.end_unused_parts.as_ref().map(unused_parts).unwrap_or_default();
+        parts.push(format!("reserved {when}{reserved}, of it unused {unused}{lies}{private}"));
     }
     if let Some(holder) = holder {
         let when = match () {
@@ -91,7 +98,9 @@ pub fn headline(
         };
         parts.push(format!("{when}: {} {}", holder_name(holder), size(holder.bytes)));
     }
-    let Verdict { failure, growth, severity } = verdict(history, found, steps, cards);
+    let growth = steps.map(|steps| growth_sentence(found, steps)).filter(|sentence| !sentence.is_empty());
+    let growth = growth.unwrap_or_else(|| without_steps(places, history, summary, found));
+    let Verdict { failure, growth, severity } = verdict(history, found, growth, cards);
     let join = |of: &[&str]| of.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
     let parts = parts.join("; ");
     Headline {
@@ -153,23 +162,67 @@ pub fn private_pools(pools: &PrivatePools) -> String {
     format!(" ({} of it in {pools}, for {whose} CUDA graphs only)", format::bytes(unused as f64))
 }
 
-/// What is lacking for steps, and how much more is allocated at the end than at the start, which says nothing of what it
-/// would grow to.
-fn without_steps(history: &MemoryHistory, lacking: Option<&NoSteps>) -> String {
+/// What is lacking for steps, and how much more is allocated at the end than at the start, with the places that have most of
+/// it, which says nothing of what it would grow to.
+fn without_steps(places: &Places<'_>, history: &MemoryHistory, summary: &Summary, found: &Leaks) -> String {
+    if history.source == MemorySource::Snapshot && !has_peak(history) {
+        return without_history(summary);
+    }
     let allocated = &history.curves.allocated;
     let gained = allocated.last().zip(allocated.first()).and_then(|(last, first)| last.checked_sub(*first));
-    let reason = lacking.map(|lacking| format!(" ({})", lacking.reason())).unwrap_or_default();
-    if history.is_state_only() {
-        return "Record a history to see what it grew from: call \
-                torch.cuda.memory._record_memory_history(max_entries=1000000) before the training, and \
-                torch.cuda.memory._dump_snapshot() after some steps"
-            .to_owned();
-    }
+    let reason = found.no_steps.as_ref().map(|lacking| format!(" ({})", lacking.reason())).unwrap_or_default();
     let unjudged = format!("No steps were found{reason}, so growth cannot be judged");
     match gained.filter(|&gained| gained > 0) {
-        Some(gained) => format!("{unjudged}: {} more at the end than at the start", format::bytes(gained as f64)),
+        Some(gained) => format!(
+            "{unjudged}: {} more at the end than at the start{}",
+            format::bytes(gained as f64),
+            most_gained(places, found)
+        ),
         None => unjudged,
     }
+}
+
+/// The places with the largest gains: `, most by f (a.py:9) 2.00 MiB (4 blocks) and g (a.py:7) 1.00 MiB`.
+fn most_gained(places: &Places<'_>, found: &Leaks) -> String {
+    const NAMED: usize = 2;
+    let updates = match found.no_steps {
+        Some(NoSteps::FewUpdates(n)) if n > 1 => i64::try_from(n).ok(),
+        _ => None,
+    };
+    let named = found.gains.iter().take(NAMED).map(|gain| {
+        let stack = places.stack(gain.signature);
+        let name = holder_frames(stack.name());
+        let blocks = match u64::try_from(gain.count) {
+            Ok(n @ 1..) => {
+                let each = if updates == Some(gain.count) { ", as often as the optimizer ran" } else { "" };
+                format!(" ({}{each})", format::of_things(n, "block"))
+            }
+            _ => String::new(),
+        };
+        format!("{name} {}{blocks}", format::bytes(gain.bytes as f64))
+    });
+    let named: Vec<String> = named.collect();
+    if named.is_empty() { String::new() } else { format!(", most by {}", named.join(" and ")) }
+}
+
+/// What a state alone says of why the memory is full, and how to record what it does not.
+fn without_history(summary: &Summary) -> String {
+    let held = match summary.end_largest_free {
+        Some(_) if summary.end_reserved > 0 => {
+            let share = summary.end_active as f64 / summary.end_reserved as f64;
+            let what = match summary.end_unused() as f64 <= SCATTERED * summary.end_reserved as f64 {
+                true => ": what is held fills it, not fragmentation",
+                false => "",
+            };
+            format!("{:.1} % of what is reserved is in blocks{what}. ", 100.0 * share)
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{held}To see what it grows from, call torch.cuda.memory._record_memory_history(max_entries=1000000) before the \
+         training and torch.cuda.memory._dump_snapshot(\"steps.pickle\") after some steps. To see why it runs out, also call \
+         torch._C._cuda_attach_out_of_memory_observer(lambda *_: torch.cuda.memory._dump_snapshot(\"oom.pickle\")) before it"
+    )
 }
 
 /// What is said of a memory beside its figures.
@@ -181,10 +234,8 @@ struct Verdict {
     severity: Option<Severity>,
 }
 
-/// What is wrong, the worst first; else how memory develops.
-fn verdict(history: &MemoryHistory, found: &Leaks, steps: Option<&Steps>, cards: &[OomCard]) -> Verdict {
-    let growth = steps.map(|steps| growth_sentence(found, steps)).filter(|sentence| !sentence.is_empty());
-    let growth = growth.unwrap_or_else(|| without_steps(history, found.no_steps.as_ref()));
+/// What is wrong, the worst first; else how memory develops, as `growth` says.
+fn verdict(history: &MemoryHistory, found: &Leaks, growth: String, cards: &[OomCard]) -> Verdict {
     let leak = found.candidates.iter().map(|one| one.severity).max();
     let is_alarm = found.total.is_some_and(|total| total.is_alarm || total.is_reserved_alarm);
     match cards.last() {
@@ -203,9 +254,11 @@ fn verdict(history: &MemoryHistory, found: &Leaks, steps: Option<&Steps>, cards:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::memory::leaks::Confidence;
+    use crate::analysis::memory::fixture::Script;
+    use crate::analysis::memory::leaks::{Confidence, Thresholds, leaks};
+    use crate::analysis::memory::signature::Signatures;
     use crate::analysis::memory::summary::summary;
-    use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
+    use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawBlock, RawMemory, RawSegment};
     use crate::model::{StackId, TraceBuilder};
 
     #[test]
@@ -244,11 +297,61 @@ mod tests {
                 caveats: Vec::new(),
                 no_steps: None,
             };
-            headline(history, &summary(history), None, &found, None, &[]).text
+            let signatures = Signatures::new(&trace, false);
+            let places = Places { trace: &trace, signatures: &signatures, owner: Owner::default() };
+            headline(&places, history, &summary(history), None, &found, None, &[]).text
         };
         let freed = of(&[MemoryAction::FreeRequested, MemoryAction::FreeCompleted]);
         assert!(freed.starts_with("Peak unknown, no allocation was recorded; end 0 B"), "{freed}");
         assert!(of(&[MemoryAction::Alloc]).starts_with("Peak 1.00 MiB; end 1.00 MiB"));
+    }
+
+    /// The line about a trace, as the report has it.
+    fn line(trace: &crate::model::Trace) -> String {
+        let (history, signatures) = (&trace.memories[0], Signatures::new(trace, false));
+        let lacking = crate::analysis::memory::steps::steps(trace, history, &|| false).err();
+        let found = leaks(trace, history, &signatures, None, None, &Thresholds::default(), &|| false).1;
+        let places = Places { trace, signatures: &signatures, owner: Owner::default() };
+        headline(&places, history, &summary(history), None, &Leaks { no_steps: lacking, ..found }, None, &[]).text
+    }
+
+    #[test]
+    fn without_steps_the_places_that_gained_most_are_named() {
+        let mut script = Script::default();
+        let adam = "step (/x/torch/optim/adam.py:9)";
+        let [kept, state] = [["append (/me/losses.py:12)"], [adam]].map(|frames| script.stack(&frames));
+        for step in 0..3_u64 {
+            script.alloc((1 + step) << 40, 5 << 20, kept);
+            script.alloc(step << 30, 1 << 20, state);
+        }
+        let text = line(&script.finish());
+        let each = |updates| {
+            format!(
+                "growth cannot be judged: 18.00 MiB more at the end than at the start, most by append (losses.py:12) 15.00 \
+                 MiB (3 blocks{updates}) and step (adam.py:9) 3.00 MiB (3 blocks{updates})"
+            )
+        };
+        assert!(text.ends_with(&each("")), "{text}");
+    }
+
+    #[test]
+    fn a_state_says_what_fills_it_and_how_to_record_more() {
+        let of = |held: u64| {
+            let mut raw = RawMemory::default();
+            let pool = raw.pool(MemoryPool::default());
+            let addr = 1 << 30;
+            let blocks = vec![RawBlock { addr, bytes: held << 20, requested: held << 20, ..RawBlock::default() }];
+            raw.end = Some(vec![RawSegment { addr, bytes: 100 << 20, pool, blocks, ..RawSegment::default() }]);
+            line(&TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish())
+        };
+        let full = of(99);
+        assert!(
+            full.contains(
+                ". 99.0 % of what is reserved is in blocks: what is held fills it, not fragmentation. To see"
+            )
+        );
+        assert!(full.contains("_cuda_attach_out_of_memory_observer(") && full.contains("max_entries="), "{full}");
+        assert!(of(60).contains(". 60.0 % of what is reserved is in blocks. To see"));
     }
 
     #[test]

@@ -20,21 +20,21 @@ pub use apart::tell_apart;
 pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place, compared_places, no_stack_help};
 pub use categories::{Held, categories, categories_object};
 pub use comparison::{
-    Changed, END_ALLOCATED, END_RESERVED, MemoryComparison, PEAK_ALLOCATED, PEAK_RESERVED, compared_amounts,
-    compared_categories, compared_stacks, memory_comparison,
+    Changed, END_ALLOCATED, END_RESERVED, MemoryComparison, MostChanged, PEAK_ALLOCATED, PEAK_RESERVED,
+    compared_amounts, compared_categories, compared_stacks, memory_comparison,
 };
 pub use growth::{GROWN, MemoryGrowth, growing_place, growth, growth_sentence, no_candidate, step_name};
 pub use headline::{Headline, InShort, headline, holder_frames, in_short, private_pools};
 pub use leak_advice::leak_advice;
 pub use oom::{OutOfMemory, oom, raise, why};
 pub use outside::{OutsideMemory, outside_growth, outside_memory, outside_sentence};
-pub use places::{AtPlace, Leak, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
+pub use places::{AtPlace, Leak, NoLeak, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
 pub use reserved::{
     HOW_SHARED, ReservedGrowth, ReservedShares, cause_text, in_the_way, reserved_growth, reserved_shares,
     shares_object, shares_sentence,
 };
 pub use summary::{DeviceMemory, memory};
-pub use unused::{RESERVED_UNUSED, reserved_unused};
+pub use unused::{RESERVED_UNUSED, reserved_unused, unused_parts};
 
 use std::sync::Arc;
 

@@ -114,16 +114,16 @@ pub fn why(card: &OomCard) -> String {
         },
         OomCause::Fragmentation if card.shortfall.is_some_and(|short| short.bytes == 0) => in_one_stretch(card, &size),
         OomCause::Fragmentation if card.was_refused() => format!(
-            "Fragmentation: {} requested, {} reserved and unused in all pools. The device refused more of the {} that it had free{}",
+            "Fragmentation: {} requested. {}. The device refused more of the {} that it had free{}",
             size(requested),
-            size(inactive),
+            scattered(card, &size),
             size(device_free),
             short(card, &size)
         ),
         OomCause::Fragmentation => format!(
-            "Fragmentation: {} requested, {} reserved and unused in all pools, {} free on the device{}",
+            "Fragmentation: {} requested. {}; {} were free on the device{}",
             size(requested),
-            size(inactive),
+            scattered(card, &size),
             size(device_free),
             short(card, &size)
         ),
@@ -158,6 +158,22 @@ pub fn why(card: &OomCard) -> String {
             size(card.non_pytorch.unwrap_or_default()),
             size(card.device_total.unwrap_or_default())
         ),
+    }
+}
+
+/// Where the unused memory lay that did not serve a request: in ranges that were too small, or in other pools.
+fn scattered(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
+    let own = match card.free {
+        0 => "Nothing was unused in the segments that could serve it".to_owned(),
+        free => format!(
+            "{} were unused in the segments that could serve it, in ranges of at most {}",
+            size(free),
+            size(card.largest_free)
+        ),
+    };
+    match card.free_elsewhere {
+        0 => own,
+        free => format!("{own}; {} in other pools, streams or size classes", size(free)),
     }
 }
 

@@ -1,15 +1,16 @@
 //! Places in the program by their memory: leaks, what is not a leak, gains, and what is live.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Owned, Owner, leak_advice, owner, step_name, tell_apart};
+use super::{Owned, Owner, holder_frames, leak_advice, owner, step_name, tell_apart};
 use crate::analysis::memory::labels::below_allocator;
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, Verdict};
 use crate::analysis::memory::live::LiveGroup;
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::memory::steps::Steps;
-use crate::figures::{Cell, Figure, Part, Stack, Word, figures};
+use crate::figures::{Cell, Figure, Part, Stack, Word, figures, format};
 use crate::model::{Severity, Trace};
 
 /// Something about the memory that was allocated at one place.
@@ -148,18 +149,48 @@ fn leak_severity(severity: Severity) -> &'static Word {
     }
 }
 
+/// What is not a leak, with the places that gave up as much, if that is why.
+#[derive(Clone, Debug)]
+pub struct NoLeak {
+    verdict: Verdict,
+    bytes: i64,
+    /// `forward (model.py:9), pack (batch.py:8) and 3 more`.
+    given_up_by: Option<String>,
+}
+
+impl NoLeak {
+    pub fn new(found: &Explained, places: &Places<'_>) -> Self {
+        const NAMED: usize = 2;
+        let name = |&signature: &SignatureId| match places.stack(signature) {
+            stack if stack.label.is_empty() => "blocks without a call stack".to_owned(),
+            stack => holder_frames(&stack.label),
+        };
+        // Stacks that differ in frames of libraries alone have one name.
+        let mut seen = HashSet::new();
+        let names: Vec<String> = found.given_up_by.iter().map(name).filter(|name| seen.insert(name.clone())).collect();
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            n => format!(" and {} more", format::count(n as u64)),
+        };
+        let given_up_by = (!names.is_empty()).then(|| format!("{}{more}", names[..NAMED.min(names.len())].join(", ")));
+        Self { verdict: found.verdict, bytes: found.bytes, given_up_by }
+    }
+}
+
 /// Places whose memory is not a leak, with the reason.
-pub fn no_leaks() -> Part<AtPlace<Explained>> {
-    let figures = figures! { row: AtPlace<Explained>;
+pub fn no_leaks() -> Part<AtPlace<NoLeak>> {
+    let figures = figures! { row: AtPlace<NoLeak>;
         number "bytes", "Size", 100, Cell::Gain(row.of.bytes), "Live bytes at the last boundary of steps, with those that were freed and await a stream";
         words "verdict", "Verdict", 220, Cell::Word(verdict(row.of.verdict)), "Why it is not a leak";
+        words "given_up_by", "Given up by", 220, Cell::or_empty(row.of.given_up_by.as_deref(), Cell::name),
+            "Where another place gives up as much: the places that have less in blocks of similar size, the largest loss first";
         with stack();
         with owner();
     };
     Part::new("no_leaks", "No leaks", figures)
-        .window("bytes verdict stack frames")
-        .report("file rank device verdict bytes stack")
-        .json("stack bytes verdict")
+        .window("bytes verdict given_up_by stack frames")
+        .report("file rank device verdict bytes given_up_by stack")
+        .json("stack bytes verdict given_up_by")
 }
 
 fn verdict(verdict: Verdict) -> &'static Word {
@@ -214,4 +245,36 @@ fn held(key: &'static str, title: &'static str) -> Part<AtPlace<LiveGroup>> {
         with owner();
     };
     Part::new(key, title, figures).report(HELD).json(HELD_JSON)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::memory::fixture::Script;
+
+    #[test]
+    fn the_first_two_places_that_give_up_as_much_are_named() {
+        let mut script = Script::default();
+        let frames: [&[&str]; 4] = [
+            &["to (/me/module.py:1)"],
+            // A frame of a library alone makes no other place.
+            &["at::empty (??)", "to (/me/module.py:1)"],
+            &["pack (/me/batch.py:8)"],
+            &["load (/me/data.py:3)"],
+        ];
+        let stacks = frames.map(|frames| script.stack(frames));
+        script.alloc(0, 512, stacks[0]);
+        let trace = script.finish();
+        let signatures = Signatures::new(&trace, false);
+        let places = Places { trace: &trace, signatures: &signatures, owner: Owner::default() };
+        let named = |stacks: &[crate::model::StackId]| {
+            let given_up_by = stacks.iter().map(|&stack| signatures.of(stack)).collect();
+            let verdict = Verdict::Offset;
+            NoLeak::new(&Explained { signature: SignatureId::default(), verdict, bytes: 1, given_up_by }, &places)
+                .given_up_by
+        };
+        assert_eq!(named(&[]), None);
+        assert_eq!(named(&stacks[..2]).as_deref(), Some("to (module.py:1)"));
+        assert_eq!(named(&stacks).as_deref(), Some("to (module.py:1), pack (batch.py:8) and 1 more"));
+    }
 }

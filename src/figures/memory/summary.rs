@@ -129,7 +129,8 @@ pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
 
 fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
     const EFFICIENCY: &str = "Mean of what is allocated over mean of what is reserved, by time; by event without times";
-    const FRAGMENTATION: &str = "Of what is free at the end, 1 - sum of squares / square of the sum over the free ranges of each segment; the mean of the segments, weighted by their free bytes";
+    const FRAGMENTATION: &str = "Of what is free at the end, 1 - sum of squares / square of the sum over the free ranges of each segment; the mean of the segments, weighted by their free bytes. \
+                                 What is free in different segments does not count as scattered here, although no request can have it in one piece";
     const PRIVATE: &str = "Reserved for private pools, of CUDA graphs or of torch.cuda.MemPool: only these can use it, \
                            and it is returned once they are gone";
     const PINNED: &str = "Free at the end, but in segments that still hold live blocks and so cannot be returned to the device; of an \

@@ -10,15 +10,13 @@ use crate::model::Severity;
 pub const RESERVED_UNUSED: &str = "reserved_unused";
 
 /// A note that much of what is reserved is unused, with the reason and what to do: at the peak, or at the end where blocks
-/// pin it. Segments without blocks that the peak used are kept for the next peak, as they should be. Measured is the larger
-/// share; private pools of CUDA graphs do not count.
+/// pin it. Segments without blocks are kept for the next peak, as they should be: [`unused_parts`] tells of them. Measured is
+/// the larger share; private pools of CUDA graphs do not count.
 pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
-    let thresholds = Thresholds::default();
-    let is_much = |one: &Unused| one.bytes() >= thresholds.min_unused && one.share() >= thresholds.min_unused_share;
     let UnusedOver { peak, end, has_history } = of;
-    let is_pinned = is_much(&Unused { empty: 0, other: 0, ..*end });
-    let is_told = if *has_history { is_much(peak) || is_pinned } else { is_much(end) };
-    if !is_told {
+    let is_peak_much = *has_history && peak.is_much();
+    let is_pinned = Unused { empty: 0, other: 0, ..*end }.is_much();
+    if !is_peak_much && !is_pinned {
         return None;
     }
     let size = |bytes: u64| format::bytes(bytes as f64);
@@ -31,23 +29,20 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
             parts(end),
             size(peak.bytes()),
             size(peak.reserved),
-            if is_much(peak) { format!(": {}", parts(peak)) } else { String::new() }
+            if is_peak_much { format!(": {}", parts(peak)) } else { String::new() }
         ),
     };
     let pinned = "Blocks that stay among freed ones keep segments reserved: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, fewer \
                   varying sizes, or allocating what stays first avoids it";
     let mut advice = Vec::new();
-    match is_much(peak) && *has_history {
-        true if 2 * peak.pinned >= peak.bytes() => advice.push(pinned),
-        true => advice.push(
-            "Segments that earlier requests left do not fit those of the peak: request fewer varying sizes (pad or bucket \
-             inputs), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, so that one segment serves all sizes",
-        ),
-        false if *has_history => {}
-        false => advice.push(
-            "Segments without blocks are left from an earlier peak: torch.cuda.empty_cache() returns them. Record a history \
-             to see what reserved them",
-        ),
+    if is_peak_much {
+        advice.push(match 2 * peak.pinned >= peak.bytes() {
+            true => pinned,
+            false => {
+                "Segments that earlier requests left do not fit those of the peak: request fewer varying sizes (pad or \
+                 bucket inputs), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, so that one segment serves all sizes"
+            }
+        });
     }
     // What is pinned at the end stays reserved whatever the peak needs.
     if is_pinned && !advice.contains(&pinned) {
@@ -57,8 +52,8 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
         rule: RESERVED_UNUSED,
         severity: Severity::Note,
         text,
-        measured: [peak, end].into_iter().filter(|one| is_much(one)).map(Unused::share).fold(0.0, f64::max),
-        threshold: thresholds.min_unused_share,
+        measured: [peak, end].into_iter().filter(|one| one.is_much()).map(Unused::share).fold(0.0, f64::max),
+        threshold: Thresholds::default().min_unused_share,
         default_threshold: None,
         unit: Unit::Share,
         evidence: Evidence::default(),
@@ -66,6 +61,24 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
         recorder_ns_per_step: None,
         advice: advice.into_iter().map(ToOwned::to_owned).collect(),
     })
+}
+
+/// Where much that is unused lies, in brackets; empty where it is not much.
+pub fn unused_parts(of: &Unused) -> String {
+    let parts = [
+        (of.empty, "in segments without blocks, kept for the next peak"),
+        (of.pinned, "in partly used segments"),
+        (of.other, "in expandable segments and behind blocks"),
+    ];
+    let named: Vec<(u64, &str)> = parts.into_iter().filter(|part| of.is_much() && part.0 > 0).collect();
+    match named.as_slice() {
+        [] => String::new(),
+        [(_, what)] => format!(" (all {what})"),
+        all => {
+            let each = all.iter().map(|(bytes, what)| format!("{} {what}", format::bytes(*bytes as f64)));
+            format!(" ({})", each.collect::<Vec<_>>().join("; "))
+        }
+    }
 }
 
 /// `4.44 GiB in segments without blocks, 1.00 GiB in partly used segments`.
@@ -115,7 +128,23 @@ mod tests {
         assert!(matches!(&pinned.advice[..], [one] if one.contains("expandable_segments")), "{:?}", pinned.advice);
         let misfit = found(state(100, 300), state(0, 0), true).unwrap();
         assert!(matches!(&misfit.advice[..], [one] if one.contains("do not fit")), "{:?}", misfit.advice);
-        let state_only = found(state(0, 500), state(0, 500), false).unwrap();
-        assert!(!state_only.text.contains("peak") && state_only.advice[0].contains("Record a history"));
+        assert!(found(state(0, 500), state(0, 500), false).is_none(), "the same rule for a state alone");
+        let state_only = found(state(300, 200), state(300, 200), false).unwrap();
+        assert!(!state_only.text.contains("peak"), "{}", state_only.text);
+        assert!(
+            matches!(&state_only.advice[..], [one] if one.contains("expandable_segments")),
+            "{:?}",
+            state_only.advice
+        );
+    }
+
+    #[test]
+    fn much_that_is_unused_is_said_wherever_it_lies() {
+        assert_eq!(unused_parts(&state(100, 140)), "", "24 %");
+        assert_eq!(
+            unused_parts(&state(100, 400)),
+            " (381.47 MiB in segments without blocks, kept for the next peak; 95.37 MiB in partly used segments)"
+        );
+        assert_eq!(unused_parts(&state(400, 0)), " (all in partly used segments)");
     }
 }

@@ -88,6 +88,18 @@ pub(super) fn frames_within(text: &str, max: usize) -> Option<String> {
     Some(parts.join(BETWEEN) + &more)
 }
 
+/// The first of several frames and that which tells them from others of which [`frames_within`] shows the same, in at most
+/// `max` characters: `f (a.py:1); …; via c`. `None` if no frame but the first does.
+pub(super) fn frames_apart(text: &str, others: &[&str], max: usize) -> Option<String> {
+    let parts: Vec<&str> = text.split(BETWEEN).collect();
+    let is_telling = |&i: &usize| others.iter().all(|other| other.split(BETWEEN).nth(i) != Some(parts[i]));
+    let telling = (1..parts.len()).find(is_telling)?;
+    let between = if telling > 1 { "…; " } else { "" };
+    let cut = frames_within(&[parts[0], parts[telling]].join(BETWEEN), max.checked_sub(between.chars().count())?)?;
+    let (first, other) = cut.split_once(BETWEEN)?;
+    (other != "…").then(|| [first, BETWEEN, between, other].concat())
+}
+
 fn way_and_frame(part: &str) -> (&str, &str) {
     let way = WAYS.into_iter().find(|way| part.starts_with(way)).unwrap_or_default();
     part.split_at(way.len())
@@ -132,6 +144,18 @@ mod tests {
         assert_eq!(frame_within("train.<locals>.closure (/work/train.py:3)", 10), "…closure");
         assert!(frame_within("loop_multiply_fusion.1204", 12).starts_with("loop_"));
         assert_eq!(frame_within("Model.a_function_with_a_long_name", 12), "a_funct…name");
+    }
+
+    #[test]
+    fn of_several_frames_the_one_that_tells_them_apart_stays() {
+        let name = |last: &str| {
+            format!("forward (/home/me/a/long/folder/model.py:39); from forward (/home/me/a/model.py:399); via {last}")
+        };
+        let [a, b] = [name("at::native::einsum"), name("at::native::to")];
+        assert_eq!(shortened(&a, 57), shortened(&b, 57));
+        assert_eq!(frames_apart(&a, &[&b], 57).unwrap(), "forward (…/folder/model.py:39); …; via at::native::einsum");
+        assert_eq!(frames_apart(&b, &[&a], 57).unwrap(), "forward (…long/folder/model.py:39); …; via at::native::to");
+        assert_eq!(frames_apart(&a, &[&a], 57), None);
     }
 
     #[test]

@@ -160,8 +160,12 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
             format!("{device}: {}", hit.recurring.as_ref().map(|gap| recurring(gap, hit.measured)).unwrap_or_default())
         }
         Rule::MemoryNearlyFull => {
-            let [reserved, total] = [hit.amount, hit.of].map(|bytes| format::bytes(bytes as f64));
-            format!("{device}: {share} of the memory is reserved at the peak, {reserved} of {total}")
+            let [reserved, total, used] =
+                [hit.amount, hit.of, hit.amount - hit.unused_bytes].map(|bytes| format::bytes(bytes as f64));
+            format!(
+                "{device}: {share} of the memory is reserved at the peak, {reserved} of {total}; at most {used} of it were in \
+                 use at once"
+            )
         }
         Rule::IncompleteRecording => {
             format!("The recording holds about {share} of its events: no verdict about time rests on it")

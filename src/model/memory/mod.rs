@@ -259,6 +259,17 @@ impl MemoryHistory {
         self.events.action.iter().any(|action| action.changes_memory())
     }
 
+    /// Whether an event allocates a block that was not there. A memory timeline gives every block an address of its own: one
+    /// that is freed and allocated at once has changed its category.
+    pub fn allocates(&self, event: usize) -> bool {
+        let MemoryEvents { action, addr, .. } = &self.events;
+        let is_change = || {
+            let before = event.checked_sub(1).filter(|_| self.source == MemorySource::Timeline);
+            before.is_some_and(|before| addr[before] == addr[event] && action[before] == MemoryAction::FreeCompleted)
+        };
+        action[event] == MemoryAction::Alloc && !is_change()
+    }
+
     /// Number of states: events + 1.
     pub fn n_states(&self) -> u32 {
         self.events.len() as u32 + 1

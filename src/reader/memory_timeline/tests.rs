@@ -32,6 +32,8 @@ fn blocks_are_paired_by_size_and_category() {
         memory.allocations.ids().map(|id| trace.strings.get(memory.allocations.category(id))).collect();
     assert_eq!(categories, ["PARAMETER", "TEMPORARY", "GRADIENT"]);
     assert_eq!(memory.allocations.addr, [1, 2, 2]);
+    // A change of category allocates nothing.
+    assert_eq!((0..memory.events.len()).filter(|&event| memory.allocates(event)).collect::<Vec<_>>(), [0]);
     assert_eq!(counter(&trace, "GRADIENT").value, [64.0, 0.0]);
     assert_eq!(counter(&trace, "PARAMETER").value, [64.0]);
     assert_eq!(counter(&trace, "TEMPORARY").ts, [1_700_000_000_000_000_100, 1_700_000_000_000_000_200]);

@@ -236,8 +236,19 @@ impl View for CompareView {
         let mut open = in_order(ctx.traces);
         open.retain(|&trace| ctx.traces[trace].is_program());
         let Some(pair) = self.pair(ctx.traces, &open) else {
-            let how = "Open a second recording, such as one from after a change: Ctrl+O, or drop it on the window";
-            return nothing_ui("Nothing to compare with", how, ui);
+            let has_memories = ctx.traces.iter().filter(|open| !open.trace.memories.is_empty()).count() > 1;
+            let (what, how) = match has_memories && open.is_empty() {
+                true => (
+                    "These files hold memory alone, and times are compared here",
+                    "Compare memory in Memory by place: choose Set as base there, then the other file above the picture, \
+                     then Change. Or run lacuna report AFTER --compare BEFORE",
+                ),
+                false => (
+                    "Nothing to compare with",
+                    "Open a second recording, such as one from after a change: Ctrl+O, or drop it on the window",
+                ),
+            };
+            return nothing_ui(what, how, ui);
         };
         let steps = pair.map(|trace| ctx.steps_of(&ctx.traces[trace]));
         let asked = Tables(ComparedTime { pair, steps, thresholds: *ctx.thresholds });

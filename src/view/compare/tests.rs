@@ -6,7 +6,8 @@ use egui_kittest::kittest::Queryable as _;
 
 use super::*;
 use crate::analysis::compare::tests::training;
-use crate::model::Trace;
+use crate::analysis::memory::fixture::Script;
+use crate::model::{Format, StackId, Trace};
 use crate::view::fixture::{Fixture, settle};
 
 const MS: i64 = 1_000_000;
@@ -86,6 +87,18 @@ fn one_file_alone_has_nothing_to_be_compared_with() {
     traces.truncate(1);
     let harness = harness(traces);
     assert!(says(&harness, "Nothing to compare with") && says(&harness, "Open a second recording"));
+}
+
+#[test]
+fn of_two_files_of_memory_it_says_where_they_are_compared() {
+    let memory = || {
+        let mut script = Script::default();
+        script.alloc(0, 512, StackId::default());
+        script.builder.info.format = Format::Snapshot;
+        script.finish()
+    };
+    let harness = harness(vec![memory(), memory()]);
+    assert!(says(&harness, "These files hold memory alone") && says(&harness, "Set as base"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::answers::Query;
 use crate::answers::memory::{InShort, MemoryInShort};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::memory::{headline, source_text, why};
+use crate::figures::memory::{Owner, Places, headline, source_text, why};
 use crate::figures::text::{display_name, unbroken};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, OutOfMemory};
@@ -110,7 +110,9 @@ pub fn in_short_ui(
     if let Some(MemoryInShort { summary, holder, found, cards }) = known
         && (cards.is_empty() || !is_short)
     {
-        let line = headline(shown.history(), summary, holder.as_ref(), &found.leaks, (*found.steps).as_ref(), cards);
+        let places = Places { trace: shown.trace(), signatures: &found.signatures, owner: Owner::default() };
+        let steps = (*found.steps).as_ref();
+        let line = headline(&places, shown.history(), summary, holder.as_ref(), &found.leaks, steps, cards);
         let color = match line.severity {
             Some(worst) if cards.is_empty() => severity[worst as usize],
             // The frame above says it.

@@ -232,7 +232,8 @@ impl Analysis for LeakTables {
         let list = |data, signatures| (Arc::new(Table { data, ..Table::default() }), signatures);
         let named = |one| memory::Leak::new(one, (*found.steps).as_ref());
         let candidates = places.placed(leaks.candidates.iter().map(|one| (one.signature, named(one))));
-        let explained = places.placed(leaks.explained.iter().map(|&one| (one.signature, one)));
+        let explained =
+            places.placed(leaks.explained.iter().map(|one| (one.signature, memory::NoLeak::new(one, &places))));
         let gains = places.placed(leaks.gains.iter().map(|&one| (one.signature, one)));
         let lists = [
             list(memory::leaks().data(candidates), leaks.candidates.iter().map(|one| one.signature).collect()),
@@ -285,8 +286,8 @@ fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
                 prose_ui(ui, &format!("{text}{}", median.unwrap_or_default()), plain);
                 match warm_up {
                     0 => {}
-                    1 => _ = ui.weak("the first does not count"),
-                    n => _ = ui.weak(format!("the first {n} do not count")),
+                    1 => _ = ui.weak("growth is judged after the first, the warm-up"),
+                    n => _ = ui.weak(format!("growth is judged after the first {n}, the warm-up")),
                 }
             }
             None => {

@@ -403,9 +403,11 @@ fn free_ui(map: &StateMap, ui: &mut egui::Ui) {
     let hint = "Free, but in segments that still hold blocks and so cannot be returned to the device; of expandable segments in \
                 mapped parts with blocks, of which whole pages without one can be returned";
     ui.label(format!("free in partly used segments {}", bytes(pinned))).on_hover_text(hint);
-    let hint = "How scattered the free memory of each segment is in itself, however many segments there are: 1 - Σ free² / (Σ free)², \
-                weighed with free bytes. 0 is one free range per segment, near 1 is many small ones";
-    let within = format!("fragmentation within segments {:.1} %", map.state.sums.fragmentation() * 100.0);
+    let hint = "How scattered the free memory of each segment is in itself: 1 - Σ free² / (Σ free)², weighed with free bytes. 0 is one \
+                free range per segment, near 1 is many small ones. What is free in different segments does not count here, although \
+                no request can have it in one piece: memory may run out of fragmentation where this is near 0";
+    let within =
+        format!("fragmentation within segments {:.1} % (not between them)", map.state.sums.fragmentation() * 100.0);
     ui.label(within).on_hover_text(hint);
     if map.state.unplaced > 0 {
         let hint = "Blocks that lie in no segment of the recording, or where another block does";

@@ -12,6 +12,8 @@ const ENGINE: &str = "torch::autograd::Engine::thread_main() (engine.cpp:0)";
 const NODE: &str = "torch::autograd::generated::MulBackward0::apply()";
 const ACCUMULATE: &str = "torch::autograd::AccumulateGrad::apply()";
 const WORKSPACE: &str = "at::cuda::getNewWorkspace()";
+const UNCACHED: &str = "at::autocast::clear_cache()";
+const AUTOCAST: &str = "__exit__ (/x/site-packages/torch/amp/autocast_mode.py:390)";
 const COPIED: &str = "at::native::_to_copy(at::Tensor const&)";
 
 /// Category, frames of the allocation, and of the free if it is freed.
@@ -36,6 +38,10 @@ fn blocks() -> Vec<Planted> {
         (Category::Activation, vec!["forward (/me/net.py:4)", CALL, ENGINE], Some(vec![NODE, ENGINE])),
         (Category::Other, vec![WORKSPACE, NODE, ENGINE], None),
         (Category::Other, vec![WORKSPACE, "forward (/me/net.py:4)", CALL, LOOP], None),
+        // Casts of parameters that autocast kept, and one that the backward pass needs.
+        (Category::Other, forward("forward (/me/net.py:4)"), Some(vec![UNCACHED, LOOP])),
+        (Category::Other, forward("forward (/me/net.py:4)"), Some(vec![AUTOCAST, LOOP])),
+        (Category::Activation, forward("cast (/me/net.py:4)"), Some(vec![NODE, ENGINE])),
         (Category::Optimizer, vec![ADAM, LOOP], None),
         (Category::Other, vec![ADAM, LOOP], Some(vec![ADAM, LOOP])),
         (Category::Unknown, vec!["cache (/me/run.py:7)", LOOP], None),
@@ -66,7 +72,26 @@ fn stacks_and_lives_tell_the_category() {
         };
         assert_eq!((one.peak, one.end), (sum(false), sum(true)), "{:?}", one.category);
     }
-    assert_eq!(found.iter().map(|one| one.peak).sum::<u64>(), (1 << 27) - 1024);
+    assert_eq!(found.iter().map(|one| one.peak).sum::<u64>(), (1 << 30) - 1024);
+}
+
+#[test]
+fn a_workspace_is_known_by_its_size_where_all_blocks_of_that_size_stay() {
+    let other = |is_freed: bool| {
+        let mut script = Script::default();
+        let forward = script.stack(&["forward (/me/net.py:4)", CALL, LOOP]);
+        for block in 0..2 {
+            script.alloc(block << 30, CUBLAS_WORKSPACE, forward);
+        }
+        script.alloc(2 << 30, 512, forward);
+        if is_freed {
+            script.free(0, CUBLAS_WORKSPACE);
+        }
+        let trace = script.finish();
+        let found = categories(&trace, history(&trace), &StackRoles::new(&trace));
+        found.iter().find(|one| one.category == Category::Other).unwrap().end
+    };
+    assert_eq!((CUBLAS_WORKSPACE, other(false), other(true)), (8_519_680, 2 * CUBLAS_WORKSPACE, 0));
 }
 
 #[test]

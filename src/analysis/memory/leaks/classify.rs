@@ -5,6 +5,7 @@ use super::failures::Failures;
 use super::rise::{level_since, onset};
 use super::series::{Crossing, Series};
 use super::{Explained, GrowingPlace, LeakCandidate, LeakEvidence, Leaks, Thresholds, Verdict};
+use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::trend::{Trend, trend};
 use crate::model::MemoryHistory;
 
@@ -63,7 +64,9 @@ impl Criteria<'_> {
         let Self { warm_up, n_steps, least, thresholds, .. } = *self;
         let series = Series::new(blocks, |block| self.bytes(block));
         let last = series.at(n_steps);
-        let mut explain = |verdict| found.explained.push(Explained { signature, verdict, bytes: last });
+        let mut explain = |verdict| {
+            found.explained.push(Explained { signature, verdict, bytes: last, given_up_by: Vec::new() });
+        };
         if blocks.iter().all(|block| block.birth().is_none_or(|step| step < warm_up)) && last > 0 {
             explain(Verdict::Setup);
         }
@@ -98,12 +101,17 @@ impl Criteria<'_> {
             judged.is_leak.then_some((judged, from))
         });
         let found_growth = late.or_else(|| Some((self.judge(blocks, &counted, warm_up)?, 0)));
-        let Some((Judged { trend, survivors, rate, is_leak, is_steady, verdict }, from)) = found_growth else { return };
+        let mut grows = |rate| {
+            let counts = Series::new(blocks, |_| 1);
+            let blocks = [warm_up, n_steps].map(|boundary| counts.at(boundary) as u32);
+            found.growing.push(GrowingPlace { signature, place: String::new(), bytes_per_step: rate, blocks });
+        };
+        let Some((Judged { trend, survivors, rate, is_leak, is_steady, verdict }, from)) = found_growth else {
+            return self.of_few_steps(&counted).into_iter().for_each(grows);
+        };
         if !is_leak {
             if is_steady {
-                let counts = Series::new(blocks, |_| 1);
-                let blocks = [warm_up, n_steps].map(|boundary| counts.at(boundary) as u32);
-                found.growing.push(GrowingPlace { signature, place: String::new(), bytes_per_step: rate, blocks });
+                grows(rate);
             }
             return verdict.into_iter().for_each(explain);
         }
@@ -168,6 +176,14 @@ impl Criteria<'_> {
         })
     }
 
+    /// The growth, in bytes per step, of what rises in each of two or more steps that are too few to judge.
+    fn of_few_steps(&self, counted: &[i64]) -> Option<f64> {
+        let n = counted.len() - 1;
+        let rises = counted.windows(2).all(|pair| pair[1] > pair[0]);
+        let slope = trend(counted).slope;
+        ((2..self.thresholds.min_steps).contains(&n) && rises && slope >= self.least).then_some(slope)
+    }
+
     /// Of the steps from `first` on.
     fn survivors(&self, blocks: &[Crossing], first: usize) -> Survivors {
         let delay = self.thresholds.survivor_delay;
@@ -204,21 +220,44 @@ impl Criteria<'_> {
     }
 }
 
-/// Bytes lost by signatures that shrink, by log2 of the block size.
-#[derive(Clone, Copy, Debug)]
-pub struct Losses([i64; 64]);
+/// Bytes lost by signatures that shrink.
+#[derive(Clone, Debug, Default)]
+pub struct Losses(Vec<Loss>);
 
-impl Default for Losses {
-    fn default() -> Self {
-        Self([0; 64])
-    }
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    signature: SignatureId,
+    /// Log2 of the block size.
+    size: usize,
+    bytes: i64,
 }
 
 impl Losses {
     fn add(&mut self, criteria: &Criteria<'_>, blocks: &[Crossing]) {
-        for (lost, change) in self.0.iter_mut().zip(criteria.change(blocks)) {
-            *lost += -change.min(0);
+        let Some(&Crossing { signature, .. }) = blocks.first() else { return };
+        let lost = criteria.change(blocks).into_iter().enumerate().filter(|(_, change)| *change < 0);
+        self.0.extend(lost.map(|(size, change)| Loss { signature, size, bytes: -change }));
+    }
+
+    /// By log2 of the block size.
+    fn by_size(&self) -> [i64; 64] {
+        let mut sums = [0; 64];
+        self.0.iter().for_each(|loss| sums[loss.size] += loss.bytes);
+        sums
+    }
+
+    /// Who lost blocks of sizes of which some are matched, the largest loss first.
+    fn of_sizes(&self, matched: &[i64; 64]) -> Vec<SignatureId> {
+        let mut lost: Vec<(SignatureId, i64)> = Vec::new();
+        for loss in self.0.iter().filter(|loss| matched[loss.size] > 0) {
+            // The losses of a signature stand together.
+            match lost.last_mut() {
+                Some((signature, bytes)) if *signature == loss.signature => *bytes += loss.bytes,
+                _ => lost.push((loss.signature, loss.bytes)),
+            }
         }
+        lost.sort_by_key(|&(signature, bytes)| (std::cmp::Reverse(bytes), signature));
+        lost.into_iter().map(|(signature, _)| signature).collect()
     }
 
     /// Reclassifies candidates as [`Verdict::Offset`], those with the largest gain first, if other signatures
@@ -226,21 +265,26 @@ impl Losses {
     /// growth of total memory.
     ///
     /// * `growth`: growth of total memory in bytes; 0 if level.
-    pub fn offset(mut self, crossings: &[Crossing], criteria: &Criteria<'_>, growth: i64, found: &mut Leaks) {
+    pub fn offset(&self, crossings: &[Crossing], criteria: &Criteria<'_>, growth: i64, found: &mut Leaks) {
         found.candidates.sort_by_key(|candidate| (std::cmp::Reverse(candidate.growth_bytes), candidate.signature));
         let (mut left, mut offset) = (Vec::new(), Vec::new());
+        let mut lost = self.by_size();
         for candidate in &found.candidates {
             let first = crossings.partition_point(|block| block.signature < candidate.signature);
             let n = crossings[first..].partition_point(|block| block.signature == candidate.signature);
             let gained = criteria.change(&crossings[first..first + n]).map(|change| change.max(0));
-            let matched: [i64; 64] = std::array::from_fn(|size| gained[size].min(self.0[size]));
+            let matched: [i64; 64] = std::array::from_fn(|size| gained[size].min(lost[size]));
             if (matched.iter().sum::<i64>() as f64) < 0.9 * gained.iter().sum::<i64>() as f64 {
                 left.push(candidate.clone());
                 continue;
             }
-            self.0.iter_mut().zip(matched).for_each(|(lost, matched)| *lost -= matched);
-            let bytes = candidate.live_bytes.last().copied().unwrap_or_default();
-            offset.push(Explained { signature: candidate.signature, verdict: Verdict::Offset, bytes });
+            lost.iter_mut().zip(matched).for_each(|(lost, matched)| *lost -= matched);
+            offset.push(Explained {
+                signature: candidate.signature,
+                verdict: Verdict::Offset,
+                bytes: candidate.live_bytes.last().copied().unwrap_or_default(),
+                given_up_by: self.of_sizes(&matched),
+            });
         }
         let attributed: i64 = left.iter().map(|candidate| candidate.growth_bytes).sum();
         if attributed as f64 >= criteria.thresholds.min_attributed * growth as f64 {

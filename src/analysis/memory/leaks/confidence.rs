@@ -41,9 +41,7 @@ pub fn coverage(history: &MemoryHistory, signatures: &Signatures, state: u32) ->
 
 /// That steps are guessed, and what is in none of them.
 fn guessed(history: &MemoryHistory, steps: &Steps) -> String {
-    let allocs = |events: std::ops::Range<usize>| {
-        history.events.action[events].iter().filter(|&&action| action == MemoryAction::Alloc).count()
-    };
+    let allocs = |events: std::ops::Range<usize>| events.filter(|&event| history.allocates(event)).count();
     let (first, last) = (steps.boundaries[0] as usize, steps.boundaries[steps.len()] as usize);
     format!(
         "Steps are guessed from what repeats; the {} allocations before the first and the {} after the last belong to none",

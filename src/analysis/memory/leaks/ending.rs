@@ -5,14 +5,13 @@
 
 use crate::analysis::memory::steps::Steps;
 use crate::model::MemoryHistory;
-use crate::model::memory::MemoryAction;
 
 /// The last state after which the program still allocates as often as in the median step; the last of all if it never
 /// allocates in steps. What is live then counts as kept.
 ///
 /// Cost: O(events).
 pub fn goes_on_until(history: &MemoryHistory, steps: &Steps) -> u32 {
-    let is_alloc = |event: &usize| history.events.action[*event] == MemoryAction::Alloc;
+    let is_alloc = |event: &usize| history.allocates(*event);
     let count = |pair: &[u32]| (pair[0] as usize..pair[1] as usize).filter(is_alloc).count();
     let mut counts: Vec<usize> = steps.boundaries.windows(2).map(count).collect();
     counts.sort_unstable();

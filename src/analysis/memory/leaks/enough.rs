@@ -7,7 +7,7 @@
 //!   most ([`rising_tau`], the exact distribution of Kendall's tau): five must all rise, nine may have one pair in six
 //!   that falls. What rises less and less is a cache that fills up ([`is_settling`]);
 //! * five to nine say that memory is level if all of them lie within the smallest growth of a leak ([`is_level`]): a
-//!   leak of four steps would have left that range;
+//!   leak of four steps would have left that range. Those of the warm-up count if they are as level: nothing had to settle;
 //! * ten or more say either by a tau of two thirds, which chance reaches in one of two hundred cases;
 //! * growth in some steps only counts from six such steps on, or four if it comes back ([`comes_back`]): the same number
 //!   of bytes at even distances.

@@ -171,16 +171,19 @@ pub struct LeakCandidate {
 }
 
 /// A signature that is not a candidate, with the reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
     pub signature: SignatureId,
     pub verdict: Verdict,
     /// Live bytes at the last boundary.
     pub bytes: i64,
+    /// Which others gave up as much in blocks of similar size, the largest loss first; only of [`Verdict::Offset`].
+    pub given_up_by: Vec<SignatureId>,
 }
 
 /// A place that holds more at each step boundary, although no block persists: a block that is replaced by a larger one, or
-/// more blocks that are given back later. Growth by size, not a leak.
+/// more blocks that are given back later. Growth by size, not a leak. Of fewer steps than a verdict takes, any place that
+/// holds more after each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrowingPlace {
     pub signature: SignatureId,

@@ -86,6 +86,29 @@ fn healthy_training_has_no_candidates() {
 }
 
 #[test]
+fn four_steps_are_level_if_the_warm_up_is_level_too() {
+    let verdict = |later: u64| {
+        let mut script = Script::default();
+        script.alloc(0, 100 * MIB, StackId(0));
+        for step in 0..4 {
+            let start = script.now();
+            script.alloc(200 * MIB, 30 * MIB, StackId(0));
+            script.free(200 * MIB, 30 * MIB);
+            // Kept from the first step on.
+            if step == 0 && later > 0 {
+                script.alloc(300 * MIB, later, StackId(0));
+            }
+            let end = script.now();
+            script.annotate(&format!("ProfilerStep#{step}"), start, end);
+        }
+        let total = find(&script.finish(), None).total.unwrap();
+        (total.verdict, total.counted_steps())
+    };
+    assert_eq!(verdict(0), (TotalVerdict::Flat, 3));
+    assert_eq!(verdict(MIB), (TotalVerdict::TooFewSteps, 3));
+}
+
+#[test]
 fn a_leak_is_found_with_its_evidence() {
     let trace = training(20, |training| {
         let at = training.keep(2 * MIB, "append (losses.py:12)");
@@ -357,6 +380,8 @@ fn moved_allocations_are_not_leaks() {
     assert_eq!(found.candidates, []);
     let offsets: Vec<_> = found.explained.iter().filter(|one| one.verdict == Verdict::Offset).collect();
     assert_eq!(offsets.iter().map(|one| label(&trace, one.signature)).collect::<Vec<_>>(), ["pack (batch.py:8)"]);
+    let given_up_by = offsets[0].given_up_by.iter().map(|&signature| label(&trace, signature));
+    assert_eq!(given_up_by.collect::<Vec<_>>(), ["to (module.py:1)"]);
     assert_eq!(found.total.unwrap().verdict, TotalVerdict::FragmentationGrowth);
 }
 

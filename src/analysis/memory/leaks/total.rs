@@ -153,6 +153,10 @@ pub fn total(
     let at_all =
         |curve: &[u64]| -> Vec<i64> { steps.boundaries.iter().map(|&state| curve[state as usize] as i64).collect() };
     let live: Vec<i64> = at_all(&curves.active).iter().zip(ended).map(|(live, ended)| live - ended).collect();
+    let least = thresholds.min_bytes_per_step;
+    // What is level from the first step on has nothing to settle: the warm-up counts.
+    let is_level_throughout =
+        is_level(&failures.completed(0, &live).iter().map(|&at| live[at]).collect::<Vec<_>>(), least);
     let counted = failures.completed(warm_up, &live);
     let of = |all: &[i64]| -> Vec<i64> { counted.iter().map(|&boundary| all[boundary]).collect() };
     let (live, reserved) = (of(&live), of(&at_all(&curves.reserved)));
@@ -195,7 +199,7 @@ pub fn total(
         // Peaks that rose with live bytes are level with them, too.
         is_peak_rising: is_rising_to_the_end(&peaks)
             && !rise.level_since.is_some_and(|point| is_level_from(&peaks, point)),
-        is_level: is_level(&live[level_from..], thresholds.min_bytes_per_step),
+        is_level: is_level_throughout || is_level(&live[level_from..], least),
         is_certain: is_certain(&live[rise.from..], &rise.trend),
     }
 }

@@ -3,7 +3,6 @@
 use hashbrown::{HashMap, HashSet};
 
 use crate::analysis::frame::Frame;
-use crate::model::memory::MemoryAction;
 use crate::model::{MemoryHistory, StackId, StringId, Trace};
 
 /// Minimum share of rounds with what a layer does not have.
@@ -37,9 +36,8 @@ impl<'a> Evidence<'a> {
     }
 
     fn allocs(&self, pair: &[u32]) -> impl Iterator<Item = StackId> {
-        let events = &self.history.events;
         let range = pair[0] as usize..pair[pair.len() - 1] as usize;
-        range.filter(|&event| events.action[event] == MemoryAction::Alloc).map(|event| events.stack[event])
+        range.filter(|&event| self.history.allocates(event)).map(|event| self.history.events.stack[event])
     }
 
     /// The Python frames that all allocations of the rounds share, from the outermost. C++ frames between them vary.

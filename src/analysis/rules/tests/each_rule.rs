@@ -341,9 +341,10 @@ fn nearly_full_memory_is_judged_at_its_peak() {
             raw.events.push(MemoryEvent { ts, action, addr: 0, bytes, pool, stack });
         }
         builder.memories.push(raw);
-        of(&judged(&builder.finish(), None), Rule::MemoryNearlyFull).map(|hit| (hit.measured, hit.amount, hit.of))
+        of(&judged(&builder.finish(), None), Rule::MemoryNearlyFull)
+            .map(|hit| (hit.measured, hit.amount, hit.of, hit.unused_bytes))
     };
-    assert_eq!([peak(899), peak(900)], [None, Some((0.9, 900, 1_000))]);
+    assert_eq!([peak(899), peak(900)], [None, Some((0.9, 900, 1_000, 900))]);
 }
 
 #[test]

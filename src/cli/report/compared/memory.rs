@@ -1,10 +1,11 @@
 //! Memory beside that of another file.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::analysis::memory::by_place::{self, At, Place, Places};
+use crate::analysis::memory::by_place::{self, At, Holder, Place, Places};
 use crate::analysis::memory::callers::with_callers;
-use crate::analysis::memory::categories::categories;
+use crate::analysis::memory::categories::{CategoryBytes, categories};
 use crate::analysis::memory::grouped::{GroupBy, LiveScope, StackChange, stack_changes};
 use crate::analysis::memory::live::LiveUntil;
 use crate::analysis::memory::summary::{Summary, fullest_state, summary};
@@ -12,9 +13,9 @@ use crate::answers::Answers;
 use crate::answers::memory::{RolesOfStacks, StackPlaces};
 use crate::cli::Failure;
 use crate::figures::memory::{
-    AT_END, AT_PEAK, Changed, END_ALLOCATED, END_RESERVED, HolderRow, MemoryComparison, Owner, PEAK_ALLOCATED,
-    PEAK_RESERVED, compared_amounts, compared_categories, compared_places, compared_stacks, memory_comparison,
-    tell_apart,
+    AT_END, AT_PEAK, Changed, END_ALLOCATED, END_RESERVED, HolderRow, MemoryComparison, MostChanged, Owner,
+    PEAK_ALLOCATED, PEAK_RESERVED, compared_amounts, compared_categories, compared_places, compared_stacks,
+    memory_comparison, tell_apart,
 };
 use crate::figures::{Stack, Table, Word};
 use crate::model::{MemoryHistory, Trace};
@@ -98,13 +99,14 @@ fn compared(
         summaries: [base, of].map(|memory| summary(memory.history())),
     };
     let amounts = pair.amounts();
+    let (by_place, most) = pair.by_place(answers, top)?;
     Some(MemoryComparison {
         owner: pair.owner.clone(),
         base: Arc::clone(&pair.title),
-        text: MemoryComparison::text(&pair.owner, &pair.title, &amounts),
+        text: MemoryComparison::text(&pair.owner, &pair.title, &amounts, most),
         amounts: Arc::new(pair.table_of(&amounts)),
         by_category: Arc::new(pair.by_category(answers)?),
-        by_place: Arc::new(pair.by_place(answers, top)?),
+        by_place: Arc::new(by_place),
         by_stack: Arc::new(pair.by_stack(top)),
     })
 }
@@ -156,17 +158,17 @@ impl Pair<'_> {
         let (before, after) = (of(self.base)?, of(self.of)?);
         let mut rows = Vec::new();
         for (at, _) in self.moments() {
-            for (before, after) in before.iter().zip(&after) {
-                let bytes = [before, after].map(|one| if at == AT_PEAK { one.peak } else { one.end });
-                if bytes != [0, 0] {
-                    rows.push(self.changed((at, after.category), bytes));
-                }
-            }
+            let bytes = |one: &CategoryBytes| if at == AT_PEAK { one.peak } else { one.end };
+            let both = before.iter().zip(&after).map(|(before, after)| (after.category, [before, after].map(bytes)));
+            let mut both: Vec<_> = both.filter(|(_, bytes)| *bytes != [0, 0]).collect();
+            both.sort_by_key(|&(_, [before, after])| Reverse(after.abs_diff(before)));
+            rows.extend(both.into_iter().map(|(category, bytes)| self.changed((at, category), bytes)));
         }
         Some(compared_categories().table(rows, 0))
     }
 
-    fn by_place(&self, answers: &Answers, top: usize) -> Option<Table> {
+    /// The table, and of its first moment the place that changed most, with that change in bytes.
+    fn by_place(&self, answers: &Answers, top: usize) -> Option<(Table, Option<MostChanged>)> {
         let places = |memory: &OpenMemory| answers.get(&memory.open.trace, &StackPlaces { has_all_frames: false });
         let (before, after) = (places(self.base)?, places(self.of)?);
         let [base, of] = [(self.base, &before), (self.of, &after)]
@@ -177,8 +179,14 @@ impl Pair<'_> {
         let both = called_before.zip(called_after);
         let [called_before, called_after] =
             both.as_ref().map_or([None; 2], |(before, after)| [Some(before), Some(after)]);
+        let mut most = None;
         let lists = self.moments().into_iter().map(|(at, [before, after])| {
             let changes = by_place::changes(at_state(base, called_before, before), at_state(of, called_after, after));
+            let named = |(places, holder): &(Places<'_>, Holder)| {
+                let caller = places.caller(holder.place).map(|caller| format!("; from {caller}")).unwrap_or_default();
+                (at, format!("{}{caller}", places.name(holder.place)), holder.change())
+            };
+            most = most.take().or_else(|| changes.first().map(named));
             let (places, holders): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
             // That of all others is named by no trace.
             let rest = by_place::first(holders, top).into_iter().zip(places);
@@ -192,7 +200,8 @@ impl Pair<'_> {
             };
             compared_places().table(rest.map(row).collect::<Vec<_>>(), 0)
         });
-        Some(compared_places().joined(&lists.collect::<Vec<_>>()))
+        let table = compared_places().joined(&lists.collect::<Vec<_>>());
+        Some((table, most))
     }
 
     fn by_stack(&self, top: usize) -> Table {

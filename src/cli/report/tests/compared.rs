@@ -50,7 +50,9 @@ fn memory_is_compared_with_that_of_another_file() {
     let text = written(&report, Format::Text, Some(100), Some(8)).unwrap();
     let said = "Rank 3, GPU 0, beside before.pickle: peak allocated 6.07 MiB, 2.00 MiB more than the 4.07 MiB there; peak \
                 reserved 64.00 MiB, as much as the 64.00 MiB there; allocated at end 6.00 MiB";
-    assert!(row["text"].as_str().unwrap().starts_with(said), "{}", row["text"]);
+    let told = row["text"].as_str().unwrap();
+    let most = ". At the peak append (losses.py:12) changed most: 2.00 MiB more";
+    assert!(told.starts_with(said) && told.ends_with(most), "{told}");
     for said in ["Memory compared", "before.pickle", "Peak allocated", "append (losses.py:12)"] {
         assert!(text.contains(said), "{said}: {text}");
     }
