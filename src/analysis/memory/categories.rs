@@ -64,7 +64,7 @@ pub struct CategoryBytes {
 /// memory history has no data flow; the first of these that holds counts:
 ///
 /// 1. the category that the file records;
-/// 2. a workspace of cuBLAS, by its frames, or by its size where all blocks of that size stay; a cast of a parameter that
+/// 2. a workspace of cuBLAS, by its frames, or by its size where blocks of that size are few and all stay; a cast of a parameter that
 ///    autocast keeps until its `with` is left, which PyTorch gives no category, as no activation goes into it: other. A cast
 ///    that a backward pass frees later may be of a parameter or of an activation: 7 counts;
 /// 3. allocated in an optimizer's frames: optimizer state, or other if it is freed there;
@@ -120,6 +120,8 @@ const CAST_CACHE: Roles = 128;
 /// Bytes that PyTorch requests for a workspace of cuBLAS on devices before Hopper, `:4096:2:16:8`. Those since take 32 MiB,
 /// as many tensors do.
 const CUBLAS_WORKSPACE: u64 = (2 * 4096 + 8 * 16) << 10;
+/// Threads that have one for each stream: that of the program, and that of the backward pass.
+const THREADS: usize = 2;
 
 /// What a frame says, by function and file.
 fn roles(text: &str) -> Roles {
@@ -214,16 +216,17 @@ struct Told<'a> {
     stacks: &'a StackRoles,
     /// What an event without frames says.
     of_none: Roles,
-    /// Whether all blocks of the size of a workspace stay to the end.
+    /// Whether the blocks of the size of a workspace are as few as these, and stay to the end.
     has_workspaces: bool,
 }
 
 impl<'a> Told<'a> {
     fn new(trace: &'a Trace, history: &'a MemoryHistory, stacks: &'a StackRoles) -> Self {
         let all = &history.allocations;
-        let sized = all.ids().filter(|id| all.requested[id.idx()] == CUBLAS_WORKSPACE);
+        let sized: Vec<_> = all.ids().filter(|id| all.requested[id.idx()] == CUBLAS_WORKSPACE).collect();
         let has_workspaces = history.source == MemorySource::Snapshot
-            && sized.into_iter().all(|id| all.freed[id.idx()] > history.last_state());
+            && sized.len() <= THREADS * history.pools.len()
+            && sized.iter().all(|id| all.freed[id.idx()] > history.last_state());
         Self { trace, history, stacks, of_none: stacks.of_none(history), has_workspaces }
     }
 
@@ -239,7 +242,8 @@ impl<'a> Told<'a> {
         }
         let stack = all.stack[id.idx()];
         let own = if history.alloc_event(id).is_none() && stack == StackId::default() { 0 } else { self.at(stack) };
-        let is_workspace = self.has_workspaces && all.requested[id.idx()] == CUBLAS_WORKSPACE;
+        let is_workspace =
+            self.has_workspaces && all.requested[id.idx()] == CUBLAS_WORKSPACE && own & MODULE_SETUP == 0;
         if own & WORKSPACE != 0 || is_workspace {
             return Category::Other;
         }

@@ -321,7 +321,7 @@ fn the_map_is_enlarged_around_the_pointer_and_no_farther_than_it_can_be() {
     let near = turn(&mut harness, 4.0);
     let share = |rect: egui::Rect| (pos.y - rect.top()) / rect.height();
     assert!(near.height() > before.height() * 2.0 && near.top() < before.top(), "{near:?} of {before:?}");
-    // The map ends where nothing is left to scroll.
+    // Rows are cut anew, and headings keep their height.
     assert!((share(near) - share(before)).abs() < 0.25, "{near:?} of {before:?}");
     let nearest = (0..12).map(|_| turn(&mut harness, 8.0)).last().unwrap();
     let farther = turn(&mut harness, 0.25);

@@ -223,10 +223,9 @@ pub const GROWN: &str = ". Stacks with more memory at the end are under \"Grown\
 pub fn no_candidate(found: &Leaks) -> String {
     let unjudged = found.total.and_then(|total| match total.verdict {
         TotalVerdict::TooFewSteps => Some(format!(
-            "so few steps: {} count; it takes {FEWEST_STEPS} where memory rises in each, else up to {}{}",
+            "so few steps: {} count; it takes {FEWEST_STEPS} where memory rises in each, else up to {}",
             total.counted_steps(),
-            Thresholds::default().alarm_points - 1,
-            so_far(found)
+            Thresholds::default().alarm_points - 1
         )),
         TotalVerdict::IrregularSteps => Some("steps that differ so much".to_owned()),
         _ => None,

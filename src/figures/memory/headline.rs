@@ -219,9 +219,10 @@ fn without_history(summary: &Summary) -> String {
         _ => String::new(),
     };
     format!(
-        "{held}To see what it grows from, call torch.cuda.memory._record_memory_history(max_entries=1000000) before the \
-         training and torch.cuda.memory._dump_snapshot(\"steps.pickle\") after some steps. To see why it runs out, also call \
-         torch._C._cuda_attach_out_of_memory_observer(lambda *_: torch.cuda.memory._dump_snapshot(\"oom.pickle\")) before it"
+        "{held}To see what it grows from, call torch.cuda.memory._record_memory_history(max_entries=1000000) early in the \
+         program and torch.cuda.memory._dump_snapshot(\"steps.pickle\") after some steps. To see why it runs out, also call \
+         torch._C._cuda_attach_out_of_memory_observer(lambda *_: torch.cuda.memory._dump_snapshot(\"oom.pickle\")) early. \
+         lacuna capture --memory does all of it"
     )
 }
 

@@ -76,14 +76,14 @@ fn stacks_and_lives_tell_the_category() {
 }
 
 #[test]
-fn a_workspace_is_known_by_its_size_where_all_blocks_of_that_size_stay() {
-    let other = |is_freed: bool| {
+fn a_workspace_is_known_by_its_size_where_few_blocks_have_it_and_all_stay() {
+    let other = |n: u64, is_freed: bool| {
         let mut script = Script::default();
         let forward = script.stack(&["forward (/me/net.py:4)", CALL, LOOP]);
-        for block in 0..2 {
+        for block in 0..n {
             script.alloc(block << 30, CUBLAS_WORKSPACE, forward);
         }
-        script.alloc(2 << 30, 512, forward);
+        script.alloc(9 << 30, 512, forward);
         if is_freed {
             script.free(0, CUBLAS_WORKSPACE);
         }
@@ -91,7 +91,8 @@ fn a_workspace_is_known_by_its_size_where_all_blocks_of_that_size_stay() {
         let found = categories(&trace, history(&trace), &StackRoles::new(&trace));
         found.iter().find(|one| one.category == Category::Other).unwrap().end
     };
-    assert_eq!((CUBLAS_WORKSPACE, other(false), other(true)), (8_519_680, 2 * CUBLAS_WORKSPACE, 0));
+    assert_eq!((CUBLAS_WORKSPACE, other(2, false)), (8_519_680, 2 * CUBLAS_WORKSPACE));
+    assert_eq!([other(2, true), other(3, false)], [0; 2]);
 }
 
 #[test]
