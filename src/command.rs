@@ -90,7 +90,7 @@ pub enum Command {
     ShowHiddenTracks,
     /// Shows each run from zero.
     RunsFromStarts,
-    /// Shows the first step of each run at zero.
+    /// Shows the first step of each run at zero, or that which is selected.
     RunsFromSteps,
     /// Shows runs at the times they were recorded.
     RunsOnOneClock,

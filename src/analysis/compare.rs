@@ -108,6 +108,8 @@ pub enum Unknown {
     OtherDevice([String; 2]),
     /// How much of the time of kernels is of the same kernels in both, 0 to 1: the smaller share of each.
     OtherWork(f64),
+    /// The same of the calls of operators in a step, of recordings without kernels.
+    OtherOperators(f64),
 }
 
 /// The time of a device in two recordings.
@@ -288,7 +290,7 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     let graphs = [0, 1].map(|i| sides[i].graphs(&works[i]) > MOST_GRAPHS);
     let of_sides = sides.map(|side| side.operators(is_cancelled));
     let are_recorded = of_sides.iter().all(|operators| !operators.is_empty());
-    let common = if graphs == [false; 2] { other_work(sides, &works, &of_sides, n) } else { None };
+    let other = if graphs == [false; 2] { other_work(sides, &works, &of_sides, n) } else { None };
     let named = |(name, [before, after]): (String, [Sum; 2])| {
         let longest = [(1, after), (0, before)].into_iter().find_map(|(side, sum)| Some((side, sum.longest?.1)))?;
         let (calls, time) = ([before.calls, after.calls], change([before.ns, after.ns]));
@@ -311,7 +313,7 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
         .collect();
     let most = |one: &OperatorChange| one.host_self.difference().abs().max(one.device_self.difference().abs());
     operators.sort_by(|a, b| Reverse(most(a)).cmp(&Reverse(most(b))).then_with(|| a.name.cmp(&b.name)));
-    let verdict = verdict(sides, has_steps, &times[0].1, common);
+    let verdict = verdict(sides, has_steps, &times[0].1, other);
     Compared { has_steps, verdict, times, work, has_whole_graphs: graphs[0] != graphs[1], operators }
 }
 
@@ -340,22 +342,26 @@ fn times(sides: [&Side<'_>; 2], has_steps: bool, change: &dyn Fn([DurNs; 2]) -> 
     all
 }
 
-/// How much of the time of kernels is of the same kernels, if that is too little for one program; see
-/// [`Unknown::OtherWork`]. `None` without kernels in both.
+/// How much of the work is the same, if that is too little for one program: of the time of kernels, or without any in both
+/// of the calls of operators. `None` where it is enough, or is not known.
 fn other_work(
     sides: [&Side<'_>; 2],
     works: &[HashMap<String, Sum>; 2],
     operators: &[HashMap<String, (u64, DurNs, DurNs)>; 2],
     n: [u64; 2],
-) -> Option<f64> {
+) -> Option<Unknown> {
     let kernels = [0, 1].map(|i| sides[i].kernel_shares(&works[i]));
     let calls = [0, 1].map(|i| {
         let per_step = |(name, sums): (_, &(u64, DurNs, DurNs))| (name, sums.0 as f64 / n[i].max(1) as f64);
         operators[i].iter().map(|(name, sums)| per_step((name.as_str(), sums))).collect()
     });
-    let share = common(&kernels);
-    let is_known = kernels.iter().all(|kernels| !kernels.is_empty());
-    (is_known && share < COMMON_KERNELS && common(&calls) < COMMON_OPERATORS).then_some(share)
+    let (of_kernels, of_calls) = (common(&kernels), common(&calls));
+    match kernels.map(|kernels| kernels.is_empty()) {
+        _ if of_calls >= COMMON_OPERATORS => None,
+        [false, false] => (of_kernels < COMMON_KERNELS).then_some(Unknown::OtherWork(of_kernels)),
+        [true, true] if operators.iter().all(|all| !all.is_empty()) => Some(Unknown::OtherOperators(of_calls)),
+        _ => None,
+    }
 }
 
 /// How much of the larger of two sums is in both: the smaller figure of each name, by that sum. 0 to 1.
@@ -378,21 +384,23 @@ fn joined<K: std::hash::Hash + Eq, V: Copy + Default>(
     all.into_iter()
 }
 
-/// * `common`: see [`Unknown::OtherWork`]; `None` where the work is alike, or that is not known.
-fn verdict(sides: [&Side<'_>; 2], has_steps: bool, step: &Change, common: Option<f64>) -> Verdict {
+/// * `other`: that the work is not alike, if so.
+fn verdict(sides: [&Side<'_>; 2], has_steps: bool, step: &Change, other: Option<Unknown>) -> Verdict {
     let models = sides.map(Side::device_name);
     if models[0] != models[1] && !models.contains(&"") {
         return Verdict::Unknown(Unknown::OtherDevice(models.map(str::to_owned)));
     }
-    if let Some(common) = common {
-        return Verdict::Unknown(Unknown::OtherWork(common));
+    if let Some(other) = other {
+        return Verdict::Unknown(other);
     }
-    let Some(noise) = step.noise_ns().filter(|_| has_steps) else { return Verdict::Unknown(Unknown::FewSteps) };
+    // What steps are matters more than how many there are.
     if let [Some(before), Some(after)] = sides.map(|side| side.steps.map(|steps| &steps.source))
+        && has_steps
         && !are_alike(before, after)
     {
         return Verdict::Unknown(Unknown::OtherSteps([before, after].map(StepSource::label)));
     }
+    let Some(noise) = step.noise_ns().filter(|_| has_steps) else { return Verdict::Unknown(Unknown::FewSteps) };
     match step.difference() {
         difference if difference.abs() <= noise => Verdict::Same,
         difference if difference < 0 => Verdict::Faster,
@@ -400,13 +408,18 @@ fn verdict(sides: [&Side<'_>; 2], has_steps: bool, step: &Change, common: Option
     }
 }
 
-/// Whether steps of two recordings are of the same sort: an epoch is no batch, and micro batches are no updates.
+/// Whether steps of two recordings are of the same sort: an epoch is no batch, and micro batches are no updates. What
+/// repeats may have become shorter by fused kernels; several times as long, it is something else.
 fn are_alike(a: &StepSource, b: &StepSource) -> bool {
+    /// Of the longer repetition by the shorter.
+    const MOST: usize = 2;
     match (a, b) {
         (StepSource::Ranges(a), StepSource::Ranges(b)) | (StepSource::DeviceRanges(a), StepSource::DeviceRanges(b)) => {
             a == b
         }
-        (StepSource::Period { items: a, .. }, StepSource::Period { items: b, .. }) => a == b,
+        (StepSource::Period { items: a, length: of_a, .. }, StepSource::Period { items: b, length: of_b, .. }) => {
+            a == b && of_a.max(of_b) / of_a.min(of_b).max(&1) < MOST
+        }
         (StepSource::Updates { of: a, .. }, StepSource::Updates { of: b, .. }) => are_alike(a, b),
         _ => std::mem::discriminant(a) == std::mem::discriminant(b),
     }

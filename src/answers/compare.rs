@@ -29,6 +29,8 @@ pub struct ComparedDevices {
     pub devices: Vec<ComparedDevice>,
     /// Of how many devices, or hosts, time is judged in each trace.
     pub n_judged: [usize; 2],
+    /// Whether it is that of devices.
+    pub has_devices: [bool; 2],
 }
 
 impl ComparedDevices {
@@ -60,13 +62,16 @@ impl Analysis for ComparedTime {
         let (before, after) = (judged(0)?, judged(1)?);
         let windows = [&before, &after].map(|judged| &judged.verdicts.windows[..]);
         let one_each = windows.iter().all(|windows| windows.len() == 1);
+        // Of a host all time would be idle.
+        let has_devices = windows.map(|windows| windows.iter().any(|window| window.device.is_some()));
         let pair = |window: &'_ Window| {
-            let other = windows[0].iter().find(|other| one_each || other.device == window.device)?;
+            let is_other = |other: &&Window| one_each || other.device == window.device;
+            let other = windows[0].iter().find(is_other).filter(|_| has_devices[0] == has_devices[1])?;
             let compared = compare(&before.side(other), &after.side(window), &|| work.is_cancelled());
             Some(ComparedDevice { device: window.device, compared })
         };
         let devices = windows[1].iter().filter_map(pair).collect();
-        Some(ComparedDevices { devices, n_judged: windows.map(<[Window]>::len) })
+        Some(ComparedDevices { devices, n_judged: windows.map(<[Window]>::len), has_devices })
     }
 }
 

@@ -52,23 +52,33 @@ impl Analysis for PartsOfSteps {
     }
 }
 
-/// Where the first step that counts of each trace begins, in its own time; `None` where what repeats may be no steps.
+/// Where the first step that counts of each trace begins, in its own time, or that which is as many after it as the chosen
+/// one; `None` where there is none, or where what repeats may be no steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FirstSteps;
+pub struct AlignedSteps {
+    /// The trace of a chosen step, by its [`OpenTrace::id`], and where the step begins in its own time.
+    pub chosen: Option<(Arc<str>, TimeNs)>,
+}
 
-impl Analysis for FirstSteps {
+impl Analysis for AlignedSteps {
     type Of = [OpenTrace];
     type Output = Vec<Option<TimeNs>>;
     const NAME: &'static str = "The search for steps";
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Self::Output> {
-        let first = |steps: &Steps| Some(steps.extents().get(steps.used.start)?.start);
-        let of_trace = |open: &OpenTrace| {
-            let steps = work.get(&open.trace, &TraceSteps::default())?;
-            let reliable = (*steps).as_ref().filter(|steps| open.is_program() && steps.is_reliable());
-            Some(reliable.and_then(first))
-        };
-        of.iter().map(of_trace).collect()
+        let all = of.iter().map(|open| work.get(&open.trace, &TraceSteps::default()));
+        let all: Vec<Arc<Option<Steps>>> = all.collect::<Option<_>>()?;
+        let mut all = of.iter().zip(&all).map(|(open, steps)| {
+            let is_told = |steps: &&Steps| open.is_program() && steps.is_reliable();
+            (open, (**steps).as_ref().filter(is_told))
+        });
+        let nth = self.chosen.as_ref().and_then(|(id, start)| {
+            let steps = all.clone().find(|(open, _)| open.id == *id)?.1?;
+            let step = steps.extents().iter().position(|time| time.start == *start)?;
+            step.checked_sub(steps.used.start)
+        });
+        let start = |steps: &Steps| Some(steps.extents().get(steps.used.start + nth.unwrap_or_default())?.start);
+        Some(all.by_ref().map(|(_, steps)| steps.and_then(start)).collect())
     }
 }
 

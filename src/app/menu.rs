@@ -151,7 +151,9 @@ impl App {
             Command::ToggleSidePanel => Some(self.layout.is_area_shown(DockArea::Side)),
             Command::ToggleBottomPanel => Some(self.layout.is_area_shown(DockArea::Bottom)),
             Command::RunsFromStarts => Some(self.session.open.places() == RunPlaces::Starts),
-            Command::RunsFromSteps => Some(self.session.open.places() == RunPlaces::FirstSteps),
+            Command::RunsFromSteps => {
+                Some(matches!(self.session.open.places(), RunPlaces::FirstSteps | RunPlaces::ChosenSteps))
+            }
             Command::RunsOnOneClock => Some(self.session.open.places() == RunPlaces::Recorded),
             Command::ToggleWheelZooms => Some(self.settings.wheel_zooms),
             _ => None,

@@ -147,13 +147,14 @@ pub const COMMANDS: &[CommandSpec] = &[
         &[],
     )
     .needs(Needs::Trace),
-    spec(Menu::View, Command::RunsFromStarts, "Runs from their starts", "Show each run from zero", &[])
+    spec(Menu::View, Command::RunsFromStarts, "Align runs at their starts", "Show each run from zero", &[])
         .needs(Needs::Runs),
     spec(
         Menu::View,
         Command::RunsFromSteps,
-        "Runs from their first steps",
-        "Show the first step that counts of each run at zero, to compare recordings step by step",
+        "Align runs at their steps",
+        "Show a step of each run at zero, to compare recordings step by step: the selected one, and of the others that \
+         which is as many after the first that counts; without a selected step the first that counts",
         &[],
     )
     .needs(Needs::Runs),

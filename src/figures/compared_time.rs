@@ -16,10 +16,19 @@ pub const SLOWER: &str = "slower_than_base";
 
 /// Why no device of two recordings could be compared.
 ///
-/// * `n_judged`: of how many devices time is judged in each.
-pub fn not_compared(n_judged: [usize; 2], names: [&str; 2]) -> String {
+/// * `n_judged`: of how many devices time is judged in each, or of how many hosts.
+/// * `has_devices`: whether it is that of devices.
+pub fn not_compared(n_judged: [usize; 2], has_devices: [bool; 2], names: [&str; 2]) -> String {
     let unjudged = names.into_iter().zip(n_judged).find(|(_, n)| *n == 0);
     match unjudged {
+        None if has_devices[0] != has_devices[1] => {
+            let [with, without] = if has_devices[0] { names } else { [names[1], names[0]] };
+            format!(
+                "{} has work of a device and {} only what its host did, so their times do not compare",
+                clipped(with),
+                clipped(without)
+            )
+        }
         Some((name, _)) => format!(
             "No time of {} is judged: too little ran in it, or too many of its events are missing",
             clipped(name)
@@ -131,6 +140,7 @@ impl TimeComparison {
             false => means,
         };
         let noise = step.noise_ns().map(format::duration).unwrap_or_default();
+        let faster = if step.difference() > 0 { "slower" } else { "faster" };
         let verdict = match &self.compared.verdict {
             Verdict::Faster => format!("Faster: the difference is beyond the noise of {noise} ({steps})"),
             Verdict::Slower => format!("Slower: the difference is beyond the noise of {noise} ({steps})"),
@@ -139,18 +149,23 @@ impl TimeComparison {
                 "Whether that is more than noise is not known: it takes two steps that count in each".to_owned()
             }
             Verdict::Unknown(Unknown::OtherSteps([before, after])) => format!(
-                "Whether it is faster is not known: the steps need not be the same work, they are by {} there and by {} here",
+                "Whether the program is {faster} is not known: the steps need not be the same work, they are by {} there and by {} here",
                 clipped(before),
                 clipped(after)
             ),
             Verdict::Unknown(Unknown::OtherDevice([before, after])) => format!(
-                "Whether the program is faster is not known: the devices differ, {} there and {} here",
+                "Whether the program is {faster} is not known: the devices differ, {} there and {} here",
                 clipped(before),
                 clipped(after)
             ),
             Verdict::Unknown(Unknown::OtherWork(common)) => format!(
-                "Whether that is faster is not known: only {} of the time of kernels is of the same kernels in both, so these \
-                 may be different programs",
+                "Whether the program is {faster} is not known: only {} of the time of kernels is of the same kernels in both, so \
+                 these may be different programs",
+                percent(*common)
+            ),
+            Verdict::Unknown(Unknown::OtherOperators(common)) => format!(
+                "Whether the program is {faster} is not known: only {} of the calls of a step are of the same operators in both, \
+                 so these may be different programs",
                 percent(*common)
             ),
         };
@@ -193,7 +208,8 @@ impl TimeComparison {
         let mut all: Vec<String> = parts.iter().take(MOST).map(|(part, change)| signed(&part.text(), change)).collect();
         // Where work of other names takes its place, there is no change to name.
         let compute = self.compared.times.iter().find(|time| time.0 == TimePart::Compute);
-        let is_other = matches!(self.compared.verdict, Verdict::Unknown(Unknown::OtherWork(_)));
+        let is_other =
+            matches!(self.compared.verdict, Verdict::Unknown(Unknown::OtherWork(_) | Unknown::OtherOperators(_)));
         let has_names =
             compute.is_some_and(|compute| large(&compute.1)) && !is_other && !self.compared.has_whole_graphs;
         let work = self.compared.work.iter().filter(|one| has_names && large(&one.time));

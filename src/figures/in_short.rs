@@ -171,8 +171,8 @@ fn steps(all: &[&Summary<'_>]) -> Option<String> {
     let Some((n, same)) = same_steps(&windows) else {
         return Some(match differ([min, max]) {
             true => format!(
-                "A judged step lasts {} to {}, which does not compare the ranks: no two whole steps were recorded of all at \
-                 the same time",
+                "Judged steps last {} to {}, which does not tell the slowest rank: no two whole steps were recorded on all \
+                 ranks at the same time",
                 format::duration(min),
                 format::duration(max)
             ),
@@ -224,7 +224,7 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
         false => format!(" on {of}"),
     };
     let all =
-        hit.alone_ns_per_step.map(|ns| format!(", if it ends on all ranks; {} if on that alone", format::duration(ns)));
+        hit.alone_ns_per_step.map(|ns| format!(" if all ranks end it, {} if {most} alone does", format::duration(ns)));
     // What more it saves is of the device that has most of it.
     if let Some(more) = hit.beyond_overlap_ns().filter(|_| of == most) {
         return format!(

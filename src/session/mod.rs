@@ -34,7 +34,7 @@ pub use self::memory_focus::{Base, MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
 pub use self::open::{OpenTrace, OpenTraces, RunPlaces, counts_events, in_order, is_named, picture, track_title};
 pub use self::selection::Selection;
-pub use self::step_focus::StepFocus;
+pub use self::step_focus::{ChosenStep, StepFocus};
 pub use self::stored::lenient;
 
 /// The open traces and all choices about them.
@@ -47,8 +47,8 @@ pub struct Session {
     pub selection: Selection,
     /// The selected time range, in session time.
     pub range: Option<TimeRange>,
-    /// The step that was chosen last, by its time and name: what the selected range is called.
-    pub chosen_step: Option<(TimeRange, Arc<str>)>,
+    /// The step that was chosen last: what the selected range is called.
+    pub chosen_step: Option<ChosenStep>,
     /// Sorted by time; no range is there twice.
     pub marks: Vec<Mark>,
     /// Marks of traces that are not open.
@@ -134,9 +134,9 @@ impl Session {
     /// Places runs on the session clock, and shows all of them. The ranges move along with the trace of the selection, marks
     /// each with their own.
     ///
-    /// * `first_steps`: of each trace, where its first step begins in its own time; only for [`RunPlaces::FirstSteps`].
-    pub fn place_runs(&mut self, places: RunPlaces, first_steps: &[Option<TimeNs>]) {
-        let moved = self.open.place_runs(places, first_steps);
+    /// * `aligned_steps`: of each trace, where the step begins in its own time that is aligned; else none.
+    pub fn place_runs(&mut self, places: RunPlaces, aligned_steps: &[Option<TimeNs>]) {
+        let moved = self.open.place_runs(places, aligned_steps);
         let of_trace = |trace: usize| moved.get(trace).copied().unwrap_or_default();
         let leading = of_trace(self.selection.trace().unwrap_or_default());
         let marks = std::mem::take(&mut self.marks);
@@ -213,8 +213,8 @@ impl Session {
             self.navigation.shift(moved_by);
             self.history.shift(moved_by);
             self.range = self.range.map(|range| range.shifted(moved_by));
-            if let Some((time, _)) = &mut self.chosen_step {
-                *time = time.shifted(moved_by);
+            if let Some(step) = &mut self.chosen_step {
+                step.time = step.time.shifted(moved_by);
             }
             for mark in &mut self.marks {
                 mark.range = mark.range.shifted(moved_by);

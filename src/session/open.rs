@@ -33,8 +33,8 @@ pub struct OpenTrace {
     pub content: TimeRange,
     /// The place of its file among all that were asked for, whichever was read first.
     pub order: u64,
-    /// Where its first step begins, in its own time, once runs were aligned there.
-    pub first_step: Option<TimeNs>,
+    /// Where the step begins at which runs were aligned, in its own time.
+    pub aligned_step: Option<TimeNs>,
 }
 
 /// Where runs stand on the session clock.
@@ -45,6 +45,8 @@ pub enum RunPlaces {
     Starts,
     /// The first step of each begins at zero.
     FirstSteps,
+    /// The step does that was selected, and in the others the one as many after the first.
+    ChosenSteps,
     /// At the times they were recorded.
     Recorded,
 }
@@ -72,7 +74,7 @@ impl OpenTrace {
             id,
             content,
             order: 0,
-            first_step: None,
+            aligned_step: None,
         }
     }
 
@@ -184,19 +186,20 @@ impl OpenTraces {
             1 => format!("Starts aligned at 0{without_utc}"),
             n => match self.places() {
                 RunPlaces::Starts => format!("{n} runs, their starts aligned at 0{without_utc}"),
-                RunPlaces::FirstSteps => {
-                    let without = self.n_without_steps();
-                    let but = if without > 0 { format!(" ({without} without steps)") } else { String::new() };
-                    format!("{n} runs, their first steps aligned at 0{but}")
-                }
                 RunPlaces::Recorded => format!("{n} runs on one UTC clock{without_utc}"),
+                places @ (RunPlaces::FirstSteps | RunPlaces::ChosenSteps) => {
+                    let without = self.n_without_steps();
+                    let but = if without > 0 { format!(" ({without} without it)") } else { String::new() };
+                    let step = if places == RunPlaces::FirstSteps { "first" } else { "selected" };
+                    format!("{n} runs, the {step} step aligned at 0{but}")
+                }
             },
         })
     }
 
-    /// Runs that were not aligned at their first step, as they have none.
+    /// Runs that were not aligned at a step, as they have none.
     fn n_without_steps(&self) -> usize {
-        let has_steps = |run: usize| self.traces.iter().any(|open| open.run == run && open.first_step.is_some());
+        let has_steps = |run: usize| self.traces.iter().any(|open| open.run == run && open.aligned_step.is_some());
         (0..self.runs.len()).filter(|&run| !has_steps(run)).count()
     }
 
@@ -209,18 +212,18 @@ impl OpenTraces {
     pub fn places(&self) -> RunPlaces {
         match self.places {
             RunPlaces::Recorded if !self.can_spread() => RunPlaces::Starts,
-            RunPlaces::FirstSteps if self.runs.len() < 2 => RunPlaces::Starts,
+            RunPlaces::FirstSteps | RunPlaces::ChosenSteps if self.runs.len() < 2 => RunPlaces::Starts,
             places => places,
         }
     }
 
     /// Places runs anew. Returns by how much each trace moved on the session clock.
     ///
-    /// * `first_steps`: of each trace, where its first step begins in its own time.
-    pub(super) fn place_runs(&mut self, places: RunPlaces, first_steps: &[Option<TimeNs>]) -> Vec<DurNs> {
+    /// * `aligned_steps`: of each trace, where the step begins in its own time that is aligned.
+    pub(super) fn place_runs(&mut self, places: RunPlaces, aligned_steps: &[Option<TimeNs>]) -> Vec<DurNs> {
         let before: Vec<DurNs> = self.traces.iter().map(|open| open.offset).collect();
         self.places = places;
-        self.traces.iter_mut().zip(first_steps).for_each(|(open, &first)| open.first_step = first);
+        self.traces.iter_mut().zip(aligned_steps).for_each(|(open, &first)| open.aligned_step = first);
         self.place(0, 0);
         self.traces.iter().zip(before).map(|(open, before)| open.offset.saturating_sub(before)).collect()
     }
@@ -266,11 +269,11 @@ impl OpenTraces {
         let models: Vec<&Trace> = self.traces.iter().map(|open| &*open.trace).collect();
         let mut clock = clock::clock(&models);
         match self.places {
-            RunPlaces::FirstSteps if clock.runs.len() > 1 => {
-                clock.align(&models, &self.traces.iter().map(|open| open.first_step).collect::<Vec<_>>());
+            RunPlaces::FirstSteps | RunPlaces::ChosenSteps if clock.runs.len() > 1 => {
+                clock.align(&models, &self.traces.iter().map(|open| open.aligned_step).collect::<Vec<_>>());
             }
             RunPlaces::Recorded => clock.spread(&models),
-            RunPlaces::Starts | RunPlaces::FirstSteps => {}
+            RunPlaces::Starts | RunPlaces::FirstSteps | RunPlaces::ChosenSteps => {}
         }
         let clock::Clock { placed, runs, span } = clock;
         for (open, place) in self.traces.iter_mut().zip(placed) {

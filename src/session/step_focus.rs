@@ -1,7 +1,9 @@
 //! The trace whose steps the views show.
 
+use std::sync::Arc;
+
 use super::{Mark, OpenTrace, in_order};
-use crate::model::TimeNs;
+use crate::model::{TimeNs, TimeRange};
 
 /// The trace whose steps are shown, and whether the user's marks divide it. The chosen step is the selected range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,6 +11,18 @@ pub struct StepFocus {
     /// Index of the trace, if one was chosen.
     pub trace: Option<usize>,
     pub by_marks: bool,
+}
+
+/// A step that was made the selected range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenStep {
+    /// In session time.
+    pub time: TimeRange,
+    /// With its recording where several runs are open: the others have other steps at that time. May contain text from a
+    /// file.
+    pub name: Arc<str>,
+    /// [`OpenTrace::id`] of its recording.
+    pub of: Arc<str>,
 }
 
 impl StepFocus {

@@ -6,7 +6,9 @@ use crate::answers::time::TraceSteps;
 use crate::command::Command;
 use crate::live::Monitor;
 use crate::model::{SliceId, TimeNs, TimeRange};
-use crate::session::{FileChoices, GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, StepFocus};
+use crate::session::{
+    ChosenStep, FileChoices, GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, StepFocus,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,7 +25,7 @@ pub struct ViewContext<'a> {
     /// The selected time range, in session time.
     pub range: &'a mut Option<TimeRange>,
     /// The step that was chosen last, by its time and name.
-    pub chosen_step: &'a mut Option<(TimeRange, Arc<str>)>,
+    pub chosen_step: &'a mut Option<ChosenStep>,
     /// Sorted by time, without duplicate ranges.
     pub marks: &'a mut Vec<Mark>,
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
@@ -139,10 +141,13 @@ impl<'a> ViewContext<'a> {
         self.traces.iter().map(|open| self.steps_of(open)).collect()
     }
 
-    /// Makes a step the selected range. A selected gap is of another moment, and is selected no more.
-    pub fn choose_step(&mut self, time: TimeRange, name: &str) {
+    /// Makes a step of a trace the selected range. A selected gap is of another moment, and is selected no more.
+    pub fn choose_step(&mut self, trace: usize, time: TimeRange, name: &str) {
+        let Some(open) = self.traces.get(trace) else { return };
         *self.range = Some(time);
-        *self.chosen_step = Some((time, name.into()));
+        let is_one_run = self.traces.iter().all(|other| other.run == open.run);
+        let name = if is_one_run { name.into() } else { format!("{name} of {}", open.name).into() };
+        *self.chosen_step = Some(ChosenStep { time, name, of: Arc::clone(&open.id) });
         if matches!(self.selection, Selection::Gap { .. }) {
             *self.selection = Selection::None;
         }
@@ -157,7 +162,7 @@ impl<'a> ViewContext<'a> {
     /// file.
     pub fn range_title(&self) -> &str {
         match &*self.chosen_step {
-            Some((time, name)) if Some(*time) == *self.range => name,
+            Some(step) if Some(step.time) == *self.range => &step.name,
             _ => "Selected range",
         }
     }

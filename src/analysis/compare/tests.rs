@@ -70,11 +70,9 @@ fn compared(before: &Trace, after: &Trace) -> Compared {
         };
         let whole = total(|part| matches!(part, TimePart::Step | TimePart::Judged));
         assert_eq!(whole, side.window.time.dur());
-        assert_eq!(
-            whole,
-            total(|part| !matches!(part, TimePart::Step | TimePart::Judged | TimePart::IdleBy(_))),
-            "the parts of a step"
-        );
+        let parts = total(|part| !matches!(part, TimePart::Step | TimePart::Judged | TimePart::IdleBy(_)));
+        // A host has none.
+        assert_eq!(parts, if side.busy.is_some() { whole } else { 0 }, "the parts of a step");
         assert_eq!(
             total(|part| *part == TimePart::Idle),
             total(|part| matches!(part, TimePart::IdleBy(_))),
@@ -147,6 +145,10 @@ fn nothing_is_said_where_the_two_cannot_be_compared() {
     assert_eq!(verdict(&before, &other("aten::mm")), Verdict::Slower);
     let before = training(&[9 * MS; 8], &[("a", 4 * MS), ("b", MS), ("z", MS)]);
     assert_eq!(verdict(&before, &other("aten::conv2d")), Verdict::Slower);
+    // That is so also where a single one of them counts.
+    let short = training(&[10 * MS], &["a", "b", "c", "d", "e"].map(|name| (name, MS)));
+    assert!(matches!(verdict(&epochs, &short), Verdict::Unknown(Unknown::OtherSteps(_))));
+    assert_eq!(verdict(&usual, &short), Verdict::Unknown(Unknown::FewSteps));
     // Kernels that do not repeat.
     let lengths: Vec<(String, i64)> =
         (1..9).map(|i| (format!("kernel of layer {}", "x".repeat(i)), i as i64 * MS)).collect();
@@ -156,6 +158,41 @@ fn nothing_is_said_where_the_two_cannot_be_compared() {
     let all = compared(&usual, &without);
     assert_eq!((all.has_steps, all.verdict.clone()), (false, Verdict::Unknown(Unknown::FewSteps)));
     assert_eq!(of(&all, TimePart::Judged).n, [1, 1], "all judged time is compared");
+}
+
+#[test]
+fn without_kernels_operators_tell_whether_programs_are_alike() {
+    const LOADER: &str = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    let of = |operators: &[&str]| {
+        let names: Vec<String> = (0..8).map(|step| format!("{PROFILER_STEP}{step}")).collect();
+        let mut slices = Vec::new();
+        for (at, name) in (0..).step_by(10 * MS as usize).zip(&names) {
+            slices.push(("main", SliceKind::Annotation, name.as_str(), at, at + 10 * MS));
+            let calls = operators
+                .iter()
+                .zip(0..)
+                .map(|(operator, i)| ("main", SliceKind::Operator, *operator, at + i * MS, at + (i + 1) * MS));
+            slices.extend(calls);
+        }
+        TraceBuilder::from_slices(&slices).finish()
+    };
+    let before = of(&[LOADER, "b", "c", "d", "e"]);
+    assert_eq!(
+        compared(&before, &of(&[LOADER, "b", "x", "y", "z"])).verdict,
+        Verdict::Unknown(Unknown::OtherOperators(0.4))
+    );
+    assert_eq!(compared(&before, &of(&[LOADER, "b", "c", "y", "z"])).verdict, Verdict::Same);
+}
+
+#[test]
+fn what_repeats_is_alike_unless_it_is_several_times_as_long() {
+    let period = |items, length| StepSource::Period { items, length, share: 1.0 };
+    let alike = |a: usize, b: usize| are_alike(&period("operators", a), &period("operators", b));
+    assert_eq!(
+        [alike(100, 100), alike(60, 100), alike(100, 51), alike(100, 50), alike(4, 1_832)],
+        [true, true, true, false, false]
+    );
+    assert!(!are_alike(&period("operators", 9), &period("collectives", 9)));
 }
 
 #[test]

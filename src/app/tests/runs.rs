@@ -20,10 +20,10 @@ fn run(origin: TimeNs, before: TimeNs, ranks: &[TimeNs]) -> Vec<Trace> {
     ranks.iter().enumerate().map(rank).collect()
 }
 
-/// Where the first step that counts of each trace begins, in session time.
-fn first_steps(harness: &Harness<'_, Option<App>>) -> Vec<TimeNs> {
+/// Where the aligned step of each trace begins, in session time.
+fn aligned(harness: &Harness<'_, Option<App>>) -> Vec<TimeNs> {
     let traces = app(harness).session().traces();
-    traces.iter().map(|open| open.first_step.unwrap() + open.offset).collect()
+    traces.iter().map(|open| open.aligned_step.unwrap() + open.offset).collect()
 }
 
 #[test]
@@ -34,20 +34,31 @@ fn runs_are_aligned_at_their_first_steps() {
     assert_eq!(places(&harness), RunPlaces::Starts);
     harness.get_by_label("2 runs, their starts aligned at 0").click();
     settle(&mut harness);
-    harness.get_by_label("Runs from their first steps").click();
+    harness.get_by_label("Align runs at their steps").click();
     wait_for(&mut harness, |harness| places(harness) == RunPlaces::FirstSteps);
     settle(&mut harness);
     // Ranks of a run keep their distance.
-    assert_eq!(first_steps(&harness), [0, 70, 0]);
+    assert_eq!(aligned(&harness), [0, 70, 0]);
     let visible = app(&harness).session().navigation.visible();
     // The first of six does not count.
     assert_eq!(visible, TimeRange { start: -6_000, end: 5_070 });
-    harness.get_by_label("2 runs, their first steps aligned at 0");
+    harness.get_by_label("2 runs, the first step aligned at 0");
     // One that is opened later is aligned with them.
     app_mut(&mut harness).session.add(run(3 * LATER, 40, &[0]));
-    wait_for(&mut harness, |harness| app(harness).session().traces().iter().all(|open| open.first_step.is_some()));
+    wait_for(&mut harness, |harness| app(harness).session().traces().iter().all(|open| open.aligned_step.is_some()));
     settle(&mut harness);
-    assert_eq!(first_steps(&harness), [0, 70, 0, 0]);
+    assert_eq!(aligned(&harness), [0, 70, 0, 0]);
+    // The selected step, and in the others the one as many after the first that counts.
+    app_mut(&mut harness).session.navigation.go(TimeRange { start: 2_000, end: 2_500 });
+    app_mut(&mut harness).commands.extend([Command::NextStep, Command::RunsFromSteps]);
+    wait_for(&mut harness, |harness| places(harness) == RunPlaces::ChosenSteps);
+    settle(&mut harness);
+    let session = app(&harness).session();
+    assert_eq!((aligned(&harness), session.range.unwrap().start), (vec![0, 70, 0, 0], 0));
+    let name = &session.chosen_step.as_ref().unwrap().name;
+    assert!(name.starts_with("ProfilerStep#3 of "), "{name}");
+    let after_start = |open: &OpenTrace| open.aligned_step.unwrap() - open.trace.span.start;
+    assert_eq!(session.traces().iter().map(after_start).collect::<Vec<_>>(), [8_000, 8_000, 3_200, 3_040]);
     app_mut(&mut harness).commands.push(Command::RunsFromStarts);
     settle(&mut harness);
     let starts: Vec<TimeNs> =
@@ -65,6 +76,6 @@ fn runs_without_steps_are_not_aligned() {
     };
     let mut harness = harness([run(0, 100, &[0]), vec![without(1_000_000_000)]].into_iter().flatten().collect());
     app_mut(&mut harness).commands.push(Command::RunsFromSteps);
-    wait_for(&mut harness, |harness| harness.query_by_label("There are no two runs with steps").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label("There are no two runs with such a step").is_some());
     assert_eq!(app(&harness).session().open.places(), RunPlaces::Starts);
 }

@@ -53,7 +53,10 @@ const TABLES: [(&str, &str); 39] = [
     ("categories", ""),
     ("by_place", "file rank device at moment bytes count share place"),
     ("kernels", "file rank device calls total_ns share mean_ns max_ns queue_mean_ns occupancy name"),
-    ("operators", "calls device_total_ns device_self_ns host_total_ns host_self_ns name shape"),
+    (
+        "operators",
+        "calls device_total_ns device_self_ns host_total_ns host_self_ns host_mean_ns host_max_ns name shape",
+    ),
     ("copies", "count total_ns mean_ns max_ns bytes gb_per_s kind pageable"),
     ("ranks", ""),
     (

@@ -45,6 +45,8 @@ struct Shown {
     devices: Vec<OfDevice>,
     /// Of how many devices time is judged in each file.
     n_judged: [usize; 2],
+    /// Whether it is that of devices.
+    has_devices: [bool; 2],
     /// Which have no counterpart, in words; empty if all have.
     alone: String,
 }
@@ -86,7 +88,7 @@ impl Analysis for Tables {
             }
         });
         let alone = without_counterpart(found.n_alone()).unwrap_or_default();
-        Some(Shown { devices: devices.collect(), n_judged: found.n_judged, alone })
+        Some(Shown { devices: devices.collect(), n_judged: found.n_judged, has_devices: found.has_devices, alone })
     }
 }
 
@@ -273,7 +275,7 @@ impl View for CompareView {
         };
         let Some(device) = found.devices.get(shown) else {
             let names = pair.map(|trace| named(ctx.traces, trace));
-            let why = not_compared(found.n_judged, [&names[0], &names[1]]);
+            let why = not_compared(found.n_judged, found.has_devices, [&names[0], &names[1]]);
             return nothing_ui("These two cannot be compared", &why, ui);
         };
         if !found.alone.is_empty() {

@@ -40,7 +40,7 @@ pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewConte
     legend_ui(chart, ui);
     let height = (height - (ui.cursor().top() - top)).max(60.0);
     let step = plot_ui(chart, height, ctx, ui).and_then(|at| chart.bars.get(at));
-    step.into_iter().for_each(|step| ctx.choose_step(step.time, &step.name));
+    step.into_iter().for_each(|step| ctx.choose_step(chart.trace, step.time, &step.name));
     step.is_some()
 }
 
@@ -256,6 +256,7 @@ mod tests {
         let choice = |title: &str| {
             let chart = Chart {
                 title: title.to_owned(),
+                trace: 0,
                 source: "annotations".to_owned(),
                 length: "on this device",
                 series: &super::super::work::DEVICE,
@@ -285,6 +286,7 @@ mod tests {
         };
         let chart = Chart {
             title: "GPU 0".to_owned(),
+            trace: 0,
             source: "annotations".to_owned(),
             length: "on this device",
             series: &super::super::work::DEVICE,

@@ -368,6 +368,8 @@ pub struct StepCharts {
 #[derive(Debug)]
 pub struct Chart {
     pub title: String,
+    /// Index of its trace.
+    pub trace: usize,
     /// How the steps were found.
     pub source: String,
     /// What the height of a bar is.
@@ -432,14 +434,14 @@ impl Analysis for StepCharts {
                 };
                 let boundaries = steps.on(busy.process).device;
                 if boundaries.len() == steps.boundaries.len() {
-                    charts.push(chart(title, (steps, boundaries, Some(busy.window)), open, &DEVICE, parts));
+                    charts.push(chart(title, (steps, boundaries, Some(busy.window)), (i, open), &DEVICE, parts));
                 }
             }
             let phases = work.get(&open.trace, &TracePhases)?;
             if !phases.is_empty() {
                 let title = track_title(of, i, "Host phases");
                 let parts = |step| phases.within(step).to_vec();
-                charts.push(chart(title, (steps, &steps.boundaries, None), open, &HOST, parts));
+                charts.push(chart(title, (steps, &steps.boundaries, None), (i, open), &HOST, parts));
             }
         }
         Some(charts)
@@ -451,7 +453,7 @@ impl Analysis for StepCharts {
 fn chart(
     title: String,
     (steps, boundaries, window): (&Steps, &[TimeNs], Option<TimeRange>),
-    open: &OpenTrace,
+    (trace, open): (usize, &OpenTrace),
     series: &'static [Series],
     parts: impl Fn(TimeRange) -> Vec<DurNs>,
 ) -> Chart {
@@ -475,5 +477,5 @@ fn chart(
     };
     let bars = (0..steps.len()).step_by(steps_per_bar).map(bar).collect();
     let length = if series.len() == DEVICE.len() { ON_DEVICE } else { ON_HOST };
-    Chart { title, source: steps.source.label(), length, series, bars, steps_per_bar }
+    Chart { title, trace, source: steps.source.label(), length, series, bars, steps_per_bar }
 }

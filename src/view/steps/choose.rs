@@ -43,11 +43,12 @@ pub fn chosen(steps: &Steps, offset: DurNs, range: Option<TimeRange>) -> Option<
 /// Makes a step the selected range and shows it. If another step was chosen and the view lies inside it, the view keeps
 /// its length and its place within the step, so that the same phase of both can be compared.
 pub fn choose(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, step: usize) {
-    let Some(time) = steps.extents().get(step).map(|time| time.shifted(offset)) else { return };
+    let time = steps.extents().get(step).map(|time| time.shifted(offset));
+    let Some(((trace, ..), time)) = ctx.trace_steps().zip(time) else { return };
     let view = ctx.navigation.visible();
     let before =
         chosen(steps, offset, *ctx.range).and_then(|step| steps.extents().get(step)).map(|time| time.shifted(offset));
-    ctx.choose_step(time, steps.names.get(step).map_or("", String::as_str));
+    ctx.choose_step(trace, time, steps.names.get(step).map_or("", String::as_str));
     let is_inside = |outer: TimeRange, inner: TimeRange| outer.start <= inner.start && inner.end <= outer.end;
     match before {
         Some(before) if is_inside(before, view) => {

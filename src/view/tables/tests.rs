@@ -471,7 +471,7 @@ fn what_is_typed_stays_while_what_is_beside_it_comes_and_goes() {
 fn a_chosen_step_is_named_where_figures_are_limited_to_it() {
     let mut harness = harness(trace(), &kernels::TABLE);
     let step = TimeRange { start: 400, end: 2_000 };
-    harness.state_mut().with(|_, ctx| ctx.choose_step(step, "ProfilerStep#9"));
+    harness.state_mut().with(|_, ctx| ctx.choose_step(0, step, "ProfilerStep#9"));
     settle(&mut harness);
     harness.get_by_label("ProfilerStep#9, 1.600 µs");
     harness.state_mut().session.range = Some(TimeRange { end: 2_001, ..step });

@@ -40,7 +40,7 @@ pub fn compared_time(
         let found = answers.get(&pair[..], &asked).ok_or_else(failed)?;
         let base_title = base.info.title();
         match found.devices.is_empty() {
-            true => missing.push(not_compared(found.n_judged, [&base_title, &title])),
+            true => missing.push(not_compared(found.n_judged, found.has_devices, [&base_title, &title])),
             false => missing.extend(without_counterpart(found.n_alone())),
         }
         out.extend(found.devices.iter().map(|one| {

@@ -152,3 +152,25 @@ fn devices_without_a_counterpart_are_told() {
     let told = without_counterpart([1, 3]).unwrap();
     assert!(told.ends_with(": 1 device before, 3 devices after"), "{told}");
 }
+
+#[test]
+fn devices_are_not_compared_with_hosts_alone() {
+    let host = || {
+        let names: Vec<String> = (0..6).map(|step| format!("ProfilerStep#{step}")).collect();
+        let steps = (0..).step_by(10_000_000).zip(&names);
+        let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+        let slices = steps.flat_map(|(at, name)| {
+            let step = ("main", SliceKind::Annotation, name.as_str(), at, at + 10_000_000);
+            [step, ("main", SliceKind::Operator, loader, at, at + 4_000_000)]
+        });
+        let mut builder = TraceBuilder::from_slices(&slices.collect::<Vec<_>>());
+        builder.info.path = "dir/cpu.json".into();
+        builder.finish()
+    };
+    let mut device = training(&[10_000_000; 6], &[("a", 4_000_000)]);
+    device.info.path = "dir/gpu.json".into();
+    let missing = compared(device, host()).unwrap_err().to_string();
+    assert!(missing.contains("gpu.json has work of a device and cpu.json only what its host did"), "{missing}");
+    let json = serde_json::to_value(compared(host(), host()).unwrap()).unwrap();
+    assert_eq!(json["time_comparison"][0]["verdict"], "same");
+}
