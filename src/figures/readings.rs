@@ -85,7 +85,7 @@ impl<'a> Readings<'a> {
     }
 
     /// A mean or a difference, which bits have not.
-    fn shown_of_numbers(&self, value: f64) -> Cell {
+    fn shown_if_number(&self, value: f64) -> Cell {
         if self.is_bits() { Cell::Empty } else { self.shown(value) }
     }
 
@@ -120,10 +120,10 @@ pub fn readings<'a>() -> Part<Readings<'a>> {
         number "min", "Least", 90, Cell::Plain(row.counter.min), "The lowest reading";
         number "max", "Most", 90, Cell::Plain(row.counter.max), "The highest reading";
         number "change", "Change", 90, Cell::Plain(row.change()), "The last reading less the first";
-        number "shown_mean", "Mean", 90, row.shown_of_numbers(row.mean), "Mean of all readings";
+        number "shown_mean", "Mean", 90, row.shown_if_number(row.mean), "Mean of all readings";
         number "shown_min", "Least", 90, row.shown(row.counter.min), "The lowest reading";
         number "shown_max", "Most", 90, row.shown(row.counter.max), "The highest reading";
-        number "shown_change", "Change", 90, row.shown_of_numbers(row.change()), "The last reading less the first: of energy, what was drawn";
+        number "shown_change", "Change", 90, row.shown_if_number(row.change()), "The last reading less the first: of energy, what was drawn";
         words "shown_unit", "Unit", 60, row.shown_unit(), "Unit of the values";
     };
     Part::new("gpu_readings", "GPU readings", figures)

@@ -1,5 +1,7 @@
 //! The launcher, with real processes.
 
+mod room;
+
 use eframe::egui::accesskit::Role;
 
 use super::*;
@@ -228,29 +230,6 @@ fn what_a_recorder_lacks_is_said_once_and_before_the_start() {
 }
 
 #[test]
-fn earlier_runs_below_what_is_in_sight_are_counted_and_led_to() {
-    let mut harness = launcher("true");
-    harness.set_size(egui::vec2(1280.0, 640.0));
-    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
-    wait_for(&mut harness, has("Runs"));
-    harness.get_by_label("Start").click();
-    wait_for(&mut harness, has("Ended after"));
-    wait_for(&mut harness, has("run"));
-    assert!(!has("Show earlier runs")(&harness));
-    harness.get_by_role_and_label(Role::RadioButton, "Nsight Systems").click();
-    harness.get_by_label("Options").click();
-    wait_for(&mut harness, has("Show earlier runs"));
-    let bottom = harness.ctx.content_rect().bottom();
-    let list = |harness: &Harness<'_, Option<App>>| harness.get_by_label("Earlier runs").rect();
-    assert!(
-        list(&harness).bottom() > bottom - 60.0 && harness.get_by_label("Show earlier runs").rect().bottom() < bottom
-    );
-    harness.get_by_label("Show earlier runs").click();
-    settle(&mut harness);
-    assert!(list(&harness).bottom() + 50.0 < bottom && !has("Show earlier runs")(&harness));
-}
-
-#[test]
 fn what_was_recorded_opens_by_itself() {
     let trace = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}]}"#;
     // A program that finds the folder of its run and leaves a result there, as the recorder does.
@@ -396,85 +375,6 @@ fn a_new_machine_has_something_to_record() {
 }
 
 #[test]
-fn all_options_can_be_reached_in_a_low_window() {
-    for (size, zoom) in
-        [(egui::vec2(1280.0, 720.0), 1.0), (egui::vec2(1280.0, 720.0), 1.5), (egui::vec2(800.0, 500.0), 1.0)]
-    {
-        let mut harness = harness(vec![trace()]);
-        harness.set_size(size / zoom);
-        app_mut(&mut harness).commands.push(Command::Show("capture"));
-        settle(&mut harness);
-        harness.get_by_role_and_label(Role::TextInput, "Command").focus();
-        settle(&mut harness);
-        type_text(&mut harness, "sh -c 'exit 3' and a long line of further words that needs more than one line below");
-        wait_for(&mut harness, has("Runs"));
-        harness.get_by_label("Options").click();
-        settle(&mut harness);
-        // The form is higher than the view now, and stays as it is.
-        harness.get_by_label("Save as preset");
-        harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
-        settle(&mut harness);
-        harness.get_by_label("Save as preset");
-        assert!(!has("Memory history")(&harness), "the click arrived");
-        harness.get_by_role_and_label(Role::TextInput, "Command").focus();
-        settle(&mut harness);
-        type_text(&mut harness, "!");
-        let line = app(&harness).settings().views["capture"]["form"]["line"].to_string();
-        assert!(line.ends_with("below!\""), "{line}");
-        harness.get_by_label("Earlier runs");
-    }
-}
-
-#[test]
-fn the_form_above_the_output_stays_as_high_when_the_program_ends() {
-    let mut harness = harness(vec![trace()]);
-    harness.set_size(egui::vec2(1280.0, 720.0));
-    app_mut(&mut harness).commands.push(Command::Show("capture"));
-    settle(&mut harness);
-    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
-    settle(&mut harness);
-    type_text(&mut harness, "sleep 600");
-    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
-    wait_for(&mut harness, has("Runs"));
-    harness.get_by_label("Start").click();
-    wait_for(&mut harness, has("Running for"));
-    let height = |harness: &Harness<'_, Option<App>>| {
-        harness.get_by_label("Runs").rect().top() - harness.get_by_label("Options").rect().top()
-    };
-    settle(&mut harness);
-    let before = height(&harness);
-    harness.get_by_label("Stop").click();
-    wait_for(&mut harness, has("Stopped after"));
-    settle(&mut harness);
-    assert_eq!(height(&harness), before);
-}
-
-#[test]
-fn the_form_shows_its_top_once_a_program_has_ended_and_says_why_it_failed() {
-    for code in [0, 3] {
-        let mut harness = launcher(&format!("sh -c 'echo why it is so >&2; sleep 1; exit {code}'"));
-        harness.set_size(egui::vec2(1280.0, 720.0));
-        harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
-        harness.get_by_label("Options").click();
-        wait_for(&mut harness, has("Runs"));
-        harness.get_by_label("Start").click();
-        let state = |harness: &Harness<'_, Option<App>>, label| harness.get_by_label_contains(label).rect().bottom();
-        let start = |harness: &Harness<'_, Option<App>>| harness.get_by_label("Start").rect().top();
-        wait_for(&mut harness, has("Running for"));
-        settle(&mut harness);
-        assert!(start(&harness) < state(&harness, "Running for"), "the run is scrolled to");
-        wait_for(&mut harness, has("Ended after"));
-        settle(&mut harness);
-        assert!(start(&harness) >= state(&harness, "Ended after"), "exit code {code}");
-        let why = harness.query_by_label("The program wrote last:").map(|node| node.rect());
-        assert_eq!(why.is_some(), code != 0);
-        assert!(why.is_none_or(|why| (state(&harness, "Ended after")..start(&harness)).contains(&why.bottom())));
-        let said = harness.get_all_by_label("why it is so").map(|node| node.rect().bottom());
-        assert_eq!(said.filter(|&bottom| bottom < start(&harness)).count(), usize::from(code != 0));
-    }
-}
-
-#[test]
 fn a_time_limit_says_that_it_ended_the_run() {
     let mut harness = launcher("sleep 600");
     harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
@@ -496,14 +396,4 @@ fn each_recorder_says_what_it_keeps() {
     let mut harness = launcher("true");
     harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
     wait_for(&mut harness, has("Only the output of the program is kept, and GPU counters"));
-}
-
-#[test]
-fn the_buttons_beside_the_command_reach_the_edge() {
-    let mut harness = launcher("");
-    harness.get_by_label("Options").click();
-    settle(&mut harness);
-    let window = harness.ctx.content_rect();
-    let right = harness.get_by_label("Recent").rect().right();
-    assert!((window.right() - 20.0..window.right()).contains(&right), "{right} of {window:?}");
 }

@@ -9,8 +9,8 @@ use super::*;
 
 /// Makes a program of a script for a shell.
 ///
-/// Written by another process: were the file open for writing here, a test that forks at that moment would hold it open,
-/// and it could not be run.
+/// Written by another process: were the file open for writing here, a test that forks at that moment would hold it
+/// open, and it could not be run.
 pub fn write_program(path: &Path, script: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let write = "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"";

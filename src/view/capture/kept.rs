@@ -1,4 +1,5 @@
-//! The output of an earlier run with what was said of it, read in the background and shown in the place of that of the latest.
+//! The output of an earlier run with what was said of it, read in the background and shown in the place of that of the
+//! latest.
 
 use std::path::PathBuf;
 

@@ -42,7 +42,8 @@ const LEAST_FOR_LIST: f32 = 120.0;
 const LEAST_FOR_RUN: f32 = 400.0;
 /// The height of the output, and of the earlier runs, where all scrolls as one, in points.
 const LIST_HEIGHT: f32 = 180.0;
-/// Where less of the list of earlier runs is in sight, in points, something else leads to it: a run, and two heads above it.
+/// Where less of the list of earlier runs is in sight, in points, something else leads to it: a run, and two heads above
+/// it.
 const LEAST_OF_LIST: f32 = 70.0;
 /// How often the elapsed time is painted anew.
 const TICK: Duration = Duration::from_millis(200);
@@ -79,8 +80,8 @@ pub struct Capture {
     is_to_stop: bool,
     /// The height of the form in the last frame, in points.
     form_height: f32,
-    /// What is to be scrolled to where all scrolls as one, since a run has just started or ended, or did not start, or a
-    /// person asked for it.
+    /// What is to be scrolled to where all scrolls as one, since a run has just started or ended, or did not start, or
+    /// a person asked for it.
     scroll_to: Option<Part>,
     /// Whether the earlier runs were below what was in sight in the last frame.
     is_list_below: bool,

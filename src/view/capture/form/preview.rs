@@ -83,8 +83,8 @@ impl Preview {
         self.said.as_ref().and_then(why_not) == Some(why)
     }
 
-    /// Follows the form and paints why it cannot be run, or did not start, or else what it costs to record it and what is
-    /// missing for that.
+    /// Follows the form and paints why it cannot be run, or did not start, or else what it costs to record it and
+    /// what is missing for that.
     pub fn reason_ui(&mut self, form: &Form, start: Start<'_>, nsys: Option<&Path>, ui: &mut Ui) {
         if form.line.trim().is_empty() {
             *self = Self::default();
