@@ -395,7 +395,6 @@ fn verdict(sides: [&Side<'_>; 2], has_steps: bool, step: &Change, other: Option<
     }
     // What steps are matters more than how many there are.
     if let [Some(before), Some(after)] = sides.map(|side| side.steps.map(|steps| &steps.source))
-        && has_steps
         && !are_alike(before, after)
     {
         return Verdict::Unknown(Unknown::OtherSteps([before, after].map(StepSource::label)));
