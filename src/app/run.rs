@@ -11,7 +11,7 @@ use super::layout::Layout;
 use super::save::Content;
 use super::told::Told;
 use crate::capture::nsys::lasting;
-use crate::command::Command;
+use crate::command::{Command, Needs};
 use crate::figures::escape;
 use crate::figures::text::display_name;
 use crate::model::Trace;
@@ -82,8 +82,7 @@ impl App {
             Command::ToggleSidePanel => self.layout.toggle(DockArea::Side),
             Command::ToggleBottomPanel => self.layout.toggle(DockArea::Bottom),
             Command::ToggleOneClock if !self.session.open.can_spread() => {
-                let text = "There are no two runs that know when they were recorded";
-                self.commands.push(Command::Tell(text));
+                self.commands.push(Command::Tell(Needs::Runs.lack()));
             }
             Command::ToggleOneClock => self.session.spread_runs(!self.session.open.is_spread()),
             Command::ToggleWheelZooms => self.settings.wheel_zooms ^= true,

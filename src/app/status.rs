@@ -7,7 +7,7 @@ use eframe::egui::{self, Align, Layout, Panel, RichText};
 use super::loads::Load;
 use super::progress::{counts_text, load_text, progress_ui, reading_text};
 use super::{App, Note, NoteKind};
-use crate::command::Command;
+use crate::command::{Command, Needs};
 use crate::figures::{escape, format};
 use crate::model::{Format, ImportReport, Severity, TrackKind};
 use crate::reader::Options;
@@ -321,7 +321,10 @@ impl App {
     /// How the files were placed on one clock; of several runs the switch.
     fn clock_ui(&mut self, note: String, ui: &mut egui::Ui) {
         if !self.session.open.can_spread() {
-            whole_label(RichText::new(note).weak(), ui);
+            let label = whole_label(RichText::new(note).weak(), ui);
+            if self.session.open.runs().len() > 1 {
+                label.on_hover_text(Needs::Runs.lack());
+            }
             return;
         }
         let hint = match self.session.open.is_spread() {
