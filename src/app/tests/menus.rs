@@ -63,8 +63,8 @@ fn the_entries_of_the_view_menu_stand_in_groups() {
     ];
     let menu = harness.get_by_label_contains("Larger text").rect();
     let entry = |label: &str| {
-        let all = harness.query_all_by_label_contains(label).map(|node| node.rect());
-        let rect = all.filter(|rect| (rect.left() - menu.left()).abs() < 2.0).next_back();
+        let mut all = harness.query_all_by_label_contains(label).map(|node| node.rect());
+        let rect = all.rfind(|rect| (rect.left() - menu.left()).abs() < 2.0);
         rect.unwrap_or_else(|| panic!("{label} is not in the menu"))
     };
     let is_of_menu = |x: f32| (menu.left() - 12.0..menu.left() + 400.0).contains(&x);
