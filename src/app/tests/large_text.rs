@@ -7,9 +7,10 @@ use super::memory::{is_pending, sample};
 use super::*;
 use crate::view::view_spec;
 
-const VIEWS_OF_TIME: [&str; 13] = [
+/// Problems scrolls both ways.
+const VIEWS_OF_TIME: [&str; 12] = [
     "timeline", "overview", "steps", "compare", "gaps", "kernels", "calls", "samples", "search", "range", "marks",
-    "problems", "details",
+    "details",
 ];
 const VIEWS_OF_MEMORY: [&str; 7] =
     ["memory", "memory-state", "allocations", "memory-places", "live-memory", "leaks", "reserved"];
