@@ -193,6 +193,24 @@ pub enum Needs {
     Hits,
 }
 
+impl Needs {
+    /// Why a command does nothing now.
+    pub fn lack(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Trace => "Nothing is open",
+            Self::TraceOrLoad => "Nothing is open or being read",
+            Self::Runs => "There are no two runs",
+            Self::RecordedRuns => "There are no two runs that know when they were recorded",
+            Self::Memory => "No memory was recorded in what is open",
+            Self::Selection => "Nothing is selected",
+            Self::Range => "No time range is selected",
+            Self::Run => "No program runs",
+            Self::Hits => "Nothing was searched for, or found",
+        }
+    }
+}
+
 /// One row of the command table.
 #[derive(Clone, Debug)]
 pub struct CommandSpec {

@@ -3,7 +3,7 @@
 use super::App;
 use crate::answers::time::AlignedSteps;
 use crate::answers::{Answer, Query};
-use crate::command::Command;
+use crate::command::{Command, Needs};
 use crate::session::{RunPlaces, Session};
 
 /// Whether runs are to be aligned at their steps, which are looked for in the background.
@@ -18,10 +18,8 @@ impl App {
     pub(super) fn place_runs(&mut self, places: RunPlaces) {
         let open = &self.session.open;
         let refusal = match places {
-            _ if open.runs().len() < 2 => Some("There are no two runs"),
-            RunPlaces::Recorded if !open.can_spread() => {
-                Some("There are no two runs that know when they were recorded")
-            }
+            _ if open.runs().len() < 2 => Some(Needs::Runs.lack()),
+            RunPlaces::Recorded if !open.can_spread() => Some(Needs::RecordedRuns.lack()),
             _ => None,
         };
         if let Some(text) = refusal {

@@ -106,9 +106,14 @@ impl App {
             entry.widget_info(|| WidgetInfo::selected(Role::CheckBox, is_possible, is_on, spec.label));
         }
         // Beside the menu, for below it would cover the next entries.
-        let mut help = Tooltip::for_enabled(&entry);
+        let mut help = if is_possible { Tooltip::for_enabled(&entry) } else { Tooltip::for_disabled(&entry) };
         help.popup = help.popup.align(RectAlign::RIGHT_START);
-        help.show(|ui| ui.label(spec.help));
+        help.show(|ui| {
+            ui.label(spec.help);
+            if !is_possible {
+                ui.weak(spec.needs.lack());
+            }
+        });
         if entry.clicked() {
             self.commands.push(spec.command.clone());
         }

@@ -3,13 +3,19 @@ mod capture;
 mod compared;
 mod docking;
 mod files;
+mod first;
 mod flame;
 mod glyphs;
+mod large_text;
 mod live;
 mod memory;
+mod menus;
 mod monkey;
 mod overview;
 mod places;
+mod playing;
+mod recorder;
+mod resize;
 mod runs;
 mod said;
 mod search;
@@ -215,40 +221,6 @@ fn escape_closes_a_menu_before_it_deselects() {
 }
 
 #[test]
-fn menus_run_commands() {
-    let mut harness = harness(vec![trace()]);
-    harness.get_by_label("View").click();
-    settle(&mut harness);
-    harness.get_by_label_contains("Side panel").click();
-    settle(&mut harness);
-    assert!(!app(&harness).layout.is_area_shown(DockArea::Side));
-    // One of the last entries is within reach where the window has the room.
-    harness.get_by_label("View").click();
-    settle(&mut harness);
-    let before = harness.ctx.zoom_factor();
-    harness.get_by_label_contains("Larger text").click();
-    settle(&mut harness);
-    assert!(harness.ctx.zoom_factor() > before);
-}
-
-#[test]
-fn a_command_without_what_it_needs_is_gray() {
-    let mut harness = harness(vec![trace()]);
-    for selected in [false, true] {
-        if selected {
-            select(&mut harness, "aten::mm");
-        }
-        harness.get_by_label("Select").click();
-        settle(&mut harness);
-        let is_gray = ["Next slice", "Range from selection", "Mark range"]
-            .map(|label| harness.get_by_label_contains(label).accesskit_node().is_disabled());
-        assert_eq!(is_gray, [false, !selected, true]);
-        harness.get_by_label("Select").click();
-        settle(&mut harness);
-    }
-}
-
-#[test]
 fn details_show_times_arguments_and_links_both_ways() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");
@@ -304,14 +276,6 @@ fn a_range_that_is_selected_moves_nothing() {
         assert_eq!(canvas(&harness), before);
     }
     harness.get_by_label("800 ns selected");
-}
-
-#[test]
-fn the_theme_is_chosen_in_one_place() {
-    let mut harness = harness(vec![trace()]);
-    harness.get_by_label("View").click();
-    settle(&mut harness);
-    assert_eq!(harness.query_all_by_label_contains("heme").count(), 1);
 }
 
 #[test]

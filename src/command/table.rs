@@ -310,7 +310,9 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Select,
         Command::MarkMoment,
         "Mark moment",
-        "Mark the start of the selection, or the middle of the view; marks measure the distance between moments, as a drag on the ruler does",
+        "Mark the start of the selection, in views of memory the moment on show; without one the time at the pointer, else \
+         the middle of the view or the end of the memory. Marks measure the distance between moments, as a drag on the \
+         ruler does",
         &[key(Key::M)],
     ),
     spec(Menu::Select, Command::MarkRange, "Mark range", "Mark the selected time range", &[shift(Key::M)])

@@ -181,6 +181,10 @@ impl Cell {
             Self::Of(n, all) => format!("{} of {}", format::count(*n), format::count(*all)),
             Self::Change(n) => format!("{}{}", if *n < 0 { "-" } else { "+" }, format::count(n.unsigned_abs())),
             Self::Estimate(n) => format::count(*n as u64),
+            // A mean of whole numbers that is one, of calls per step.
+            Self::Plain(figure) if figure.fract() == 0.0 && (0.0..1e15).contains(figure) => {
+                format::count(*figure as u64)
+            }
             Self::Plain(figure) => format!("{figure:.3}"),
             Self::Ns(ns) => format::duration(*ns),
             Self::NsMore(ns) => format!("{}{}", if *ns > 0 { "+" } else { "" }, format::duration(*ns)),
@@ -299,6 +303,12 @@ impl Serialize for Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mean_that_is_whole_is_shown_as_such() {
+        let shown = |figure| Cell::Plain(figure).shown();
+        assert_eq!([98.0, 0.0, 97.625, 12_000.0].map(shown), ["98", "0", "97.625", "12,000"]);
+    }
 
     #[test]
     fn cells_sort_by_value() {

@@ -265,11 +265,11 @@ pub fn times(of: &[StepsOf<'_>]) -> Table {
     const NOTE: &str = "A step of findings, gaps and phases lasts from the start of one step to the start of the next, as under \
                         Start to start; mean, median, min and max are of the steps' own lengths";
     const NOTE_OF_RANGES: &str = "These are lengths of ranges. What findings and gaps say per step of a device is of the time \
-                                  between its completions of steps, whose mean may differ a little";
+                                  between its completions of steps, whose mean is another";
     let mut table = steps().table(of, 0);
     if of.iter().any(|of| period_ns(of.steps).is_some()) {
         table.note = NOTE;
-    } else if of.iter().any(|of| !of.steps.is_of_completions() && !of.parts.devices.is_empty()) {
+    } else if of.iter().any(differs_on_device) {
         table.note = NOTE_OF_RANGES;
     }
     table
@@ -340,17 +340,29 @@ pub fn place_text(step: usize, n: usize) -> String {
     format!("number {} of {n} in the recording", step + 1)
 }
 
+/// Whether the mean length of the steps that count is another one on a device than of their ranges.
+fn differs_on_device(of: &StepsOf<'_>) -> bool {
+    let Some(durations) = of.steps.durations.filter(|_| !of.steps.is_of_completions()) else { return false };
+    of.parts.devices.iter().filter_map(|(_, parts)| parts.get(of.steps.used.clone())).any(|parts| {
+        let sum: DurNs = parts.iter().map(|part| part.time.dur()).sum();
+        !parts.is_empty() && !is_alike(sum / parts.len() as DurNs, durations.mean_ns)
+    })
+}
+
+/// Whether a mean length is the same, give or take a hundredth: ranges end a little before the next begins.
+fn is_alike(ns: DurNs, mean_ns: DurNs) -> bool {
+    (ns - mean_ns).abs() <= mean_ns / 100
+}
+
 /// What a step's length is where its ranges tell it.
 const OF_RANGE: &str = "from its start to its end. It is selected and counts in mean and median";
 /// Mean time from the start of a step that counts to the start of the next: what is said per step is of that. `None` where
 /// it is the mean length, give or take a hundredth, or no length.
 pub fn period_ns(steps: &Steps) -> Option<DurNs> {
-    /// Ranges end a little before the next begins.
-    const ALIKE: DurNs = 100;
     let used = &steps.used;
     let mean_ns = steps.durations.filter(|_| !steps.is_of_completions() && !used.is_empty())?.mean_ns;
     let period_ns = (steps.boundaries.get(used.end)? - steps.boundaries.get(used.start)?) / used.len() as DurNs;
-    ((period_ns - mean_ns).abs() > mean_ns / ALIKE).then_some(period_ns)
+    (!is_alike(period_ns, mean_ns)).then_some(period_ns)
 }
 
 /// What its lengths are where the host runs ahead.

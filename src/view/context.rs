@@ -99,10 +99,21 @@ impl<'a> ViewContext<'a> {
         }
     }
 
-    /// Adds a mark in order of time, unless its range is already marked.
+    /// Marks a moment or a range as the user asked for; says where it is marked already.
+    pub fn mark(&mut self, range: TimeRange) {
+        let is_new = self.add_mark(Mark::new(range));
+        if !is_new {
+            self.commands.push(Command::Tell(match range.dur() {
+                0 => "This moment is marked already. Marks lists it, with its note, and deletes it",
+                _ => "This range is marked already. Marks lists it, with its note, and deletes it",
+            }));
+        }
+    }
+
+    /// Adds a mark in order of time, unless its range is already marked; returns whether it was not.
     ///
     /// A new one is kept with the trace of the selection, else with the first that was recorded then.
-    pub fn add_mark(&mut self, mut mark: Mark) {
+    pub fn add_mark(&mut self, mut mark: Mark) -> bool {
         if mark.of.is_empty() {
             let selected = self.selection.trace().and_then(|trace| self.traces.get(trace));
             let is_then = |open: &&OpenTrace| {
@@ -112,9 +123,11 @@ impl<'a> ViewContext<'a> {
             mark.of = of.map(|open| Arc::clone(&open.id)).unwrap_or_default();
         }
         let key = |mark: &Mark| (mark.range.start, mark.range.end);
-        if let Err(at) = self.marks.binary_search_by_key(&key(&mark), key) {
+        let place = self.marks.binary_search_by_key(&key(&mark), key);
+        if let Err(at) = place {
             self.marks.insert(at, mark);
         }
+        place.is_err()
     }
 
     /// Centers the view on a moment in session time without zooming.

@@ -85,7 +85,7 @@ impl Marks {
     fn head_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.deleted = self.deleted.take().filter(|(key, _)| *key == ctx.traces.key());
         ui.horizontal_wrapped(|ui| {
-            let hint = "Mark the start of the selection, or the middle of the view (M)";
+            let hint = "Mark the start of the selection; without one the middle of the view (M)";
             if ui.button("Mark moment").on_hover_text(hint).clicked() {
                 ctx.commands.push(Command::MarkMoment);
             }
@@ -98,7 +98,7 @@ impl Marks {
             }
             if self.deleted.is_some() && ui.button("Undo delete").clicked() {
                 // Marks that still exist keep their present notes.
-                self.deleted.take().into_iter().flat_map(|(_, marks)| marks).for_each(|mark| ctx.add_mark(mark));
+                self.deleted.take().into_iter().flat_map(|(_, marks)| marks).for_each(|mark| _ = ctx.add_mark(mark));
             }
         });
     }

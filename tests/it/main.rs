@@ -12,6 +12,7 @@ mod cost;
 #[cfg(target_os = "linux")]
 mod cupti;
 mod damaged;
+mod display;
 #[path = "../fake_nvml/load.rs"]
 mod fake_nvml;
 mod faults;

@@ -53,9 +53,15 @@ impl Stage {
 
     fn lacuna(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
-        command.env("XDG_CACHE_HOME", self.folder.path()).env("WORD", &self.word).env("STAGE", self.stage);
-        command.env("READY", self.path("ready")).stdout(Stdio::null()).stderr(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.set(&mut command);
         command
+    }
+
+    /// What the fake `nsys` is told by the environment, and where the cache is.
+    fn set(&self, command: &mut Command) {
+        command.env("XDG_CACHE_HOME", self.folder.path()).env("WORD", &self.word).env("STAGE", self.stage);
+        command.env("READY", self.path("ready"));
     }
 
     /// Starts a report and waits until its `nsys` is at work.
@@ -118,6 +124,36 @@ fn the_next_start_ends_what_a_killed_lacuna_left() {
     assert_eq!(at.cached().len(), 1);
     assert!(!at.lacuna().args(["check", "/absent"]).status().unwrap().success());
     assert_eq!((at.n_processes(), at.cached()), (0, Vec::new()));
+}
+
+/// As the user closes it: a window manager asks it to close.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_window_that_is_closed_ends_nsys_and_removes_its_files() {
+    let at = Stage::new("file", 17);
+    let home = super::support::scratch("nsys_window");
+    let Some(mut display) = super::display::Display::new(&home) else { return };
+    if !display.has_manager() {
+        return;
+    }
+    let mut command = display.command(env!("CARGO_BIN_EXE_lacuna"));
+    at.set(&mut command);
+    command.env("TMPDIR", &home).env("XDG_DATA_HOME", &home).env("XDG_RUNTIME_DIR", &home);
+    command.arg("--nsys").arg(at.path("nsys")).arg(at.path("run.nsys-rep"));
+    let window = display.start(command);
+    let began = Instant::now();
+    while at.n_processes() < 4 {
+        if display.ended(window).is_some() {
+            eprintln!("skipped: there is no OpenGL");
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "nsys is not started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(display.close(window).is_some_and(|status| status.success()));
+    assert_eq!((at.n_processes(), at.cached()), (0, Vec::new()));
+    let left: Vec<_> = super::support::files(at.folder.path()).iter().map(|path| super::support::name(path)).collect();
+    assert!(is_clean(at.folder.path()), "{left:?}");
 }
 
 /// Whether only what the test made lies there, and the cache.

@@ -7,7 +7,7 @@ use lacuna::analysis::phases::{Phase, PhaseTimes, Tile, phases};
 use lacuna::analysis::steps::{Steps, step_parts, steps};
 use lacuna::model::{SliceId, TimeRange, Trace};
 
-use super::support::{name, real, recording};
+use super::support::{lacuna, name, project, real, recording};
 
 /// By the start of the file's name what is right; files that are not here have no steps.
 const EXPECTED: [(&str, &str); 26] = [
@@ -148,4 +148,21 @@ fn work_within(trace: &Trace, device: &DeviceBusy, step: TimeRange) -> i64 {
         reach = reach.max(span.end);
     }
     sum
+}
+
+#[test]
+fn that_lengths_are_of_ranges_is_said_where_those_of_a_device_differ() {
+    let is_said = |name: &str| {
+        let path = project().join("sample_traces/recorded").join(name);
+        let out = lacuna(&["report".as_ref(), "--all".as_ref(), path.as_os_str()]);
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert!(text.contains("Step times"), "{name}");
+        // The line may break.
+        text.split_whitespace().collect::<Vec<_>>().join(" ").contains("These are lengths of ranges")
+    };
+    // The mean of its ranges is another than that of the device.
+    assert!(is_said("fragmentation.kineto.json.gz"));
+    for name in ["leak.kineto.json.gz", "none.kineto.json.gz", "item.kineto.json.gz"] {
+        assert!(!is_said(name), "{name}");
+    }
 }

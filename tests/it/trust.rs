@@ -1,11 +1,11 @@
 //! What the section on trust in the README says, held against the system calls of the program.
 #![cfg(target_os = "linux")]
 
-use std::io::BufRead as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::display::Display;
 use super::support::{files, name, project, scratch};
 
 /// The program with its system calls about files and sockets watched, and its folders in `home`; calls go to a file
@@ -79,28 +79,6 @@ fn an_output_is_the_only_file_that_is_written() {
     assert_eq!(names, ["report.txt"]);
 }
 
-/// A display without a screen; `None` where it cannot be had.
-fn display() -> Option<(Child, String)> {
-    let mut command = Command::new("Xvfb");
-    command.args(["-displayfd", "1", "-screen", "0", "800x600x24", "-nolisten", "tcp"]);
-    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let mut number = String::new();
-    std::io::BufReader::new(server.stdout.take()?).read_line(&mut number).ok()?;
-    Some((server, format!(":{}", number.trim())))
-}
-
-/// Ends processes, also of a test that fails.
-struct Ended(Vec<Child>);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        for child in self.0.iter_mut().rev() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 /// As the user closes it: a window manager asks the window to close, in which a file is being unpacked.
 #[test]
 fn a_window_that_is_closed_while_a_file_loads_ends_and_leaves_nothing() {
@@ -113,45 +91,28 @@ fn a_window_that_is_closed_while_a_file_loads_ends_and_leaves_nothing() {
     std::io::Write::write_all(&mut packed, &export).unwrap();
     packed.finish().unwrap();
     drop(export);
-    let Some((server, display)) = display() else {
-        eprintln!("skipped: Xvfb is not installed");
+    let Some(mut display) = Display::new(&home) else { return };
+    if !display.has_manager() {
         return;
-    };
-    let mut ended = Ended(vec![server]);
-    let on_display = |program: &str| {
-        let mut command = Command::new(program);
-        command.env("DISPLAY", &display).env("HOME", &home).stdout(Stdio::null()).stderr(Stdio::null());
-        command.env("XDG_CACHE_HOME", &home).env_remove("WAYLAND_DISPLAY").env_remove("DBUS_SESSION_BUS_ADDRESS");
-        command
-    };
-    let xdotool = |words: &[&str]| on_display("xdotool").args(words).status().is_ok_and(|status| status.success());
-    let (Ok(manager), true) = (on_display("openbox").spawn(), xdotool(&["version"])) else {
-        eprintln!("skipped: openbox or xdotool is not installed");
-        return;
-    };
-    ended.0.push(manager);
-    let mut command = on_display(env!("CARGO_BIN_EXE_lacuna"));
+    }
+    let mut command = display.command(env!("CARGO_BIN_EXE_lacuna"));
     for variable in ["TMPDIR", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"] {
         command.env(variable, &home);
     }
-    ended.0.push(command.arg(&input).env("LIBGL_ALWAYS_SOFTWARE", "1").spawn().unwrap());
+    command.arg(&input);
+    let window = display.start(command);
     let user = home.join(format!("lacuna-{}", rustix::process::getuid().as_raw()));
     let copies = || std::fs::read_dir(user.join("copies")).map_or(0, Iterator::count);
     let began = Instant::now();
-    let (mut was_loading, mut status) = (false, None);
-    while status.is_none() && began.elapsed() < Duration::from_secs(90) {
-        // One is of the window itself. It may not be there yet, or take no keys yet.
-        was_loading |= copies() >= 2;
-        if was_loading && xdotool(&["search", "--onlyvisible", "--name", "Lacuna", "windowfocus"]) {
-            xdotool(&["key", "--clearmodifiers", "alt+F4"]);
+    // One is of the window itself.
+    while copies() < 2 {
+        if display.ended(window).is_some() || began.elapsed() > Duration::from_secs(60) {
+            eprintln!("skipped: there is no OpenGL");
+            return;
         }
-        std::thread::sleep(Duration::from_millis(50));
-        status = ended.0[2].try_wait().unwrap();
+        std::thread::sleep(Duration::from_millis(20));
     }
-    if !was_loading {
-        eprintln!("skipped: there is no OpenGL");
-        return;
-    }
+    let status = display.close(window);
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
     assert_eq!(copies(), 0, "a private copy is left");
     let of_the_copy = format!("TMPDIR={}", home.display());
@@ -172,12 +133,9 @@ fn the_window_writes_in_its_folders_and_talks_to_this_machine_alone() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, &export).unwrap();
     std::fs::write(&input, packed.finish().unwrap()).unwrap();
-    let Some((mut server, display)) = display() else {
-        eprintln!("skipped: Xvfb is not installed");
-        return;
-    };
+    let Some(display) = Display::new(&home) else { return };
     let mut command = watched(&home, &[&input.to_string_lossy()]);
-    command.env("DISPLAY", display).env("LIBGL_ALWAYS_SOFTWARE", "1").env("MESA_SHADER_CACHE_DISABLE", "1");
+    command.env("DISPLAY", display.name()).env("LIBGL_ALWAYS_SOFTWARE", "1").env("MESA_SHADER_CACHE_DISABLE", "1");
     let window = command.spawn();
     let user = home.join(format!("lacuna-{}", rustix::process::getuid().as_raw()));
     let copies = || std::fs::read_dir(user.join("copies")).map_or(0, Iterator::count);
@@ -195,8 +153,7 @@ fn the_window_writes_in_its_folders_and_talks_to_this_machine_alone() {
         window.wait().unwrap();
         signaled
     });
-    server.kill().unwrap();
-    server.wait().unwrap();
+    drop(display);
     if ended.is_none() {
         eprintln!("skipped: strace is not installed, or there is no OpenGL");
         return;

@@ -170,29 +170,6 @@ fn want_of_memory_is_explained() {
 }
 
 #[test]
-fn the_map_keeps_its_place_and_scale_at_every_moment() {
-    let mut harness = harness_with(vec![sample("snapshot_leak.pickle")], |builder| builder.with_size([1280.0, 720.0]));
-    app_mut(&mut harness).commands.push(Command::Show("memory-state"));
-    settle(&mut harness);
-    assert!(app(&harness).layout.is_on_screen("details"));
-    let n = app(&harness).session().traces()[0].trace.memories[0].n_states();
-    let places: Vec<_> = (50..n)
-        .step_by(97)
-        .map(|state| {
-            app_mut(&mut harness).session.memory.moment = Some(state);
-            settle(&mut harness);
-            wait_for(&mut harness, |harness| !is_pending(app(harness)));
-            settle(&mut harness);
-            let text = harness.get_by_label_contains(" a pixel").accesskit_node().value().unwrap();
-            let scale = text.split_once("segments, ").unwrap().1.to_owned();
-            (harness.get_by_label("Map of the allocator's memory").rect().left_top(), scale)
-        })
-        .collect();
-    assert!(places.len() > 10);
-    assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
-}
-
-#[test]
 fn closing_a_trace_keeps_the_memory_of_another_in_view() {
     let mut harness = harness(vec![trace(), sample("snapshot_oom.pickle"), sample("snapshot_leak.pickle")]);
     let window = app_mut(&mut harness);
@@ -287,20 +264,6 @@ fn keys_in_the_state_of_memory_move_nothing_else() {
         settle(&mut harness);
     }
     assert_eq!(app(&harness).session().memory.moment, None);
-}
-
-#[test]
-fn playing_ends_when_another_moment_is_chosen() {
-    let mut harness = show("snapshot_leak.pickle", Command::Show("leaks"));
-    harness.get_by_label("Start").click();
-    settle(&mut harness);
-    harness.get_by_label("Play").click();
-    settle(&mut harness);
-    assert!(app(&harness).session().memory.moment > Some(0));
-    app_mut(&mut harness).session.memory.moment = Some(1);
-    settle(&mut harness);
-    assert_eq!(app(&harness).session().memory.moment, Some(1));
-    harness.get_by_label("Play");
 }
 
 #[test]

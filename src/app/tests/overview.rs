@@ -262,5 +262,16 @@ fn a_device_without_steps_is_not_under_a_heading_about_steps() {
     let mut harness = harness(vec![memory::sample("nsys_5_steps.sqlite"), without]);
     wait_for(&mut harness, |harness| harness.query_by_label("in the 4 of 5 steps that count").is_some());
     assert!(harness.query_by_label_contains("In the 4 of 5").is_none());
-    harness.get_by_label("from the first to the last work");
+    harness.get_by_label_contains("from the first to the last work, ");
+}
+
+#[test]
+fn busy_shares_of_a_single_piece_of_work_say_of_what_time() {
+    let slices = [
+        ("main", SliceKind::Runtime, "cudaMemsetAsync", 0, 9_000_000),
+        ("stream 7", SliceKind::Memset, "Memset (Device)", 8_000_000, 8_001_472),
+    ];
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    wait_for(&mut harness, |harness| harness.query_by_label("from the first to the last work, 1.472 µs").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label("Busy without a gap, 1.472 µs").is_some());
 }

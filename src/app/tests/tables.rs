@@ -112,8 +112,12 @@ fn marks_are_listed_noted_shown_and_deleted() {
     settle(&mut harness);
     select(&mut harness, "gemm_fp16");
     harness.key_press(Key::M);
+    settle(&mut harness);
+    let is_said = |harness: &Harness<'_, Option<App>>| harness.query_by_label_contains("is marked already").is_some();
+    assert!(!is_said(&harness));
     harness.key_press(Key::M);
     settle(&mut harness);
+    assert!(is_said(&harness), "a second time it does nothing, and says so");
     harness.get_by_label("Marks (2)");
     harness.get_by_label("Moment");
 

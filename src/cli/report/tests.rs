@@ -231,6 +231,7 @@ fn steps_are_an_object_and_their_parts_sum_to_them() {
     assert_eq!(json["steps"], steps);
     let text = report(Format::Text, 50);
     assert!(text.contains("Step times") && text.contains("ProfilerStep annotations"), "{text}");
+    assert!(!text.contains("lengths of ranges"), "steps of the device are as long: {text}");
 }
 
 #[test]

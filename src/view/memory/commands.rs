@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::head::not_a_base;
 use crate::command::Command;
 use crate::model::{TimeNs, TimeRange};
-use crate::session::{Base, Mark, Selection, ShownMemory};
+use crate::session::{Base, Selection, ShownMemory};
 use crate::view::ViewContext;
 
 /// Runs a command; false for any other.
@@ -16,11 +16,11 @@ pub fn run(command: &Command, shown: &ShownMemory, at: Option<TimeNs>, ctx: &mut
         Command::MarkMoment => {
             let looked_at = ctx.memory.moment.map(|state| shown.session_time(state));
             let ts = looked_at.or(at).unwrap_or_else(|| shown.session_time(shown.history().last_state()));
-            ctx.add_mark(Mark::new(TimeRange { start: ts, end: ts }));
+            ctx.mark(TimeRange { start: ts, end: ts });
         }
         Command::MarkRange => {
             if let Some(range) = *ctx.range {
-                ctx.add_mark(Mark::new(range));
+                ctx.mark(range);
             }
         }
         Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),

@@ -12,7 +12,7 @@ use crate::figures::{findings, format};
 use crate::model::DurNs;
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::widget::gap_color::gap_color;
-use crate::widget::prose::prose_ui;
+use crate::widget::prose::{plain, prose_ui};
 use crate::widget::series_color::series_color;
 
 /// The causes that have a line each; the others are in the bar, and named when the pointer is on it.
@@ -107,7 +107,12 @@ fn card_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
         ui.label(RichText::new(display_name(&title_without(&card.title, &card.name))).strong());
         prose_ui(ui, &format!("{least}{busy} busy"), RichText::strong)
             .on_hover_text(format!("Of {}\n{PARTS}", format::duration(card.window)));
-        let scope = ui.label(scope);
+        // From first to last work may be a single copy in a recording of hours.
+        let is_of_work = !is_range && !matches!(card.basis, Basis::Steps | Basis::AfterStartUp);
+        let scope = match is_of_work {
+            true => prose_ui(ui, &format!("{scope}, {}", format::duration(card.window)), plain),
+            false => ui.label(scope),
+        };
         if card.basis == Basis::Steps && !card.left_out.is_empty() {
             scope.on_hover_text(&card.left_out);
         }

@@ -1,6 +1,6 @@
 //! Choosing a step: it becomes the selected range, and the view follows.
 
-use eframe::egui::{Button, Ui};
+use eframe::egui::{Button, TextStyle, TextWrapMode, Ui, WidgetText};
 
 use crate::analysis::steps::Steps;
 use crate::command::Command;
@@ -21,7 +21,8 @@ const LIMITS: &str = "It is the selected range: overview, tables and gaps are li
 /// What a step's time is where the host runs ahead of the devices.
 pub const BEHIND: &str = "A step is where the device runs its work. The host runs ahead: it launched this work earlier";
 
-/// How steps were found, and in which file where several are open: each has steps of its own, and those of one are shown.
+/// How steps were found, and in which file where several are open: each has steps of its own, and those of one are
+/// shown.
 pub fn source_text(ctx: &ViewContext<'_>, steps: &Steps) -> String {
     let by = format!("By {}", found_by(steps));
     let is_one = ctx.traces.iter().filter(|open| open.has_events()).count() < 2;
@@ -93,8 +94,11 @@ pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, has_co
     }
     // The same number as in bands and charts.
     let number = |step: usize| format!("Step {}", short_name(&steps.names[step], step));
-    let place = if steps.is_of_completions() { ", on the device" } else { "" };
-    let text = chosen.map_or_else(|| format!("{}{place}", format::steps(n)), number);
+    let text = chosen.map_or_else(|| format::steps(n), number);
+    let placed = format!("{text}, on the device");
+    // Rather left out than cut: the hint says it, too.
+    let is_placed = chosen.is_none() && steps.is_of_completions() && button_width(&placed, ui) <= ui.available_width();
+    let text = if is_placed { placed } else { text };
     let open = ui.add(Button::new(text).small().frame_when_inactive(false).truncate());
     let mut hint: Vec<String> = Vec::new();
     if let Some(step) = chosen {
@@ -112,6 +116,12 @@ pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, has_co
     if open.on_hover_text(hint.join("\n")).clicked() {
         ctx.commands.push(Command::Show(super::SPEC.id));
     }
+}
+
+/// The width of a button with a text, in points.
+fn button_width(text: &str, ui: &Ui) -> f32 {
+    let text = WidgetText::from(text).into_galley(ui, Some(TextWrapMode::Extend), f32::INFINITY, TextStyle::Button);
+    text.size().x + 2.0 * ui.spacing().button_padding.x
 }
 
 fn label(text: &str) -> eframe::egui::WidgetInfo {

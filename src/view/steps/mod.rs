@@ -26,6 +26,7 @@ use crate::figures::steps::{
 use crate::model::{DurNs, Trace};
 use crate::session::in_order;
 use crate::widget::busy::busy_ui;
+use crate::widget::prose::{plain, prose_ui};
 use crate::widget::table::Action;
 
 /// The description of the view.
@@ -127,7 +128,8 @@ impl StepsView {
                 let offset = open.offset;
                 picker_ui(ctx, steps, offset, false, ui);
                 for (text, help) in figures(steps) {
-                    ui.label(text).on_hover_text(help);
+                    // One may be longer than a line.
+                    prose_ui(ui, &text, plain).on_hover_text(help);
                 }
                 if let Some((source, n)) = &steps.disagreement {
                     let color = ui.visuals().warn_fg_color;

@@ -112,7 +112,7 @@ fn marks_are_steps_when_asked_for() {
     harness.get_by_label("No steps found");
     for start in [50, 250, 450] {
         let mark = Mark::new(TimeRange { start, end: start });
-        harness.state_mut().with(|_, ctx| ctx.add_mark(mark));
+        harness.state_mut().with(|_, ctx| assert!(ctx.add_mark(mark)));
     }
     settle(&mut harness);
     harness.get_by_label("2 steps by marks");

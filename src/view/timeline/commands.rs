@@ -7,7 +7,7 @@ use super::track_list::{Fold, LineKind, fold_keys, process_key, rows, track_key}
 use crate::analysis::gaps::Gap;
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
-use crate::session::{Mark, OpenTrace, Selection};
+use crate::session::{OpenTrace, Selection};
 use crate::view::ViewContext;
 use crate::view::axis::{self, ZoomTarget, centered, fitted, middle, zoomed};
 
@@ -48,11 +48,11 @@ impl Timeline {
             Command::Deselect => *ctx.range = None,
             Command::MarkMoment => {
                 let ts = ctx.selected_time().map_or(at, |time| time.start);
-                ctx.add_mark(Mark::new(TimeRange { start: ts, end: ts }));
+                ctx.mark(TimeRange { start: ts, end: ts });
             }
             Command::MarkRange => {
                 if let Some(range) = *ctx.range {
-                    ctx.add_mark(Mark::new(range));
+                    ctx.mark(range);
                 }
             }
             Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),

@@ -132,6 +132,8 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let overall = if idle.lacks_events { "Busy at least" } else { "Overall: busy" };
     let shorter = format!("{overall} {busy}");
     let text = match idle.lacks_events {
+        // Of a single piece of work that says nothing but how long it took.
+        false if total == 0 => format!("Busy without a gap, {}", format::duration(idle.window_ns)),
         true => format!("{shorter} of {}", format::duration(idle.window_ns)),
         false => format!("{shorter}, idle {}", format::duration(total)),
     };

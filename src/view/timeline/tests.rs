@@ -1,6 +1,7 @@
 //! The timeline, driven by the names of its controls, keys and the pointer.
 
 mod arrangement;
+mod marks;
 mod walks;
 
 use eframe::egui::{self, Event, Key, Modifiers, MouseWheelUnit, PointerButton, Pos2, TouchPhase, vec2};

@@ -113,6 +113,16 @@ pub fn cell_ui(
         Cell::Text(name) => fitting(name, names, ui),
         Cell::Frames(frames) if !frames.contains("; ") => {
             let shown = cell.shown();
+            // Files of one name in several folders: these tell them apart.
+            names.note(&shown, frames);
+            let others = names.others(&shown, frames);
+            if !others.is_empty() {
+                let within = |n: usize| match frame_within(frames, n) {
+                    short if others.iter().all(|other| frame_within(other, n) != short) => short,
+                    _ => shortened_apart(frames, &others, n),
+                };
+                return label_ui(&cut_to_fit(frames, within, ui), is_number, in_full, ui);
+            }
             let is_function = !shown.contains(' ') || tells_file(&shown);
             match is_function {
                 true => fitting_by(&shown, &shown, |n| frame_within(&shown, n), names, ui),
@@ -121,6 +131,11 @@ pub fn cell_ui(
         }
         _ => cell.shown(),
     };
+    label_ui(&text, is_number, in_full, ui)
+}
+
+/// What a cell shows, with all of it on hover; returns the width that it takes, in points.
+fn label_ui(text: &str, is_number: bool, in_full: impl FnOnce() -> Cell, ui: &mut egui::Ui) -> f32 {
     // Its own hover text would say the same again.
     let label = egui::Label::new(text).selectable(false).show_tooltip_when_elided(false);
     let label = ui.add(if is_number { label.extend() } else { label.truncate() });
@@ -170,27 +185,32 @@ fn fitting_by(
     names: &mut CutNames,
     ui: &egui::Ui,
 ) -> String {
-    let font = egui::TextStyle::Body.resolve(ui.style());
-    let width =
-        |text: &str| ui.painter().layout_no_wrap(text.to_owned(), font.clone(), egui::Color32::PLACEHOLDER).size().x;
-    let (room, whole_width) = (ui.available_width(), width(whole));
-    if whole_width <= room {
+    if text_width(whole, ui) <= ui.available_width() {
         return whole.to_owned();
     }
-    let mut n = (room / whole_width * whole.chars().count() as f32) as usize;
-    // Few steps: letters differ little in width.
-    let mut cut = |shorten: &dyn Fn(usize) -> String| {
-        let mut short = shorten(n);
-        while width(&short) > room && n > 4 {
-            n -= (n / 12).max(1);
-            short = shorten(n);
-        }
-        short
-    };
-    let short = cut(&shorten);
+    let short = cut_to_fit(whole, &shorten, ui);
     // As long for all names of the column: those that differ in where they are cut alone look the same.
-    let alike = shorten((room / width("n").max(1.0)) as usize);
+    let alike = shorten((ui.available_width() / text_width("n", ui).max(1.0)) as usize);
     names.note(&alike, name);
     let others = names.others(&alike, name);
-    if others.is_empty() { short } else { cut(&|n| shortened_apart(name, &others, n)) }
+    if others.is_empty() { short } else { cut_to_fit(whole, |n| shortened_apart(name, &others, n), ui) }
+}
+
+/// A text with as many characters as there is room for. Few steps: letters differ little in width.
+///
+/// * `shorten`: it in so many characters.
+fn cut_to_fit(whole: &str, shorten: impl Fn(usize) -> String, ui: &egui::Ui) -> String {
+    let room = ui.available_width();
+    let mut n = (room / text_width(whole, ui).max(1.0) * whole.chars().count() as f32) as usize;
+    let mut short = shorten(n);
+    while text_width(&short, ui) > room && n > 4 {
+        n -= (n / 12).max(1);
+        short = shorten(n);
+    }
+    short
+}
+
+fn text_width(text: &str, ui: &egui::Ui) -> f32 {
+    let font = egui::TextStyle::Body.resolve(ui.style());
+    ui.painter().layout_no_wrap(text.to_owned(), font, egui::Color32::PLACEHOLDER).size().x
 }

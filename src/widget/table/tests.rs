@@ -225,3 +225,14 @@ fn scroll_bars_cover_no_number() {
     let (few, many) = (right(3), right(50));
     assert!(few - many >= BAR_WIDTH - 1.0, "{few} {many}");
 }
+
+#[test]
+fn frames_of_files_of_one_name_in_several_folders_look_different() {
+    let frame = |folder: &str| vec![Cell::frames(&format!("forward (/opt/site-packages/{folder}/model.py:12)"))];
+    let shown_of = |folders: &[&str]| labels(&shown(folders.iter().map(|folder| frame(folder)).collect(), None));
+    assert!(shown_of(&["vision"]).contains(&"forward (model.py:12)".to_owned()));
+    let all = shown_of(&["vision", "language"]);
+    for folder in ["vision", "language"] {
+        assert!(all.iter().any(|label| label.contains(folder)), "{folder}: {all:?}");
+    }
+}

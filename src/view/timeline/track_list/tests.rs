@@ -468,3 +468,23 @@ fn rows_are_made_higher_from_their_natural_height_whatever_they_were_before() {
     list.stretch(1.0);
     assert_eq!(list, natural);
 }
+
+#[test]
+fn threads_that_launch_come_first_then_those_that_work_and_last_the_folded_ones_that_wait() {
+    let (call, os) = (SliceKind::Runtime, SliceKind::Os);
+    let mut slices = vec![
+        ("1 waits", os, "poll", 0, 1_000),
+        ("2 waits", os, "pthread_cond_wait", 0, 1_000),
+        ("3 works", SliceKind::Operator, "aten::cat", 0, 900),
+        ("4 launches", SliceKind::Operator, "aten::mm", 0, 900),
+    ];
+    slices.extend((0..20).map(|i| ("4 launches", call, "cudaLaunchKernel", 10 + i * 20, 15 + i * 20)));
+    slices.extend((0..20).map(|i| ("stream 7", SliceKind::Kernel, "gemm", 30 + i * 20, 45 + i * 20)));
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = [0; 4].into_iter().chain(1..=20).chain(1..=20).collect();
+    let list = list_of(&[OpenTrace::new(builder.finish(), 0)], &TimelineSettings::default(), "");
+    let shown = titles(&list.scrolled);
+    assert_eq!(shown[..3], ["python", "4 launches", "3 works"], "{shown:?}");
+    assert!(!shown.contains(&"1 waits") && !shown.contains(&"2 waits"), "{shown:?}");
+    assert_eq!(shown[4..], ["GPU 0", "stream 7"], "{shown:?}");
+}

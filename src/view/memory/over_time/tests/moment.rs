@@ -38,3 +38,30 @@ fn the_base_is_the_moment_under_the_pointer_where_none_is_chosen() {
     harness.state_mut().session.memory.moment = Some(4);
     assert_eq!(base(&mut harness), Some(4));
 }
+
+#[test]
+fn time_before_the_recording_begins_is_hatched() {
+    let mut harness = harness(stairs());
+    // Slanted lines, by the part of the picture that shows them.
+    let hatched = |harness: &Harness<'_, Fixture<MemoryOverTime>>| -> Vec<Rect> {
+        let is_slanted = |shape: &Shape| match shape {
+            Shape::LineSegment { points: [from, to], .. } => (from.x - to.x).abs() > 1.0 && (from.y - to.y).abs() > 1.0,
+            _ => false,
+        };
+        let lines = harness.output().shapes.iter().filter(|clipped| is_slanted(&clipped.shape));
+        lines.map(|clipped| clipped.clip_rect).collect()
+    };
+    let picture = |harness: &Harness<'_, Fixture<MemoryOverTime>>| harness.get_by_label("Memory picture").rect();
+    harness.state_mut().session.navigation.go(TimeRange { start: 100, end: 900 });
+    settle(&mut harness);
+    assert_eq!(hatched(&harness), []);
+    harness.state_mut().session.navigation.go(TimeRange { start: -1_000, end: 1_000 });
+    settle(&mut harness);
+    let (picture, parts) = (picture(&harness), hatched(&harness));
+    assert!(parts.len() > 10, "{parts:?}");
+    for part in parts {
+        assert!((part.left() - picture.left()).abs() < 2.0, "{part:?} in {picture:?}");
+        assert!((part.right() - picture.center().x).abs() < 2.0, "{part:?} in {picture:?}: it begins in the middle");
+        assert!((part.bottom() - picture.bottom()).abs() < 2.0, "{part:?} in {picture:?}");
+    }
+}

@@ -1,0 +1,51 @@
+//! Marks measure: the time between them stands in the picture.
+
+use egui::Shape;
+
+use super::*;
+
+fn texts(harness: &Harness<'_, Fixture<Timeline>>) -> Vec<String> {
+    fn collect(shape: &Shape, found: &mut Vec<String>) {
+        match shape {
+            Shape::Text(text) => found.push(text.galley.text().to_owned()),
+            Shape::Vec(shapes) => shapes.iter().for_each(|shape| collect(shape, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    harness.output().shapes.iter().for_each(|clipped| collect(&clipped.shape, &mut found));
+    found
+}
+
+#[test]
+fn the_time_between_two_marks_stands_between_them() {
+    let mut harness = harness(vec![small()]);
+    let delta = "351.000 µs".to_owned();
+    for at in [130_500, 481_500] {
+        assert!(!texts(&harness).contains(&delta));
+        harness.state_mut().with(|_, ctx| ctx.mark(TimeRange { start: at, end: at }));
+        harness.run();
+    }
+    assert!(texts(&harness).contains(&delta), "{:?}", texts(&harness));
+}
+
+#[test]
+fn a_moment_that_is_marked_already_is_said_to_be() {
+    let mut harness = harness(vec![small()]);
+    harness.state_mut().select("gemm");
+    for n_told in [0, 1] {
+        harness.state_mut().commands.clear();
+        harness.state_mut().run(&Command::MarkMoment);
+        assert_eq!(harness.state().session.marks.len(), 1);
+        assert_eq!(harness.state().session.marks[0].range, TimeRange { start: 400_000, end: 400_000 });
+        let told = harness.state().commands.iter().filter(|command| matches!(command, Command::Tell(_))).count();
+        assert_eq!(told, n_told);
+    }
+    // Without a selection it is the time at the pointer.
+    harness.state_mut().session.selection = Selection::None;
+    harness.event(Event::PointerMoved(place(&harness, "stream 7", 3)));
+    harness.run();
+    harness.state_mut().run(&Command::MarkMoment);
+    let at = harness.state().session.marks[1].range.start;
+    assert!((at - 900_000).abs() < 5_000, "{at}");
+}
