@@ -80,8 +80,8 @@ pub fn traces(folder: &Path, is_over: bool) -> Vec<PathBuf> {
 }
 
 /// What is added of a machine without a driver.
-const NO_DRIVER: &str = ", and CUDA needs NVIDIA's driver, which is not here: install it; in a container, start it with \
-                         access to the GPUs (--gpus all)";
+const NO_DRIVER: &str = ", and CUDA needs NVIDIA's driver, which is not here: install it; in a container, start it \
+                         with access to the GPUs (--gpus all)";
 
 /// Sentences about what is missing after a run, and what to do.
 pub fn notes(folder: &Path) -> Vec<String> {

@@ -36,8 +36,8 @@ pub struct Readings<'a> {
 }
 
 impl<'a> Readings<'a> {
-    /// All readings of a log of GPU metrics, none of other files: the metrics that people look at first come first, those that
-    /// never changed last. Cost: O(readings).
+    /// All readings of a log of GPU metrics, none of other files: the metrics that people look at first come first,
+    /// those that never changed last. Cost: O(readings).
     pub fn all(trace: &'a Trace, file: Option<&Arc<str>>) -> Vec<Self> {
         if trace.info.format != Format::GpuMetrics {
             return Vec::new();
@@ -112,7 +112,8 @@ pub fn readings<'a>() -> Part<Readings<'a>> {
         number "shown_mean", "Mean", 90, row.shown(row.mean), "Mean of all readings";
         number "shown_min", "Least", 90, row.shown(row.counter.min), "The lowest reading";
         number "shown_max", "Most", 90, row.shown(row.counter.max), "The highest reading";
-        number "shown_change", "Change", 90, row.shown(row.change()), "The last reading less the first: of energy, what was drawn";
+        number "shown_change", "Change", 90, row.shown(row.change()), "The last reading less the first: of energy, \
+            what was drawn";
         words "shown_unit", "Unit", 60, row.shown_unit(), "Unit of the values";
     };
     Part::new("gpu_readings", "GPU readings", figures)

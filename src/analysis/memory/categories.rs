@@ -65,18 +65,18 @@ pub struct CategoryBytes {
 ///
 /// 1. the category that the file records;
 /// 2. allocated in an optimizer's frames: optimizer state, or other if it is freed there;
-/// 3. allocated before the recording at an unknown place and freed in an optimizer's frames, outside of a backward pass and
-///    of a module's call: optimizer state;
-/// 4. allocated in a backward pass, outside of recomputed modules: a gradient if it outlives the pass or is accumulated,
-///    other if it is freed in the pass;
+/// 3. allocated before the recording at an unknown place and freed in an optimizer's frames, outside of a backward pass
+///    and of a module's call: optimizer state;
+/// 4. allocated in a backward pass, outside of recomputed modules: a gradient if it outlives the pass or is
+///    accumulated, other if it is freed in the pass;
 /// 5. allocated where modules are built, moved or loaded: a parameter; buffers do not differ;
 /// 6. allocated in a module's call, or freed in a backward pass: an activation, or other if it is freed in the frame
 ///    that allocated it;
 /// 7. allocated by a copy to the device outside of all these: an input, which is other;
 /// 8. else unknown.
 ///
-/// Where the frames of `torch/nn/modules/module.py` are missing, as the stacks of some versions leave them out, a function
-/// `forward` stands for the call of a module.
+/// Where the frames of `torch/nn/modules/module.py` are missing, as the stacks of some versions leave them out, a
+/// function `forward` stands for the call of a module.
 ///
 /// The autograd engine's threads have no Python frames: in a recording whose stacks are mostly Python's alone, an event
 /// without frames is part of a backward pass.

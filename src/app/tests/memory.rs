@@ -160,9 +160,9 @@ fn want_of_memory_is_explained() {
     wait_for(&mut harness, |harness| harness.query_by_label("Out of memory: 96.00 MiB requested").is_some());
     harness.get_by_label("expandable_segments:True");
     harness.get_by_label(
-        "Fragmentation: 96.00 MiB requested, 649.84 MiB reserved and unused in all pools, 14.00 MiB free on the device. \
-         The largest piece that could serve it was 93.00 MiB in reserved memory (14.00 MiB on the device): 3.00 MiB too small; in one piece, \
-         what was free would have been enough",
+        "Fragmentation: 96.00 MiB requested, 649.84 MiB reserved and unused in all pools, 14.00 MiB free on the \
+         device. The largest piece that could serve it was 93.00 MiB in reserved memory (14.00 MiB on the device): \
+         3.00 MiB too small; in one piece, what was free would have been enough",
     );
     harness.get_by_label("Show the state then").click_accesskit();
     settle(&mut harness);

@@ -38,8 +38,8 @@ pub fn without_torch(argv: &[OsString], folder: &Path, path: &OsStr, prepare: im
                 return (status.code() == Some(ABSENT)).then(|| {
                     let shown = words::quoted(interpreter.as_os_str());
                     format!(
-                        "{shown} has no torch, so nothing is recorded unless another Python of this run has it: install \
-                         it there, or name the python3 of the environment that has it in the command"
+                        "{shown} has no torch, so nothing is recorded unless another Python of this run has it: \
+                         install it there, or name the python3 of the environment that has it in the command"
                     )
                 });
             }

@@ -28,12 +28,14 @@ pub fn categories() -> Part<Held> {
     let figures = figures! { row: Held;
         with owner();
         words "category", "Category", 110, Cell::name(row.of.category.key()),
-            "As PyTorch's memory profiler defines them, told from stacks and lifetimes; unknown where those do not tell";
+            "As PyTorch's memory profiler defines them, told from stacks and lifetimes; unknown where those do not \
+             tell";
         number "peak_bytes", "At the peak", 100, Cell::or_empty(row.whole.0, |_| Cell::Bytes(row.of.peak)),
             "Where the most is allocated first";
         number "peak_share", "Share", 60, share(row.of.peak, row.whole.0), "Of all that is allocated then";
         number "end_bytes", "At the end", 100, Cell::Bytes(row.of.end), "When the recording ended";
-        number "end_share", "Share at the end", 100, share(row.of.end, Some(row.whole.1)), "Of all that is allocated then";
+        number "end_share", "Share at the end", 100, share(row.of.end, Some(row.whole.1)), "Of all that is allocated \
+            then";
     };
     Part::new("categories", "Memory by category", figures)
 }

@@ -153,8 +153,8 @@ pub fn private_pools(pools: &PrivatePools) -> String {
     format!(" ({} of it in {pools}, for {whose} CUDA graphs only)", format::bytes(unused as f64))
 }
 
-/// What is lacking for steps, and how much more is allocated at the end than at the start, which says nothing of what it
-/// would grow to.
+/// What is lacking for steps, and how much more is allocated at the end than at the start, which says nothing of what
+/// it would grow to.
 fn without_steps(history: &MemoryHistory, lacking: Option<&NoSteps>) -> String {
     let allocated = &history.curves.allocated;
     let gained = allocated.last().zip(allocated.first()).and_then(|(last, first)| last.checked_sub(*first));

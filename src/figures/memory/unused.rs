@@ -9,9 +9,9 @@ use crate::model::Severity;
 /// The rule of reserved memory of which much is unused.
 pub const RESERVED_UNUSED: &str = "reserved_unused";
 
-/// A note that much of what is reserved is unused, with the reason and what to do: at the peak, or at the end where blocks
-/// pin it. Segments without blocks that the peak used are kept for the next peak, as they should be. Measured is the larger
-/// share; private pools of CUDA graphs do not count.
+/// A note that much of what is reserved is unused, with the reason and what to do: at the peak, or at the end where
+/// blocks pin it. Segments without blocks that the peak used are kept for the next peak, as they should be. Measured is
+/// the larger share; private pools of CUDA graphs do not count.
 pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
     let thresholds = Thresholds::default();
     let is_much = |one: &Unused| one.bytes() >= thresholds.min_unused && one.share() >= thresholds.min_unused_share;
@@ -34,19 +34,21 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
             if is_much(peak) { format!(": {}", parts(peak)) } else { String::new() }
         ),
     };
-    let pinned = "Blocks that stay among freed ones keep segments reserved: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, fewer \
-                  varying sizes, or allocating what stays first avoids it";
+    let pinned = "Blocks that stay among freed ones keep segments reserved: \
+                  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, fewer varying sizes, or allocating what stays \
+                  first avoids it";
     let mut advice = Vec::new();
     match is_much(peak) && *has_history {
         true if 2 * peak.pinned >= peak.bytes() => advice.push(pinned),
         true => advice.push(
-            "Segments that earlier requests left do not fit those of the peak: request fewer varying sizes (pad or bucket \
-             inputs), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, so that one segment serves all sizes",
+            "Segments that earlier requests left do not fit those of the peak: request fewer varying sizes (pad or \
+             bucket inputs), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, so that one segment serves all \
+             sizes",
         ),
         false if *has_history => {}
         false => advice.push(
-            "Segments without blocks are left from an earlier peak: torch.cuda.empty_cache() returns them. Record a history \
-             to see what reserved them",
+            "Segments without blocks are left from an earlier peak: torch.cuda.empty_cache() returns them. Record a \
+             history to see what reserved them",
         ),
     }
     // What is pinned at the end stays reserved whatever the peak needs.
@@ -107,8 +109,8 @@ mod tests {
         assert_eq!((late.severity, (late.measured * 1000.0).round()), (Severity::Note, 500.0));
         assert_eq!(
             late.text,
-            "476.84 MiB of 953.67 MiB reserved are unused at the end: 190.73 MiB in segments without blocks, 286.10 MiB in \
-             partly used segments. At the peak 9.54 MiB of 953.67 MiB"
+            "476.84 MiB of 953.67 MiB reserved are unused at the end: 190.73 MiB in segments without blocks, 286.10 \
+             MiB in partly used segments. At the peak 9.54 MiB of 953.67 MiB"
         );
         assert!(matches!(&late.advice[..], [one] if one.contains("expandable_segments")), "{:?}", late.advice);
         let pinned = found(state(300, 100), state(400, 0), true).unwrap();

@@ -1,4 +1,5 @@
-//! The parts `time_comparison` and `memory_comparison` of a report: their keys, and that their parts sum to the changes.
+//! The parts `time_comparison` and `memory_comparison` of a report: their keys, and that their parts sum to the
+//! changes.
 
 use super::memory::leaking_for;
 use super::*;
@@ -48,8 +49,8 @@ fn memory_is_compared_with_that_of_another_file() {
         assert_eq!(of.map(|row| row["bytes"].as_i64().unwrap()).sum::<i64>(), total as i64);
     }
     let text = written(&report, Format::Text, Some(100), Some(8)).unwrap();
-    let said = "Rank 3, GPU 0, beside before.pickle: peak allocated 6.07 MiB, 2.00 MiB more than the 4.07 MiB there; peak \
-                reserved 64.00 MiB, as much as the 64.00 MiB there; allocated at end 6.00 MiB";
+    let said = "Rank 3, GPU 0, beside before.pickle: peak allocated 6.07 MiB, 2.00 MiB more than the 4.07 MiB there; \
+                peak reserved 64.00 MiB, as much as the 64.00 MiB there; allocated at end 6.00 MiB";
     assert!(row["text"].as_str().unwrap().starts_with(said), "{}", row["text"]);
     for said in ["Memory compared", "before.pickle", "Peak allocated", "append (losses.py:12)"] {
         assert!(text.contains(said), "{said}: {text}");
@@ -128,9 +129,9 @@ fn steps_are_compared_with_those_of_another_file() {
     );
     let text = written(&report, Format::Text, Some(120), Some(8)).unwrap();
     for said in [
-        "a step takes 12.000 ms, 2.000 ms (20.0 %) more than the 10.000 ms in before.json. Slower: the difference is beyond \
-         the noise of 200.000 µs (2 % of a step, since one recording of each says nothing of how runs differ; means of 6 and 6 \
-         steps)",
+        "a step takes 12.000 ms, 2.000 ms (20.0 %) more than the 10.000 ms in before.json. Slower: the difference is \
+         beyond the noise of 200.000 µs (2 % of a step, since one recording of each says nothing of how runs differ; \
+         means of 6 and 6 steps)",
         "What changed most: compute +2.000 ms; gemm +3.000 ms; copy_kernel \u{2212}1.000 ms",
     ] {
         assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(said), "{said}: {text}");
