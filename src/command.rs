@@ -122,7 +122,8 @@ pub enum Command {
     ListAllocations(crate::model::TimeRange),
     /// Asks where to, and writes a text there: a name for the file to begin with, and the text.
     SaveText(String, std::sync::Arc<str>),
-    /// Says in the status bar why something that was asked for did not happen, and what to do, until the selection changes.
+    /// Says in the status bar why something that was asked for did not happen, and what to do, until the selection
+    /// changes.
     Tell(&'static str),
     /// The same of what did happen: how it was meant, and what comes next.
     Say(&'static str),

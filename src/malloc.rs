@@ -15,8 +15,8 @@ use std::time::Duration;
 /// that at 256 KiB, at 4 MiB a quarter higher. What is kept need not be zeroed by the system again: a report on 100 MB
 /// takes about 4 % less time for it, and 12 MB more. Allocators of other systems keep their settings.
 ///
-/// Where the address space is limited, it goes to what is read, and not to arenas: in 200 MB a trace failed that was read
-/// in 100 MB, in which no arena had a place.
+/// Where the address space is limited, it goes to what is read, and not to arenas: in 200 MB a trace failed that was
+/// read in 100 MB, in which no arena had a place.
 pub fn set_up() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -41,7 +41,8 @@ const ARENA: usize = 64 << 20;
 /// So large a share of a limited address space goes to arenas.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const ARENAS_SHARE: usize = 8;
-/// Blocks from this size on are held against the limit of memory: a trace is read into thousands of lists not much larger.
+/// Blocks from this size on are held against the limit of memory: a trace is read into thousands of lists not much
+/// larger.
 const COUNTED_BLOCK: usize = 16 << 10;
 /// How many bytes of them may pass until the memory in use is measured again, at most; less where the limit is low.
 const MEASURED_EVERY: usize = 16 << 20;
@@ -176,8 +177,8 @@ fn end(size: usize) -> ! {
     let n_left = rest.len();
     let n = text.len() - n_left;
     let _ = std::io::stderr().write_all(&text[..n]);
-    // Beside, since this thread may hold the lock that is needed. What was given back has room for its stack and for that
-    // of its signals: a thread that starts without the latter ends the program in a crash.
+    // Beside, since this thread may hold the lock that is needed. What was given back has room for its stack and for
+    // that of its signals: a thread that starts without the latter ends the program in a crash.
     let work = std::thread::Builder::new().stack_size(RESERVE / 4).spawn(|| {
         let _ended = crate::capture::end_all();
         leave();
@@ -213,8 +214,8 @@ pub fn too_large(path: &Path) -> Option<String> {
     let (limit, what) = limit().filter(|&(limit, _)| bytes / LEAST_SHARE > limit)?;
     let (size, least, limit) = (mb(bytes), mb(bytes / LEAST_SHARE), mb(limit));
     Some(format!(
-        "The file is {size} MB and takes at least {least} MB of memory to read: the limit is {limit} MB ({what}). Raise \
-         the limit, or record fewer steps"
+        "The file is {size} MB and takes at least {least} MB of memory to read: the limit is {limit} MB ({what}). \
+         Raise the limit, or record fewer steps"
     ))
 }
 

@@ -103,8 +103,8 @@ fn span(traces: &[&Trace], placed: &[TraceClock]) -> TimeRange {
 /// How many times what was recorded before or after it a pause within a run takes at most: beside one that is longer,
 /// nothing could be read in a picture of both.
 const MAX_PAUSE: DurNs = 3;
-/// A pause in nanoseconds that does not divide what one process recorded into one folder, as when it is asked to again and
-/// again: its times are on one clock however short the recordings are.
+/// A pause in nanoseconds that does not divide what one process recorded into one folder, as when it is asked to again
+/// and again: its times are on one clock however short the recordings are.
 const PAUSE_OF_PROCESS: DurNs = 3_600_000_000_000;
 /// A pause in nanoseconds that is none beside memory and readings of devices, which no picture of what ran is made for.
 const SHORT_PAUSE: DurNs = 10_000_000_000;

@@ -1,7 +1,7 @@
 //! Time of one device in two recordings: how long a step takes, what it goes into, and which work takes more or less.
 //!
-//! Source: F13 of `DEFINITIONS.md`. Both sides are what the rules judge, see [`Window`]: the steps that count, or without
-//! steps the time after start-up.
+//! Source: F13 of `DEFINITIONS.md`. Both sides are what the rules judge, see [`Window`]: the steps that count, or
+//! without steps the time after start-up.
 
 use std::cmp::Reverse;
 
@@ -17,12 +17,12 @@ use super::steps::{PROFILER_STEP, StepSource, Steps, t_975};
 use super::totals::Scope;
 use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace};
 
-/// A change of the mean below this share of what it was before is noise, however alike the steps of each recording are: one
-/// recording on each side says nothing of how runs differ.
+/// A change of the mean below this share of what it was before is noise, however alike the steps of each recording are:
+/// one recording on each side says nothing of how runs differ.
 const LEAST_NOISE: f64 = 0.02;
 
-/// Where less of the time of kernels is of the same kernels, the two need not be the same program, unless they call as many of
-/// the same operators: with another precision all kernels are others.
+/// Where less of the time of kernels is of the same kernels, the two need not be the same program, unless they call as
+/// many of the same operators: with another precision all kernels are others.
 const COMMON_KERNELS: f64 = 0.25;
 const COMMON_OPERATORS: f64 = 0.6;
 /// Where more of the time of a device's work is in CUDA graphs recorded as wholes, names of kernels do not compare.
@@ -46,8 +46,8 @@ pub struct Change {
     pub total_ns: [DurNs; 2],
     /// By what the totals are divided: the steps, or 1.
     pub n: [u64; 2],
-    /// Half the width of the 95 % interval of the difference of the means of a step: Welch's, of the steps of each. `None`
-    /// where one has fewer than two steps, or where the figure is not known of each step.
+    /// Half the width of the 95 % interval of the difference of the means of a step: Welch's, of the steps of each.
+    /// `None` where one has fewer than two steps, or where the figure is not known of each step.
     pub margin_ns: Option<DurNs>,
 }
 
@@ -120,8 +120,8 @@ pub struct Compared {
     pub verdict: Verdict,
     /// The whole first, then its parts, then the causes of idle time that either has, by how much they changed.
     pub times: Vec<(TimePart, Change)>,
-    /// Kernels, copies, memsets and graphs that start within the judged time, by name without parameters, and by how much
-    /// they changed.
+    /// Kernels, copies, memsets and graphs that start within the judged time, by name without parameters, and by how
+    /// much they changed.
     pub work: Vec<NamedChange>,
     /// Whether one of the two shows CUDA graphs as wholes where the other has kernels, whose names then do not compare.
     pub has_whole_graphs: bool,
@@ -142,8 +142,8 @@ impl Change {
         after - before
     }
 
-    /// The difference as a share of what it was; `None` where it was nothing, or is several times as much, of which no share
-    /// tells anything.
+    /// The difference as a share of what it was; `None` where it was nothing, or is several times as much, of which no
+    /// share tells anything.
     pub fn share(&self) -> Option<f64> {
         /// Tenfold.
         const MOST: f64 = 9.0;
@@ -243,8 +243,8 @@ impl<'a> Side<'a> {
         graphs as f64 / self.time_of(work, |_, _| true).max(1) as f64
     }
 
-    /// The share of each kernel of the time of all, but for collectives and copies, which are alike in all programs. Empty
-    /// without kernels.
+    /// The share of each kernel of the time of all, but for collectives and copies, which are alike in all programs.
+    /// Empty without kernels.
     fn kernel_shares<'b>(&self, work: &'b HashMap<String, Sum>) -> HashMap<&'b str, f64> {
         let computes = |kind, name: &str| kind == SliceKind::Kernel && !is_collective_name(name);
         let all = self.time_of(work, computes).max(1) as f64;
@@ -277,8 +277,8 @@ impl<'a> Side<'a> {
 
 /// Compares the time of one device, or of hosts without one, in two recordings.
 ///
-/// * Times of a step are means over the steps that count; a step is slower or faster where the means differ by more than the
-///   larger of Welch's 95 % interval and 2 %.
+/// * Times of a step are means over the steps that count; a step is slower or faster where the means differ by more
+///   than the larger of Welch's 95 % interval and 2 %.
 /// * Cost: O(n log n) for n slices of both.
 pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Compared {
     let sides = [before, after];
@@ -440,7 +440,8 @@ impl Sample {
     }
 }
 
-/// Half the width of Welch's 95 % interval of the difference of two means, in nanoseconds; `None` for fewer than two of one.
+/// Half the width of Welch's 95 % interval of the difference of two means, in nanoseconds; `None` for fewer than two of
+/// one.
 fn margin(a: Sample, b: Sample) -> Option<DurNs> {
     if a.n < 2.0 || b.n < 2.0 {
         return None;

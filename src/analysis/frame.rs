@@ -59,8 +59,8 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Parses a frame of a call stack, or a slice name of Kineto's Python tracer. Text that does not end in `(file:line)`
-    /// or `(file)` is the function name. Cost: O(length).
+    /// Parses a frame of a call stack, or a slice name of Kineto's Python tracer. Text that does not end in
+    /// `(file:line)` or `(file)` is the function name. Cost: O(length).
     pub fn of(text: &'a str) -> Self {
         Self::split(text).unwrap_or_else(|| Self::of_python_function(text))
     }

@@ -46,7 +46,8 @@ pub struct KernelTotals {
     pub durations: Durations,
     /// Time within the scope's range; without one the total.
     pub within_ns: DurNs,
-    /// Share of the time of all kernels and graphs in scope, 0 to 1; of the time within its range. So are all weights below.
+    /// Share of the time of all kernels and graphs in scope, 0 to 1; of the time within its range. So are all weights
+    /// below.
     pub share: f64,
     /// Launch parameters, if recorded and equal for all of them.
     pub launch: Option<Launch>,
@@ -127,8 +128,8 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
 
 /// Adds the queue times of these rows of [`kernels`].
 ///
-/// Kernels that start before the call that launched them returns did not wait, and are not counted. Of the work that one
-/// call launched on a stream, as of a graph, only the first waits for the call: the others wait for that.
+/// Kernels that start before the call that launched them returns did not wait, and are not counted. Of the work that
+/// one call launched on a stream, as of a graph, only the first waits for the call: the others wait for that.
 ///
 /// * Cost: O(kernels), a look-up of the launching call each.
 /// * Source: `cuda_kern_exec_sum` of NVIDIA Nsight Systems, which counts each node of a graph.

@@ -95,8 +95,8 @@ impl WorkOfThreads {
         Self(traces.par_iter().map(|trace| work_of_threads(trace)).collect())
     }
 
-    /// The threads of one of the traces that launched anything, each with its work by the start of the call. Each device
-    /// slice occurs once.
+    /// The threads of one of the traces that launched anything, each with its work by the start of the call. Each
+    /// device slice occurs once.
     pub fn of_trace(&self, index: usize) -> &[(TrackId, Vec<Launched>)] {
         &self.0[index]
     }

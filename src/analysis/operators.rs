@@ -269,8 +269,8 @@ fn thread_groups(
     groups
 }
 
-/// The calls that the rows of [`operators`] do not count, since the call around them did nothing but pass on to them: they
-/// are of that call.
+/// The calls that the rows of [`operators`] do not count, since the call around them did nothing but pass on to them:
+/// they are of that call.
 ///
 /// Cost: O(slices of tracks with operators).
 pub fn passed_on(trace: &Trace) -> HashSet<SliceId> {

@@ -1,4 +1,5 @@
-//! Phases of a step on the host: data loading, forward, backward, optimizer, copies, communication, waiting for the device.
+//! Phases of a step on the host: data loading, forward, backward, optimizer, copies, communication, waiting for the
+//! device.
 
 mod marks;
 
@@ -22,8 +23,8 @@ pub enum Phase {
     Copies,
     /// Calls of collectives; without a device also the collectives that other threads run.
     Communication,
-    /// The host waits for what the device was given to do before: in a synchronization, or in a call that copies, as long as
-    /// the device works on that. Waits inside calls of collectives are communication.
+    /// The host waits for what the device was given to do before: in a synchronization, or in a call that copies, as
+    /// long as the device works on that. Waits inside calls of collectives are communication.
     Waiting,
     /// All other time: also compiling, loading code, collecting garbage and writing checkpoints, where they are inside
     /// a forward pass that no range names.
@@ -306,8 +307,8 @@ fn push(tiles: &mut Vec<Tile>, tile: Tile) {
     }
 }
 
-/// Whether an operator or annotation of a thread begins within `range`. Cost: O(log n + slices within) for each row with
-/// slices there.
+/// Whether an operator or annotation of a thread begins within `range`. Cost: O(log n + slices within) for each row
+/// with slices there.
 fn operator_begins(trace: &Trace, track: TrackId, range: TimeRange) -> bool {
     let slices = &trace.slices;
     // Slices of a nested row run inside those of the row above.
@@ -353,8 +354,8 @@ fn forward_passes(trace: &Trace, threads: &[TrackId], known: &Phases) -> Vec<Til
 /// What a program reads of a result, as it logs the loss of a step that is over.
 const READINGS: [&str; 3] = ["aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"];
 
-/// When the first operator that launches begins, or the first module, among what has no other phase. In a recording without
-/// launches any operator counts that does not only read a result.
+/// When the first operator that launches begins, or the first module, among what has no other phase. In a recording
+/// without launches any operator counts that does not only read a result.
 fn first_of_pass(
     trace: &Trace,
     threads: &[TrackId],

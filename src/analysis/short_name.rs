@@ -17,9 +17,9 @@ pub fn name_and_template(signature: &str) -> Option<(String, &str)> {
     without_arguments(whole).filter(|(name, _)| !name.is_empty())
 }
 
-/// A signature without what stands in parentheses anywhere in it: parameters, casts of template arguments as nsys writes them,
-/// anonymous namespaces. Two builds of one program may name one kernel with other types of parameters. A name whose
-/// parentheses do not match, or in which they stand first, is returned as it is. Cost: O(length).
+/// A signature without what stands in parentheses anywhere in it: parameters, casts of template arguments as nsys
+/// writes them, anonymous namespaces. Two builds of one program may name one kernel with other types of parameters. A
+/// name whose parentheses do not match, or in which they stand first, is returned as it is. Cost: O(length).
 pub fn without_parameters(signature: &str) -> String {
     let (mut out, mut depth) = (String::with_capacity(signature.len()), 0_u32);
     for c in signature.chars() {
@@ -129,8 +129,8 @@ mod tests {
             ),
             (
                 "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::\
-                 (anonymous namespace)::where_kernel_impl(at::TensorIterator&)::{lambda()#1}>(at::TensorIteratorBase&)::\
-                 {lambda(int)#1}>(int, at::native::gpu_kernel_impl<float>(at::TensorIteratorBase&)::{lambda(int)#1})",
+                 (anonymous \
+                 namespace)::where_kernel_impl(at::TensorIterator&)::{lambda()#1}>(at::TensorIteratorBase&)::{lambda(int)#1}>(int, at::native::gpu_kernel_impl<float>(at::TensorIteratorBase&)::{lambda(int)#1})",
                 "at::native::elementwise_kernel",
             ),
             // Anonymous namespaces.

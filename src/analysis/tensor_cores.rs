@@ -6,13 +6,14 @@ pub const RULES: &str = "By name. Used: matrix instructions (h884, s1688, 16816,
     elementwise and reduction kernels, collectives, Triton's pointwise and reduction kernels. \
     Empty where the name does not say";
 
-/// Names of scalar arithmetic, which decide first: `xmma` kernels exist with either, and `MIOpen`'s `SubTensorOpWithScalar`
-/// is elementwise.
+/// Names of scalar arithmetic, which decide first: `xmma` kernels exist with either, and `MIOpen`'s
+/// `SubTensorOpWithScalar` is elementwise.
 const SCALAR: &[&str] = &["simt", "_ffma", "sgemm", "scudnn", "subtensorop"];
 
 /// The first lines are instruction shapes and cuDNN's kernels as the TensorBoard plugin of the PyTorch profiler
 /// lists them, then what cuBLAS and attention kernels on Hopper and Blackwell are called, then AMD's: composable
-/// kernels (`xdl`), `MIOpen`'s implicit GEMM (`gtcx`), last products of microscaled formats, which nothing else computes.
+/// kernels (`xdl`), `MIOpen`'s implicit GEMM (`gtcx`), last products of microscaled formats, which nothing else
+/// computes.
 const USED: &[&str] = &[
     "884gemm",
     "h884",

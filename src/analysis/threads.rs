@@ -37,8 +37,8 @@ pub struct Part {
     /// How many of the sampled kernels and copies it launched.
     pub n_launches: u32,
     pub role: Role,
-    /// A thread that only waits, or hardly runs, and so do its other tracks; a stream that hardly works beside another of
-    /// its device.
+    /// A thread that only waits, or hardly runs, and so do its other tracks; a stream that hardly works beside another
+    /// of its device.
     pub is_idle: bool,
     /// A thread in which hardly anything but waits took time.
     pub is_quiet: bool,
@@ -174,8 +174,8 @@ fn is_wait(trace: &Trace, i: usize) -> bool {
     trace.slices.kind[i] == SliceKind::Overhead || WAITS.iter().any(|word| name.contains(word))
 }
 
-/// Whether outermost slices of a track of a thread that are no waits take less than [`HARDLY`] of the trace, from a sample
-/// of them.
+/// Whether outermost slices of a track of a thread that are no waits take less than [`HARDLY`] of the trace, from a
+/// sample of them.
 fn is_quiet(trace: &Trace, id: TrackId) -> bool {
     let Some(row) = trace.rows(id).first() else {
         return trace.counters.binary_search_by_key(&id, |counter| counter.track).is_err();

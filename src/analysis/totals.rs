@@ -172,8 +172,8 @@ pub struct Group<K, S = ()> {
 /// * `local`: group key within one trace, such as ids.
 /// * `key`: the same group as a key that is comparable across traces.
 /// * `has_self`: whether groups have [`Group::self_ns`].
-/// * `add`: adds a slice to the sums of its group. Called in the order of the slices, whose columns are large: to go through
-///   them group by group takes several times as long.
+/// * `add`: adds a slice to the sums of its group. Called in the order of the slices, whose columns are large: to go
+///   through them group by group takes several times as long.
 /// * Sorted by total, descending, then key.
 /// * Cost: O(slices of the rows in scope), and 8 bytes per selected slice, twice that while it runs.
 pub fn group<L: Copy + Eq + Hash, K: Eq + Hash + Ord + Clone + Send, S: Default + Send>(

@@ -84,11 +84,13 @@ impl Display {
     }
 }
 
-/// Whether a Wayland compositor at `socket` answers within `patience`: one may accept whoever comes, and hang up or say nothing.
+/// Whether a Wayland compositor at `socket` answers within `patience`: one may accept whoever comes, and hang up or say
+/// nothing.
 #[cfg(unix)]
 fn answers(socket: &Path, patience: Duration) -> bool {
     use std::io::{Read as _, Write as _};
-    // `wl_display.sync`, whose new object is 2, and the head of that object's `done`: object, length and number of the message.
+    // `wl_display.sync`, whose new object is 2, and the head of that object's `done`: object, length and number of the
+    // message.
     const SYNC: [u32; 3] = [1, 12 << 16, 2];
     const DONE: [u32; 2] = [2, 12 << 16];
     let ask = || {

@@ -31,7 +31,8 @@ const PAUSE: Duration = Duration::from_millis(700);
 const SOON: Duration = Duration::from_millis(50);
 
 impl Keeper {
-    /// Takes what became of the last writing: a note where it failed for the first time, or met a file that could not be read.
+    /// Takes what became of the last writing: a note where it failed for the first time, or met a file that could not
+    /// be read.
     pub fn poll(&mut self) -> Option<Note> {
         let outcome = match self.writing.as_ref()?.poll() {
             Poll::Running => return None,
@@ -88,8 +89,9 @@ impl App {
         }
     }
 
-    /// Writes what has changed soon, and at once what was chosen by a key or in a menu, and marks that were set, moved or deleted,
-    /// in the background, for nothing tells of a program that is killed or loses its display. No other frame may follow for hours, so one is asked for.
+    /// Writes what has changed soon, and at once what was chosen by a key or in a menu, and marks that were set, moved
+    /// or deleted, in the background, for nothing tells of a program that is killed or loses its display. No other
+    /// frame may follow for hours, so one is asked for.
     pub fn keep_changes(&mut self, ctx: &egui::Context) {
         let keeper = &mut self.keeper;
         if keeper.file.is_none() && keeper.writing.is_none() {

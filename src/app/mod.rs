@@ -54,8 +54,8 @@ use crate::view::shortcuts::Shortcuts;
 use crate::view::{ViewContext, all_commands, capture};
 use crate::widget::theme;
 
-/// Answers that come soon after another share a frame, and only the last has a second one: without a graphics card each takes
-/// processor time that those to come need.
+/// Answers that come soon after another share a frame, and only the last has a second one: without a graphics card each
+/// takes processor time that those to come need.
 const WAKE_AFTER: Duration = Duration::from_millis(15);
 
 /// Something the user should read and may then close.
@@ -265,8 +265,8 @@ impl App {
         self.fonts.poll(ui.ctx());
     }
 
-    /// Takes the pointer away for a frame when a dialog opens: a tooltip stays while the pointer rests, and would lie above
-    /// the dialog.
+    /// Takes the pointer away for a frame when a dialog opens: a tooltip stays while the pointer rests, and would lie
+    /// above the dialog.
     fn lift_pointer(&mut self, ctx: &Context, input: &mut RawInput) {
         if let Some(pointer) = self.lifted.take() {
             input.events.insert(0, Event::PointerMoved(pointer));

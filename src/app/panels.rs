@@ -115,7 +115,8 @@ fn all_closed_ui(panels: &mut Panels<'_>, ui: &mut Ui) {
     });
 }
 
-/// The height that a view beside or below the middle has at least, in points; narrow ones break their lines of controls.
+/// The height that a view beside or below the middle has at least, in points; narrow ones break their lines of
+/// controls.
 fn least_height(area: DockArea, width: f32) -> f32 {
     match area {
         DockArea::Bottom if width < 700.0 => 320.0,

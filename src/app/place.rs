@@ -20,8 +20,8 @@ const MAX_OLD: u64 = 16 << 20;
 /// The seconds within which the system gives a window its frame.
 const OPENING: f64 = 5.0;
 
-/// Has a window fill its screen that is larger than that with its frame: else nobody could reach its bottom. It is for a
-/// window that opens; later its size is the user's.
+/// Has a window fill its screen that is larger than that with its frame: else nobody could reach its bottom. It is for
+/// a window that opens; later its size is the user's.
 pub fn fit(ctx: &Context) {
     let is_too_large = ctx.input(|input| {
         let window = input.viewport();
@@ -43,7 +43,8 @@ pub struct PlaceFile {
 }
 
 impl PlaceFile {
-    /// A file with what the settings hold of the window; where that is nothing, with what earlier versions left. `None` if it cannot be made: then eframe has its file where it lies.
+    /// A file with what the settings hold of the window; where that is nothing, with what earlier versions left. `None`
+    /// if it cannot be made: then eframe has its file where it lies.
     ///
     /// * `settings`: the object in the file of settings, which may hold anything.
     pub fn new(settings: Option<&Value>) -> Option<Self> {

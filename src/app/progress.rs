@@ -1,5 +1,5 @@
-//! What is said of a file while it is read: its name, the phase, and how far it is where that is known; and how much was
-//! read.
+//! What is said of a file while it is read: its name, the phase, and how far it is where that is known; and how much
+//! was read.
 
 use std::time::Duration;
 

@@ -8,8 +8,8 @@ use super::panels::{GAP, MIN_SIZE, TAB_BAR_HEIGHT};
 
 /// What the middle gets of the width and of the height at least.
 const MIN_CENTER: f32 = 0.3;
-/// Points that the middle gets at least, as long as that is no more than [`MOST_LEAST`] of the width or the height: with
-/// large text there are few.
+/// Points that the middle gets at least, as long as that is no more than [`MOST_LEAST`] of the width or the height:
+/// with large text there are few.
 const LEAST_CENTER: Vec2 = vec2(600.0, 200.0);
 const MOST_LEAST: Vec2 = vec2(0.65, 0.55);
 /// A smaller share is not in points: `egui_tiles` gives 1 to what was dropped into a split.

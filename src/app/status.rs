@@ -244,7 +244,8 @@ impl App {
                 } else {
                     let kept = egui::Id::unique("status beside the name");
                     let beside = ui.data(|data| data.get_temp::<f32>(kept)).unwrap_or_default();
-                    // What is said of a range has its room before it is selected: the line must not grow while one is dragged.
+                    // What is said of a range has its room before it is selected: the line must not grow while one is
+                    // dragged.
                     let spare = if self.session.range.is_none() { ROOM_FOR_RANGE } else { 0.0 };
                     let room = ui.available_width();
                     let name = self.files_ui(room - beside - spare, is_small, ui);
@@ -357,7 +358,8 @@ impl App {
             1 => ", 1 event outside".to_owned(),
             n => format!(", {} events outside", format::count(n)),
         };
-        // Of what lasts there is nothing, but there are counters or moments, such as the mark with which a recorder ends.
+        // Of what lasts there is nothing, but there are counters or moments, such as the mark with which a recorder
+        // ends.
         let of = match (n, side) {
             (0, "before") => "anything ran",
             (0, _) => "the last of what ran",

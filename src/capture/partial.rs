@@ -70,8 +70,8 @@ impl Drop for Partial {
     }
 }
 
-/// Writes a file whole or not at all, for its owner alone: commands that the user typed are in it, and what they added to
-/// the environment.
+/// Writes a file whole or not at all, for its owner alone: commands that the user typed are in it, and what they added
+/// to the environment.
 ///
 /// Errors: it cannot be written; what was there before is unchanged.
 pub fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {

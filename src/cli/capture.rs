@@ -1,8 +1,8 @@
 //! `lacuna capture -- COMMAND`: runs a program as it is, records it, and says what was recorded.
 //!
-//! The program reads what Lacuna could, unless that is a terminal; its output goes through, Lacuna's words go to stderr,
-//! and the exit code is the program's; 2 if it could not be started. Ctrl+C stops the program, and what it recorded until
-//! then stays.
+//! The program reads what Lacuna could, unless that is a terminal; its output goes through, Lacuna's words go to
+//! stderr, and the exit code is the program's; 2 if it could not be started. Ctrl+C stops the program, and what it
+//! recorded until then stays.
 
 mod on_demand;
 mod tell;
@@ -94,7 +94,8 @@ impl ValueEnum for Backend {
             }
             Self::OnDemand => (
                 "on-demand",
-                "PyTorch's profiler library, whenever asked while the program runs: by Enter, SIGUSR1 to Lacuna, or --every",
+                "PyTorch's profiler library, whenever asked while the program runs: by Enter, SIGUSR1 to Lacuna, or \
+                 --every",
                 overhead::ON_DEMAND,
             ),
             Self::Nsys => ("nsys", "Nsight Systems, where it is installed", overhead::NSYS),

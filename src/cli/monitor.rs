@@ -32,7 +32,8 @@ pub struct Args {
     /// Stop after this many seconds
     #[arg(long = "seconds", alias = "duration", value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
-    /// Serve gauges for Prometheus at this address; unless it is 0.0.0.0 or [::], requests to host names other than localhost are refused
+    /// Serve gauges for Prometheus at this address; unless it is 0.0.0.0 or [::], requests to host names other than
+    /// localhost are refused
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS)]
     pub prometheus: Option<SocketAddr>,
     /// The driver's library to load in place of the system's libnvidia-ml.so.1

@@ -21,8 +21,8 @@ const fn spec(
 }
 
 /// What the key of the next gap does, wherever it is said.
-pub const NEXT_GAP: &str = "Select the longest gap of the device, then the next longest, down to 10 µs, those in the steps that count first, or \
-     the next in time if the Gaps view is set so";
+pub const NEXT_GAP: &str = "Select the longest gap of the device, then the next longest, down to 10 µs, those in the \
+                            steps that count first, or the next in time if the Gaps view is set so";
 
 const fn key(key: Key) -> KeyboardShortcut {
     KeyboardShortcut::new(Modifiers::NONE, key)
@@ -310,9 +310,9 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Select,
         Command::MarkMoment,
         "Mark moment",
-        "Mark the start of the selection, in views of memory the moment on show; without one the time at the pointer, else \
-         the middle of the view or the end of the memory. Marks measure the distance between moments, as a drag on the \
-         ruler does",
+        "Mark the start of the selection, in views of memory the moment on show; without one the time at the pointer, \
+         else the middle of the view or the end of the memory. Marks measure the distance between moments, as a drag \
+         on the ruler does",
         &[key(Key::M)],
     ),
     spec(Menu::Select, Command::MarkRange, "Mark range", "Mark the selected time range", &[shift(Key::M)])

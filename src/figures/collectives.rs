@@ -11,11 +11,13 @@ use crate::model::DurNs;
 pub fn collectives() -> Part<CollectiveTotals> {
     const OP: &str = "The operation as recorded, else by the name of its kernel";
     const BYTES: &str = "Bytes of each call: the output of a gathering, else the input (convention of nccl-tests)";
-    const TIME: &str = "Sum of the durations of its kernels, of those of the host of their ranges, which include waiting for other ranks";
-    const WAIT: &str = "Of the total, how long ranks waited for the last one to come: what a kernel takes longer than the \
-                        shortest of the same call, of the ranks that are open; only of calls found on several of them";
-    const ALG: &str = "Algorithm bandwidth: bytes by the time of the transfer where calls were found on several ranks, else \
-                       by that of the kernels, waiting for other ranks included";
+    const TIME: &str = "Sum of the durations of its kernels, of those of the host of their ranges, which include \
+                        waiting for other ranks";
+    const WAIT: &str = "Of the total, how long ranks waited for the last one to come: what a kernel takes longer than \
+                        the shortest of the same call, of the ranks that are open; only of calls found on several of \
+                        them";
+    const ALG: &str = "Algorithm bandwidth: bytes by the time of the transfer where calls were found on several ranks, \
+                       else by that of the kernels, waiting for other ranks included";
     const BUS: &str = "Bus bandwidth, comparable with that of the links whatever the number of ranks n: algorithm \
                        bandwidth × 2(n-1)/n for all-reduce, × (n-1)/n for reduce-scatter, all-gather and all-to-all";
     let figures = figures! { row: CollectiveTotals;
@@ -29,14 +31,16 @@ pub fn collectives() -> Part<CollectiveTotals> {
         number "count", "Count", 60, Cell::Count(row.durations.calls), "How many kernels, or ranges of the host";
         number "total_ns", "Total", 84, Cell::Ns(row.durations.total_ns), TIME;
         number "exposed_ns", "Exposed", 84, Cell::or_empty(row.exposed_ns, Cell::Ns),
-            "Time with any of them while nothing computes on the same device; of those of the host, on any of their trace";
+            "Time with any of them while nothing computes on the same device; of those of the host, on any of their \
+             trace";
         number "wait_ns", "Waited", 84, Cell::or_empty(row.ranks, |ranks| Cell::Ns(ranks.wait_ns)), WAIT;
         number "max_wait_ns", "Longest wait", 84, Cell::or_empty(row.ranks, |ranks| Cell::Ns(ranks.max_wait_ns)),
             "Longest time from the first rank to the last of one call, of the ranks that are open";
         number "late_rank", "Late rank", 70, Cell::number(late(row)),
             "The rank for which the others waited most, of the ranks that are open";
         number "transfer_ns", "Transfer", 84, Cell::or_empty(row.ranks, |ranks| Cell::Ns(ranks.transfer_ns)),
-            "The rest of the time of calls found on several ranks: with ranks that are not open, also waiting for those";
+            "The rest of the time of calls found on several ranks: with ranks that are not open, also waiting for \
+             those";
         number "matched", "On several ranks", 110, Cell::or_empty(row.ranks, |ranks| Cell::Count(ranks.matched)),
             "How many of them are of calls found on several of the ranks that are open";
         words "ranks", "Ranks", 0, Cell::or_empty(row.ranks, |_| Cell::Object(Box::new(ranks(row)))),
@@ -56,13 +60,14 @@ pub fn collectives() -> Part<CollectiveTotals> {
         number "std_ns", "Std", 84, Cell::or_empty(row.durations.std_ns, Cell::Ns),
             "Standard deviation of the durations, of more than one";
     };
-    const REPORT: &str = "op backend group n_ranks dtype bytes count total_ns wait_ns late_rank exposed_ns overlap alg_gb_per_s \
-                          bus_gb_per_s mean_ns median_ns min_ns max_ns std_ns";
-    const JSON: &str = "op backend group n_ranks dtype bytes count total_ns exposed_ns overlap alg_gb_per_s bus_gb_per_s mean_ns \
-                        median_ns min_ns max_ns std_ns ranks";
+    const REPORT: &str = "op backend group n_ranks dtype bytes count total_ns wait_ns late_rank exposed_ns overlap \
+                          alg_gb_per_s bus_gb_per_s mean_ns median_ns min_ns max_ns std_ns";
+    const JSON: &str = "op backend group n_ranks dtype bytes count total_ns exposed_ns overlap alg_gb_per_s \
+                        bus_gb_per_s mean_ns median_ns min_ns max_ns std_ns ranks";
     // The total and what is exposed of it stay in view where the slices of a row take part of the room.
-    const WINDOW: &str = "op bytes count total_ns exposed_ns backend group n_ranks dtype wait_ns max_wait_ns late_rank transfer_ns \
-                          matched overlap total_bytes alg_gb_per_s bus_gb_per_s mean_ns median_ns min_ns max_ns std_ns";
+    const WINDOW: &str = "op bytes count total_ns exposed_ns backend group n_ranks dtype wait_ns max_wait_ns late_rank \
+                          transfer_ns matched overlap total_bytes alg_gb_per_s bus_gb_per_s mean_ns median_ns min_ns \
+                          max_ns std_ns";
     Part::new("collectives", "Collectives", figures).window(WINDOW).report(REPORT).json(JSON)
 }
 
@@ -96,22 +101,24 @@ pub fn ranks_of_jobs() -> Part<RankRow> {
         let known = row.of.clock.filter(|_| row.of.matched > 0);
         Cell::or_empty(known, |clock| Cell::Ns(ns(&clock)))
     }
-    const UNMATCHED: &str = "Collectives that were found on no other of these ranks, or of which nothing tells which call \
-                             they are there";
-    const CLOCK: &str = "To add to its times for those of the first of these ranks, beside what its file says of its clock: \
-                         the median by which the ends of their collectives differ";
+    const UNMATCHED: &str = "Collectives that were found on no other of these ranks, or of which nothing tells which \
+                             call they are there";
+    const CLOCK: &str = "To add to its times for those of the first of these ranks, beside what its file says of its \
+                         clock: the median by which the ends of their collectives differ";
     let figures = figures! { row: RankRow;
         words "file", "File", 120, Cell::text(row.file.as_deref().unwrap_or_default()), "Title of the file";
         number "rank", "Rank", 50, Cell::Count(u64::from(row.of.rank)), "Rank of the process";
         number "n_ranks", "Of ranks", 70, Cell::Count(row.n_ranks as u64),
             "Ranks that were recorded together and are compared, this one included";
-        number "matched", "Collectives", 90, Cell::Count(row.of.matched), "Its collectives that were found on other ranks";
+        number "matched", "Collectives", 90, Cell::Count(row.of.matched), "Its collectives that were found on other \
+            ranks";
         number "unmatched", "Not found", 90, Cell::Count(row.of.unmatched), UNMATCHED;
         number "point_to_point", "Sends", 70, Cell::Count(row.of.point_to_point), "Sends and receives, not compared";
         number "late", "Last", 60, matched(row, |of| Cell::Count(of.late)), "How often it came last";
         number "waited_for_ns", "Others waited", 100, matched(row, |of| Cell::Ns(of.waited_for_ns)),
             "How long all others together waited for it";
-        number "wait_ns", "Waited", 90, matched(row, |of| Cell::Ns(of.wait_ns)), "How long it waited for others, in its collectives";
+        number "wait_ns", "Waited", 90, matched(row, |of| Cell::Ns(of.wait_ns)), "How long it waited for others, in \
+            its collectives";
         number "transfer_ns", "+ Transfer", 90, matched(row, |of| Cell::Ns(of.transfer_ns)),
             "The rest of the time of its collectives: with ranks that are not given, also waiting for those";
         number "clock_offset_ns", "Clock off by", 100,
@@ -128,12 +135,12 @@ pub fn unknown_of_ranks(rows: &[RankRow]) -> &'static str {
     match (rows.iter().all(is_unmatched), rows.iter().any(is_unmatched)) {
         (_, false) => "",
         (true, _) => {
-            "No collective of one of these ranks could be found on another, so it is not known who waited for whom, nor \
-             how far their clocks are apart"
+            "No collective of one of these ranks could be found on another, so it is not known who waited for whom, \
+             nor how far their clocks are apart"
         }
         (false, _) => {
-            "Of a rank whose collectives were found on no other it is not known who waited for whom, nor how far its clock \
-             is off"
+            "Of a rank whose collectives were found on no other it is not known who waited for whom, nor how far its \
+             clock is off"
         }
     }
 }

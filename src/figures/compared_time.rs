@@ -331,17 +331,19 @@ fn whose<'a, T>() -> Vec<Figure<Row<'a, T>>> {
 
 /// The step and its parts in two recordings, a row each.
 pub fn compared_times<'a>() -> Part<Row<'a, (TimePart, Change)>> {
-    const WHAT: &str = "The step, and its parts, which sum to it; what would end its idle time sums to that. Without steps in \
-                        both, all time that is judged";
+    const WHAT: &str = "The step, and its parts, which sum to it; what would end its idle time sums to that. Without \
+                        steps in both, all time that is judged";
     const CAUSE: &str = "Of idle time, what would end it; all causes sum to it";
-    const MARGIN: &str = "Half the width of the 95 % interval of the difference (Welch's, of the means of the steps of each); \
-                          not known of idle time by cause, and without two steps on each side";
+    const MARGIN: &str = "Half the width of the 95 % interval of the difference (Welch's, of the means of the steps of \
+                          each); not known of idle time by cause, and without two steps on each side";
     let figures = figures! { row: Row<'a, (TimePart, Change)>;
         words "what", "Part", 250, Cell::name(&row.of.0.label()), WHAT;
         words "part", "Part", 180, Cell::Word(row.of.0.word()),
-            "The step, and its parts, which sum to it: what the device did. Without steps in both, all time that is judged";
+            "The step, and its parts, which sum to it: what the device did. Without steps in both, all time that is \
+             judged";
         words "cause", "Idle by", 180, row.of.0.cause(), CAUSE;
-        number "change_ns", "Change", 90, Cell::NsMore(row.of.1.difference()), "How much more it takes than before, or less";
+        number "change_ns", "Change", 90, Cell::NsMore(row.of.1.difference()), "How much more it takes than before, or \
+            less";
         number "margin_ns", "\u{b1} 95 %", 84, Cell::or_empty(row.of.1.margin_ns, Cell::Ns), MARGIN;
         number "change_share", "Change", 84, Cell::or_empty(row.of.1.share(), Cell::Share),
             "The same as a share of what it was before";
@@ -359,12 +361,17 @@ pub fn compared_times<'a>() -> Part<Row<'a, (TimePart, Change)>> {
 pub fn compared_work<'a>() -> Part<Row<'a, NamedChange>> {
     let figures = figures! { row: Row<'a, NamedChange>;
         words "name", "Name", 300, Cell::name(&row.of.name),
-            "Name of the kernel, copy, memset or graph; of kernels without the types of parameters, which differ between builds";
-        number "change_ns", "Change", 90, Cell::NsMore(row.of.time.difference()), "How much more it takes per step than before, or less";
-        number "before_ns", "Before", 90, Cell::Ns(row.of.time.per_step()[0]), "Its time per step in the other recording";
+            "Name of the kernel, copy, memset or graph; of kernels without the types of parameters, which differ \
+             between builds";
+        number "change_ns", "Change", 90, Cell::NsMore(row.of.time.difference()), "How much more it takes per step \
+            than before, or less";
+        number "before_ns", "Before", 90, Cell::Ns(row.of.time.per_step()[0]), "Its time per step in the other \
+            recording";
         number "after_ns", "After", 90, Cell::Ns(row.of.time.per_step()[1]), "Its time per step in this one";
-        number "before_calls", "Calls before", 96, row.of.time.calls(row.of.calls, 0), "How often it runs per step in the other recording";
-        number "after_calls", "Calls after", 96, row.of.time.calls(row.of.calls, 1), "How often it runs per step in this one";
+        number "before_calls", "Calls before", 96, row.of.time.calls(row.of.calls, 0), "How often it runs per step in \
+            the other recording";
+        number "after_calls", "Calls after", 96, row.of.time.calls(row.of.calls, 1), "How often it runs per step in \
+            this one";
         with whose();
     };
     Part::new("compared_work", "Device work compared", figures)
@@ -378,29 +385,32 @@ pub fn compared_operators<'a>() -> Part<Row<'a, OperatorChange>> {
     let figures = figures! { row: Row<'a, OperatorChange>;
         words "name", "Name", 220, Cell::name(&row.of.name), "Name of the operator";
         number "device_change_ns", "Device self, change", 134, row.of.device_self.unless_none(Cell::NsMore(row.of.device_self.difference())),
-            "How much more the device work that it launches takes per step, or less; without what operators inside launch";
+            "How much more the device work that it launches takes per step, or less; without what operators inside \
+             launch";
         number "before_device_ns", "Device before", 110, row.of.device_self.unless_none(Cell::Ns(row.of.device_self.per_step()[0])), "The same in the other recording";
         number "after_device_ns", "Device after", 110, row.of.device_self.unless_none(Cell::Ns(row.of.device_self.per_step()[1])), "The same in this one";
         number "host_change_ns", "Host self, change", 124, Cell::NsMore(row.of.host_self.difference()),
             "How much more it takes on the host per step, or less; without operators and calls inside";
-        number "before_host_ns", "Host before", 110, Cell::Ns(row.of.host_self.per_step()[0]), "The same in the other recording";
+        number "before_host_ns", "Host before", 110, Cell::Ns(row.of.host_self.per_step()[0]), "The same in the other \
+            recording";
         number "after_host_ns", "Host after", 110, Cell::Ns(row.of.host_self.per_step()[1]), "The same in this one";
-        number "before_calls", "Calls before", 96, row.of.host_self.calls(row.of.calls, 0), "Calls per step in the other recording";
+        number "before_calls", "Calls before", 96, row.of.host_self.calls(row.of.calls, 0), "Calls per step in the \
+            other recording";
         number "after_calls", "Calls after", 96, row.of.host_self.calls(row.of.calls, 1), "Calls per step in this one";
         with whose();
     };
     Part::new("compared_operators", "Operators compared", figures)
         .window(
-            "name device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns before_calls \
-             after_calls",
+            "name device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns \
+             before_calls after_calls",
         )
         .report(
-            "file rank device device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns \
-             before_calls after_calls name",
+            "file rank device device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns \
+             after_host_ns before_calls after_calls name",
         )
         .json(
-            "name device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns before_calls \
-             after_calls",
+            "name device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns \
+             before_calls after_calls",
         )
 }
 
@@ -415,7 +425,8 @@ pub fn time_comparison() -> Part<TimeComparison> {
         number "rank", "Rank", 50, Cell::number(row.whose.rank), "Rank of the process";
         number "device", "Device", 58, Cell::number(row.whose.device), "Index of the device";
         words "base", "Compared with", 140, Cell::name(&row.whose.base), "The other recording";
-        words "verdict", "Verdict", 110, Cell::Word(row.compared.verdict.word()), "Whether a step takes another time, beyond noise";
+        words "verdict", "Verdict", 110, Cell::Word(row.compared.verdict.word()), "Whether a step takes another time, \
+            beyond noise";
         number "noise_ns", "Noise", 90, Cell::or_empty(row.step().noise_ns(), Cell::Ns),
             "A smaller difference of the means is noise: the 95 % interval, and no less than 2 % of before, since one \
              recording of each says nothing of how runs differ";

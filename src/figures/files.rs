@@ -86,7 +86,8 @@ fn accounts() -> Part<TableAccount> {
 /// Problems met while reading.
 pub fn problems<'a>() -> Part<FileProblem<'a>> {
     let figures = figures! { row: FileProblem<'a>;
-        words "severity", "Severity", 70, Cell::Word(severity(row.problem.severity)), "A note, a warning that something was lost, repaired or moved, or an error";
+        words "severity", "Severity", 70, Cell::Word(severity(row.problem.severity)), "A note, a warning that \
+            something was lost, repaired or moved, or an error";
         number "count", "Count", 70, Cell::Count(row.problem.count), "How often it was met";
         number "first_offset", "First at byte", 100, Cell::or_empty(row.problem.first_offset, Cell::Count),
             "Where in the file's text, after decompression";

@@ -146,9 +146,9 @@ pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
             "Look for inputs that grow from step to step: sequences, batches, caches inside a step. Cap or bucket them"
         }
         _ => {
-            "Look at why reserved memory grew: blocks that stay between requests of changing size keep segments reserved. \
-             PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, sizes rounded to few values, or allocating what stays \
-             first avoids it"
+            "Look at why reserved memory grew: blocks that stay between requests of changing size keep segments \
+             reserved. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, sizes rounded to few values, or allocating \
+             what stays first avoids it"
         }
     };
     let text = match total.verdict {
@@ -239,8 +239,9 @@ pub fn findings() -> Part<Finding> {
         words "threshold", "Severity from", 90, Cell::name(&level(row.threshold, row.default_threshold, row.unit)),
             "The level that it reached: where its severity begins. Findings of less severity begin lower";
         number "ceiling_ns_per_step", "Ceiling per step", 100, Cell::or_empty(row.ceiling_ns_per_step, Cell::Ns),
-            "What ending the cause would gain per step at most, on the slowest device; where the steps of ranks do not compare, the most \
-             that one gains. It is not added up over devices. It is less than what the device waits by what no fix saves, such as launch latency and time without a record";
+            "What ending the cause would gain per step at most, on the slowest device; where the steps of ranks do not \
+             compare, the most that one gains. It is not added up over devices. It is less than what the device waits \
+             by what no fix saves, such as launch latency and time without a record";
         words "advice", "Advice", 400, Cell::Sentences(row.advice.clone().into()), "What to do, and how to check it";
     };
     Part::new("findings", "Findings", figures)

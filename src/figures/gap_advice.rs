@@ -85,12 +85,14 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
                 (ALWAYS, "Warm up before measuring: code is compiled and loaded when it is first used"),
                 (
                     COMPILED,
-                    "Keep shapes and dtypes constant, or mark them dynamic, so that torch.compile does not compile again",
+                    "Keep shapes and dtypes constant, or mark them dynamic, so that torch.compile does not compile \
+                     again",
                 ),
                 (COMPILED, "Keep compiled code between runs: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR"),
                 (
                     |case| case.run.is_xla,
-                    "Keep what JAX compiles between runs (jax_compilation_cache_dir), and shapes alike from call to call",
+                    "Keep what JAX compiles between runs (jax_compilation_cache_dir), and shapes alike from call to \
+                     call",
                 ),
             ],
             &[
@@ -166,7 +168,8 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
                 (ALWAYS, "Find what the thread waits for: a lock, another process, a file, the network"),
                 (
                     ALWAYS,
-                    "Give each process enough cores: set OMP_NUM_THREADS, and bind processes to cores of their GPU's node",
+                    "Give each process enough cores: set OMP_NUM_THREADS, and bind processes to cores of their GPU's \
+                     node",
                 ),
             ],
             &[
@@ -187,7 +190,8 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
         (
             &[(
                 ALWAYS,
-                "Nothing for a single gap: this is the usual time from a launch, or from the work before, to the start of work. If gaps like it add up, launch fewer kernels",
+                "Nothing for a single gap: this is the usual time from a launch, or from the work before, to the start \
+                 of work. If gaps like it add up, launch fewer kernels",
             )],
             &[(ALWAYS, "The sum of micro gaps falls")],
         ),
@@ -256,15 +260,16 @@ pub fn advice(class: GapClass, run: &RunFacts) -> GapAdvice {
 pub fn trigger_text(trace: &Trace, gap: &Gap) -> Option<&'static str> {
     let text = match gap.trigger? {
         Trigger::Sync if is_of_freeing(trace, gap) => {
-            "A call that frees memory first waits until the device has done all work: one call is both, the wait that emptied \
-             the queue and the freeing that the gap goes on with"
+            "A call that frees memory first waits until the device has done all work: one call is both, the wait that \
+             emptied the queue and the freeing that the gap goes on with"
         }
         Trigger::Sync => {
-            "The host waited for the device before it launched more. The queue was empty when the wait ended, so all that \
-             the host did next shows as idle time"
+            "The host waited for the device before it launched more. The queue was empty when the wait ended, so all \
+             that the host did next shows as idle time"
         }
         Trigger::LaunchBound => {
-            "The work before was short and launched just in time: the host launches work more slowly than the device runs it"
+            "The work before was short and launched just in time: the host launches work more slowly than the device \
+             runs it"
         }
         Trigger::StepBoundary => "The work before it belongs to one step, the work after it to the next",
         Trigger::GraphEnd => "It follows the last node of a CUDA graph: the next launch came too late",
@@ -276,8 +281,8 @@ pub fn trigger_text(trace: &Trace, gap: &Gap) -> Option<&'static str> {
 /// Why the gaps of a device have no causes; see [`Ledger::is_untold`](crate::analysis::gaps::Ledger::is_untold).
 pub fn untold() -> String {
     format!(
-        "Why it waited was not looked for: the gaps of the devices before it have over {} parts already, and each device \
-         more would take as much memory",
+        "Why it waited was not looked for: the gaps of the devices before it have over {} parts already, and each \
+         device more would take as much memory",
         format::count(PARTS_TOLD as u64)
     )
 }

@@ -24,7 +24,8 @@ pub struct NamedCluster<'a> {
     step_ns: Option<DurNs>,
 }
 
-/// The clusters of a device that have at least two gaps: those with most time in steps first, then by their time in all.
+/// The clusters of a device that have at least two gaps: those with most time in steps first, then by their time in
+/// all.
 ///
 /// * `file`: where the rank is ambiguous.
 pub fn rows<'a>(
@@ -105,25 +106,29 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
             "Gaps between the same work, with the same cause at the same place";
         words "steps", "Steps", 58, Cell::text(&row.steps()), "In how many of the steps that count they occur";
         number "total_ns", "Total", 84, Cell::Ns(row.cluster.sum.total_ns), "Sum of their lengths";
-        number "ns_per_step", "Per step", 84, Cell::or_empty(row.ns_per_step(), Cell::Ns), "Mean of their sum in a step";
+        number "ns_per_step", "Per step", 84, Cell::or_empty(row.ns_per_step(), Cell::Ns), "Mean of their sum in a \
+            step";
         number "mean_ns", "Mean", 84, Cell::Ns(row.cluster.spread.mean_ns), "Mean length";
         number "p95_ns", "95 %", 84, Cell::Ns(row.cluster.spread.p95_ns), "Length that 95 % of them do not exceed";
         number "variation", "Variation", 70, Cell::Plain(row.cluster.spread.variation),
             "Standard deviation of their lengths over the mean";
         number "at_most", "Max. more steps", 110, Cell::or_empty(row.ceiling(), |gain| Cell::Share(gain.throughput_percent() / 100.0)),
-            "How many more steps the same time could hold at most if their causes ended, as a share of the steps it holds now: T / (T - R) - 1 for steps of T and recoverable \
-             time R. It exceeds the share of time R / T, since it counts from the shorter step. An upper bound, not a forecast";
+            "How many more steps the same time could hold at most if their causes ended, as a share of the steps it \
+             holds now: T / (T - R) - 1 for steps of T and recoverable time R. It exceeds the share of time R / T, \
+             since it counts from the shorter step. An upper bound, not a forecast";
         number "ceiling_ns_per_step", "Ceiling", 84, Cell::or_empty(row.ceiling(), |gain| Cell::Ns(gain.ns_per_step)),
-            "Recoverable time per step: without launch latency (unless launches only just keep up), queues, graphs, the \
-             profiler, and time of which nothing was recorded, which ending their causes would not save";
+            "Recoverable time per step: without launch latency (unless launches only just keep up), queues, graphs, \
+             the profiler, and time of which nothing was recorded, which ending their causes would not save";
         number "recorder_ns_per_step", "Recorder", 84, Cell::or_empty(row.recorder(), Cell::Ns),
-            "The recorder's part of that time, at least, which is not in the ceiling: without the recorder the program does not wait for it";
+            "The recorder's part of that time, at least, which is not in the ceiling: without the recorder the program \
+             does not wait for it";
         words "class", "Meanwhile", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
         words "trigger", "Trigger", 120, Cell::or_empty(row.cluster.trigger, trigger_word),
             "The event that made most of their time possible";
         words "until", "Before", 160, Cell::text(&shortened(last_part(row.name(|cluster| cluster.next)), MAX_WORK)),
             "The work that ends them";
-        words "place", "At", 160, Cell::text(&row.place()), "The innermost frame of the user's program in which the host was, and the operator";
+        words "place", "At", 160, Cell::text(&row.place()), "The innermost frame of the user's program in which the \
+            host was, and the operator";
         words "prev", "Previous", 160, Cell::name(row.name(|cluster| cluster.prev)), "The work before";
         words "next", "Next", 160, Cell::name(row.name(|cluster| cluster.next)), "The work after";
         words "op", "Operator", 160, Cell::text(row.clusters.op(row.cluster)), "The innermost operator or named range";
@@ -134,7 +139,10 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
     };
     Part::new("clusters", "Recurring gaps", figures)
         .report("file rank device count steps total_ns ns_per_step at_most class until place")
-        .json("prev next class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present ceiling_ns_per_step recorder_ns_per_step")
+        .json(
+            "prev next class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present \
+               ceiling_ns_per_step recorder_ns_per_step",
+        )
 }
 
 #[cfg(test)]

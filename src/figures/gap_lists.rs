@@ -31,12 +31,13 @@ pub fn causes() -> Part<CauseRow> {
     let figures = figures! { row: CauseRow;
         words "class", "Meanwhile", 220, class_word(row.class), MEANWHILE;
         number "count", "Gaps", 90, Cell::Count(row.count), "Gaps with a part of this cause";
-        number "total_ns", "Total", 100, Cell::Ns(row.total_ns), "Sum of these parts, within the selected range if there is one";
+        number "total_ns", "Total", 100, Cell::Ns(row.total_ns), "Sum of these parts, within the selected range if \
+            there is one";
         number "share", "Of idle time", 100, Cell::Share(row.total_ns as f64 / row.idle_ns.max(1) as f64),
             "Share of all idle time";
         number "longest_ns", "Longest part", 100, Cell::Ns(row.longest_ns),
-            "The longest time without a pause in which this went on in one gap, which may be longer; of a selected range what \
-             lies within it. A click shows that gap";
+            "The longest time without a pause in which this went on in one gap, which may be longer; of a selected \
+             range what lies within it. A click shows that gap";
     };
     Part::new("gap_causes", "Causes", figures)
 }

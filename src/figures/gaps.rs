@@ -16,8 +16,8 @@ use crate::analysis::steps::Steps;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
 /// What a class says, beside the cause that a rule judges.
-pub const MEANWHILE: &str = "What the host did meanwhile, or what held up the work that it had launched. What would have to \
-                             change is the cause: see the idle time by cause";
+pub const MEANWHILE: &str = "What the host did meanwhile, or what held up the work that it had launched. What would \
+                             have to change is the cause: see the idle time by cause";
 
 /// The most parts of a gap that keep their names in the report; the rest is summed by class.
 const MAX_PARTS: usize = 50;
@@ -146,7 +146,8 @@ impl<'a> DeviceGaps<'a> {
     }
 }
 
-/// The `n` longest gaps, the longest first; of equal ones the first. Cost: O(gaps · log n), and less where few are long.
+/// The `n` longest gaps, the longest first; of equal ones the first. Cost: O(gaps · log n), and less where few are
+/// long.
 fn longest(ledger: &Ledger, n: usize) -> Vec<usize> {
     let mut found: BinaryHeap<(DurNs, usize)> = BinaryHeap::new();
     for gap in 0..ledger.len() {
@@ -161,8 +162,8 @@ fn longest(ledger: &Ledger, n: usize) -> Vec<usize> {
     found.into_sorted_vec().into_iter().map(|(_, gap)| gap).collect()
 }
 
-/// What takes most of a gap's time, by the one rule for every view: the class with most time, of that the name with most
-/// time, and of that the longest part; of equal ones the first.
+/// What takes most of a gap's time, by the one rule for every view: the class with most time, of that the name with
+/// most time, and of that the longest part; of equal ones the first.
 #[derive(Clone, Copy, Debug)]
 pub struct MainPart<'a> {
     pub gap: Gap,

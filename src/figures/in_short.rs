@@ -83,9 +83,9 @@ fn of_absent_ranks(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<S
         .then(|| format!("{which}: what a device here saves in other waits, it may wait longer in collectives"))
 }
 
-/// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed; and
-/// after one about a leak or reserved memory that will make it fail. Where nothing is told of time, there are none: the memory in
-/// short stands there.
+/// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed;
+/// and after one about a leak or reserved memory that will make it fail. Where nothing is told of time, there are none:
+/// the memory in short stands there.
 pub fn with_memory(paragraphs: Vec<String>, findings: &[Finding]) -> Vec<String> {
     if paragraphs.is_empty() {
         return paragraphs;
@@ -106,8 +106,9 @@ pub fn in_short() -> Part<String> {
     Part::new("summary", "In short", figures)
 }
 
-/// The sentence of each device, and which others are like it: with the same part of their time as the largest, most idle
-/// time by the same cause, and the same that would help most. Of those alike it is of the one that has the longest steps.
+/// The sentence of each device, and which others are like it: with the same part of their time as the largest, most
+/// idle time by the same cause, and the same that would help most. Of those alike it is of the one that has the longest
+/// steps.
 fn grouped(summaries: &[Summary<'_>]) -> Vec<String> {
     let mut groups: Vec<Vec<&Summary<'_>>> = Vec::new();
     for summary in summaries {
@@ -139,8 +140,8 @@ fn shares(of: &[&Summary<'_>]) -> String {
     if min == max { min } else { format!("{min} to {max}") }
 }
 
-/// How long the steps of a job take, how busy its devices are, what limits it, and which rank is late. `None` unless these
-/// are different ranks.
+/// How long the steps of a job take, how busy its devices are, what limits it, and which rank is late. `None` unless
+/// these are different ranks.
 fn job(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
     let mut ranks: Vec<u32> = summaries.iter().filter_map(|summary| summary.rank).collect();
     ranks.sort_unstable();
@@ -185,8 +186,8 @@ fn steps(all: &[&Summary<'_>]) -> Option<String> {
         (true, Some(fastest), Some(slowest)) => {
             let [min, max] = ends.map(format::duration);
             Some(format!(
-                "A step takes {max} on the slowest, rank {slowest}, and {min} on the fastest, rank {fastest}, in the {} that \
-                 all recorded",
+                "A step takes {max} on the slowest, rank {slowest}, and {min} on the fastest, rank {fastest}, in the \
+                 {} that all recorded",
                 format::steps(n)
             ))
         }
@@ -228,8 +229,8 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
     // What more it saves is of the device that has most of it.
     if let Some(more) = hit.beyond_overlap_ns().filter(|_| of == most) {
         return format!(
-            "What would help most: {}, most on {most} ({}): that saves at most {}{step} per step; {} alone saves at most \
-             {gain}{}",
+            "What would help most: {}, most on {most} ({}): that saves at most {}{step} per step; {} alone saves at \
+             most {gain}{}",
             beyond_overlap(hit),
             percent(hit.measured),
             format::duration(more),

@@ -154,7 +154,8 @@ impl<'a> Summary<'a> {
         self.late.filter(|late| late.0 > self.gain()).map(|late| late.1)
     }
 
-    /// How busy the device is, what it waits for most or works on, and what would help most. May contain text from a file.
+    /// How busy the device is, what it waits for most or works on, and what would help most. May contain text from a
+    /// file.
     pub fn text(&self) -> String {
         let parts = &self.makeup.parts;
         let mut sentences = vec![format!("{} is busy {} {}", self.who(), percent(self.busy()), self.scope())];
@@ -232,8 +233,8 @@ impl<'a> Summary<'a> {
         let share = percent(self.share(self.makeup.parts.compute_ns));
         if self.is_mostly_graphs() {
             return format!(
-                "Kernels and CUDA graphs compute {share}; graphs were recorded as wholes, so what ran in them, and whether \
-                 the device waited there, is not known"
+                "Kernels and CUDA graphs compute {share}; graphs were recorded as wholes, so what ran in them, and \
+                 whether the device waited there, is not known"
             );
         }
         let mut text = format!("Kernels compute {share}");
@@ -309,7 +310,8 @@ pub fn summary<'a>() -> Part<Summary<'a>> {
         words "bound", "Bound by", 90, Cell::name(row.makeup.bound().key()),
             "What takes most of its judged time: compute, communication, copies, or idle";
         number "busy_share", "Busy", 70, Cell::Share(row.busy()), "Busy share of its judged time";
-        number "compute_share", "Compute", 70, Cell::Share(row.share(row.makeup.parts.compute_ns)), "Kernels that compute";
+        number "compute_share", "Compute", 70, Cell::Share(row.share(row.makeup.parts.compute_ns)), "Kernels that \
+            compute";
         number "exposed_comm_share", "Exposed comm.", 100, Cell::Share(row.share(row.makeup.parts.exposed_comm_ns)),
             "Communication while nothing computes";
         number "exposed_copy_share", "Exposed copies", 100, Cell::Share(row.share(row.makeup.parts.exposed_copy_ns)),

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 /// A name that sorts before another if its first difference is smaller; where both have a number there, by its value:
-/// `step 9` before `step 10`. The case of a letter (of ASCII) is a difference only where nothing else is: `memcpy` before
-/// `Memset`. Equal only if all characters are.
+/// `step 9` before `step 10`. The case of a letter (of ASCII) is a difference only where nothing else is: `memcpy`
+/// before `Memset`. Equal only if all characters are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Natural<T>(pub T);
 

@@ -34,7 +34,8 @@ pub fn phases(has_device: bool) -> Part<PhaseTotals> {
         number "share", "Share", 70, Cell::Share(row.total_ns as f64 / row.window_ns.max(1) as f64),
             "Share of the steps, or of the whole trace";
         number "ns_per_step", "Per step", 90,
-            Cell::or_empty((row.n_steps > 0).then(|| row.total_ns / row.n_steps.max(1) as i64), Cell::Ns), "Mean of a step";
+            Cell::or_empty((row.n_steps > 0).then(|| row.total_ns / row.n_steps.max(1) as i64), Cell::Ns), "Mean of a \
+                step";
         number "device_ns", "On the device", 90, Cell::Ns(row.device_ns),
             "Durations of the device work launched in it; concurrent work counts twice";
     };

@@ -70,7 +70,8 @@ pub fn names() -> Part<NameSummary> {
 pub fn slices() -> Part<SliceTime> {
     let figures = figures! { row: SliceTime;
         number "dur_ns", "Duration", 90, Cell::Ns(row.time.dur()), "How long it took";
-        number "in_range_ns", "In range", 90, Cell::or_empty(row.within_ns, Cell::Ns), "Its time within the selected range";
+        number "in_range_ns", "In range", 90, Cell::or_empty(row.within_ns, Cell::Ns), "Its time within the selected \
+            range";
         number "start_ns", "Start", 96, Cell::Ns(row.time.start), "Start time, from the start of the session";
         words "track", "Track", 140, Cell::text(&row.track), "Its track";
     };

@@ -36,8 +36,8 @@ pub struct Readings<'a> {
 }
 
 impl<'a> Readings<'a> {
-    /// All readings of a log of GPU metrics, none of other files: the metrics that people look at first come first, those that
-    /// never changed last. Cost: O(readings).
+    /// All readings of a log of GPU metrics, none of other files: the metrics that people look at first come first,
+    /// those that never changed last. Cost: O(readings).
     pub fn all(trace: &'a Trace, file: Option<&Arc<str>>) -> Vec<Self> {
         if trace.info.format != Format::GpuMetrics {
             return Vec::new();

@@ -181,8 +181,8 @@ impl Rows for Data {
     }
 }
 
-/// Sorts rows by their cells in one column: names as they are shown, all else by value; empty ones come last either way,
-/// and those that sort the same keep their order. Cost: O(n log n).
+/// Sorts rows by their cells in one column: names as they are shown, all else by value; empty ones come last either
+/// way, and those that sort the same keep their order. Cost: O(n log n).
 pub fn sort_by_cell<'a>(order: &mut [u32], is_descending: bool, cell: impl Fn(u32) -> &'a Cell) {
     if order.iter().all(|&row| matches!(cell(row), Cell::Empty | Cell::Text(_) | Cell::Stack(_) | Cell::Frames(_))) {
         sort_by_key(order, is_descending, |row| cell(row).telling().map(Natural));

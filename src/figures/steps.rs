@@ -109,12 +109,13 @@ fn role_figures() -> Vec<Figure<StepRow>> {
         number "memset_ns", "+ Memset", 76, row.role(Role::Memset),
             "From the step's start to its end: memsets ran, and nothing of the columns before";
         number "communication_ns", "+ Comm.", 76, row.role(Role::Communication),
-            "From the step's start to its end: collectives ran, or the host was in calls of them, and nothing of the columns before ran";
+            "From the step's start to its end: collectives ran, or the host was in calls of them, and nothing of the \
+             columns before ran";
         number "runtime_ns", "+ Runtime", 76, row.role(Role::Runtime),
             "The host was in calls of the CUDA or HIP API, and nothing of the columns before ran";
         number "dataloader_ns", "+ DataLoader", 96, row.role(Role::DataLoader),
-            "The host was in a range that PyTorch names enumerate(DataLoader), and nothing of the columns before ran. Idle \
-             time by data loading, as in the timeline, is of any loader, and of the device only";
+            "The host was in a range that PyTorch names enumerate(DataLoader), and nothing of the columns before ran. \
+             Idle time by data loading, as in the timeline, is of any loader, and of the device only";
         number "cpu_exec_ns", "+ CPU", 76, row.role(Role::CpuExec),
             "The host was in operators or annotations, and nothing of the columns before ran";
         number "other_ns", "+ Other", 76, row.role(Role::Other),
@@ -144,8 +145,8 @@ pub fn step_list() -> Part<StepRow> {
         words "is_outlier", "Outlier", 64, Cell::Flag(row.is_outlier, OUTLIER),
             "Its duration differs from the median by more than three scaled median deviations and a twentieth";
         words "is_used", "Used", 50, Cell::Flag(row.is_used, USED),
-            "Whether statistics include it: not the first, which includes warm-up, nor the profiler's last, nor a last piece \
-             below a tenth of the median, which is not a whole step";
+            "Whether statistics include it: not the first, which includes warm-up, nor the profiler's last, nor a last \
+             piece below a tenth of the median, which is not a whole step";
         with role_figures();
         number "compute_ns", "Compute", 84, row.on_devices(|on| on.parts.compute_ns),
             "Devices: kernels other than of collectives ran";
@@ -154,23 +155,24 @@ pub fn step_list() -> Part<StepRow> {
         number "exposed_copy_ns", "+ Exposed copies", 116, row.on_devices(|on| on.parts.exposed_copy_ns),
             "Devices: copies ran while nothing computed or communicated";
         number "device_dur_ns", "On device", 90, row.on_devices(|on| on.time.dur()),
-            "The time that the device took for the step, from the completion of the step before; of several devices the \
-             mean";
+            "The time that the device took for the step, from the completion of the step before; of several devices \
+             the mean";
         number "device_idle_ns", "+ Idle", 84, row.on_devices(|on| on.parts.idle_ns),
-            "Devices: nothing ran, in the first and last step also before the first and after the last work of a device, which \
-             is in no gap. The four parts sum to the time that the device took for the step; of several devices it is their \
-             mean";
+            "Devices: nothing ran, in the first and last step also before the first and after the last work of a \
+             device, which is in no gap. The four parts sum to the time that the device took for the step; of several \
+             devices it is their mean";
         words "breakdown", "Parts", 0, breakdown(row), "What filled the step, by priority";
-        words "devices", "Devices", 0, devices(row), "The parts of the step on each device, which may lag behind the host";
+        words "devices", "Devices", 0, devices(row), "The parts of the step on each device, which may lag behind the \
+                                                      host";
     };
     Part::new("step_list", "Steps", figures)
         .window(
-            "name start_ns dur_ns device_dur_ns is_outlier is_used kernel_ns memcpy_ns memset_ns communication_ns runtime_ns \
-             dataloader_ns cpu_exec_ns other_ns compute_ns exposed_comm_ns exposed_copy_ns device_idle_ns",
+            "name start_ns dur_ns device_dur_ns is_outlier is_used kernel_ns memcpy_ns memset_ns communication_ns \
+             runtime_ns dataloader_ns cpu_exec_ns other_ns compute_ns exposed_comm_ns exposed_copy_ns device_idle_ns",
         )
         .report(
-            "rank name start_ns dur_ns device_dur_ns is_used kernel_ns memcpy_ns communication_ns runtime_ns dataloader_ns \
-             cpu_exec_ns other_ns compute_ns exposed_comm_ns exposed_copy_ns device_idle_ns",
+            "rank name start_ns dur_ns device_dur_ns is_used kernel_ns memcpy_ns communication_ns runtime_ns \
+             dataloader_ns cpu_exec_ns other_ns compute_ns exposed_comm_ns exposed_copy_ns device_idle_ns",
         )
         .json("name start_ns dur_ns is_used is_outlier breakdown devices")
 }
@@ -181,7 +183,8 @@ fn step_devices() -> Part<(u32, DevicePart)> {
         number "device", "Device", 58, Cell::Count(u64::from(row.0)), "Index of the device";
         number "start_ns", "Start", 96, Cell::Ns(row.1.time.start),
             "When the device had completed the work of the step before, from the start of the session";
-        number "dur_ns", "Duration", 90, Cell::Ns(row.1.time.dur()), "From then until it had completed that of the step";
+        number "dur_ns", "Duration", 90, Cell::Ns(row.1.time.dur()), "From then until it had completed that of the \
+            step";
         number "compute_ns", "Compute", 84, Cell::Ns(row.1.parts.compute_ns), "Kernels other than of collectives ran";
         number "exposed_comm_ns", "+ Exposed comm.", 112, Cell::Ns(row.1.parts.exposed_comm_ns),
             "Collectives ran while nothing computed";
@@ -212,17 +215,17 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         number "count", "Count", 60, Cell::Count(row.steps.len() as u64),
             "How many steps there are; those in what the program calls its warm-up are none";
         number "dropped", "Dropped", 64, Cell::Count((row.steps.len() - row.steps.used.len()) as u64),
-            "Steps that the statistics leave out: the first, which includes warm-up, the profiler's last, and a last piece \
-             below a tenth of the median, which is not a whole step";
+            "Steps that the statistics leave out: the first, which includes warm-up, the profiler's last, and a last \
+             piece below a tenth of the median, which is not a whole step";
         words "measured", "Measured by", 110, Cell::name(row.measured()),
             "What the durations are of: the ranges of the steps, or where the host runs ahead of the devices, from the \
              completion of one step on the slowest device to that of the next";
         number "mean_ns", "Mean", 84, Cell::Ns(row.durations().mean_ns),
-            "Mean of the lengths of the steps themselves. What findings, gaps and phases say per step is of the time from the \
-             start of one step to the start of the next, also where ranges leave time between them";
+            "Mean of the lengths of the steps themselves. What findings, gaps and phases say per step is of the time \
+             from the start of one step to the start of the next, also where ranges leave time between them";
         number "period_ns", "Start to start", 100, Cell::or_empty(period_ns(row.steps), Cell::Ns),
-            "Mean time from the start of one step to the start of the next, where that is not the mean length: so long is a \
-             step of findings, gaps and phases";
+            "Mean time from the start of one step to the start of the next, where that is not the mean length: so long \
+             is a step of findings, gaps and phases";
         number "ci95_ns", "± 95 %", 84, Cell::or_empty(row.steps.ci95_ns(), Cell::Ns),
             "Half the width of the 95 % t-interval of the mean";
         number "median_ns", "Median", 84, Cell::Ns(row.durations().median_ns), "Median duration";
@@ -231,13 +234,14 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         number "std_ns", "Std. dev.", 84, Cell::Ns(row.durations().std_ns.unwrap_or_default()),
             "Standard deviation of the sample";
         number "gpu_utilization", "GPU utilization, host steps", 150, Cell::or_empty(row.utilization(), Cell::Share),
-            "Share of the steps that count, as the host sees them, in which a kernel runs: TensorBoard's figure, the mean of \
-             the devices. Busy shares elsewhere count copies as well, of the judged time or of all time";
+            "Share of the steps that count, as the host sees them, in which a kernel runs: TensorBoard's figure, the \
+             mean of the devices. Busy shares elsewhere count copies as well, of the judged time or of all time";
         words "devices", "Devices", 0, devices(row), "GPU utilization of each device";
         words "list", "List", 0, list(row), "The steps";
     };
     Part::new("steps", "Step times", figures).report(
-        "file rank source regularity disagreement count dropped measured mean_ns period_ns ci95_ns median_ns min_ns max_ns std_ns gpu_utilization",
+        "file rank source regularity disagreement count dropped measured mean_ns period_ns ci95_ns median_ns min_ns \
+         max_ns std_ns gpu_utilization",
     )
     .json("rank")
 }
@@ -262,10 +266,10 @@ pub fn object(of: &StepsOf<'_>) -> Object {
 
 /// The steps of traces for flat reports, with what else a step is called there.
 pub fn times(of: &[StepsOf<'_>]) -> Table {
-    const NOTE: &str = "A step of findings, gaps and phases lasts from the start of one step to the start of the next, as under \
-                        Start to start; mean, median, min and max are of the steps' own lengths";
-    const NOTE_OF_RANGES: &str = "These are lengths of ranges. What findings and gaps say per step of a device is of the time \
-                                  between its completions of steps, whose mean is another";
+    const NOTE: &str = "A step of findings, gaps and phases lasts from the start of one step to the start of the next, \
+                        as under Start to start; mean, median, min and max are of the steps' own lengths";
+    const NOTE_OF_RANGES: &str = "These are lengths of ranges. What findings and gaps say per step of a device is of \
+                                  the time between its completions of steps, whose mean is another";
     let mut table = steps().table(of, 0);
     if of.iter().any(|of| period_ns(of.steps).is_some()) {
         table.note = NOTE;
@@ -277,8 +281,9 @@ pub fn times(of: &[StepsOf<'_>]) -> Table {
 
 /// The list of the steps, for flat reports.
 pub fn list(of: Option<&StepsOf<'_>>) -> Table {
-    const NOTE: &str = "The host runs ahead of the devices: start and duration are of its range, in which they run earlier steps. \
-                        How long the work of a step takes, and what it is, is in the columns from On device on";
+    const NOTE: &str = "The host runs ahead of the devices: start and duration are of its range, in which they run \
+                        earlier steps. How long the work of a step takes, and what it is, is in the columns from On \
+                        device on";
     let mut table = match of {
         Some(of) => step_list().table(of.rows(), of.top),
         None => step_list().table(Vec::<StepRow>::new(), 0),
@@ -290,8 +295,8 @@ pub fn list(of: Option<&StepsOf<'_>>) -> Table {
     table
 }
 
-/// Says of the start and duration of steps that they are those of the host, where it runs ahead of the devices, whose times
-/// stand beside them.
+/// Says of the start and duration of steps that they are those of the host, where it runs ahead of the devices, whose
+/// times stand beside them.
 pub fn name_host_columns(steps: &Steps, columns: &mut [Column]) {
     for column in columns.iter_mut().filter(|_| steps.is_of_completions()) {
         match column.key {
@@ -356,8 +361,8 @@ fn is_alike(ns: DurNs, mean_ns: DurNs) -> bool {
 
 /// What a step's length is where its ranges tell it.
 const OF_RANGE: &str = "from its start to its end. It is selected and counts in mean and median";
-/// Mean time from the start of a step that counts to the start of the next: what is said per step is of that. `None` where
-/// it is the mean length, give or take a hundredth, or no length.
+/// Mean time from the start of a step that counts to the start of the next: what is said per step is of that. `None`
+/// where it is the mean length, give or take a hundredth, or no length.
 pub fn period_ns(steps: &Steps) -> Option<DurNs> {
     let used = &steps.used;
     let mean_ns = steps.durations.filter(|_| !steps.is_of_completions() && !used.is_empty())?.mean_ns;
@@ -367,7 +372,8 @@ pub fn period_ns(steps: &Steps) -> Option<DurNs> {
 
 /// What its lengths are where the host runs ahead.
 const OF_COMPLETIONS: [&str; 2] = [
-    "from the completion of the step before on the slowest device to its own. It is selected and counts in mean and median",
+    "from the completion of the step before on the slowest device to its own. It is selected and counts in mean and \
+     median",
     "its range on the host, which only launches the work: On host in the table of steps",
 ];
 

@@ -36,9 +36,9 @@ pub fn display_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The name of a track, fit for the screen. A thread that a recorder knew by its handle alone, as `CUPTI` does and as Kineto
-/// writes it, as a negative number, is named by the end of that handle: a debugger and Python's `threading.get_ident()`
-/// show the whole: `thread 0x…df400640`.
+/// The name of a track, fit for the screen. A thread that a recorder knew by its handle alone, as `CUPTI` does and as
+/// Kineto writes it, as a negative number, is named by the end of that handle: a debugger and Python's
+/// `threading.get_ident()` show the whole: `thread 0x…df400640`.
 pub fn track_name(track: &Track) -> String {
     let title = track.title();
     // Of -1 there is nothing to know.
@@ -77,8 +77,8 @@ pub fn telling(name: &str) -> Cow<'_, str> {
 const EVALUATES: &str = "evaluate_function: ";
 
 /// A name in at most `max` characters. Names that differ only in their middle, end or template arguments keep
-/// enough of these to look different: `vectorized_ele…rnel<4, FillFunctor<float>>`. Lists of words lose their end, frames of
-/// call stacks their folders.
+/// enough of these to look different: `vectorized_ele…rnel<4, FillFunctor<float>>`. Lists of words lose their end,
+/// frames of call stacks their folders.
 ///
 /// Control marks are as in [`display_name`]. Cost: O(length).
 pub fn shortened(name: &str, max: usize) -> String {
@@ -120,7 +120,8 @@ fn own_name(name: &str) -> &str {
     &name[if is_named { scopes.len() - n_scope } else { name.len() - last.len() }..]
 }
 
-/// A name in at most `max` characters, with the place where it differs from others that [`shortened`] would show the same.
+/// A name in at most `max` characters, with the place where it differs from others that [`shortened`] would show the
+/// same.
 ///
 /// * `others`: other names.
 ///
@@ -178,8 +179,8 @@ fn of_wrapper(arguments: &str) -> Option<&str> {
     Some(&inner[..=end])
 }
 
-/// What PyTorch's functors of one and two operands compute, before the types of these: `MulFunctor<float>, BFloat16×3>` of
-/// `BinaryFunctor<BFloat16, BFloat16, BFloat16, MulFunctor<float> >`.
+/// What PyTorch's functors of one and two operands compute, before the types of these: `MulFunctor<float>, BFloat16×3>`
+/// of `BinaryFunctor<BFloat16, BFloat16, BFloat16, MulFunctor<float> >`.
 fn of_functor(arguments: &str) -> Option<String> {
     let (_, inner) = arguments.split_once('<').filter(|(name, _)| name.ends_with("naryFunctor"))?;
     let mut depth = 0_i32;
@@ -406,7 +407,8 @@ mod tests {
         };
         assert_eq!(
             shortened(&copy("c10::Half", 3), 110),
-            "elementwise_kernel<128, 4, gpu_kernel_impl_nocast<copy_cuda::{lambda()#3}::{lambda(Half)#1}>::{lambda(int)#1}>"
+            "elementwise_kernel<128, 4, \
+             gpu_kernel_impl_nocast<copy_cuda::{lambda()#3}::{lambda(Half)#1}>::{lambda(int)#1}>"
         );
         let fill = |what: &str| {
             format!("void at::native::vectorized_kernel<4, at::native::{what}<float>, std::array<char*, 1ul> >(int)")

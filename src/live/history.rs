@@ -243,8 +243,8 @@ impl Store {
         found.iter().map(place).collect()
     }
 
-    /// Marks those devices of a driver as lost that are not at these places. Instances that were lost with their GPU are
-    /// gone once that is back without them, as after a reset.
+    /// Marks those devices of a driver as lost that are not at these places. Instances that were lost with their GPU
+    /// are gone once that is back without them, as after a reset.
     pub fn lose_others(&mut self, driver: &'static str, places: &[usize], ts: TimeNs) {
         let of_driver = |(at, device): (usize, &DeviceHistory)| {
             let is_lost = device.lost_since.is_some() && !self.is_of_a_gpu_that_answers(at);

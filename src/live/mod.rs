@@ -3,8 +3,8 @@
 //! A [`Driver`] opens a `Source`, whose samplers the threads of a [`Monitor`] ask at a fixed pace. What they read
 //! goes into the rings of a [`Store`], which views and commands read; a [`Recorder`] writes it to a file as well.
 //!
-//! An H100 costs 3.9 ms of processor for each fast reading, 3.2 ms for that of each second, and 3.5 ms for a slow one, which
-//! lasts 46 ms (driver 580): 2 % of one core at four readings a second.
+//! An H100 costs 3.9 ms of processor for each fast reading, 3.2 ms for that of each second, and 3.5 ms for a slow one,
+//! which lasts 46 ms (driver 580): 2 % of one core at four readings a second.
 
 mod alarm;
 mod amd;

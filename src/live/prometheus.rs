@@ -170,8 +170,9 @@ fn judge(request: &[u8], ip: IpAddr) -> Result<(), &'static str> {
     }
 }
 
-/// Whether the client asks for an address or for this machine, not for a name that another may have pointed here: a page
-/// in a browser may ask under the name of its own server, which then resolves to this one. Browsers always send the name.
+/// Whether the client asks for an address or for this machine, not for a name that another may have pointed here: a
+/// page in a browser may ask under the name of its own server, which then resolves to this one. Browsers always send
+/// the name.
 fn is_asked_by_address(request: &[u8]) -> bool {
     let head = String::from_utf8_lossy(request);
     let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));

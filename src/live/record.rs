@@ -42,8 +42,8 @@ const MOST_WAIT: Duration = Duration::from_secs(60);
 /// All files whose lines may not be written yet.
 static FILES: Mutex<Vec<Weak<Line>>> = Mutex::new(Vec::new());
 
-/// Ends all recordings, and waits until the lines that wait for the disk are written, as long as it writes. For the end of
-/// Lacuna.
+/// Ends all recordings, and waits until the lines that wait for the disk are written, as long as it writes. For the end
+/// of Lacuna.
 pub fn end_recordings() {
     let files: Vec<Arc<Line>> = lock(&FILES).iter().filter_map(Weak::upgrade).collect();
     files.iter().for_each(|line| line.close());

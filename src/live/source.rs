@@ -148,7 +148,8 @@ pub trait Source: Sync {
     /// A sentence for each device that is there and cannot be watched.
     fn notes(&self) -> &[String];
 
-    /// Whether [`Source::devices`] may be others by now, so that the driver has to be opened again; asked once a second.
+    /// Whether [`Source::devices`] may be others by now, so that the driver has to be opened again; asked once a
+    /// second.
     fn is_outdated(&self) -> bool {
         false
     }

@@ -280,10 +280,10 @@ impl TraceBuilder {
         (out, bound)
     }
 
-    /// Notes the slices that cross others on their track. That is not a defect of the recording where a range begins inside
-    /// the Python function that opens it and ends inside the one that closes it, nor for waits of several threads for one
-    /// stream, nor for kernels of one stream: since Hopper one may begin before that before it has ended (programmatic
-    /// dependent launch). Asynchronous operations cross by nature.
+    /// Notes the slices that cross others on their track. That is not a defect of the recording where a range begins
+    /// inside the Python function that opens it and ends inside the one that closes it, nor for waits of several
+    /// threads for one stream, nor for kernels of one stream: since Hopper one may begin before that before it has
+    /// ended (programmatic dependent launch). Asynchronous operations cross by nature.
     fn report_crossings(&mut self, slices: &SliceTable, track_rows: &[std::ops::Range<u32>]) {
         use super::SliceKind::{PythonFunction, Sync};
         // Without Python functions and waits, of Python functions, of waits, and of device work.
@@ -313,7 +313,8 @@ impl TraceBuilder {
         }
         let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
         self.import.note(Severity::Note, reason, counts[0], None);
-        let reason = "Device work that begins before that before it on its track ends: shown with its true times on an extra row";
+        let reason = "Device work that begins before that before it on its track ends: shown with its true times on an \
+                      extra row";
         self.import.note(Severity::Note, reason, counts[3], None);
         let reason = "Range that begins or ends inside a Python function: shown with its true times on an extra row";
         self.import.note(Severity::Note, reason, counts[1], None);

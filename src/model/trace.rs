@@ -142,15 +142,15 @@ pub trait Details: Debug + Send + Sync {
     fn event(&self, source: u64, start: Option<TimeNs>) -> Result<EventDetails, String>;
 }
 
-/// Rows of a thread, from the top, at which is looked for what the thread did at an instant: that costs as much as slices
-/// are open then. Python itself ends a program that calls deeper than 1,000 functions.
+/// Rows of a thread, from the top, at which is looked for what the thread did at an instant: that costs as much as
+/// slices are open then. Python itself ends a program that calls deeper than 1,000 functions.
 pub const MOST_ROWS: usize = 1500;
 
 impl Trace {
     /// What is known of the device that its work has this number of.
     ///
-    /// PyTorch numbers the devices that the process sees, and the recorder of AMD's the devices of the machine: where one is
-    /// listed and all work is on one other, it is that. Cost: O(processes).
+    /// PyTorch numbers the devices that the process sees, and the recorder of AMD's the devices of the machine: where
+    /// one is listed and all work is on one other, it is that. Cost: O(processes).
     pub fn device_of_work(&self, id: u32) -> Option<&DeviceInfo> {
         self.info.device(id).or_else(|| {
             let [only] = &self.info.devices[..] else { return None };
@@ -159,8 +159,8 @@ impl Trace {
         })
     }
 
-    /// The start of a slice, if that is the time in the file's text of it: annotations on a device start with the work in
-    /// them.
+    /// The start of a slice, if that is the time in the file's text of it: annotations on a device start with the work
+    /// in them.
     pub fn recorded_start(&self, slice: SliceId) -> Option<TimeNs> {
         let is_projected = self.slices.kind[slice.idx()] == SliceKind::GpuAnnotation;
         (!is_projected).then_some(self.slices.ts[slice.idx()])

@@ -93,8 +93,8 @@ pub struct Collective {
 /// Back ends of `torch.distributed` whose collectives threads of the host run.
 const HOST_BACKENDS: [&str; 2] = ["gloo", "mpi"];
 
-/// Back end and operation in the name of a range in which a thread of the process communicates: `gloo:all_reduce`. Those of
-/// NCCL are of the call that launches a kernel.
+/// Back end and operation in the name of a range in which a thread of the process communicates: `gloo:all_reduce`.
+/// Those of NCCL are of the call that launches a kernel.
 pub fn host_collective(name: &[u8]) -> Option<(&'static str, &[u8])> {
     HOST_BACKENDS.iter().find_map(|backend| {
         let op = name.strip_prefix(backend.as_bytes())?.strip_prefix(b":")?;

@@ -184,8 +184,8 @@ fn zip_list(archive: &mut zip::ZipArchive<File>) -> (Listed, Cover) {
     (listed, cover)
 }
 
-/// The files as they stand in the zip, where more of them can be opened than its list tells of, and what is wrong then; else
-/// those of the list.
+/// The files as they stand in the zip, where more of them can be opened than its list tells of, and what is wrong then;
+/// else those of the list.
 ///
 /// A list may have been damaged. One in which files share bytes, though they do not where they stand, is.
 fn instead_of(listed: Listed, cover: &Cover, source: &Source) -> Result<(Listed, Option<String>), ReadError> {

@@ -11,8 +11,8 @@ const OF_RUN: [&str; 4] = [MANIFEST, "output.txt", "output-stderr-lines.txt", "l
 /// The direct contents of a folder.
 #[derive(Debug, Default)]
 pub struct Folder {
-    /// Files with a trace's extension, by name, logs of counters after what they accompany; also reports that must be converted, where no export of the same
-    /// name lies beside them.
+    /// Files with a trace's extension, by name, logs of counters after what they accompany; also reports that must be
+    /// converted, where no export of the same name lies beside them.
     pub files: Vec<PathBuf>,
     /// Number of reports whose export is among the files, or raw data whose report or export is.
     pub n_exported: usize,

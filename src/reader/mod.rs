@@ -53,8 +53,8 @@ pub enum ReadError {
     #[error("Cannot read the file: {0}")]
     Io(std::io::Error),
     /// SQLite reads files that can be sought in.
-    #[error("The file must be copied to be read, but nothing can be written in {}: {why}. Free some space there, or set \
-        TMPDIR to another folder", .folder.display())]
+    #[error("The file must be copied to be read, but nothing can be written in {}: {why}. Free some space there, or \
+             set TMPDIR to another folder", .folder.display())]
     NoCopy { folder: std::path::PathBuf, why: std::io::Error },
 }
 

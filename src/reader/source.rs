@@ -54,8 +54,8 @@ pub struct Source {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     modified: Option<std::time::SystemTime>,
-    /// Seconds and nanoseconds at which the system last noted a change, where it does: programs that copy and unpack set
-    /// `modified` back, which nothing does to this. Another name or other rights are a change, too.
+    /// Seconds and nanoseconds at which the system last noted a change, where it does: programs that copy and unpack
+    /// set `modified` back, which nothing does to this. Another name or other rights are a change, too.
     changed: (i64, i64),
     /// Number of the file on its disk, where the system has such numbers.
     number: u64,

@@ -70,7 +70,8 @@ impl<R: Read> Read for Tolerant<R> {
                         "The compressed data ends early: what could be decoded is shown".to_owned()
                     }
                     _ if error.to_string().contains("memory") => {
-                        "Compressed with a window larger than the available memory: decompress it elsewhere, or compress it without `--long`"
+                        "Compressed with a window larger than the available memory: decompress it elsewhere, or \
+                         compress it without `--long`"
                             .to_owned()
                     }
                     _ if WRONG_SUM.iter().any(|wrong| error.to_string().contains(wrong)) => {
@@ -85,8 +86,8 @@ impl<R: Read> Read for Tolerant<R> {
     }
 }
 
-/// The text of one deflate stream or gzip member, up to the byte at which it is damaged. The readers of `flate2` drop what
-/// they decoded in the call that finds the damage.
+/// The text of one deflate stream or gzip member, up to the byte at which it is damaged. The readers of `flate2` drop
+/// what they decoded in the call that finds the damage.
 struct Inflate<R> {
     inner: R,
     decoder: Decompress,

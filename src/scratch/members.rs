@@ -64,8 +64,8 @@ impl Members {
         Self { found: lines.filter_map(process).filter(Process::is_there).collect(), ..Self::default() }
     }
 
-    /// Notes them in the folder, if they are others than before. One that hid its environment and whose parent has ended
-    /// is known by nothing else once Lacuna was killed.
+    /// Notes them in the folder, if they are others than before. One that hid its environment and whose parent has
+    /// ended is known by nothing else once Lacuna was killed.
     pub fn note(&mut self, folder: &Path) {
         if self.noted == self.found {
             return;

@@ -23,8 +23,8 @@ impl Orphans {
         Self { started: Vec::new(), adopted: Vec::new(), is_on: false, children: Vec::new() }
     }
 
-    /// Has orphans given to Lacuna, or no longer. Where Lacuna is the first process of a container, it gets those of all
-    /// others too, and takes none for its own.
+    /// Has orphans given to Lacuna, or no longer. Where Lacuna is the first process of a container, it gets those of
+    /// all others too, and takes none for its own.
     pub fn switch(&mut self, is_on: bool) {
         #[cfg(target_os = "linux")]
         if is_on != self.is_on && std::process::id() > 1 {
@@ -50,8 +50,8 @@ impl Orphans {
         std::mem::replace(&mut self.children, children) != self.children
     }
 
-    /// Notes a process if it was given to Lacuna, and whether it was: it is a child, and Lacuna did not start it. What is
-    /// started without the registry stays in the group of Lacuna itself.
+    /// Notes a process if it was given to Lacuna, and whether it was: it is a child, and Lacuna did not start it. What
+    /// is started without the registry stays in the group of Lacuna itself.
     pub fn adopts(&mut self, process: Process, stat: Stat) -> bool {
         #[cfg(unix)]
         {

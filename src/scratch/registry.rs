@@ -183,8 +183,8 @@ pub fn end(folder: &Path) {
     }
 }
 
-/// Looks which processes of a run are new, if one may have been given to Lacuna since the last time: nobody finds that once
-/// Lacuna is killed.
+/// Looks which processes of a run are new, if one may have been given to Lacuna since the last time: nobody finds that
+/// once Lacuna is killed.
 pub fn look_for_orphans(folder: &Path) {
     let have_changed = lock().orphans.have_changed();
     if have_changed {

@@ -12,9 +12,9 @@ const NEAR: i64 = 10;
 /// Slices of a row whose durations are looked at.
 const MAX_DURATIONS: usize = 64;
 
-/// What the first picture shows of a trace, in its own time: from the first start to the last end of slices, samples and
-/// histories of memory, without lone events far from all others; of a trace without any, its span. Single moments and
-/// counters near them are in it, such as the mark with which a recorder ends. Cost: O(rows · log slices).
+/// What the first picture shows of a trace, in its own time: from the first start to the last end of slices, samples
+/// and histories of memory, without lone events far from all others; of a trace without any, its span. Single moments
+/// and counters near them are in it, such as the mark with which a recorder ends. Cost: O(rows · log slices).
 pub fn content(trace: &Trace) -> TimeRange {
     let events = Events::of(trace);
     // What a profiler recorded of memory lies beside its slices; a history of memory is a recording by itself.
@@ -31,8 +31,8 @@ pub fn content(trace: &Trace) -> TimeRange {
     }
 }
 
-/// Slices and samples of a trace that lie outside of a range of its time. Cost: O(rows · log slices) where the range leaves
-/// out a part of it.
+/// Slices and samples of a trace that lie outside of a range of its time. Cost: O(rows · log slices) where the range
+/// leaves out a part of it.
 pub fn n_outside(trace: &Trace, range: TimeRange) -> u64 {
     if range.union(trace.span) == range {
         return 0;

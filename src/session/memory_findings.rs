@@ -111,8 +111,8 @@ impl<'a> MemoryAnswers<'a> {
     }
 }
 
-/// The findings; where a trace and a memory history say the same of one memory, only that of the history, which knows the
-/// line: a trace knows the one at which the function begins.
+/// The findings; where a trace and a memory history say the same of one memory, only that of the history, which knows
+/// the line: a trace knows the one at which the function begins.
 ///
 /// Cost: O(findings), and for each finding of a trace those of the histories that name its function and rule.
 ///
@@ -189,8 +189,8 @@ impl FoundInMemory<'_> {
     }
 }
 
-/// Whether two histories of one device and process begin with the same events, all of those of the shorter one. Times may
-/// differ by what the clock's calibration does.
+/// Whether two histories of one device and process begin with the same events, all of those of the shorter one. Times
+/// may differ by what the clock's calibration does.
 fn is_continued(shorter: &OpenMemory, longer: &OpenMemory) -> bool {
     let [a, b] = [shorter, longer].map(OpenMemory::history);
     let n = a.events.len();

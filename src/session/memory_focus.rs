@@ -125,7 +125,8 @@ impl OpenMemory {
 }
 
 impl MemoryFocus {
-    /// Shows another history. What it is compared with stays: where that is the peak of a history, its own peak is shown.
+    /// Shows another history. What it is compared with stays: where that is the peak of a history, its own peak is
+    /// shown.
     pub fn show(&mut self, trace: usize, memory: usize) {
         if self.history != Some((trace, memory)) {
             *self = Self { history: Some((trace, memory)), base: self.base.take(), is_new: true, ..Self::default() };

@@ -1,4 +1,5 @@
-//! Names that tell the open files apart by what the user knows of them: rank, folder, file name, and only then a number.
+//! Names that tell the open files apart by what the user knows of them: rank, folder, file name, and only then a
+//! number.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -17,8 +18,8 @@ pub fn base(trace: &Trace) -> String {
 
 /// Names the files anew, each unlike all others.
 ///
-/// Of one rank what ran is `rank 0`, and the snapshot of memory beside it `rank 0, memory.pickle`. Two runs of a rank are
-/// distinguished by the nearest folders that differ, else by their files. Cost: O(n log n).
+/// Of one rank what ran is `rank 0`, and the snapshot of memory beside it `rank 0, memory.pickle`. Two runs of a rank
+/// are distinguished by the nearest folders that differ, else by their files. Cost: O(n log n).
 pub fn name(traces: &mut [OpenTrace]) {
     // What ran has the short name: it is named first.
     let mut groups: BTreeMap<(bool, String), Vec<usize>> = BTreeMap::new();

@@ -9,7 +9,8 @@ use crate::analysis::clock::{self, ClockSource, Run};
 use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
-/// Recordings on one clock are far apart if the time from the first to the last is more than so many times what was recorded.
+/// Recordings on one clock are far apart if the time from the first to the last is more than so many times what was
+/// recorded.
 const FAR: DurNs = 10;
 
 /// An open trace and its place on the session clock.
@@ -152,8 +153,8 @@ impl OpenTraces {
     }
 
     /// What the first picture shows, in session time: the slices, samples and histories of memory
-    /// of all traces, but of snapshots of memory only where nothing else is open. Lone events, instants and counters may
-    /// lie outside, memory before and after a trace, and recordings far from the last one, within [`Self::span`].
+    /// of all traces, but of snapshots of memory only where nothing else is open. Lone events, instants and counters
+    /// may lie outside, memory before and after a trace, and recordings far from the last one, within [`Self::span`].
     /// Never empty.
     pub fn content(&self) -> TimeRange {
         self.content
@@ -297,8 +298,8 @@ impl OpenTraces {
     }
 }
 
-/// The time that a picture of these traces has, in session time: that of all; but where they lie so far apart on one clock
-/// that hardly any would be seen, as recordings on demand do, that of the last one and of what is near it.
+/// The time that a picture of these traces has, in session time: that of all; but where they lie so far apart on one
+/// clock that hardly any would be seen, as recordings on demand do, that of the last one and of what is near it.
 ///
 /// * `opened`: in the order in which they were asked for.
 ///
@@ -321,8 +322,8 @@ pub fn picture(opened: &[&OpenTrace]) -> Option<TimeRange> {
     }
 }
 
-/// The traces in the order in which people look at them, by their indices: what ran first, then readings of devices, then
-/// memory; runs and ranks in order, whichever was read first. Cost: O(n log n).
+/// The traces in the order in which people look at them, by their indices: what ran first, then readings of devices,
+/// then memory; runs and ranks in order, whichever was read first. Cost: O(n log n).
 pub fn in_order(traces: &[OpenTrace]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..traces.len()).collect();
     let key = |open: &OpenTrace| {

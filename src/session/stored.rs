@@ -13,7 +13,8 @@ pub fn lenient<T: Default + Serialize + DeserializeOwned>(saved: &Value) -> T {
     })
 }
 
-/// What of `saved` can be read in the place that `pointer` names in the `default` of `T`: all of it, or else part by part.
+/// What of `saved` can be read in the place that `pointer` names in the `default` of `T`: all of it, or else part by
+/// part.
 ///
 /// Each part is tried among defaults, not among the others, so that a file of many parts does not take its square.
 fn readable<T: DeserializeOwned>(default: &mut Value, pointer: &str, saved: &Value) -> Option<Value> {

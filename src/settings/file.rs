@@ -53,8 +53,8 @@ impl SettingsFile {
         self.last != *settings
     }
 
-    /// Writes what changed since the last time, and keeps what other windows wrote meanwhile. A file that cannot be read any
-    /// more is kept under another name; the sentence says so.
+    /// Writes what changed since the last time, and keeps what other windows wrote meanwhile. A file that cannot be
+    /// read any more is kept under another name; the sentence says so.
     ///
     /// Errors: it cannot be written; what was in the file is there unchanged.
     pub fn write(&mut self, settings: &Value) -> Result<Option<String>> {
@@ -95,8 +95,8 @@ fn turn(lock: &Path) -> Option<File> {
     Some(file)
 }
 
-/// What a link leads to, if that is a file or none yet: a link stays one, and what is written beside it and renamed would take
-/// its place. Else `path`, so that never anything but it gets another name.
+/// What a link leads to, if that is a file or none yet: a link stays one, and what is written beside it and renamed
+/// would take its place. Else `path`, so that never anything but it gets another name.
 fn linked(path: &Path) -> PathBuf {
     let mut end = path.to_owned();
     for _ in 0..MAX_LINKS {

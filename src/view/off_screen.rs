@@ -12,7 +12,8 @@ pub struct OffScreen {
     /// How many tracks are hidden, and how many are in what is collapsed.
     pub n_hidden: usize,
     pub n_collapsed: usize,
-    /// How many groups and threads are collapsed, and titles of the first [`Self::MAX_LISTED`]: it is asked for in each frame.
+    /// How many groups and threads are collapsed, and titles of the first [`Self::MAX_LISTED`]: it is asked for in each
+    /// frame.
     pub n_groups: usize,
     pub titles: Vec<String>,
 }

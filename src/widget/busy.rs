@@ -7,8 +7,8 @@ use eframe::egui::{self, Response, Role, Sense, Ui, WidgetInfo, vec2};
 use super::theme;
 
 const N_DOTS: usize = 3;
-/// Seconds from one picture to the next. Without a graphics card each costs processor time that the work itself needs, so
-/// it does not turn with every frame.
+/// Seconds from one picture to the next. Without a graphics card each costs processor time that the work itself needs,
+/// so it does not turn with every frame.
 const TICK_S: f64 = 0.5;
 
 /// Dots, of which another one is lit every half second.

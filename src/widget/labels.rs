@@ -103,8 +103,8 @@ pub fn cut(text: &str, gist: impl Fn(&str) -> &str, length: usize) -> String {
     name.chars().take(length - 1).chain(['…']).collect()
 }
 
-/// The function of a signature with its template arguments, of a Python function as Kineto names it, or of a frame, cut so
-/// that different ones stay different.
+/// The function of a signature with its template arguments, of a Python function as Kineto names it, or of a frame, cut
+/// so that different ones stay different.
 pub fn cut_function(text: &str, length: usize) -> String {
     fn of_python(name: &str) -> Option<&str> {
         Some(name.split_once(".py(")?.1.split_once("): ")?.1)

@@ -2,9 +2,9 @@
 
 use eframe::egui::{Popup, PopupCloseBehavior, Ui};
 
-/// A button that opens options. They stay open while they are changed: a click elsewhere, on the button or Escape closes
-/// them. A menu would close at the click into a field, and what is typed then would be taken for commands; and it would
-/// close where a list of choices opens, of which a window has one at a time.
+/// A button that opens options. They stay open while they are changed: a click elsewhere, on the button or Escape
+/// closes them. A menu would close at the click into a field, and what is typed then would be taken for commands; and
+/// it would close where a list of choices opens, of which a window has one at a time.
 pub fn options_ui(label: &str, ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
     let button = ui.button(label);
     let id = button.id.with("options");

@@ -66,9 +66,9 @@ impl Gpu {
         // SAFETY: loads the driver's library.
         if !unsafe { sys::is_culib_present() } {
             return Err(
-                "This machine has no CUDA driver (libcuda.so), so there is no GPU to run the workload on: install NVIDIA's \
-                 driver, or in a container, start it with access to the GPUs (--gpus all)"
-                    .to_owned()
+                "This machine has no CUDA driver (libcuda.so), so there is no GPU to run the workload on: install \
+                 NVIDIA's driver, or in a container, start it with access to the GPUs (--gpus all)"
+                    .to_owned(),
             );
         }
         let mut driver_version = 0;

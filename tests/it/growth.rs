@@ -80,7 +80,8 @@ fn devices_cost_what_they_do() {
                  INSERT INTO TARGET_INFO_GPU SELECT i, 'GPU', 1 << 30 FROM n;
                  INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME SELECT id * 10, id * 10 + 2, 0, {thread}, id + 1, 2
                     FROM TARGET_INFO_GPU;
-                 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT id * 10 + 5, id * 10 + 9, id, 1, 7, id + 1, {process}, 1, 1
+                 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT id * 10 + 5, id * 10 + 9, id, 1, 7, id + 1, {process}, \
+                 1, 1
                     FROM TARGET_INFO_GPU;
                  INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT start + 50, end + 50, deviceId, 1, 7, 0, {process}, 1, 1
                     FROM CUPTI_ACTIVITY_KIND_KERNEL;

@@ -105,8 +105,8 @@ fn what_is_missing_is_said_in_one_sentence_with_what_to_do() {
     assert!(code == 0 || err.contains("notes.txt is not a library of this system"), "{err}");
 }
 
-/// What waits for a slow disk is written before the end, as long as it writes, and a disk that does not answer holds it up
-/// for seconds only. A pipe that nobody reads for a while stands for both.
+/// What waits for a slow disk is written before the end, as long as it writes, and a disk that does not answer holds it
+/// up for seconds only. A pipe that nobody reads for a while stands for both.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_last_lines_are_written_before_the_end() {

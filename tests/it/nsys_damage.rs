@@ -332,7 +332,8 @@ fn damage_of_tables_without_row_ids_is_told() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A page that leads to others, in whose place one of these is: SQLite finds nothing wrong with the small table that is left.
+/// A page that leads to others, in whose place one of these is: SQLite finds nothing wrong with the small table that is
+/// left.
 #[test]
 fn rows_that_no_page_leads_to_are_counted() {
     let folder = scratch("nsys-astray");

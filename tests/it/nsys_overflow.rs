@@ -178,8 +178,8 @@ fn long_texts_that_lead_elsewhere_are_told_and_never_shown() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A text that goes on where one of a tree that is not read does is no text of the file, and one of such a tree that goes on
-/// in a text that is shown leaves open which of them is right.
+/// A text that goes on where one of a tree that is not read does is no text of the file, and one of such a tree that
+/// goes on in a text that is shown leaves open which of them is right.
 #[test]
 fn long_texts_share_no_page_with_what_is_not_read() {
     let folder = scratch("nsys-overflow-unread");

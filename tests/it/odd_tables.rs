@@ -61,8 +61,8 @@ fn columns(connection: &Connection, table: &str) -> (Vec<String>, u64) {
 
 const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
 
-/// Idle time by class of device 0 in the sample, with a row of overhead in the longest gap, of the thread that launches or
-/// of the one after it.
+/// Idle time by class of device 0 in the sample, with a row of overhead in the longest gap, of the thread that launches
+/// or of the one after it.
 fn idle_with_overhead(name: &str, of_other: i64) -> Value {
     let folder = scratch(&format!("odd-tables-overhead-{of_other}"));
     let path = folder.join("t.sqlite");
@@ -183,7 +183,8 @@ fn generated_columns_are_read() {
                 names.iter().map(String::as_str).filter(|name| kind.is_none() || *name != column).collect();
             let (list, stored) = (list.join(", "), stored.join(", "));
             let sql = format!(
-                "CREATE TABLE new ({list}, part); INSERT INTO new ({stored}, part) SELECT {stored}, {split} FROM {table};
+                "CREATE TABLE new ({list}, part); INSERT INTO new ({stored}, part) SELECT {stored}, {split} FROM \
+                 {table};
                  DROP TABLE {table}; ALTER TABLE new RENAME TO {table};"
             );
             connection.execute_batch(&sql).unwrap();

@@ -60,8 +60,8 @@ fn what_a_killed_lacuna_ran_is_ended_at_once() {
 
 #[test]
 fn what_hides_and_has_no_parent_is_ended_though_lacuna_was_killed() {
-    // In a session of its own, with no environment, and its parent has ended. Once with the second process killed as well,
-    // so that the next start has to end it.
+    // In a session of its own, with no environment, and its parent has ended. Once with the second process killed as
+    // well, so that the next start has to end it.
     for (i, with_successor) in [false, true].into_iter().enumerate() {
         let folder = scratch(&format!("orphans-hidden-{i}"));
         let script = "env -i setsid sh -c 'sleep 600 & echo $! > hidden'; sleep 600";

@@ -298,8 +298,8 @@ fn groups<'a>(known: &'a Value, theta: i64, steps: &Steps) -> BTreeMap<[&'a str;
         if let Some(step) = steps.step_of(gap) {
             group.in_steps += ns(&gap["dur_ns"]);
             group.steps.insert(step);
-            // Time without a record can be gained where the trigger of the gap can be ended; launch latency where a host
-            // that is ahead would have it while the device works.
+            // Time without a record can be gained where the trigger of the gap can be ended; launch latency where a
+            // host that is ahead would have it while the device works.
             let triggers = list(&gap["triggers"]);
             let is_gained = |class: &str, is_all: bool| {
                 let ends: &[&str] = match class {

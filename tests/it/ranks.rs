@@ -139,8 +139,8 @@ fn waits_of_ranks_in_collectives_of_the_host_are_those_of_the_oracle() {
     assert!(text("collective_calls").contains("is waiting for rank 1; most in gloo:all_reduce"));
 }
 
-/// Rank 7 of the training of DLRM comes last to most collectives; its step is not longer than that of others. Its recording
-/// began 7.5 ms after that of rank 1, for which the first collective is no evidence.
+/// Rank 7 of the training of DLRM comes last to most collectives; its step is not longer than that of others. Its
+/// recording began 7.5 ms after that of rank 1, for which the first collective is no evidence.
 #[test]
 fn the_late_rank_of_a_real_job_is_named() {
     let files = files(JOBS[0]);

@@ -52,8 +52,9 @@ const SYNCHRONIZING: &str = "item";
 /// The profiler was started after the most memory was in use: while the graph was captured.
 const LATE: &str = "cuda_graph";
 
-/// Faults whose cost is known, for the same training was recorded without them: with the rules about it, and how many times
-/// that cost they may say at most. `oom` happens once, not in each step; the model of `tiny_kernels` is another one.
+/// Faults whose cost is known, for the same training was recorded without them: with the rules about it, and how many
+/// times that cost they may say at most. `oom` happens once, not in each step; the model of `tiny_kernels` is another
+/// one.
 const COSTS: [(&str, &[&str], f64); 4] = [
     ("slow_loader", &["data_loading"], 1.05),
     ("item", &["synchronization"], 1.05),
@@ -125,7 +126,8 @@ fn the_gap_that_costs_most_is_that_after_a_synchronization() {
     assert!(cluster["frame"].as_str().is_some_and(|frame| frame.ends_with("log_norms")), "{cluster:#}");
 }
 
-/// Duration of the steps that are judged, and of the compute and the overhead of the profiler in them, in nanoseconds per step.
+/// Duration of the steps that are judged, and of the compute and the overhead of the profiler in them, in nanoseconds
+/// per step.
 fn judged_step(name: &str) -> (Value, f64, f64, f64) {
     let path = recordings(name).into_iter().find(|path| path.to_string_lossy().contains("kineto")).unwrap();
     let report = report(&path, "50").unwrap();
@@ -137,9 +139,10 @@ fn judged_step(name: &str) -> (Value, f64, f64, f64) {
     (report, step, compute, profiler)
 }
 
-/// What a finding says that ending a fault gains at most, with what the recorder took of that time, is not less than what it
-/// costs, by a recording without it; the compute that comes with the fault, such as the norms that are read back, is not idle time and not counted. It is not
-/// much more either, and all findings together gain no more than the time without compute.
+/// What a finding says that ending a fault gains at most, with what the recorder took of that time, is not less than
+/// what it costs, by a recording without it; the compute that comes with the fault, such as the norms that are read
+/// back, is not idle time and not counted. It is not much more either, and all findings together gain no more than the
+/// time without compute.
 #[test]
 fn at_most_is_what_a_fault_costs() {
     let (_, without, usual, _) = judged_step("none");

@@ -60,8 +60,8 @@ fn steps_of_real_traces_are_those_a_person_sees() {
             let file = name(&path);
             let expected =
                 EXPECTED.iter().find(|(start, _)| file.starts_with(start)).map_or("none", |expected| expected.1);
-            // A solver: each of 1,000 iterations is a kernel, a reduction and copies to and from the host. Where the last one
-            // ends is not known: other work of the program follows.
+            // A solver: each of 1,000 iterations is a kernel, a reduction and copies to and from the host. Where the
+            // last one ends is not known: other work of the program follows.
             let expected = if file.contains("jacobi_report") { "999 by repetition every 5" } else { expected };
             for trace in traces {
                 let found = steps(trace, &|| false);

@@ -41,8 +41,8 @@ pub enum Weigh {
 /// * Of each slice and of device work counts its time within the scope's range; of slices that cross others all of it
 ///   where they start. Ranges that tile a trace sum to the whole.
 /// * Host time sums to the union of the slices of each thread, device time to the durations of the device work.
-/// * Of a range the tree also has times in full, [`FlameTree::full`]: of a frame on the host the durations of its slices that
-///   run in the range.
+/// * Of a range the tree also has times in full, [`FlameTree::full`]: of a frame on the host the durations of its
+///   slices that run in the range.
 /// * `thread`: counts only this track of this trace.
 /// * Cost: O(n log n) for n slices of the traces, whatever the range; 5 bytes a slice while it runs. Once
 ///   cancelled it is incomplete.

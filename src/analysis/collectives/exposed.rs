@@ -6,7 +6,8 @@ use super::CollectiveKernels;
 use crate::model::time::{length, unite};
 use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeNs, TimeRange, Trace};
 
-/// Where a collective runs: the index of its trace, and its device; `None` for one of the host, which is of all devices.
+/// Where a collective runs: the index of its trace, and its device; `None` for one of the host, which is of all
+/// devices.
 pub type Place = (u32, Option<ProcessId>);
 
 /// What computes beside the collectives of each place, found once for all rows of them: they may overlap one another.

@@ -2,11 +2,11 @@
 
 use crate::model::{SliceId, SliceKind, Trace, host_collective};
 
-/// The back end of a range of a thread in which it communicates with other ranks: `gloo` of `gloo:all_reduce`. `None` for
-/// any other slice.
+/// The back end of a range of a thread in which it communicates with other ranks: `gloo` of `gloo:all_reduce`. `None`
+/// for any other slice.
 ///
-/// Such a range begins when the thread takes the call, and ends with its result: with tensors on a device, copies to the
-/// host and back lie inside.
+/// Such a range begins when the thread takes the call, and ends with its result: with tensors on a device, copies to
+/// the host and back lie inside.
 pub fn host_backend(trace: &Trace, slice: SliceId) -> Option<&'static str> {
     // Asked of each slice: nearly all are of other kinds.
     if trace.slices.kind[slice.idx()] != SliceKind::Annotation {

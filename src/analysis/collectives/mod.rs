@@ -1,5 +1,5 @@
-//! Collectives: how long and how exposed, and with which bandwidth. Those that a device runs are kernels, those that threads
-//! of the host run are ranges.
+//! Collectives: how long and how exposed, and with which bandwidth. Those that a device runs are kernels, those that
+//! threads of the host run are ranges.
 
 mod exposed;
 mod host;
@@ -38,16 +38,17 @@ pub struct CollectiveTotals {
     pub durations: Durations,
     /// How long they waited; `None` if none was matched with those of other ranks.
     pub ranks: Option<RankWaits>,
-    /// Time of them without compute on their devices, those of the host on any of their trace, in nanoseconds; `None` where
-    /// no device was recorded.
+    /// Time of them without compute on their devices, those of the host on any of their trace, in nanoseconds; `None`
+    /// where no device was recorded.
     pub exposed_ns: Option<DurNs>,
-    /// The rest of their time, as a share of the time with any of them, 0 to 1; `None` for zero time, and without a device.
+    /// The rest of their time, as a share of the time with any of them, 0 to 1; `None` for zero time, and without a
+    /// device.
     pub overlap: Option<f64>,
     /// Bytes of all calls with a known size; `None` if there are none.
     pub total_bytes: Option<u64>,
-    /// Bytes per nanosecond of those, which equals GB/s (10^9 bytes): of those that were matched with other ranks in the
-    /// time of their transfer, else of all in the time of their kernels, which is a lower bound. `None` on the host: its
-    /// ranges hold copies and waits for the device as well.
+    /// Bytes per nanosecond of those, which equals GB/s (10^9 bytes): of those that were matched with other ranks in
+    /// the time of their transfer, else of all in the time of their kernels, which is a lower bound. `None` on the
+    /// host: its ranges hold copies and waits for the device as well.
     pub alg_gb_per_s: Option<f64>,
     /// That times [`CollectiveOp::bus_factor`].
     pub bus_gb_per_s: Option<f64>,
@@ -92,8 +93,8 @@ enum Source {
 /// The collectives in scope by operation and group.
 ///
 /// What a call moved is recorded with its kernel, or with the operator `record_param_comms` around the launch. Else
-/// ranges such as `nccl:all_to_all` and `ncclAllReduce` on the host name the operation, else the kernel does. Collectives of
-/// the host name theirs themselves.
+/// ranges such as `nccl:all_to_all` and `ncclAllReduce` on the host name the operation, else the kernel does.
+/// Collectives of the host name theirs themselves.
 ///
 /// * `by_size`: whether calls of different sizes and types are separate rows.
 /// * Sorted by total time, descending, then operation.

@@ -138,7 +138,8 @@ fn nothing_is_said_where_the_two_cannot_be_compared() {
     let epochs = named("epoch ", &[20 * MS; 8], &kernels);
     let by = ["ProfilerStep annotations", "ranges named epoch #"].map(str::to_owned);
     assert_eq!(verdict(&usual, &epochs), Verdict::Unknown(Unknown::OtherSteps(by)));
-    // Steps of other kernels and operators are of another program; with the same operators all kernels may be of a change.
+    // Steps of other kernels and operators are of another program; with the same operators all kernels may be of a
+    // change.
     let other = |operator| of_kinds(operator, &[10 * MS; 8], &[("a", MS), ("z", 4 * MS)]);
     let before = training(&[9 * MS; 8], &[("a", 4 * MS), ("b", MS)]);
     assert_eq!(verdict(&before, &other("aten::conv2d")), Verdict::Unknown(Unknown::OtherWork(0.2)));

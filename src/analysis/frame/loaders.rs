@@ -10,11 +10,11 @@ const LOADERS: &str = "\
     datasets/table.py tensorflow/python/data/ tensorflow_datasets/ lightning/data/ \
     lightning/pytorch/loops/fetchers.py lightning/pytorch/utilities/combined_loader.py \
     pytorch_lightning/loops/fetchers.py pytorch_lightning/utilities/combined_loader.py \
-    pytorch_lightning/utilities/fetching.py torch_geometric/loader/ torch_geometric/data/batch.py torch_geometric/data/collate.py \
-    torch_geometric/data/dataset.py torch_geometric/data/in_memory_dataset.py dgl/dataloading/ torchvision/datasets/ \
-    torchvision/io/ detectron2/data/ timm/data/ fairseq/data/ petastorm/ transformers/data/data_collator.py \
-    grain/_src/ ray/data/ monai/data/ mmengine/dataset/ mmdet/datasets/ ultralytics/data/ fastai/data/ lhotse/ spdl/ \
-    megatron/core/datasets/ keras/src/trainers/data_adapters/";
+    pytorch_lightning/utilities/fetching.py torch_geometric/loader/ torch_geometric/data/batch.py \
+    torch_geometric/data/collate.py torch_geometric/data/dataset.py torch_geometric/data/in_memory_dataset.py \
+    dgl/dataloading/ torchvision/datasets/ torchvision/io/ detectron2/data/ timm/data/ fairseq/data/ petastorm/ \
+    transformers/data/data_collator.py grain/_src/ ray/data/ monai/data/ mmengine/dataset/ mmdet/datasets/ \
+    ultralytics/data/ fastai/data/ lhotse/ spdl/ megatron/core/datasets/ keras/src/trainers/data_adapters/";
 /// Functions of loaders that neither wait for data nor prepare them.
 const OTHER: [&str; 7] =
     ["__len__", "<module>", "set_epoch", "__setattr__", "__getattr__", "state_dict", "load_state_dict"];

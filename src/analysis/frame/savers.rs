@@ -5,7 +5,8 @@ use crate::analysis::words;
 
 /// Files of libraries whose functions `save`, `dump` and the like write the state of a training.
 const FILES: &str = "\
-    torch/serialization.py torch/distributed/checkpoint/ safetensors/ accelerate/checkpointing.py pickle.py cloudpickle/";
+    torch/serialization.py torch/distributed/checkpoint/ safetensors/ accelerate/checkpointing.py pickle.py \
+    cloudpickle/";
 
 /// Whether a function writes the state of a training: those of libraries by file and name, those of the user's program,
 /// built-in ones and ranges by their words.

@@ -126,9 +126,9 @@ impl<'a> Causes<'a> {
     }
 
     /// A wait in the operating system of the thread that launched the work before explains why the launching one does
-    /// nothing only if the launching one does nothing during all of it, and goes on after it: a thread that waits while the
-    /// other goes on was not waited for. It may wait for the launching thread itself, as a main thread does for the worker
-    /// that compiles for it.
+    /// nothing only if the launching one does nothing during all of it, and goes on after it: a thread that waits while
+    /// the other goes on was not waited for. It may wait for the launching thread itself, as a main thread does for the
+    /// worker that compiles for it.
     fn tile_both(&mut self, thread: TrackId, before: TrackId, range: TimeRange, out: &mut Vec<Segment>) {
         let slices = &self.trace.slices;
         let [mut own, mut other] = std::mem::take(&mut self.scratch);

@@ -8,9 +8,9 @@
 //!   been queued, the device would have gone on whatever the host did.
 //! * Launch latency is recoverable where launches only just keep up, and after a synchronization: a host that is ahead,
 //!   or launches a graph, has it while the device works. Elsewhere it is not: it remains after a fix.
-//! * What a wait of the host costs does not end with the gap after it: in a synchronization, or for data, it loses the lead
-//!   that it would have had, and until it has that again the device waits wherever the host is slow for a moment. Such gaps
-//!   are of the cause of that wait; see [`Gap::refill`].
+//! * What a wait of the host costs does not end with the gap after it: in a synchronization, or for data, it loses the
+//!   lead that it would have had, and until it has that again the device waits wherever the host is slow for a moment.
+//!   Such gaps are of the cause of that wait; see [`Gap::refill`].
 //! * Time in queues without an explanation, gaps inside CUDA graphs, and gaps whose launch was not recorded are not:
 //!   nothing recorded shows what would end them.
 //! * The profiler's overhead is not, since the program does not have it without the profiler.

@@ -19,8 +19,8 @@ use crate::model::{
 /// it: `cudaGetDeviceProperties`. Ordinary ones take 1-10 us.
 const LONG_CALL: DurNs = 50_000;
 
-/// An operator that reads a value back without a recorded call takes at least this long, in nanoseconds, if it waits for
-/// the device: the copy and the wait take 10 us and more. Of values in host memory it takes 0.2 to 3 us.
+/// An operator that reads a value back without a recorded call takes at least this long, in nanoseconds, if it waits
+/// for the device: the copy and the wait take 10 us and more. Of values in host memory it takes 0.2 to 3 us.
 const READS_BACK: DurNs = 10_000;
 
 /// How much a thread did.
@@ -66,8 +66,8 @@ pub struct Host<'a> {
     /// Where something was found last: what is judged next is near.
     near: Near,
     theta: DurNs,
-    /// Slices across others that overlap the interval, and those open at an instant, the outermost first. Kept for their
-    /// memory.
+    /// Slices across others that overlap the interval, and those open at an instant, the outermost first. Kept for
+    /// their memory.
     crossing: Vec<u32>,
     open: Vec<Open>,
 }
@@ -439,9 +439,9 @@ fn class_of(role: Role) -> GapClass {
 /// The synchronizations of a thread in order of time: the calls that waited for the device.
 ///
 /// Copies to pageable memory count where the call lasted until its copy was over, and those from there if the device
-/// was at work when the call began: small ones are staged, and the call returns at once. Calls that free memory count: they
-/// empty the queue, although their time is the allocator's. Calls that allocate may wait, too, but nothing shows it.
-/// Cost: O(slices of the track).
+/// was at work when the call began: small ones are staged, and the call returns at once. Calls that free memory count:
+/// they empty the queue, although their time is the allocator's. Calls that allocate may wait, too, but nothing shows
+/// it. Cost: O(slices of the track).
 pub fn syncs(trace: &Trace, track: TrackId, host: &mut Host<'_>) -> Vec<SliceId> {
     let slices = &trace.slices;
     let mut found = Vec::new();

@@ -68,7 +68,8 @@ impl LedgerIndex {
         Self { ranked: ranked.into_iter().map(|(_, gap)| gap).collect(), ..out }
     }
 
-    /// The place of a gap: those in steps that count before the others, of both the longest first; of equal ones the first.
+    /// The place of a gap: those in steps that count before the others, of both the longest first; of equal ones the
+    /// first.
     pub fn rank(&self, gap: TimeRange) -> (Rank, TimeNs) {
         let outside = u64::from(self.is_outside(gap)) << 63;
         (Rank(outside | (i64::MAX - gap.dur()) as u64), gap.start)

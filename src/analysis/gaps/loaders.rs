@@ -6,8 +6,8 @@ use super::overlay::Spans;
 use crate::analysis::host_roles::{Role, Roles};
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
-/// A wait that lasts on for this long in nanoseconds, and for a quarter of its time, after a batch was ready was not for
-/// that.
+/// A wait that lasts on for this long in nanoseconds, and for a quarter of its time, after a batch was ready was not
+/// for that.
 const WAKES_UP: DurNs = 1_000_000;
 
 /// When the threads of a process load data, the first thing to know of a wait for a queue.

@@ -58,9 +58,9 @@ pub struct Gap {
     pub trigger: Option<Trigger>,
     /// The slice that triggered it: the synchronization, the launch of the graph, or the profiler's overhead.
     pub trigger_slice: Option<SliceId>,
-    /// In what the host lost the lead, some time before, that it would have had here: in a synchronization, loading data, and so
-    /// on. `None` if it would not have been ahead anyway. After a synchronization that made the gap possible: `Sync`, if the
-    /// wait explains it.
+    /// In what the host lost the lead, some time before, that it would have had here: in a synchronization, loading
+    /// data, and so on. `None` if it would not have been ahead anyway. After a synchronization that made the gap
+    /// possible: `Sync`, if the wait explains it.
     pub refill: Option<GapClass>,
 }
 
@@ -103,7 +103,8 @@ pub struct Ledger {
     /// are micro gaps.
     pub theta_ns: DurNs,
     pub coverage: Coverage,
-    /// Whether nothing was looked for that explains its gaps: each is one part without a cause; see [`Ground::ledgers`].
+    /// Whether nothing was looked for that explains its gaps: each is one part without a cause; see
+    /// [`Ground::ledgers`].
     pub is_untold: bool,
     /// Threads that at some time wait in `backward()` for the thread of autograd.
     backward: Arc<[TrackId]>,
@@ -128,8 +129,8 @@ pub struct Coverage {
     pub launched: u64,
 }
 
-/// The gap before `ended_by`, with its part if it has only one: nearly all gaps are micro gaps of one part, and there may be
-/// nearly as many of them as pieces of work.
+/// The gap before `ended_by`, with its part if it has only one: nearly all gaps are micro gaps of one part, and there
+/// may be nearly as many of them as pieces of work.
 #[derive(Clone, Copy, Debug)]
 struct StoredGap {
     start: TimeNs,
@@ -306,8 +307,8 @@ impl<'a> Ground<'a> {
     ///   Incomplete if cancelled.
     ///
     /// What a thread does is a part of the gaps of each device that it launches on: thousands of devices have thousands
-    /// of parts for each of its calls. From the first [`DEVICES_TOLD`] devices on whose gaps have [`PARTS_TOLD`] parts, those
-    /// of the others are not told.
+    /// of parts for each of its calls. From the first [`DEVICES_TOLD`] devices on whose gaps have [`PARTS_TOLD`] parts,
+    /// those of the others are not told.
     pub fn ledgers(
         &self,
         busy: &[DeviceBusy],

@@ -13,8 +13,8 @@ use crate::model::{
 /// Disjoint times in ascending order, with the slice that names each.
 pub type Spans = Vec<(TimeRange, Option<SliceId>)>;
 
-/// Replaces the parts of segments within `range` that overlap `spans` and fit `is_covered`, which is asked of what the spans
-/// before left of a segment.
+/// Replaces the parts of segments within `range` that overlap `spans` and fit `is_covered`, which is asked of what the
+/// spans before left of a segment.
 ///
 /// A span without a slice leaves the segment its own.
 ///
@@ -170,8 +170,8 @@ fn disjoint(list: &mut Spans) {
 }
 
 /// How much of a part, in nanoseconds, nothing was recorded of that is of its class by itself: a long first launch of a
-/// kernel is taken for the loading of its code, silence between two loads for a part of them, time off the CPU for a call
-/// that blocks.
+/// kernel is taken for the loading of its code, silence between two loads for a part of them, time off the CPU for a
+/// call that blocks.
 pub fn inferred_ns(trace: &Trace, part: &GapPart) -> DurNs {
     let role = |slice: SliceId| role_of(trace.slices.kind[slice.idx()], trace.slice_name(slice));
     let recorded = match part.class {

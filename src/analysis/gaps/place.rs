@@ -37,8 +37,8 @@ pub fn frame<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, n
     frame_at(trace, ledger, gap, (&at, &at.open(trace, near)), near)
 }
 
-/// The slices that show the place of a part, the most telling first: that of the frame of [`place`] where one was recorded, its
-/// operator, and what explains the part.
+/// The slices that show the place of a part, the most telling first: that of the frame of [`place`] where one was
+/// recorded, its operator, and what explains the part.
 pub fn slices_of_place(trace: &Trace, ledger: &Ledger, gap: &Gap, part: &GapPart) -> Vec<SliceId> {
     let near = &Near::none();
     let user = |open: &[SliceId]| open.iter().rev().copied().find(|&slice| near.names.is_user(trace, slice));
@@ -68,8 +68,8 @@ fn frame_at<'a>(
     })
 }
 
-/// Operator and user frame of a call on its own thread. The operator is the outermost of PyTorch's that are nested right
-/// around the call: `aten::item` rather than `aten::_local_scalar_dense`, else the innermost.
+/// Operator and user frame of a call on its own thread. The operator is the outermost of PyTorch's that are nested
+/// right around the call: `aten::item` rather than `aten::_local_scalar_dense`, else the innermost.
 ///
 /// * `near`: as for [`place`].
 ///
@@ -95,8 +95,8 @@ pub fn place_of_call<'a>(trace: &'a Trace, call: SliceId, near: &Near) -> GapPla
 /// What PyTorch writes before the name of a node of the backward pass.
 pub const BACKWARD_NODE: &str = "autograd::engine::evaluate_function: ";
 
-/// Where a call was made: the innermost frame of the user's program on its thread, else the node of the backward pass that
-/// runs there, since the thread of autograd has no frames; `None` if neither was recorded.
+/// Where a call was made: the innermost frame of the user's program on its thread, else the node of the backward pass
+/// that runs there, since the thread of autograd has no frames; `None` if neither was recorded.
 ///
 /// * `open`: what runs around the call on its thread, see [`open_during`].
 pub fn origin_of_call<'a>(trace: &'a Trace, call: SliceId, open: &[SliceId], near: &Near) -> Option<&'a str> {

@@ -11,19 +11,19 @@ use super::{Gap, GapClass, GapPart, Ledger, Near};
 use crate::analysis::host_roles::{Role, Roles};
 use crate::model::{DurNs, Format, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
-/// Time in nanoseconds that recording one Python frame costs, and one operator with all that is recorded of it: its shapes
-/// and stack, the calls inside, the device work; from and to.
+/// Time in nanoseconds that recording one Python frame costs, and one operator with all that is recorded of it: its
+/// shapes and stack, the calls inside, the device work; from and to.
 ///
-/// Fitted on 16 recordings of nine programs on one machine (an H100), whose device waits for the host: their median step
-/// recorded, less the mean step that the program measured itself without a recorder. That takes 1.2 to 90.6 ms more a step
-/// than alone, which is 7 to 290 % of the step alone.
+/// Fitted on 16 recordings of nine programs on one machine (an H100), whose device waits for the host: their median
+/// step recorded, less the mean step that the program measured itself without a recorder. That takes 1.2 to 90.6 ms
+/// more a step than alone, which is 7 to 290 % of the step alone.
 ///
 /// * A program of Python alone (a collator of 126,000 frames a step) gives 0.5 to 0.7 us a frame.
-/// * What remains are 2.8 to 11.1 us an operator with stacks (nine recordings) and 0.9 to 7.9 us without (seven), nested
-///   ones counted. The programs' own times vary by a fifth from run to run.
+/// * What remains are 2.8 to 11.1 us an operator with stacks (nine recordings) and 0.9 to 7.9 us without (seven),
+///   nested ones counted. The programs' own times vary by a fifth from run to run.
 /// * Calls and kernels by themselves explain no more: they come with operators, about one launch for three.
-/// * Another machine may be faster: nothing costs more at least than in the densest stretch of the recording itself, which
-///   has 0.3 to 3.5 us a frame in 27 recordings, and 1.1 to 9.4 us an operator.
+/// * Another machine may be faster: nothing costs more at least than in the densest stretch of the recording itself,
+///   which has 0.3 to 3.5 us a frame in 27 recordings, and 1.1 to 9.4 us an operator.
 const FRAME_NS: Bounds = Bounds { least: 500, most: 700 };
 const OPERATOR_NS: Bounds = Bounds { least: 1_000, most: 8_000 };
 /// The same where frames are recorded.
@@ -150,8 +150,8 @@ fn count(trace: &Trace, kind: SliceKind, time: TimeRange) -> u64 {
     slices.rows.iter().map(|row| slices.window(row, time).filter(|&i| slices.kind[i] == kind).count() as u64).sum()
 }
 
-/// The time for one of [`STRETCH`] slices of a kind that follow each other on one thread, where that is shortest; `None`
-/// if there are fewer. Cost: O(n log n).
+/// The time for one of [`STRETCH`] slices of a kind that follow each other on one thread, where that is shortest;
+/// `None` if there are fewer. Cost: O(n log n).
 fn densest(trace: &Trace, kind: SliceKind, time: TimeRange) -> Option<DurNs> {
     let slices = &trace.slices;
     let mut starts: Vec<TimeNs> = Vec::new();
@@ -196,7 +196,8 @@ impl<'a> Unrecorded<'a> {
         recorder.cost(self.starts.count(self.trace, thread, time, &self.near))
     }
 
-    /// What it took of the parts of the gaps in some time; no gaps where its cost is not known. Incomplete if cancelled.
+    /// What it took of the parts of the gaps in some time; no gaps where its cost is not known. Incomplete if
+    /// cancelled.
     pub fn taken(&self, time: TimeRange, is_cancelled: &dyn Fn() -> bool) -> Taken {
         let gaps = if self.recorder.is_some() { self.ledger.within(time) } else { 0..0 };
         let mut taken = Taken { recorder: self.recorder, first_gap: gaps.start, ..Taken::default() };
@@ -210,7 +211,8 @@ impl<'a> Unrecorded<'a> {
         taken
     }
 
-    /// What ending the causes of some gap would save at most, see [`super::ceiling`], and what the recorder took of that.
+    /// What ending the causes of some gap would save at most, see [`super::ceiling`], and what the recorder took of
+    /// that.
     pub fn gain(&self, index: usize, taken: &Taken) -> [DurNs; 2] {
         let OfGap { gain_ns, recorder } = self.of_gap(index, taken);
         [gain_ns, recorder.least]
@@ -221,9 +223,9 @@ impl<'a> Unrecorded<'a> {
         known.map_or_else(|| self.of_parts(index, |_| ()), |known| known.1)
     }
 
-    /// How much longer the device waits in some time because of the recorder. What the recorder took of the host while the
-    /// device worked, and before the host waited for that, costs nothing. Cost: as of [`Self::taken`] for the gaps that are
-    /// not known.
+    /// How much longer the device waits in some time because of the recorder. What the recorder took of the host while
+    /// the device worked, and before the host waited for that, costs nothing. Cost: as of [`Self::taken`] for the gaps
+    /// that are not known.
     pub fn cost_in(&self, time: TimeRange, taken: &Taken) -> Bounds {
         let gaps = if self.recorder.is_some() { self.ledger.within(time) } else { 0..0 };
         let of_gap = |index: usize| {
@@ -249,12 +251,12 @@ impl<'a> Unrecorded<'a> {
         all
     }
 
-    /// What it took of the host before a gap, from the launch that ended the gap before: while that launch took effect, and
-    /// while the device worked.
+    /// What it took of the host before a gap, from the launch that ended the gap before: while that launch took effect,
+    /// and while the device worked.
     ///
-    /// A host that launches no sooner than the device needs it comes later by all that the recorder takes, also by what it
-    /// takes while the device still has work. That holds since the host last waited for something: before that, time that
-    /// is saved is waited for longer.
+    /// A host that launches no sooner than the device needs it comes later by all that the recorder takes, also by what
+    /// it takes while the device still has work. That holds since the host last waited for something: before that, time
+    /// that is saved is waited for longer.
     fn earlier(&self, recorder: &Recorder, index: usize, gap: &Gap) -> Bounds {
         let Some(before) = index.checked_sub(1).map(|before| self.ledger.gap(before)) else { return Bounds::default() };
         let launched = self.trace.launch_of(before.ended_by).map(|call| self.trace.slices.ts[call.idx()]);
@@ -340,9 +342,9 @@ pub struct UnrecordedGap<'a, 'b> {
 }
 
 impl UnrecordedGap<'_, '_> {
-    /// What the recorder took at least of a part of the gap, for what began in it on the thread of its slice, else on that which
-    /// launched the work after the gap; and where the host works all the time, what began before the gap. What does not
-    /// fit is taken from the next part. Each part once.
+    /// What the recorder took at least of a part of the gap, for what began in it on the thread of its slice, else on
+    /// that which launched the work after the gap; and where the host works all the time, what began before the gap.
+    /// What does not fit is taken from the next part. Each part once.
     pub fn of_part(&mut self, part: &GapPart) -> DurNs {
         self.bounds_of_part(part).least
     }

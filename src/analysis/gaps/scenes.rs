@@ -30,8 +30,8 @@ pub struct Scene {
     pub late_run: u32,
     /// When that began to run; the earliest time if none was.
     pub ahead_at: TimeNs,
-    /// The longest time from the end of a launch to the start of its work, of the work between the last gap and this one;
-    /// 0 if none was launched ahead.
+    /// The longest time from the end of a launch to the start of its work, of the work between the last gap and this
+    /// one; 0 if none was launched ahead.
     pub most_ahead: DurNs,
 }
 
@@ -49,8 +49,8 @@ pub struct BusySpan {
 }
 
 impl Scene {
-    /// Whether whoever waited from `ts` until the gap began waited for copies alone: the device was idle before the call
-    /// that started them, and did nothing else.
+    /// Whether whoever waited from `ts` until the gap began waited for copies alone: the device was idle before the
+    /// call that started them, and did nothing else.
     pub fn waited_for_copies(&self, trace: &Trace, ts: TimeNs) -> bool {
         let called = self.after_call.map_or(ts, |call| trace.slices.ts[call.idx()].min(ts));
         self.busy.is_copying && self.busy.idle_since <= called

@@ -38,7 +38,8 @@ pub struct Usual {
     pub delay: DurNs,
 }
 
-/// How long times are, in nanoseconds: one count for each length up to the longest, that of [`MOST`] of all longer ones.
+/// How long times are, in nanoseconds: one count for each length up to the longest, that of [`MOST`] of all longer
+/// ones.
 #[derive(Default)]
 struct Lengths(Vec<u64>);
 

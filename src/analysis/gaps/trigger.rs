@@ -63,9 +63,9 @@ impl Drained {
 /// The lead that a wait took from the host, and that it has not had again since, in nanoseconds.
 ///
 /// A host that waits for some time would without that be this much further ahead of the device at every later launch: a
-/// time in which it is slower than the device would then cost nothing, and use up as much of that lead as the device now is
-/// idle. The lead is had again where work is launched as long before it runs. Leads of several waits do not add up: how far
-/// a host runs ahead is bounded by the queue.
+/// time in which it is slower than the device would then cost nothing, and use up as much of that lead as the device
+/// now is idle. The lead is had again where work is launched as long before it runs. Leads of several waits do not add
+/// up: how far a host runs ahead is bounded by the queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lost {
     lead: DurNs,
@@ -140,11 +140,11 @@ impl<'a> Triggers<'a> {
         None
     }
 
-    /// In what the host lost the lead with which the device would not have waited here: at least half of the gap is less than
-    /// what was lost and not had again. A gap that has another trigger, or a cause such as loading data, has none. After a
-    /// synchronization the latency of the next launch is lost as well; where the gap is longer than all that explains, as
-    /// after a checkpoint that copied and then wrote, it is of what the host did.
-    /// Call it for each gap in order.
+    /// In what the host lost the lead with which the device would not have waited here: at least half of the gap is
+    /// less than what was lost and not had again. A gap that has another trigger, or a cause such as loading data, has
+    /// none. After a synchronization the latency of the next launch is lost as well; where the gap is longer than all
+    /// that explains, as after a checkpoint that copied and then wrote, it is of what the host did. Call it for each
+    /// gap in order.
     pub fn refill(
         &mut self,
         scene: &Scene,
@@ -159,7 +159,8 @@ impl<'a> Triggers<'a> {
         if let Some((Trigger::Sync, Some(sync))) = trigger {
             self.lost.add(slices.time(sync).dur(), GapClass::Sync);
         }
-        // A call that does not return before its copy runs, as one from pageable memory, waited for all work before that.
+        // A call that does not return before its copy runs, as one from pageable memory, waited for all work before
+        // that.
         let copy = self.trace.facts.copies.get(scene.after);
         if let Some((copy, call)) = copy.zip(scene.after_call)
             && slices.ts[scene.after.idx()] < slices.end[call.idx()]
@@ -221,8 +222,8 @@ impl<'a> Triggers<'a> {
     /// [`LAUNCH_BOUND_RUN`] pieces of work since, each no earlier before it ran than is usual, so that nothing shows
     /// that the host is too slow to get ahead. It is the reason for the gap if
     /// * the host lost at least the time from then to the end of the gap when it last waited for the queue to become
-    ///   empty, and was not ahead since, whatever it waited for in between: without waiting it would have been that much
-    ///   ahead, or
+    ///   empty, and was not ahead since, whatever it waited for in between: without waiting it would have been that
+    ///   much ahead, or
     /// * another lies among the last [`LAUNCH_BOUND_RUN`] launches, and the next one follows within the time that these
     ///   took: no host gets ahead that waits after every few of them. A loop that reads a value back after each small
     ///   kernel is not launch-bound, and nothing that speeds up launches can be applied to it before it waits less.

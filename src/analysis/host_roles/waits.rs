@@ -4,8 +4,8 @@ use super::{Role, role_of};
 use crate::analysis::frame::Frame;
 use crate::model::SliceKind;
 
-/// Whether a slice does no work while nothing runs inside it: it sleeps, or waits for a thread, a lock, a queue, a socket
-/// or a process. Python functions are told by name, as Kineto, VizTracer and sampling profilers write them.
+/// Whether a slice does no work while nothing runs inside it: it sleeps, or waits for a thread, a lock, a queue, a
+/// socket or a process. Python functions are told by name, as Kineto, VizTracer and sampling profilers write them.
 pub fn waits(kind: SliceKind, name: &str) -> bool {
     match role_of(kind, name) {
         Role::PythonWait | Role::QueueWait | Role::OsWait => true,

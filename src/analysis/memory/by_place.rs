@@ -174,8 +174,8 @@ impl<'a> Places<'a> {
         found
     }
 
-    /// The function that holds the most in a state, with its lines; else the place that does so, of one that allocates for
-    /// several callers with the caller. `None` if nothing is allocated.
+    /// The function that holds the most in a state, with its lines; else the place that does so, of one that allocates
+    /// for several callers with the caller. `None` if nothing is allocated.
     ///
     /// Cost: that of [`Self::held`].
     pub fn largest(&self, history: &MemoryHistory, state: u32) -> Option<Largest> {
@@ -225,9 +225,9 @@ pub struct At<'a> {
     pub state: u32,
 }
 
-/// What each place has more or less of at one moment than at another: the largest change first, each with the places that
-/// name it. The moments may be of two recordings; places of one name are one. The changes sum to that of allocated bytes,
-/// the shares of gains to 1, and those of losses. Places that are the same in both are left out.
+/// What each place has more or less of at one moment than at another: the largest change first, each with the places
+/// that name it. The moments may be of two recordings; places of one name are one. The changes sum to that of allocated
+/// bytes, the shares of gains to 1, and those of losses. Places that are the same in both are left out.
 ///
 /// Cost: twice that of [`Places::held`].
 pub fn changes<'a>(from: At<'a>, to: At<'a>) -> Vec<(Places<'a>, Holder)> {

@@ -14,8 +14,8 @@ const MAX_CALLER: f64 = 0.75;
 /// Callers that are looked at.
 const MAX_DEPTH: usize = 64;
 
-/// The place of each stack, that of a function which allocates nearly everything for several callers with the caller: the
-/// nearest frame at which no single one has most of the bytes. `None` if there is no such function.
+/// The place of each stack, that of a function which allocates nearly everything for several callers with the caller:
+/// the nearest frame at which no single one has most of the bytes. `None` if there is no such function.
 ///
 /// * `places`: without callers.
 /// * Cost: O(blocks + stacks · depth).

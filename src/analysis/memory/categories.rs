@@ -78,8 +78,8 @@ pub struct CategoryBytes {
 /// 8. allocated by a copy to the device outside of all these: an input, which is other;
 /// 9. else unknown.
 ///
-/// Where the frames of `torch/nn/modules/module.py` are missing, as the stacks of some versions leave them out, a function
-/// `forward` stands for the call of a module.
+/// Where the frames of `torch/nn/modules/module.py` are missing, as the stacks of some versions leave them out, a
+/// function `forward` stands for the call of a module.
 ///
 /// The autograd engine's threads have no Python frames: in a recording whose stacks are mostly Python's alone, an event
 /// without frames is part of a backward pass.

@@ -65,8 +65,8 @@ impl StackChange<'_> {
     }
 }
 
-/// What each stack has in two states, the largest change first; stacks that have the same in both are left out. The changes
-/// sum to that of the trees, which may be of two recordings: stacks of the same frames are one.
+/// What each stack has in two states, the largest change first; stacks that have the same in both are left out. The
+/// changes sum to that of the trees, which may be of two recordings: stacks of the same frames are one.
 ///
 /// * `before`, `after`: as [`LiveScope::flame`] returns them.
 ///
@@ -97,8 +97,8 @@ impl LiveScope<'_> {
         self.tree(&[(self.trace, &self.weights(state))])
     }
 
-    /// Gains and losses in bytes from a state of `base`, which may be of another recording, to one of this, by group and
-    /// stack. Stacks of the same frames are one. Cost: twice that of [`Self::flame`].
+    /// Gains and losses in bytes from a state of `base`, which may be of another recording, to one of this, by group
+    /// and stack. Stacks of the same frames are one. Cost: twice that of [`Self::flame`].
     pub fn difference(&self, (base, from): (&LiveScope<'_>, u32), to: u32) -> Difference {
         let (mut before, gone) = base.weights_in(self.trace, from);
         let mut groups: Vec<(String, [Vec<i64>; 2])> = Vec::new();
@@ -225,8 +225,8 @@ fn with_full(tree: FlameTree, full: &FlameTree) -> FlameTree {
     FlameTree { full: found, ..tree }
 }
 
-/// For each stack of a trace that of the same frames in another one, if it has it; then what is from before. Cost: O(stacks
-/// of both).
+/// For each stack of a trace that of the same frames in another one, if it has it; then what is from before. Cost:
+/// O(stacks of both).
 fn twins(of: &Trace, here: &Trace) -> Vec<Option<usize>> {
     let frame = |stack: usize| here.strings.get(here.stacks.frame[stack]);
     let key = |stack: usize| (here.stacks.parent[stack].0 as usize, frame(stack));

@@ -84,8 +84,9 @@ pub fn below_allocator<T: AsRef<str>>(mut frames: Vec<T>) -> Vec<T> {
     frames
 }
 
-/// How many frames, innermost first, are in front of those that tell where memory was allocated: in front of the first of
-/// the program or of a node of the backward pass; else in front of the first that is not of the recorder or the allocator.
+/// How many frames, innermost first, are in front of those that tell where memory was allocated: in front of the first
+/// of the program or of a node of the backward pass; else in front of the first that is not of the recorder or the
+/// allocator.
 pub fn n_in_front<T: AsRef<str>>(frames: &[T]) -> usize {
     let first = first_above(frames, FrameRank::Operator).or_else(|| first_above(frames, FrameRank::Allocator));
     first.unwrap_or_default()

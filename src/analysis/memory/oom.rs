@@ -44,20 +44,24 @@ impl OomHint {
     pub fn fact(&self, bytes: impl Fn(u64) -> String) -> String {
         match self {
             Self::Expandable { free, requested, largest_free } => format!(
-                "{} are reserved and unused in the pool of the request, enough for the {} requested, but the largest contiguous free range is {}: segments that expand need no contiguous range",
+                "{} are reserved and unused in the pool of the request, enough for the {} requested, but the largest \
+                 contiguous free range is {}: segments that expand need no contiguous range",
                 bytes(*free),
                 bytes(*requested),
                 bytes(*largest_free)
             ),
             Self::MaxSplit { segments } => format!(
-                "{segments} segments are large enough for the request, but hold smaller blocks: a limit keeps large segments for large requests"
+                "{segments} segments are large enough for the request, but hold smaller blocks: a limit keeps large \
+                 segments for large requests"
             ),
             Self::GarbageCollection { released } => format!(
-                "{} of unused segments were released by the last attempt, and it still failed: a threshold releases such earlier, which alone would not have served this request",
+                "{} of unused segments were released by the last attempt, and it still failed: a threshold releases \
+                 such earlier, which alone would not have served this request",
                 bytes(*released)
             ),
             Self::Elsewhere { free, pool, in_pool } => format!(
-                "{} are free in other pools, streams or size classes, which do not serve this request; {} of it: {pool}",
+                "{} are free in other pools, streams or size classes, which do not serve this request; {} of it: \
+                 {pool}",
                 bytes(*free),
                 bytes(*in_pool)
             ),
@@ -72,9 +76,9 @@ impl OomHint {
 /// What a failed request lacked, in bytes: `bytes = demand + fragmentation`.
 ///
 /// Only one piece serves a request: a free range of its pool, or what the device would have given
-/// ([`OomCard::obtainable`]), which extends a free stretch where segments are expandable. `bytes` is the request less the
-/// largest such piece. Scattered pieces serve
-/// none; before it fails, the allocator has given back every segment without a block.
+/// ([`OomCard::obtainable`]), which extends a free stretch where segments are expandable. `bytes` is the request less
+/// the largest such piece. Scattered pieces serve none; before it fails, the allocator has given back every segment
+/// without a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortfall {
     pub bytes: u64,
@@ -111,8 +115,8 @@ pub struct OomCard {
     pub free: u64,
     /// The largest contiguous range of those.
     pub largest_free: u64,
-    /// The largest of them that an expandable segment can extend with what the device has left: it lies beside room that
-    /// is not mapped.
+    /// The largest of them that an expandable segment can extend with what the device has left: it lies beside room
+    /// that is not mapped.
     pub extendable: u64,
     /// Free in all other segments.
     pub free_elsewhere: u64,
@@ -143,9 +147,9 @@ impl OomCard {
         Some(Shortfall { bytes, demand, fragmentation: bytes - demand })
     }
 
-    /// The most that a request lacked, in bytes, where a limit refused it that is not recorded; `None` where one stretch
-    /// was large enough, and where [`Self::shortfall`] tells. The least is nothing but the last byte: any limit below what
-    /// was refused refuses it.
+    /// The most that a request lacked, in bytes, where a limit refused it that is not recorded; `None` where one
+    /// stretch was large enough, and where [`Self::shortfall`] tells. The least is nothing but the last byte: any limit
+    /// below what was refused refuses it.
     pub fn lacking_at_most(&self) -> Option<u64> {
         if !self.was_refused() || self.allowed().is_some() || self.largest_free >= self.requested {
             return None;
@@ -155,8 +159,8 @@ impl OomCard {
         Some(of_limit.min(self.requested - self.largest_free))
     }
 
-    /// What the device would have given this process at least, in bytes: as [`Self::obtainable`]; where a limit refused it
-    /// that is not recorded, what the most that was reserved up to then proves.
+    /// What the device would have given this process at least, in bytes: as [`Self::obtainable`]; where a limit refused
+    /// it that is not recorded, what the most that was reserved up to then proves.
     pub fn left(&self) -> u64 {
         match self.was_refused() && self.allowed().is_none() {
             true => (self.limit()[0] - self.reserved).min(self.device_free.unwrap_or_default()),
@@ -189,8 +193,8 @@ impl OomCard {
         Some((self.fraction? * self.device_total? as f64) as u64)
     }
 
-    /// Between which bytes the limit lies that refused a segment for the request: what was reserved before, and what would
-    /// have been. A limit that came after the most was reserved is lower than that.
+    /// Between which bytes the limit lies that refused a segment for the request: what was reserved before, and what
+    /// would have been. A limit that came after the most was reserved is lower than that.
     pub fn limit(&self) -> [u64; 2] {
         let refused = self.reserved.saturating_add(segment(self.requested));
         [if self.most_reserved < refused { self.most_reserved } else { self.reserved }, refused]

@@ -105,8 +105,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// 100 segments of 4 MiB, reserved one a time; and a reading after each, of what is reserved and `outside`. The last
-    /// reading lies after the history.
+    /// 100 segments of 4 MiB, reserved one a time; and a reading after each, of what is reserved and `outside`. The
+    /// last reading lies after the history.
     fn verdict(outside_mib: impl Fn(u64) -> u64, shift: TimeNs) -> Outside {
         let mut script = Script::default();
         let mut times = Vec::new();

@@ -19,9 +19,9 @@ const DUE: usize = 10;
 /// Moves the starts of rounds to where little memory is in use: between two steps only persistent memory is live.
 ///
 /// Rounds begin with the item that is once lowest among those of low memory in most of them; of several with the one
-/// at which memory is lowest, of those about as low with the one that comes first in the sequence. A round without it begins at its lowest item. Rounds before the first and after the
-/// last start are added if they begin with the same item, near where they are due, and as low. If most rounds have no
-/// such item, the starts stay.
+/// at which memory is lowest, of those about as low with the one that comes first in the sequence. A round without it
+/// begins at its lowest item. Rounds before the first and after the last start are added if they begin with the same
+/// item, near where they are due, and as low. If most rounds have no such item, the starts stay.
 ///
 /// * `symbols`: ascending with their first places.
 /// * `starts`: an item in each round, at about the same place of it.
@@ -148,7 +148,8 @@ mod tests {
 
     #[test]
     fn rounds_begin_where_memory_is_low() {
-        // Rounds of a batch, two layers, a loss and what frees them; a start before the first loss is found by its place.
+        // Rounds of a batch, two layers, a loss and what frees them; a start before the first loss is found by its
+        // place.
         let round = [(0, 10), (1, 20), (1, 40), (2, 60), (3, 30)];
         let items: Vec<(u32, i64)> = round.iter().copied().cycle().take(5 * 8).collect();
         let symbols: Vec<u32> = items.iter().map(|item| item.0).collect();

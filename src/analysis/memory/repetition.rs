@@ -137,7 +137,8 @@ pub fn repetition(
                 Some("all of them come from one line of a model's forward")
             } else if !is_whole && !ends_in_round(&symbols, starts, *length) {
                 Some(
-                    "most show no whole step, such as an optimizer or a backward pass besides a forward pass, and more allocations follow the last",
+                    "most show no whole step, such as an optimizer or a backward pass besides a forward pass, and more \
+                     allocations follow the last",
                 )
             } else {
                 None
@@ -169,8 +170,8 @@ pub fn repetition(
     })
 }
 
-/// How often an optimizer ran, as the stacks of allocations tell. Passes of one without a backward pass between them are one
-/// update. Cost: O(events + stacks).
+/// How often an optimizer ran, as the stacks of allocations tell. Passes of one without a backward pass between them
+/// are one update. Cost: O(events + stacks).
 fn updates(trace: &Trace, history: &MemoryHistory) -> usize {
     let passes = passes(history, &StackRoles::new(trace));
     let mut phases: Vec<Phase> = passes.into_iter().map(|pass| pass.phase).collect();

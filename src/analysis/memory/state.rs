@@ -26,9 +26,9 @@ pub struct MemorySums {
     pub largest_free: u64,
     /// Number of contiguous free ranges.
     pub free_parts: u64,
-    /// Free, but in segments that hold blocks, which keep them from being released. Of an expandable segment each run of
-    /// mapped pieces counts as one: what is not mapped is not reserved. Of such a run whole pages without a block can be
-    /// released all the same.
+    /// Free, but in segments that hold blocks, which keep them from being released. Of an expandable segment each run
+    /// of mapped pieces counts as one: what is not mapped is not reserved. Of such a run whole pages without a block
+    /// can be released all the same.
     pub pinned: u64,
     /// Sum over segments of free bytes times fragmentation.
     scattered: f64,

@@ -125,8 +125,8 @@ pub fn summary(history: &MemoryHistory) -> Summary {
     }
 }
 
-/// Whether an allocation was recorded, so that the highest allocated bytes are a peak. Cost: O(1): ids ascend with the state
-/// of allocation.
+/// Whether an allocation was recorded, so that the highest allocated bytes are a peak. Cost: O(1): ids ascend with the
+/// state of allocation.
 pub fn has_peak(history: &MemoryHistory) -> bool {
     history.allocations.start.last().is_some_and(|&start| start > 0)
 }

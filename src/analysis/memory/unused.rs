@@ -64,8 +64,8 @@ impl Unused {
     }
 }
 
-/// What is unused at the first state of the highest allocated bytes and at the end. Where only the state of one moment is
-/// known, both are of that one.
+/// What is unused at the first state of the highest allocated bytes and at the end. Where only the state of one moment
+/// is known, both are of that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnusedOver {
     pub peak: Unused,

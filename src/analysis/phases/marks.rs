@@ -59,9 +59,9 @@ impl<'a> Marks<'a> {
 
     /// Those of a thread, by start, the outer of two first. Cost: O(slices of the thread).
     ///
-    /// A call that copies and does not return before the copy begins waits for work that was launched before, as long as the
-    /// device has any: after that it stages the data. A call that waits does so except while a copy runs that the operator around it started: PyTorch waits like this for
-    /// copies from and to pageable memory.
+    /// A call that copies and does not return before the copy begins waits for work that was launched before, as long
+    /// as the device has any: after that it stages the data. A call that waits does so except while a copy runs that
+    /// the operator around it started: PyTorch waits like this for copies from and to pageable memory.
     pub fn of_track(&mut self, track: TrackId) -> Vec<Tile> {
         let trace = self.trace;
         let slices = &trace.slices;

@@ -93,8 +93,8 @@ fn the_innermost_range_counts_except_for_repeated_forward_passes() {
     assert_eq!(found(&slices), expected);
 }
 
-/// A copy to the device from pageable memory and one from it, as PyTorch calls them in microseconds: the first waits for
-/// earlier work inside the call, the second in the synchronization after it.
+/// A copy to the device from pageable memory and one from it, as PyTorch calls them in microseconds: the first waits
+/// for earlier work inside the call, the second in the synchronization after it.
 #[test]
 fn waits_inside_copies_are_waits() {
     let slices = [
@@ -139,8 +139,8 @@ fn waits_inside_copies_are_waits() {
     assert_eq!(at, [Copies, Waiting, Copies, Copies, Waiting, Copies, Waiting, Communication, Copies]);
 }
 
-/// A step after the optimizer: what the host does before the first operator that launches is not a forward pass, nor is what it
-/// is known to do besides inside one that no range names.
+/// A step after the optimizer: what the host does before the first operator that launches is not a forward pass, nor is
+/// what it is known to do besides inside one that no range names.
 #[test]
 fn a_forward_pass_that_nothing_names_is_without_what_is_none() {
     let step = |meanwhile: &[Named<'static>]| {

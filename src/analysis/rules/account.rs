@@ -43,9 +43,9 @@ pub struct Account<'a> {
     pub recorder_ns: DurNs,
     /// The time by the step of the window in which the gap ends; shorter where the later steps have none.
     pub by_step: Vec<DurNs>,
-    /// Likewise, what ending the cause would save at most, see [`crate::analysis::gaps::ceiling`], and what the host does
-    /// with data that it copied or is to copy; without what the recorder took of it at least: a program that is not
-    /// recorded does not have that.
+    /// Likewise, what ending the cause would save at most, see [`crate::analysis::gaps::ceiling`], and what the host
+    /// does with data that it copied or is to copy; without what the recorder took of it at least: a program that is
+    /// not recorded does not have that.
     pub gain_by_step: Vec<DurNs>,
     /// Of that, what is before small collectives.
     pub small_by_step: Vec<DurNs>,
@@ -61,8 +61,8 @@ pub struct Account<'a> {
     pub long: Sites<'a>,
     /// Of [`Cause::Host`]: long parts of gaps, by the host slice.
     pub long_parts: Vec<(SliceId, DurNs)>,
-    /// Of [`Cause::LaunchBound`] and [`Cause::Host`]: the time by where the work after it was launched, in gaps that are not
-    /// micro gaps.
+    /// Of [`Cause::LaunchBound`] and [`Cause::Host`]: the time by where the work after it was launched, in gaps that
+    /// are not micro gaps.
     pub origins: Origins<'a>,
     pub shares: Shares,
 }
@@ -101,7 +101,8 @@ pub struct Shares {
     pub lead_ns: DurNs,
     /// The gap ended with a small collective, and could be saved; see `super::collectives`.
     pub collective_ns: DurNs,
-    /// Of [`Cause::Latency`]: the launch of the work after the gap had returned before it, so the gap is from work to work.
+    /// Of [`Cause::Latency`]: the launch of the work after the gap had returned before it, so the gap is from work to
+    /// work.
     pub queued_ns: DurNs,
 }
 
@@ -303,8 +304,8 @@ impl<'a, 'b> Books<'a, 'b> {
         Self { trace, ledger, is_between_steps, unrecorded, taken, launches, near, has_on_cpu }
     }
 
-    /// What the recorder took of each part of a gap, if that is kept and the parts asked about are the same: whole ones,
-    /// of which those count that may be recovered.
+    /// What the recorder took of each part of a gap, if that is kept and the parts asked about are the same: whole
+    /// ones, of which those count that may be recovered.
     fn taken(&self, index: usize, gap: &Gap, window: TimeRange) -> Option<&'b [u32]> {
         let known = self.taken_of_whole(index, gap, window)?;
         let is_other = |part: GapPart| part.time.dur() >= LONG_PART && !is_recoverable(part.class, gap);
@@ -312,7 +313,8 @@ impl<'a, 'b> Books<'a, 'b> {
         (!has_other || !self.ledger.parts(index).any(is_other)).then_some(known)
     }
 
-    /// What the recorder took of each part of a gap that may be recovered, if that is kept and all of the gap is in a window.
+    /// What the recorder took of each part of a gap that may be recovered, if that is kept and all of the gap is in a
+    /// window.
     pub fn taken_of_whole(&self, index: usize, gap: &Gap, window: TimeRange) -> Option<&'b [u32]> {
         self.taken?.of_gap(index).filter(|_| gap.time.intersect(window) == Some(gap.time))
     }

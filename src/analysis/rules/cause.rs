@@ -110,9 +110,9 @@ impl Cause {
 
 /// The cause of a part of a gap.
 ///
-/// * A call that frees memory waits for the device before it does: what the host does next is the allocator's, as is the
-///   time of the call. So the caching allocator's attempt to make room is one cause: it fails to allocate, frees what it
-///   keeps, and asks again.
+/// * A call that frees memory waits for the device before it does: what the host does next is the allocator's, as is
+///   the time of the call. So the caching allocator's attempt to make room is one cause: it fails to allocate, frees
+///   what it keeps, and asks again.
 /// * What the host does after a synchronization is its own where it takes longer than the wait took from it.
 /// * What has no cause but a slow host is of the wait in which the host lost its lead, if that explains the gap; see
 ///   [`Gap::refill`].
@@ -143,8 +143,8 @@ fn copies_on_host(trace: &Trace, slice: SliceId) -> bool {
     slices.kind[slice.idx()] == SliceKind::Operator && !slices.inside(slice).any(|i| slices.kind[i].is_call())
 }
 
-/// The copy that a part of a gap is about: that which its call or the synchronization started, else the one before or after
-/// the gap.
+/// The copy that a part of a gap is about: that which its call or the synchronization started, else the one before or
+/// after the gap.
 pub(super) fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> MemoryCopy {
     let copy = |work: SliceId| trace.facts.copies.get(work).copied();
     let calls = [part.slice, gap.trigger_slice].into_iter().flatten();

@@ -23,8 +23,8 @@ impl<'a> Device<'a, '_> {
         }
     }
 
-    /// Large copies from or to pageable memory: they are staged, and the host waits for them. Of the start-up, which is not
-    /// judged, they are a note if they take much of the recording: loading of weights, most often.
+    /// Large copies from or to pageable memory: they are staged, and the host waits for them. Of the start-up, which is
+    /// not judged, they are a note if they take much of the recording: loading of weights, most often.
     pub(super) fn pageable_copies(&mut self) {
         let (judged, whole) = (self.window.time, self.window.whole);
         let Some(found) = self.pageable_copies_in(judged) else { return };

@@ -31,15 +31,16 @@ pub struct Hit {
     pub range: Option<TimeRange>,
     /// Calls, operators or kernels with most of it.
     pub names: Vec<String>,
-    /// Of a hit about calls that wait, copy or allocate, or about a host that is slow in few places: those with most of it.
+    /// Of a hit about calls that wait, copy or allocate, or about a host that is slow in few places: those with most of
+    /// it.
     pub sites: Vec<CallSite>,
-    /// Of a hit about launches or a host that are too slow: where the work after the gaps was launched, a frame of the user's
-    /// program or a node of the backward pass, the three with most time and that time.
+    /// Of a hit about launches or a host that are too slow: where the work after the gaps was launched, a frame of the
+    /// user's program or a node of the backward pass, the three with most time and that time.
     pub origins: Vec<(String, DurNs)>,
     /// Of a hit about synchronizations: what the host did after them for half of the time or more, and that time.
     pub after: Option<(CallSite, DurNs)>,
-    /// What ending the cause would gain this device at most, with what is joined; `None` without steps, where nearly all of
-    /// it is in one step of several and it is not known to come back, or where that cannot be told.
+    /// What ending the cause would gain this device at most, with what is joined; `None` without steps, where nearly
+    /// all of it is in one step of several and it is not known to come back, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
     /// Of a rank of a job: what the job gains at most if the cause ends on this rank alone, where that is less.
     pub alone_ns_per_step: Option<DurNs>,

@@ -75,7 +75,8 @@ pub struct Irregular {
     /// Of the median step, of an even number the shorter of the middle two: the mean of two lengths is of no step.
     pub median_ns: DurNs,
     /// The part that makes most of the difference, with its time in that step and in the median step; where there is a
-    /// trend, in the last step and in the first; of two groups, in the median steps of the longer and of the shorter one.
+    /// trend, in the last step and in the first; of two groups, in the median steps of the longer and of the shorter
+    /// one.
     pub part: Part,
     pub part_ns: DurNs,
     pub median_part_ns: DurNs,
@@ -86,9 +87,9 @@ pub struct Irregular {
     pub groups: Option<Groups>,
 }
 
-/// By how much steps grow, if they do so over all of them: Kendall's measure of order, and the median slope of all pairs
-/// (Theil and Sen), which one odd step does not change. 0 without a trend, or where it makes less than [`LEAST_TOLD`] of
-/// the difference between the first and the last, or where one step makes most of that.
+/// By how much steps grow, if they do so over all of them: Kendall's measure of order, and the median slope of all
+/// pairs (Theil and Sen), which one odd step does not change. 0 without a trend, or where it makes less than
+/// [`LEAST_TOLD`] of the difference between the first and the last, or where one step makes most of that.
 ///
 /// * `steps`: place and duration of each, in order.
 fn slope(steps: &[(usize, DurNs)]) -> f64 {
@@ -111,8 +112,8 @@ fn slope(steps: &[(usize, DurNs)]) -> f64 {
     if is_told && is_gradual && signs.abs() >= LEAST_TREND * slopes.len() as f64 { slope } else { 0.0 }
 }
 
-/// Where the longer of two groups of steps begins among sorted durations: at the largest ratio of neighbors, if that is at
-/// least `least`, and more than within either group. `None` for groups of fewer than [`MIN_GROUP`] steps.
+/// Where the longer of two groups of steps begins among sorted durations: at the largest ratio of neighbors, if that is
+/// at least `least`, and more than within either group. `None` for groups of fewer than [`MIN_GROUP`] steps.
 ///
 /// * `first`: duration of the first step.
 fn longer_group(sorted: &[DurNs], first: DurNs, least: f64) -> Option<usize> {

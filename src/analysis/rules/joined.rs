@@ -47,8 +47,8 @@ impl Device<'_, '_> {
         }
     }
 
-    /// Whether the time of another hit is of the same checkpoint: it is in the same single step, or most of it is in what
-    /// writes one.
+    /// Whether the time of another hit is of the same checkpoint: it is in the same single step, or most of it is in
+    /// what writes one.
     fn is_of_saving(&mut self, rule: Rule, other: Rule) -> bool {
         let device = self.window.device;
         let step = |hit: &mut Hit| hit.once.as_ref().map(|once| once.step.clone());

@@ -83,15 +83,17 @@ impl Group {
     }
 }
 
-/// The name of a product in a kernel's name: a template of CUTLASS has it as its argument. `None` if no word alone is one.
+/// The name of a product in a kernel's name: a template of CUTLASS has it as its argument. `None` if no word alone is
+/// one.
 fn product_name(kernel: &str) -> Option<&str> {
     let mut words = kernel.split(|c: char| !c.is_alphanumeric() && c != '_');
     words.find(|word| is_fp32_matmul(word))
 }
 
 /// Whether a kernel multiplies matrices in fp32 without tensor cores: cuBLAS's `ampere_sgemm_128x64_tn`,
-/// `cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_…_ffma_…`, and cuDNN's convolutions: `scudnn`, and templates that have their
-/// type as an argument. TF32 kernels are named after their instruction: `s1688gemm`, `s16816gemm`, `tf32f32`.
+/// `cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_…_ffma_…`, and cuDNN's convolutions: `scudnn`, and templates that
+/// have their type as an argument. TF32 kernels are named after their instruction: `s1688gemm`, `s16816gemm`,
+/// `tf32f32`.
 pub fn is_fp32_matmul(kernel: &str) -> bool {
     let lower = kernel.to_ascii_lowercase();
     let is_product = ["gemm", "fprop", "dgrad", "wgrad"].iter().any(|part| lower.contains(part));
@@ -113,8 +115,8 @@ struct Sums {
     longest: TimeRange,
 }
 
-/// Of the kernels of a device that start within the window, but for collectives, by their whole names. Cost: O(slices of the
-/// device).
+/// Of the kernels of a device that start within the window, but for collectives, by their whole names. Cost: O(slices
+/// of the device).
 fn sums(trace: &Trace, process: ProcessId, window: TimeRange, thresholds: &Thresholds) -> HashMap<StringId, Sums> {
     let mut collectives = CollectiveKernels::new(trace);
     let mut sums: HashMap<StringId, Sums> = HashMap::new();

@@ -31,14 +31,14 @@ pub struct Waiting {
 pub struct LateRank {
     /// Ranks that were compared, this one included.
     pub n_ranks: usize,
-    /// In how many collectives of the judged time it came last while others waited, and how many of those it shares with
-    /// others.
+    /// In how many collectives of the judged time it came last while others waited, and how many of those it shares
+    /// with others.
     pub late: u64,
     pub calls: u64,
     /// How long it waited itself in such collectives, in nanoseconds, and in how many of its steps.
     pub own: (DurNs, usize),
-    /// What it spent more time on than the mean of the others before those, since all of them were equally far; the most
-    /// first. Less time is negative. In nanoseconds, all together.
+    /// What it spent more time on than the mean of the others before those, since all of them were equally far; the
+    /// most first. Less time is negative. In nanoseconds, all together.
     pub longer: Vec<(Part, DurNs)>,
 }
 
@@ -55,12 +55,12 @@ pub struct OfRank<'a> {
 /// The verdicts of several ranks with what their collectives together tell: which ranks are late, and how much of the
 /// communication of the others is waiting for them.
 ///
-/// * Only waits in which the device computes nothing count, within the time that is judged, and no time twice. Collectives of
-///   50 µs at most are left to the rule about small ones.
+/// * Only waits in which the device computes nothing count, within the time that is judged, and no time twice.
+///   Collectives of 50 µs at most are left to the rule about small ones.
 /// * A wait in a collective of the host counts where the device is idle because the host is in calls of collectives.
-/// * A ceiling is what the device would gain if the ranks with findings came with the last of the others. It is taken from
-///   that of exposed communication, and for collectives of the host from that of idle time in calls of collectives, so that
-///   their sum is no more than that time.
+/// * A ceiling is what the device would gain if the ranks with findings came with the last of the others. It is taken
+///   from that of exposed communication, and for collectives of the host from that of idle time in calls of
+///   collectives, so that their sum is no more than that time.
 /// * Who is late is judged from the second collective of the same ranks on, see [`Match::is_first`].
 /// * What a rank does longer than the others is compared in the time since all of them were equally far, see
 ///   [`RankPart::since`].
@@ -229,9 +229,10 @@ impl<'a> Job<'a> {
         all
     }
 
-    /// Bounds what ending a cause gains a rank by what it gains the job: each rank keeps all of its step but its own time of
-    /// that cause, and its waiting for others. If the cause ends on one rank alone, the others gain no more than they wait for
-    /// that. Only where all collectives were compared: else a rank may wait for others in some that were not.
+    /// Bounds what ending a cause gains a rank by what it gains the job: each rank keeps all of its step but its own
+    /// time of that cause, and its waiting for others. If the cause ends on one rank alone, the others gain no more
+    /// than they wait for that. Only where all collectives were compared: else a rank may wait for others in some that
+    /// were not.
     fn limit(&self, all: &mut [Verdicts]) {
         let mut jobs: Vec<u32> = self.calls.ranks.iter().map(|rank| rank.job).collect();
         jobs.sort_unstable();
@@ -422,7 +423,8 @@ impl<'a> Job<'a> {
         verdicts: &mut Verdicts,
     ) {
         let n_steps = window.steps.len() as DurNs;
-        // Waits in the first collective may be of recordings that began at different times: nothing is gained from them.
+        // Waits in the first collective may be of recordings that began at different times: nothing is gained from
+        // them.
         let other_ns = waits.gain_ns + waits.first_ns;
         let gain = if n_steps > 0 { other_ns / n_steps } else { 0 };
         let most = waits.by_late.iter().max_by_key(|&(&late, &ns)| (ns, std::cmp::Reverse(late)));
@@ -445,8 +447,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// What a rank spends more time on than the mean of the others before the collectives to which it comes last; and when
-    /// it did so longest, in trace time.
+    /// What a rank spends more time on than the mean of the others before the collectives to which it comes last; and
+    /// when it did so longest, in trace time.
     fn longer(&self, trace: u32) -> (Vec<(Part, DurNs)>, Option<TimeRange>) {
         let mut longer: HashMap<Part, DurNs> = HashMap::new();
         let mut longest: Option<(DurNs, TimeRange)> = None;

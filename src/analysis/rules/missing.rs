@@ -7,8 +7,9 @@ use crate::model::{SliceId, SliceKind, Trace};
 const MIN_EVENTS: usize = 50;
 /// Share of launches, and of device work, that must have its partner.
 const PARTNERS: f64 = 0.5;
-/// Recorders number operators, and calls of an API, in a row. Three of four steps from one recorded number to the next are
-/// 1 for operators, at most 16 for calls, of which recorders leave many out (real traces); events are missing from these on.
+/// Recorders number operators, and calls of an API, in a row. Three of four steps from one recorded number to the next
+/// are 1 for operators, at most 16 for calls, of which recorders leave many out (real traces); events are missing from
+/// these on.
 const OPERATOR_STEP: u32 = 5;
 const CALL_STEP: u32 = 64;
 /// Numbers, for each that is there, up to which a bit for each takes less time than sorting them.
@@ -50,7 +51,8 @@ impl Missing {
         is_missing.then_some(out)
     }
 
-    /// The share of the recording that is there, about: by the operators if they show it, else by the least of the others.
+    /// The share of the recording that is there, about: by the operators if they show it, else by the least of the
+    /// others.
     pub fn share(&self) -> f64 {
         let share = |&(found, of): &(u64, u64)| if of == 0 { 1.0 } else { found as f64 / of as f64 };
         if self.operators.1 > 0 {
@@ -82,8 +84,8 @@ fn count((with, of): &mut (u64, u64), holds: bool) {
     *of += 1;
 }
 
-/// How many distinct numbers there are but 0, of how many, if a quarter of the steps between them is at least `step`, which
-/// is more than 1; else zeros.
+/// How many distinct numbers there are but 0, of how many, if a quarter of the steps between them is at least `step`,
+/// which is more than 1; else zeros.
 ///
 /// * `ids`: gone through twice, which costs less than to keep millions of them.
 fn numbers(ids: impl Iterator<Item = u32> + Clone, step: u32) -> (u64, u64) {

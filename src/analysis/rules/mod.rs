@@ -118,8 +118,8 @@ pub struct Measured<'a> {
 
 /// Applies the rules to a trace, each device in its [`Window`].
 ///
-/// A recording that holds a fraction of its events says so, and nothing else about time: what is missing may have run in
-/// every gap.
+/// A recording that holds a fraction of its events says so, and nothing else about time: what is missing may have run
+/// in every gap.
 ///
 /// One cause is one hit: a gap that comes back, and the time of the loader, are evidence of the hit of their cause and
 /// hits of their own only without it. Ceilings are per device, of disjoint parts of its idle time.

@@ -100,8 +100,8 @@ impl Window {
 }
 
 impl Device<'_, '_> {
-    /// The step that has nearly all of the idle time of a cause and of `spans`, if there is one. Such time is no time per
-    /// step: a gain in each step does not follow from it, unless it is known after how many it comes back.
+    /// The step that has nearly all of the idle time of a cause and of `spans`, if there is one. Such time is no time
+    /// per step: a gain in each step does not follow from it, unless it is known after how many it comes back.
     ///
     /// * `gains`: what ending the cause gains each step; none without steps.
     pub(super) fn once(

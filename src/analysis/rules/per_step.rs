@@ -23,8 +23,8 @@ impl PerStep {
     /// Of the gains in each step. A cause comes back alike if
     ///
     /// * of at least four steps all but one, or all but a tenth, are within a quarter of the median, and
-    /// * the median is at least three quarters of the mean: what has much of its time in few steps, such as a checkpoint,
-    ///   is not an outlier.
+    /// * the median is at least three quarters of the mean: what has much of its time in few steps, such as a
+    ///   checkpoint, is not an outlier.
     pub fn of(by_step: &[DurNs]) -> Self {
         let n = by_step.len() as DurNs;
         let mut sorted = by_step.to_vec();

@@ -28,8 +28,8 @@ impl Device<'_, '_> {
         steps.first().zip(steps.last()).map_or(self.window.time, |(first, last)| first.union(*last))
     }
 
-    /// The cost of recording Python's frames and operators: how much longer the device waits for that. Where it is a large
-    /// part of the steps, the hits about a slow host have it, too.
+    /// The cost of recording Python's frames and operators: how much longer the device waits for that. Where it is a
+    /// large part of the steps, the hits about a slow host have it, too.
     ///
     /// Without frames it is never more than a note: all recordings of operators have that cost.
     ///

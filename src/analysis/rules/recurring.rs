@@ -73,8 +73,8 @@ impl Device<'_, '_> {
         }
     }
 
-    /// Of the rules with a hit that together have most of the time of a cluster, the one with most of it, with that time; and
-    /// what can be gained from other causes. Both within the window.
+    /// Of the rules with a hit that together have most of the time of a cluster, the one with most of it, with that
+    /// time; and what can be gained from other causes. Both within the window.
     fn causes(
         &mut self,
         clusters: &Clusters,

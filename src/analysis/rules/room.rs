@@ -54,8 +54,8 @@ impl<'a> Room<'a> {
         Self { trace, known: HashMap::new(), stretches, effects: Effects::default() }
     }
 
-    /// Whether a call lies in such an operator, the innermost around it, or in such a stretch. Amortized cost: O(depth), and
-    /// O(n log n) for the n slices of a thread without operators around its calls.
+    /// Whether a call lies in such an operator, the innermost around it, or in such a stretch. Amortized cost:
+    /// O(depth), and O(n log n) for the n slices of a thread without operators around its calls.
     pub fn is_made_around(&mut self, call: SliceId) -> bool {
         let (trace, effects) = (self.trace, &mut self.effects);
         let slices = &trace.slices;
@@ -83,8 +83,9 @@ fn stretches(trace: &Trace, thread: TrackId, effects: &mut Effects) -> Vec<(Time
     found.into_iter().map(|[first, last]| (trace.slices.ts[first.idx()], trace.slices.end[last.idx()])).collect()
 }
 
-/// The first and the last call of each time that memory is allocated, freed and allocated again, and nothing is launched
-/// meanwhile. Without a caching allocator an operator frees what it needed for a kernel, which it launches first.
+/// The first and the last call of each time that memory is allocated, freed and allocated again, and nothing is
+/// launched meanwhile. Without a caching allocator an operator frees what it needed for a kernel, which it launches
+/// first.
 ///
 /// * `least`: how many calls in a row free.
 fn requests(
@@ -122,7 +123,8 @@ fn requests(
     out
 }
 
-/// Whether a call that begins in some time on a thread launches. Cost: O(rows · log n + calls before the first that does).
+/// Whether a call that begins in some time on a thread launches. Cost: O(rows · log n + calls before the first that
+/// does).
 fn launches_within(trace: &Trace, thread: TrackId, time: TimeRange, effects: &mut Effects) -> bool {
     let slices = &trace.slices;
     trace.rows(thread).iter().any(|row| {
@@ -150,7 +152,8 @@ mod tests {
     use super::*;
     use crate::model::TraceBuilder;
 
-    /// Whether room is made around the first call that frees, inside an operator or without one. Calls of a microsecond.
+    /// Whether room is made around the first call that frees, inside an operator or without one. Calls of a
+    /// microsecond.
     fn is_made(calls: &str, has_operator: bool) -> bool {
         let names: Vec<String> = calls.split(' ').map(|call| format!("cuda{call}")).collect();
         let calls = (0..).zip(&names).map(|(i, name)| ("main", SliceKind::Runtime, name.as_str(), 10 * i, 10 * i + 9));

@@ -16,8 +16,8 @@ pub struct CallSite {
     pub frame: String,
 }
 
-/// A text of a trace, known by where it lies, which is cheaper to look up than what it says. Texts that are alike are joined
-/// where sums are read.
+/// A text of a trace, known by where it lies, which is cheaper to look up than what it says. Texts that are alike are
+/// joined where sums are read.
 #[derive(Clone, Copy, Debug)]
 struct Text<'a>(&'a str);
 

@@ -114,8 +114,8 @@ pub struct Thresholds {
     pub long_kernel: Levels,
     /// Time of matrix products in fp32 on a device that has TF32.
     pub fp32_matmul: Levels,
-    /// Time of kernels of single elementwise operators. A transformer trained without a compiler spends 15 to 30 % on them
-    /// (recordings): a third is worth a note.
+    /// Time of kernels of single elementwise operators. A transformer trained without a compiler spends 15 to 30 % on
+    /// them (recordings): a third is worth a note.
     pub elementwise: Levels,
     /// Duration of the step that differs most from the median step, as a ratio above 1. Half as long again is more than
     /// shapes that vary cost; three times as long is another kind of step.

@@ -73,9 +73,9 @@ pub struct Window {
 }
 
 impl Window {
-    /// How long a step takes, as all that is said per step counts it: the judged time by the steps in it, which ends with
-    /// the last work of the device where that is before the last step does. Of a range, which may hold parts of steps, the
-    /// mean of its whole ones. `None` without steps.
+    /// How long a step takes, as all that is said per step counts it: the judged time by the steps in it, which ends
+    /// with the last work of the device where that is before the last step does. Of a range, which may hold parts of
+    /// steps, the mean of its whole ones. `None` without steps.
     pub fn step_ns(&self) -> Option<DurNs> {
         let n = self.steps.len() as DurNs;
         let all = match self.basis.is_range() {

@@ -305,8 +305,8 @@ impl<B: Copy + Into<i64>> Steps<B> {
 /// The steps that statistics are of: without the first, which includes warm-up, and without the profiler's last
 /// `ProfilerStep#N`, in which it stops.
 ///
-/// Where the program names its warm-up, which is none of the steps, the first is left out as well: that need not have run
-/// all that a step does, such as a backward pass, and one of many that are alike changes no mean.
+/// Where the program names its warm-up, which is none of the steps, the first is left out as well: that need not have
+/// run all that a step does, such as a backward pass, and one of many that are alike changes no mean.
 ///
 /// With fewer than four steps too little would be left: then only a last step of the profiler is dropped that is
 /// shorter than half of the one before, which the profiler opens and stops in. Marks are the user's choice: all are

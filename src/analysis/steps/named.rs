@@ -174,8 +174,8 @@ fn is_pytorch_name(name: &str) -> bool {
     ANCHORS.iter().chain(&[PROFILER_STEP]).any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a name is that of one pass through a model, or of one step: what repeats inside is not a step. A measurement,
-/// such as `Benchmark Forward Only`, encloses many.
+/// Whether a name is that of one pass through a model, or of one step: what repeats inside is not a step. A
+/// measurement, such as `Benchmark Forward Only`, encloses many.
 fn is_of_one_pass(name: &str) -> bool {
     if has_word(name, &MEASURED_WORDS) {
         return false;

@@ -18,7 +18,8 @@ pub struct DevicePart {
 /// The parts of the steps of a trace, each summing to its step.
 #[derive(Clone, Debug, Default)]
 pub struct StepParts {
-    /// Of hosts and devices together while the host took the step, as in the TensorBoard plugin; one per step asked for.
+    /// Of hosts and devices together while the host took the step, as in the TensorBoard plugin; one per step asked
+    /// for.
     pub roles: Vec<RoleTimes>,
     /// For each device with work its index and the parts of each of these steps as the device sees it, see
     /// [`Steps::on`]; none where another process launches on the device and takes another number of steps.

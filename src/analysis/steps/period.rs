@@ -197,8 +197,8 @@ fn anchors(symbols: &[u32]) -> Vec<Anchor> {
     best.into_iter().take(MAX_LENGTHS).map(|anchor| anchor.1).collect()
 }
 
-/// Share of the rounds, from the second on, that have nearly the items of one of those before, in any order. An odd round
-/// counts once against it where that is one of two.
+/// Share of the rounds, from the second on, that have nearly the items of one of those before, in any order. An odd
+/// round counts once against it where that is one of two.
 ///
 /// * `bounds`: the first item of each round, and the end of the last.
 /// * `before`: how many rounds before count.
@@ -262,8 +262,8 @@ mod tests {
 
     #[test]
     fn what_the_first_step_makes_at_one_place_is_no_rounds() {
-        // Parameters, then steps: a batch, six layers, a loss, six gradients, and a buffer of the optimizer, which makes its
-        // twelve states in the first step at the same place. A leak begins late.
+        // Parameters, then steps: a batch, six layers, a loss, six gradients, and a buffer of the optimizer, which
+        // makes its twelve states in the first step at the same place. A leak begins late.
         let (gradient, buffer, leak) = (10, 11, 12);
         let mut symbols = vec![0; 6];
         for step in 0..40 {

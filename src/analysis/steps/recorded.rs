@@ -4,8 +4,8 @@ use super::Scope;
 use crate::analysis::host_roles::launches_work;
 use crate::model::{Row, SliceId, TimeNs, Trace};
 
-/// A recording that ended while the host was ahead: PyTorch's profiler, started and stopped by time, keeps launches whose
-/// work ran after the end and not the work.
+/// A recording that ended while the host was ahead: PyTorch's profiler, started and stopped by time, keeps launches
+/// whose work ran after the end and not the work.
 #[derive(Debug, Default)]
 struct Ends {
     /// The last launch that has its work.

@@ -228,7 +228,8 @@ fn names_of_other_topics() {
             Communication,
             "nccl:all_reduce|## all2all_data:lengths_wait ##|## alltoall_fwd_single ##|reduce_scatter_gradients|\
              all_reduce|AllReduce|MPI_Allreduce|MPI_Barrier|MPI_Waitall|horovod_allreduce|HOROVOD_BROADCAST|\
-             hvd.allreduce|dist.barrier|gloo:barrier|barrier|## wait_sparse_data_dist ##|comm:send|ncclAllReduce|nccl allreduce + forward",
+             hvd.allreduce|dist.barrier|gloo:barrier|barrier|## wait_sparse_data_dist ##|comm:send|ncclAllReduce|nccl \
+             allreduce + forward",
         ),
         (
             Compilation,

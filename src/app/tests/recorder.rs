@@ -4,7 +4,8 @@ use super::*;
 use crate::job::Progress;
 use crate::reader;
 
-/// An export of one thread with the ranges `slow` and `plain`, the first with a color, and with messages of the recorder.
+/// An export of one thread with the ranges `slow` and `plain`, the first with a color, and with messages of the
+/// recorder.
 fn export(messages: &str) -> Trace {
     let file = tempfile::Builder::new().suffix(".sqlite").tempfile().unwrap();
     let thread = (1_i64 << 56) + (10 << 24) + 10;

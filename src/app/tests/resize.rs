@@ -42,7 +42,8 @@ fn grips(harness: &mut Harness<'_, Option<App>>, view: Rect) -> Vec<Pos2> {
     lines.into_iter().filter(holds).collect()
 }
 
-/// A point on each line within a view, near its lower right corner; not of one at its right end, which has no room to move.
+/// A point on each line within a view, near its lower right corner; not of one at its right end, which has no room to
+/// move.
 fn lines(harness: &Harness<'_, Option<App>>, view: Rect) -> Vec<Pos2> {
     let at = view.right_bottom() - vec2(60.0, 40.0);
     let mut points: Vec<Pos2> = Vec::new();

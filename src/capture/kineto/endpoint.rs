@@ -162,8 +162,8 @@ impl Endpoint {
     pub fn warning(&self) -> Option<String> {
         self.shared.is_name_taken.then(|| {
             format!(
-                "Another daemon (dynolog, or another Lacuna) has the name {NAME}, which torch before 2.0 asks; with such a \
-                 torch nothing will be recorded"
+                "Another daemon (dynolog, or another Lacuna) has the name {NAME}, which torch before 2.0 asks; with \
+                 such a torch nothing will be recorded"
             )
         })
     }
@@ -199,23 +199,26 @@ impl Endpoint {
                     .to_owned(),
             );
         }
-        notes.extend(match () {
-            () if has_results || !notes.is_empty() => None,
-            () if state.clients.is_empty() => Some(
-                "Nothing was recorded: no process of this run asked what to record. torch from 2.2 on asks within seconds \
-                 after its import, torch 2.0 only with a GPU, a program without torch never. With torch, the PyTorch \
-                 profiler records without being asked",
-            ),
-            () if !state.clients.values().any(|client| self.shared.is_wanted(client)) => {
-                Some("Nothing was recorded: no process had one of the chosen ranks")
+        notes.extend(
+            match () {
+                () if has_results || !notes.is_empty() => None,
+                () if state.clients.is_empty() => Some(
+                    "Nothing was recorded: no process of this run asked what to record. torch from 2.2 on asks within \
+                 seconds after its import, torch 2.0 only with a GPU, a program without torch never. With torch, the \
+                 PyTorch profiler records without being asked",
+                ),
+                () if !state.clients.values().any(|client| self.shared.is_wanted(client)) => {
+                    Some("Nothing was recorded: no process had one of the chosen ranks")
+                }
+                () if state.n_asked == 0 && state.was_in_vain => Some(
+                    "Nothing was recorded: whenever a trace was asked for, no process could record; torch 2.0 cannot \
+                 without a GPU: record with the PyTorch profiler instead",
+                ),
+                () if state.n_asked == 0 => Some("Nothing was recorded: no trace was asked for while it ran"),
+                () => Some("Nothing was recorded: the program ended before the recording began"),
             }
-            () if state.n_asked == 0 && state.was_in_vain => Some(
-                "Nothing was recorded: whenever a trace was asked for, no process could record; torch 2.0 cannot without a \
-                 GPU: record with the PyTorch profiler instead",
-            ),
-            () if state.n_asked == 0 => Some("Nothing was recorded: no trace was asked for while it ran"),
-            () => Some("Nothing was recorded: the program ended before the recording began"),
-        }.map(str::to_owned));
+            .map(str::to_owned),
+        );
         notes
     }
 

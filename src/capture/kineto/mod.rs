@@ -2,8 +2,9 @@
 //!
 //! With `KINETO_USE_DAEMON` set, a process with torch asks a daemon every few seconds whether it is to record, over
 //! datagrams between Unix sockets. The script stays as it is; at its end, a few lines of Python from `assets/capture/`
-//! tell the endpoint, and wait for a trace that is still being recorded. The socket lies in a private folder; versions of torch that only know the one name `dynolog` for the whole machine are
-//! answered there, where no other daemon has it. Only processes of the run are answered.
+//! tell the endpoint, and wait for a trace that is still being recorded. The socket lies in a private folder; versions
+//! of torch that only know the one name `dynolog` for the whole machine are answered there, where no other daemon has
+//! it. Only processes of the run are answered.
 //!
 //! Traces are by time and not by step: Kineto ignores a number of steps until it has recorded once.
 
@@ -30,8 +31,8 @@ pub use self::endpoint::Endpoint;
 pub use self::traces::is_writing;
 
 /// Why a trace cannot be recorded now: a sentence.
-pub const NO_PROCESS: &str = "No process can record now: none has imported torch yet, or all have ended, or the profiler \
-                              library in their torch does not answer, as in torch 2.0 without a GPU";
+pub const NO_PROCESS: &str = "No process can record now: none has imported torch yet, or all have ended, or the \
+                              profiler library in their torch does not answer, as in torch 2.0 without a GPU";
 use super::pytorch::{self, Contents};
 
 /// How often processes are asked to ask, in seconds; Kineto does so every five unless told.

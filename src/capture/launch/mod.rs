@@ -68,7 +68,8 @@ pub struct Request {
     pub time_limit: Option<Duration>,
     /// Whether what is watched alongside is watched: the counters of the GPUs.
     pub has_counters: bool,
-    /// Whether it reads what Lacuna could read, unless that is a terminal, and its output also goes where Lacuna's goes.
+    /// Whether it reads what Lacuna could read, unless that is a terminal, and its output also goes where Lacuna's
+    /// goes.
     pub is_piped: bool,
 }
 

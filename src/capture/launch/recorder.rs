@@ -27,16 +27,16 @@ pub const ONE_RECORDER: &str = "nsys, Lacuna's CUPTI recorder and the PyTorch pr
                                 serves one of them in a process";
 
 /// What recording costs, as measured: on an H100 with driver 580, torch 2.11 and a loop of small kernels. nsys
-/// has not been measured on a GPU yet: in processor time, 0.8 to 1.3 µs for a pair of `nvtxRangePush` and `nvtxRangePop`,
-/// and 0.3 to 1.4 µs for a `pread` of 64 KiB. Lacuna's own recorder takes 0.4 to 0.6 µs for such a pair, 0.2 µs of it on
-/// the thread of the range, and 1.4 µs for a launch with its kernel beside what CUPTI takes; reading a GPU of a stand-in for
-/// the driver 0.5 % of a core.
+/// has not been measured on a GPU yet: in processor time, 0.8 to 1.3 µs for a pair of `nvtxRangePush` and
+/// `nvtxRangePop`, and 0.3 to 1.4 µs for a `pread` of 64 KiB. Lacuna's own recorder takes 0.4 to 0.6 µs for such a
+/// pair, 0.2 µs of it on the thread of the range, and 1.4 µs for a launch with its kernel beside what CUPTI takes;
+/// reading a GPU of a stand-in for the driver 0.5 % of a core.
 pub mod overhead {
     pub const PYTORCH: &str = "Expect 6 to 7 µs more for each launch: a loop of small kernels on an H100 took 6.2 to \
                                10.5 µs a launch alone and 12.6 to 17.5 µs recorded, without stacks";
-    pub const ON_DEMAND: &str = "While a trace is recorded, expect what the PyTorch profiler costs: 6 to 7 µs more for each \
-                                 launch on an H100; in between no cost was measurable (torch 2.15, operators of 1.8 µs on \
-                                 the CPU)";
+    pub const ON_DEMAND: &str = "While a trace is recorded, expect what the PyTorch profiler costs: 6 to 7 µs more for \
+                                 each launch on an H100; in between no cost was measurable (torch 2.15, operators of \
+                                 1.8 µs on the CPU)";
     pub const CUPTI: &str = "Expect 2 µs more for each launch: on an H100 a launch took 2.8 to 3.9 µs alone and 4.7 to \
                              5.9 µs recorded. An NVTX range takes 0.5 µs of processor time";
     pub const NSYS: &str = "Expect 1 µs more for each NVTX range and each call of the operating system (nsys 2023.4, \

@@ -17,8 +17,8 @@ const LOOK: Duration = Duration::from_millis(20);
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// Has this program, which is a Lacuna, started beside each run. Without it, a run whose Lacuna is killed is ended at the
-/// next start.
+/// Has this program, which is a Lacuna, started beside each run. Without it, a run whose Lacuna is killed is ended at
+/// the next start.
 pub fn start_with(program: PathBuf) {
     // The first stays.
     let _ = PROGRAM.set(program);

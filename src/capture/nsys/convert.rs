@@ -32,7 +32,8 @@ struct Able<'a> {
     importer: Option<PathBuf>,
 }
 
-/// Why there is none: the newest of those that are too old, the first without an importer, and the first without a version.
+/// Why there is none: the newest of those that are too old, the first without an importer, and the first without a
+/// version.
 #[derive(Default)]
 struct Unable<'a> {
     too_old: Option<(Version, &'a PathBuf)>,

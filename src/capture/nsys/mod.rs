@@ -1,5 +1,6 @@
-//! Reports of Nsight Systems (`.nsys-rep`, `.qdrep`): made readable by NVIDIA's own `nsys export`. Raw data (`.qdstrm`),
-//! which `nsys` leaves where it was ended before it made a report, becomes one by NVIDIA's `QdstrmImporter` first.
+//! Reports of Nsight Systems (`.nsys-rep`, `.qdrep`): made readable by NVIDIA's own `nsys export`. Raw data
+//! (`.qdstrm`), which `nsys` leaves where it was ended before it made a report, becomes one by NVIDIA's
+//! `QdstrmImporter` first.
 //!
 //! The formats of both are not public, so `nsys` converts them to the SQLite export that the reader opens. The
 //! export is kept in a cache, never beside the user's file.
@@ -133,8 +134,8 @@ struct Origin {
 }
 
 impl Openable {
-    /// Gives traces read from the export the name and size of what was recorded and the name of who recorded it, and notes who
-    /// converted it.
+    /// Gives traces read from the export the name and size of what was recorded and the name of who recorded it, and
+    /// notes who converted it.
     pub fn claim(&self, report: &Path, traces: &mut [Trace]) {
         let Some(Origin { kind, converter, recorded }) = &self.origin else { return };
         for trace in traces {

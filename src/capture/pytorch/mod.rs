@@ -186,7 +186,8 @@ pub fn obstacle(argv: &[OsString]) -> Option<String> {
         let letters = option.strip_prefix('-').filter(|letters| !letters.starts_with('-') && !letters.is_empty())?;
         if let Some(letter) = letters.chars().take_while(|&c| c != 'm' && c != 'c').find(|&c| "IES".contains(c)) {
             return Some(format!(
-                "python -{letter} ignores PYTHONPATH or sitecustomize, by which Lacuna records: run it without -{letter}"
+                "python -{letter} ignores PYTHONPATH or sitecustomize, by which Lacuna records: run it without \
+                 -{letter}"
             ));
         }
         if letters.contains(['m', 'c', 'W', 'X']) {

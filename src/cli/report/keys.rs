@@ -293,8 +293,8 @@ impl Report {
 const REPLACES: &str = "A block that replaces one of equal size from before the recording is not more here";
 
 /// Of which work the time of annotations on a device is.
-const OF_OWN_THREAD: &str = "On device: what the thread of the annotation launched; in the backward pass autograd's thread \
-                             launches, and Phases has its time";
+const OF_OWN_THREAD: &str = "On device: what the thread of the annotation launched; in the backward pass autograd's \
+                             thread launches, and Phases has its time";
 
 /// Memory by place and by stack.
 fn memory_lists(memory: &Table) -> [Table; 7] {

@@ -54,9 +54,9 @@ pub struct Args {
     /// give it twice to compare two moments
     #[arg(long, value_name = "MOMENT")]
     pub memory_at: Vec<memory::Moment>,
-    /// Compare with this file, such as a recording from before a change: whether steps are faster and what takes more or
-    /// less time in them, by cause, kernel and operator; what holds more or less memory, at the peak of each and at the
-    /// end, by category, place and call stack
+    /// Compare with this file, such as a recording from before a change: whether steps are faster and what takes more
+    /// or less time in them, by cause, kernel and operator; what holds more or less memory, at the peak of each and at
+    /// the end, by category, place and call stack
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
     /// Exit with 1 if a finding or an import problem is at least this severe: idle devices and their causes, leaks
@@ -161,8 +161,8 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         print_problems(trace);
     }
     let [traces, base] = [input.traces, base].map(|traces| traces.into_iter().map(Arc::new).collect::<Vec<_>>());
-    // On one of the threads that share its parts: to hand over each of them, and to be woken after it, takes longer than
-    // many of them.
+    // On one of the threads that share its parts: to hand over each of them, and to be woken after it, takes longer
+    // than many of them.
     let (text, worst) = rayon::scope(|_| answer(args, thresholds, &traces, &base))?;
     output::write(text.as_bytes(), args.out.as_deref(), &paths)?;
     Ok(match args.fail_on {

@@ -22,7 +22,8 @@ const TABLES: [(&str, &str); 39] = [
     ("compared_work", ""),
     (
         "compared_operators",
-        "file rank device device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns name",
+        "file rank device device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns \
+         after_host_ns name",
     ),
     ("summary", ""),
     ("judged", "file rank device text dur_ns share"),
@@ -41,12 +42,14 @@ const TABLES: [(&str, &str); 39] = [
     ("steps", "file rank source count dropped mean_ns period_ns median_ns min_ns max_ns"),
     (
         "oom",
-        "file rank device at_ns cause requested_bytes short_by_bytes device_free_bytes reserved_bytes inactive_bytes advice",
+        "file rank device at_ns cause requested_bytes short_by_bytes device_free_bytes reserved_bytes inactive_bytes \
+         advice",
     ),
     ("leaks", "file rank device severity bytes_per_step since growth_bytes survivors stack advice"),
     (
         "growth",
-        "file rank device verdict steps counted bytes_per_step since peak_bytes_per_step reserved_bytes_per_step growth_bytes",
+        "file rank device verdict steps counted bytes_per_step since peak_bytes_per_step reserved_bytes_per_step \
+         growth_bytes",
     ),
     ("outside_pytorch", "file rank device verdict start_bytes end_bytes bytes_per_second growth_bytes"),
     ("reserved_shares", ""),
@@ -61,7 +64,8 @@ const TABLES: [(&str, &str); 39] = [
     ("ranks", ""),
     (
         "collectives",
-        "op backend group n_ranks dtype bytes count total_ns wait_ns late_rank exposed_ns overlap alg_gb_per_s bus_gb_per_s min_ns max_ns",
+        "op backend group n_ranks dtype bytes count total_ns wait_ns late_rank exposed_ns overlap alg_gb_per_s \
+         bus_gb_per_s min_ns max_ns",
     ),
     ("apis", "calls total_ns mean_ns max_ns name"),
     ("os_calls", "calls total_ns mean_ns max_ns name"),
@@ -70,7 +74,8 @@ const TABLES: [(&str, &str); 39] = [
     ("devices", "file rank device window_ns busy_ns idle_ns utilization name"),
     (
         "memory",
-        "file rank device source recorded events peak_allocated_bytes peak_reserved_bytes end_allocated_bytes end_reserved_bytes",
+        "file rank device source recorded events peak_allocated_bytes peak_reserved_bytes end_allocated_bytes \
+         end_reserved_bytes",
     ),
     ("gpu_readings", ""),
     ("files", ""),

@@ -88,8 +88,9 @@ fn files_without_ranks_are_named_beside_their_devices() {
 fn json_has_the_keys_of_the_contract() {
     let json: serde_json::Value = serde_json::from_str(&report(Format::Json, 50)).unwrap();
     let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
-    let expected = "schema lacuna files clock span_ns devices gaps hta_idle steps operators kernels copies device_trace \
-                    collectives apis os_calls libraries annotations range_kernels phases memory findings checks judged summary in_short";
+    let expected = "schema lacuna files clock span_ns devices gaps hta_idle steps operators kernels copies \
+                    device_trace collectives apis os_calls libraries annotations range_kernels phases memory findings \
+                    checks judged summary in_short";
     assert_eq!(keys.join(" "), expected);
     let device = serde_json::json!({
         "device": 0, "window_ns": 3500, "busy_ns": 3000, "idle_ns": 500, "utilization": 6.0 / 7.0,

@@ -49,7 +49,8 @@ pub fn markdown(tables: &[Cow<'_, Table>]) -> String {
 /// One HTML page without scripts or anything to load.
 pub fn html(tables: &[Cow<'_, Table>]) -> String {
     let mut out = String::from(concat!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Lacuna report</title>\n<style>\n",
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Lacuna \
+         report</title>\n<style>\n",
         "body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color-scheme: light dark }\n",
         "table { border-collapse: collapse }\n",
         "th, td { padding: .15em .8em; text-align: left; border-bottom: 1px solid #8884; overflow-wrap: anywhere }\n",

@@ -114,8 +114,8 @@ fn phase_totals(
     let steps = steps.map(times_of_steps).unwrap_or_default();
     let n_steps = steps.len();
     let times = if steps.is_empty() { vec![trace.span] } else { steps };
-    // Of a memory snapshot only annotations would count, which seldom name more than an optimizer's step: its passes, as
-    // stacks tell them, are of allocations and no times.
+    // Of a memory snapshot only annotations would count, which seldom name more than an optimizer's step: its passes,
+    // as stacks tell them, are of allocations and no times.
     let is_snapshot = trace.memories.iter().any(|memory| memory.source == MemorySource::Snapshot);
     if phases.is_empty() || is_snapshot {
         return Vec::new();
@@ -152,8 +152,8 @@ fn title_of_phases(rows: &[PhaseTotals]) -> &'static str {
     }
 }
 
-/// The times of the steps that count, disjoint and ascending. Those that have ranges of their own are as long as these: what
-/// runs between two of them belongs to none.
+/// The times of the steps that count, disjoint and ascending. Those that have ranges of their own are as long as these:
+/// what runs between two of them belongs to none.
 fn times_of_steps(steps: &Steps) -> Vec<TimeRange> {
     let own = steps.times.get(steps.used.clone()).unwrap_or_default();
     if !own.is_empty() && own.windows(2).all(|pair| pair[0].end <= pair[1].start) {

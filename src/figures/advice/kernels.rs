@@ -38,7 +38,8 @@ pub fn lines(rule: Rule) -> &'static [Line] {
         Rule::SlowKernels => &[
             (
                 |case| TORCH(case) && case.run.has_tf32 && has_fp32(case),
-                "Matrix products in fp32 are among them: torch.set_float32_matmul_precision(\"high\") allows TF32, torch.autocast bf16",
+                "Matrix products in fp32 are among them: torch.set_float32_matmul_precision(\"high\") allows TF32, \
+                 torch.autocast bf16",
             ),
             (
                 |case| OTHER(case) && case.run.has_tf32 && has_fp32(case),
@@ -47,30 +48,36 @@ pub fn lines(rule: Rule) -> &'static [Line] {
             (|case| case.run.is_geforce && case.run.has_tf32 && has_fp32(case), TF32_ON_GEFORCE),
             (
                 ALWAYS,
-                "Fine if this is the work itself: look for tensor-core use, lower precision and better kernels of the same operator",
+                "Fine if this is the work itself: look for tensor-core use, lower precision and better kernels of the \
+                 same operator",
             ),
             (ALWAYS, "To check one kernel, profile it with ncu --set full"),
         ],
         Rule::LongKernel => &[
             (
                 |case| case.is_kernel(KernelKind::Attention),
-                "Attention takes long where sequences are long: check their length, the masks (causal, window) and the type, and whether a newer kernel supports them",
+                "Attention takes long where sequences are long: check their length, the masks (causal, window) and the \
+                 type, and whether a newer kernel supports them",
             ),
             (
                 |case| case.is_kernel(KernelKind::Matmul),
-                "A matrix product or convolution is the work itself: check its shape, its type and its use of tensor-core instructions",
+                "A matrix product or convolution is the work itself: check its shape, its type and its use of \
+                 tensor-core instructions",
             ),
             (
                 |case| case.is_kernel(KernelKind::Access),
-                "Sorting, scanning and indexed access are slow for their bytes: check how much of it is needed, and in which order it accesses memory",
+                "Sorting, scanning and indexed access are slow for their bytes: check how much of it is needed, and in \
+                 which order it accesses memory",
             ),
             (
                 |case| case.is_kernel(KernelKind::Elementwise),
-                "One operator on every element takes long where tensors are large: fuse it with those before and after it",
+                "One operator on every element takes long where tensors are large: fuse it with those before and after \
+                 it",
             ),
             (
                 |case| case.is_kernel(KernelKind::Other),
-                "See whether its shape and its number of blocks are expected: one that fills few of the device's processors takes this long",
+                "See whether its shape and its number of blocks are expected: one that fills few of the device's \
+                 processors takes this long",
             ),
             (ALWAYS, "To check it, profile it with ncu --set full"),
         ],
@@ -92,22 +99,25 @@ fn step_lines(rule: Rule) -> &'static [Line] {
         Rule::IrregularSteps => &[
             (
                 HAS_TREND,
-                "Compare the first step with the last, and see what grows: inputs that get longer or larger, a list or a \
-                 graph that is kept, a cache or a file that is searched",
+                "Compare the first step with the last, and see what grows: inputs that get longer or larger, a list or \
+                 a graph that is kept, a cache or a file that is searched",
             ),
             (HAS_TREND, "To check, record steps that lie further apart: without what grows they take equally long"),
             (
                 |case| HAS_GROUPS(case) && !HAS_JUMP(case),
-                "Compare a longer step with a shorter one: select each in the table of steps, and see the part that differs",
+                "Compare a longer step with a shorter one: select each in the table of steps, and see the part that \
+                 differs",
             ),
             (
                 HAS_JUMP,
-                "Something changes there and stays: compare the step before with the one after, and see the part that differs",
+                "Something changes there and stays: compare the step before with the one after, and see the part that \
+                 differs",
             ),
             (HAS_GROUPS, "To check, all steps take as long as the shorter ones"),
             (
                 HAS_ODD_STEP,
-                "Compare the step with one of the median: select each in the table of steps, and see the part that differs",
+                "Compare the step with one of the median: select each in the table of steps, and see the part that \
+                 differs",
             ),
             (
                 |case| {
@@ -119,7 +129,8 @@ fn step_lines(rule: Rule) -> &'static [Line] {
             ),
             (
                 |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_none_or(may_warm_up),
-                "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
+                "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or \
+                 keep shapes alike",
             ),
             (HAS_ODD_STEP, "To check, the outliers in the table of steps are gone"),
         ],
@@ -158,7 +169,8 @@ const FP32: &[Line] = &[
     (|case| TF32(case) && case.run.is_geforce, TF32_ON_GEFORCE),
     (
         |case| TF32(case) && TORCH(case),
-        "Where a relative error of 0.001 is accepted, torch.set_float32_matmul_precision(\"high\") computes them in TF32 on tensor cores",
+        "Where a relative error of 0.001 is accepted, torch.set_float32_matmul_precision(\"high\") computes them in \
+         TF32 on tensor cores",
     ),
     (|case| TF32(case) && TORCH(case), "Mixed precision is faster still: torch.autocast with bf16"),
     (
@@ -175,7 +187,8 @@ const FP32: &[Line] = &[
     ),
     (
         |case| !TF32(case) && OTHER(case),
-        "The tensor cores of this GPU know no TF32 and no bf16: compute them in fp16, with sums in fp32 (CUBLAS_COMPUTE_32F)",
+        "The tensor cores of this GPU know no TF32 and no bf16: compute them in fp16, with sums in fp32 \
+         (CUBLAS_COMPUTE_32F)",
     ),
     (TF32, "To check, their kernels have other names (s1688gemm, s16816gemm, tf32), and their time falls"),
     (
@@ -191,12 +204,14 @@ const ELEMENTWISE: &[Line] = &[
     FUSING_BACKEND,
     (
         COMPILED,
-        "torch.compile is in use, and these run outside of what it compiled: TORCH_LOGS=graph_breaks names what it leaves out",
+        "torch.compile is in use, and these run outside of what it compiled: TORCH_LOGS=graph_breaks names what it \
+         leaves out",
     ),
     (TOO_OLD, "Use fused operators of libraries (this GPU is too old for torch.compile)"),
     (
         TORCH,
-        "Use operators that do several things at once: fused norms, activations and rotary embeddings, scaled_dot_product_attention",
+        "Use operators that do several things at once: fused norms, activations and rotary embeddings, \
+         scaled_dot_product_attention",
     ),
     (UNFUSED, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
     (OTHER, "Fuse kernels that read and write the same data"),

@@ -44,8 +44,8 @@ impl Case<'_> {
         self.is_most_named(|name| name.starts_with("cuLink"))
     }
 
-    /// Whether the program compiles most of the code from sources at run time: with a library, or in a function or range
-    /// that says so.
+    /// Whether the program compiles most of the code from sources at run time: with a library, or in a function or
+    /// range that says so.
     fn is_generated(&self) -> bool {
         self.is_most_named(|name| {
             name.starts_with("nvrtc") || name.starts_with("hiprtc") || name.to_lowercase().contains("compil")

@@ -29,9 +29,10 @@ fn on_cpus(of: &OnCpus, whose: &str) -> String {
         n => format!(", and {} of call stacks, which the flame graph adds up", format::of_things(n as u64, "sample")),
     };
     format!(
-        "No work was recorded{whose}, neither of a device nor of the host: no kernels, copies, calls or ranges. What is there \
-         is when threads ran on CPUs ({threads}, {times}, {ns} together in {span}){samples}. To see what takes the time, \
-         record with nsys profile --trace=cuda,nvtx,osrt, on a machine with a GPU, and see that the program uses it"
+        "No work was recorded{whose}, neither of a device nor of the host: no kernels, copies, calls or ranges. What \
+         is there is when threads ran on CPUs ({threads}, {times}, {ns} together in {span}){samples}. To see what \
+         takes the time, record with nsys profile --trace=cuda,nvtx,osrt, on a machine with a GPU, and see that the \
+         program uses it"
     )
 }
 

@@ -26,8 +26,8 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
         "{}",
         texts[0]
     );
-    let late = "Rank 1 comes last to 8 of 8 judged collectives: for it each other rank waits on average 3.000 ms in each of \
-                its steps; rank 1 itself waits for none";
+    let late = "Rank 1 comes last to 8 of 8 judged collectives: for it each other rank waits on average 3.000 ms in \
+                each of its steps; rank 1 itself waits for none";
     assert!(texts[0].ends_with(late), "{}", texts[0]);
     let help = "that rank 1 comes sooner to collectives, which saves at most 3.000 ms of 10.000 ms per step";
     assert!(texts[1].contains(help), "{}", texts[1]);
@@ -63,8 +63,8 @@ fn the_slowest_rank_is_named_by_steps_that_all_recorded() {
     };
     // Rank 0 has recorded a long step that rank 1 has not.
     assert_eq!(step([&[10, 40, 50, 60, 70], &[40, 50, 60, 70]]), "A judged step takes 15.000 ms");
-    let slow = "A step takes 12.000 ms on the slowest, rank 0, and 10.000 ms on the fastest, rank 1, in the 3 steps that all \
-                recorded";
+    let slow = "A step takes 12.000 ms on the slowest, rank 0, and 10.000 ms on the fastest, rank 1, in the 3 steps \
+                that all recorded";
     assert_eq!(step([&[10, 22, 34, 46], &[12, 22, 32, 42]]), slow);
     // Each holds one step, in which the recording begins.
     let alone = step([&[0, 19], &[0, 11]]);
@@ -96,9 +96,9 @@ fn what_overlap_saves_is_not_said_of_less_communication() {
         let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
         paragraphs(&[of]).remove(0)
     };
-    let help = "What would help most: less or faster communication, and ranks that arrive together, which saves at most \
-                7.000 ms of 10.000 ms per step (3.3 times as many steps in the same time); to communicate while computing \
-                alone saves at most 2.000 ms";
+    let help = "What would help most: less or faster communication, and ranks that arrive together, which saves at \
+                most 7.000 ms of 10.000 ms per step (3.3 times as many steps in the same time); to communicate while \
+                computing alone saves at most 2.000 ms";
     let bound = text(1);
     assert!(bound.ends_with(help), "{bound}");
     let help =
@@ -202,10 +202,10 @@ fn a_host_without_device_is_told_by_its_phases() {
     let trace = TraceBuilder::from_slices(&slices).finish();
     let verdicts = judged(&trace, None);
     let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
-    let expected = "No device work was recorded. The host spends 85.0 % of the time in 3 steps communicating, 7.5 % in the \
-                    forward pass and 7.5 % in the backward pass. ProfilerStep#3 takes 200.000 ms, the median step 100.000 \
-                    ms: it spends 100.000 ms more communicating. Most self time, of 30.000 ms in operators on one thread \
-                    in 3 steps: aten::mm 100.0 %";
+    let expected = "No device work was recorded. The host spends 85.0 % of the time in 3 steps communicating, 7.5 % in \
+                    the forward pass and 7.5 % in the backward pass. ProfilerStep#3 takes 200.000 ms, the median step \
+                    100.000 ms: it spends 100.000 ms more communicating. Most self time, of 30.000 ms in operators on \
+                    one thread in 3 steps: aten::mm 100.0 %";
     assert_eq!(paragraphs(&[of]), [expected]);
 }
 
@@ -238,8 +238,8 @@ fn a_recording_without_device_work_is_told_by_self_times() {
         ("second", other, "g (a.py:7)", 0, 40 * MS),
         ("second", other, "f (a.py:1)", 40 * MS, 100 * MS),
     ];
-    let expected = "No device work was recorded. Most self time, of 300.000 ms on 2 threads together: f (a.py:1) 50.0 %, g \
-                    (a.py:7) 46.7 %, h (a.py:9) 3.3 %";
+    let expected = "No device work was recorded. Most self time, of 300.000 ms on 2 threads together: f (a.py:1) 50.0 \
+                    %, g (a.py:7) 46.7 %, h (a.py:9) 3.3 %";
     assert_eq!(text(&functions), [expected]);
     // When threads were on CPUs is not what they did.
     let on_cpu = ["main: on CPU", "second: on CPU"].map(|thread| (thread, other, "CPU 3", 0, 5 * MS));
@@ -257,8 +257,8 @@ fn a_recording_without_device_work_is_told_by_self_times() {
         ("main", python, "torch/autograd/graph.py(829): _engine_run_backward", 100 * MS, 200 * MS),
         ("main", python, "<built-in method run_backward>", 100 * MS, 200 * MS),
     ];
-    let expected = "No device work was recorded. Most self time, of 200.000 ms in operators and Python functions on one \
-                    thread: aten::conv2d 37.5 %, train.py(3): main 12.5 %; 50.0 % is waiting (<built-in method \
+    let expected = "No device work was recorded. Most self time, of 200.000 ms in operators and Python functions on \
+                    one thread: aten::conv2d 37.5 %, train.py(3): main 12.5 %; 50.0 % is waiting (<built-in method \
                     run_backward> 50.0 %)";
     assert_eq!(text(&code), [expected]);
     // What waits for most of the time comes first.
@@ -267,10 +267,11 @@ fn a_recording_without_device_work_is_told_by_self_times() {
         ("main", other, "time.sleep", 20 * MS, 80 * MS),
         ("second", other, "_thread.lock.acquire", 0, 20 * MS),
     ];
-    let expected = "No device work was recorded. Most self time, of 100.000 ms on 2 threads together: 80.0 % is waiting \
-                    (time.sleep 60.0 %, _thread.lock.acquire 20.0 %); of the work f (a.py:1) 20.0 %";
+    let expected = "No device work was recorded. Most self time, of 100.000 ms on 2 threads together: 80.0 % is \
+                    waiting (time.sleep 60.0 %, _thread.lock.acquire 20.0 %); of the work f (a.py:1) 20.0 %";
     assert_eq!(text(&waits), [expected]);
-    let all = "No device work was recorded. Most self time, of 60.000 ms on one thread: 100.0 % is waiting (time.sleep 100.0 %)";
+    let all = "No device work was recorded. Most self time, of 60.000 ms on one thread: 100.0 % is waiting (time.sleep \
+               100.0 %)";
     assert_eq!(text(&waits[1..2]), [all]);
     assert!(text(&[]).is_empty());
 }

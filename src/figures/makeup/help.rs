@@ -14,8 +14,8 @@ const MANY_ELEMENTWISE: f64 = 0.1;
 
 impl Summary<'_> {
     /// What gains most: the finding with the highest ceiling, or a warning about kernels with more time than that, else
-    /// less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: all others together
-    /// are small.
+    /// less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: all others
+    /// together are small.
     pub(super) fn help(&self) -> String {
         let gain = self.gain();
         let is_little = gain > 0 && self.window.step_ns().is_some_and(|step_ns| gain < step_ns / LITTLE);
@@ -69,8 +69,8 @@ impl Summary<'_> {
         }
     }
 
-    /// A remedy; without steps with all the time that it can end, since no rule gives a gain per step there. What only tells
-    /// more ends nothing.
+    /// A remedy; without steps with all the time that it can end, since no rule gives a gain per step there. What only
+    /// tells more ends nothing.
     fn at_most(&self, rule: Rule, ns: DurNs) -> String {
         let remedy = remedy(rule);
         let only_tells = matches!(rule, Rule::Queued | Rule::Unexplained);
@@ -91,7 +91,8 @@ impl Summary<'_> {
             let rest = format::duration(step_ns - cost.ns);
             let cost = format::rough_duration(cost.ns, cost.most_ns);
             return format!(
-                "{saves}at most {rest} per step without the recorder, which makes the recorded {step} about {cost} longer"
+                "{saves}at most {rest} per step without the recorder, which makes the recorded {step} about {cost} \
+                 longer"
             );
         }
         if let Some(alone) = hit.alone_ns_per_step {
@@ -115,8 +116,8 @@ impl Summary<'_> {
         format!("; that saves less than {whose} {}", self.of_time(ns))
     }
 
-    /// Time of kernels and what it is of: a step, or the judged time. They take no longer than the device computes, however
-    /// many of them overlap.
+    /// Time of kernels and what it is of: a step, or the judged time. They take no longer than the device computes,
+    /// however many of them overlap.
     fn of_time(&self, ns: DurNs) -> String {
         let ns = ns.min(self.makeup.parts.compute_ns);
         match self.window.step_ns().filter(|_| !self.window.basis.is_range()) {
@@ -143,7 +144,8 @@ impl Summary<'_> {
         let wide_ns = tensor_ns - narrow_ns;
         let (text, changed_ns) = if fp32_ns > all - fp32_ns && self.run.is_too_old {
             let text = format!(
-                "fewer or smaller matrix products: {} of their time is in kernels named for fp32, and this GPU has no {cores}",
+                "fewer or smaller matrix products: {} of their time is in kernels named for fp32, and this GPU has no \
+                 {cores}",
                 of_all(fp32_ns)
             );
             (text, fp32_ns)
@@ -157,23 +159,24 @@ impl Summary<'_> {
         } else if wide_ns > all - wide_ns {
             let share = of_all(wide_ns);
             let text = format!(
-                "matrix products in bf16 or fp16: {share} of their time is in kernels named for {cores} with wider types"
+                "matrix products in bf16 or fp16: {share} of their time is in kernels named for {cores} with wider \
+                 types"
             );
             (text, wide_ns)
         } else if narrow_ns > all - narrow_ns && fused >= MANY_ELEMENTWISE {
             let how =
                 if self.run.is_compiled || self.run.is_too_old { "fuse them" } else { "torch.compile fuses them" };
             let text = format!(
-                "fewer elementwise kernels, which take {} of the compute kernel time: {how}; the matrix products already use types of at \
-                 most 16 bits ({} of their time, by the names of kernels)",
+                "fewer elementwise kernels, which take {} of the compute kernel time: {how}; the matrix products \
+                 already use types of at most 16 bits ({} of their time, by the names of kernels)",
                 percent(fused),
                 of_all(narrow_ns),
             );
             return format!("{text}; that saves less than the {} of elementwise kernels", self.of_time(elementwise));
         } else if narrow_ns > all - narrow_ns {
             let text = format!(
-                "fewer or better-shaped matrix products, which already use types of at most 16 bits ({} of their time, by the \
-                 names of kernels)",
+                "fewer or better-shaped matrix products, which already use types of at most 16 bits ({} of their time, \
+                 by the names of kernels)",
                 of_all(narrow_ns)
             );
             (text, all)
@@ -206,7 +209,8 @@ impl Summary<'_> {
     }
 }
 
-/// How many more steps fit into the same time if each is so much shorter, in parentheses; empty if nothing would remain.
+/// How many more steps fit into the same time if each is so much shorter, in parentheses; empty if nothing would
+/// remain.
 fn more_steps(ns: DurNs, step_ns: DurNs) -> String {
     if ns >= step_ns {
         return String::new();

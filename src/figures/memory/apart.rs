@@ -16,9 +16,9 @@ const MOST_NAMED: usize = 2;
 const SHORT: usize = 32;
 
 /// Where labels of several stacks read the same, adds to each the frame that tells it from the others: `step (a.py:9);
-/// from warm_up (a.py:40)`, or `via` one that the label leads to. Of frames that few of them have, the most telling comes
-/// first, then the nearest. Where all have the same frames, it is the folder of the label's file that tells them apart,
-/// else how often a function is in the stack that calls itself, else the first frame that differs.
+/// from warm_up (a.py:40)`, or `via` one that the label leads to. Of frames that few of them have, the most telling
+/// comes first, then the nearest. Where all have the same frames, it is the folder of the label's file that tells them
+/// apart, else how often a function is in the stack that calls itself, else the first frame that differs.
 ///
 /// Cost: O(length of all stacks).
 pub fn tell_apart(stacks: &mut [Stack]) {

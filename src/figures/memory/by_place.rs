@@ -23,10 +23,11 @@ pub struct HolderRow<'a> {
 
 /// Why blocks have no call stack, by what stands for it in lists; `None` of a call stack.
 pub fn no_stack_help(name: &str) -> Option<&'static str> {
-    const RECORDED: &str = "(no call stack): the recorder wrote none for these blocks. It writes Python frames: threads \
-                            without any, such as that of the backward pass, have none, unless recorded with stacks=\"all\"";
-    const UNRECORDED: &str = "(before the recording): the allocation of these blocks was not recorded. They were there when \
-                              the recording began, or its oldest entries were dropped";
+    const RECORDED: &str = "(no call stack): the recorder wrote none for these blocks. It writes Python frames: \
+                            threads without any, such as that of the backward pass, have none, unless recorded with \
+                            stacks=\"all\"";
+    const UNRECORDED: &str = "(before the recording): the allocation of these blocks was not recorded. They were there \
+                              when the recording began, or its oldest entries were dropped";
     match name {
         NO_STACK => Some(RECORDED),
         BEFORE => Some(UNRECORDED),

@@ -34,7 +34,8 @@ pub fn categories() -> Part<Held> {
             "Where the most is allocated first";
         number "peak_share", "Share", 60, share(row.of.peak, row.whole.0), "Of all that is allocated then";
         number "end_bytes", "At the end", 100, Cell::Bytes(row.of.end), "When the recording ended";
-        number "end_share", "Share at the end", 100, share(row.of.end, Some(row.whole.1)), "Of all that is allocated then";
+        number "end_share", "Share at the end", 100, share(row.of.end, Some(row.whole.1)), "Of all that is allocated \
+            then";
     };
     Part::new("categories", "Memory by category", figures)
 }

@@ -101,7 +101,8 @@ fn bytes<T>() -> Vec<Figure<Changed<T>>> {
 /// Peaks and ends of two recordings, a row each.
 pub fn compared_amounts() -> Part<Changed<&'static Word>> {
     let figures = figures! { row: Changed<&'static Word>;
-        words "amount", "Memory", 120, Cell::Word(row.of), "The most that was allocated or reserved, and what is at the end";
+        words "amount", "Memory", 120, Cell::Word(row.of), "The most that was allocated or reserved, and what is at \
+                                                            the end";
         with bytes();
     };
     Part::new("compared_amounts", "Memory compared", figures)
@@ -123,8 +124,8 @@ pub fn compared_categories() -> Part<Changed<(&'static Word, Category)>> {
 
 /// Call stacks of two recordings, at the peak of each and at the end.
 pub fn compared_stacks() -> Part<Changed<(&'static Word, Arc<Stack>)>> {
-    const SHORT: &str = "The most telling frame: the innermost one in user code; where several stacks have it, also that which \
-                         tells them apart";
+    const SHORT: &str = "The most telling frame: the innermost one in user code; where several stacks have it, also \
+                         that which tells them apart";
     let figures = figures! { row: Changed<(&'static Word, Arc<Stack>)>;
         words "at", "At", 90, Cell::Word(row.of.0), "At the peak of each recording, or at the end";
         words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.of.1)), SHORT;

@@ -56,8 +56,8 @@ pub fn growth() -> Part<MemoryGrowth> {
         with owner();
         words "verdict", "Verdict", 120, Cell::name(row.total.verdict.key()), "What grows, if anything";
         number "steps", "Steps", 60, Cell::Count(row.steps as u64),
-            "How many steps there are. They are found in the allocator's events, each from the end of one to the end of \
-             the next, and may differ from those of the step times";
+            "How many steps there are. They are found in the allocator's events, each from the end of one to the end \
+             of the next, and may differ from those of the step times";
         number "counted", "Counted", 70, Cell::Count(row.total.counted_steps() as u64),
             "How many steps count: those after the warm-up, without those in which memory ran out and did not grow";
         number "warm_up", "Warm-up", 70, Cell::Count(row.warm_up as u64), "The first steps, which do not count";
@@ -74,12 +74,13 @@ pub fn growth() -> Part<MemoryGrowth> {
         number "growth_bytes", "Gain of all memory", 120, gain(&row.total, row.total.growth_bytes),
             "Live bytes at the last step less those at the step since which they rise, else at the first that counts";
         words "alarm", "Alarm", 60, Cell::Flag(row.total.is_alarm, &["no", "yes"]),
-            "Whether it still grows: by more than 1 MB a step, in ten steps or at places that leak, or by 100 MB in all";
+            "Whether it still grows: by more than 1 MB a step, in ten steps or at places that leak, or by 100 MB in \
+             all";
         words "reserved_alarm", "Alarm of reserved", 110, Cell::Flag(row.total.is_reserved_alarm, &["no", "yes"]),
             "Whether reserved bytes grow by more than 1 MB a step in ten steps while live bytes are level";
         number "steps_to_oom", "Steps until full", 110, Cell::or_empty(row.total.steps_to_oom, Cell::Estimate),
-            "Steps until what is reserved fills the device, or what the process had of it when a request failed; empty if \
-             the file does not tell both. Fewer where other programs use the device";
+            "Steps until what is reserved fills the device, or what the process had of it when a request failed; empty \
+             if the file does not tell both. Fewer where other programs use the device";
         number "regularity", "Regularity", 80, Cell::Share(row.regularity),
             "Share of steps that are alike; no alarm rests on a low one";
         words "step_source", "Steps by", 160, Cell::name(&row.step_source), "What separates the steps";
@@ -87,8 +88,8 @@ pub fn growth() -> Part<MemoryGrowth> {
             "Why this cannot be trusted further";
     };
     Part::new("growth", "Growth of memory", figures).report(
-        "file rank device verdict steps counted warm_up bytes_per_step since peak_bytes_per_step reserved_bytes_per_step growth_bytes \
-         alarm reserved_alarm steps_to_oom regularity step_source doubts",
+        "file rank device verdict steps counted warm_up bytes_per_step since peak_bytes_per_step \
+         reserved_bytes_per_step growth_bytes alarm reserved_alarm steps_to_oom regularity step_source doubts",
     )
 }
 
@@ -275,9 +276,9 @@ mod tests {
         };
         assert_eq!(
             no_candidate(&of([1, 1])),
-            "No leak candidate, as no block stays, but one block is replaced by a larger one each step. main (oom.py:7) \
-             holds 16.00 MiB more each step: one block that grows, so the input or the shape grows. It is listed under \
-             \"Grown\""
+            "No leak candidate, as no block stays, but one block is replaced by a larger one each step. main \
+             (oom.py:7) holds 16.00 MiB more each step: one block that grows, so the input or the shape grows. It is \
+             listed under \"Grown\""
         );
         assert!(no_candidate(&of([1, 9])).contains("more are allocated each step. main (oom.py:7)"));
         let unlisted = Leaks { gains: Vec::new(), ..of([4, 4]) };
@@ -359,8 +360,8 @@ mod tests {
         ));
         assert_eq!(
             growth_sentence(&found, steps.as_ref().unwrap()),
-            "There are too few steps to say whether memory grows: 2 of 2 count; it takes 4 where memory rises in each or \
-             is the same after each, else up to 9"
+            "There are too few steps to say whether memory grows: 2 of 2 count; it takes 4 where memory rises in each \
+             or is the same after each, else up to 9"
         );
     }
 }

@@ -22,7 +22,8 @@ pub fn leak_advice(candidates: &[&LeakCandidate], frames: &[String]) -> Vec<Stri
     } else if has(&["/optim/", "/optimizers/", "\\optim\\"]) {
         add(
             &mut advice,
-            "An optimizer allocates it: look for one that is made anew, or for parameters that are added while training",
+            "An optimizer allocates it: look for one that is made anew, or for parameters that are added while \
+             training",
         );
     } else {
         add(

@@ -47,15 +47,17 @@ pub fn raise(card: &OomCard) -> Option<String> {
 pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
     const FREE: &str = "Free where the request is served from: of what is unused the part in segments of its \
                         stream, private pool and size class";
-    const SHORT: &str = "The request less the largest piece that could have served it: a free range of its pool, or what \
-                         the device had left and did not refuse. Empty where the limit that refused it is not recorded";
+    const SHORT: &str = "The request less the largest piece that could have served it: a free range of its pool, or \
+                         what the device had left and did not refuse. Empty where the limit that refused it is not \
+                         recorded";
     let figures = figures! { row: OutOfMemory<'a>;
         with owner();
         number "at_ns", "At", 100, Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns))), "When";
         number "requested_bytes", "Requested", 90, Cell::Bytes(row.card.requested), "Requested by the program";
         number "short_by_bytes", "Short by", 90, lacking(row.card, |short| short.bytes), SHORT;
         number "short_by_demand_bytes", "= Demand", 90, lacking(row.card, |short| short.demand),
-            "Lacking even if all that is unused, of any pool, and what the device had left and did not refuse were in one piece";
+            "Lacking even if all that is unused, of any pool, and what the device had left and did not refuse were in \
+             one piece";
         number "short_by_fragmentation_bytes", "+ Fragmentation", 110, lacking(row.card, |short| short.fragmentation),
             "In unused pieces that are too small, of another pool, or apart from what the device had left";
         words "cause", "Cause", 110, Cell::name(row.card.cause.key()), "Demand, fragmentation, or a limit";
@@ -82,16 +84,20 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
     };
     Part::new("oom", "Out of memory", figures)
         .window(
-            "requested_bytes short_by_bytes short_by_demand_bytes short_by_fragmentation_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
-             inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes free_private_bytes non_pytorch_bytes",
+            "requested_bytes short_by_bytes short_by_demand_bytes short_by_fragmentation_bytes device_free_bytes \
+             reserved_bytes allocated_bytes awaiting_free_bytes inactive_bytes free_bytes largest_free_bytes \
+             free_elsewhere_bytes free_private_bytes non_pytorch_bytes",
         )
         .report(
-            "file rank device at_ns cause requested_bytes short_by_bytes short_by_demand_bytes short_by_fragmentation_bytes \
-             device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes free_private_bytes non_pytorch_bytes advice",
+            "file rank device at_ns cause requested_bytes short_by_bytes short_by_demand_bytes \
+             short_by_fragmentation_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
+             inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes free_private_bytes non_pytorch_bytes \
+             advice",
         )
         .json(
-            "at_ns requested_bytes short_by_bytes short_by_demand_bytes short_by_fragmentation_bytes cause why device_free_bytes reserved_bytes allocated_bytes \
-             awaiting_free_bytes inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes free_private_bytes non_pytorch_bytes by_stack advice",
+            "at_ns requested_bytes short_by_bytes short_by_demand_bytes short_by_fragmentation_bytes cause why \
+             device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes inactive_bytes free_bytes \
+             largest_free_bytes free_elsewhere_bytes free_private_bytes non_pytorch_bytes by_stack advice",
         )
 }
 
@@ -140,9 +146,9 @@ pub fn why(card: &OomCard) -> String {
         OomCause::Limit if device_free >= requested => {
             let [reached, refused] = card.limit();
             format!(
-                "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the system \
-                 lies between {}, which were reserved, and {}, which were not granted. Of the {} reserved then {} are free \
-                 for the request, {} in one range{}",
+                "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the \
+                 system lies between {}, which were reserved, and {}, which were not granted. Of the {} reserved then \
+                 {} are free for the request, {} in one range{}",
                 size(device_free),
                 size(requested),
                 size(reached),
@@ -192,14 +198,16 @@ fn in_one_stretch(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     } else {
         format!(
             "Fragmentation: a free range of {} would fit the {requested}, but the allocator did not use it, as \
-             where max_split_size keeps large blocks whole; {unused} are reserved and unused in all pools, {} free on the device",
+             where max_split_size keeps large blocks whole; {unused} are reserved and unused in all pools, {} free on \
+             the device",
             size(card.largest_free),
             size(device_free)
         )
     }
 }
 
-/// Why what is in use leaves no room for the request: what was requested, what was free, and what would have been enough.
+/// Why what is in use leaves no room for the request: what was requested, what was free, and what would have been
+/// enough.
 fn demand(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     let free = size(card.most().saturating_sub(card.reserved.saturating_sub(card.inactive)));
     let [on_device, reserved] = [card.obtainable(), card.inactive].map(size);

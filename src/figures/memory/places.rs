@@ -64,8 +64,8 @@ impl<T> Owned for AtPlace<T> {
 
 /// The place in short, and in full for the window.
 fn stack<T>() -> Vec<Figure<AtPlace<T>>> {
-    const SHORT: &str = "The most telling frame: the innermost one in user code; where several stacks of memory have it, \
-                         also that which tells them apart";
+    const SHORT: &str = "The most telling frame: the innermost one in user code; where several stacks of memory have \
+                         it, also that which tells them apart";
     figures! { row: AtPlace<T>;
         words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.stack)), SHORT;
         words "frames", "Stack", 300, Cell::frames(&row.stack.frames.join("; ")),
@@ -103,16 +103,18 @@ pub fn leaks<'a>() -> Part<AtPlace<Leak<'a>>> {
         words "severity", "Severity", 70, Cell::Word(leak_severity(row.of.found.severity)),
             "High from 100 MB gained in all, medium from 10 MB";
         number "bytes_per_step", "Gain a step", 100, Cell::Gain(row.of.found.bytes_per_step.round() as i64),
-            "Theil and Sen's slope of its live bytes at the ends of steps; the mean gain if it grows in some steps only";
+            "Theil and Sen's slope of its live bytes at the ends of steps; the mean gain if it grows in some steps \
+             only";
         words "since", "Since", 90, Cell::or_empty(row.of.since.as_deref(), Cell::name),
             "The first step in which it grows; if that is later than the warm-up, the gains count from there";
         number "since_step", "Since step", 60, Cell::or_empty(row.of.first_step(), |step| Cell::Count(step as u64)),
             "The same, counted from 0";
         with stack();
         number "growth_bytes", "Gain of place", 100, Cell::Gain(row.of.found.growth_bytes),
-            "Its live bytes at the last step less those at the step since which it grows, or at the first that counts. Bytes that \
-             were freed and await a stream are live here";
-        number "slope_share", "Share", 60, Cell::Share(row.of.found.slope_share), "Its share of the growth of all candidates";
+            "Its live bytes at the last step less those at the step since which it grows, or at the first that counts. \
+             Bytes that were freed and await a stream are live here";
+        number "slope_share", "Share", 60, Cell::Share(row.of.found.slope_share), "Its share of the growth of all \
+            candidates";
         number "monotonic", "Steps with gain", 100, Cell::Share(row.of.found.monotonic),
             "Share of steps after which it has more";
         number "r2", "R²", 60, Cell::Plain(row.of.found.r2), "How well a straight line fits its growth, 1 at best";

@@ -42,8 +42,9 @@ pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
 }
 
 /// How the shares of the growth of reserved memory are formed.
-pub const HOW_SHARED: &str = "Demand is a share of bytes: the most that was in use at once, less what was reserved at the start. What grew beyond \
-     it is split over fragmentation and other by the bytes of the times listed below";
+pub const HOW_SHARED: &str = "Demand is a share of bytes: the most that was in use at once, less what was reserved at \
+                              the start. What grew beyond it is split over fragmentation and other by the bytes of the \
+                              times listed below";
 
 /// What the cause of a single growth is called, and what it means. These are counts of events; demand and fragmentation
 /// are shares of bytes, see [`shares_sentence`].

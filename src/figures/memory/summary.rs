@@ -73,8 +73,8 @@ impl DeviceMemory<'_> {
     }
 
     fn growth_object(&self) -> Cell {
-        const KEYS: &str = "verdict step_source regularity steps counted warm_up bytes_per_step since since_step peak_bytes_per_step \
-                            reserved_bytes_per_step growth_bytes alarm reserved_alarm steps_to_oom";
+        const KEYS: &str = "verdict step_source regularity steps counted warm_up bytes_per_step since since_step \
+                            peak_bytes_per_step reserved_bytes_per_step growth_bytes alarm reserved_alarm steps_to_oom";
         Cell::or_empty(self.growth.as_ref(), |total| Cell::Object(Box::new(growth().object(total, KEYS))))
     }
 
@@ -122,8 +122,9 @@ pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
         .json(
             "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
              end_allocated_bytes end_reserved_bytes start_allocated_bytes fragmentation end_pinned_bytes efficiency \
-             end_unused_bytes end_largest_free_bytes end_private_bytes end_private_unused_bytes device_total_bytes summary categories reserved_growth \
-             oom peak_by_stack live_at_end by_place change_by_place growth outside_pytorch leaks no_leaks gains confidence doubts",
+             end_unused_bytes end_largest_free_bytes end_private_bytes end_private_unused_bytes device_total_bytes \
+             summary categories reserved_growth oom peak_by_stack live_at_end by_place change_by_place growth \
+             outside_pytorch leaks no_leaks gains confidence doubts",
         )
 }
 
@@ -133,8 +134,9 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
                                  What is free in different segments does not count as scattered here, although no request can have it in one piece";
     const PRIVATE: &str = "Reserved for private pools, of CUDA graphs or of torch.cuda.MemPool: only these can use it, \
                            and it is returned once they are gone";
-    const PINNED: &str = "Free at the end, but in segments that still hold live blocks and so cannot be returned to the device; of an \
-         expandable segment in its mapped parts with live blocks, of which only whole pages without one can be returned";
+    const PINNED: &str = "Free at the end, but in segments that still hold live blocks and so cannot be returned to \
+                          the device; of an expandable segment in its mapped parts with live blocks, of which only \
+                          whole pages without one can be returned";
     figures! { row: DeviceMemory<'a>;
         number "pid", "Process", 80, Cell::or_empty(row.history.pid, Cell::Id),
             "The process, where the file separates processes";
@@ -143,8 +145,8 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
             "A history, or only the state at one moment, which has no peak and no growth";
         number "events", "Events", 80, Cell::Count(row.n_events()), "Events of the device; rows of a memory timeline";
         number "peak_allocated_bytes", "Peak allocated", 110, Cell::or_empty(row.summary.peak_allocated, |peak| Cell::Bytes(peak.bytes)),
-            "The most that was allocated, in blocks as the allocator cuts them (torch.cuda.max_memory_allocated): what was \
-             requested sums to less. Unknown where no allocation was recorded";
+            "The most that was allocated, in blocks as the allocator cuts them (torch.cuda.max_memory_allocated): what \
+             was requested sums to less. Unknown where no allocation was recorded";
         number "peak_allocated_at", "Peak at", 100, row.peak_at(), "When that is reached first";
         number "peak_reserved_bytes", "Peak reserved", 110,
             Cell::or_empty(row.summary.peak_reserved, |peak| row.reserved(peak.bytes)),

@@ -32,8 +32,9 @@ pub fn reserved_unused(of: &UnusedOver) -> Option<Finding> {
             if is_peak_much { format!(": {}", parts(peak)) } else { String::new() }
         ),
     };
-    let pinned = "Blocks that stay among freed ones keep segments reserved: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, fewer \
-                  varying sizes, or allocating what stays first avoids it";
+    let pinned = "Blocks that stay among freed ones keep segments reserved: \
+                  PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, fewer varying sizes, or allocating what stays \
+                  first avoids it";
     let mut advice = Vec::new();
     if is_peak_much {
         advice.push(match 2 * peak.pinned >= peak.bytes() {
@@ -120,8 +121,8 @@ mod tests {
         assert_eq!((late.severity, (late.measured * 1000.0).round()), (Severity::Note, 500.0));
         assert_eq!(
             late.text,
-            "476.84 MiB of 953.67 MiB reserved are unused at the end: 190.73 MiB in segments without blocks, 286.10 MiB in \
-             partly used segments. At the peak 9.54 MiB of 953.67 MiB"
+            "476.84 MiB of 953.67 MiB reserved are unused at the end: 190.73 MiB in segments without blocks, 286.10 \
+             MiB in partly used segments. At the peak 9.54 MiB of 953.67 MiB"
         );
         assert!(matches!(&late.advice[..], [one] if one.contains("expandable_segments")), "{:?}", late.advice);
         let pinned = found(state(300, 100), state(400, 0), true).unwrap();

@@ -17,8 +17,8 @@ pub fn tells_file(frame: &str) -> bool {
     !Frame::of(frame).file.is_empty()
 }
 
-/// A frame in at most `max` characters: its function and the end of its path, or the function alone; of a function that is
-/// longer than that its name without arguments. Cost: O(length).
+/// A frame in at most `max` characters: its function and the end of its path, or the function alone; of a function that
+/// is longer than that its name without arguments. Cost: O(length).
 pub fn frame_within(frame: &str, max: usize) -> String {
     if frame.chars().nth(max).is_none() {
         return frame.to_owned();
@@ -42,7 +42,8 @@ pub fn frame_within(frame: &str, max: usize) -> String {
     format!("{name} ({file}{line})")
 }
 
-/// A function in at most `max` characters: of a method of Python the last of its names, which tell most: `…lock.acquire`.
+/// A function in at most `max` characters: of a method of Python the last of its names, which tell most:
+/// `…lock.acquire`.
 fn function_within(function: &str, max: usize) -> String {
     let is_dotted = !function.contains("::") && !function.contains(['(', ' ']);
     if function.chars().nth(max).is_none() || !is_dotted {
@@ -59,9 +60,9 @@ fn function_within(function: &str, max: usize) -> String {
     }
 }
 
-/// Frames such as `f (a.py:1); from g (b.py:2)` in at most `max` characters. Each keeps its function and its line, or is left
-/// out: one cut through several would pair the function of the first with the line of the last. `None` if it is no list of
-/// frames with files.
+/// Frames such as `f (a.py:1); from g (b.py:2)` in at most `max` characters. Each keeps its function and its line, or
+/// is left out: one cut through several would pair the function of the first with the line of the last. `None` if it is
+/// no list of frames with files.
 pub(super) fn frames_within(text: &str, max: usize) -> Option<String> {
     let is_frame = |part: &str| {
         let (way, frame) = way_and_frame(part);

@@ -2,8 +2,8 @@
 
 use super::middle_cut;
 
-/// The last parts of a path of modules and types, as many as fit: `…lock.acquire` of `_thread.lock.acquire`. `None` for other
-/// names, such as those of files.
+/// The last parts of a path of modules and types, as many as fit: `…lock.acquire` of `_thread.lock.acquire`. `None` for
+/// other names, such as those of files.
 pub(super) fn last_parts(name: &str, max: usize) -> Option<String> {
     /// The ends of files and hosts tell less than their beginnings.
     const ENDS: [&str; 8] = ["json", "gz", "py", "so", "sqlite", "pickle", "com", "org"];

@@ -7,8 +7,8 @@ const UNITS: [&str; 26] = [
     "MB/s", "GB/s", "TB/s", "GiB/s", "W", "°C", "MHz", "GHz",
 ];
 
-/// A sentence with a no-break space between each number and its unit, for texts on screen that may wrap: `40.0 %`. Cost:
-/// O(length).
+/// A sentence with a no-break space between each number and its unit, for texts on screen that may wrap: `40.0 %`.
+/// Cost: O(length).
 pub fn unbroken(text: &str) -> String {
     between_units(text, ' ', NO_BREAK)
 }

@@ -112,8 +112,8 @@ impl JudgedTime<'_> {
     }
 }
 
-/// How many steps were judged, of how many, and why the others were not: `9 of 10 steps by ranges named Forward, beside 5 in
-/// the program's warm-up; left out: the first, which may still hold warm-up`.
+/// How many steps were judged, of how many, and why the others were not: `9 of 10 steps by ranges named Forward, beside
+/// 5 in the program's warm-up; left out: the first, which may still hold warm-up`.
 fn of_steps(n_judged: usize, steps: &Steps) -> String {
     let found = steps.len();
     let [first, last] = left_out(steps);
@@ -137,7 +137,8 @@ pub fn judged<'a>() -> Part<JudgedTime<'a>> {
         number "device", "Device", 58, Cell::number(row.window.device), "Index of the device";
         words "basis", "By", 90, Cell::name(row.window.basis.key()),
             "range, steps (those that count), after_start_up, or all";
-        words "text", "What was judged", 200, Cell::name(&row.words()), "Which time the rules judged, and which steps they left out";
+        words "text", "What was judged", 200, Cell::name(&row.words()), "Which time the rules judged, and which steps \
+            they left out";
         number "start_ns", "Start", 96, Cell::Ns(row.window.time.start.saturating_add(row.offset)),
             "When it begins, from the start of the session";
         number "dur_ns", "Duration", 90, Cell::Ns(row.window.time.dur()), "How long it is";
@@ -163,7 +164,8 @@ pub fn checks() -> Part<Checked> {
         number "threshold", "Threshold", 0, Cell::Plain(row.threshold()), "Where findings begin";
         number "default_threshold", "Default", 0, Cell::or_empty(row.default_threshold(), Cell::Plain),
             "Where findings begin by default, if that was changed";
-        words "shown", "Measured", 90, Cell::name(&value(row.check.measured, unit(row.check.rule))), "The measured value";
+        words "shown", "Measured", 90, Cell::name(&value(row.check.measured, unit(row.check.rule))), "The measured \
+            value";
         words "limit", "No finding if", 90, Cell::name(&row.limit()), "Where findings begin, whatever their severity";
     };
     Part::new("checks", "Checked", figures)
@@ -184,12 +186,13 @@ mod tests {
             steps
         };
         assert_eq!(of_steps(10, &steps(10, 0..10, 0)), "10 steps by marks");
-        let all = "9 of 10 steps by marks, beside 5 in the program's warm-up; left out: the first, which may still hold warm-up";
+        let all = "9 of 10 steps by marks, beside 5 in the program's warm-up; left out: the first, which may still \
+                   hold warm-up";
         assert_eq!(of_steps(9, &steps(10, 1..10, 5)), all);
         let beside = "10 steps by marks, beside 1 in the program's warm-up";
         assert_eq!(of_steps(10, &steps(10, 0..10, 1)), beside);
-        let ends = "3 of 5 steps by marks; left out: the first, which may hold warm-up or be cut off, the last, in which the \
-                    recording ends";
+        let ends = "3 of 5 steps by marks; left out: the first, which may hold warm-up or be cut off, the last, in \
+                    which the recording ends";
         assert_eq!(of_steps(3, &steps(5, 1..4, 0)), ends);
         assert_eq!(
             of_steps(3, &steps(5, 0..5, 0)),

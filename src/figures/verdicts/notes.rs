@@ -48,8 +48,8 @@ fn bound_of_overlap(hit: &Hit) -> Option<String> {
     (is_bound || beyond.is_some()).then(|| {
         let most = beyond.map(|ns| format!(", by at most {} per step", format::duration(ns))).unwrap_or_default();
         format!(
-            "Communication takes {communication} of a step of {step} in all: overlap makes no step shorter than that, only \
-             ranks that arrive together, and less or faster communication, do{most}"
+            "Communication takes {communication} of a step of {step} in all: overlap makes no step shorter than that, \
+             only ranks that arrive together, and less or faster communication, do{most}"
         )
     })
 }
@@ -61,8 +61,8 @@ fn of_shares(hit: &Hit) -> Vec<String> {
         Rule::ExposedCommunication => time(hit.collective_calls_ns).map(|ns| {
             let share = percent(hit.collective_calls_ns as f64 / hit.of.max(1) as f64);
             format!(
-                "The device is idle for another {ns}, {share}, while the host is in calls of collectives, or has not got \
-                 ahead of the device again since"
+                "The device is idle for another {ns}, {share}, while the host is in calls of collectives, or has not \
+                 got ahead of the device again since"
             )
         }),
         Rule::LateRank => Some(
@@ -109,11 +109,14 @@ fn of_shares(hit: &Hit) -> Vec<String> {
 /// That the host is busy with what it copied from the device, or is to copy to it, where that takes most of the time.
 fn of_copied(hit: &Hit) -> Option<String> {
     let ns = format::duration(hit.shares.copied_ns);
-    let note = "of it the host had just copied data from the device and launched nothing: it works on that data, as where \
-                a checkpoint is written";
+    let note = "of it the host had just copied data from the device and launched nothing: it works on that data, as \
+                where a checkpoint is written";
     let prepared = hit.is_before_copies().then(|| {
         let ns = format::duration(hit.shares.prepared_ns);
-        format!("For {ns} of it a copy to the device is what ends it: the host prepares that data, as where it makes a batch")
+        format!(
+            "For {ns} of it a copy to the device is what ends it: the host prepares that data, as where it makes a \
+                 batch"
+        )
     });
     hit.is_after_copies().then(|| format!("For {ns} {note}")).or(prepared)
 }
@@ -184,7 +187,10 @@ fn of_lead(hit: &Hit) -> Option<String> {
     let is_large = hit.shares.lead_ns * LEAST_PART >= hit.amount && hit.shares.lead_ns > 0;
     is_large.then(|| {
         let ns = format::duration(hit.shares.lead_ns);
-        format!("For {ns} of it {over}: the host had not yet got ahead of the device again, as it would have been without {without}")
+        format!(
+            "For {ns} of it {over}: the host had not yet got ahead of the device again, as it would have been \
+                 without {without}"
+        )
     })
 }
 
@@ -249,9 +255,9 @@ mod tests {
     fn what_a_ceiling_leaves_out_is_told() {
         assert_eq!(of_ceiling(&launches(10_000)), None);
         let all = of_ceiling(&Hit { small_ns: 2_000, recorder_ns: 1_000, ..launches(6_000) });
-        let expected = "The ceiling leaves out, per step, 2.000 µs before small collectives, which their finding counts; \
-                        at least 1.000 µs that the recorder took; 1.000 µs that ending it would not save, such as launch \
-                        latency";
+        let expected = "The ceiling leaves out, per step, 2.000 µs before small collectives, which their finding \
+                        counts; at least 1.000 µs that the recorder took; 1.000 µs that ending it would not save, such \
+                        as launch latency";
         assert_eq!(all.as_deref(), Some(expected));
         assert_eq!(of_ceiling(&Hit { ceiling_ns_per_step: None, ..launches(0) }), None);
     }

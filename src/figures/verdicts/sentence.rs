@@ -65,7 +65,8 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
             let size = format::bytes(thresholds.pageable_bytes as f64);
             let noun = if hit.count == 1 { "copy" } else { "copies" };
             format!(
-                "{device}: {count} {noun} of more than {size} from or to pageable memory, {share} {scope}: {amount}{most}"
+                "{device}: {count} {noun} of more than {size} from or to pageable memory, {share} {scope}: \
+                 {amount}{most}"
             )
         }
         Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),
@@ -112,7 +113,8 @@ pub fn why(rule: Rule) -> Option<&'static str> {
     })
 }
 
-/// What the host is in while data is loaded, where the place is a function of the program: `, there in <built-in function sleep>`.
+/// What the host is in while data is loaded, where the place is a function of the program: `, there in <built-in
+/// function sleep>`.
 fn inside(hit: &Hit) -> String {
     let name = hit.names.first().filter(|_| hit.rule == Rule::DataLoading && !hit.sites.is_empty());
     let is_told = |name: &&String| hit.sites.iter().any(|site| [&site.call, &site.frame].contains(name));
@@ -147,7 +149,8 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
             format!("{device}: one launch of {names} takes {amount}, {share} {of}")
         }
         Rule::Fp32Matmul => format!(
-            "{device}: {count} matrix products in fp32 without tensor cores take {share} {scope}: {amount}{per_step}{most}"
+            "{device}: {count} matrix products in fp32 without tensor cores take {share} {scope}: \
+             {amount}{per_step}{most}"
         ),
         Rule::Elementwise => format!(
             "{device}: {count} kernels of single elementwise operators take {share} {scope}: {amount}{per_step}{most}"
@@ -226,8 +229,8 @@ fn late_rank(hit: &Hit, device: &str) -> String {
         more => format!("; before these collectives it has {more}{per} than {than}"),
     };
     format!(
-        "{device} comes last to {late} of {calls} judged collectives of the {n_ranks} ranks here: {others} {} for it{in_step}, \
-         {} {}{before}",
+        "{device} comes last to {late} of {calls} judged collectives of the {n_ranks} ranks here: {others} {} for \
+         it{in_step}, {} {}{before}",
         format::duration(hit.amount),
         percent(hit.measured),
         scope(hit),
@@ -247,8 +250,8 @@ fn small_collectives(hit: &Hit, device: &str) -> String {
     let size = bytes.map(|bytes| format!(" and {}", format::bytes(bytes as f64 / n as f64)));
     let [amount, exposed, waits] = [hit.amount, exposed_ns, hit.amount - exposed_ns].map(format::duration);
     format!(
-        "{device}: {number} small collectives{per}, {mean}{} on average, cost {share} {}: {amount}{}, of it {exposed} to \
-         communicate alone, {waits} idle until they are launched",
+        "{device}: {number} small collectives{per}, {mean}{} on average, cost {share} {}: {amount}{}, of it {exposed} \
+         to communicate alone, {waits} idle until they are launched",
         size.unwrap_or_default(),
         scope(hit),
         self::per_step(hit),
@@ -337,8 +340,8 @@ fn trend(trend: &Trend, of: &Irregular) -> String {
     let [first_ns, last_ns, each, part_first, part_last] =
         [*first_ns, *last_ns, ns_per_step.abs(), of.median_part_ns, of.part_ns].map(format::duration);
     format!(
-        "steps take {way}: {first_ns} in {first}, {last_ns} in {last}, {each} {sign} with each over {}; {} of the difference \
-         is {}: {part_first} and {part_last}",
+        "steps take {way}: {first_ns} in {first}, {last_ns} in {last}, {each} {sign} with each over {}; {} of the \
+         difference is {}: {part_first} and {part_last}",
         format::steps(*n_steps),
         most_of(of),
         part_of(of.part)

@@ -1,8 +1,9 @@
 //! Finds the libcupti that belongs to the CUDA of the program.
 //!
 //! In this order: one that the program has loaded; `LACUNA_CUPTI`; the packages of its Python; `CUDA_HOME` and
-//! `CUDA_PATH`; `/usr/local/cuda*`; the packages of the Python in `PATH`; the system's search path. Two in one process disturb each other, so an earlier
-//! one is preferred. One of a later major version than the driver supports is passed over.
+//! `CUDA_PATH`; `/usr/local/cuda*`; the packages of the Python in `PATH`; the system's search path. Two in one process
+//! disturb each other, so an earlier one is preferred. One of a later major version than the driver supports is passed
+//! over.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -10,8 +10,9 @@
 //! | `LACUNA_CUPTI_GRAPHS` | `whole` records one slice for each launch of a CUDA graph in place of its kernels |
 //! | `LACUNA_FLUSH_MS` | how often what was recorded is written, in milliseconds; 1000 unless set |
 //!
-//! On an H100 with CUDA 13.0 a call that launches takes 2.8 to 3.9 us, and 4.7 to 5.9 us while it is recorded (medians of six
-//! runs of `tests/gpu/cupti.sh`); from PyTorch 6.8 to 10.3 us and 14.2 to 15.4 us, about as under torch.profiler.
+//! On an H100 with CUDA 13.0 a call that launches takes 2.8 to 3.9 us, and 4.7 to 5.9 us while it is recorded (medians
+//! of six runs of `tests/gpu/cupti.sh`); from PyTorch 6.8 to 10.3 us and 14.2 to 15.4 us, about as under
+//! torch.profiler.
 //!
 //! A failure in here never ends the program: it runs on without being recorded, and the status says why.
 #![cfg(target_os = "linux")]
@@ -36,7 +37,8 @@ mod writer;
 use std::ffi::c_int;
 use std::panic::catch_unwind;
 
-/// The entry point of libcuda, called within the first `cuInit`. Returns 1: whatever happened in here, the program runs.
+/// The entry point of libcuda, called within the first `cuInit`. Returns 1: whatever happened in here, the program
+/// runs.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     let _ = catch_unwind(|| {

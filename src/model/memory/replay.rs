@@ -330,8 +330,8 @@ impl<'a> Lives<'a> {
     }
 
     /// The size of a large block with the free memory behind it, if the allocator does not split that off: up to 1 MiB,
-    /// or any of blocks from `max_split_size` on. So no smaller free range exists in a large segment, and the block keeps
-    /// it for its life. Expandable segments split off any rest.
+    /// or any of blocks from `max_split_size` on. So no smaller free range exists in a large segment, and the block
+    /// keeps it for its life. Expandable segments split off any rest.
     ///
     /// * `blocks`: large blocks by address; those that were freed by the start of this one are removed on the way.
     /// * Cost: O(log m) for m blocks, amortized.
@@ -378,8 +378,8 @@ fn rounded(requested: u64, padding: u64) -> u64 {
     padded.checked_next_multiple_of(MIN_BLOCK).unwrap_or(requested)
 }
 
-/// What the allocator adds to each request before it rounds: 32 bytes on Ascend devices; nothing elsewhere. The sizes of
-/// the blocks at the end show it, or, where none is live then, the addresses of blocks that follow each other.
+/// What the allocator adds to each request before it rounds: 32 bytes on Ascend devices; nothing elsewhere. The sizes
+/// of the blocks at the end show it, or, where none is live then, the addresses of blocks that follow each other.
 fn padding(raw: &RawMemory) -> u64 {
     if raw.source != MemorySource::Snapshot {
         return 0;

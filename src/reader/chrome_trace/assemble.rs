@@ -268,7 +268,8 @@ impl Assembly {
         self.take_pairs(paired, Some(TrackId(0)));
     }
 
-    /// Puts the annotations of streams on tracks of their own, so that work keeps its row whether it is annotated or not.
+    /// Puts the annotations of streams on tracks of their own, so that work keeps its row whether it is annotated or
+    /// not.
     fn part_annotations(&mut self, process_tracks: &mut ProcessTracks) {
         let is_annotation = |kind: &SliceKind| *kind == SliceKind::GpuAnnotation;
         let mut has_work = vec![false; process_tracks.tracks.len()];

@@ -42,8 +42,8 @@ fn scalar_type(name: &str) -> &str {
     }
 }
 
-/// How many elements tensors of these shapes have together: 14 for `[[2, 3], [8]]`; `None` for anything else than a list of
-/// lists of numbers, also for lists of tensors.
+/// How many elements tensors of these shapes have together: 14 for `[[2, 3], [8]]`; `None` for anything else than a
+/// list of lists of numbers, also for lists of tensors.
 fn elements_in(shapes: &str) -> Option<u64> {
     let inside = shapes.strip_prefix("[[")?.strip_suffix("]]")?;
     let of = |shape: &str| {

@@ -2,8 +2,8 @@
 //!
 //! Supports the object and array forms, every phase of the format, and all kinds of damage seen in real
 //! files. [`pipeline`] reads blocks of text and scans them on all cores, [`walk`] iterates over the events,
-//! [`scan`] parses one strictly, [`scalar`] its numbers and times, [`lenient`] parses those that are not strict JSON, [`batch`] sorts them by
-//! type, [`assemble`] builds the trace.
+//! [`scan`] parses one strictly, [`scalar`] its numbers and times, [`lenient`] parses those that are not strict JSON,
+//! [`batch`] sorts them by type, [`assemble`] builds the trace.
 //!
 //! Format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>
 
@@ -46,8 +46,8 @@ use assemble::Assembly;
 use details::ChromeDetails;
 use profile::Profile;
 
-/// Memory is reserved for one slice in so many bytes of a file, up to some number: as a short list grows it is copied, a
-/// long one is not. What stays unused costs nothing.
+/// Memory is reserved for one slice in so many bytes of a file, up to some number: as a short list grows it is copied,
+/// a long one is not. What stays unused costs nothing.
 const SLICE_BYTES: u64 = 256;
 const MOST_RESERVED: u64 = 1 << 20;
 

@@ -1,5 +1,5 @@
-//! The CSV of `nvidia-smi --query-gpu=… --format=csv`, also with `nounits`: a header, then a row a GPU and reading; and that
-//! of `--query-compute-apps`, a row a process.
+//! The CSV of `nvidia-smi --query-gpu=… --format=csv`, also with `nounits`: a header, then a row a GPU and reading; and
+//! that of `--query-compute-apps`, a row a process.
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -53,8 +53,8 @@ pub fn is_header(line: &str) -> bool {
     fields.iter().all(is_name) && fields.iter().any(is_known)
 }
 
-/// Whether a line is a row: one of its fields is a time as nvidia-smi writes it, `2025/09/08 14:14:37.120`, or several are
-/// numbers with its units.
+/// Whether a line is a row: one of its fields is a time as nvidia-smi writes it, `2025/09/08 14:14:37.120`, or several
+/// are numbers with its units.
 pub fn is_row(line: &str) -> bool {
     let is_time = |field: &str| {
         let form = field.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
@@ -91,7 +91,8 @@ pub struct Table {
     /// The time of the row before, and how many rows of its reading came before it: without an id, rows of one reading
     /// are of one GPU after the other.
     last: Option<(TimeNs, usize)>,
-    /// The longest time between rows of one reading: nvidia-smi asks one GPU after the other, and notes the time of each.
+    /// The longest time between rows of one reading: nvidia-smi asks one GPU after the other, and notes the time of
+    /// each.
     within: i64,
 }
 

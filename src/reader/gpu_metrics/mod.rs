@@ -32,8 +32,8 @@ const LINES_AT_ONCE: u64 = 256;
 pub const JSON_LINES: FileFormat = FileFormat {
     name: "logs of GPU metrics in JSON lines",
     extensions: &["jsonl", "ndjson"],
-    // The first line may be damaged, or lack its start in a log that is kept short. Objects that follow each other without a
-    // comma are in no other JSON.
+    // The first line may be damaged, or lack its start in a log that is kept short. Objects that follow each other
+    // without a comma are in no other JSON.
     sniff: |head| {
         first_line(head).is_some_and(is_reading)
             || lines(head).skip(1).take(2).filter(|line| is_reading(line)).count() == 2
@@ -61,8 +61,8 @@ pub const NO_HEADER: FileFormat = FileFormat {
     sniff: |head| first_line(head).is_some_and(csv::is_row),
     contents: Contents::Refused(
         "These are rows of nvidia-smi without their header, so what each column holds is unknown: record with \
-         `nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1`, without noheader, or put \
-         the names of the queried columns before the first row",
+         `nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1`, without noheader, or \
+         put the names of the queried columns before the first row",
     ),
 };
 
@@ -79,8 +79,9 @@ pub const FOR_PEOPLE: FileFormat = FileFormat {
         lines(head).take(6).any(starts)
     },
     contents: Contents::Refused(
-        "This is output of nvidia-smi, but no log of readings: record one with `lacuna monitor --out gpu_metrics.jsonl`, or \
-         with `nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1`",
+        "This is output of nvidia-smi, but no log of readings: record one with `lacuna monitor --out \
+         gpu_metrics.jsonl`, or with `nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv \
+         -l 1`",
     ),
 };
 
@@ -190,8 +191,8 @@ fn read(
     if columns.is_empty() {
         let why = match has_readings {
             true => {
-                "A log of GPU metrics without a reading that has a time, such as 2026/11/22 17:30:55.123: add timestamp to \
-                 --query-gpu, or write the logs with `lacuna monitor --out`"
+                "A log of GPU metrics without a reading that has a time, such as 2026/11/22 17:30:55.123: add \
+                 timestamp to --query-gpu, or write the logs with `lacuna monitor --out`"
             }
             false => "A log of GPU metrics without a reading: it was ended before the first one, or the GPUs gave none",
         };

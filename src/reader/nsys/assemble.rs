@@ -168,8 +168,8 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// The recorder counts what it recorded and looks up symbols once it has stopped: what it says then is of no moment of
-    /// the recording.
+    /// The recorder counts what it recorded and looks up symbols once it has stopped: what it says then is of no moment
+    /// of the recording.
     fn end_with_recorder(&mut self) {
         let Some(stopped) = self.builder.strings.find("Profiling has stopped.") else { return };
         let is_message = |source: u64| {
@@ -343,7 +343,8 @@ impl<'a> Assembly<'a> {
     }
 
     /// Reports the recorder's warnings, which explain missing data, and errors. Level 4 is verbose. They say of which
-    /// processes they are where not of all, so that `No CUDA events collected` does not seem to be of a process with kernels.
+    /// processes they are where not of all, so that `No CUDA events collected` does not seem to be of a process with
+    /// kernels.
     fn report_diagnostics(&mut self) {
         const MAX: usize = 30;
         let recorded: HashSet<&str> = self.tracks.processes.iter().map(|process| process.pid.as_str()).collect();

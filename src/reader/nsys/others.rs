@@ -1,5 +1,5 @@
-//! Tables without events: names and settings, and those that are not shown. Damage in them is told, and a page of theirs
-//! in a table of events is known.
+//! Tables without events: names and settings, and those that are not shown. Damage in them is told, and a page of
+//! theirs in a table of events is known.
 
 use std::collections::HashSet;
 

@@ -195,7 +195,8 @@ impl Reader {
             if n_cells == 0 {
                 self.marks.push(0);
             }
-            // Once for all rows of the page: each row fills the same cells, and a column that the table lacks stays NULL.
+            // Once for all rows of the page: each row fills the same cells, and a column that the table lacks stays
+            // NULL.
             let mut cells = [ValueRef::Null; MAX_CELLS];
             let mut n_bytes = 0;
             for i in 0..n_cells {

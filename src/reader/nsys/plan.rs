@@ -36,8 +36,8 @@ impl Plan {
         Self { leaves, owners, is_utf16 }
     }
 
-    /// The tasks of a table, of [`LEAVES_PER_TASK`] pages each; one without pages if these are not in order, or not to be
-    /// read as they are.
+    /// The tasks of a table, of [`LEAVES_PER_TASK`] pages each; one without pages if these are not in order, or not to
+    /// be read as they are.
     pub fn tasks<'a>(&self, index: usize, table: &'a Table, spec: &'a Spec) -> Vec<Task<'a>> {
         let task = |rows, leaves| Task { index, table, spec, rows, leaves };
         let Some(Some(leaves)) = self.leaves.get(index).filter(|_| !self.is_utf16) else {

@@ -116,8 +116,8 @@ pub fn salvage(
     account
 }
 
-/// The pages below an interior page, in order, and whether there were no others. Bounds that do not rise are replaced by
-/// that of the page.
+/// The pages below an interior page, in order, and whether there were no others. Bounds that do not rise are replaced
+/// by that of the page.
 fn children(pages: &mut Reader, page: u32, last_row: i64) -> Result<(Vec<Leaf>, bool), Unexpected> {
     let bytes = pages.page(page)?;
     let (mut found, mut n_bytes) = (Vec::new(), 0);

@@ -1,5 +1,5 @@
-//! Leaf pages that no table leads to: what led to them is damaged or replaced, and their rows are lost. SQLite finds nothing
-//! wrong with a table whose root is a page of its own from elsewhere, or from another time.
+//! Leaf pages that no table leads to: what led to them is damaged or replaced, and their rows are lost. SQLite finds
+//! nothing wrong with a table whose root is a page of its own from elsewhere, or from another time.
 
 use std::collections::HashSet;
 

@@ -13,7 +13,8 @@ reasons! {
     BadText: Warn, "Text that is not valid Unicode: shown with replacement characters";
     MetricOutOfRange: Warn rejected, "Metric value beyond its range: a sampling error of the recorder";
     ValueOutOfRange: Warn, "Metric value beyond its range: left out, the others of its row are shown";
-    UnpairedSched: Note rejected, "Scheduling event without its counterpart: the other switch of the thread was not recorded";
+    UnpairedSched: Note rejected, "Scheduling event without its counterpart: the other switch of the thread was not \
+                                   recorded";
     UnknownNvtx: Warn rejected, "NVTX event of an unknown type";
     NoEventTime: Note,
         "CUDA event record without its own time, which the recorder did not write: shown as the API call that made it";

@@ -45,7 +45,8 @@ impl Emit {
         let text = &mut self.text;
         let _ = write!(
             text,
-            "    \"ph\": \"X\", \"cat\": \"{cat}\", \"name\": \"{name}\", \"pid\": {pid}, \"tid\": {tid},\n    \"ts\": {ts}, \"dur\": {dur}"
+            "    \"ph\": \"X\", \"cat\": \"{cat}\", \"name\": \"{name}\", \"pid\": {pid}, \"tid\": {tid},\n    \"ts\": \
+             {ts}, \"dur\": {dur}"
         );
         if !args.is_empty() {
             let _ = write!(text, ",\n    \"args\": {{\n      {args}\n    }}");
@@ -83,7 +84,8 @@ impl Emit {
         let Location { pid, tid } = at;
         let _ = write!(
             self.text,
-            "    \"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"[memory]\",\n    \"pid\": {pid}, \"tid\": {tid},\n    \"ts\": {},\n    \"args\": {{\n      {args}\n    }}\n  }}",
+            "    \"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"[memory]\",\n    \"pid\": \
+             {pid}, \"tid\": {tid},\n    \"ts\": {},\n    \"args\": {{\n      {args}\n    }}\n  }}",
             Micros(ts)
         );
     }
@@ -95,7 +97,8 @@ impl Emit {
         let Location { pid, tid } = at;
         let _ = write!(
             self.text,
-            "    \"name\": \"{name}\", \"ph\": \"i\", \"s\": \"g\",\n    \"pid\": {pid}, \"tid\": {tid}, \"ts\": {}\n  }}",
+            "    \"name\": \"{name}\", \"ph\": \"i\", \"s\": \"g\",\n    \"pid\": {pid}, \"tid\": {tid}, \"ts\": {}\n  \
+             }}",
             Micros(ts)
         );
     }
@@ -107,7 +110,8 @@ impl Emit {
         let Location { pid, tid } = at;
         let _ = write!(
             self.text,
-            "    \"name\": \"{name}\", \"ph\": \"M\", \"ts\": {}, \"pid\": {pid}, \"tid\": {tid},\n    \"args\": {{\n      \"{key}\": {value}\n    }}\n  }}",
+            "    \"name\": \"{name}\", \"ph\": \"M\", \"ts\": {}, \"pid\": {pid}, \"tid\": {tid},\n    \"args\": \
+             {{\n      \"{key}\": {value}\n    }}\n  }}",
             Micros(ts)
         );
     }

@@ -30,7 +30,8 @@ pub fn write(style: &Style, timeline: &Timeline, sink: &mut dyn Write) -> std::i
         (0..style.n_devices).map(|id| format!("{{\"id\": {id}, \"name\": \"{gpu}\", \"numSms\": 108}}")).collect();
     write!(
         sink,
-        "{{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [{}],\n  {runtime},\n  \"with_stack\": {},\n  \"baseTimeNanoseconds\": {BASE_TIME_NS},\n  \"traceEvents\": [{}\n  ]\n}}\n",
+        "{{\n  \"schemaVersion\": 1,\n  \"deviceProperties\": [{}],\n  {runtime},\n  \"with_stack\": \
+         {},\n  \"baseTimeNanoseconds\": {BASE_TIME_NS},\n  \"traceEvents\": [{}\n  ]\n}}\n",
         devices.join(", "),
         i32::from(style.has_stack),
         emit.text
@@ -84,7 +85,8 @@ fn stream_wait(emit: &mut Emit, style: &Style, wait: &StreamWait) {
     let StreamWait { waiter, producer, range, correlation, record } = *wait;
     let (stream, other) = (style.stream(waiter), style.stream(producer));
     let args = format!(
-        "\"cuda_sync_kind\": \"Stream Wait Event\", \"stream\": {stream}, \"correlation\": {correlation}, \"device\": {waiter}, \"context\": 1, \"wait_on_stream\": {other}, \"wait_on_cuda_event_record_corr_id\": {record}, \"wait_on_cuda_event_id\": 5"
+        "\"cuda_sync_kind\": \"Stream Wait Event\", \"stream\": {stream}, \"correlation\": {correlation}, \"device\": \
+         {waiter}, \"context\": 1, \"wait_on_stream\": {other}, \"wait_on_cuda_event_record_corr_id\": {record}, \"wait_on_cuda_event_id\": 5"
     );
     emit.slice("cuda_sync", "Stream Wait Event", Location { pid: &waiter, tid: &stream }, range, &args);
 }

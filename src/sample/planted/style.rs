@@ -51,13 +51,16 @@ pub struct Style {
 
 const CUDA_KERNELS: &[&str] = &[
     "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_64x3_tn",
-    "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, std::array<char*, 3ul> >(int, at::native::AddFunctor<float>, std::array<char*, 3ul>)",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, std::array<char*, 3ul> >(int, \
+     at::native::AddFunctor<float>, std::array<char*, 3ul>)",
     "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x64x32",
     "triton_red_fused__to_copy_mean_pow_3",
 ];
 const OTHER_CUDA_KERNELS: &[&str] = &[
-    "void cutlass::Kernel2<cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_64x2_tn_align8>(cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_64x2_tn_align8::Params)",
-    "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::bfloat16_t> >(flash::Flash_fwd_params)",
+    "void \
+     cutlass::Kernel2<cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_64x2_tn_align8>(cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_64x2_tn_align8::Params)",
+    "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::bfloat16_t> \
+     >(flash::Flash_fwd_params)",
     "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NNT",
     "fused_rope_kernel",
     "_layer_norm_fwd_1pass_kernel",

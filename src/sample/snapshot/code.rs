@@ -25,17 +25,26 @@ macro_rules! stacks {
 }
 
 frames! {
-    MALLOC = "c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::malloc(void**, signed char, unsigned long, CUstream_st*)", "CUDACachingAllocator.cpp", 0;
-    EMPTY = "at::detail::empty_generic(c10::ArrayRef<long>, c10::Allocator*, c10::DispatchKeySet, c10::ScalarType, std::optional<c10::MemoryFormat>)", "??", 0;
+    MALLOC = "c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::malloc(void**, signed char, unsigned \
+              long, CUstream_st*)", "CUDACachingAllocator.cpp", 0;
+    EMPTY = "at::detail::empty_generic(c10::ArrayRef<long>, c10::Allocator*, c10::DispatchKeySet, c10::ScalarType, \
+             std::optional<c10::MemoryFormat>)", "??", 0;
     RELEASE = "c10::TensorImpl::release_resources()", "??", 0;
-    ADDMM = "at::native::(anonymous namespace)::addmm_out_cuda_impl(at::Tensor&, at::Tensor const&, at::Tensor const&, at::Tensor const&, c10::Scalar const&, c10::Scalar const&)", "Blas.cpp", 0;
+    ADDMM = "at::native::(anonymous namespace)::addmm_out_cuda_impl(at::Tensor&, at::Tensor const&, at::Tensor const&, \
+             at::Tensor const&, c10::Scalar const&, c10::Scalar const&)", "Blas.cpp", 0;
     ENGINE = "torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)", "engine.cpp", 0;
-    EVALUATE = "torch::autograd::Engine::evaluate_function(std::shared_ptr<torch::autograd::GraphTask>&, torch::autograd::Node*, torch::autograd::InputBuffer&, std::shared_ptr<torch::autograd::ReadyQueue> const&)", "engine.cpp", 0;
-    ADDMM_BACKWARD = "torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)", "Functions.cpp", 0;
-    NORM_BACKWARD = "torch::autograd::generated::NativeLayerNormBackward0::apply(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)", "Functions.cpp", 0;
+    EVALUATE = "torch::autograd::Engine::evaluate_function(std::shared_ptr<torch::autograd::GraphTask>&, \
+                torch::autograd::Node*, torch::autograd::InputBuffer&, std::shared_ptr<torch::autograd::ReadyQueue> \
+                const&)", "engine.cpp", 0;
+    ADDMM_BACKWARD = "torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor, \
+                      std::allocator<at::Tensor> >&&)", "Functions.cpp", 0;
+    NORM_BACKWARD = "torch::autograd::generated::NativeLayerNormBackward0::apply(std::vector<at::Tensor, \
+                     std::allocator<at::Tensor> >&&)", "Functions.cpp", 0;
     FLASH_BACKWARD = "torch::autograd::generated::ScaledDotProductFlashAttentionBackward0::apply(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)", "Functions.cpp", 0;
-    GELU_BACKWARD = "torch::autograd::generated::GeluBackward0::apply(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)", "Functions.cpp", 0;
-    LOSS_BACKWARD = "torch::autograd::generated::NllLossBackward0::apply(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)", "Functions.cpp", 0;
+    GELU_BACKWARD = "torch::autograd::generated::GeluBackward0::apply(std::vector<at::Tensor, \
+                     std::allocator<at::Tensor> >&&)", "Functions.cpp", 0;
+    LOSS_BACKWARD = "torch::autograd::generated::NllLossBackward0::apply(std::vector<at::Tensor, \
+                     std::allocator<at::Tensor> >&&)", "Functions.cpp", 0;
     ACCUMULATE = "torch::autograd::AccumulateGrad::apply(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)", "accumulate_grad.cpp", 0;
     SAVED = "torch::autograd::SavedVariable::reset_data()", "saved_variable.cpp", 0;
     CALL = "_call_impl", "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", 1784;

@@ -41,7 +41,8 @@ pub static GEMM_NT: Kernel = kernel(
     231_424,
 );
 pub static NORM: Kernel = kernel(
-    "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float, c10::BFloat16 const*, c10::BFloat16 const*, c10::BFloat16 const*, float*, float*, c10::BFloat16*)",
+    "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float, \
+     c10::BFloat16 const*, c10::BFloat16 const*, c10::BFloat16 const*, float*, float*, c10::BFloat16*)",
     9_000,
     14_000,
     (4096, 128),
@@ -49,7 +50,8 @@ pub static NORM: Kernel = kernel(
     24,
 );
 pub static NORM_BACKWARD: Kernel = kernel(
-    "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<c10::BFloat16, float>(c10::BFloat16 const*, c10::BFloat16 const*, float const*, float const*, c10::BFloat16 const*, c10::BFloat16*, int)",
+    "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<c10::BFloat16, float>(c10::BFloat16 const*, \
+     c10::BFloat16 const*, float const*, float const*, c10::BFloat16 const*, c10::BFloat16*, int)",
     15_000,
     22_000,
     (4096, 128),
@@ -57,7 +59,8 @@ pub static NORM_BACKWARD: Kernel = kernel(
     48,
 );
 pub static FLASH: Kernel = kernel(
-    "void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::bfloat16_t>, false, true>(Flash_fwd_params)",
+    "void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::bfloat16_t>, false, \
+     true>(Flash_fwd_params)",
     71_000,
     99_000,
     (512, 128),
@@ -65,7 +68,8 @@ pub static FLASH: Kernel = kernel(
     49_152,
 );
 pub static FLASH_BACKWARD: Kernel = kernel(
-    "void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64, 128, 128, 8, 4, 4, 4, false, false, cutlass::bfloat16_t>, false, true>(Flash_bwd_params)",
+    "void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64, 128, 128, 8, 4, 4, 4, false, false, \
+     cutlass::bfloat16_t>, false, true>(Flash_bwd_params)",
     160_000,
     230_000,
     (512, 256),
@@ -73,7 +77,10 @@ pub static FLASH_BACKWARD: Kernel = kernel(
     147_456,
 );
 pub static GELU: Kernel = kernel(
-    "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, at::detail::Array<char*, 2> >(int, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, at::detail::Array<char*, 2>)",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, \
+     at::native::GeluType)::{lambda()#2}, at::detail::Array<char*, 2> >(int, \
+     at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, \
+     at::detail::Array<char*, 2>)",
     12_000,
     19_000,
     (16_384, 128),
@@ -81,7 +88,10 @@ pub static GELU: Kernel = kernel(
     0,
 );
 pub static GELU_BACKWARD: Kernel = kernel(
-    "void at::native::vectorized_elementwise_kernel<4, at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, at::detail::Array<char*, 3> >(int, at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, at::detail::Array<char*, 3>)",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&, \
+     at::native::GeluType)::{lambda()#2}, at::detail::Array<char*, 3> >(int, \
+     at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, \
+     at::detail::Array<char*, 3>)",
     17_000,
     26_000,
     (16_384, 128),
@@ -89,7 +99,8 @@ pub static GELU_BACKWARD: Kernel = kernel(
     0,
 );
 pub static ADD: Kernel = kernel(
-    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, at::detail::Array<char*, 3> >(int, at::native::CUDAFunctor_add<c10::BFloat16>, at::detail::Array<char*, 3>)",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, \
+     at::detail::Array<char*, 3> >(int, at::native::CUDAFunctor_add<c10::BFloat16>, at::detail::Array<char*, 3>)",
     8_000,
     12_000,
     (8192, 128),
@@ -97,7 +108,8 @@ pub static ADD: Kernel = kernel(
     0,
 );
 pub static LOSS: Kernel = kernel(
-    "void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, c10::BFloat16, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>(float*, c10::BFloat16 const*, int)",
+    "void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, c10::BFloat16, float, float, \
+     at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>(float*, c10::BFloat16 const*, int)",
     30_000,
     44_000,
     (4096, 1024),
@@ -105,7 +117,8 @@ pub static LOSS: Kernel = kernel(
     4096,
 );
 pub static LOSS_BACKWARD: Kernel = kernel(
-    "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<8, float, float, c10::BFloat16, at::native::(anonymous namespace)::LogSoftMaxBackwardEpilogue>(c10::BFloat16*, float const*, float const*, long)",
+    "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<8, float, float, c10::BFloat16, \
+     at::native::(anonymous namespace)::LogSoftMaxBackwardEpilogue>(c10::BFloat16*, float const*, float const*, long)",
     33_000,
     47_000,
     (4096, 1024),
@@ -113,7 +126,10 @@ pub static LOSS_BACKWARD: Kernel = kernel(
     4096,
 );
 pub static ADAM: Kernel = kernel(
-    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, (at::native::(anonymous namespace)::ADAM_MODE)1, false>>(at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4>)",
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous \
+     namespace)::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, \
+     4, (at::native::(anonymous namespace)::ADAM_MODE)1, false>>(at::native::(anonymous \
+     namespace)::FusedOptimizerTensorListMetadata<4>)",
     90_000,
     140_000,
     (320, 512),

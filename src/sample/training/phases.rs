@@ -154,7 +154,9 @@ impl Run<'_> {
         self.operator("c10d::allreduce_", "[[], [], [], [], [], []]", |run| {
             run.annotation("nccl:all_reduce", |run| {
                 run.order(COMMS, COMPUTE);
-                let more = ", \"Collective name\": \"allreduce\", \"In msg nelems\": 12596224, \"Out msg nelems\": 12596224, \"Group size\": 2, \"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out split size\": \"[]\", \"Process Group Name\": \"0\", \"Process Group Description\": \"default_pg\", \"Process Group Ranks\": \"[0, 1]\"";
+                let more = ", \"Collective name\": \"allreduce\", \"In msg nelems\": 12596224, \"Out msg nelems\": \
+                            12596224, \"Group size\": 2, \"dtype\": \"BFloat16\", \"In split size\": \"[]\", \"Out \
+                            split size\": \"[]\", \"Process Group Name\": \"0\", \"Process Group Description\": \"default_pg\", \"Process Group Ranks\": \"[0, 1]\"";
                 run.launch_on(COMMS, &ALL_REDUCE, more);
             });
         });

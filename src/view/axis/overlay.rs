@@ -71,8 +71,8 @@ pub fn paint_bracket(
     }
 }
 
-/// Where the text of [`paint_bracket`] stands in the ruler: within the bracket, and nearest to its middle where nothing else
-/// stands; `None` without room for it.
+/// Where the text of [`paint_bracket`] stands in the ruler: within the bracket, and nearest to its middle where nothing
+/// else stands; `None` without room for it.
 ///
 /// * `taken`: where notes of marks stand, which would cover it.
 pub fn bracket_place(

@@ -64,8 +64,8 @@ impl RulerLabels {
 
     /// Paints the ruler, and faint lines at its ticks over `canvas`.
     ///
-    /// * `taken`: where other texts stand in the ruler. A label that they would cover a part of is left out: the rest of a
-    ///   number would be misread.
+    /// * `taken`: where other texts stand in the ruler. A label that they would cover a part of is left out: the rest
+    ///   of a number would be misread.
     pub fn paint(
         &self,
         painter: &Painter,

@@ -18,8 +18,8 @@ use crate::view::states::{failed_ui, nothing_ui, working_ui};
 use crate::widget::table::small::sorted;
 use crate::widget::table::{header_ui, number_ui};
 
-/// How often the list is read again, since other windows start runs too and end them; and how many times what that took it
-/// is left alone at least.
+/// How often the list is read again, since other windows start runs too and end them; and how many times what that took
+/// it is left alone at least.
 const AGAIN: Duration = Duration::from_secs(3);
 const PAUSE: u32 = 20;
 const ROW_HEIGHT: f32 = 24.0;

@@ -22,8 +22,8 @@ use crate::capture::nsys;
 use crate::capture::pytorch;
 use crate::session::lenient;
 
-/// Where the options are at least this wide, in points, where the command runs stands beside what is recorded, which then
-/// takes this share of the width.
+/// Where the options are at least this wide, in points, where the command runs stands beside what is recorded, which
+/// then takes this share of the width.
 const WIDE: f32 = 860.0;
 const SHARE: f32 = 0.6;
 /// The widest fields, in points.

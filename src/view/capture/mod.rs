@@ -36,8 +36,8 @@ use crate::widget::theme;
 
 /// Results of one run that open by themselves; others wait to be asked for.
 const MAX_OPENED: usize = 8;
-/// Least height below the form for earlier runs, and for a run with its output and GPUs above them, in points; where less is
-/// left, all scrolls as one.
+/// Least height below the form for earlier runs, and for a run with its output and GPUs above them, in points; where
+/// less is left, all scrolls as one.
 const LEAST_FOR_LIST: f32 = 120.0;
 const LEAST_FOR_RUN: f32 = 400.0;
 /// The height of the output, and of the earlier runs, where all scrolls as one, in points.
@@ -73,8 +73,8 @@ pub struct Capture {
     has_ended: bool,
     /// Why it failed, as far as the program said it; nothing while it runs, or if it did not fail.
     last: Option<Last>,
-    /// What brings the user to what was recorded, or back to the output, once all is read: the first trace of a window takes
-    /// the view's place. Nothing if the view is not in sight any more.
+    /// What brings the user to what was recorded, or back to the output, once all is read: the first trace of a window
+    /// takes the view's place. Nothing if the view is not in sight any more.
     once_read: Option<Command>,
     /// Whether the run is to be asked to end as soon as it has started.
     is_to_stop: bool,
@@ -169,8 +169,8 @@ impl View for Capture {
             self.last = has_failed.then(|| run.with_output(Last::of));
             self.once_read = Some(if is_to_show(&status) { Command::ShowRecorded } else { Command::Show(SPEC.id) });
         }
-        // What is recorded last may take longer to read than the program to end, and longer than the counters beside it, which
-        // do not say what to look at.
+        // What is recorded last may take longer to read than the program to end, and longer than the counters beside
+        // it, which do not say what to look at.
         if !was_painted {
             self.once_read = None;
         }

@@ -10,8 +10,8 @@ use crate::session::{Files, OpenTrace, in_order, picture};
 use crate::view::ViewContext;
 use crate::view::axis::fitted;
 
-/// Whether what was recorded opens by itself. Where a program failed and its counters are all there is, its output stays
-/// in sight, which says why.
+/// Whether what was recorded opens by itself. Where a program failed and its counters are all there is, its output
+/// stays in sight, which says why.
 pub fn is_to_open(status: &Status, kind: Kind) -> bool {
     kind != Kind::Counters || (status.exit.is_some() && (is_well(status) || has_more(status)))
 }
@@ -68,8 +68,8 @@ pub fn open_or_show(paths: impl Iterator<Item = PathBuf>, ctx: &mut ViewContext<
     ctx.commands.extend(others.into_iter().map(Command::OpenPath));
 }
 
-/// Shows what was recorded of a program, the last of what lies far apart, where others are open or where something else was
-/// looked at before.
+/// Shows what was recorded of a program, the last of what lies far apart, where others are open or where something else
+/// was looked at before.
 pub fn show_whole(status: &Status, ctx: &mut ViewContext<'_>) {
     let (own, others): (Vec<&OpenTrace>, Vec<&OpenTrace>) =
         ctx.traces.iter().filter(|open| open.is_program()).partition(|open| is_of(open, status));
@@ -80,8 +80,8 @@ pub fn show_whole(status: &Status, ctx: &mut ViewContext<'_>) {
     }
 }
 
-/// The recording that the flame graph, which adds files up, shows where those of other programs are open: the latest of the
-/// first rank that was recorded now.
+/// The recording that the flame graph, which adds files up, shows where those of other programs are open: the latest of
+/// the first rank that was recorded now.
 ///
 /// * `n_known`: how many there were when this was asked before; the user may choose otherwise until there are more.
 pub fn told_apart(traces: &[OpenTrace], status: &Status, chosen: Files, n_known: &mut usize) -> Option<usize> {

@@ -52,8 +52,8 @@ impl OutputSearch {
         *self = Self::default();
     }
 
-    /// Searches lines that were not searched yet, a bounded part of them; all kept ones after the query changed. Whether
-    /// more are left.
+    /// Searches lines that were not searched yet, a bounded part of them; all kept ones after the query changed.
+    /// Whether more are left.
     fn follow(&mut self, output: &Output) -> bool {
         let query = self.query.to_lowercase();
         if query != self.searched {

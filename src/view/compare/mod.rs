@@ -26,7 +26,8 @@ use crate::widget::table::Action;
 pub const SPEC: ViewSpec = ViewSpec {
     id: "compare",
     title: "Compare",
-    help: "Show whether steps are faster in one of two open files than in the other, and what takes more or less time in them",
+    help: "Show whether steps are faster in one of two open files than in the other, and what takes more or less time \
+           in them",
     keys: &[],
     area: DockArea::Bottom,
     content: Content::Pair,

@@ -58,8 +58,8 @@ pub struct GapFacts {
     pub call: Option<SliceId>,
     /// The operators around that call, the innermost first.
     pub operators: Vec<SliceId>,
-    /// What the host was in at the time of the largest part: the innermost operator, and those around it. Empty if that part
-    /// is not of the host: its work was launched before.
+    /// What the host was in at the time of the largest part: the innermost operator, and those around it. Empty if that
+    /// part is not of the host: its work was launched before.
     pub host: Vec<SliceId>,
     /// The Python frame of that.
     pub frame: Option<String>,

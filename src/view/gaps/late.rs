@@ -18,8 +18,8 @@ pub struct LateRankOf {
     pub trace: usize,
     /// Of the gap, in the time of its trace.
     pub time: TimeRange,
-    /// The parts of it in which the host is in a call of a collective, each with that: other threads may be in other calls
-    /// then, for which the device does not wait.
+    /// The parts of it in which the host is in a call of a collective, each with that: other threads may be in other
+    /// calls then, for which the device does not wait.
     pub calls: Vec<(TimeRange, SliceId)>,
 }
 

@@ -45,8 +45,8 @@ pub const SPEC: ViewSpec = ViewSpec {
 };
 
 /// What the idle time of this view is.
-const IDLE: &str = "All time of the listed devices in which nothing ran, from their first work to their last or within the \
-                    selected range. The overview counts only the steps that count";
+const IDLE: &str = "All time of the listed devices in which nothing ran, from their first work to their last or within \
+                    the selected range. The overview counts only the steps that count";
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,8 +63,8 @@ const WAYS: [(Way, &str, &str); 3] = [
     (
         Way::Meanwhile,
         "By what went on meanwhile",
-        "All idle time of the recording or of the selected range, by what the host did meanwhile. That tells not always what \
-         would end it: the overview lists that, of the steps that count",
+        "All idle time of the recording or of the selected range, by what the host did meanwhile. That tells not \
+         always what would end it: the overview lists that, of the steps that count",
     ),
 ];
 

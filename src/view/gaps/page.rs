@@ -212,7 +212,8 @@ fn late_ui(ctx: &mut ViewContext<'_>, late: LateRank, ui: &mut Ui) {
     }
 }
 
-/// What ran before and after, the launch with its operators, and what the host was in; returns a slice that was clicked.
+/// What ran before and after, the launch with its operators, and what the host was in; returns a slice that was
+/// clicked.
 fn links_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> {
     let mut clicked = None;
     let trace = &open.trace;

@@ -383,8 +383,8 @@ fn what_comes_back_is_said_of_the_steps_that_count_and_of_those_listed() {
     assert_eq!(all.list_title(), "The longest gap of each of 4 of 7 other steps, in order of time:");
 }
 
-/// A rank whose device works until 10 µs and after 100 µs; its host is in a collective from `start` to 90 µs, and another of
-/// its threads, for which the device does not wait, in one from `other` to 99 µs.
+/// A rank whose device works until 10 µs and after 100 µs; its host is in a collective from `start` to 90 µs, and
+/// another of its threads, for which the device does not wait, in one from `other` to 99 µs.
 fn rank(rank: u32, start: i64, other: i64) -> Trace {
     let mut builder = TraceBuilder::from_slices(&[
         ("main", CALL, "cudaLaunchKernel", 0, 1_000),

@@ -9,8 +9,8 @@ use crate::widget::series_color::series_color;
 use crate::widget::slice_color::oklch;
 use crate::widget::theme;
 
-/// The width of a card, in points; where there are more than so many, cards are narrow and low, so that plots are in view
-/// below them.
+/// The width of a card, in points; where there are more than so many, cards are narrow and low, so that plots are in
+/// view below them.
 const WIDTH: f32 = 400.0;
 const MAX_LARGE: usize = 3;
 const NARROW: f32 = 300.0;

@@ -94,8 +94,8 @@ fn plot_ui(plot: &PlotLines, shown: &Shown, hidden: &[String], ui: &mut Ui) {
     response.response.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("{}: {now}", plot.title)));
 }
 
-/// The values of all devices from the least to the most, for each metric: `sent 1.0 to 2.0 GB/s, received 0 B/s`; and how
-/// many devices that is of, where some have none.
+/// The values of all devices from the least to the most, for each metric: `sent 1.0 to 2.0 GB/s, received 0 B/s`; and
+/// how many devices that is of, where some have none.
 fn ranges(lines: &[&PlotLine], unit: Unit) -> String {
     let n_series = lines.iter().map(|line| line.series + 1).max().unwrap_or(0);
     let range = |series: usize| {

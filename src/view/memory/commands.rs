@@ -42,12 +42,12 @@ pub fn set_base(shown: &ShownMemory, state: u32, ctx: &mut ViewContext<'_>) {
     ctx.memory.base = Some(Base::new(shown, state));
     ctx.commands.push(Command::Say(match shown.history().has_changes() {
         true => {
-            "The base is set. Choose another moment to compare with it: Change in Memory by place, Grown and Shrunk in Live \
-             memory by stack"
+            "The base is set. Choose another moment to compare with it: Change in Memory by place, Grown and Shrunk in \
+             Live memory by stack"
         }
         false => {
-            "The base is set. Show the memory of another recording to compare with it: Change in Memory by place, Grown and \
-             Shrunk in Live memory by stack"
+            "The base is set. Show the memory of another recording to compare with it: Change in Memory by place, \
+             Grown and Shrunk in Live memory by stack"
         }
     }));
 }

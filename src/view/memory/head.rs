@@ -151,7 +151,8 @@ pub fn is_small(ui: &egui::Ui) -> bool {
     size.x < SMALL[0] || size.y < SMALL[1]
 }
 
-/// Ends the highlight. It has its place also where there is none: a button that comes and goes would move what is below.
+/// Ends the highlight. It has its place also where there is none: a button that comes and goes would move what is
+/// below.
 pub fn highlight_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let n = ctx.memory.marked.len() as u64;
     let button = ui.add_enabled(n > 0, egui::Button::new("Clear highlight"));

@@ -1,8 +1,8 @@
 //! Layout of the map of the allocator's state.
 //!
 //! Segments follow each other like words: by address, wrapped at the right edge, each pool under its
-//! own heading. A range of addresses has the same place at every moment. Ranges narrower than a pixel share it with their neighbors, so the number of boxes is
-//! bounded by pixels, and every byte is counted.
+//! own heading. A range of addresses has the same place at every moment. Ranges narrower than a pixel share it with
+//! their neighbors, so the number of boxes is bounded by pixels, and every byte is counted.
 
 use crate::analysis::memory::state::{AllocatorState, PartKind, PoolState, SegmentPart, SegmentState};
 use crate::model::MemoryHistory;

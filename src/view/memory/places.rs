@@ -255,7 +255,8 @@ impl Analysis for ListPlaces {
         let holders = match base {
             Some(base) => {
                 let mut all = changes(base, At { places, history, state });
-                // As a column sorts: the largest change first, which is a gain or a loss, and those of the other kind last.
+                // As a column sorts: the largest change first, which is a gain or a loss, and those of the other kind
+                // last.
                 let is_loss = all.first().is_some_and(|(_, holder)| holder.change() < 0);
                 let change = |holder: &Holder| if is_loss { holder.change() } else { holder.change().saturating_neg() };
                 all.sort_by_key(|(_, holder)| change(holder));

@@ -31,7 +31,8 @@ impl StackColors {
     /// One color for each frame that names stacks; gray for memory without a stack.
     ///
     /// * `labels`: for each stack the frame that names it.
-    /// * `called`: for each stack its place, where a frame that allocates nearly everything is told apart by its callers.
+    /// * `called`: for each stack its place, where a frame that allocates nearly everything is told apart by its
+    ///   callers.
     fn new(trace: &Trace, labels: &[StringId], called: Option<&[Place]>, is_dark: bool) -> Self {
         let hue = |i: usize| {
             // Neighboring hues differ in lightness, so that they are distinct without color too.

@@ -355,7 +355,8 @@ fn sums_text(sums: &MemorySums) -> String {
     format!("{} reserved, {} allocated, {} free", bytes(sums.reserved), bytes(sums.allocated), bytes(sums.free))
 }
 
-/// The sums of all segments, in one line or two: always as many in a view of one width, so that the map stays where it is.
+/// The sums of all segments, in one line or two: always as many in a view of one width, so that the map stays where it
+/// is.
 fn sums_ui(map: &StateMap, ui: &mut egui::Ui) {
     if ui.available_width() >= ONE_LINE {
         ui.horizontal(|ui| {
@@ -400,8 +401,8 @@ fn free_ui(map: &StateMap, ui: &mut egui::Ui) {
     let hint =
         "The largest request that fits without more from the device, if its pool and stream are those of the segment";
     ui.label(format!("largest free range {}", bytes(largest_free))).on_hover_text(hint);
-    let hint = "Free, but in segments that still hold blocks and so cannot be returned to the device; of expandable segments in \
-                mapped parts with blocks, of which whole pages without one can be returned";
+    let hint = "Free, but in segments that still hold blocks and so cannot be returned to the device; of expandable \
+                segments in mapped parts with blocks, of which whole pages without one can be returned";
     ui.label(format!("free in partly used segments {}", bytes(pinned))).on_hover_text(hint);
     let hint = "How scattered the free memory of each segment is in itself: 1 - Σ free² / (Σ free)², weighed with free bytes. 0 is one \
                 free range per segment, near 1 is many small ones. What is free in different segments does not count here, although \

@@ -59,8 +59,8 @@ impl Transport {
         }
         let state = ctx.memory.moment.unwrap_or(last);
         let is_small = head::is_small(ui);
-        // Whether the text has a line of its own depends on the room alone: it changes with the moment, and must not move
-        // what is below.
+        // Whether the text has a line of its own depends on the room alone: it changes with the moment, and must not
+        // move what is below.
         let has_room = ui.available_width() >= ONE_ROW;
         if !is_small && !has_room {
             ui.horizontal_wrapped(|ui| self.buttons_ui(shown, state, ctx, ui));

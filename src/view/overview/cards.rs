@@ -25,9 +25,9 @@ const INDENT: i8 = 12;
 const APART: f32 = 1.5;
 
 /// What the causes of a card are, and where those of other kind are.
-const CAUSES: &str = "Share of the judged time, as in findings, by what would have to change to end it; together they are its \
-                      idle time. Colors say what the host did meanwhile, or what held up the work, as in the view Gaps \
-                      and the strips of the timeline, which count all idle time of the recording";
+const CAUSES: &str = "Share of the judged time, as in findings, by what would have to change to end it; together they \
+                      are its idle time. Colors say what the host did meanwhile, or what held up the work, as in the \
+                      view Gaps and the strips of the timeline, which count all idle time of the recording";
 
 /// The same of a selected range.
 const CAUSES_IN_RANGE: &str = "Share of the selected range, by what would have to change to end it; together they are \
@@ -35,12 +35,12 @@ const CAUSES_IN_RANGE: &str = "Share of the selected range, by what would have t
                                the view Gaps and the strips of the timeline";
 
 /// The same of a device that was not judged.
-const MEANWHILE: &str = "Share of its time by what the host did meanwhile, or what held up the work: too little ran on it to \
-                         judge what would end its idle time";
+const MEANWHILE: &str = "Share of its time by what the host did meanwhile, or what held up the work: too little ran on \
+                         it to judge what would end its idle time";
 
 /// What the parts of the time of a device are.
-const PARTS: &str = "Share of the judged time of this device: the steps that count, or the selected range. The timeline \
-                     beside its name counts the whole recording";
+const PARTS: &str = "Share of the judged time of this device: the steps that count, or the selected range. The \
+                     timeline beside its name counts the whole recording";
 
 /// * `is_range`: whether they are of the selected range.
 pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
@@ -139,7 +139,8 @@ fn card_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
     }
 }
 
-/// The idle time of a device: its causes in words, and what went on meanwhile in colors, which mean the same in all views.
+/// The idle time of a device: its causes in words, and what went on meanwhile in colors, which mean the same in all
+/// views.
 fn idle_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
     let (by, help) = match (card.is_judged, is_range) {
         (false, _) => ("by what went on meanwhile", MEANWHILE),

@@ -66,8 +66,8 @@ fn how_to_name_steps(ctx: &ViewContext<'_>) -> &'static str {
     let is_of_nsys = |open: &OpenTrace| open.trace.info.format == Format::Nsys;
     let mut programs = ctx.traces.iter().filter(|open| open.is_program()).peekable();
     if programs.peek().is_some() && programs.all(is_of_nsys) {
-        "Wrap each step in an NVTX range (torch.cuda.nvtx.range, nvtx.annotate), or set a mark with M where each begins and \
-         choose \"Use my marks as steps\" in Steps"
+        "Wrap each step in an NVTX range (torch.cuda.nvtx.range, nvtx.annotate), or set a mark with M where each \
+         begins and choose \"Use my marks as steps\" in Steps"
     } else {
         "Call prof.step() once per step, or wrap steps in record_function(\"step_1\"), or set a mark with M where each \
          begins and choose \"Use my marks as steps\" in Steps"

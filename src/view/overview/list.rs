@@ -14,15 +14,16 @@ use crate::widget::gap_color::swatch_ui;
 use crate::widget::prose::{plain, prose_ui};
 use crate::widget::theme;
 
-/// The most paragraphs that stand open above the findings; of more all but the first, which is of the job, are unfolded.
+/// The most paragraphs that stand open above the findings; of more all but the first, which is of the job, are
+/// unfolded.
 const MAX_IN_SHORT: usize = 3;
 /// Longer sentences are shortened, in characters: names in them are short already, and their ends say what to do.
 const MAX_SENTENCE: usize = 1_000;
 
 /// What the figures of the sentence about a device are of.
-const IN_SHORT: &str = "All shares but that of the compute kernel time are of the judged time: the steps that count, as the device \
-                        runs them. The time per step is the judged time divided by these steps; a single step may take \
-                        longer or shorter";
+const IN_SHORT: &str = "All shares but that of the compute kernel time are of the judged time: the steps that count, \
+                        as the device runs them. The time per step is the judged time divided by these steps; a single \
+                        step may take longer or shorter";
 
 /// Which list is on show.
 #[derive(Debug, Default)]

@@ -116,7 +116,8 @@ impl StepsView {
         if ctx.steps.by_marks {
             "No steps: your marks are used as steps, but there are fewer than two. M sets a mark"
         } else {
-            "No steps found: nothing names or repeats them. Mark them with M and choose \"Use my marks as steps\" in Steps"
+            "No steps found: nothing names or repeats them. Mark them with M and choose \"Use my marks as steps\" in \
+             Steps"
         }
     }
 
@@ -192,8 +193,8 @@ fn figures(steps: &Steps) -> Vec<(String, Cow<'static, str>)> {
         (format!("{} by {}", format::steps(n), found_by(steps)), "What divides the recording into steps".into()),
         (
             format!("{:.0} % regular", steps.regularity * 100.0),
-            "Share of steps that take the median duration, give or take a tenth; of a repeating sequence, the share that \
-             repeats the step before"
+            "Share of steps that take the median duration, give or take a tenth; of a repeating sequence, the share \
+             that repeats the step before"
                 .into(),
         ),
     ];
@@ -202,12 +203,12 @@ fn figures(steps: &Steps) -> Vec<(String, Cow<'static, str>)> {
         let interval = steps.ci95_ns().map(|ns| format!(" ± {} (95 %)", format::duration(ns))).unwrap_or_default();
         let help = match steps.is_of_completions() {
             true => {
-                "Mean duration of the steps that count, from completion to completion on the slowest device, since the host \
-                 runs ahead of it; with its 95 % t-interval"
+                "Mean duration of the steps that count, from completion to completion on the slowest device, since the \
+                 host runs ahead of it; with its 95 % t-interval"
             }
             false => {
-                "Mean length of the steps that count, with its 95 % t-interval. What findings, gaps and phases say per step is \
-                 of the time from the start of one step to the start of the next"
+                "Mean length of the steps that count, with its 95 % t-interval. What findings, gaps and phases say per \
+                 step is of the time from the start of one step to the start of the next"
             }
         };
         all.push((format!("Mean {mean}{interval}{}", measured_place(steps)), help.into()));

@@ -56,8 +56,8 @@ fn rows(scope: &Scope<'_>, by_size: bool) -> Answer {
     Answer { head, ..with_instances(&figures::collectives(), rows, |row| row.instances) }
 }
 
-const RANKS: &str = "Calls are the same if their process group and number are, else if they end together; ranks that are not open may \
-                     have come later still. The report counts them by rank";
+const RANKS: &str = "Calls are the same if their process group and number are, else if they end together; ranks that \
+                     are not open may have come later still. The report counts them by rank";
 
 /// How many of the collectives were found on several of the open ranks, and what follows if none were; `None` unless
 /// several are open.
@@ -70,8 +70,8 @@ fn compared(scope: &Scope<'_>, rows: &[CollectiveTotals]) -> Option<String> {
     let is_of_one = (0..scope.traces.len()).filter(|&i| scope.range(i) != Some(Scope::NOTHING)).count() == 1;
     let text = match (matched, is_of_one) {
         (0, _) => format!(
-            "None of these {}collectives was found on more than one of the {n_ranks} open ranks: who waited for whom, and \
-             how far the clocks of the ranks are apart, is not known",
+            "None of these {}collectives was found on more than one of the {n_ranks} open ranks: who waited for whom, \
+             and how far the clocks of the ranks are apart, is not known",
             if is_of_one { String::new() } else { format!("{of} ") }
         ),
         (_, false) => format!(
@@ -79,8 +79,8 @@ fn compared(scope: &Scope<'_>, rows: &[CollectiveTotals]) -> Option<String> {
              known who waited for whom"
         ),
         (_, true) => format!(
-            "In each file shown, {found} of {of} collectives were found on more than one of the {n_ranks} open ranks: of \
-             these it is known who waited for whom"
+            "In each file shown, {found} of {of} collectives were found on more than one of the {n_ranks} open ranks: \
+             of these it is known who waited for whom"
         ),
     };
     (n_ranks > 1 && all > 0).then_some(text)
@@ -114,8 +114,8 @@ mod tests {
             "{common}"
         );
         let apart = said(&[reduce(0, 0), rank(1, "ncclDevKernel_AllGather_RING_LL", 1_000_000)]);
-        let unknown = "None of these 2 collectives was found on more than one of the 2 open ranks: who waited for whom, and \
-                       how far the clocks of the ranks are apart, is not known";
+        let unknown = "None of these 2 collectives was found on more than one of the 2 open ranks: who waited for \
+                       whom, and how far the clocks of the ranks are apart, is not known";
         assert_eq!(apart, unknown);
         assert!(!said(&[reduce(0, 0)]).contains("open ranks"));
         // Of two files each by itself the numbers may differ.

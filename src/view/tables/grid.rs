@@ -170,8 +170,8 @@ enum Target {
     File(String),
 }
 
-/// A table that is sorted, and what is on screen until it is. Both would be gone, and nothing be on screen, where tables come
-/// faster than they are sorted, as while the moment of memory plays.
+/// A table that is sorted, and what is on screen until it is. Both would be gone, and nothing be on screen, where
+/// tables come faster than they are sorted, as while the moment of memory plays.
 #[derive(Debug)]
 struct Coming<T> {
     next: Arc<T>,
@@ -301,8 +301,8 @@ impl<T: Table> Grid<T> {
         (self.sort, self.selected, self.shown, self.coming) = (None, None, None, None);
     }
 
-    /// Puts a table on screen once it is sorted; says whether that is still to come. Call it every frame. A table that is
-    /// sorted already comes first.
+    /// Puts a table on screen once it is sorted; says whether that is still to come. Call it every frame. A table that
+    /// is sorted already comes first.
     pub fn update(&mut self, table: &Arc<T>, answers: &Answers) -> bool {
         // Held to the end: what is on screen may live by it alone.
         let coming = self.coming.take();

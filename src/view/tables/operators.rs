@@ -47,13 +47,15 @@ pub(super) static TABLE: TimeTable = TimeTable {
         },
         Choice {
             label: "By call stack",
-            help: "One row for each operator called from Python and the functions around it; operators inside count with it",
+            help: "One row for each operator called from Python and the functions around it; operators inside count \
+                   with it",
             rows: by_stack,
             empty: EMPTY,
         },
         Choice {
             label: "By module",
-            help: "The tree of nn.Modules and named ranges, such as those of NVTX, with the backward pass of each module",
+            help: "The tree of nn.Modules and named ranges, such as those of NVTX, with the backward pass of each \
+                   module",
             rows: by_module,
             empty: EMPTY_TREE,
         },

@@ -89,7 +89,8 @@ const IN_FULL: Column = Column {
     title: "In full",
     width: 100,
     is_text: false,
-    help: "The durations of the calls that run in the selected range, also outside of it. All other times are those within it",
+    help: "The durations of the calls that run in the selected range, also outside of it. All other times are those \
+           within it",
 };
 
 /// What the times of a table are while a range is selected.
@@ -97,8 +98,8 @@ const OF_CALLS: (&str, &str) = ("Times are of whole calls, also outside of the r
 const OF_RANGE: (&str, &str) = ("Times are those within the range", IN_FULL.help);
 
 impl Answer {
-    /// Adds the time within the selected range, beside the total, and sorts by it; to a table whose times are all within
-    /// the range the time in full.
+    /// Adds the time within the selected range, beside the total, and sorts by it; to a table whose times are all
+    /// within the range the time in full.
     fn add_time_within(&mut self, scope: &Scope<'_>) {
         if self.instances.len() != self.data.rows.len() || self.data.rows.is_empty() {
             return;

@@ -53,7 +53,8 @@ pub enum Summary {
     Peaks(Peaks),
 }
 
-/// Buckets of the whole time of many spans: many times more than a window has pixels, for what is shown may be a part of it.
+/// Buckets of the whole time of many spans: many times more than a window has pixels, for what is shown may be a part
+/// of it.
 const MAX_BUCKETS: usize = 1 << 20;
 
 /// Busy times of several rows: the union of their slices.

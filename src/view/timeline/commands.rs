@@ -178,7 +178,8 @@ impl Timeline {
         }
     }
 
-    /// Goes along the arrows of the selected slice; from a gap to the work that ended it, or back to the launch of that.
+    /// Goes along the arrows of the selected slice; from a gap to the work that ended it, or back to the launch of
+    /// that.
     fn follow_flow(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
         let (trace, next, none) = match (*ctx.selection, direction) {
             (Selection::Slice { trace, slice }, Direction::Forward) => (

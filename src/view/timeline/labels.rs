@@ -27,8 +27,9 @@ const INDENT: f32 = 10.0;
 const BUSY_WIDTH: f32 = 56.0;
 
 /// Which rows of a deep thread are folded.
-const ABOUT_ROWS: &str = "Outer rows show one and the same function nearly all the time, and only pass on to what is inside. \
-                          Inner rows are the deepest, below all annotations. A row is unfolded by itself where something in it is gone to";
+const ABOUT_ROWS: &str = "Outer rows show one and the same function nearly all the time, and only pass on to what is \
+                          inside. Inner rows are the deepest, below all annotations. A row is unfolded by itself where \
+                          something in it is gone to";
 
 /// An action on the line of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,8 +160,8 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
             ui.colored_label(ui.visuals().warn_fg_color, LACKS_EVENTS);
         }
         ui.weak(
-            "Of all time from the device's first to its last work, by what the host did meanwhile. The overview counts the \
-             steps that count alone",
+            "Of all time from the device's first to its last work, by what the host did meanwhile. The overview counts \
+             the steps that count alone",
         );
         ui.weak(format!("G: {}", crate::command::NEXT_GAP));
     });

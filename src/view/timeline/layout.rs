@@ -53,8 +53,8 @@ impl Area {
         self.rect.top() + (line.y - self.scroll) as f32
     }
 
-    /// Top of a row of a line on screen, with the height in which its slices are drawn. A row that is folded has none, and
-    /// is above those that are shown or below them.
+    /// Top of a row of a line on screen, with the height in which its slices are drawn. A row that is folded has none,
+    /// and is above those that are shown or below them.
     pub fn row(&self, line: &Line, row: u32) -> (f32, f32) {
         let shown = line.rows();
         let is_shown = line.is_collapsed || shown.contains(&row);

@@ -199,8 +199,8 @@ impl Timeline {
         }
     }
 
-    /// Lets rows use the room that there is for all tracks as they are at first. What is folded, hidden or filtered leaves
-    /// the others as they are, also after a restart. Cost: O(lines) where the height is another.
+    /// Lets rows use the room that there is for all tracks as they are at first. What is folded, hidden or filtered
+    /// leaves the others as they are, also after a restart. Cost: O(lines) where the height is another.
     fn fill(&mut self, height: f32) {
         if self.stretched_for != height {
             (self.stretch, self.stretched_for) = (self.at_first.stretch_for(height), height);
@@ -298,7 +298,8 @@ impl Timeline {
     fn filter_ui(&mut self, ui: &mut Ui, rect: Rect) {
         let builder = UiBuilder::new().max_rect(rect.shrink2(vec2(3.0, 2.0))).id_salt("timeline filter");
         ui.scope_builder(builder, |ui| {
-            // An id of its own: one that counts what was painted before it changes while the user types, and loses the focus.
+            // An id of its own: one that counts what was painted before it changes while the user types, and loses the
+            // focus.
             let field = TextEdit::singleline(&mut self.filter).id(Id::unique("timeline filter"));
             let field = field.hint_text("Filter tracks…").desired_width(f32::INFINITY);
             if ui.add(field).accessible_name("Filter tracks").changed() {

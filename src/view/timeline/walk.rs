@@ -21,9 +21,9 @@ const MAX_PARTS: usize = 4096;
 impl Timeline {
     /// Selects the next gap of the device and shows it; once the ledgers are ready, if they are not yet.
     ///
-    /// The device is that of the selection, else that with the longest gap, or along time the first in the list of tracks.
-    /// Gaps are walked in the order that the user chose, by duration first those in the steps that count, above the
-    /// threshold of the ledger, and within the selected range if there is one.
+    /// The device is that of the selection, else that with the longest gap, or along time the first in the list of
+    /// tracks. Gaps are walked in the order that the user chose, by duration first those in the steps that count, above
+    /// the threshold of the ledger, and within the selected range if there is one.
     pub(super) fn walk(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
         self.pending_walk = None;
         let selected = device_of_selection(ctx);
@@ -103,8 +103,8 @@ impl Timeline {
     }
 
     /// The slice that shows where the host was in most of the selected gap, if the track of its thread is on show: one
-    /// whose row is, together with the gap; else one whose row is, if there is one. What is in folded outer rows runs all
-    /// the time.
+    /// whose row is, together with the gap; else one whose row is, if there is one. What is in folded outer rows runs
+    /// all the time.
     fn host_of_gap(&self, ctx: &ViewContext<'_>) -> Option<SliceId> {
         let Selection::Gap { trace, process, time } = *ctx.selection else { return None };
         let open = &ctx.traces[trace];
@@ -142,8 +142,8 @@ impl Timeline {
             .or_else(|| first(&|line, row| row >= line.first_row))
     }
 
-    /// The device with the longest gap in steps that count of all that are open, else with the longest, within the selected
-    /// range if there is one.
+    /// The device with the longest gap in steps that count of all that are open, else with the longest, within the
+    /// selected range if there is one.
     fn device_of_longest(&mut self, ctx: &ViewContext<'_>) -> Result<Option<(usize, Option<ProcessId>)>, StillWorking> {
         let (mut most, mut device) = (None, None);
         for (trace, open) in ctx.traces.iter().enumerate().filter(|(_, open)| has_device(open)) {
@@ -212,7 +212,8 @@ fn said(
             "By duration, outside of the steps that count. The Gaps view sets the order of G"
         }
         _ if index.is_outside(to) => {
-            "No more gaps long enough to go to in the steps that count. This one is outside of them; the Gaps view lists all"
+            "No more gaps long enough to go to in the steps that count. This one is outside of them; the Gaps view \
+             lists all"
         }
         (_, None) if index.has_steps() => {
             "The longest gap in the steps that count. G goes on with the next longest; the Gaps view sets the order"

@@ -156,8 +156,8 @@ fn label_ui(text: &str, is_number: bool, in_full: impl FnOnce() -> Cell, ui: &mu
     width
 }
 
-/// A name that fits the room, and begins with what it sorts by. Names of functions are shortened such that different ones
-/// look different, and frames keep their function; others are cut at their end, or where those on screen differ.
+/// A name that fits the room, and begins with what it sorts by. Names of functions are shortened such that different
+/// ones look different, and frames keep their function; others are cut at their end, or where those on screen differ.
 fn fitting(name: &str, names: &mut CutNames, ui: &egui::Ui) -> String {
     let name = &*telling(name);
     let is_frame = name.contains(".py(") && name.contains("): ");

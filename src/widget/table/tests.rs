@@ -160,7 +160,8 @@ fn labels(harness: &Harness<'_, ()>) -> Vec<String> {
 fn different_kernels_look_different() {
     let reduce = |sizes: &str| {
         let functor = "at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::native::sum_functor<float, \
-                       float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, unsigned int, float, 4>";
+                       float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, unsigned int, float, \
+                       4>";
         format!("void at::native::reduce_kernel<{sizes}, {functor} >({functor})")
     };
     let rows =

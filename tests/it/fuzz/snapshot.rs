@@ -92,7 +92,8 @@ fn page(pickle: &[u8]) -> Vec<u8> {
         [18, 12, 6, 0].map(|shift| DIGITS[(bits >> shift) as usize & 63])
     };
     let text: Vec<u8> = pickle.chunks(3).flat_map(three).collect();
-    let head = b"<!DOCTYPE html>\n<script>import {add} from \"https://x/MemoryViz.js\"\nx = [{\"name\": \"s.pickle\", \"base64\": \"";
+    let head = b"<!DOCTYPE html>\n<script>import {add} from \"https://x/MemoryViz.js\"\nx = \
+                 [{\"name\": \"s.pickle\", \"base64\": \"";
     [&head[..], &text, b"\"}]</script>"].concat()
 }
 

@@ -29,15 +29,15 @@ pub struct Call {
 impl Call {
     /// How far apart this and another rank may end in the same collective, in nanoseconds.
     ///
-    /// On the host threads go on when they are scheduled, and copy the result to the device before their range ends. What
-    /// holds is that none ends before all have begun: the ends are not farther apart than the shortest lasts.
+    /// On the host threads go on when they are scheduled, and copy the result to the device before their range ends.
+    /// What holds is that none ends before all have begun: the ends are not farther apart than the shortest lasts.
     pub fn together(&self, other: &Self) -> DurNs {
         if self.is_on_host { TOGETHER.max(self.time.dur().min(other.time.dur())) } else { TOGETHER }
     }
 }
 
-/// Process groups of several traces by name and ranks; calls of the host whose group was not recorded are of one by the name
-/// of what runs them. Where none of these was recorded all calls are of one, the first.
+/// Process groups of several traces by name and ranks; calls of the host whose group was not recorded are of one by the
+/// name of what runs them. Where none of these was recorded all calls are of one, the first.
 #[derive(Debug)]
 pub struct Groups(HashMap<(String, String), u32>);
 

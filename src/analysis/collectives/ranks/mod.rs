@@ -1,9 +1,9 @@
 //! Collectives of several ranks of one job, brought together: which ranks waited in each, and for whom (F14).
 //!
-//! **What durations tell.** No rank gets through a collective before the last one has come: the kernels of all ranks, or the
-//! ranges of their threads where the host runs it, end together, and the one that came last is the shortest. Its duration is the transfer, what the others take longer is
-//! waiting. That needs no common clock. Where a rank is missing, it may have come later still: the transfer is then an
-//! upper bound, and each wait a lower one.
+//! **What durations tell.** No rank gets through a collective before the last one has come: the kernels of all ranks,
+//! or the ranges of their threads where the host runs it, end together, and the one that came last is the shortest. Its
+//! duration is the transfer, what the others take longer is waiting. That needs no common clock. Where a rank is
+//! missing, it may have come later still: the transfer is then an upper bound, and each wait a lower one.
 //!
 //! **What clocks are used for.** To find the same call on another rank where its number was not recorded, for calls in
 //! which data goes one way, and for the time before the first collective. The difference of two ranks' clocks is the
@@ -51,8 +51,8 @@ pub struct Match {
     pub late: u32,
     /// Shortest duration of all ranks, in nanoseconds.
     pub transfer_ns: DurNs,
-    /// Whether none came before it in which all of its ranks took part. Who came last then tells when each began to record as
-    /// well: recorders start milliseconds apart.
+    /// Whether none came before it in which all of its ranks took part. Who came last then tells when each began to
+    /// record as well: recorders start milliseconds apart.
     pub is_first: bool,
 }
 
@@ -68,8 +68,9 @@ pub struct RankPart {
     pub time: TimeRange,
     /// Duration without the transfer, in nanoseconds.
     pub wait_ns: DurNs,
-    /// When all its ranks were last known to be equally far, in trace time: when the collective before it ended in which
-    /// all of them took part, else when all of them were recorded. `None` if that cannot be told. Never after it began.
+    /// When all its ranks were last known to be equally far, in trace time: when the collective before it ended in
+    /// which all of them took part, else when all of them were recorded. `None` if that cannot be told. Never after it
+    /// began.
     pub since: Option<TimeNs>,
 }
 
@@ -94,7 +95,8 @@ pub struct RankOf {
     /// All others: no rank that was given took part, or nothing tells which call it is there.
     pub unmatched: u64,
     /// To add to its times for those of the first rank of its job, beside what its file says of its clock, and how far
-    /// nine of ten of its collectives end from those of other ranks then; in nanoseconds. `None` if it has none with them.
+    /// nine of ten of its collectives end from those of other ranks then; in nanoseconds. `None` if it has none with
+    /// them.
     pub clock: Option<ClockError>,
 }
 
@@ -195,8 +197,8 @@ impl RankCalls {
     }
 }
 
-/// Matches the collectives of the ranks among these traces: those of one run that were recorded at the same time. Traces
-/// without a rank, and single ones, have none.
+/// Matches the collectives of the ranks among these traces: those of one run that were recorded at the same time.
+/// Traces without a rank, and single ones, have none.
 ///
 /// * By process group and number where both are recorded, else in order within the group; see `pairing`.
 /// * Units: nanoseconds.
@@ -344,8 +346,8 @@ impl Job<'_> {
         self.found.extend(found);
     }
 
-    /// The clock of each rank: by how much its collectives end apart from those of the first one, or of one whose clock is
-    /// known. Cost: O(parts log parts).
+    /// The clock of each rank: by how much its collectives end apart from those of the first one, or of one whose clock
+    /// is known. Cost: O(parts log parts).
     fn clocks(&self) -> Vec<Option<ClockError>> {
         let mut clocks = vec![None; self.ranks.len()];
         clocks[0] = Some(ClockError::default());

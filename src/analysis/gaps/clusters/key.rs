@@ -58,7 +58,8 @@ pub struct Keys<'a> {
     descents: HashMap<(u32, StringId), u32>,
     /// The parent and the name of each operator path; the first is the empty path.
     pub paths: Vec<(u32, NameId)>,
-    /// The slices that were open when a path was last asked for, each with the path that it led to: most of them are still.
+    /// The slices that were open when a path was last asked for, each with the path that it led to: most of them are
+    /// still.
     way: Vec<(SliceId, u32)>,
     /// Gaps ascend: what was open at the last one is near.
     near: Near,
@@ -115,8 +116,9 @@ impl<'a> Keys<'a> {
 
     /// The key of a gap, where the host was during most of it, and its time by class, in nanoseconds.
     ///
-    /// They differ where the host was slow in many parts, which vary: the key then has the place of the next launch. The
-    /// host was in the Python function whose calls together have at least half of the gap, else in what was open meanwhile.
+    /// They differ where the host was slow in many parts, which vary: the key then has the place of the next launch.
+    /// The host was in the Python function whose calls together have at least half of the gap, else in what was open
+    /// meanwhile.
     pub fn of(&mut self, ledger: &Ledger, index: usize) -> (Key, HostPlace, IdleByClass) {
         let gap = ledger.gap(index);
         let mut parts = std::mem::take(&mut self.parts);

@@ -9,8 +9,8 @@ use crate::analysis::gaps::by_track::ByTrack;
 use crate::model::time::{partition_near, unite};
 use crate::model::{SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
-/// A thread is looked through as a whole once it was asked about for one in so many of its slices: until then that would
-/// cost more than the questions, which may be of a few gaps of many devices.
+/// A thread is looked through as a whole once it was asked about for one in so many of its slices: until then that
+/// would cost more than the questions, which may be of a few gaps of many devices.
 const PATIENCE: usize = 16;
 
 /// A question about a thread with this many rows costs as much as two about one with few.
@@ -85,8 +85,8 @@ impl Starts {
         counts
     }
 
-    /// The part of some time after the last wait of a thread that begins before its end; `None` until the thread was looked
-    /// through as a whole.
+    /// The part of some time after the last wait of a thread that begins before its end; `None` until the thread was
+    /// looked through as a whole.
     ///
     /// * Cost: amortized O(log n) for times that are near to one another.
     pub fn after_waits(

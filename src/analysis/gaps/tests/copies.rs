@@ -5,8 +5,8 @@ use crate::model::ON_CPU;
 
 const COPY: SliceKind = SliceKind::Memcpy;
 
-/// Trigger of the gap before the last kernel, and the classes of its host part with their microseconds. A copy called at
-/// 200 µs runs from 210 to `copied`; the kernel before it ends at `before`; `sync` waits for the copy.
+/// Trigger of the gap before the last kernel, and the classes of its host part with their microseconds. A copy called
+/// at 200 µs runs from 210 to `copied`; the kernel before it ends at `before`; `sync` waits for the copy.
 fn after_copy(before: i64, copied: i64, sync: Event<'static>) -> (Option<Trigger>, Vec<(&'static str, i64)>) {
     let events = [
         ("main", CALL, "cudaLaunchKernel", 0, 5, 1),

@@ -17,8 +17,8 @@ fn refills(events: &[Event<'_>]) -> Vec<(i64, Option<GapClass>)> {
     (0..ledger.len()).map(|gap| ledger.gap(gap)).map(|gap| (gap.time.start, gap.refill)).collect()
 }
 
-/// A wait of 20 ms for long work, then two slow moments of the host, each of 3 ms, and between them work that was launched
-/// so long before it runs.
+/// A wait of 20 ms for long work, then two slow moments of the host, each of 3 ms, and between them work that was
+/// launched so long before it runs.
 fn waits_then_is_slow(wait: &'static str, ahead: i64) -> Vec<(i64, Option<GapClass>)> {
     let mut events = Vec::new();
     work(&mut events, 0, 10, 21 * MS);

@@ -5,9 +5,9 @@ use crate::analysis::phases::{Phase, Tile};
 use crate::model::memory::MemoryAction;
 use crate::model::{MemoryHistory, StackId, TimeRange};
 
-/// The passes of a history, ascending and disjoint: each from the first to the last allocation in a row that was made in
-/// it. An allocation of no pass ends one. A module that runs in a backward pass, as checkpointing has it, belongs to that,
-/// and the closure of an optimizer is no part of the optimizer.
+/// The passes of a history, ascending and disjoint: each from the first to the last allocation in a row that was made
+/// in it. An allocation of no pass ends one. A module that runs in a backward pass, as checkpointing has it, belongs to
+/// that, and the closure of an optimizer is no part of the optimizer.
 ///
 /// * Nothing is said of a history without call stacks.
 /// * Cost: O(events).

@@ -57,8 +57,8 @@ impl Criteria<'_> {
 
     /// Classifies one signature by its blocks that are live at a boundary.
     ///
-    /// * `ended`: live bytes at each boundary of places that grew in several steps and stopped, to which this one is added if it
-    ///   is such.
+    /// * `ended`: live bytes at each boundary of places that grew in several steps and stopped, to which this one is
+    ///   added if it is such.
     pub fn classify(&self, blocks: &[Crossing], losses: &mut Losses, ended: &mut [i64], found: &mut Leaks) {
         let Some(&Crossing { signature, .. }) = blocks.first() else { return };
         let Self { warm_up, n_steps, least, thresholds, .. } = *self;

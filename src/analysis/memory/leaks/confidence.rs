@@ -44,7 +44,8 @@ fn guessed(history: &MemoryHistory, steps: &Steps) -> String {
     let allocs = |events: std::ops::Range<usize>| events.filter(|&event| history.allocates(event)).count();
     let (first, last) = (steps.boundaries[0] as usize, steps.boundaries[steps.len()] as usize);
     format!(
-        "Steps are guessed from what repeats; the {} allocations before the first and the {} after the last belong to none",
+        "Steps are guessed from what repeats; the {} allocations before the first and the {} after the last belong to \
+         none",
         allocs(0..first),
         allocs(last..history.events.len())
     )

@@ -1,7 +1,7 @@
 //! End of the program in a recording: the last steps that still count.
 //!
-//! At its end a program gives back what its functions held, a leak as well: that is not a sign that the memory was needed
-//! for some time only. What is given back counts if the program goes on after it.
+//! At its end a program gives back what its functions held, a leak as well: that is not a sign that the memory was
+//! needed for some time only. What is given back counts if the program goes on after it.
 
 use crate::analysis::memory::steps::Steps;
 use crate::model::MemoryHistory;

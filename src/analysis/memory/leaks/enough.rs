@@ -9,16 +9,16 @@
 //! * five to nine say that memory is level if all of them lie within the smallest growth of a leak ([`is_level`]): a
 //!   leak of four steps would have left that range. Those of the warm-up count if they are as level: nothing had to settle;
 //! * ten or more say either by a tau of two thirds, which chance reaches in one of two hundred cases;
-//! * growth in some steps only counts from six such steps on, or four if it comes back ([`comes_back`]): the same number
-//!   of bytes at even distances.
+//! * growth in some steps only counts from six such steps on, or four if it comes back ([`comes_back`]): the same
+//!   number of bytes at even distances.
 //!
-//! So an equal gain in each of five steps is enough where ten noisy ones may not be. Peaks and reserved memory need ten in
-//! any case: an allocator's caches only rise while they fill. So does an alarm that rests on total memory alone.
+//! So an equal gain in each of five steps is enough where ten noisy ones may not be. Peaks and reserved memory need ten
+//! in any case: an allocator's caches only rise while they fill. So does an alarm that rests on total memory alone.
 
 /// Kendall's tau from which a long series counts as rising: five of six pairs rise.
 pub const RISING: f64 = 2.0 / 3.0;
-/// Pairs that may fall in a series of 5 to 9 values: as many or fewer do in at most 1 % of all orders of as many values,
-/// by the numbers of permutations with *k* inversions. For 10 values 1 % allows 8, and [`RISING`] 7.
+/// Pairs that may fall in a series of 5 to 9 values: as many or fewer do in at most 1 % of all orders of as many
+/// values, by the numbers of permutations with *k* inversions. For 10 values 1 % allows 8, and [`RISING`] 7.
 const FALLING: [u32; 5] = [0, 1, 2, 4, 6];
 /// Number of values from which a series is long.
 const LONG: usize = 10;

@@ -391,8 +391,9 @@ pub fn device_total(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
 }
 
 /// Growth of what each signature has allocated between the first and the last state. A block that takes the
-/// place of one of equal size whose stack is not known, as it is from before the recording, is not growth: of the blocks that stay, the one that
-/// was allocated nearest to when the other was freed, as a new state of an optimizer is, and not the gradient before it.
+/// place of one of equal size whose stack is not known, as it is from before the recording, is not growth: of the
+/// blocks that stay, the one that was allocated nearest to when the other was freed, as a new state of an optimizer is,
+/// and not the gradient before it.
 fn gains(history: &MemoryHistory, signatures: &Signatures) -> Vec<Gain> {
     let mut change = vec![(0_i64, 0_i64); signatures.len()];
     let all = &history.allocations;

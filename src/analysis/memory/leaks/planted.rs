@@ -58,8 +58,8 @@ fn a_cache_that_has_filled_up_is_no_leak() {
         let total = found.total.unwrap();
         assert_eq!((total.verdict, total.is_alarm, total.steps_to_oom), (TotalVerdict::Flat, false, None), "{until}");
         assert!(total.level_since.unwrap().abs_diff(until as usize) <= 1, "{until}: {total:?}");
-        // No rate beside a verdict that denies it. Activations vary from step to step, so the median slope of the peaks is
-        // not zero, but they do not rise with the steps.
+        // No rate beside a verdict that denies it. Activations vary from step to step, so the median slope of the peaks
+        // is not zero, but they do not rise with the steps.
         assert!(total.trend.slope.abs() < 1.0 && total.peak_trend.tau < RISING, "{until}: {total:?}");
         assert!(!total.has_rising_peaks(&Thresholds::default()), "{until}: {total:?}");
     }

@@ -47,8 +47,8 @@ impl Total {
 /// What an allocator can still reserve at the end of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Room {
-    /// Bytes: the memory of the device, or what the process had of it when a request failed, less what is reserved. Where
-    /// the driver's own allocations are recorded, less these.
+    /// Bytes: the memory of the device, or what the process had of it when a request failed, less what is reserved.
+    /// Where the driver's own allocations are recorded, less these.
     Known(u64),
     /// Memory has run out already.
     RanOut,
@@ -274,10 +274,10 @@ impl Total {
     /// Sets the verdict, alarms and steps until memory runs out.
     ///
     /// How many steps are enough is said in `enough.rs`. An alarm fails a run of tests, so it asks for more than a
-    /// verdict does. Growth of more than 1 MB a step is one over ten points; over five to nine only as far as places leak:
-    /// that blocks of several steps were kept, none given back, is evidence that total memory, in which the cache of a
-    /// generation or one more prefetched batch grows as evenly for some steps, does not give. Waiting for ten steps
-    /// there would hide what short recordings, of which most are, say about a leak.
+    /// verdict does. Growth of more than 1 MB a step is one over ten points; over five to nine only as far as places
+    /// leak: that blocks of several steps were kept, none given back, is evidence that total memory, in which the cache
+    /// of a generation or one more prefetched batch grows as evenly for some steps, does not give. Waiting for ten
+    /// steps there would hide what short recordings, of which most are, say about a leak.
     ///
     /// * `is_reliable`: whether an alarm may rest on the steps.
     pub fn classify(&mut self, candidates: &[LeakCandidate], is_reliable: bool, room: Room, thresholds: &Thresholds) {

@@ -43,8 +43,8 @@ const ROOM_WITHIN_LIMIT: f64 = 0.1;
 /// 1. Limit, if the device had enough for a segment for the request and refused it, or the settings do not allow that
 ///    segment, and the free memory of the request's pool would not have done either, or no tenth of what the process
 ///    could have would be left over: `set_per_process_memory_fraction`, or a limit of the system.
-/// 2. Fragmentation, if reserved memory in no block and what the device would have given together suffice for a segment,
-///    and one percent of what the process could have is left over.
+/// 2. Fragmentation, if reserved memory in no block and what the device would have given together suffice for a
+///    segment, and one percent of what the process could have is left over.
 /// 3. Limit, if that is because others hold so much of the device.
 /// 4. Else demand.
 pub fn of(card: &OomCard) -> OomCause {

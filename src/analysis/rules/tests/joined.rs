@@ -10,7 +10,8 @@ const WRITES: TimeNs = 40 * MS;
 /// From a launch to its work, and from the end of the copy to that of its call.
 const LATENCY: TimeNs = 5_000;
 
-/// Ten steps of a device that is always busy but in those that save a checkpoint: there the host copies, and then writes.
+/// Ten steps of a device that is always busy but in those that save a checkpoint: there the host copies, and then
+/// writes.
 fn saving(saves: &[usize], writes: TimeNs) -> Trace {
     let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
     let (mut slices, mut correlation, mut at) = (Vec::new(), Vec::new(), 0);

@@ -8,8 +8,8 @@ use crate::analysis::gaps::GapClass;
 const MS: TimeNs = 1_000_000;
 const REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
 
-/// A rank that computes for `compute`, does nothing for `idle` while the host runs an operator, and then takes part in a
-/// collective that ends after 8 ms of the step of ten.
+/// A rank that computes for `compute`, does nothing for `idle` while the host runs an operator, and then takes part in
+/// a collective that ends after 8 ms of the step of ten.
 pub fn rank(rank: u32, compute: TimeNs, idle: TimeNs) -> Trace {
     let start = compute + idle;
     let mut step = vec![
@@ -72,8 +72,8 @@ fn a_rank_that_computes_longer_is_late_and_the_others_wait() {
     }
 }
 
-/// The same without a kernel that communicates: threads of the host take part in two collectives at once, and one of them
-/// launches the work after them.
+/// The same without a kernel that communicates: threads of the host take part in two collectives at once, and one of
+/// them launches the work after them.
 fn rank_on_host(rank: u32, compute: TimeNs) -> Trace {
     let step = [
         ("stream 7", KERNEL, "gemm", 0, compute, 0),

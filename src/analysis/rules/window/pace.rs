@@ -6,11 +6,11 @@ use crate::model::{DurNs, TimeRange};
 /// Fewer steps are not compared.
 const LEAST: usize = 2;
 
-/// The length of a step of each device, in nanoseconds: the mean of the steps that all of them ran at the same time, and how
-/// many these are.
+/// The length of a step of each device, in nanoseconds: the mean of the steps that all of them ran at the same time,
+/// and how many these are.
 ///
-/// A step that holds the begin of a recording is as long as that happens to be, and the steps of other times may do other
-/// work: neither compares. So does no step without one of each other device that shares most of its time.
+/// A step that holds the begin of a recording is as long as that happens to be, and the steps of other times may do
+/// other work: neither compares. So does no step without one of each other device that shares most of its time.
 ///
 /// * `windows`: the judged time of each device, with the offset of its trace on the session clock.
 /// * Returns `None` if fewer than two steps compare.

@@ -21,8 +21,8 @@ use crate::figures::{Stack, Table, Word};
 use crate::model::{MemoryHistory, Trace};
 use crate::session::{OpenMemory, OpenTrace};
 
-/// The part `memory_comparison`: the memory of each device beside that of the same device, and of the same rank where both
-/// have one, in `bases`; where there is one memory on each side, of these. And why others are not compared.
+/// The part `memory_comparison`: the memory of each device beside that of the same device, and of the same rank where
+/// both have one, in `bases`; where there is one memory on each side, of these. And why others are not compared.
 ///
 /// * `files`: the title of each trace that its rank does not distinguish.
 /// * `top`: rows of each list; 0 keeps all.

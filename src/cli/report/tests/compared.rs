@@ -1,4 +1,5 @@
-//! The parts `time_comparison` and `memory_comparison` of a report: their keys, and that their parts sum to the changes.
+//! The parts `time_comparison` and `memory_comparison` of a report: their keys, and that their parts sum to the
+//! changes.
 
 use super::memory::leaking_for;
 use super::*;
@@ -130,9 +131,9 @@ fn steps_are_compared_with_those_of_another_file() {
     );
     let text = written(&report, Format::Text, Some(120), Some(8)).unwrap();
     for said in [
-        "a step takes 12.000 ms, 2.000 ms (20.0 %) more than the 10.000 ms in before.json. Slower: the difference is beyond \
-         the noise of 200.000 µs (2 % of a step, since one recording of each says nothing of how runs differ; means of 6 and 6 \
-         steps)",
+        "a step takes 12.000 ms, 2.000 ms (20.0 %) more than the 10.000 ms in before.json. Slower: the difference is \
+         beyond the noise of 200.000 µs (2 % of a step, since one recording of each says nothing of how runs differ; \
+         means of 6 and 6 steps)",
         "What changed most: compute +2.000 ms; gemm +3.000 ms; copy_kernel \u{2212}1.000 ms",
     ] {
         assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(said), "{said}: {text}");

@@ -5,8 +5,8 @@ use crate::analysis::memory::fixture::Script;
 
 const MIB: u64 = 1 << 20;
 
-/// 40 steps, each with a batch larger by 8 MiB in place of the last one, and eight times as much within the step; then a
-/// request fails, and `after` blocks are allocated.
+/// 40 steps, each with a batch larger by 8 MiB in place of the last one, and eight times as much within the step; then
+/// a request fails, and `after` blocks are allocated.
 fn growing_batches(name: &str, rank: u32, after: u64) -> Trace {
     let mut script = Script::default();
     script.event(MemoryAction::SegmentAlloc, 0, 4096 * MIB, StackId(0));
@@ -52,8 +52,8 @@ fn the_limit_is_a_range_and_the_growing_batch_has_a_name() {
     let found = findings(vec![growing_batches("a.pickle", 0, 0)]);
     let [[_, oom, raise, measured, threshold], [_, growth, advice, ..]] = &found[..] else { panic!("{found:?}") };
     assert!(oom.contains("lies between 4.25 GiB, which were reserved, and 12.00 GiB, which were not granted"), "{oom}");
-    let expected = "Memory between steps grows by 8.00 MiB a step, at main (oom.py:7), the peak within steps by 72.00 MiB \
-                    a step";
+    let expected = "Memory between steps grows by 8.00 MiB a step, at main (oom.py:7), the peak within steps by 72.00 \
+                    MiB a step";
     assert_eq!(growth, expected);
     let held = "main (oom.py:7) holds 8.00 MiB more each step: one block that grows, so the input or the shape grows";
     // The free stretch beside the last batch has 3376 MiB; 256 MiB more than at the failure were reserved before.

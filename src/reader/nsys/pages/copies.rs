@@ -1,7 +1,7 @@
 //! Pages in the place of others: SQLite finds nothing wrong with a table that has a page of another.
 //!
-//! Such a page is there twice, byte for byte, and fits its own table: as many columns, row ids that go on where the page
-//! before ends. Two tables of events have no such page in common.
+//! Such a page is there twice, byte for byte, and fits its own table: as many columns, row ids that go on where the
+//! page before ends. Two tables of events have no such page in common.
 
 use std::collections::HashSet;
 

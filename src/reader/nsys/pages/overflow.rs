@@ -111,7 +111,8 @@ impl Chains {
         Self { known, ends: Vec::new(), given: HashSet::new() }
     }
 
-    /// A record of this length, whose beginning is known, and the page on which it goes on; and the page on which it ends.
+    /// A record of this length, whose beginning is known, and the page on which it goes on; and the page on which it
+    /// ends.
     ///
     /// Errors: its chain is not of its length, or not in the file, or all has to be read again anyway.
     #[cold]

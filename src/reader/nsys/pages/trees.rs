@@ -1,5 +1,5 @@
-//! Trees of which no rows are read: indexes, tables WITHOUT ROWID and SQLite's own. Their records may go on on other pages
-//! too.
+//! Trees of which no rows are read: indexes, tables WITHOUT ROWID and SQLite's own. Their records may go on on other
+//! pages too.
 
 use std::collections::HashSet;
 
@@ -56,8 +56,8 @@ impl Reader {
     }
 }
 
-/// The pages below a page, and the first pages of its chains with the bytes that go on there. Cells that are not within the
-/// page have none.
+/// The pages below a page, and the first pages of its chains with the bytes that go on there. Cells that are not within
+/// the page have none.
 fn parts(page: &[u8], number: u32) -> Result<(Vec<u32>, Vec<Chain>), Unexpected> {
     let at = if number == CATALOG { HEADER } else { 0 };
     let kind = *page.get(at).ok_or(Unexpected)?;

@@ -95,7 +95,8 @@ impl Preview {
             self.missing.follow(&said.need, ui.ctx());
         }
         let tokens = theme::tokens(ui.visuals().dark_mode);
-        // In one place, and there also where it is empty, so that nothing moves while a person types the name of a program.
+        // In one place, and there also where it is empty, so that nothing moves while a person types the name of a
+        // program.
         match (&self.said, start) {
             (_, Start::Starting) => _ = ui.weak("Starting…"),
             (Some(Err(why)), _) => _ = ui.colored_label(tokens.severity[2], why),

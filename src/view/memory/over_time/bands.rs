@@ -53,8 +53,8 @@ pub struct Bar {
     pub count: u32,
 }
 
-/// The bands of a history, by start: its own annotations, else the profiler's steps; with them forward and backward passes
-/// and optimizer, unless annotations name them.
+/// The bands of a history, by start: its own annotations, else the profiler's steps; with them forward and backward
+/// passes and optimizer, unless annotations name them.
 ///
 /// * `passes`: disjoint and ascending; other phases are left out.
 pub fn bands(trace: &Trace, history: &MemoryHistory, passes: &[Tile]) -> Vec<Band> {

@@ -69,8 +69,8 @@ impl Canvas {
     }
 }
 
-/// The life of the selected allocation, also of one too small to be seen, and its length as text. Of a state of one moment
-/// none is known.
+/// The life of the selected allocation, also of one too small to be seen, and its length as text. Of a state of one
+/// moment none is known.
 fn lifetime(ctx: &ViewContext<'_>, chart: &Chart<'_>) -> Option<(TimeRange, String)> {
     let id = chart.shown.selected(*ctx.selection)?;
     let history = Some(chart.shown.history()).filter(|history| history.has_changes())?;

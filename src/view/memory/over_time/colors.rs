@@ -37,7 +37,8 @@ impl ColorBy {
         (
             Self::Stack,
             "Call stack",
-            "One color for each innermost frame of your own code; where one allocates nearly everything, for each of its callers",
+            "One color for each innermost frame of your own code; where one allocates nearly everything, for each of \
+             its callers",
         ),
         (Self::Size, "Size", "From small to large, by powers of two"),
         (Self::Lifetime, "Lifetime", "From short to long, by powers of two"),

@@ -19,8 +19,8 @@ const MOST: usize = 64;
 
 /// The lines of the tooltip of a block in a state.
 ///
-/// * `at`: the time under the pointer as the recording counts; `None` where the axis counts events, each of which has one
-///   time.
+/// * `at`: the time under the pointer as the recording counts; `None` where the axis counts events, each of which has
+///   one time.
 fn lines(trace: &Trace, history: &MemoryHistory, id: AllocationId, state: u32, at: Option<TimeNs>) -> Vec<String> {
     let (all, i) = (&history.allocations, id.idx());
     let mut lines = Vec::new();

@@ -10,8 +10,8 @@ const N_COUNTERS: usize = 6;
 /// Fewer that would be folded stay: their line takes room as well.
 pub const LEAST_FOLDED: usize = 3;
 
-/// How many programs share the picture: the ranks of a job, or what is compared. Of each trace the processes that launch
-/// work of devices count, of one where nothing is known of that it counts itself.
+/// How many programs share the picture: the ranks of a job, or what is compared. Of each trace the processes that
+/// launch work of devices count, of one where nothing is known of that it counts itself.
 pub fn n_programs(traces: &[OpenTrace], parts: &[Vec<Part>]) -> usize {
     let of_trace = |(trace, open): (usize, &OpenTrace)| {
         let parts = parts.get(trace).into_iter().flatten().zip(&open.trace.tracks);
@@ -31,8 +31,8 @@ pub enum Fold {
     Idle,
     /// Streams that hardly work, and where several programs share the picture the annotations of the others.
     Streams,
-    /// The processes of a trace that hardly work, and where several programs share the picture those that launch nothing,
-    /// beside one that does.
+    /// The processes of a trace that hardly work, and where several programs share the picture those that launch
+    /// nothing, beside one that does.
     Processes,
     /// The counters after the most important ones.
     Counters,
@@ -75,8 +75,8 @@ impl Fold {
     }
 }
 
-/// The settings keys of all that can be folded at first in a trace: also rows of deep threads, and processes where there are
-/// several programs.
+/// The settings keys of all that can be folded at first in a trace: also rows of deep threads, and processes where
+/// there are several programs.
 pub fn fold_keys(open: &OpenTrace) -> impl Iterator<Item = String> {
     let processes = (0..open.trace.processes.len() as u32).map(|process| process_key(open, ProcessId(process)));
     let of_trace = Fold::Processes.key(&open.id);

@@ -15,8 +15,8 @@ const SHOWN: u32 = 20;
 /// Fewer rows are not folded: their line takes room as well.
 const LEAST: u32 = 3;
 
-/// The rows of a track that are shown at first. Of a deep thread those are left out that only pass on, and of the others the
-/// innermost, as far as no annotation is in them.
+/// The rows of a track that are shown at first. Of a deep thread those are left out that only pass on, and of the
+/// others the innermost, as far as no annotation is in them.
 ///
 /// * `n_passing`: see [`crate::analysis::threads::Part`].
 pub fn shown(open: &OpenTrace, track: TrackId, n_passing: u32) -> Range<u32> {

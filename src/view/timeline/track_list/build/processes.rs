@@ -39,8 +39,8 @@ impl Builder<'_> {
         processes
     }
 
-    /// How many of the last processes are folded, where others launch work: where several programs share the picture those
-    /// that launch nothing, else those that hardly work.
+    /// How many of the last processes are folded, where others launch work: where several programs share the picture
+    /// those that launch nothing, else those that hardly work.
     fn n_folded_processes(&self, trace: usize, open: &OpenTrace, processes: &[Members]) -> usize {
         let works = |(process, _, tracks): &Members| self.works(trace, open, *process, tracks);
         let n = processes.iter().rev().take_while(|process| !works(process)).count();
@@ -51,7 +51,8 @@ impl Builder<'_> {
         if n >= least && self.filter.is_empty() && processes.iter().any(is_launcher) { n } else { 0 }
     }
 
-    /// How many of the last processes of a trace share a line, and the key of that; none are left if the user has hidden it.
+    /// How many of the last processes of a trace share a line, and the key of that; none are left if the user has
+    /// hidden it.
     pub(super) fn fold_processes(
         &mut self,
         trace: usize,
