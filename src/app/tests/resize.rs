@@ -175,3 +175,25 @@ fn the_lists_of_hits_and_of_notes() {
     show(&mut harness, "search");
     assert_resizes(&mut harness, "search", 3);
 }
+
+#[test]
+#[cfg(unix)]
+fn the_runs_before_below_the_output_of_a_program() {
+    let mut harness = large(vec![trace()]);
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(egui::Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    type_text(&mut harness, "sh -c 'echo first; exit 3'");
+    harness.get_by_role_and_label(egui::Role::RadioButton, "Nothing").click();
+    settle(&mut harness);
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, |harness| harness.query_all_by_label_contains("with exit code 3").next().is_some());
+    settle(&mut harness);
+    let view = view_rect(&harness, "capture");
+    let edges: Vec<Pos2> = grips(&mut harness, view).into_iter().filter(|at| at.y < view.bottom() - 60.0).collect();
+    let [edge] = edges[..] else { panic!("{edges:?} in {view:?}") };
+    drag(&mut harness, edge, vec2(0.0, 24.0));
+    let moved = lines(&harness, view);
+    assert!(moved.iter().any(|line| line.distance(edge + vec2(0.0, 24.0)) < 4.0), "{edge:?} to {moved:?}");
+}
