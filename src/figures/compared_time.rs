@@ -164,7 +164,7 @@ impl TimeComparison {
                 percent(*common)
             ),
             Verdict::Unknown(Unknown::OtherOperators(common)) => format!(
-                "Whether the program is {faster} is not known: only {} of the calls of a step are of the same operators in both, \
+                "Whether the program is {faster} is not known: only {} of the calls of operators are of the same ones in both, \
                  so these may be different programs",
                 percent(*common)
             ),
