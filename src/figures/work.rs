@@ -220,7 +220,7 @@ pub fn operators(has_device: bool) -> Part<OperatorTotals> {
         words "name", "Name", 260, Cell::name(&row.name), "Name of the operator";
         words "shape", "Input shapes", 220, Cell::text(row.shapes.as_deref().unwrap_or_default()),
             "Shapes of the inputs";
-        number "calls", "Calls", 60, Cell::Count(row.host.calls), "How often it ran";
+        number "calls", "Calls", 60, Cell::Count(row.host.calls), "Its calls; one that only calls its own name again counts once";
         number "device_total_ns", "Device total", 92, Cell::Ns(row.device_total_ns),
             "Time of the device work launched in it and in operators inside";
         number "device_self_ns", "Device self", 92, Cell::Ns(row.device_self_ns),
@@ -229,14 +229,12 @@ pub fn operators(has_device: bool) -> Part<OperatorTotals> {
             "Time on the host, operators inside included";
         number "host_self_ns", "Host self", 88, Cell::Ns(row.host_self_ns),
             "Time on the host outside what lies directly inside";
-        number "host_mean_ns", "Host mean", 88, Cell::Ns(row.host.mean_ns),
-            "Mean time of a call on the host, operators inside included";
-        number "host_median_ns", "Host median", 92, Cell::Ns(row.host.median_ns),
-            "The middle one of the times of its calls on the host: half of them are shorter";
+        number "host_mean_ns", "Host mean", 88, Cell::Ns(row.host.mean_ns), "Mean time of its calls on the host";
+        number "host_median_ns", "Host median", 92, Cell::Ns(row.host.median_ns), "The middle one of these times";
         number "host_min_ns", "Host min", 84, Cell::Ns(row.host.min_ns), "The shortest call on the host";
         number "host_max_ns", "Host max", 84, Cell::Ns(row.host.max_ns), "The longest call on the host";
         number "host_std_ns", "Host std", 84, Cell::or_empty(row.host.std_ns, Cell::Ns),
-            "Standard deviation of the times of its calls on the host (of a sample, n - 1)";
+            "Standard deviation of these times (of a sample, n - 1)";
         number "device_mem_bytes", "Device memory", 104, Cell::or_empty(row.device_bytes, Cell::Gain), DEVICE_MEMORY;
         number "device_self_mem_bytes", "Self device memory", 130, Cell::or_empty(row.device_self_bytes, Cell::Gain),
             "Device memory that it allocated less freed itself";
