@@ -153,9 +153,9 @@ pub struct Demand {
     /// Also record a trace every so many seconds, the first that long after torch was imported
     #[arg(long, value_name = "SECONDS")]
     pub every: Option<f64>,
-    /// Duration of each trace
-    #[arg(long = "for", value_name = "SECONDS", default_value_t = 1.0)]
-    pub length: f64,
+    /// Duration of each trace, 1 unless given
+    #[arg(long = "for", value_name = "SECONDS")]
+    pub length: Option<f64>,
 }
 
 /// Which part of a PyTorch program is recorded. Steps are those of its first optimizer.
@@ -335,6 +335,9 @@ fn request(args: &Args) -> Result<Request, Failure> {
     let why = if args.backend == Backend::None { "--backend none records nothing" } else { ONE_RECORDER };
     if !is_of_pytorch && options != pytorch::Options::default() {
         return Err(wrong(format!("Options of the PyTorch profiler apply only to that recorder: {why}")));
+    }
+    if args.backend != Backend::OnDemand && (args.demand.every.is_some() || args.demand.length.is_some()) {
+        return Err(wrong("--every and --for apply only to --backend on-demand".to_owned()));
     }
     if args.backend != Backend::Nsys && profile != nsys::Profile::default() {
         return Err(wrong(format!("Options of nsys apply only to --backend nsys: {why}")));

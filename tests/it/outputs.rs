@@ -241,6 +241,8 @@ fn a_capture_says_what_keeps_it_from_recording_and_what_ended_it() {
     };
     let none = said("none", &["--backend", "none", "--steps", "1:4", "--", "true"]);
     assert!(none.contains("--backend none records nothing") && !none.contains("CUPTI"), "{none}");
+    let demand = said("demand", &["--backend", "none", "--every", "3", "--", "true"]);
+    assert!(demand.contains("--every and --for apply only to --backend on-demand"), "{demand}");
     let other = said("other", &["--backend", "cupti", "--steps", "1:4", "--", "true"]);
     assert!(other.contains("all record through CUPTI"), "{other}");
     let dry = said("dry", &["--dry-run", "--", python.to_str().unwrap(), "x.py"]);

@@ -280,12 +280,19 @@ impl Shared {
         let can_record = match message {
             Message::Register => return Some(message::registered()),
             Message::End => {
-                client.is_ending = true;
-                let is_recorded = matches!(client.stage, Stage::Recording { .. });
-                if !is_recorded {
+                let was_ending = std::mem::replace(&mut client.is_ending, true);
+                let Stage::Recording { number, .. } = client.stage else {
                     client.stage = Stage::Gone;
+                    return Some(message::ended(false));
+                };
+                if !was_ending {
+                    let (pid, rank) = (received.pid, client.rank.unwrap_or(0));
+                    state.problems.push(format!(
+                        "Process {pid} (rank {rank}) ended while trace {number} was recorded: it may hold little of the \
+                         program, and shows at its end how the process waits for it (lacuna_on_demand.py)"
+                    ));
                 }
-                return Some(message::ended(is_recorded));
+                return Some(message::ended(true));
             }
             Message::Request { can_record, ancestors } => {
                 client.ancestors = ancestors;

@@ -182,7 +182,8 @@ fn a_program_that_is_over_waits_for_its_trace_and_is_asked_for_no_more() {
     assert!(!endpoint.holds());
     assert_eq!(recorded(run.path()), ["trace-rank0-1.pt.trace.json"]);
     assert_eq!(endpoint.processes()[0].state, "ended");
-    assert_eq!(endpoint.finish(Exit::Code(0)), [] as [&str; 0]);
+    let notes = endpoint.finish(Exit::Code(0));
+    assert!(notes.len() == 1 && notes[0].contains("ended while trace 1 was recorded"), "{notes:?}");
 }
 
 #[test]

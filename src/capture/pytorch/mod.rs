@@ -81,6 +81,25 @@ impl Default for Options {
 }
 
 impl Options {
+    /// That a process ended before all steps of its first trace, if it has one: a sentence.
+    fn cut_short(&self, process: &Process) -> Option<String> {
+        let before = u64::from(self.wait.max(1)) + u64::from(self.warmup);
+        let Process { pid, rank, steps, state, results, .. } = process;
+        let has_trace = results.iter().any(|name| name.starts_with("trace-"));
+        let is_cut =
+            self.trace && !self.whole && has_trace && state == "ended" && *steps < before + u64::from(self.active);
+        is_cut.then(|| {
+            format!(
+                "Process {pid} (rank {rank}) ended after {} of an optimizer: its trace holds {} of {}, and what ran after. \
+                 Recording begins after {}: begin earlier, or record the whole run (--whole)",
+                steps_of(*steps),
+                steps.saturating_sub(before),
+                steps_of(self.active.into()),
+                steps_of(before)
+            )
+        })
+    }
+
     /// Records the steps `first..end`, counted from 0, after one step of warm-up where there is room for it.
     pub fn set_steps(&mut self, first: u32, end: u32) {
         // The first step shows where steps are, so the second is the first that can be recorded.
@@ -229,10 +248,12 @@ pub fn notes(folder: &Path, options: &Options) -> Vec<String> {
             "writing" => notes.push(died("while it wrote its trace")),
             _ => {}
         }
+        notes.extend(options.cut_short(process));
     }
     let mut results = processes.iter().flat_map(|process| &process.results).peekable();
     if results.peek().is_some() || !notes.is_empty() {
-        if options.memory && notes.is_empty() && !results.any(|name| name.ends_with(".pickle")) {
+        let has_results = results.peek().is_some();
+        if options.memory && has_results && !results.any(|name| name.ends_with(".pickle")) {
             notes.push("No memory snapshot was recorded: the program did not use CUDA".to_owned());
         }
         return notes;
@@ -339,6 +360,10 @@ mod tests {
         tell(r#"{"pid":7,"state":"recording","steps":2}"#);
         assert!(said().contains("os._exit"));
         tell(r#"{"pid":7,"state":"ended","steps":9,"results":["a"]}"#);
+        assert_eq!(said(), "");
+        tell(r#"{"pid":7,"state":"ended","steps":4,"results":["trace-rank0-1.pt.trace.json"]}"#);
+        assert!(said().contains("ended after 4 steps of an optimizer: its trace holds 2 of 5 steps"), "{}", said());
+        tell(r#"{"pid":7,"state":"ended","steps":7,"results":["trace-rank0-1.pt.trace.json"]}"#);
         assert_eq!(said(), "");
         let with_memory = Options { memory: true, ..Options::default() };
         assert!(notes(folder.path(), &with_memory).join("\n").contains("No memory snapshot was recorded"));

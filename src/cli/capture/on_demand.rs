@@ -23,7 +23,7 @@ pub fn options(args: &Args, options: &pytorch::Options) -> Result<kineto::Option
         duration.ok_or_else(|| Failure::Usage(format!("{name} takes seconds, at most a day: {value}")))
     };
     Ok(kineto::Options {
-        duration: seconds("--for", args.demand.length)?,
+        duration: seconds("--for", args.demand.length.unwrap_or(1.0))?,
         every: args.demand.every.map(|every| seconds("--every", every)).transpose()?,
         ranks,
         contents,
