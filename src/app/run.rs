@@ -70,9 +70,13 @@ impl App {
             }
             Command::Back | Command::Forward => self.travel(&command),
             Command::Tell(text) => {
-                self.told = Some(Told { of: Some(self.session.selection), ..Told::refusal(text) });
+                let of = Some((self.session.selection, self.session.range));
+                self.told = Some(Told { of, ..Told::refusal(text) });
             }
-            Command::Say(text) => self.told = Some(Told { of: Some(self.session.selection), ..Told::said(text) }),
+            Command::Say(text) => {
+                let of = Some((self.session.selection, self.session.range));
+                self.told = Some(Told { of, ..Told::said(text) });
+            }
             Command::SaveText(name, text) => self.save.ask(ctx, name, Content::Text(text)),
             Command::ExportReport => self.export_report(ctx),
             Command::FindTrack => self.palette.open(Mode::Tracks),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use eframe::egui::{self, RichText, Sense};
 
 use super::App;
+use crate::model::TimeRange;
 use crate::session::Selection;
 use crate::widget::theme;
 
@@ -22,8 +23,8 @@ pub struct Told {
     pub lasts: Duration,
     /// Whether it says why something did not happen.
     pub is_refusal: bool,
-    /// The selection of which it is said, which takes it along when it changes.
-    pub of: Option<Selection>,
+    /// The selection and the range of which it is said, which take it along when they change.
+    pub of: Option<(Selection, Option<TimeRange>)>,
 }
 
 impl Told {
@@ -56,7 +57,7 @@ impl App {
     pub(super) fn told(&mut self, ctx: &egui::Context) -> Option<&Told> {
         let told = self.told.take()?;
         let left = told.lasts.checked_sub(told.since.elapsed())?;
-        if told.of.is_some_and(|of| of != self.session.selection) {
+        if told.of.is_some_and(|of| of != (self.session.selection, self.session.range)) {
             return None;
         }
         ctx.request_repaint_after(left);

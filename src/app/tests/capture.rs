@@ -172,6 +172,18 @@ fn the_first_command_is_typed_without_a_click() {
 }
 
 #[test]
+fn a_pasted_command_keeps_its_lines() {
+    let mut harness = launcher("");
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    harness.event(Event::Paste("sh -c 'echo one\necho two'".to_owned()));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("with exit code 0"));
+    assert!(harness.query_by_label("one").is_some() && harness.query_by_label("two").is_some());
+}
+
+#[test]
 fn the_name_of_a_recording_that_is_open_leads_to_it() {
     let trace = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}]}"#;
     let mut harness =

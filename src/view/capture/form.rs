@@ -1,5 +1,6 @@
 //! The form: command and recorder; kept with the settings.
 
+mod command;
 mod missing;
 mod nsys_options;
 mod preview;
@@ -355,15 +356,15 @@ impl Forms {
             let label = ui.strong("Command");
             let buttons = button_width("Start", ui) + button_width("Recent", ui) + 2.0 * ui.spacing().item_spacing.x;
             let width = (ui.available_width() - buttons).max(120.0);
-            let edit = TextEdit::singleline(&mut self.form.line)
-                .font(egui::TextStyle::Monospace)
-                .hint_text("python3 train.py")
-                .desired_width(width);
+            let edit = command::edit(&mut self.form.line, width, ui);
             let typed = ui.add(edit).labelled_by(label.id);
             if std::mem::take(&mut self.is_awaited) {
                 typed.request_focus();
             }
-            let is_entered = typed.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
+            let is_entered = typed.has_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
+            if is_entered {
+                typed.surrender_focus();
+            }
             let obstacle = self.preview.obstacle(&self.form, nsys);
             let is_free = matches!(start, Start::Free | Start::Failed(_));
             let can_start = is_free && !self.form.line.trim().is_empty() && obstacle.is_none();

@@ -326,12 +326,19 @@ fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
 /// A value with its exact form beside it.
 fn exact_ui(ui: &mut egui::Ui, label: &str, value: &str, exact: &str) {
     ui.weak(label);
-    ui.horizontal_wrapped(|ui| {
+    let font = egui::TextStyle::Body.resolve(ui.style());
+    let both = ui.painter().layout_no_wrap(format!("{value} {exact}"), font, egui::Color32::PLACEHOLDER);
+    let values = |ui: &mut egui::Ui| {
         prose_ui(ui, value, plain);
         if value != exact {
             prose_ui(ui, exact, RichText::weak);
         }
-    });
+    };
+    // A grid gives what wraps beside something else the height of one line.
+    match both.size().x + ui.spacing().item_spacing.x <= ui.available_width() {
+        true => ui.horizontal(values),
+        false => ui.vertical(values),
+    };
     ui.end_row();
 }
 

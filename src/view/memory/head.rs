@@ -131,15 +131,19 @@ pub fn in_short_ui(
 
 /// A text on as many lines as it takes.
 ///
-/// * `whole`: shown on hover.
+/// * `whole`: shown on hover, where less is in sight.
 /// * `rows`: it is cut after so many.
 fn lines_ui(text: &str, whole: &str, rows: usize, color: Color32, ui: &mut egui::Ui) {
     let font = egui::TextStyle::Body.resolve(ui.style());
     let mut job = LayoutJob::simple(unbroken(text), font, color, ui.available_width());
     job.wrap.max_rows = rows;
-    let label = ui.add(egui::Label::new(job).wrap());
+    let galley = ui.painter().layout_job(job);
+    let is_cut = galley.elided || text != whole;
+    let label = ui.add(egui::Label::new(galley).show_tooltip_when_elided(false));
     label.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Label, true, text));
-    label.on_hover_text(whole);
+    if is_cut {
+        label.on_hover_text(whole);
+    }
 }
 
 /// Width and height of a picture with too little room for rows of controls, in points.

@@ -72,11 +72,14 @@ impl Timeline {
             } else if is_first {
                 "No gap of this device is long enough to go to. The Gaps view lists them all"
             } else {
-                "No further gap in that direction. The Gaps view sets the order of G"
+                match ctx.range {
+                    Some(_) => "No further gap in the selected range in that direction. Escape clears the range",
+                    None => "No further gap in that direction. The Gaps view sets the order of G",
+                }
             }));
         };
         let time = ledger.time(gap);
-        ctx.commands.push(Command::Say(said(*ctx.gap_order, direction, index, (at, time))));
+        ctx.commands.push(Command::Say(said((*ctx.gap_order, direction), index, (at, time), ctx.range.is_some())));
         *ctx.selection = Selection::Gap { trace, process: ledger.process, time };
         self.show_gap(ctx);
     }
@@ -199,15 +202,18 @@ fn device_of_selection(ctx: &ViewContext<'_>) -> Option<(usize, Option<ProcessId
 
 /// In which order a step goes on from one gap, if there is one, to another.
 fn said(
-    order: GapOrder,
-    direction: Direction,
+    (order, direction): (GapOrder, Direction),
     index: &LedgerIndex,
     (from, to): (Option<TimeRange>, TimeRange),
+    is_in_range: bool,
 ) -> &'static str {
     let is_forward = direction == Direction::Forward;
     match (order, from) {
         (GapOrder::Time, _) if is_forward => "Along time: the next gap. The Gaps view sets the order of G",
         (GapOrder::Time, _) => "Along time: the gap before. The Gaps view sets the order of G",
+        (_, None) if is_in_range => {
+            "The longest gap in the selected range. G goes on with the next longest there; Escape clears the range"
+        }
         (_, Some(from)) if index.is_outside(to) && index.is_outside(from) => {
             "By duration, outside of the steps that count. The Gaps view sets the order of G"
         }

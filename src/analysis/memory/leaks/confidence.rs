@@ -43,12 +43,12 @@ pub fn coverage(history: &MemoryHistory, signatures: &Signatures, state: u32) ->
 fn guessed(history: &MemoryHistory, steps: &Steps) -> String {
     let allocs = |events: std::ops::Range<usize>| events.filter(|&event| history.allocates(event)).count();
     let (first, last) = (steps.boundaries[0] as usize, steps.boundaries[steps.len()] as usize);
-    format!(
-        "Steps are guessed from what repeats; the {} allocations before the first and the {} after the last belong to \
-         none",
-        allocs(0..first),
-        allocs(last..history.events.len())
-    )
+    let after = allocs(last..history.events.len());
+    let outside = match allocs(0..first) {
+        0 => format!("the {after} allocations after the last belong"),
+        before => format!("the {before} allocations before the first and the {after} after the last belong"),
+    };
+    format!("Steps are guessed from what repeats; {outside} to none")
 }
 
 /// Lowers the confidence and adds a caveat for each weakness of the recording.

@@ -35,6 +35,12 @@ fn commands_walk_from_slice_to_slice() {
         _ => "",
     };
     assert!(said(&fixture).starts_with("The longest gap of the device. G goes on"), "{}", said(&fixture));
+    // In a range it is the longest there.
+    fixture.session.selection = Selection::None;
+    fixture.session.range = Some(TimeRange { start: 600_000, end: 900_000 });
+    fixture.run(&Command::NextGap);
+    assert!(said(&fixture).starts_with("The longest gap in the selected range."), "{}", said(&fixture));
+    fixture.session.range = None;
     fixture.run(&Command::PreviousSlice);
     assert_eq!(fixture.selected_name(), "gemm");
     fixture.run(&Command::NextGap);
