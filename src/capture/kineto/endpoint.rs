@@ -158,14 +158,20 @@ impl Endpoint {
         shown
     }
 
-    /// What may keep the run without traces although it can begin: a sentence.
-    pub fn warning(&self) -> Option<String> {
-        self.shared.is_name_taken.then(|| {
+    /// What may keep the run without traces although it can begin, and what these will lack: sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        // torch reports allocations to the profiler of the thread that allocates, and has one for all threads on demand.
+        let allocations =
+            self.shared.options.contents.profile_memory.then(|| {
+                "PyTorch records no allocations on demand: its own profiler does (--backend pytorch)".to_owned()
+            });
+        let taken = self.shared.is_name_taken.then(|| {
             format!(
                 "Another daemon (dynolog, or another Lacuna) has the name {NAME}, which torch before 2.0 asks; with \
                  such a torch nothing will be recorded"
             )
-        })
+        });
+        taken.into_iter().chain(allocations).collect()
     }
 
     /// Ends the endpoint after the program: takes what was written last. Returns sentences about what is missing.

@@ -219,11 +219,14 @@ fn a_run_without_torch_says_why_nothing_was_recorded() {
 }
 
 #[test]
-fn a_taken_name_is_said_at_the_start() {
+fn a_taken_name_and_what_torch_does_not_record_are_said_at_the_start() {
     let runs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     // Other tests may have the name as well.
-    let [_first, second] = runs.each_ref().map(|run| Endpoint::open(run.path(), &options(), false).unwrap());
-    assert!(second.warning().unwrap().contains("Another daemon"));
+    let contents = Contents { profile_memory: true, ..Contents::default() };
+    let options = Options { contents, ..options() };
+    let [_first, second] = runs.each_ref().map(|run| Endpoint::open(run.path(), &options, false).unwrap());
+    let [taken, allocations] = &second.warnings()[..] else { panic!() };
+    assert!(taken.contains("Another daemon") && allocations.contains("no allocations on demand"));
 }
 
 #[test]

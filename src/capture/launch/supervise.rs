@@ -53,7 +53,7 @@ pub fn start<A: Send + 'static>(
     if let Some(place) = &request.working_folder {
         command.current_dir(place);
     }
-    let notes = on_demand.as_deref().and_then(kineto::Endpoint::warning).into_iter().collect();
+    let notes = on_demand.as_deref().map(kineto::Endpoint::warnings).unwrap_or_default();
     let alongside = request.has_counters.then(|| alongside(folder));
     let switching = match &request.recorder {
         Recorder::Nsys(profile) if profile.is_switched() => {

@@ -55,8 +55,9 @@ pub fn waterfall_ui(trace: &Trace, facts: &GapFacts, colors: &SliceColors, ui: &
         Rect::from_x_y_ranges(rect.x_range(), top..=top + LANE_HEIGHT - 2.0)
     };
     let bars = bars(trace, facts, colors, ui.visuals().dark_mode);
-    for bar in &bars {
-        paint(&painter, bar, &scale, lane(bar.lane), ui.visuals());
+    for (i, bar) in bars.iter().enumerate() {
+        let named_from = named_from(&bars, i, &scale);
+        paint(&painter, bar, &scale, (lane(bar.lane), named_from), ui.visuals());
     }
     let edge = Stroke::new(1.0, ui.visuals().strong_text_color());
     for x in [scale.x(gap.start), scale.x(gap.end)] {
@@ -88,6 +89,9 @@ fn titles(trace: &Trace, facts: &GapFacts) -> [String; 3] {
         format!("{}: {}", facts.device, track(facts.gap.ended_by)),
     ]
 }
+
+/// Boxes of slices, which come last: the call, and the work before and after the gap.
+const N_SLICES: usize = 3;
 
 /// The boxes of all lanes, in the order of painting.
 fn bars(trace: &Trace, facts: &GapFacts, colors: &SliceColors, is_dark: bool) -> Vec<Bar> {
@@ -149,7 +153,16 @@ fn bar_rect(bar: &Bar, scale: &Scale, lane: Rect) -> Rect {
     Rect::from_x_y_ranges(left..=right.max(left + 1.0), lane.y_range())
 }
 
-fn paint(painter: &Painter, bar: &Bar, scale: &Scale, lane: Rect, visuals: &Visuals) {
+/// Where the name of a box may begin: right of a slice that is painted over its start.
+fn named_from(bars: &[Bar], i: usize, scale: &Scale) -> f32 {
+    let left = scale.x(bars[i].time.start);
+    let over = bars[i + 1..].iter().rev().take(N_SLICES).filter(|other| other.lane == bars[i].lane);
+    let ends = over.map(|other| bar_rect(other, scale, Rect::ZERO).x_range()).filter(|of| of.contains(left));
+    ends.map(|of| of.max).fold(left, f32::max)
+}
+
+/// * `named_from`: where its name may begin.
+fn paint(painter: &Painter, bar: &Bar, scale: &Scale, (lane, named_from): (Rect, f32), visuals: &Visuals) {
     let rect = bar_rect(bar, scale, lane).intersect(painter.clip_rect());
     if rect.width() <= 0.0 {
         return;
@@ -166,6 +179,7 @@ fn paint(painter: &Painter, bar: &Bar, scale: &Scale, lane: Rect, visuals: &Visu
             text_on(bar.color)
         }
     };
+    let rect = rect.with_min_x(rect.left().max(named_from));
     if rect.width() > 24.0 {
         let mut job = LayoutJob::simple_singleline(bar.name.clone(), FontId::proportional(11.0), text_color);
         job.wrap = TextWrapping::truncate_at_width(rect.width() - 6.0);

@@ -112,7 +112,7 @@ impl View for LeaksView {
             return;
         };
         self.grid.poll_text(ctx.commands, ui.ctx());
-        summary_ui(&tables.found, ui);
+        summary_ui(&tables.found, shown.history().is_state_only(), ui);
         self.outside.ui(&shown, ctx.traces, ui);
         self.head_ui(&tables, ctx, ui);
         let has_steps = tables.found.steps.is_some();
@@ -250,7 +250,16 @@ impl Analysis for LeakTables {
 }
 
 /// The growth of all memory, the steps that were compared, and the confidence.
-fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
+///
+/// * `is_state_only`: whether there is no history to compare anything in.
+fn summary_ui(found: &FoundLeaks, is_state_only: bool, ui: &mut egui::Ui) {
+    if is_state_only {
+        ui.label("This recording holds a single moment, so nothing can be seen to grow");
+        ui.weak(
+            "Record the history: call torch.cuda.memory._record_memory_history(max_entries=1000000) early in the program",
+        );
+        return;
+    }
     let tokens = theme::tokens(ui.visuals().dark_mode);
     ui.horizontal_wrapped(|ui| {
         if let Some((total, steps)) = found.leaks.total.zip(found.steps.as_ref().as_ref()) {

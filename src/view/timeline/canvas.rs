@@ -161,7 +161,7 @@ impl Timeline {
             let painter = ui.painter_at(area.clip());
             kept.rows(&painter, list, &colors, scale.left, scale.pixel);
             paint::curves(&painter, list, &colors, scale.pixel);
-            paint::curve_scales(&painter, list, ui.visuals().text_color());
+            paint::curve_scales(&painter, list, ui.visuals().text_color(), ui.visuals().panel_fill);
             paint::boxes(&painter, list, &colors);
             paint::ticks(&painter, list, tick_color, scale.pixel);
             self.canvas.labels.paint(&painter, ctx.traces, list, area.clip());

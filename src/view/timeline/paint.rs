@@ -141,11 +141,14 @@ pub fn curves(painter: &Painter, list: &DrawList, colors: &SliceColors, pixel: f
     painter.add(Shape::mesh(mesh));
 }
 
-/// Writes the largest value of each counter track at its top left.
-pub fn curve_scales(painter: &Painter, list: &DrawList, color: Color32) {
+/// Writes the largest value of each counter track at its top left, on a plate that dims the curve behind it.
+pub fn curve_scales(painter: &Painter, list: &DrawList, color: Color32, back: Color32) {
     for curve in list.curves.iter().filter(|curve| curve.index == 0) {
         let text = format!("max {}", counter_text(curve.unit, curve.top));
-        painter.text(curve.rect.left_top() + vec2(4.0, 0.0), Align2::LEFT_TOP, text, FontId::proportional(10.0), color);
+        let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
+        let plate = Align2::LEFT_TOP.anchor_size(curve.rect.left_top() + vec2(4.0, 0.0), galley.size());
+        painter.rect_filled(plate.expand2(vec2(2.0, 0.0)), 2.0, back.gamma_multiply(0.8));
+        painter.galley(plate.min, galley, color);
     }
 }
 
