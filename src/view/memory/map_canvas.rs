@@ -106,7 +106,9 @@ impl Canvas<'_> {
                 let text = heading(&pool_title(self.shown, pool), pool.segments.len(), &pool.sums);
                 let at = self.origin + vec2(0.0, (line + 1) as f32 * (LINE_HEIGHT + LINE_GAP) - LINE_GAP - 2.0);
                 let mut job = LayoutJob::simple_singleline(text, font.clone(), tokens.text);
-                job.wrap = TextWrapping::truncate_at_width((ui.clip_rect().right() - at.x).max(1.0));
+                job.wrap = TextWrapping::truncate_at_width(
+                    (ui.clip_rect().right().min(ui.max_rect().right()) - at.x).max(1.0),
+                );
                 let galley = painter.layout_job(job);
                 painter.galley(at - vec2(0.0, galley.size().y), galley, tokens.text);
             }
