@@ -68,17 +68,19 @@ impl Analysis for AlignedSteps {
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Self::Output> {
         let all = of.iter().map(|open| work.get(&open.trace, &TraceSteps::default()));
         let all: Vec<Arc<Option<Steps>>> = all.collect::<Option<_>>()?;
-        let mut all = of.iter().zip(&all).map(|(open, steps)| {
+        let all = of.iter().zip(&all).map(|(open, steps)| {
             let is_told = |steps: &&Steps| open.is_program() && steps.is_reliable();
             (open, (**steps).as_ref().filter(is_told))
         });
-        let nth = self.chosen.as_ref().and_then(|(id, start)| {
+        let nth = |(id, start): &(Arc<str>, TimeNs)| {
             let steps = all.clone().find(|(open, _)| open.id == *id)?.1?;
             let step = steps.extents().iter().position(|time| time.start == *start)?;
-            step.checked_sub(steps.used.start)
-        });
-        let start = |steps: &Steps| Some(steps.extents().get(steps.used.start + nth.unwrap_or_default())?.start);
-        Some(all.by_ref().map(|(_, steps)| steps.and_then(start)).collect())
+            // Before the first that counts it is negative.
+            Some(step.cast_signed() - steps.used.start.cast_signed())
+        };
+        let nth = self.chosen.as_ref().map_or(Some(0), nth);
+        let start = |steps: &Steps| Some(steps.extents().get(steps.used.start.checked_add_signed(nth?)?)?.start);
+        Some(all.map(|(_, steps)| steps.and_then(start)).collect())
     }
 }
 

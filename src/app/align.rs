@@ -41,14 +41,15 @@ impl App {
             Answer::Working(_) => return,
             Answer::Failed(_) => return self.refuse_alignment("Steps could not be looked for"),
         };
+        let places = if wanted.chosen.is_some() { RunPlaces::ChosenSteps } else { RunPlaces::FirstSteps };
+        if open.places() == places && open.iter().zip(&*steps).all(|(open, step)| open.aligned_step == *step) {
+            return;
+        }
         let has_step = |run: &usize| open.iter().zip(&*steps).any(|(open, step)| open.run == *run && step.is_some());
         if (0..open.runs().len()).filter(has_step).count() < 2 {
             return self.refuse_alignment("There are no two runs with such a step");
         }
-        let places = if wanted.chosen.is_some() { RunPlaces::ChosenSteps } else { RunPlaces::FirstSteps };
-        if open.places() != places || open.iter().zip(&*steps).any(|(open, step)| open.aligned_step != *step) {
-            self.session.place_runs(places, &steps);
-        }
+        self.session.place_runs(places, &steps);
     }
 
     fn refuse_alignment(&mut self, why: &'static str) {

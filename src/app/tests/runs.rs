@@ -59,6 +59,17 @@ fn runs_are_aligned_at_their_first_steps() {
     assert!(name.starts_with("ProfilerStep#3 of "), "{name}");
     let after_start = |open: &OpenTrace| open.aligned_step.unwrap() - open.trace.span.start;
     assert_eq!(session.traces().iter().map(after_start).collect::<Vec<_>>(), [8_000, 8_000, 3_200, 3_040]);
+    // One before the first that counts, too.
+    for _ in 0..3 {
+        app_mut(&mut harness).commands.push(Command::PreviousStep);
+        settle(&mut harness);
+    }
+    app_mut(&mut harness).commands.push(Command::RunsFromSteps);
+    wait_for(&mut harness, |harness| {
+        let open = &app(harness).session().traces()[2];
+        open.aligned_step == Some(open.trace.span.start + 200)
+    });
+    assert_eq!(aligned(&harness), [0, 70, 0, 0]);
     app_mut(&mut harness).commands.push(Command::RunsFromStarts);
     settle(&mut harness);
     let starts: Vec<TimeNs> =
