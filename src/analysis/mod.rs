@@ -9,6 +9,7 @@ pub mod clock;
 pub mod collectives;
 pub mod compare;
 pub mod copies;
+pub mod counters;
 pub mod device_work;
 pub mod finding;
 pub mod frame;

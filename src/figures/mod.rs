@@ -22,6 +22,7 @@ pub mod gaps;
 pub mod in_short;
 pub mod makeup;
 pub mod memory;
+pub mod metric;
 mod natural;
 pub mod ncu;
 pub mod phases;

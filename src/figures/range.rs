@@ -1,6 +1,8 @@
 //! Figures of a time range: by track, by name, and by slice.
 
+use super::metric::Metric;
 use super::{Cell, Part, figures};
+use crate::analysis::counters::CounterSummary;
 use crate::analysis::range_summary::NameSummary;
 use crate::model::TimeRange;
 
@@ -19,6 +21,14 @@ pub struct TrackTime {
     pub self_ns: i64,
     /// Nanoseconds of the same slices, also outside of it.
     pub full_ns: i64,
+}
+
+/// What a counter was in a time range.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CounterTime<'a> {
+    pub device: String,
+    pub metric: Metric<'a>,
+    pub summary: CounterSummary,
 }
 
 /// One slice.
@@ -49,6 +59,23 @@ pub fn tracks() -> Part<TrackTime> {
         number "self_ns", "Self in range", 110, Cell::Ns(row.self_ns), SELF;
     };
     Part::new("range_tracks", "Range by track", figures)
+}
+
+/// Counters in a time range.
+pub fn counters<'a>() -> Part<CounterTime<'a>> {
+    const MEAN: &str = "Mean over the time within the range; each value holds until the next";
+    const CHANGE: &str = "The last value in the range less the first: of energy, what was drawn";
+    let figures = figures! { row: CounterTime<'a>;
+        words "device", "Process or device", 200, Cell::name(&row.device), "The process or device that it is of";
+        words "counter", "Counter", 260, Cell::name(row.metric.name), "What was counted";
+        number "mean", "Mean", 90, row.metric.shown_if_number(row.summary.mean), MEAN;
+        number "min", "Least", 90, row.metric.shown(row.summary.min), "The lowest value in the range";
+        number "max", "Most", 90, row.metric.shown(row.summary.max), "The highest value in the range";
+        number "change", "Change", 90, row.metric.shown_if_number(row.summary.last - row.summary.first), CHANGE;
+        words "unit", "Unit", 60, row.metric.shown_unit(), "Unit of the values";
+        number "count", "Samples", 90, Cell::Count(row.summary.count), "Values that were recorded within the range";
+    };
+    Part::new("range_counters", "Range by counter", figures)
 }
 
 /// Names in a time range.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::metric::Metric;
 use super::{Cell, Part, figures};
-use crate::model::{Counter, CounterUnit, Format, Trace};
+use crate::model::{Counter, Format, Trace};
 
 /// Metrics that people look at first, as `lacuna monitor` and nvidia-smi name them.
 const FIRST: [&str; 14] = [
@@ -29,9 +30,8 @@ pub struct Readings<'a> {
     /// Title of the file, where another has readings too.
     pub file: Option<Arc<str>>,
     pub device: &'a str,
+    metric: Metric<'a>,
     counter: &'a Counter,
-    name: &'a str,
-    unit: &'a str,
     mean: f64,
 }
 
@@ -43,15 +43,12 @@ impl<'a> Readings<'a> {
             return Vec::new();
         }
         let of = |counter: &'a Counter| {
-            let track = trace.track(counter.track);
-            let (name, unit) = match track.name.split_once(" [") {
-                Some((name, unit)) => (name, unit.trim_end_matches(']')),
-                None => (track.name.as_str(), unit(counter.unit)),
-            };
             let mean = counter.value.iter().sum::<f64>() / counter.value.len().max(1) as f64;
-            let device = trace.processes.get(track.process.0 as usize).map_or("", |process| &process.name);
+            let process = trace.processes.get(trace.track(counter.track).process.0 as usize);
+            let device = process.map_or("", |process| &process.name);
             // Rounding must not take it out of its bounds.
-            Self { file: file.cloned(), device, counter, name, unit, mean: mean.clamp(counter.min, counter.max) }
+            let mean = mean.clamp(counter.min, counter.max);
+            Self { file: file.cloned(), device, metric: Metric::of(trace, counter), counter, mean }
         };
         let mut all: Vec<Self> = trace.counters.iter().filter(|counter| !counter.value.is_empty()).map(of).collect();
         all.sort_by_key(|readings| readings.rank());
@@ -59,8 +56,7 @@ impl<'a> Readings<'a> {
     }
 
     fn rank(&self) -> (bool, usize) {
-        let place = FIRST.iter().position(|name| *name == self.name);
-        (place.is_none() && self.counter.min == self.counter.max, place.unwrap_or(FIRST.len()))
+        rank(&self.metric, self.counter.min == self.counter.max)
     }
 
     fn change(&self) -> f64 {
@@ -69,43 +65,12 @@ impl<'a> Readings<'a> {
             _ => 0.0,
         }
     }
-
-    /// What a value is divided by for people, and the unit that it then has.
-    fn scale(&self) -> (f64, &str) {
-        match (self.counter.unit, self.unit) {
-            (CounterUnit::Bytes, _) => (f64::from(1 << 30), "GiB"),
-            (CounterUnit::Nanoseconds, _) => (1e6, "ms"),
-            (_, "B/s") => (1e9, "GB/s"),
-            (_, unit) => (1.0, unit),
-        }
-    }
-
-    fn shown(&self, value: f64) -> Cell {
-        Cell::Plain(value / self.scale().0)
-    }
-
-    /// A mean or a difference, which bits have not.
-    fn shown_if_number(&self, value: f64) -> Cell {
-        if self.is_bits() { Cell::Empty } else { self.shown(value) }
-    }
-
-    /// Whether each value is a set of bits, not a number.
-    fn is_bits(&self) -> bool {
-        self.name == "Throttle reasons"
-    }
-
-    fn shown_unit(&self) -> Cell {
-        Cell::text(if self.is_bits() { "bits" } else { self.scale().1 })
-    }
 }
 
-fn unit(unit: CounterUnit) -> &'static str {
-    match unit {
-        CounterUnit::Plain => "",
-        CounterUnit::Bytes => "B",
-        CounterUnit::Percent => "%",
-        CounterUnit::Nanoseconds => "ns",
-    }
+/// The place of a metric among others: those that people look at first come first, those that never changed last.
+pub fn rank(metric: &Metric<'_>, is_constant: bool) -> (bool, usize) {
+    let place = FIRST.iter().position(|name| *name == metric.name);
+    (place.is_none() && is_constant, place.unwrap_or(FIRST.len()))
 }
 
 /// Metrics of logs of GPUs. JSON has exact values; text has those of one metric in one unit.
@@ -113,18 +78,18 @@ pub fn readings<'a>() -> Part<Readings<'a>> {
     let figures = figures! { row: Readings<'a>;
         words "file", "File", 140, Cell::or_empty(row.file.as_deref(), Cell::name), "The file, where there are several";
         words "gpu", "GPU", 140, Cell::name(row.device), "The device that was read";
-        words "metric", "Metric", 160, Cell::name(row.name), "What was read";
+        words "metric", "Metric", 160, Cell::name(row.metric.name), "What was read";
         number "readings", "Readings", 70, Cell::Count(row.counter.value.len() as u64), "How often it was read";
-        words "unit", "Unit", 60, Cell::text(row.unit), "Unit of the values";
+        words "unit", "Unit", 60, Cell::text(row.metric.unit), "Unit of the values";
         number "mean", "Mean", 90, Cell::Plain(row.mean), "Mean of all readings";
         number "min", "Least", 90, Cell::Plain(row.counter.min), "The lowest reading";
         number "max", "Most", 90, Cell::Plain(row.counter.max), "The highest reading";
         number "change", "Change", 90, Cell::Plain(row.change()), "The last reading less the first";
-        number "shown_mean", "Mean", 90, row.shown_if_number(row.mean), "Mean of all readings";
-        number "shown_min", "Least", 90, row.shown(row.counter.min), "The lowest reading";
-        number "shown_max", "Most", 90, row.shown(row.counter.max), "The highest reading";
-        number "shown_change", "Change", 90, row.shown_if_number(row.change()), "The last reading less the first: of energy, what was drawn";
-        words "shown_unit", "Unit", 60, row.shown_unit(), "Unit of the values";
+        number "shown_mean", "Mean", 90, row.metric.shown_if_number(row.mean), "Mean of all readings";
+        number "shown_min", "Least", 90, row.metric.shown(row.counter.min), "The lowest reading";
+        number "shown_max", "Most", 90, row.metric.shown(row.counter.max), "The highest reading";
+        number "shown_change", "Change", 90, row.metric.shown_if_number(row.change()), "The last reading less the first: of energy, what was drawn";
+        words "shown_unit", "Unit", 60, row.metric.shown_unit(), "Unit of the values";
     };
     Part::new("gpu_readings", "GPU readings", figures)
         .report("file metric gpu shown_mean shown_min shown_max shown_change shown_unit readings")
@@ -134,7 +99,7 @@ pub fn readings<'a>() -> Part<Readings<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Process, ProcessId, TraceBuilder, Track, TrackId, TrackKind};
+    use crate::model::{CounterUnit, Process, ProcessId, TraceBuilder, Track, TrackId, TrackKind};
 
     #[test]
     fn what_people_look_at_comes_first_and_what_never_changed_last() {
@@ -167,7 +132,7 @@ mod tests {
         }
         let trace = builder.finish();
         let found = Readings::all(&trace, None);
-        let names: Vec<&str> = found.iter().map(|readings| readings.name).collect();
+        let names: Vec<&str> = found.iter().map(|readings| readings.metric.name).collect();
         assert_eq!(names, ["GPU utilization", "Memory used", "Throttle reasons", "PCIe sent", "Retired pages"]);
         let table = readings().table(&found, 0);
         let json = serde_json::to_value(&table).unwrap();
@@ -179,6 +144,6 @@ mod tests {
         let cells = |row| ["shown_mean", "shown_max", "shown_unit"].map(|key| table.cell(row, key).clone());
         assert_eq!(cells(2), [Cell::Empty, Cell::Plain(4.0), Cell::text("bits")]);
         assert_eq!(cells(3), [Cell::Plain(6.0), Cell::Plain(7.0), Cell::text("GB/s")]);
-        assert_eq!((found[3].unit, found[4].unit), ("B/s", ""));
+        assert_eq!((found[3].metric.unit, found[4].metric.unit), ("B/s", ""));
     }
 }

@@ -9,9 +9,9 @@ use super::memory::{MemorySource, RawMemory, add_to_timeline, replay, take_enclo
 use super::raw_slices::RawSlices;
 use super::rows::make_rows;
 use super::{
-    AllocationTable, CorrelationIndex, Counter, FactLists, ImportReport, InstantTable, MemoryHistory, Process, Row,
-    SampleTable, Severity, SliceId, SliceTable, StackTable, StringId, StringTable, TimeNs, TimeRange, Tint, Trace,
-    TraceInfo, Track, TrackId,
+    AllocationTable, CorrelationIndex, Counter, CounterUnit, FactLists, ImportReport, InstantTable, MemoryHistory,
+    Process, Row, SampleTable, Severity, SliceId, SliceTable, StackTable, StringId, StringTable, TimeNs, TimeRange,
+    Tint, Trace, TraceInfo, Track, TrackId,
 };
 
 /// All data read from a file. [`TraceBuilder::finish`] sorts, nests and indexes it.
@@ -229,8 +229,23 @@ impl TraceBuilder {
             }
             counter.min = counter.value.iter().copied().fold(f64::INFINITY, f64::min);
             counter.max = counter.value.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            counter.absent.sort_unstable();
         }
         self.counters.sort_by_key(|counter| counter.track);
+        self.scale_counters();
+    }
+
+    fn scale_counters(&mut self) {
+        let (tracks, mut scales) = (&self.tracks, HashMap::new());
+        let name = |counter: &Counter| (tracks[counter.track.0 as usize].name.as_str(), counter.unit);
+        for counter in &self.counters {
+            let full: f64 = if counter.unit == CounterUnit::Percent { 100.0 } else { 0.0 };
+            let (bottom, top) = scales.entry(name(counter)).or_insert((0.0_f64, full));
+            (*bottom, *top) = (bottom.min(counter.min), top.max(counter.max));
+        }
+        for counter in &mut self.counters {
+            counter.scale = scales[&name(counter)];
+        }
     }
 
     /// Sets the end of unclosed slices; returns their sources, sorted.

@@ -51,13 +51,29 @@ pub struct Counter {
     pub ts: Vec<TimeNs>,
     /// The value from each sample on; never NaN or infinite.
     pub value: Vec<f64>,
+    /// Times at which there was no value, ascending: it is not known until the next sample.
+    pub absent: Vec<TimeNs>,
     /// Smallest and largest value.
     pub min: f64,
     pub max: f64,
+    /// Values at the bottom and the top of its curve, the same for all counters with the name of its track, so that
+    /// devices can be compared: 0 and their extremes; percentages reach 100.
+    pub scale: (f64, f64),
+}
+
+impl Counter {
+    /// Until when the value of a sample holds: the next sample, or that there was none, at the latest `until`, the end
+    /// of its trace.
+    pub fn holds_until(&self, sample: usize, until: TimeNs) -> TimeNs {
+        let Some(&from) = self.ts.get(sample) else { return until };
+        let next = self.ts.get(sample + 1).map_or(until, |&next| next);
+        let absent = self.absent.get(self.absent.partition_point(|&ts| ts <= from));
+        absent.map_or(next, |&absent| absent.min(next)).max(from)
+    }
 }
 
 /// Unit of a counter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CounterUnit {
     #[default]
     Plain,

@@ -105,6 +105,8 @@ pub enum Content {
     Slices,
     /// Slices or samples.
     Stacks,
+    /// Slices or counters.
+    Ranges,
     Memory,
     /// What ran in one file and in another.
     Pair,
@@ -121,6 +123,7 @@ impl Content {
             Self::Tracks => any(|trace| !trace.tracks.is_empty()) || !Self::Memory.is_in(traces),
             Self::Slices => any(|trace| !trace.slices.is_empty()),
             Self::Stacks => any(|trace| !trace.samples.is_empty() || !trace.slices.is_empty()),
+            Self::Ranges => any(|trace| !trace.slices.is_empty() || !trace.counters.is_empty()),
             Self::Memory => any(|trace| !trace.memories.is_empty()),
             Self::Pair => traces.iter().filter(|open| open.is_program()).nth(1).is_some(),
         }

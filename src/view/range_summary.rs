@@ -1,4 +1,4 @@
-//! Summary of the selected time range by track and by name.
+//! Summary of the selected time range, or of everything, by track, by name and by counter.
 
 use std::sync::Arc;
 
@@ -7,12 +7,15 @@ use eframe::egui::{self, RichText, TextWrapMode};
 use super::states::failed_ui;
 use super::tables::{Answer as Table, Grid, Many, apart, file_name, file_switch_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::analysis::counters::counters_in;
 use crate::analysis::range_summary::{TrackSummary, join_names, range_summary};
 use crate::analysis::threads::{Part, only_waits, parts};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::range::{TrackTime, names, tracks};
+use crate::figures::metric::Metric;
+use crate::figures::range::{CounterTime, TrackTime, counters, names, tracks};
+use crate::figures::readings::rank;
 use crate::figures::text::track_name;
 use crate::model::TimeRange;
 use crate::session::{Files, OpenTrace, track_title};
@@ -24,6 +27,18 @@ enum List {
     #[default]
     Tracks,
     Names,
+    Counters,
+}
+
+impl List {
+    /// Whether one of the traces may have rows of it. Of one without counters and slices, tracks are.
+    fn is_in(self, traces: &[OpenTrace]) -> bool {
+        let has_counters = traces.iter().any(|open| !open.trace.counters.is_empty());
+        match self {
+            Self::Counters => has_counters,
+            Self::Tracks | Self::Names => !has_counters || traces.iter().any(|open| !open.trace.slices.is_empty()),
+        }
+    }
 }
 
 /// What ran in a range of session time.
@@ -34,6 +49,7 @@ struct Summary(TimeRange, Files);
 struct Tables {
     tracks: Arc<Table>,
     names: Arc<Table>,
+    counters: Arc<Table>,
 }
 
 impl Analysis for Summary {
@@ -50,10 +66,10 @@ impl Analysis for Summary {
 pub const SPEC: ViewSpec = ViewSpec {
     id: "range",
     title: "Range summary",
-    help: "Show what ran in the selected time range",
+    help: "Show what ran in the selected time range, and its counters",
     keys: &[],
     area: DockArea::Bottom,
-    content: Content::Slices,
+    content: Content::Ranges,
     make: || Box::new(RangeSummaryView::default()),
 };
 
@@ -71,20 +87,31 @@ impl RangeSummaryView {
         ui.horizontal_wrapped(|ui| {
             // In a narrow panel lines break between controls, not within their texts.
             ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
-            for (list, label) in [(List::Tracks, "By track"), (List::Names, "By name")] {
-                if ui.selectable_label(self.list == list, label).clicked() && self.list != list {
+            for (list, label) in [(List::Tracks, "By track"), (List::Names, "By name"), (List::Counters, "Counters")] {
+                if list.is_in(ctx.traces)
+                    && ui.selectable_label(self.list == list, label).clicked()
+                    && self.list != list
+                {
                     self.list = list;
                     self.grid.reset();
                 }
             }
-            let many = if self.list == List::Tracks { Many::List } else { Many::Rows };
+            let many = if self.list == List::Names { Many::Rows } else { Many::List };
             file_switch_ui(SPEC.id, many, ctx, ui);
-            ui.label(RichText::new(format!("{} selected", format::duration(range.dur()))).strong())
-                .on_hover_text(format::duration_exact(range.dur()));
-            if ui.button("Zoom to range").on_hover_text("Show only this time").clicked() {
+            let is_selected = ctx.range.is_some();
+            let what = if is_selected { "selected" } else { "in all: no range is selected" };
+            let exact = format::duration_exact(range.dur());
+            ui.label(RichText::new(format!("{} {what}", format::duration(range.dur()))).strong()).on_hover_text(
+                if is_selected {
+                    exact
+                } else {
+                    format!("{exact}. Drag over the timeline to select a range, or press R with a slice selected")
+                },
+            );
+            if is_selected && ui.button("Zoom to range").on_hover_text("Show only this time").clicked() {
                 ctx.commands.push(Command::ZoomToRange);
             }
-            if ui.button("Clear range").on_hover_text("Clear the selected range").clicked() {
+            if is_selected && ui.button("Clear range").on_hover_text("Clear the selected range").clicked() {
                 *ctx.range = None;
             }
             self.grid.filter_ui("Filter by name", ui);
@@ -120,7 +147,27 @@ fn summarize(
     } else {
         table(names().data(join_names(of_names.into_iter().map(|(_, names)| names))))
     };
-    Tables { tracks: Arc::new(table(tracks().data(rows))), names: Arc::new(names) }
+    let counters = counters().data(counter_times(traces, range, files));
+    Tables { tracks: Arc::new(table(tracks().data(rows))), names: Arc::new(names), counters: Arc::new(table(counters)) }
+}
+
+/// Those that people look at first come first.
+fn counter_times(traces: &[OpenTrace], range: TimeRange, files: Files) -> Vec<CounterTime<'_>> {
+    let mut all = Vec::new();
+    for (i, open) in traces.iter().enumerate().filter(|(i, _)| files.has(*i)) {
+        let trace = &open.trace;
+        for summary in counters_in(trace, range.shifted(open.offset.saturating_neg())) {
+            let counter = &trace.counters[summary.counter];
+            let process = trace.process(trace.track(counter.track).process).title();
+            all.push(CounterTime {
+                device: track_title(traces, i, &process),
+                metric: Metric::of(trace, counter),
+                summary,
+            });
+        }
+    }
+    all.sort_by_key(|counter| rank(&counter.metric, counter.summary.min == counter.summary.max));
+    all
 }
 
 fn track_time(
@@ -146,16 +193,17 @@ fn track_time(
 impl View for RangeSummaryView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
-        let Some(range) = *ctx.range else {
-            ui.label("No time range is selected");
-            ui.weak("Drag over the timeline, or select a slice and press R");
-            return;
-        };
+        let range = ctx.range.unwrap_or(ctx.span);
         let answer = self.summary.ask(ctx.answers, ctx.traces, &Summary(range, ctx.files.of(SPEC.id)));
         self.is_waiting = answer.is_working();
+        if !self.list.is_in(ctx.traces) {
+            self.list = if self.list == List::Counters { List::Tracks } else { List::Counters };
+            self.grid.reset();
+        }
         let table = answer.newest().map(|tables| match self.list {
             List::Tracks => &tables.tracks,
             List::Names => &tables.names,
+            List::Counters => &tables.counters,
         });
         if let Some(table) = table {
             self.is_waiting |= self.grid.update(table, ctx.answers);
@@ -167,7 +215,10 @@ impl View for RangeSummaryView {
         }
         self.head_ui(range, answer.is_working(), ctx, ui);
         if !answer.is_working() && table.is_some_and(|table| table.data.rows.is_empty()) {
-            ui.label("Nothing ran in this time range");
+            ui.label(match self.list {
+                List::Counters => "No counter has a value in this time range",
+                List::Tracks | List::Names => "Nothing ran in this time range",
+            });
         } else {
             self.grid.ui("Range summary", None, ui);
         }
@@ -185,8 +236,8 @@ impl View for RangeSummaryView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{Rows as _, Sort, tsv};
-    use crate::model::{SliceKind, TraceBuilder};
+    use crate::figures::{Cell, Rows as _, Sort, tsv};
+    use crate::model::{Counter, CounterUnit, Process, ProcessId, SliceKind, TraceBuilder, Track, TrackId, TrackKind};
 
     #[test]
     fn the_copied_table_is_exact_and_holds_no_formula() {
@@ -202,6 +253,37 @@ mod tests {
                         gemm\tKernel\t1\t500000\t500000\t500000\n";
         assert_eq!(tsv(&*answer.names, &order), expected);
         assert_eq!(answer.tracks.data.rows[1][2].shown(), "50.0 %");
+    }
+
+    #[test]
+    fn counters_are_summed_up_in_the_units_of_people() {
+        let mut builder = TraceBuilder::default();
+        for (i, device) in ["GPU 0", "GPU 1"].into_iter().enumerate() {
+            builder.processes.push(Process { name: device.to_owned(), ..Process::default() });
+            for (name, unit, value) in [
+                ("Fans", CounterUnit::Plain, vec![1.0, 1.0]),
+                ("Power [W]", CounterUnit::Plain, vec![100.0, 300.0]),
+                ("Memory used", CounterUnit::Bytes, vec![f64::from(1 << 20), f64::from(1 << (20 + 10 * i))]),
+            ] {
+                let track = TrackId(builder.tracks.len() as u32);
+                builder.tracks.push(Track {
+                    kind: TrackKind::Counter,
+                    process: ProcessId(i as u32),
+                    name: name.to_owned(),
+                    ..Track::default()
+                });
+                builder.counters.push(Counter { track, unit, ts: vec![0, 75], value, ..Counter::default() });
+            }
+        }
+        let traces = [OpenTrace::new(builder.finish(), 0)];
+        // The span ends with the last sample, so its value holds for no time.
+        let answer = summarize(&traces, (TimeRange { start: 0, end: 100 }, Files::Apart), &|| false).counters;
+        let row = |row: usize| answer.data.rows[row].iter().map(Cell::shown).collect::<Vec<_>>().join("|");
+        // In one unit on both.
+        assert_eq!(row(0), "GPU 0|Memory used|0.001|0.001|0.001|0|GiB|2");
+        assert_eq!(row(1), "GPU 1|Memory used|0.001|0.001|1|0.999|GiB|2");
+        assert_eq!(row(2), "GPU 0|Power|100|100|300|200|W|2");
+        assert_eq!(row(5), "GPU 1|Fans|1|1|1|0||2");
     }
 
     #[test]

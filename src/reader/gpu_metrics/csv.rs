@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::io::Read as _;
 
-use super::Taken;
 use super::columns::Columns;
 use super::time::Zone;
+use super::{Lines, Taken};
 use crate::model::{CounterUnit, TimeNs};
 use crate::reader::source::Source;
 use crate::reader::{Options, ReadError};
@@ -88,12 +88,24 @@ fn fields(line: &str) -> Vec<Cow<'_, str>> {
 #[derive(Debug, Default)]
 pub struct Table {
     columns: Vec<Head>,
-    /// The time of the row before, and how many rows of its reading came before it: without an id, rows of one reading
-    /// are of one GPU after the other.
-    last: Option<(TimeNs, usize)>,
-    /// The longest time between rows of one reading: nvidia-smi asks one GPU after the other, and notes the time of
-    /// each.
+    numbering: Numbering,
+    /// The rows of the reading that goes on, where they do not say of which GPU they are.
+    held: Vec<(TimeNs, Vec<String>)>,
+}
+
+/// How rows are told apart that do not say of which GPU they are: those of one reading are of one GPU after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Numbering {
+    pub n_gpus: usize,
+    /// The longest time between rows of one reading, in nanoseconds: nvidia-smi asks one GPU after the other, and notes
+    /// the time of each.
     within: i64,
+}
+
+impl Default for Numbering {
+    fn default() -> Self {
+        Self { n_gpus: 1, within: 0 }
+    }
 }
 
 #[derive(Debug)]
@@ -114,7 +126,7 @@ impl Table {
         let (mut table, zone) = (Self::default(), Zone::default());
         let text = String::from_utf8_lossy(&bytes);
         let times: Vec<TimeNs> = text.lines().filter_map(|line| table.row(line, &zone)?.ts).collect();
-        Ok(Self { within: longest_within(&times), ..Self::default() })
+        Ok(Self { numbering: Numbering::of(&times), ..Self::default() })
     }
 
     /// A line as a row below the header; `None` if it is none, or is a header, which counts from then on.
@@ -139,37 +151,85 @@ impl Table {
         Some(Row { values, ts })
     }
 
-    /// Takes over one line.
-    pub fn take(&mut self, line: &str, columns: &mut Columns, zone: &Zone) -> Taken {
+    /// The field of a row in a column.
+    fn value<'a>(&self, values: &'a [impl AsRef<str>], name: &str) -> Option<&'a str> {
+        Some(values[self.columns.iter().position(|column| column.name == name)?].as_ref())
+    }
+
+    /// Adds the values of a row.
+    ///
+    /// * `nth`: which row of its reading it is, where it does not say of which GPU it is.
+    fn add(&self, values: &[impl AsRef<str>], ts: TimeNs, nth: usize, columns: &mut Columns) {
+        let product = self.value(values, "name").or_else(|| self.value(values, "gpu_name"));
+        let process = self
+            .value(values, "pid")
+            .map(|pid| format!(" of {} ({pid})", self.value(values, "process_name").unwrap_or("process")));
+        let id = match IDS.into_iter().find_map(|name| self.value(values, name)) {
+            Some(id) => id.to_owned(),
+            None if process.is_some() => "not told".to_owned(),
+            None => nth.to_string(),
+        };
+        let name = || product.map_or_else(|| format!("GPU {id}"), |product| format!("GPU {id}: {product}"));
+        let device = columns.device(&id, name);
+        for (column, text) in self.columns.iter().zip(values) {
+            if [&TEXTS[..], &IDS, &PROCESS].iter().any(|names| names.contains(&column.name.as_str())) {
+                continue;
+            }
+            let text = text.as_ref();
+            let found = number(text, &column.unit);
+            let (unit, scale, suffix) = meaning(found.map_or(&column.unit, |(_, unit)| unit));
+            let name = format!("{}{}{suffix}", column.name, process.as_deref().unwrap_or_default());
+            match found {
+                Some((value, _)) => columns.add(device, &name, unit, ts, value * scale),
+                None if is_absent(text) => columns.absent(device, &name, ts),
+                None if !column.unit.is_empty() => columns.reject(),
+                None => {}
+            }
+        }
+    }
+
+    /// Adds the rows of the reading that ends. Where one is missing, none says of which GPU the others are.
+    fn end_of_reading(&mut self, columns: &mut Columns) {
+        let held = std::mem::take(&mut self.held);
+        if held.len() != self.numbering.n_gpus {
+            columns.reject_rows(held.len() as u64);
+            return;
+        }
+        for (nth, (ts, values)) in held.iter().enumerate() {
+            self.add(values, *ts, nth, columns);
+        }
+        columns.number_by_order();
+    }
+}
+
+impl Lines for Table {
+    fn take(&mut self, line: &str, columns: &mut Columns, zone: &Zone) -> Taken {
         if is_header(line) {
+            self.end_of_reading(columns);
             self.row(line, zone);
             return Taken::Header;
         }
         let Some(Row { values, ts }) = self.row(line, zone) else { return Taken::NotAReading };
         let Some(ts) = ts else { return Taken::NoTime };
-        let value = |name: &str| Some(&*values[self.columns.iter().position(|column| column.name == name)?]);
-        let id = IDS.into_iter().find_map(value).map(ToOwned::to_owned);
-        let product = value("name").or_else(|| value("gpu_name")).map(ToOwned::to_owned);
-        let process = value("pid").map(|pid| format!(" of {} ({pid})", value("process_name").unwrap_or("process")));
-        let is_next = |last: &(TimeNs, usize)| (0..=self.within).contains(&(ts - last.0));
-        let nth = self.last.filter(|last| is_next(last) && process.is_none()).map_or(0, |last| last.1 + 1);
-        let id = id.unwrap_or_else(|| nth.to_string());
-        let name = || product.map_or_else(|| format!("GPU {id}"), |product| format!("GPU {id}: {product}"));
-        let device = columns.device(&id, name);
-        for (column, text) in self.columns.iter().zip(&values) {
-            if [&TEXTS[..], &IDS, &PROCESS].iter().any(|names| names.contains(&column.name.as_str())) {
-                continue;
-            }
-            if let Some((value, unit)) = number(text, &column.unit) {
-                let (unit, scale, suffix) = meaning(unit);
-                let process = process.as_deref().unwrap_or_default();
-                columns.add(device, &format!("{}{process}{suffix}", column.name), unit, ts, value * scale);
-            } else if !column.unit.is_empty() && !is_absent(text) {
-                columns.reject();
-            }
+        let says_which = IDS.iter().chain(&PROCESS).any(|name| self.value(&values, name).is_some());
+        if says_which || self.numbering.n_gpus == 1 {
+            self.add(&values, ts, 0, columns);
+            return Taken::Values;
         }
-        self.last = Some((ts, nth));
+        let goes_on = |last: &(TimeNs, _)| (0..=self.numbering.within).contains(&(ts - last.0));
+        if !self.held.last().is_some_and(goes_on) {
+            self.end_of_reading(columns);
+        }
+        if self.held.len() > self.numbering.n_gpus {
+            columns.reject_rows(1);
+        } else {
+            self.held.push((ts, values.into_iter().map(Cow::into_owned).collect()));
+        }
         Taken::Values
+    }
+
+    fn end(&mut self, columns: &mut Columns) {
+        self.end_of_reading(columns);
     }
 }
 
@@ -179,25 +239,38 @@ struct Row<'a> {
     ts: Option<TimeNs>,
 }
 
-/// The longest time between rows of one reading, judged by the times of the first rows; 0 where rows come evenly.
+impl Numbering {
+    /// Judged by the times of the first rows, of which some may be missing: of the pauses between rows, those between
+    /// readings are at least three times as long as those within one, and most readings have as many rows.
+    pub fn of(times: &[TimeNs]) -> Self {
+        let mut pauses: Vec<i64> = times.windows(2).map(|two| two[1].saturating_sub(two[0])).collect();
+        pauses.retain(|&pause| pause >= 0);
+        pauses.sort_unstable();
+        let jumps = pauses.windows(2).filter(|two| two[0].max(1).saturating_mul(3) < two[1]);
+        let splits = jumps.filter_map(|two| {
+            // Halfway by their ratio, so that neither a late row nor an early reading is taken for the other.
+            let within = ((two[0].max(1) as f64) * (two[1] as f64)).sqrt() as i64;
+            let sizes = reading_sizes(times, within);
+            let n_of = |size: usize| sizes.iter().filter(|&&other| other == size).count();
+            let (n, n_gpus) = (2..=MOST_GPUS).map(|size| (n_of(size), size)).max()?;
+            (n > 1 && n * 2 > sizes.len()).then_some((n * n_gpus, Self { n_gpus, within }))
+        });
+        splits.max_by_key(|split| split.0).map_or_else(Self::default, |split| split.1)
+    }
+}
+
+/// How many rows each reading has.
 ///
-/// Of the rows of a machine with n GPUs, each n-th comes after a pause.
-fn longest_within(times: &[TimeNs]) -> i64 {
-    let apart: Vec<i64> = times.windows(2).map(|two| two[1] - two[0]).collect();
-    let within = |n: &usize| {
-        // The first rows may be the last ones of a reading, where the log was cut.
-        let is_pause = |i: usize| i % n == n - 1;
-        let longest = (0..apart.len()).filter(|&i| !is_pause(i)).map(|i| apart[i]).max()?;
-        let shortest = (0..apart.len()).filter(|&i| is_pause(i)).map(|i| apart[i]).min()?;
-        (longest.saturating_mul(3) < shortest).then_some(longest)
-    };
-    // Twice as long as was seen, so that one late row is no new reading.
-    (2..=MOST_GPUS).find_map(|n| within(&n)).map_or(0, |longest| longest.saturating_mul(2).max(0))
+/// * `within`: the longest time between two rows of a reading, in nanoseconds.
+fn reading_sizes(times: &[TimeNs], within: i64) -> Vec<usize> {
+    times.chunk_by(|a, b| (0..=within).contains(&b.saturating_sub(*a))).map(<[_]>::len).collect()
 }
 
 /// A field of the header: `memory.used [MiB]`.
 fn head(field: &str) -> Head {
-    let (name, unit) = field.split_once('[').unwrap_or((field, ""));
+    // Temperatures are the only readings whose unit it does not write.
+    let own = if field.starts_with("temperature.") { "°C" } else { "" };
+    let (name, unit) = field.split_once('[').unwrap_or((field, own));
     Head { name: name.trim().to_owned(), unit: unit.trim_end_matches(']').to_owned() }
 }
 

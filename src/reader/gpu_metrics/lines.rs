@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::Taken;
 use super::columns::Columns;
 use super::time::{Zone, decimal_ns};
+use super::{Lines, Taken};
 use crate::model::{CounterUnit, TimeNs};
 
 /// The keys of times, the most exact first.
@@ -47,26 +47,34 @@ const UNITS: [(&str, CounterUnit, f64, &str); 15] = [
     ("_ms", CounterUnit::Nanoseconds, 1e6, ""),
 ];
 
-/// Takes over one line.
-pub fn take(line: &str, columns: &mut Columns, zone: &Zone) -> Taken {
-    let Ok(object) = serde_json::from_str::<Map<String, Value>>(line) else { return Taken::NotAReading };
-    let Some(ts) = time(line, &object, zone) else { return Taken::NoTime };
-    let key = IDS.iter().find_map(|&id| object.get(id)).map(ToString::to_string).unwrap_or_default();
-    let device = columns.device(&key, || device_name(&object));
-    for (key, value) in &object {
-        let Some(value) = value.as_f64().filter(|_| !TIMES.contains(&key.as_str()) && !IDS.contains(&key.as_str()))
-        else {
-            continue;
-        };
-        let (name, unit, scale) = meaning(key);
-        // A value in bytes is more exact than one in gigabytes.
-        if key.strip_suffix("_gb").is_some_and(|stem| object.contains_key(&format!("{stem}_bytes"))) {
-            columns.repeat();
-            continue;
+/// Each line an object.
+#[derive(Debug)]
+pub struct Objects;
+
+impl Lines for Objects {
+    fn take(&mut self, line: &str, columns: &mut Columns, zone: &Zone) -> Taken {
+        let Ok(object) = serde_json::from_str::<Map<String, Value>>(line) else { return Taken::NotAReading };
+        let Some(ts) = time(line, &object, zone) else { return Taken::NoTime };
+        let key = IDS.iter().find_map(|&id| object.get(id)).map(ToString::to_string).unwrap_or_default();
+        let device = columns.device(&key, || device_name(&object));
+        for (key, value) in &object {
+            if value.is_null() {
+                columns.absent(device, &meaning(key).0, ts);
+            }
+            let Some(value) = value.as_f64().filter(|_| !TIMES.contains(&key.as_str()) && !IDS.contains(&key.as_str()))
+            else {
+                continue;
+            };
+            let (name, unit, scale) = meaning(key);
+            // A value in bytes is more exact than one in gigabytes.
+            if key.strip_suffix("_gb").is_some_and(|stem| object.contains_key(&format!("{stem}_bytes"))) {
+                columns.repeat();
+                continue;
+            }
+            columns.add(device, &name, unit, ts, value * scale);
         }
-        columns.add(device, &name, unit, ts, value * scale);
+        Taken::Values
     }
-    Taken::Values
 }
 
 /// `GPU 1: NVIDIA H100`, or `Metrics` of a log that is of no device.

@@ -39,7 +39,7 @@ pub const JSON_LINES: FileFormat = FileFormat {
             || lines(head).skip(1).take(2).filter(|line| is_reading(line)).count() == 2
     },
     contents: Contents::Trace(Format::GpuMetrics, |source, options, progress| {
-        read(source, options, progress, "JSON lines", lines::take)
+        read(source, options, progress, "JSON lines", &mut lines::Objects)
     }),
 };
 
@@ -49,8 +49,7 @@ pub const NVIDIA_SMI: FileFormat = FileFormat {
     // What a script wrote may stand above it.
     sniff: |head| first_line(head).is_some_and(csv::is_header) || lines(head).any(csv::is_header),
     contents: Contents::Trace(Format::GpuMetrics, |source, options, progress| {
-        let mut table = csv::Table::of(source, options)?;
-        read(source, options, progress, "nvidia-smi", move |line, columns, zone| table.take(line, columns, zone))
+        read(source, options, progress, "nvidia-smi", &mut csv::Table::of(source, options)?)
     }),
 };
 
@@ -134,6 +133,15 @@ enum Taken {
     NoTime,
 }
 
+/// What knows the lines of a log.
+trait Lines {
+    /// Takes over one line.
+    fn take(&mut self, line: &str, columns: &mut Columns, zone: &Zone) -> Taken;
+
+    /// Takes over what waited for more lines.
+    fn end(&mut self, _columns: &mut Columns) {}
+}
+
 /// Reads a log line by line.
 ///
 /// Errors: no line could be read, canceled, or the file cannot be read.
@@ -142,7 +150,7 @@ fn read(
     options: Options,
     progress: &Progress,
     producer: &str,
-    mut take: impl FnMut(&str, &mut Columns, &Zone) -> Taken,
+    lines: &mut impl Lines,
 ) -> Result<Trace, ReadError> {
     let text = source.open(options)?;
     let zone = Zone::of_file(&source.path);
@@ -169,7 +177,7 @@ fn read(
         let reason = match std::str::from_utf8(content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content)) {
             _ if is_long => Some("Line of more than 1 MiB, which no reading has: not shown"),
             Ok("") => None,
-            Ok(content) => match take(content, &mut columns, &zone) {
+            Ok(content) => match lines.take(content, &mut columns, &zone) {
                 Taken::Values | Taken::Header => None,
                 Taken::NotAReading => Some("Line that is not a reading: not shown"),
                 Taken::NoTime => Some(UNTIMED),
@@ -183,6 +191,7 @@ fn read(
         }
         offset += length + rest;
     }
+    lines.end(&mut columns);
     for (severity, note) in text.notes.take() {
         builder.import.note(severity, &note, 1, None);
     }

@@ -1,7 +1,7 @@
 //! Logs of several writers, whole and damaged.
 
 use super::*;
-use crate::model::{Counter, CounterUnit};
+use crate::model::{Counter, CounterUnit, TimeNs};
 
 fn read_text(format: &FileFormat, text: &str) -> Result<Trace, ReadError> {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -132,6 +132,86 @@ fn rows_without_an_id_that_come_close_together_are_of_one_reading() {
     text.extend((0..40).map(|i| row(i / 10, i % 10 * 100 + i * 7 % 20, i)));
     let trace = read_text(&NVIDIA_SMI, &text).unwrap();
     assert_eq!(counter(&trace, "GPU 0", "utilization.gpu").value.len(), 40);
+}
+
+#[test]
+fn readings_without_an_id_and_without_a_row_of_each_gpu_are_counted_and_not_shown() {
+    let row = |second: i64, ms: i64, value: i64| format!("2026/11/22 17:30:{second:02}.{ms:03}, {value} %\n");
+    // The second GPU does not answer in three readings, and the end of the log is cut.
+    let log = |apart: i64| {
+        let mut text = "timestamp, utilization.gpu [%]\n".to_owned();
+        for second in 0..20 {
+            text += &row(second, 100, 1);
+            text += &if [0, 7, 8].contains(&second) { String::new() } else { row(second, 100 + apart, 2) };
+            text += &row(second, 100 + 2 * apart, 3);
+        }
+        text + &row(20, 100, 1)
+    };
+    for apart in [0, 2] {
+        let trace = read_text(&NVIDIA_SMI, &log(apart)).unwrap();
+        assert_eq!(trace.counters.len(), 3);
+        for gpu in 0..3 {
+            let values = &counter(&trace, &format!("GPU {gpu}"), "utilization.gpu").value;
+            assert_eq!(values[..], vec![gpu as f64 + 1.0; 17], "GPU {gpu} {apart}");
+        }
+        let import = &trace.import;
+        assert_eq!((import.read, import.shown, import.rejected), (51 + 7, 51, 7), "{:?}", import.problems);
+        assert!(import.problems.iter().any(|problem| problem.count == 7 && problem.reason.contains("Add index")));
+        assert!(import.problems.iter().any(|problem| problem.reason.contains("order of their rows")));
+    }
+    // Rows that say which GPU they are of are all shown.
+    let with_index = "timestamp, index, utilization.gpu [%]\n2026/11/22 17:30:55.000, 1, 2 %\n".to_owned()
+        + "2026/11/22 17:30:56.000, 0, 1 %\n2026/11/22 17:30:56.000, 1, 2 %\n";
+    let trace = read_text(&NVIDIA_SMI, &with_index).unwrap();
+    assert_eq!(counter(&trace, "GPU 1", "utilization.gpu").value, [2.0, 2.0]);
+    assert_eq!((trace.import.shown, trace.import.rejected), (3, 0));
+}
+
+#[test]
+fn time_in_which_nothing_could_be_read_is_not_known() {
+    let row = |second: i64, cell: &str| format!("2026/11/22 17:30:{second:02}.000, 0, {cell}\n");
+    let cells = (0..12).map(|second| row(second, if (4..6).contains(&second) { "[N/A]" } else { "50.00 W" }));
+    // Then nothing for half a minute.
+    let rows = cells.chain((40..50).map(|second| row(second, "60.00 W")));
+    let text = "timestamp, index, power.draw [W]\n".to_owned() + &rows.collect::<String>();
+    let trace = read_text(&NVIDIA_SMI, &text).unwrap();
+    let power = counter(&trace, "GPU 0", "power.draw [W]");
+    let second = |ts: &TimeNs| (ts - power.ts[0]) / 1_000_000_000;
+    assert_eq!(power.absent.iter().map(second).collect::<Vec<_>>(), [4, 5, 12]);
+    assert_eq!((power.value.len(), trace.import.rejected), (20, 0));
+    let line = |second: i64, power: &str| {
+        format!("{{\"gpu_id\": 0, \"power_w\": {power}, \"gpu_util_pct\": 5, \"timestamp\": 170000000{second}}}\n")
+    };
+    let trace = read_text(&JSON_LINES, &[line(0, "50"), line(1, "null"), line(2, "60")].concat()).unwrap();
+    assert_eq!(counter(&trace, "GPU 0", "Power [W]").absent, [1_700_000_001_000_000_000]);
+}
+
+#[test]
+fn curves_of_one_metric_have_one_scale() {
+    let text = "timestamp, index, utilization.gpu [%], power.draw [W]\n2026/11/22 17:30:55.000, 0, 5 %, 60 W\n\
+                2026/11/22 17:30:55.000, 1, 7 %, 300 W\n";
+    let trace = read_text(&NVIDIA_SMI, text).unwrap();
+    for gpu in ["GPU 0", "GPU 1"] {
+        assert_eq!(counter(&trace, gpu, "utilization.gpu").scale, (0.0, 100.0));
+        assert_eq!(counter(&trace, gpu, "power.draw [W]").scale, (0.0, 300.0));
+    }
+}
+
+#[test]
+fn pauses_of_one_gpu_are_no_readings_of_several() {
+    let times = |pauses: &[i64]| -> Vec<TimeNs> {
+        let sum = |at: &mut i64, pause: &i64| {
+            *at += pause;
+            Some(*at)
+        };
+        pauses.iter().scan(0, sum).collect()
+    };
+    let mut pauses = vec![1_000; 50];
+    (pauses[9], pauses[30]) = (60_000, 20_000);
+    assert_eq!(csv::Numbering::of(&times(&pauses)).n_gpus, 1, "two pauses in an even log");
+    assert_eq!(csv::Numbering::of(&times(&[1_000; 50])).n_gpus, 1);
+    assert_eq!(csv::Numbering::of(&times(&[1, 1_000, 3, 990, 2, 1_005, 1])).n_gpus, 2);
+    assert_eq!(csv::Numbering::of(&[]).n_gpus, 1);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
 use super::hit::Hit;
 use super::overlay::arrows;
-use super::paint::counter_text;
 use super::queues::Queues;
 use super::strips::Strips;
+use crate::figures::metric::Metric;
 use crate::figures::{
     format,
     text::{display_name, shortened, track_name},
@@ -145,9 +145,12 @@ fn counter_lines(trace: &Trace, track: TrackId, at: TimeNs) -> Vec<String> {
     let of_track = trace.counters[first..].iter().take_while(|counter| counter.track == track);
     let line = |counter: &crate::model::Counter| {
         let index = counter.ts.partition_point(|&ts| ts <= at).checked_sub(1)?;
-        // The last value holds until the trace ends.
-        let value = *counter.value.get(index).filter(|_| at < trace.span.end || counter.ts[index] == at)?;
-        let text = counter_text(counter.unit, value);
+        let is_known = at < counter.holds_until(index, trace.span.end) || counter.ts[index] == at;
+        let text = match counter.value.get(index) {
+            Some(&value) if is_known => Metric::of(trace, counter).text(value),
+            _ if at < trace.span.end => "no value was recorded here".to_owned(),
+            _ => return None,
+        };
         Some(if counter.series.is_empty() { text } else { format!("{}: {text}", display_name(&counter.series)) })
     };
     of_track.filter_map(line).collect()

@@ -7,7 +7,8 @@ use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
 use super::strips::{Strip, Strips};
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, STRIP_GROUP_HEIGHT, visible_lines};
-use crate::model::{Cell, CounterUnit, SliceId, TimeRange, Tint, TrackId, TrackKind};
+use crate::figures::metric::Metric;
+use crate::model::{Cell, SliceId, TimeRange, Tint, TrackId, TrackKind};
 use crate::session::OpenTrace;
 use crate::view::axis::Scale;
 
@@ -100,7 +101,6 @@ pub struct Tick {
 /// A counter's curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    pub unit: CounterUnit,
     /// Index among the curves of its track.
     pub index: usize,
     pub rect: Rect,
@@ -109,6 +109,8 @@ pub struct Curve {
     /// Values at the bottom and the top of `rect`.
     pub bottom: f64,
     pub top: f64,
+    /// The largest value, with its unit, of the first of a track.
+    pub label: Option<String>,
     /// A value at which a line is drawn, if the curve reaches it.
     pub limit: Option<f64>,
 }
@@ -229,10 +231,12 @@ impl DrawList {
         let first = counters.partition_point(|counter| counter.track < track);
         let of_track = counters.iter().enumerate().skip(first).take_while(|(_, counter)| counter.track == track);
         let of_track: Vec<usize> = of_track.map(|(i, _)| i).collect();
-        let bound = |pick: fn(f64, f64) -> f64, of: fn(&crate::model::Counter) -> f64| {
-            of_track.iter().map(|&i| of(&counters[i])).fold(0.0, pick)
-        };
-        let (bottom, top) = (bound(f64::min, |counter| counter.min), bound(f64::max, |counter| counter.max));
+        let mut all = of_track.iter().map(|&i| counters[i].scale);
+        let (bottom, top) = all
+            .next()
+            .map_or((0.0, 0.0), |first| all.fold(first, |scale, other| (scale.0.min(other.0), scale.1.max(other.1))));
+        let most = of_track.iter().copied().max_by(|&a, &b| counters[a].max.total_cmp(&counters[b].max));
+        let label = most.map(|i| format!("max {}", Metric::of(&open.trace, &counters[i]).text(counters[i].max)));
         let y = area.top(line);
         let rect = Rect::from_x_y_ranges(scale.left..=scale.right(), y..=y + line.height);
         let view = scale.view.shifted(open.offset.saturating_neg());
@@ -240,8 +244,8 @@ impl DrawList {
             let summary = background.get(line.trace, SummaryOf::Counter(counter));
             let Some(Summary::Peaks(peaks)) = summary else { continue };
             let columns = peaks.columns(&counters[counter], view, open.trace.span.end, scale.n_pixels);
-            let unit = counters[counter].unit;
-            self.curves.push(Curve { unit, index, rect, columns, bottom, top, limit: None });
+            let label = label.clone().filter(|_| index == 0);
+            self.curves.push(Curve { index, rect, columns, bottom, top, label, limit: None });
         }
     }
 }

@@ -6,9 +6,8 @@ use eframe::egui::{
 
 use super::layout::{Curve, DrawList, SliceBox, TICK};
 use crate::analysis::gaps::BACKWARD_NODE;
-use crate::figures::format;
 use crate::figures::text::shortened;
-use crate::model::{CounterUnit, SliceKind, StringId};
+use crate::model::{SliceKind, StringId};
 use crate::session::OpenTrace;
 use crate::widget::labels;
 use crate::widget::slice_color::{self, SliceColors};
@@ -143,22 +142,12 @@ pub fn curves(painter: &Painter, list: &DrawList, colors: &SliceColors, pixel: f
 
 /// Writes the largest value of each counter track at its top left, on a plate that dims the curve behind it.
 pub fn curve_scales(painter: &Painter, list: &DrawList, color: Color32, back: Color32) {
-    for curve in list.curves.iter().filter(|curve| curve.index == 0) {
-        let text = format!("max {}", counter_text(curve.unit, curve.top));
+    for curve in &list.curves {
+        let Some(text) = curve.label.clone() else { continue };
         let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
         let plate = Align2::LEFT_TOP.anchor_size(curve.rect.left_top() + vec2(4.0, 0.0), galley.size());
         painter.rect_filled(plate.expand2(vec2(2.0, 0.0)), 2.0, back.gamma_multiply(0.8));
         painter.galley(plate.min, galley, color);
-    }
-}
-
-/// A value of a counter with its unit.
-pub fn counter_text(unit: CounterUnit, value: f64) -> String {
-    match unit {
-        CounterUnit::Plain => format::value(value),
-        CounterUnit::Bytes => format::bytes(value),
-        CounterUnit::Percent => format!("{} %", format::value(value)),
-        CounterUnit::Nanoseconds => format::duration(value as i64),
     }
 }
 

@@ -10,7 +10,8 @@ pub struct Peaks {
     levels: Vec<Vec<(f64, f64)>>,
 }
 
-/// What one pixel of a counter shows; `None` before its first sample and after its trace.
+/// What one pixel of a counter shows; `None` where it is not known: before its first sample, where it had no
+/// value, and after its trace.
 pub type Column = Option<(f64, f64)>;
 
 fn join(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
@@ -54,7 +55,7 @@ impl Peaks {
 
     /// Smallest and largest value in each of `n_pixels` parts of `view`, in the time of the trace.
     ///
-    /// A sample holds until the next, the last one until `until`, the end of its trace. Cost:
+    /// A sample holds as [`Counter::holds_until`] says; `until` is the end of its trace. Cost:
     /// O(pixels · log samples) where levels were built.
     pub fn columns(&self, counter: &Counter, view: TimeRange, until: TimeNs, n_pixels: usize) -> Vec<Column> {
         let ns_per_pixel = view.dur() as f64 / n_pixels as f64;
@@ -64,10 +65,13 @@ impl Peaks {
             .map(|pixel| {
                 let end = view.start.saturating_add((pixel as f64 * ns_per_pixel).ceil() as i64);
                 let to = from + counter.ts[from..].partition_point(|&ts| ts < end);
-                let held = from.saturating_sub(1)..to;
-                let is_over = to == from && start >= until;
+                // Where it changes at the edge of a pixel, the step is drawn within it.
+                let holds =
+                    |before: usize| counter.holds_until(before, until) > start.saturating_sub(i64::from(to > from));
+                let before = from.checked_sub(1).filter(|&before| holds(before));
+                let held = before.unwrap_or(from)..to;
                 (from, start) = (to, end);
-                (!held.is_empty() && !is_over).then(|| self.of(&counter.value, held.start, held.end))
+                (!held.is_empty()).then(|| self.of(&counter.value, held.start, held.end))
             })
             .collect()
     }
@@ -102,6 +106,15 @@ mod tests {
         let counter = Counter { ts: vec![50], value: vec![3.0], ..Default::default() };
         let columns = Peaks::build(&counter.value).columns(&counter, TimeRange { start: 0, end: 100 }, 100, 4);
         assert_eq!(columns, [None, None, Some((3.0, 3.0)), Some((3.0, 3.0))]);
+    }
+
+    #[test]
+    fn a_value_that_could_not_be_read_is_not_drawn_as_the_one_before() {
+        let absent = vec![25, 30, 70];
+        let counter = Counter { ts: vec![10, 50], value: vec![1.0, 3.0], absent, ..Default::default() };
+        let columns = Peaks::build(&counter.value).columns(&counter, TimeRange { start: 0, end: 100 }, 100, 10);
+        let (one, three) = (Some((1.0, 1.0)), Some((3.0, 3.0)));
+        assert_eq!(columns, [None, one, one, None, None, three, three, None, None, None]);
     }
 
     #[test]

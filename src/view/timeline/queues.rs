@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eframe::egui::Rect;
 
 use super::layout::{Area, Curve, DrawList, Tick};
-use super::paint::{SAMPLE_HEIGHT, counter_text};
+use super::paint::SAMPLE_HEIGHT;
 use super::peaks::Peaks;
 use super::settings::TimelineSettings;
 use super::track_list::{COUNTER_HEIGHT, Line, LineKind, TrackList};
@@ -13,7 +13,7 @@ use crate::analysis::runway::{LOW_RUNWAY_NS, QUEUE_LIMIT, Runway, runway};
 use crate::answers::time::Ledgers;
 use crate::answers::{Analysis, Query, Work};
 use crate::figures::{format, text::display_name};
-use crate::model::{Counter, ProcessId, TimeNs, Trace};
+use crate::model::{Counter, CounterUnit, ProcessId, TimeNs, Trace};
 use crate::session::OpenTrace;
 use crate::view::ViewContext;
 use crate::view::axis::Scale;
@@ -46,6 +46,15 @@ impl Analysis for QueueCurves {
         let is_cancelled = || work.is_cancelled();
         let all = ledgers.iter().filter_map(|ledger| runway(of, ledger, &is_cancelled));
         Some(all.flat_map(|runway| curves(of, runway)).collect())
+    }
+}
+
+impl QueueCurve {
+    fn text(&self, value: f64) -> String {
+        match self.counter.unit {
+            CounterUnit::Nanoseconds => format::duration(value as i64),
+            _ => format::value(value),
+        }
     }
 }
 
@@ -155,12 +164,12 @@ impl Queues {
             let rect = Rect::from_x_y_ranges(scale.left..=scale.right(), top..=top + line.height);
             let view = scale.view.shifted(open.offset.saturating_neg());
             list.curves.push(Curve {
-                unit: curve.counter.unit,
                 index: 0,
                 rect,
                 columns: curve.peaks.columns(&curve.counter, view, open.trace.span.end, scale.n_pixels),
                 bottom: 0.0,
                 top: curve.counter.max,
+                label: Some(format!("max {}", curve.text(curve.counter.max))),
                 limit: curve.limit,
             });
             let step = (scale.ns_per_pixel() as i64).max(1);
@@ -179,7 +188,7 @@ impl Queues {
         let curve = self.curve(trace, index)?;
         let before = curve.counter.ts.partition_point(|&ts| ts <= at).checked_sub(1);
         let value = before.map_or(0.0, |i| curve.counter.value[i]);
-        let mut lines = vec![format!("{}: {}", curve.help, counter_text(curve.counter.unit, value))];
+        let mut lines = vec![format!("{}: {}", curve.help, curve.text(value))];
         if !curve.marks.is_empty() {
             let least = format::duration(LOW_RUNWAY_NS);
             lines.push(format!("Marks: a gap follows, and the runway before it was below {least}"));
