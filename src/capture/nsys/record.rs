@@ -230,7 +230,7 @@ pub fn recorder(chosen: Option<PathBuf>) -> std::result::Result<PathBuf, String>
     let search = SearchPaths::of_machine(chosen);
     search.candidates().into_iter().next().ok_or_else(|| {
         format!(
-            "No nsys was found (looked in {}): install Nsight Systems, or record with something else",
+            "No nsys was found (looked in {}): install Nsight Systems (https://developer.nvidia.com/nsight-systems), or record with something else",
             search.described()
         )
     })

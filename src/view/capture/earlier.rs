@@ -24,18 +24,18 @@ const AGAIN: Duration = Duration::from_secs(3);
 const PAUSE: u32 = 20;
 const ROW_HEIGHT: f32 = 24.0;
 const COLUMNS: [Column; 6] = [
-    Column { key: "started", title: "Started", width: 140, is_text: true, help: "When it was started" },
+    Column { key: "started", title: "Started", width: 128, is_text: true, help: "When it was started" },
     Column { key: "command", title: "Command", width: 160, is_text: true, help: "What was run" },
-    Column { key: "dur_ns", title: "Duration", width: 90, is_text: false, help: "How long it ran" },
-    Column { key: "end", title: "End", width: 130, is_text: true, help: "How it ended" },
+    Column { key: "dur_ns", title: "Duration", width: 74, is_text: false, help: "How long it ran" },
+    Column { key: "end", title: "End", width: 100, is_text: true, help: "How it ended" },
     Column {
         key: "recorded",
         title: "Recorded",
-        width: 150,
+        width: 110,
         is_text: true,
         help: "What was recorded, by the number of files",
     },
-    Column { key: "", title: "", width: 250, is_text: true, help: "" },
+    Column { key: "", title: "", width: 236, is_text: true, help: "" },
 ];
 /// How a program ended that the user stopped.
 pub const STOPPED: &str = "Stopped";
@@ -295,6 +295,20 @@ pub fn run_for(time: Duration) -> String {
     format::moment(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX), 1_000_000)
 }
 
+/// A command line whose program and script are named without their folders, so that more of it is in sight.
+fn without_folders(command: &str) -> String {
+    // Where words end is not seen then.
+    if command.contains(['"', '\'', '\\']) {
+        return command.to_owned();
+    }
+    let name = |word| match str::rsplit_once(word, '/') {
+        Some((_, name)) if !name.is_empty() => name,
+        _ => word,
+    };
+    let words = command.split(' ').enumerate();
+    words.map(|(i, word)| if i < 2 { name(word) } else { word }).collect::<Vec<_>>().join(" ")
+}
+
 /// How long a run took, once it has ended.
 fn duration_ms(manifest: &Manifest) -> Option<u64> {
     manifest.exit().map(|_| manifest.elapsed_ms)
@@ -324,8 +338,9 @@ fn row_ui(
         ui.label(launch::shown_time(manifest.started_ms)).on_hover_text(run.folder.display().to_string());
     });
     row.col(|ui| {
-        let text = RichText::new(&manifest.command).monospace();
-        ui.add(egui::Label::new(text).truncate()).on_hover_text(&manifest.working_folder);
+        let text = RichText::new(without_folders(&manifest.command)).monospace();
+        let label = egui::Label::new(text).truncate().show_tooltip_when_elided(false);
+        ui.add(label).on_hover_text(format!("{}\nin {}", manifest.command, manifest.working_folder));
     });
     row.col(|ui| {
         if let Some(ms) = duration_ms(manifest) {
@@ -380,6 +395,20 @@ mod tests {
         };
         assert_eq!([end(false, 2), end(true, 2), end(true, 9)], ["Stopped", "Time limit", "Time limit, SIGKILL"]);
         assert_eq!(end(true, 11), "SIGSEGV");
+    }
+
+    #[test]
+    fn programs_and_scripts_are_named_without_their_folders() {
+        let cases = [
+            ("/opt/venv/bin/python train/main.py --data /data/c4", "python main.py --data /data/c4"),
+            ("torchrun --nproc-per-node 2 a.py", "torchrun --nproc-per-node 2 a.py"),
+            ("'/a b/run' x", "'/a b/run' x"),
+            ("/bin/ /", "/bin/ /"),
+            ("", ""),
+        ];
+        for (command, expected) in cases {
+            assert_eq!(without_folders(command), expected);
+        }
     }
 
     #[test]

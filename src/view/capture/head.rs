@@ -111,10 +111,12 @@ pub fn head_ui(run: &Run, status: &Status, ui: &mut Ui) {
             Stage::Terminated => Some(("Kill", "Kill the program (SIGKILL); what is not written yet is lost")),
             Stage::Killed | Stage::Ending | Stage::Ended => None,
         };
-        if let Some((name, help)) = stop
-            && ui.button(name).on_hover_text(help).clicked()
-        {
-            run.stop();
+        if let Some((name, help)) = stop {
+            let button = ui.button(name).on_hover_text(help);
+            // The second click of a double click is on the next, harsher button in the same place, and not meant for it.
+            if button.clicked() && !button.double_clicked() && !button.triple_clicked() {
+                run.stop();
+            }
         }
         if let Some(switch) = status.switch.filter(|_| status.stage == Stage::Running) {
             switch_ui(run, switch, ui);
