@@ -41,6 +41,8 @@ const TEXTS: [&str; 4] = ["timestamp", "name", "gpu_name", "driver_version"];
 
 /// Text that is looked at before the rest, in bytes, to know which rows are of one reading.
 const START: u64 = 64 << 10;
+/// Rows of one reading seldom are further apart, in nanoseconds.
+const AT_ONCE: i64 = 200_000_000;
 /// The most GPUs in a machine that are told apart where rows do not say of which they are.
 const MOST_GPUS: usize = 16;
 
@@ -240,20 +242,28 @@ struct Row<'a> {
 }
 
 impl Numbering {
-    /// Judged by the times of the first rows, of which some may be missing: of the pauses between rows, those between
-    /// readings are at least three times as long as those within one, and most readings have as many rows.
+    /// Judged by the times of the first rows, of which some may be missing: the pauses between readings are at least
+    /// three times as long as those within one, and there is a number of rows that none exceeds and many have.
     pub fn of(times: &[TimeNs]) -> Self {
         let mut pauses: Vec<i64> = times.windows(2).map(|two| two[1].saturating_sub(two[0])).collect();
         pauses.retain(|&pause| pause >= 0);
         pauses.sort_unstable();
-        let jumps = pauses.windows(2).filter(|two| two[0].max(1).saturating_mul(3) < two[1]);
-        let splits = jumps.filter_map(|two| {
+        let jumps =
+            pauses.windows(2).map(|two| (two[0], two[1])).filter(|jump| jump.0.max(1).saturating_mul(3) < jump.1);
+        // Also where all rows are of one time.
+        let splits = jumps.chain([(0, 1)]).filter_map(|(short, long)| {
             // Halfway by their ratio, so that neither a late row nor an early reading is taken for the other.
-            let within = ((two[0].max(1) as f64) * (two[1] as f64)).sqrt() as i64;
+            let within = (short.max(1) as f64 * long as f64).sqrt() as i64;
             let sizes = reading_sizes(times, within);
-            let n_of = |size: usize| sizes.iter().filter(|&&other| other == size).count();
-            let (n, n_gpus) = (2..=MOST_GPUS).map(|size| (n_of(size), size)).max()?;
-            (n > 1 && n * 2 > sizes.len()).then_some((n * n_gpus, Self { n_gpus, within }))
+            let n_gpus = sizes.iter().copied().max().filter(|most| (2..=MOST_GPUS).contains(most))?;
+            let n_whole = sizes.iter().filter(|&&size| size == n_gpus).count();
+            // One GPU is not read twice in so short a time; longer pauses may be those of one GPU and an uneven pace.
+            let is_enough = match short {
+                0 => true,
+                ..AT_ONCE => n_whole > 1 && n_whole * 5 >= sizes.len(),
+                _ => n_whole > 1 && n_whole * 2 > sizes.len(),
+            };
+            is_enough.then_some((n_whole * n_gpus, Self { n_gpus, within }))
         });
         splits.max_by_key(|split| split.0).map_or_else(Self::default, |split| split.1)
     }

@@ -212,6 +212,23 @@ fn pauses_of_one_gpu_are_no_readings_of_several() {
     assert_eq!(csv::Numbering::of(&times(&[1_000; 50])).n_gpus, 1);
     assert_eq!(csv::Numbering::of(&times(&[1, 1_000, 3, 990, 2, 1_005, 1])).n_gpus, 2);
     assert_eq!(csv::Numbering::of(&[]).n_gpus, 1);
+    // A tenth of a second apart, with two pauses.
+    let pauses: Vec<i64> = (0..40).map(|i| if i == 12 || i == 20 { 3_000_000_000 } else { 100_000_000 + i }).collect();
+    assert_eq!(csv::Numbering::of(&times(&pauses)).n_gpus, 1);
+}
+
+#[test]
+fn a_gpu_that_seldom_answers_is_one_of_them() {
+    let of = |sizes: &[i64], apart: i64| {
+        let reading = |(i, &size): (usize, &i64)| (0..size).map(move |row| i as i64 * 1_000_000_000 + row * apart);
+        csv::Numbering::of(&sizes.iter().enumerate().flat_map(reading).collect::<Vec<_>>()).n_gpus
+    };
+    for apart in [0, 3_000_000] {
+        assert_eq!(of(&[3, 2, 3, 2, 2, 2, 3], apart), 3);
+        assert_eq!(of(&[1, 2, 2, 1, 2], apart), 2);
+    }
+    // Two rows of one time are of two GPUs, also in a short log.
+    assert_eq!([of(&[2, 1], 0), of(&[2], 0), of(&[1, 1], 0)], [2, 2, 1]);
 }
 
 #[test]
