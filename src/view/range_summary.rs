@@ -99,15 +99,11 @@ impl RangeSummaryView {
             let many = if self.list == List::Names { Many::Rows } else { Many::List };
             file_switch_ui(SPEC.id, many, ctx, ui);
             let is_selected = ctx.range.is_some();
-            let what = if is_selected { "selected" } else { "in all: no range is selected" };
+            let what = if is_selected { "selected" } else { "in all" };
             let exact = format::duration_exact(range.dur());
-            ui.label(RichText::new(format!("{} {what}", format::duration(range.dur()))).strong()).on_hover_text(
-                if is_selected {
-                    exact
-                } else {
-                    format!("{exact}. Drag over the timeline to select a range, or press R with a slice selected")
-                },
-            );
+            let hint = "No range is selected: drag over the timeline, or press R with a slice selected";
+            ui.label(RichText::new(format!("{} {what}", format::duration(range.dur()))).strong())
+                .on_hover_text(if is_selected { exact } else { format!("{exact}. {hint}") });
             if is_selected && ui.button("Zoom to range").on_hover_text("Show only this time").clicked() {
                 ctx.commands.push(Command::ZoomToRange);
             }
