@@ -32,6 +32,8 @@ pub struct Answer {
     pub is_clipped: bool,
     /// Of an empty table: whether the whole recording has rows, of which none is in the selected range.
     pub has_elsewhere: bool,
+    /// Of an empty table: what to say in place of what is said of such tables, if another advice fits these files.
+    pub empty: Option<[&'static str; 2]>,
 }
 
 impl Rows for Answer {
@@ -364,16 +366,11 @@ impl<T: Table> Grid<T> {
 
     /// The field of the filter.
     pub fn filter_ui(&mut self, hint: &str, ui: &mut egui::Ui) {
-        const WIDTH: f32 = 150.0;
-        /// Of the word before it, about.
-        const LABEL: f32 = 60.0;
-        // The word stands beside its field.
-        if ui.layout().main_wrap() && ui.available_size_before_wrap().x < LABEL + WIDTH {
-            ui.end_row();
-        }
-        let label = ui.label("Filter");
-        let edit = egui::TextEdit::singleline(&mut self.filter).id_salt("filter").hint_text(hint).desired_width(WIDTH);
-        ui.add(edit).labelled_by(label.id);
+        together_ui("filter", ui, |ui| {
+            let label = ui.label("Filter");
+            let edit = egui::TextEdit::singleline(&mut self.filter).id_salt("filter").hint_text(hint);
+            ui.add(edit.desired_width(150.0)).labelled_by(label.id);
+        });
     }
 
     /// What copies the listed rows or writes them to a file.
