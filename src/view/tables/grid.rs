@@ -15,6 +15,7 @@ use crate::figures::{Cell, Column, Data, Order, Rows, Sort, csv, escape, tsv};
 use crate::job::{Job, Poll, Progress};
 use crate::widget::busy::busy_ui;
 use crate::widget::table::{Action, Branch, TableSpec, table_ui};
+use crate::widget::together::together_ui;
 
 /// A table with the slices that its rows stand for.
 #[derive(Debug, Default)]
