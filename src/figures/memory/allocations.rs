@@ -87,10 +87,13 @@ impl AllocationRows {
             (Kind::Stack, column("Stack", "frames", 400, true, "The whole call stack, innermost frame first")),
         ];
         let has_category = !all.category.is_empty();
+        // Else no column says where they are from.
+        let has_stacks = !has_category || trace.stacks.len() > 1;
         let has_private = history.pools.iter().any(|pool| pool.private != (0, 0));
         let has_streams = history.pools.len() > 1 || history.pools.iter().any(|pool| pool.stream != 0);
         columns.retain(|(kind, _)| match kind {
             Kind::Category => has_category,
+            Kind::Frame | Kind::Stack => has_stacks,
             Kind::Pool => has_private,
             Kind::Stream => has_streams,
             _ => true,

@@ -231,7 +231,8 @@ impl CompareView {
 /// The name of a file, with its rank, by which others than this view call it.
 fn named(traces: &[OpenTrace], trace: usize) -> String {
     let (name, title) = (file_name(traces, trace), display_name(&traces[trace].trace.info.title()).into_owned());
-    if name == title || traces[trace].trace.info.rank.is_none() { name } else { format!("{title}, {name}") }
+    // Of files that would have one name, that has it.
+    if name.ends_with(&title) || traces[trace].trace.info.rank.is_none() { name } else { format!("{title}, {name}") }
 }
 
 impl View for CompareView {

@@ -379,14 +379,16 @@ impl<T: Table> Grid<T> {
     /// * `name`: what the file is called to begin with.
     pub fn buttons_ui(&mut self, name: &str, ui: &mut egui::Ui) {
         let has_rows = self.counts().0 > 0;
-        let hint = "Copy the listed rows for a spreadsheet, with exact figures";
-        if ui.add_enabled(has_rows, egui::Button::new("Copy table")).on_hover_text(hint).clicked() {
-            self.copy(ui.ctx());
-        }
-        let hint = "Write the listed rows to a file of comma-separated values, with exact figures";
-        if ui.add_enabled(has_rows, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
-            self.export(name, ui.ctx());
-        }
+        together_ui("copy and export", ui, |ui| {
+            let hint = "Copy the listed rows for a spreadsheet, with exact figures";
+            if ui.add_enabled(has_rows, egui::Button::new("Copy table")).on_hover_text(hint).clicked() {
+                self.copy(ui.ctx());
+            }
+            let hint = "Write the listed rows to a file of comma-separated values, with exact figures";
+            if ui.add_enabled(has_rows, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
+                self.export(name, ui.ctx());
+            }
+        });
     }
 
     /// How far the sorting is, and a way back to the order on screen; nothing while neither takes long.
