@@ -86,7 +86,7 @@ impl Layout {
     /// What [`Self::restore`] takes.
     pub fn save(&self) -> Value {
         let known = VIEWS.iter().map(|spec| spec.id.to_owned()).collect();
-        let stored = Stored { root: self.tree.root, tiles: &self.tree.tiles, known, waits: false };
+        let stored = Stored { root: self.tree.root, tiles: &self.wanted_tiles(), known, waits: false };
         serde_json::to_value(stored).unwrap_or_default()
     }
 

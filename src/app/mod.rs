@@ -11,6 +11,7 @@ mod layout;
 mod leave;
 mod loads;
 mod menu;
+mod notes;
 mod panels;
 mod place;
 mod progress;
@@ -39,6 +40,7 @@ use self::keeper::Keeper;
 use self::layout::Layout;
 use self::leave::{Leave, Leaving};
 use self::loads::{Found, LoadError, Loads};
+use self::notes::{Note, NoteKind};
 use self::save::SaveDialog;
 use self::told::Told;
 use self::views::Views;
@@ -58,27 +60,6 @@ use crate::widget::theme;
 /// takes processor time that those to come need.
 const WAKE_AFTER: Duration = Duration::from_millis(15);
 
-/// Something the user should read and may then close.
-#[derive(Debug, PartialEq, Eq)]
-struct Note {
-    text: String,
-    path: Option<PathBuf>,
-    kind: NoteKind,
-}
-
-/// What a note asks of the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NoteKind {
-    /// To know it.
-    Info,
-    /// A file was not opened.
-    Unopened,
-    /// Something else failed, as the text says.
-    Failed,
-    /// To agree before a file is read.
-    Consent,
-}
-
 /// Everything behind the window.
 pub struct App {
     session: Session,
@@ -94,6 +75,8 @@ pub struct App {
     save: SaveDialog,
     leaving: Leaving,
     notes: Vec<Note>,
+    /// How many files were not opened, and since when that is told of over the views.
+    unopened_since: Option<(usize, Instant)>,
     /// What the status bar says in answer to a command.
     told: Option<Told>,
     /// The view that was asked for while it was in front, and when, in seconds of the window.
@@ -147,6 +130,7 @@ impl App {
             save: SaveDialog::default(),
             leaving: Leaving::default(),
             notes: Vec::new(),
+            unopened_since: None,
             told: None,
             flashed: None,
             alignment: Alignment::default(),

@@ -125,6 +125,32 @@ fn least_height(area: DockArea, width: f32) -> f32 {
     }
 }
 
+/// Shows a view that is higher than its room, as with large text: rather scrolled than cut. What stands above a list
+/// scrolls out of sight before the list itself does: else there would be room for a row or two of it at any time.
+///
+/// * `least`: the height of the view, in points.
+fn low_ui(least: f32, ui: &mut Ui, show: impl FnOnce(&mut Ui)) {
+    let kept = ui.scope_id().with("how far it is scrolled");
+    let offset: f32 = ui.data(|data| data.get_temp(kept)).unwrap_or_default();
+    let is_over = ui.rect_contains_pointer(ui.max_rect());
+    let has_more_below = offset + 0.5 < least - ui.available_height();
+    let down = ui.input_mut(|input| {
+        let down = if is_over && has_more_below { input.smooth_scroll_delta.y.min(0.0) } else { 0.0 };
+        input.smooth_scroll_delta.y -= down;
+        down
+    });
+    let shown = egui::ScrollArea::vertical().id_salt("low").auto_shrink(false).show(ui, |ui| {
+        let size = vec2(ui.available_width(), least);
+        ui.allocate_ui(size, |ui| {
+            ui.set_min_size(size);
+            ui.set_max_size(size);
+            show(ui);
+        });
+        ui.input_mut(|input| input.smooth_scroll_delta.y += down);
+    });
+    ui.data_mut(|data| data.insert_temp(kept, shown.state.clamped_offset().y));
+}
+
 /// Paints tabs and views.
 struct Panels<'a> {
     views: &'a mut Views,
@@ -210,15 +236,7 @@ impl Behavior<Pane> for Panels<'_> {
             if ui.available_height() >= least {
                 return show(ui);
             }
-            // As with large text: rather scrolled than cut.
-            egui::ScrollArea::vertical().id_salt("low").auto_shrink(false).show(ui, |ui| {
-                let size = vec2(ui.available_width(), least);
-                ui.allocate_ui(size, |ui| {
-                    ui.set_min_size(size);
-                    ui.set_max_size(size);
-                    show(ui);
-                });
-            });
+            low_ui(least, ui, &mut show);
         });
         if let Some((_, strength)) = self.flashed.filter(|flashed| flashed.0 == id) {
             let stroke = Stroke::new(3.0, self.tokens.accent.gamma_multiply(strength));

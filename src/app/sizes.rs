@@ -1,9 +1,9 @@
 //! Sizes of the groups of views when the window is resized: what is beside and below the middle keeps its points.
 
 use eframe::egui::{Vec2, vec2};
-use egui_tiles::{Container, Linear, LinearDir, Tile, TileId};
+use egui_tiles::{Container, Linear, LinearDir, Tile, TileId, Tiles};
 
-use super::layout::Layout;
+use super::layout::{Layout, Pane};
 use super::panels::{GAP, MIN_SIZE, TAB_BAR_HEIGHT};
 
 /// What the middle gets of the width and of the height at least.
@@ -79,6 +79,19 @@ impl Layout {
         known.map_or(share, |&[_, wanted]| wanted)
     }
 
+    /// The tiles with the points that groups have where there is room, for the next window: this one may be small, or
+    /// its text large.
+    pub(super) fn wanted_tiles(&self) -> Tiles<Pane> {
+        let mut tiles = self.tree.tiles.clone();
+        for tile in tiles.tiles_mut() {
+            let Tile::Container(Container::Linear(linear)) = tile else { continue };
+            for child in linear.children.clone() {
+                linear.shares.set_share(child, self.wanted_points(linear, child));
+            }
+        }
+        tiles
+    }
+
     fn shown(&self, linear: &Linear) -> Vec<TileId> {
         linear.children.iter().copied().filter(|&child| self.tree.is_visible_in_layout(child)).collect()
     }
@@ -106,6 +119,18 @@ fn fitted(parts: &[(f32, bool)], room: f32, center: f32, within: f32) -> Vec<f32
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_small_window_is_what_there_was_room_for_before() {
+        let large = vec2(1280.0, 680.0);
+        let mut layout = Layout::default();
+        layout.fit(large);
+        let known = layout.save();
+        layout.fit(large / 2.0);
+        let mut next = Layout::restore(&layout.save()).unwrap();
+        next.fit(large);
+        assert_eq!(next.save(), known);
+    }
 
     #[test]
     fn the_middle_takes_what_the_others_leave() {

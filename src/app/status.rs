@@ -6,11 +6,10 @@ use eframe::egui::{self, Align, Layout, Panel, RichText};
 
 use super::loads::Load;
 use super::progress::{counts_text, load_text, progress_ui, reading_text};
-use super::{App, Note, NoteKind};
+use super::{App, NoteKind};
 use crate::command::Command;
-use crate::figures::{escape, format};
+use crate::figures::format;
 use crate::model::{Format, ImportReport, Severity, TrackKind};
-use crate::reader::Options;
 use crate::session::OpenTrace;
 use crate::view::axis::part_text;
 use crate::view::{ViewContext, command_spec, memory, problems};
@@ -28,10 +27,6 @@ const ROOM_FOR_HELP: f32 = 260.0;
 const ROOM_FOR_RANGE: f32 = 150.0;
 /// What a selected range does.
 const LIMITS: &str = "Overview, tables and gaps are limited to this range. Press Escape to clear it";
-/// More files that were not opened share a line.
-const MOST_UNOPENED: usize = 2;
-/// So many of them are listed where the pointer is on it.
-const MOST_LISTED: usize = 20;
 /// Points that files being read and messages are wide at most.
 const MAX_TOAST: f32 = 760.0;
 /// A window that is less high has one line at the bottom, in points.
@@ -50,22 +45,28 @@ impl App {
         if !self.loads.is_idle() {
             ui.ctx().request_repaint_after(first.unwrap_or(REFRESH));
         }
-        if self.notes.is_empty() && !self.loads.running().iter().any(is_slow) {
+        let has_unopened = self.shows_unopened(ui.ctx());
+        let mut notes = self.notes.iter().filter(|note| has_unopened || note.kind != NoteKind::Unopened);
+        if notes.next().is_none() && !self.loads.running().iter().any(is_slow) {
             return;
         }
         let room = ui.available_rect_before_wrap().shrink(8.0);
         // An area remembers how high it was; what comes later may be higher.
         let high = (room.height() * 0.5).max(0.0);
         let area = egui::Area::new(egui::Id::unique("toasts")).order(egui::Order::Middle).movable(false);
-        area.pivot(egui::Align2::LEFT_BOTTOM).fixed_pos(room.left_bottom()).show(ui.ctx(), |ui| {
+        let area = area.pivot(egui::Align2::LEFT_BOTTOM).fixed_pos(room.left_bottom());
+        let shown = area.show(ui.ctx(), |ui| {
             egui::Frame::popup(ui.style()).show(ui, |ui| {
                 ui.set_width((room.width() - 16.0).clamp(0.0, MAX_TOAST));
                 egui::ScrollArea::vertical().max_height(high).min_scrolled_height(high).show(ui, |ui| {
-                    self.notes_ui(ui);
+                    self.notes_ui(has_unopened, ui);
                     self.loads_ui(ui);
                 });
             });
         });
+        if has_unopened && shown.response.contains_pointer() {
+            self.reveal_unopened();
+        }
     }
 
     /// One line for each file that is being read, with its progress and a way out.
@@ -110,77 +111,6 @@ impl App {
         }
         if is_rest_canceled {
             self.loads.cancel_waiting();
-        }
-    }
-
-    /// One line for each message, and one for many files of a folder that were not opened.
-    fn notes_ui(&mut self, ui: &mut egui::Ui) {
-        let tokens = theme::tokens(ui.visuals().dark_mode);
-        let is_unopened = |note: &&Note| note.kind == NoteKind::Unopened;
-        let are_many = self.notes.iter().filter(is_unopened).count() > MOST_UNOPENED;
-        if are_many {
-            self.unopened_ui(ui);
-        }
-        let (mut closed, mut agreed) = (None, None);
-        for (i, note) in self.notes.iter().enumerate().filter(|(_, note)| !are_many || !is_unopened(note)) {
-            ui.horizontal_top(|ui| {
-                if ui.button("Dismiss").clicked() {
-                    closed = Some(i);
-                }
-                let path = note.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-                if note.kind == NoteKind::Consent
-                    && ui.button("Open anyway").on_hover_text("Open it anyway, whatever memory it takes").clicked()
-                {
-                    (closed, agreed) = (Some(i), note.path.clone());
-                }
-                if note.kind != NoteKind::Info {
-                    let text = format!("{}\n{path}", note.text);
-                    if ui.button("Copy").on_hover_text("Copy this message").clicked() {
-                        ui.ctx().copy_text(escape::lines(text.lines()));
-                    }
-                    if note.kind != NoteKind::Failed {
-                        ui.colored_label(tokens.severity[2], "Not opened:");
-                    }
-                }
-                ui.vertical(|ui| {
-                    ui.add(egui::Label::new(&note.text).wrap());
-                    ui.add(egui::Label::new(RichText::new(path).weak()).wrap());
-                });
-            });
-        }
-        if let Some(i) = closed {
-            self.notes.remove(i);
-        }
-        if let Some(path) = agreed {
-            self.open(path, Options { allow_any_ratio: true });
-        }
-    }
-
-    /// The files that were not opened, in one line.
-    fn unopened_ui(&mut self, ui: &mut egui::Ui) {
-        let unopened: Vec<&Note> = self.notes.iter().filter(|note| note.kind == NoteKind::Unopened).collect();
-        let name = |note: &&Note| Some(note.path.as_ref()?.file_name()?.to_string_lossy().into_owned());
-        let names: Vec<String> = unopened.iter().filter_map(name).collect();
-        let line = |note: &&Note| {
-            let path = note.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-            format!("{path}: {}", note.text)
-        };
-        let lines: Vec<String> = unopened.iter().map(line).collect();
-        let n_more = lines.len().saturating_sub(MOST_LISTED);
-        let more = (n_more > 0).then(|| format!("{} more", format::count(n_more as u64)));
-        let listed = lines.iter().take(MOST_LISTED).cloned().chain(more).collect::<Vec<_>>().join("\n");
-        let mut is_closed = false;
-        ui.horizontal_top(|ui| {
-            is_closed = ui.button("Dismiss all").clicked();
-            if ui.button("Copy").on_hover_text("Copy these messages").clicked() {
-                ui.ctx().copy_text(escape::lines(lines.iter().map(String::as_str)));
-            }
-            ui.colored_label(theme::tokens(ui.visuals().dark_mode).severity[2], "Not opened:");
-            let text = format!("{} files: {}", format::count(lines.len() as u64), names.join(", "));
-            ui.add(egui::Label::new(text).truncate().show_tooltip_when_elided(false)).on_hover_text(listed);
-        });
-        if is_closed {
-            self.notes.retain(|note| note.kind != NoteKind::Unopened);
         }
     }
 
@@ -250,6 +180,7 @@ impl App {
                     let room = ui.available_width();
                     let name = self.files_ui(room - beside - spare, is_small, ui);
                     self.badge_ui(ui);
+                    self.unopened_button_ui(ui);
                     self.out_of_memory_ui(ui);
                     self.visible_ui(ui);
                     self.outside_ui(ui);

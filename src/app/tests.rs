@@ -378,6 +378,27 @@ fn many_files_that_are_not_opened_share_a_line() {
 }
 
 #[test]
+fn files_that_were_not_opened_are_told_of_over_the_views_only_for_a_while() {
+    let mut harness = harness(vec![trace()]);
+    for i in 0..4 {
+        app_mut(&mut harness).commands.push(Command::OpenPath(PathBuf::from(format!("/no/such/trace{i}.json"))));
+        settle(&mut harness);
+    }
+    harness.get_by_label("Not opened:");
+    let before = Instant::now().checked_sub(super::notes::SHOW_UNOPENED);
+    app_mut(&mut harness).unopened_since = before.map(|before| (4, before));
+    settle(&mut harness);
+    assert!(harness.query_by_label("Not opened:").is_none(), "it covers what is read");
+    harness.get_by_label("4 files not opened").click();
+    settle(&mut harness);
+    harness.get_by_label("Not opened:");
+    assert!(harness.query_by_label("4 files not opened").is_none());
+    harness.get_by_label("Dismiss all").click();
+    settle(&mut harness);
+    assert!(harness.query_by_label("Not opened:").is_none() && harness.query_by_label("4 files not opened").is_none());
+}
+
+#[test]
 fn a_failed_load_leaves_what_is_open() {
     let mut harness = harness(vec![trace()]);
     let path = PathBuf::from("/no/such/trace.json");

@@ -337,7 +337,7 @@ pub fn compared_times<'a>() -> Part<Row<'a, (TimePart, Change)>> {
     const MARGIN: &str = "Half the width of the 95 % interval of the difference (Welch's, of the means of the steps of \
                           each); not known of idle time by cause, and without two steps on each side";
     let figures = figures! { row: Row<'a, (TimePart, Change)>;
-        words "what", "Part", 250, Cell::name(&row.of.0.label()), WHAT;
+        words "what", "Part", 170, Cell::name(&row.of.0.label()), WHAT;
         words "part", "Part", 180, Cell::Word(row.of.0.word()),
             "The step, and its parts, which sum to it: what the device did. Without steps in both, all time that is \
              judged";
@@ -352,7 +352,7 @@ pub fn compared_times<'a>() -> Part<Row<'a, (TimePart, Change)>> {
         with whose();
     };
     Part::new("compared_times", "Time compared", figures)
-        .window("what change_ns margin_ns change_share before_ns after_ns")
+        .window("what before_ns after_ns change_ns change_share margin_ns")
         .report("file rank device part cause change_ns margin_ns change_share before_ns after_ns")
         .json("part cause change_ns margin_ns change_share before_ns after_ns")
 }
@@ -360,7 +360,7 @@ pub fn compared_times<'a>() -> Part<Row<'a, (TimePart, Change)>> {
 /// Device work in two recordings, by name.
 pub fn compared_work<'a>() -> Part<Row<'a, NamedChange>> {
     let figures = figures! { row: Row<'a, NamedChange>;
-        words "name", "Name", 300, Cell::name(&row.of.name),
+        words "name", "Name", 180, Cell::name(&row.of.name),
             "Name of the kernel, copy, memset or graph; of kernels without the types of parameters, which differ \
              between builds";
         number "change_ns", "Change", 90, Cell::NsMore(row.of.time.difference()), "How much more it takes per step \
@@ -375,7 +375,7 @@ pub fn compared_work<'a>() -> Part<Row<'a, NamedChange>> {
         with whose();
     };
     Part::new("compared_work", "Device work compared", figures)
-        .window("name change_ns before_ns after_ns before_calls after_calls")
+        .window("name before_ns after_ns change_ns before_calls after_calls")
         .report("file rank device change_ns before_ns after_ns before_calls after_calls name")
         .json("name change_ns before_ns after_ns before_calls after_calls")
 }
@@ -383,7 +383,7 @@ pub fn compared_work<'a>() -> Part<Row<'a, NamedChange>> {
 /// Operators in two recordings, by name.
 pub fn compared_operators<'a>() -> Part<Row<'a, OperatorChange>> {
     let figures = figures! { row: Row<'a, OperatorChange>;
-        words "name", "Name", 220, Cell::name(&row.of.name), "Name of the operator";
+        words "name", "Name", 180, Cell::name(&row.of.name), "Name of the operator";
         number "device_change_ns", "Device self, change", 134, row.of.device_self.unless_none(Cell::NsMore(row.of.device_self.difference())),
             "How much more the device work that it launches takes per step, or less; without what operators inside \
              launch";
@@ -401,7 +401,7 @@ pub fn compared_operators<'a>() -> Part<Row<'a, OperatorChange>> {
     };
     Part::new("compared_operators", "Operators compared", figures)
         .window(
-            "name device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns after_host_ns \
+            "name before_device_ns after_device_ns device_change_ns before_host_ns after_host_ns host_change_ns \
              before_calls after_calls",
         )
         .report(

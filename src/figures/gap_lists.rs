@@ -92,7 +92,7 @@ const OF_WHOLE: [(&str, &str, &str); 3] = [
 /// * `has_range`: whether the rows are those of a selected range.
 pub fn clusters(has_range: bool) -> Part<ClusterRow> {
     let mut figures = figures! { row: ClusterRow;
-        words "class", "Main cause", 186, class_word(row.class), "What the device waited for during most of it";
+        words "class", "Main cause", 128, class_word(row.class), "What the device waited for during most of it";
         words "device", "Device", 80, Cell::text(&row.device), "The device that waits";
         number "ns_per_step", "Per step", 90, Cell::or_empty(row.ns_per_step, Cell::Ns),
             "Sum of these gaps in the steps that count, divided by their number";

@@ -76,7 +76,7 @@ impl GapRows {
             (Kind::InRange, column("In range", "in_range_ns", 90, false, "Its part within the selected range")),
             (Kind::Start, column("Start", "start_ns", 96, false, "When it begins, from the start of the session")),
             (Kind::Device, column("Device", "device", 80, true, "The device that waits")),
-            (Kind::Cause, column("Main cause", "class", 186, true, "What the device waited for during most of it")),
+            (Kind::Cause, column("Main cause", "class", 128, true, "What the device waited for during most of it")),
             (Kind::CauseShare, column("Share", "class_share", 62, false, "Share of the gap that this cause takes")),
             (
                 Kind::Name,

@@ -125,7 +125,7 @@ pub fn frames(tree: &FlameTree, weight: &Weight) -> (Data, Vec<u32>) {
     const SHARE: &str = "Share of all that is shown";
     let column = |title, key, help, width, is_text| Column { key, title, width, is_text, help };
     let mut columns = vec![
-        column("Frame", "frame", "A function, or the library of one without a name", 130, true),
+        column("Frame", "frame", "A function, or the library of one without a name", 200, true),
         column("Self", weight.keys[0], weight.help[0], 70, false),
         column("Self share", "self_share", SHARE, 62, false),
         column("Total", weight.keys[1], weight.help[1], 70, false),

@@ -360,7 +360,7 @@ fn is_alike(ns: DurNs, mean_ns: DurNs) -> bool {
 }
 
 /// What a step's length is where its ranges tell it.
-const OF_RANGE: &str = "from its start to its end. It is selected and counts in mean and median";
+const OF_RANGE: &str = "from its start to its end; selection, mean and median are of this length";
 /// Mean time from the start of a step that counts to the start of the next: what is said per step is of that. `None`
 /// where it is the mean length, give or take a hundredth, or no length.
 pub fn period_ns(steps: &Steps) -> Option<DurNs> {
@@ -372,12 +372,12 @@ pub fn period_ns(steps: &Steps) -> Option<DurNs> {
 
 /// What its lengths are where the host runs ahead.
 const OF_COMPLETIONS: [&str; 2] = [
-    "from the completion of the step before on the slowest device to its own. It is selected and counts in mean and \
-     median",
+    "from the completion of the step before on the slowest device to its own; selection, mean and median are of this \
+     length",
     "its range on the host, which only launches the work: On host in the table of steps",
 ];
 
-/// How long a step takes: each length with what it is, first that which is selected and which statistics are of. Empty
+/// How long a step takes: each length with what it is, first that which choosing it selects and which statistics are of. Empty
 /// without times.
 pub fn lengths(steps: &Steps, step: usize) -> Vec<(String, &'static str)> {
     let length =

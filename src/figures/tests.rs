@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use super::compared_time::{compared_operators, compared_times, compared_work};
 use super::memory::{AtPlace, Owner};
 use super::*;
+use crate::analysis::compare::{Change, NamedChange, OperatorChange, TimePart};
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, LeakEvidence, Verdict};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
@@ -165,4 +167,20 @@ fn figures_that_cannot_have_a_value_stay_in_json_alone() {
     };
     assert_eq!(keys(false), (0, 0, true));
     assert_eq!(keys(true), (1, 1, true));
+}
+
+#[test]
+fn a_comparison_begins_with_what_was_before_what_is_after_and_the_change() {
+    let columns = [
+        compared_times().data::<compared_time::Row<'_, (TimePart, Change)>>([]).columns,
+        compared_work().data::<compared_time::Row<'_, NamedChange>>([]).columns,
+        compared_operators().data::<compared_time::Row<'_, OperatorChange>>([]).columns,
+    ];
+    for columns in columns {
+        let titles: Vec<&str> = columns[1..4].iter().map(|column| column.title).collect();
+        assert!(titles[0].ends_with("efore") && titles[1].ends_with("fter"), "{titles:?}");
+        assert!(titles[2].to_lowercase().contains("change"), "{titles:?}");
+        // As wide as the table is in a window of 1280 points.
+        assert!(columns[..4].iter().map(|column| column.width).sum::<u16>() < 600, "{titles:?}");
+    }
 }

@@ -14,8 +14,10 @@ const MAX_NEW: usize = 150;
 /// Labels kept for later frames.
 const MAX_KEPT: usize = 20_000;
 const FONT: FontId = FontId::new(11.5, egui::FontFamily::Proportional);
-/// Lengths to which names are cut, in characters. Few, so that zooming finds most in the cache.
-const LENGTHS: [usize; 14] = [3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 140, 256];
+/// Lengths to which names are cut, in characters. Few, so that zooming finds most in the cache; each a fifth longer at
+/// most, so that no more than that of the room stays empty beside a name that is cut.
+const LENGTHS: [usize; 25] =
+    [3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 33, 39, 46, 55, 66, 79, 94, 112, 134, 160, 192, 230];
 
 /// Laid-out names, by key and length in characters.
 #[derive(Debug)]
@@ -68,14 +70,15 @@ impl<K: Hash + Eq + Copy> Labels<K> {
         width: f32,
         cut: impl Fn(usize) -> String,
     ) -> Option<Arc<Galley>> {
-        // Letters are about 6 points wide on average.
-        let mut step = LENGTHS.partition_point(|&length| length as f32 * 5.2 <= width);
+        // Letters are about 6 points wide on average, and those of few names less than 4.
+        let mut step = LENGTHS.partition_point(|&length| length as f32 * 4.0 <= width);
         loop {
             step = step.checked_sub(1)?;
             let length = LENGTHS[step];
             let galley = match self.galleys.entry((key, length)) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(_) if self.n_new >= MAX_NEW => return None,
+                // A shorter one may be known until the next frame.
+                Entry::Vacant(_) if self.n_new >= MAX_NEW => continue,
                 Entry::Vacant(entry) => {
                     self.n_new += 1;
                     entry.insert(painter.layout_no_wrap(cut(length), FONT, Color32::PLACEHOLDER))

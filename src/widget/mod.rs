@@ -10,6 +10,8 @@ pub mod options;
 pub mod prose;
 pub mod raster;
 pub mod series_color;
+pub mod side_panel;
 pub mod slice_color;
 pub mod table;
 pub mod theme;
+pub mod together;

@@ -95,7 +95,8 @@ pub fn matching_stacks(trace: &Trace, text: &str) -> Vec<bool> {
     fits
 }
 
-/// The allocations that match a filter, by id; incomplete once cancelled.
+/// The allocations that match a filter, by id; incomplete once cancelled. Of a block that changed its category, the last
+/// one.
 ///
 /// Cost: O(allocations + strings + stacks). Cancellation is checked every 65,536 allocations.
 pub fn find(
@@ -113,7 +114,8 @@ pub fn find(
     let born = filter.range.map(|range| (history.state_at(range.start.saturating_sub(1)), history.state_at(range.end)));
     let fits = |id: AllocationId| {
         let i = id.idx();
-        let (start, freed, end) = (all.start[i], all.freed[i], all.end[i]);
+        let [start, end] = history.states_of(id);
+        let freed = all.freed[history.blocks.ends(id)[1].idx()];
         let has_liveness = match filter.liveness {
             Liveness::Any => true,
             Liveness::LiveIn(state) => all.is_live(id, state),
@@ -128,7 +130,7 @@ pub fn find(
             && has_stack(all.stack[i])
             && filter.stream.is_none_or(|stream| history.pool_of(id).stream == stream)
             && filter.category.is_none_or(|category| all.category(id) == category)
-            && states.is_none_or(|(first, last)| start <= last && first < end)
+            && states.is_none_or(|(first, last)| all.start[i] <= last && first < all.end[i])
             && (filter.life.0..=filter.life.1).contains(&history.lifetime(id))
     };
     let ids = |range: std::ops::Range<usize>| -> Vec<AllocationId> {
@@ -144,6 +146,12 @@ pub fn find(
             break;
         }
         found.extend(ids(first..(first + (1 << 16)).min(n)).into_iter().filter(|&id| fits(id)));
+    }
+    if history.blocks.n_changes() > 0 {
+        let mut known = hashbrown::HashSet::new();
+        found.reverse();
+        found.retain(|&id| known.insert(history.blocks.ends(id)[0]));
+        found.reverse();
     }
     found
 }

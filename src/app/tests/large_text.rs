@@ -3,6 +3,8 @@
 
 use eframe::egui::Role;
 
+use eframe::egui::{self, vec2};
+
 use super::memory::{is_pending, sample};
 use super::*;
 use crate::view::view_spec;
@@ -128,4 +130,37 @@ fn views_of_time() {
 #[test]
 fn views_of_memory() {
     assert_whole(|| vec![sample("snapshot_oom.pickle")], &VIEWS_OF_MEMORY);
+}
+
+#[test]
+fn what_stands_above_a_list_scrolls_away_before_the_list_does() {
+    let slices: Vec<_> = (0..200).map(|i| ("main", SliceKind::Operator, "aten::mm", i * 100, i * 100 + 90)).collect();
+    let trace = TraceBuilder::from_slices(&slices).finish();
+    // As a window of 1280 by 720 with the largest text.
+    let mut harness = harness_with(vec![trace], |builder| builder.with_size([640.0, 360.0]));
+    harness.key_press(Key::Slash);
+    settle(&mut harness);
+    type_text(&mut harness, "aten");
+    settle(&mut harness);
+    let view = view_rect(&harness, "search");
+    let wheel = |harness: &mut Harness<'_, Option<App>>, by: f32| {
+        // Over a row of the list.
+        harness.event(Event::PointerMoved(view.center_bottom() - vec2(0.0, 20.0)));
+        harness.step();
+        harness.event(Event::MouseWheel {
+            unit: egui::MouseWheelUnit::Point,
+            delta: vec2(0.0, by),
+            phase: egui::TouchPhase::Move,
+            source: egui::MouseWheelSource::Wheel,
+            modifiers: Modifiers::NONE,
+        });
+        settle(harness);
+    };
+    let first = |harness: &Harness<'_, Option<App>>| harness.get_by_label("Name").rect().top();
+    let before = first(&harness);
+    wheel(&mut harness, -400.0);
+    let after = first(&harness);
+    assert!(after < before - 50.0 && after < view.top() + 10.0, "{before} to {after} in {view}");
+    wheel(&mut harness, 4_000.0);
+    assert_eq!(first(&harness), before);
 }

@@ -275,3 +275,26 @@ fn busy_shares_of_a_single_piece_of_work_say_of_what_time() {
     wait_for(&mut harness, |harness| harness.query_by_label("from the first to the last work, 1.472 µs").is_some());
     wait_for(&mut harness, |harness| harness.query_by_label("Busy without a gap, 1.472 µs").is_some());
 }
+
+#[test]
+fn bars_of_a_device_that_completes_each_step_are_from_start_to_start() {
+    let chart_of = |late: i64| {
+        let names = ["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"];
+        let of_step = |(name, start): (&'static str, i64)| {
+            let (kind, kernel) = (SliceKind::Annotation, start + 300 + late);
+            [
+                ("main", kind, name, start, start + 1_000),
+                ("main", SliceKind::Runtime, "cudaLaunchKernel", start + 100, start + 200),
+                ("stream 7", SliceKind::Kernel, "gemm", kernel, kernel + 300),
+            ]
+        };
+        let slices: Vec<_> = names.into_iter().zip((0..).step_by(1_000)).flat_map(of_step).collect();
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = (0..12).map(|i| if i % 3 == 0 { 0 } else { i / 3 + 1 }).collect();
+        let mut harness = harness(vec![builder.finish()]);
+        wait_for(&mut harness, |harness| harness.query_by_label("Time per step").is_some());
+        harness.get_by_label_contains("Each from ").accesskit_node().value().unwrap_or_default()
+    };
+    assert_eq!(chart_of(0), "Each from start to start on the host");
+    assert_eq!(chart_of(600), "Each from completion to completion on this device");
+}

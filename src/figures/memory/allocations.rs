@@ -72,16 +72,28 @@ impl AllocationRows {
             (Kind::Life, column("Lifetime", life_key, 100, false, life)),
             (Kind::Stream, column("Stream", "stream", 80, false, "The stream it was allocated for, 0 is the default")),
             (Kind::Pool, column("Pool", "pool", 60, true, "The private pool it is from, if it is from one")),
-            (Kind::Category, column("Category", "category", 100, true, "What the file says it is for")),
+            (
+                Kind::Category,
+                column(
+                    "Category",
+                    "category",
+                    100,
+                    true,
+                    "What the file says it is for; of what changed, the last one that matches",
+                ),
+            ),
             (Kind::Frame, column("Allocated at", "stack", 340, true, "The innermost frame in user code")),
             (Kind::Address, column("Address", "address", 130, true, "On the device")),
             (Kind::Stack, column("Stack", "frames", 400, true, "The whole call stack, innermost frame first")),
         ];
         let has_category = !all.category.is_empty();
+        // Else no column says where they are from.
+        let has_stacks = !has_category || trace.stacks.len() > 1;
         let has_private = history.pools.iter().any(|pool| pool.private != (0, 0));
         let has_streams = history.pools.len() > 1 || history.pools.iter().any(|pool| pool.stream != 0);
         columns.retain(|(kind, _)| match kind {
             Kind::Category => has_category,
+            Kind::Frame | Kind::Stack => has_stacks,
             Kind::Pool => has_private,
             Kind::Stream => has_streams,
             _ => true,
@@ -97,9 +109,10 @@ impl AllocationRows {
         &self.trace.memories[self.memory]
     }
 
-    /// The row of an allocation.
+    /// The row of the block of an allocation, which is listed once.
     pub fn row_of(&self, id: AllocationId) -> Option<usize> {
-        self.ids.binary_search(&id).ok()
+        let [first, last] = self.history().blocks.ends(id);
+        [id, last, first].iter().find_map(|id| self.ids.binary_search(id).ok())
     }
 
     fn stack(&self, stack: StackId, most: usize) -> String {

@@ -88,7 +88,7 @@ pub fn by_place<'a>() -> Part<HolderRow<'a>> {
         with place();
     };
     Part::new("by_place", "Memory by place", figures)
-        .window("bytes share count whose place")
+        .window("bytes share count place whose")
         .report("file rank device at moment bytes count share whose place")
         .json("at moment place whose bytes count share")
 }
@@ -96,7 +96,7 @@ pub fn by_place<'a>() -> Part<HolderRow<'a>> {
 /// What each place has more or less of in one state than in another.
 pub fn change_by_place<'a>() -> Part<HolderRow<'a>> {
     Part::new("change_by_place", "Change of memory by place", changes())
-        .window("bytes share count before_bytes after_bytes whose place")
+        .window("bytes share count before_bytes after_bytes place whose")
         .report("file rank device from to bytes count share before_bytes after_bytes whose place")
         .json("from to place whose bytes count share before_bytes after_bytes")
 }

@@ -101,7 +101,7 @@ impl<'a> Leak<'a> {
 pub fn leaks<'a>() -> Part<AtPlace<Leak<'a>>> {
     let figures = figures! { row: AtPlace<Leak<'a>>;
         words "severity", "Severity", 70, Cell::Word(leak_severity(row.of.found.severity)),
-            "High from 100 MB gained in all, medium from 10 MB";
+            "High from 100 MB gained in all, warning from 10 MB";
         number "bytes_per_step", "Gain a step", 100, Cell::Gain(row.of.found.bytes_per_step.round() as i64),
             "Theil and Sen's slope of its live bytes at the ends of steps; the mean gain if it grows in some steps \
              only";
@@ -142,11 +142,11 @@ fn leak_verdict(_: &LeakCandidate) -> Cell {
     Cell::Word(&Word { rank: 0, key: "leak", label: "Leak" })
 }
 
-/// Of leaks alone: their words are older than those of findings, and a contract.
+/// As of a finding. Only the words in JSON are others: they are older, and a contract.
 fn leak_severity(severity: Severity) -> &'static Word {
     match severity {
-        Severity::Note => &Word { rank: 0, key: "low", label: "Low" },
-        Severity::Warn => &Word { rank: 1, key: "medium", label: "Medium" },
+        Severity::Note => &Word { rank: 0, key: "low", label: "Note" },
+        Severity::Warn => &Word { rank: 1, key: "medium", label: "Warning" },
         Severity::High => &Word { rank: 2, key: "high", label: "High" },
     }
 }

@@ -4,6 +4,7 @@
 //! unit of time is the *state*: state 0 is before the first event, state `i` is after `i` events, so a
 //! history of n events has n + 1 states. An allocation is live in the states `start..end`.
 
+mod blocks;
 mod curves;
 mod enclosing;
 mod event;
@@ -18,6 +19,7 @@ mod timeline;
 
 use super::{DurNs, StackId, StringId, TimeNs, TimeRange};
 
+pub use blocks::Blocks;
 pub use curves::{Curves, highest};
 pub(super) use enclosing::take_enclosing;
 pub use event::{MemoryAction, MemoryEvent, MemoryEvents, MemoryNote, OutOfMemory};
@@ -131,7 +133,10 @@ pub struct MemoryHistory {
     pub pools: Vec<MemoryPool>,
     /// In file order, which is also the order of time.
     pub events: MemoryEvents,
+    /// A change of category begins another one.
     pub allocations: Allocations,
+    /// Which of them are the same block.
+    pub blocks: Blocks,
     /// All segments ever reserved: those from before the recording first, then by start.
     pub segments: Vec<Segment>,
     /// Whether segments are recorded: a profiler's `[memory]` events have none.
@@ -259,15 +264,20 @@ impl MemoryHistory {
         self.events.action.iter().any(|action| action.changes_memory())
     }
 
-    /// Whether an event allocates a block that was not there. A memory timeline gives every block an address of its own: one
-    /// that is freed and allocated at once has changed its category.
+    /// Whether an event allocates a block that was not there: a change of category allocates nothing.
     pub fn allocates(&self, event: usize) -> bool {
-        let MemoryEvents { action, addr, .. } = &self.events;
-        let is_change = || {
-            let before = event.checked_sub(1).filter(|_| self.source == MemorySource::Timeline);
-            before.is_some_and(|before| addr[before] == addr[event] && action[before] == MemoryAction::FreeCompleted)
-        };
-        action[event] == MemoryAction::Alloc && !is_change()
+        self.events.action[event] == MemoryAction::Alloc && !blocks::changes_category(self.source, &self.events, event)
+    }
+
+    /// How many blocks were allocated, before the recording or in it.
+    pub fn n_blocks(&self) -> usize {
+        self.allocations.len() - self.blocks.n_changes()
+    }
+
+    /// The first state in which the block of an allocation is live, and the first in which it no longer is.
+    pub fn states_of(&self, id: AllocationId) -> [u32; 2] {
+        let [first, last] = self.blocks.ends(id);
+        [self.allocations.start[first.idx()], self.allocations.end[last.idx()]]
     }
 
     /// Number of states: events + 1.
@@ -291,31 +301,31 @@ impl MemoryHistory {
         self.events.ts.partition_point(|&at| at <= ts) as u32
     }
 
-    /// The time range in which an allocation is live.
+    /// The time range in which the block of an allocation is live.
     pub fn life(&self, id: AllocationId) -> TimeRange {
-        let (start, end) = (self.allocations.start[id.idx()], self.allocations.end[id.idx()]);
+        let [start, end] = self.states_of(id);
         let end = if end > self.last_state() { self.span.end } else { self.time_of(end) };
         TimeRange { start: self.time_of(start), end }
     }
 
-    /// Lifetime of an allocation, or its age if live at the end: in nanoseconds, or in events if the history
+    /// Lifetime of the block of an allocation, or its age if live at the end: in nanoseconds, or in events if the history
     /// has no times.
     pub fn lifetime(&self, id: AllocationId) -> DurNs {
         if self.has_time {
             return self.life(id).dur();
         }
-        let (start, end) = (self.allocations.start[id.idx()], self.allocations.end[id.idx()]);
+        let [start, end] = self.states_of(id);
         i64::from(end.min(self.last_state()).saturating_sub(start))
     }
 
-    /// The event that allocated it; `None` if allocated before the recording.
+    /// The event that allocated its block; `None` if allocated before the recording.
     pub fn alloc_event(&self, id: AllocationId) -> Option<u32> {
-        self.allocations.start[id.idx()].checked_sub(1)
+        self.states_of(id)[0].checked_sub(1)
     }
 
-    /// The event that completed its free; `None` if live at the end.
+    /// The event that completed the free of its block; `None` if live at the end.
     pub fn free_event(&self, id: AllocationId) -> Option<u32> {
-        self.allocations.end[id.idx()].checked_sub(1).filter(|&event| event < self.last_state())
+        self.states_of(id)[1].checked_sub(1).filter(|&event| event < self.last_state())
     }
 
     /// Bytes of all allocations before `id` that are live in `state`: the offset of the block in a stack by

@@ -8,7 +8,8 @@ use super::inconsistency::{Inconsistencies, Inconsistency};
 use super::kind::{SMALL, settle_kinds};
 use super::segments::replay_segments;
 use super::{
-    Allocations, BlockState, Curves, MemoryAction, MemoryHistory, MemorySource, PoolId, RawBlock, RawMemory, Segment,
+    Allocations, BlockState, Blocks, Curves, MemoryAction, MemoryHistory, MemorySource, PoolId, RawBlock, RawMemory,
+    Segment,
 };
 use crate::model::{StackId, StringId, TimeNs, TimeRange};
 
@@ -48,6 +49,7 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
     settle_kinds(&mut segments, &allocations);
     let reserved = std::mem::take(&mut raw.events.reserved);
     let has_segments = raw.end.is_some() || !segments.is_empty() || !reserved.is_empty();
+    let blocks = Blocks::new(raw.source, &raw.events, allocations.len());
     let curves = Curves::build(n_states, &allocations, &segments, &reserved);
     let mut history = MemoryHistory {
         device: raw.device,
@@ -58,6 +60,7 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
         pools: raw.pools,
         events: raw.events,
         allocations,
+        blocks,
         segments,
         has_segments,
         curves,

@@ -1,8 +1,9 @@
 //! Both forms, whole and cut.
 
 use super::*;
+use crate::analysis::memory::find::{Filter, Liveness, find};
 use crate::model::Counter;
-use crate::model::memory::MemorySource;
+use crate::model::memory::{AllocationId, MemorySource};
 
 fn read_text(text: &str) -> Result<Trace, ReadError> {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -34,6 +35,16 @@ fn blocks_are_paired_by_size_and_category() {
     assert_eq!(memory.allocations.addr, [1, 2, 2]);
     // A change of category allocates nothing.
     assert_eq!((0..memory.events.len()).filter(|&event| memory.allocates(event)).collect::<Vec<_>>(), [0]);
+    assert_eq!(memory.n_blocks(), 2);
+    for id in [1, 2].map(AllocationId) {
+        let events = [memory.alloc_event(id), memory.free_event(id)];
+        assert_eq!((events, memory.lifetime(id)), ([Some(0), Some(3)], 300), "{id:?}");
+    }
+    // Listed once, in the last category that matches.
+    let found = |filter: Filter| find(&trace, memory, &filter, &|| false).iter().map(|id| id.0).collect::<Vec<_>>();
+    assert_eq!(found(Filter::default()), [0, 2]);
+    assert_eq!(found(Filter { liveness: Liveness::LiveIn(1), ..Filter::default() }), [0, 1]);
+    assert_eq!(found(Filter { liveness: Liveness::FreedWithin, ..Filter::default() }), [2]);
     assert_eq!(counter(&trace, "GRADIENT").value, [64.0, 0.0]);
     assert_eq!(counter(&trace, "PARAMETER").value, [64.0]);
     assert_eq!(counter(&trace, "TEMPORARY").ts, [1_700_000_000_000_000_100, 1_700_000_000_000_000_200]);

@@ -21,4 +21,4 @@ pub use overlay::{
 pub use part::part_text;
 pub use ruler::RulerLabels;
 pub use scale::Scale;
-pub use zoom::{MARGIN, ZoomTarget, centered, fitted, focus, is_centered, middle, panned, run, zoomed};
+pub use zoom::{MARGIN, ZoomTarget, centered, filled, fitted, focus, is_centered, middle, panned, run, zoomed};

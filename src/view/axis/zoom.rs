@@ -10,6 +10,8 @@ const MIN_VIEW: DurNs = 20;
 const MAX_VIEW_SPANS: f64 = 1.5;
 /// Margin on both sides of a fitted range, as a share of it.
 pub const MARGIN: f64 = 0.02;
+/// What a jump shows at most before the start or after the end of the axis, as a share of the view.
+const MAX_EMPTY: f64 = 0.1;
 
 /// The parameters of zoom and pan commands.
 #[derive(Clone, Copy, Debug)]
@@ -80,13 +82,24 @@ pub fn fitted(range: TimeRange, margin: f64, span: TimeRange) -> TimeRange {
     let room = if range.dur() < MIN_VIEW { short } else { room };
     let wide = TimeRange { start: range.start.saturating_sub(room), end: range.end.saturating_add(room) };
     // What is shortened to the longest view keeps its middle.
-    zoomed(wide, middle(wide), 1.0, span)
+    filled(zoomed(wide, middle(wide), 1.0, span), span.union(range))
 }
 
 /// The same length around `at`.
 pub fn centered(view: TimeRange, at: TimeNs, span: TimeRange) -> TimeRange {
     let start = at.saturating_sub(view.dur() / 2);
     kept_near(TimeRange { start, end: start.saturating_add(view.dur()) }, span)
+}
+
+/// `view` moved so that little of it lies outside of `span`, if it fits in there: what is near an end is shown with
+/// what is beside it, and not in the middle of nothing.
+pub fn filled(view: TimeRange, span: TimeRange) -> TimeRange {
+    let empty = (view.dur() as f64 * MAX_EMPTY) as DurNs;
+    let (first, last) = (span.start.saturating_sub(empty), span.end.saturating_add(empty).saturating_sub(view.dur()));
+    match last >= first {
+        true => view.shifted(view.start.clamp(first, last).saturating_sub(view.start)),
+        false => kept_near(view, span),
+    }
 }
 
 /// `view` moved so that its middle lies within `span`: some of the content stays visible.
@@ -172,6 +185,23 @@ mod tests {
         let view = fitted(range, 2.0, SPAN);
         assert!(view.dur() < 5 * range.dur());
         assert!((middle(view) - middle(range)).abs() <= 1, "{view:?}");
+    }
+
+    #[test]
+    fn a_jump_to_what_is_near_an_end_shows_little_beyond() {
+        let item = |start: i64| TimeRange { start, end: start + 1_000 };
+        for at in [SPAN.start, SPAN.start + 50, SPAN.end - 1_000] {
+            // As a hit of the search is shown, tiny or not.
+            let views = [fitted(item(at), 20.0, SPAN), filled(centered(item(0), at + 500, SPAN), SPAN)];
+            for view in views {
+                let outside = view.dur() - view.intersect(SPAN).unwrap().dur();
+                assert!(outside * 10 <= view.dur() && view.contains(at), "{view:?}");
+            }
+            assert_eq!(views[0].dur(), 41_000);
+        }
+        // What a person chose to see beyond stays in sight.
+        let beyond = TimeRange { start: SPAN.start - 1_000, end: SPAN.start + 3_000 };
+        assert_eq!(fitted(beyond, 0.0, SPAN), beyond);
     }
 
     #[test]

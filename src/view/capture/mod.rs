@@ -32,6 +32,7 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::job::{Job, Poll, Progress};
 use crate::session::Files;
+use crate::widget::side_panel::side_panel_ui;
 use crate::widget::theme;
 
 /// Results of one run that open by themselves; others wait to be asked for.
@@ -285,9 +286,9 @@ impl Capture {
             head_ui(run, status, ui);
         }
         let height = ui.available_height();
-        let panel = Panel::bottom(egui::Id::unique("capture earlier")).frame(Frame::NONE);
-        let panel = panel.resizable(true).default_size(height * 0.35).size_range(80.0..=height * 0.5);
-        panel.show(ui, |ui| {
+        let id = egui::Id::unique("capture earlier");
+        let panel = Panel::bottom(id).frame(Frame::NONE).resizable(true).min_size(80.0);
+        side_panel_ui((panel, id, 1), [height * 0.35, height * 0.5], ui, |ui| {
             ui.set_min_size(ui.available_size());
             ui.add_space(4.0);
             self.earlier_ui(status, ctx, ui);

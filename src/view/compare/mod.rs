@@ -20,6 +20,7 @@ use crate::figures::text::{display_name, shortened_apart};
 use crate::figures::verdicts::device;
 use crate::session::{OpenTrace, in_order};
 use crate::widget::prose::{plain, prose_ui};
+use crate::widget::side_panel::side_panel_ui;
 use crate::widget::table::Action;
 
 /// The description of the view.
@@ -230,7 +231,8 @@ impl CompareView {
 /// The name of a file, with its rank, by which others than this view call it.
 fn named(traces: &[OpenTrace], trace: usize) -> String {
     let (name, title) = (file_name(traces, trace), display_name(&traces[trace].trace.info.title()).into_owned());
-    if name == title || traces[trace].trace.info.rank.is_none() { name } else { format!("{title}, {name}") }
+    // Of files that would have one name, that has it.
+    if name.ends_with(&title) || traces[trace].trace.info.rank.is_none() { name } else { format!("{title}, {name}") }
 }
 
 impl View for CompareView {
@@ -285,11 +287,9 @@ impl View for CompareView {
         if ui.available_width() >= WIDE {
             let beside = Frame::NONE.inner_margin(Margin { right: 8, ..Margin::ZERO });
             let width = ui.available_width();
-            Panel::left(egui::Id::unique("compared in words"))
-                .frame(beside)
-                .default_size(width * 0.32)
-                .max_size(width * 0.5)
-                .show(ui, |ui| words_ui(device, ui));
+            let id = egui::Id::unique("compared in words");
+            let panel = Panel::left(id).frame(beside);
+            side_panel_ui((panel, id, 0), [width * 0.32, width * 0.5], ui, |ui| words_ui(device, ui));
             let rest = Frame::NONE.inner_margin(Margin { left: 8, ..Margin::ZERO });
             CentralPanel::default().frame(rest).show(ui, |ui| self.table_ui(device, ctx, ui));
         } else {

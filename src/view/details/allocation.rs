@@ -11,7 +11,7 @@ use crate::command::Command;
 use crate::figures::memory::{lifetime_text, source_text};
 use crate::figures::{format, text::display_name};
 use crate::model::memory::{AllocationId, MemoryPool, Segment, SegmentKind, stream_name};
-use crate::model::{MemoryHistory, SliceId, StackId};
+use crate::model::{MemoryHistory, SliceId, StackId, Trace};
 use crate::session::{OpenTrace, Selection};
 use crate::view::ViewContext;
 
@@ -92,9 +92,9 @@ fn facts_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: Allo
         }
         row_ui(ui, "Address", &format!("{:#x}", all.addr[i]));
         life_rows_ui(ui, open, history, id);
-        let category = trace.strings.get(all.category(id));
+        let category = category_text(trace, history, id);
         if !category.is_empty() {
-            row_ui(ui, "Category", &display_name(category));
+            row_ui(ui, "Category", &category);
         }
         pool_rows_ui(ui, history.pool_of(id));
         if let Some(segment) = history.segments.get(all.segment[i] as usize) {
@@ -111,6 +111,15 @@ fn facts_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: Allo
         ctx.commands.push(Command::Show(crate::view::timeline::SPEC.id));
         ctx.center_on(history.life(id).start.saturating_add(open.offset));
     }
+}
+
+/// The category of an allocation, and what its block was at first and at last, if another.
+fn category_text(trace: &Trace, history: &MemoryHistory, id: AllocationId) -> String {
+    let name = |id: AllocationId| display_name(trace.strings.get(history.allocations.category(id))).into_owned();
+    let [first, last] = history.blocks.ends(id);
+    let at_first = (first != id).then(|| format!("{} at first", name(first)));
+    let at_last = (last != id).then(|| format!("{} at last", name(last)));
+    [Some(name(id)), at_first, at_last].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Kind, address and size of a segment. An expandable one is known in the parts that were mapped, of which a block may

@@ -6,7 +6,7 @@ use super::cut;
 use crate::analysis::clock::utc_start;
 use crate::capture::launch::shown_time;
 use crate::figures::{format, text::display_name};
-use crate::model::{DeviceInfo, Trace};
+use crate::model::{DeviceInfo, MemoryHistory, Trace};
 use crate::session::{OpenTrace, in_order};
 use crate::widget::prose::{plain, prose_ui};
 
@@ -117,7 +117,7 @@ fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
         ("Slices", trace.slices.len()),
         ("Tracks", trace.tracks.len()),
         ("Samples", trace.samples.ts.len()),
-        ("Allocations", trace.memories.iter().map(|history| history.allocations.len()).sum()),
+        ("Allocations", trace.memories.iter().map(MemoryHistory::n_blocks).sum()),
     ];
     for (label, n) in counts.into_iter().filter(|count| count.1 > 0) {
         row_ui(ui, label, &format::count(n as u64));

@@ -32,6 +32,7 @@ use crate::widget::busy::busy_ui;
 use crate::widget::gap_color::swatch_ui;
 use crate::widget::prose::{plain, prose_ui};
 use crate::widget::table::Action;
+use crate::widget::together::together_ui;
 
 /// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
@@ -66,6 +67,15 @@ const WAYS: [(Way, &str, &str); 3] = [
         "All idle time of the recording or of the selected range, by what the host did meanwhile. That tells not \
          always what would end it: the overview lists that, of the steps that count",
     ),
+];
+
+const ORDERS: [(GapOrder, &str, &str); 2] = [
+    (
+        GapOrder::Duration,
+        "longest first",
+        "G and Shift+G go from gap to gap by duration, in the steps that count first",
+    ),
+    (GapOrder::Time, "along time", "G and Shift+G go from gap to gap in the order of time"),
 ];
 
 /// The filter as typed and chosen.
@@ -284,17 +294,12 @@ impl GapsView {
                 self.filter_ui(ui);
             }
             self.device_ui(ctx, ui);
-            ui.label("G goes");
-            for (order, label, help) in [
-                (
-                    GapOrder::Duration,
-                    "longest first",
-                    "G and Shift+G go from gap to gap by duration, in the steps that count first",
-                ),
-                (GapOrder::Time, "along time", "G and Shift+G go from gap to gap in the order of time"),
-            ] {
-                ui.selectable_value(&mut self.order, order, label).on_hover_text(help);
-            }
+            together_ui("order", ui, |ui| {
+                ui.label("G goes");
+                for (order, label, help) in ORDERS {
+                    ui.selectable_value(&mut self.order, order, label).on_hover_text(help);
+                }
+            });
             self.copy_ui(ui);
             if self.is_waiting {
                 busy_ui(ui);
@@ -315,12 +320,13 @@ impl GapsView {
         let field =
             TextEdit::singleline(&mut self.fields.text).id_salt("filter gaps").hint_text(hint).desired_width(170.0);
         ui.add(field).accessible_name("Filter gaps");
-        let label = ui.label("From");
-        let min =
-            TextEdit::singleline(&mut self.fields.min).id_salt("shortest gap").hint_text("10 µs").desired_width(54.0);
-        ui.add(min)
-            .labelled_by(label.id)
-            .on_hover_text("Minimum duration of listed gaps, such as 10 µs; empty for all");
+        together_ui("from", ui, |ui| {
+            let label = ui.label("From");
+            let min = TextEdit::singleline(&mut self.fields.min).id_salt("shortest gap").hint_text("10 µs");
+            ui.add(min.desired_width(54.0))
+                .labelled_by(label.id)
+                .on_hover_text("Minimum duration of listed gaps, such as 10 µs; empty for all");
+        });
         let text = self.fields.class.map_or("Any cause", GapClass::label);
         let combo = ComboBox::from_id_salt("cause of gaps").selected_text(text).width(120.0);
         let combo = combo.show_ui(ui, |ui| {

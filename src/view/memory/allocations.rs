@@ -225,7 +225,7 @@ impl AllocationsView {
                 self.filter_ui(shown, ctx, ui);
             }
             let bytes = self.grid.shown().map_or(0, |(rows, _)| rows.bytes);
-            let all = shown.history().allocations.len() as u64;
+            let all = shown.history().n_blocks() as u64;
             let of = if listed == all { String::new() } else { format!(" of {}", format::count(all)) };
             ui.label(format!("{}{of} allocations, {}", format::count(listed), format::bytes(bytes as f64)));
             if self.is_waiting {

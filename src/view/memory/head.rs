@@ -103,7 +103,7 @@ pub fn in_short_ui(
                 if ui.button("Show why").on_hover_text("Show the figures of each failed request").clicked() {
                     ctx.commands.push(Command::Show(super::RESERVED.id));
                 }
-                lines_ui(&text, &text, rows, severity[2], ui);
+                lines_ui(&text, &text, if is_short { 1 } else { rows }, severity[2], ui);
             });
         });
     }

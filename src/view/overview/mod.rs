@@ -20,6 +20,7 @@ use crate::answers::{Answer, Query};
 use crate::command::Command;
 use crate::model::TimeRange;
 use crate::session::{Files, Selection};
+use crate::widget::side_panel::side_panel_ui;
 
 /// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
@@ -76,26 +77,20 @@ impl View for OverviewView {
             let left = Frame::NONE.inner_margin(Margin { right: 8, ..Margin::ZERO });
             let right = Frame::NONE.inner_margin(Margin { left: 8, ..Margin::ZERO });
             let width = ui.available_width();
-            Panel::left(egui::Id::unique("overview devices"))
-                .frame(left)
-                .default_size(width * 0.28)
-                .max_size(width * 0.34)
-                .show(ui, |ui| {
-                    scroll(ui, "devices", |ui| self.cards_ui(&summary, ctx, ui));
+            let id = egui::Id::unique("overview devices");
+            side_panel_ui((Panel::left(id).frame(left), id, 0), [width * 0.28, width * 0.34], ui, |ui| {
+                scroll(ui, "devices", |ui| self.cards_ui(&summary, ctx, ui));
+            });
+            let id = egui::Id::unique("overview findings");
+            side_panel_ui((Panel::right(id).frame(right), id, 0), [width * 0.42, width * 0.46], ui, |ui| {
+                scroll(ui, "findings", |ui| {
+                    if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
+                        let seen = self.list.ui(&summary, memory, ui);
+                        seen.into_iter().for_each(|seen| self.show(seen, ctx));
+                        thresholds::ui(ctx.thresholds, ui);
+                    }
                 });
-            Panel::right(egui::Id::unique("overview findings"))
-                .frame(right)
-                .default_size(width * 0.42)
-                .max_size(width * 0.46)
-                .show(ui, |ui| {
-                    scroll(ui, "findings", |ui| {
-                        if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
-                            let seen = self.list.ui(&summary, memory, ui);
-                            seen.into_iter().for_each(|seen| self.show(seen, ctx));
-                            thresholds::ui(ctx.thresholds, ui);
-                        }
-                    });
-                });
+            });
             let middle = Frame::NONE.inner_margin(Margin::symmetric(8, 0));
             CentralPanel::default().frame(middle).show(ui, |ui| {
                 self.chart_ui(&charts, None, ctx, ui);

@@ -400,9 +400,11 @@ pub struct StepBar {
 /// Parts of the time of a device, the lowest first.
 pub const DEVICE: [Series; 4] =
     [Series("Compute", 0), Series("Exposed communication", 1), Series("Exposed copies", 2), Series("Idle", 3)];
-/// What the bars of devices and of hosts sum to.
+/// What the bars sum to: those of a device that is still at work where the next step begins, those of the host and of a
+/// device that has completed each step by then, and those of steps that were not recorded on the host.
 const ON_DEVICE: &str = "from completion to completion on this device";
 const ON_HOST: &str = "from start to start on the host";
+const ELSEWHERE: &str = "from start to start";
 /// Phases of the host in the order of [`Phase::ALL`].
 pub const HOST: [Series; Phase::N] = [
     Series("Data loading", 2),
@@ -476,6 +478,10 @@ fn chart(
         StepBar { name, time: time.shifted(open.offset), parts, outside_ns }
     };
     let bars = (0..steps.len()).step_by(steps_per_bar).map(bar).collect();
-    let length = if series.len() == DEVICE.len() { ON_DEVICE } else { ON_HOST };
+    let length = match boundaries == steps.boundaries {
+        false => ON_DEVICE,
+        true if steps.source.is_of_host() => ON_HOST,
+        true => ELSEWHERE,
+    };
     Chart { title, trace, source: steps.source.label(), length, series, bars, steps_per_bar }
 }

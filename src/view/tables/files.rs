@@ -117,7 +117,8 @@ pub fn apart(of: Vec<(String, Answer)>) -> Answer {
     let own_sort = of.iter().find_map(|(_, answer)| own_sort(answer));
     let is_tree = of.iter().any(|(_, answer)| answer.tree.is_some());
     let head = of.first().map(|(_, first)| first.head.clone()).unwrap_or_default();
-    let mut all = Answer { head, tree: is_tree.then(Tree::default), ..Answer::default() };
+    let empty = of.first().and_then(|(_, first)| first.empty);
+    let mut all = Answer { head, empty, tree: is_tree.then(Tree::default), ..Answer::default() };
     let mut files: Vec<String> = Vec::new();
     for (file, answer) in of {
         all.head.retain(|known| answer.head.contains(known));

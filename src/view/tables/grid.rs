@@ -15,6 +15,7 @@ use crate::figures::{Cell, Column, Data, Order, Rows, Sort, csv, escape, tsv};
 use crate::job::{Job, Poll, Progress};
 use crate::widget::busy::busy_ui;
 use crate::widget::table::{Action, Branch, TableSpec, table_ui};
+use crate::widget::together::together_ui;
 
 /// A table with the slices that its rows stand for.
 #[derive(Debug, Default)]
@@ -32,6 +33,8 @@ pub struct Answer {
     pub is_clipped: bool,
     /// Of an empty table: whether the whole recording has rows, of which none is in the selected range.
     pub has_elsewhere: bool,
+    /// Of an empty table: what to say in place of what is said of such tables, if another advice fits these files.
+    pub empty: Option<[&'static str; 2]>,
 }
 
 impl Rows for Answer {
@@ -364,16 +367,11 @@ impl<T: Table> Grid<T> {
 
     /// The field of the filter.
     pub fn filter_ui(&mut self, hint: &str, ui: &mut egui::Ui) {
-        const WIDTH: f32 = 150.0;
-        /// Of the word before it, about.
-        const LABEL: f32 = 60.0;
-        // The word stands beside its field.
-        if ui.layout().main_wrap() && ui.available_size_before_wrap().x < LABEL + WIDTH {
-            ui.end_row();
-        }
-        let label = ui.label("Filter");
-        let edit = egui::TextEdit::singleline(&mut self.filter).id_salt("filter").hint_text(hint).desired_width(WIDTH);
-        ui.add(edit).labelled_by(label.id);
+        together_ui("filter", ui, |ui| {
+            let label = ui.label("Filter");
+            let edit = egui::TextEdit::singleline(&mut self.filter).id_salt("filter").hint_text(hint);
+            ui.add(edit.desired_width(150.0)).labelled_by(label.id);
+        });
     }
 
     /// What copies the listed rows or writes them to a file.
@@ -381,14 +379,16 @@ impl<T: Table> Grid<T> {
     /// * `name`: what the file is called to begin with.
     pub fn buttons_ui(&mut self, name: &str, ui: &mut egui::Ui) {
         let has_rows = self.counts().0 > 0;
-        let hint = "Copy the listed rows for a spreadsheet, with exact figures";
-        if ui.add_enabled(has_rows, egui::Button::new("Copy table")).on_hover_text(hint).clicked() {
-            self.copy(ui.ctx());
-        }
-        let hint = "Write the listed rows to a file of comma-separated values, with exact figures";
-        if ui.add_enabled(has_rows, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
-            self.export(name, ui.ctx());
-        }
+        together_ui("copy and export", ui, |ui| {
+            let hint = "Copy the listed rows for a spreadsheet, with exact figures";
+            if ui.add_enabled(has_rows, egui::Button::new("Copy table")).on_hover_text(hint).clicked() {
+                self.copy(ui.ctx());
+            }
+            let hint = "Write the listed rows to a file of comma-separated values, with exact figures";
+            if ui.add_enabled(has_rows, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
+                self.export(name, ui.ctx());
+            }
+        });
     }
 
     /// How far the sorting is, and a way back to the order on screen; nothing while neither takes long.

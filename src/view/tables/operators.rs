@@ -13,7 +13,7 @@ use crate::analysis::operators::{OperatorTotals, operators, passed_on};
 use crate::analysis::totals::{self, Instance, Scope, group};
 use crate::command::ctrl;
 use crate::figures::work;
-use crate::model::{SliceId, SliceKind, StringId};
+use crate::model::{Format, SliceId, SliceKind, StringId};
 use crate::view::{Content, DockArea, ViewSpec};
 
 pub const SPEC: ViewSpec = ViewSpec {
@@ -27,6 +27,14 @@ pub const SPEC: ViewSpec = ViewSpec {
 };
 
 const EMPTY: [&str; 2] = ["No operators were recorded", "Record them with ProfilerActivity.CPU in torch.profiler"];
+
+/// What is said of a recording of Nsight Systems, which has no operators.
+const OF_NSYS: [&str; 2] = [
+    "Nsight Systems records no operators",
+    "Annotations lists the named ranges (NVTX) with the device work that they launched",
+];
+const TREE_OF_NSYS: [&str; 2] =
+    ["Nothing was recorded on the host", "Record calls and named ranges with nsys profile --trace=cuda,nvtx"];
 
 const EMPTY_TREE: [&str; 2] = ["Nothing was recorded on the host", EMPTY[1]];
 
@@ -70,6 +78,10 @@ pub(super) static TABLE: TimeTable = TimeTable {
     has_profile: false,
 };
 
+fn of_nsys(scope: &Scope<'_>, said: [&'static str; 2]) -> Option<[&'static str; 2]> {
+    scope.traces.iter().all(|trace| trace.info.format == Format::Nsys).then_some(said)
+}
+
 fn by_stack(scope: &Scope<'_>) -> Answer {
     let rows = operators_by_stack(scope);
     let is_missing = !rows.is_empty() && rows.iter().all(|row| row.path.is_empty());
@@ -78,6 +90,7 @@ fn by_stack(scope: &Scope<'_>) -> Answer {
     Answer {
         head,
         is_clipped: true,
+        empty: of_nsys(scope, OF_NSYS),
         ..with_instances(&work::operator_stacks(scope.has_device_work()), rows, |row| row.instances)
     }
 }
@@ -100,6 +113,7 @@ fn tree(scope: &Scope<'_>, frames: Frames) -> Answer {
     Answer {
         tree,
         is_clipped: true,
+        empty: of_nsys(scope, TREE_OF_NSYS),
         ..with_instances(&work::call_tree(scope.has_device_work()), rows, |row| row.instances)
     }
 }
@@ -134,6 +148,7 @@ fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
         longest,
         instances: rows.into_iter().map(slices).collect(),
         head: is_missing.then_some(note).into_iter().collect(),
+        empty: of_nsys(scope, OF_NSYS),
         ..Answer::default()
     }
 }

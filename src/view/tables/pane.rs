@@ -146,7 +146,7 @@ impl View for Pane {
         self.follow(ctx);
         let Some((shown, selected)) = self.grid.shown() else { return };
         if shown.data.rows.is_empty() {
-            self.empty_ui(shown.has_elsewhere, ui);
+            self.empty_ui(&shown, ui);
             return;
         }
         // Above both, for a line that breaks when the slices come would move the row away from the pointer.
@@ -275,14 +275,13 @@ impl Pane {
         }
     }
 
-    /// * `has_elsewhere`: whether there are rows outside of the selected range.
-    fn empty_ui(&self, has_elsewhere: bool, ui: &mut egui::Ui) {
-        if has_elsewhere {
+    fn empty_ui(&self, shown: &Answer, ui: &mut egui::Ui) {
+        if shown.has_elsewhere {
             ui.label("Nothing of this kind runs in the selected time range");
             ui.weak("Choose the whole trace above, or press Escape to clear the range");
             return;
         }
-        let [what, how] = self.table.choices[self.choice].empty;
+        let [what, how] = shown.empty.unwrap_or(self.table.choices[self.choice].empty);
         ui.label(what);
         ui.weak(how);
     }

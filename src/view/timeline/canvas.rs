@@ -171,14 +171,15 @@ impl Timeline {
         let response = self.canvas.response.take();
         let Some(response) = response else { return };
         let pointer = response.hover_pos().filter(|_| !self.drag.is_active());
-        if let Some(at) = self.measured(ctx.traces) {
-            paint_time(ui, parts, &scale, at);
-        }
         let under = pointer.map_or(Hit::Nothing, |pointer| self.hit(ctx, areas, &scale, pointer));
         let geometry = Geometry { traces: ctx.traces, list: &self.tracks, scale, pinned, scrolled };
         let zoom = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos());
         let zoom = zoom.map(|((anchor, _), pointer)| TimeRange::new(anchor, scale.time(pointer.x)));
         paint_overlay(ctx, ui, parts, &geometry, &lists, (under, zoom));
+        // Above the flags of marks, of which one stands where the pointer has just set it.
+        if let Some(at) = self.measured(ctx.traces) {
+            paint_time(ui, parts, &scale, at);
+        }
         if let Some(pointer) = pointer {
             paint_hover_line(&ui.painter_at(parts.canvas), pointer.x, ui.visuals().strong_text_color());
         }

@@ -9,7 +9,7 @@ use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, Selection};
 use crate::view::ViewContext;
-use crate::view::axis::{self, ZoomTarget, centered, fitted, middle, zoomed};
+use crate::view::axis::{self, ZoomTarget, centered, filled, fitted, middle, zoomed};
 
 /// The direction of a step in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Timeline {
         if time.dur() > view.dur() && !is_visible {
             ctx.navigation.go(fitted(time, 0.1, ctx.span));
         } else if !is_visible {
-            let target = centered(view, middle, ctx.span);
+            let target = filled(centered(view, middle, ctx.span), ctx.span);
             ctx.navigation.go(if is_tiny { zoomed(target, middle, 0.05, ctx.span) } else { target });
         }
     }

@@ -24,7 +24,8 @@ pub fn header_ui(
         let (_, whole) = row.col(|ui| {
             // Of the cell, not of what is in it.
             widths.push(ui.max_rect().width());
-            if column.title.is_empty() {
+            let seen = ui.max_rect().intersect(ui.clip_rect()).width();
+            if column.title.is_empty() || seen < SLIVER.min(ui.max_rect().width()) {
                 return;
             }
             let known = sort.filter(|sort| sort.column == i).map(|sort| sort.is_descending);
@@ -58,6 +59,9 @@ pub fn header_ui(
     }
     (clicked, widths)
 }
+
+/// Of a column that is out of sight but for so many points, as beside the bar of the rows, half a letter would be seen.
+const SLIVER: f32 = 12.0;
 
 /// Width of the triangle with the space beside it, in points.
 pub const SORT_MARK: f32 = 12.0;

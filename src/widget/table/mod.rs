@@ -20,6 +20,8 @@ const ROW_HEIGHT: f32 = 20.0;
 /// found by.
 const LEAST_NAME: f32 = 220.0;
 const LEAST_NAME_SHARE: f32 = 0.25;
+/// Words that end where the room does have this width at least, in points.
+const LEAST_WORDS: f32 = 90.0;
 /// Rows per page: screen positions are `f32`, which is inexact beyond this many.
 const PAGE: usize = 500_000;
 /// To the right of numbers.
@@ -247,8 +249,8 @@ impl Widths {
 
 impl Widths {
     /// Where the columns do not fit, has one of them end where the room does, so that no number is cut in half there:
-    /// the widest column of words before it takes the rest of the room, or gives up to a third of its own for the next
-    /// column.
+    /// words take what there is, and of a number the widest column of words before it takes the rest of the room, or gives
+    /// up to a third of its own.
     ///
     /// * `words`: indices of the columns of words.
     fn end_at_a_border(&mut self, words: &[usize], room: f32, spacing: f32) {
@@ -260,9 +262,14 @@ impl Widths {
             ends > room + 0.5
         });
         let Some(next) = next else { return };
+        let (missing, left) = (ends - room, wide[next] - (ends - room));
+        // Words are legible in less room, and more of use than the void in a column before them.
+        if words.contains(&next) && left - spacing >= LEAST_WORDS {
+            self.shown[next] = left - spacing;
+            return;
+        }
         let before = words.iter().copied().filter(|&column| column < next);
         let Some(words) = before.max_by(|&a, &b| self.shown[a].total_cmp(&self.shown[b])) else { return };
-        let (missing, left) = (ends - room, wide[next] - (ends - room));
         let can_give = missing <= left && missing <= self.shown[words] / 3.0;
         self.shown[words] += if can_give { -missing } else { left };
     }

@@ -21,10 +21,13 @@ fn a_narrower_table_keeps_its_right_columns_in_sight() {
     assert!(widths.fit(&columns, 600.0, 10.0));
     assert_eq!(widths.shown, [280.0, 80.0, 200.0]);
     assert!(widths.fit(&columns, 300.0, 10.0));
-    // A column ends where the room does: names give way to the next one, or take what is left.
+    // A column ends where the room does: names give way to a number, or take what is left.
     assert_eq!(widths.shown, [LEAST_NAME - 30.0, 80.0, 200.0]);
     assert!(widths.fit(&columns, 250.0, 10.0));
     assert_eq!(widths.shown, [LEAST_NAME + 20.0, 80.0, 200.0]);
+    // Words end there themselves.
+    assert!(widths.fit(&columns, 460.0, 10.0));
+    assert_eq!(widths.shown, [LEAST_NAME, 80.0, 120.0]);
 }
 
 #[test]

@@ -38,22 +38,20 @@ impl MemoryOverTime {
                 self.tools_ui(ctx, ui, shown, axis, index);
             });
         }
-        // In its own line, which never wraps: it changes with the pointer, and must not move the picture below.
-        ui.horizontal(|ui| {
-            ui.add_space(MARGIN);
-            if is_small {
-                options_ui("Options", ui, |ui| {
-                    ui.set_max_width(260.0);
-                    ui.horizontal_wrapped(|ui| self.tools_ui(ctx, ui, shown, axis, index));
-                });
-            }
-            if !shown.history().has_changes() {
-                let text = "No history was recorded: these are the blocks that were live when the snapshot was taken";
-                ui.add(Label::new(RichText::new(text).weak()).truncate());
-            } else {
-                self.readout_ui(ctx, ui, shown, axis);
-            }
-        });
+        if is_small || !self.is_readout_above {
+            ui.horizontal(|ui| {
+                ui.add_space(MARGIN);
+                if is_small {
+                    options_ui("Options", ui, |ui| {
+                        ui.set_max_width(260.0);
+                        ui.horizontal_wrapped(|ui| self.tools_ui(ctx, ui, shown, axis, index));
+                    });
+                }
+                if !self.is_readout_above {
+                    self.readout_ui(ctx, ui, shown, axis);
+                }
+            });
+        }
         if let Some(colors) = colors.filter(|colors| !is_small && colors.legend != Legend::None) {
             ui.horizontal_wrapped(|ui| {
                 ui.add_space(MARGIN);
@@ -157,8 +155,14 @@ impl MemoryOverTime {
         combo.response.on_hover_text(help).labelled_by(label.id);
     }
 
-    /// Memory in use at the chosen moment, else under the pointer.
-    fn readout_ui(&self, ctx: &ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory, axis: &Axis<'_>) {
+    /// Memory in use at the chosen moment, else under the pointer. It never wraps: it changes with the pointer, and must
+    /// not move the picture below.
+    pub(super) fn readout_ui(&self, ctx: &ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory, axis: &Axis<'_>) {
+        if !shown.history().has_changes() {
+            let text = "No history was recorded: these are the blocks that were live when the snapshot was taken";
+            ui.add(Label::new(RichText::new(text).weak()).truncate());
+            return;
+        }
         let (text, state) = match (ctx.memory.moment, self.pointer_position) {
             (Some(state), _) => (format!("Moment: {}", state_text(shown, state)), state),
             (None, Some(position)) => (pointer_text(shown, axis, position), axis.state(position)),

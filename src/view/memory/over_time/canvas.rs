@@ -74,8 +74,8 @@ impl Canvas {
 fn lifetime(ctx: &ViewContext<'_>, chart: &Chart<'_>) -> Option<(TimeRange, String)> {
     let id = chart.shown.selected(*ctx.selection)?;
     let history = Some(chart.shown.history()).filter(|history| history.has_changes())?;
-    let all = &history.allocations;
-    let life = chart.axis.range(all.start[id.idx()], all.end[id.idx()]);
+    let [start, end] = history.states_of(id);
+    let life = chart.axis.range(start, end);
     let [text, _] = lifetime_text(history, id);
     Some((life, format!("lifetime {text}")))
 }

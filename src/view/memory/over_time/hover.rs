@@ -45,7 +45,7 @@ fn lines(trace: &Trace, history: &MemoryHistory, id: AllocationId, state: u32, a
         None => "live at the end".to_owned(),
     };
     lines.push(format!("{born}, {gone}"));
-    let (start, end) = (all.start[i], all.end[i].min(history.n_states()));
+    let [start, end] = history.states_of(id).map(|state| state.min(history.n_states()));
     // What lay before the recording, nobody knows.
     let least = if history.alloc_event(id).is_none() { "at least " } else { "" };
     let age = if history.has_time {

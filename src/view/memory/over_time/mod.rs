@@ -35,7 +35,7 @@ use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
-use super::head::{choose_ui, in_short_ui};
+use super::head::{choose_ui, in_short_ui, is_small};
 use crate::analysis::clock::ClockSource;
 use crate::answers::memory::InShort;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
@@ -55,6 +55,8 @@ const RULER_HEIGHT: f32 = 20.0;
 const LANE_HEIGHT: f32 = 16.0;
 const CURVES_HEIGHT: f32 = 96.0;
 const MARGIN: f32 = 6.0;
+/// The width from which the title and what is in use at a moment share a line.
+const READOUT_ABOVE: f32 = 800.0;
 /// Room over the highest stack, as a share of it.
 const HEADROOM: f64 = 0.04;
 
@@ -93,6 +95,8 @@ pub struct MemoryOverTime {
     /// With the visible bytes at its start.
     drag: Drag<TimeRange>,
     canvas: Canvas,
+    /// Whether what is in use at a moment stands beside the title, not below it.
+    is_readout_above: bool,
     /// Position under the pointer while it is over the view.
     pointer_position: Option<i64>,
     /// Whether it was painted in this frame: else the pointer is over another view.
@@ -195,7 +199,6 @@ impl MemoryOverTime {
     }
 
     fn shown_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory) {
-        self.follow(ctx, shown);
         let index = self.index.ask(ctx.answers, &shown.of, &MakeIndex);
         self.is_pending |= index.is_working();
         let Some(index) = answer_ui(&index, "Reading the history of memory…", ui) else { return };
@@ -329,13 +332,19 @@ impl View for MemoryOverTime {
         (self.is_pending, self.is_on_screen) = (false, true);
         let frame = Frame::NONE.inner_margin(Margin { left: 0, right: 0, top: 4, bottom: 4 });
         frame.show(ui, |ui| {
-            let shown = ui
-                .horizontal_wrapped(|ui| {
-                    ui.add_space(MARGIN);
-                    choose_ui(ctx, ui)
-                })
-                .inner;
-            if let Some(shown) = shown {
+            // The picture has the line.
+            self.is_readout_above = ui.available_width() >= READOUT_ABOVE && !is_small(ui);
+            let head = ui.horizontal(|ui| {
+                ui.add_space(MARGIN);
+                let shown = choose_ui(ctx, ui)?;
+                self.follow(ctx, &shown);
+                if self.is_readout_above {
+                    ui.add_space(2.0 * MARGIN);
+                    self.readout_ui(ctx, ui, &shown, &self.axis(&shown));
+                }
+                Some(shown)
+            });
+            if let Some(shown) = head.inner {
                 let margin = Frame::NONE.inner_margin(Margin::symmetric(MARGIN as i8, 0));
                 self.is_pending |= margin.show(ui, |ui| in_short_ui(&mut self.in_short, &shown, ctx, ui)).inner;
                 self.shown_ui(ctx, ui, &shown);

@@ -1,6 +1,7 @@
 //! Tables of several files.
 
 use super::*;
+use crate::model::Format;
 
 /// The tables of two recordings of ranks 0 and 1, and of a snapshot of memory with names of its own.
 fn of_several(table: &'static TimeTable) -> Harness<'static, Fixture<Pane>> {
@@ -10,7 +11,7 @@ fn of_several(table: &'static TimeTable) -> Harness<'static, Fixture<Pane>> {
         trace
     };
     let mut names = TraceBuilder::from_slices(&[("names", SliceKind::Annotation, "forward", 0, 3_000)]);
-    names.info.format = crate::model::Format::Snapshot;
+    names.info.format = Format::Snapshot;
     harness_of(vec![names.finish(), rank(0), rank(1)], table)
 }
 
@@ -65,4 +66,17 @@ fn a_snapshot_counts_where_it_is_chosen() {
     harness.state_mut().session.close(|trace, _| trace > 0);
     settle(&mut harness);
     assert_eq!(harness.query_all_by_label("forward").count(), 1, "alone it counts");
+}
+
+#[test]
+fn nothing_but_what_its_recorder_can_do_is_advised() {
+    let said = |format: Format, label: &str| {
+        let mut builder = TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "gemm", 0, 100)]);
+        builder.info.format = format;
+        let mut harness = harness(builder.finish(), &operators::TABLE);
+        click(&mut harness, "By operator");
+        harness.query_by_label(label).is_some()
+    };
+    assert!(said(Format::ChromeTrace, "No operators were recorded"));
+    assert!(said(Format::Nsys, "Nsight Systems records no operators"));
 }
