@@ -204,7 +204,7 @@ fn a_host_without_device_is_told_by_its_phases() {
                     100.000 ms: it spends 100.000 ms more communicating. Most self time, of 30.000 ms in operators on \
                     one thread in 3 steps, 7.5 % of the time: aten::mm 100.0 %. No call stacks were recorded: \
                     with_stack=True in torch.profiler, or lacuna capture --stacks, shows which Python code calls these \
-                    operators and which takes the rest of the time";
+                    operators and what takes the rest of the time";
     assert_eq!(paragraphs(&[of]), [expected]);
 }
 
@@ -273,6 +273,36 @@ fn a_recording_without_device_work_is_told_by_self_times() {
                100.0 %)";
     assert_eq!(text(&waits[1..2]), [all]);
     assert!(text(&[]).is_empty());
+}
+
+#[test]
+fn what_ends_idle_time_comes_before_what_explains_more_of_it() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    const CALL: SliceKind = SliceKind::Runtime;
+    // For 298 ms the host loads code, and of the rest nothing is known.
+    let text = |of_host: &[(&'static str, SliceKind, &'static str, i64, i64)]| {
+        let mut slices = vec![
+            ("main", CALL, "cudaLaunchKernel", 0, MS / 100),
+            ("main", CALL, "cudaLaunchKernel", 999 * MS, 999 * MS + MS / 100),
+            ("stream 7", SliceKind::Kernel, "gemm", MS / 100, 20 * MS),
+            ("stream 7", SliceKind::Kernel, "gemm", 999 * MS + MS / 50, 1_020 * MS),
+        ];
+        slices.extend(of_host);
+        // With fewer kernels nothing is judged.
+        slices.extend((0..10).map(|i| ("stream 8", SliceKind::Kernel, "gemm", MS + i * MS, 2 * MS + i * MS)));
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = [vec![1, 2, 1, 2], vec![0; slices.len() - 4]].concat();
+        let trace = builder.finish();
+        let verdicts = judged(&trace, None);
+        paragraphs(&[Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts }]).remove(0)
+    };
+    let loads = text(&[("main", CALL, "cuLibraryLoadData", 701 * MS, 999 * MS)]);
+    let help = "What would help most: to compile and load code before the steps, which saves at most 298.000 ms of \
+                1.020 s. What would help next: to record what the host does meanwhile";
+    assert!(loads.ends_with(help), "{loads}");
+    let only = text(&[]);
+    assert!(only.ends_with("What would help most: to record what the host does meanwhile"), "{only}");
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn of_lead(hit: &Hit) -> Option<String> {
     is_large.then(|| {
         let ns = format::duration(hit.shares.lead_ns);
         format!(
-            "{ns} of it is after {over}: the host lost its lead over the device in {wait} and had not yet regained it"
+            "Of all its time {ns} is after {over}: the host lost its lead over the device in {wait} and had not yet regained it"
         )
     })
 }
