@@ -1,6 +1,6 @@
 //! Time of one device in two recordings: how long a step takes, what it goes into, and which work takes more or less.
 //!
-//! Source: F13 of `DEFINITIONS.md`. Both sides are what the rules judge, see [`Window`]: the steps that count, or
+//! Source: F13 of `DEFINITIONS.md`. Both sides are what the rules judge, see [`Window`]: the judged steps, or
 //! without steps the time after start-up.
 
 use std::cmp::Reverse;
@@ -38,6 +38,8 @@ pub struct Side<'a> {
     /// Both `None` without a device.
     pub busy: Option<&'a DeviceBusy>,
     pub makeup: Option<&'a Makeup>,
+    /// Whether code of torch.compile runs in it.
+    pub is_compiled: bool,
 }
 
 /// Time of something in the judged time of each recording, before and after, in nanoseconds.
@@ -100,7 +102,7 @@ pub enum Verdict {
 /// Why nothing is said of the difference.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Unknown {
-    /// One of the recordings has fewer than two steps that count.
+    /// One of the recordings has fewer than two judged steps.
     FewSteps,
     /// What divides each recording into steps, which is not the same.
     OtherSteps([String; 2]),
@@ -120,11 +122,15 @@ pub struct Compared {
     pub verdict: Verdict,
     /// The whole first, then its parts, then the causes of idle time that either has, by how much they changed.
     pub times: Vec<(TimePart, Change)>,
+    /// Of the causes of idle time that have any, what is after the wait itself, see [`Makeup::lead_ns`].
+    pub leads: Vec<(Cause, Change)>,
     /// Kernels, copies, memsets and graphs that start within the judged time, by name without parameters, and by how
     /// much they changed.
     pub work: Vec<NamedChange>,
     /// Whether one of the two shows CUDA graphs as wholes where the other has kernels, whose names then do not compare.
     pub has_whole_graphs: bool,
+    /// Whether one of the two runs code of torch.compile, whose kernels and operators have other names.
+    pub has_compiled: bool,
     /// Operators that ran meanwhile on the host, by how much they changed; none where one recording has none.
     pub operators: Vec<OperatorChange>,
 }
@@ -199,6 +205,12 @@ impl<'a> Side<'a> {
         found.map_or(0, |one| one.1)
     }
 
+    /// The part of that which is after the wait itself.
+    fn lead_of(&self, cause: Cause) -> DurNs {
+        let at = |makeup: &&Makeup| makeup.causes.iter().position(|one| one.0 == cause);
+        self.makeup.and_then(|makeup| Some(makeup.lead_ns[at(&makeup)?])).unwrap_or_default()
+    }
+
     /// The judged time as the host sees it.
     fn host_time(&self) -> TimeRange {
         match &self.window.host_steps[..] {
@@ -243,16 +255,20 @@ impl<'a> Side<'a> {
         graphs as f64 / self.time_of(work, |_, _| true).max(1) as f64
     }
 
-    /// The share of each kernel of the time of all, but for collectives and copies, which are alike in all programs.
-    /// Empty without kernels.
-    fn kernel_shares<'b>(&self, work: &'b HashMap<String, Sum>) -> HashMap<&'b str, f64> {
+    /// The share of each kernel of the time of all, but for collectives and copies, which are alike in all programs. By
+    /// name without digits: libraries choose tiles by the size of the batch. Empty without kernels.
+    fn kernel_shares(&self, work: &HashMap<String, Sum>) -> HashMap<String, f64> {
         let computes = |kind, name: &str| kind == SliceKind::Kernel && !is_collective_name(name);
         let all = self.time_of(work, computes).max(1) as f64;
-        let of_name = |(name, sum): (&'b String, &Sum)| {
-            let kind = self.trace.slices.kind[sum.longest?.1.idx()];
-            computes(kind, name).then(|| (name.as_str(), sum.ns as f64 / all))
-        };
-        work.iter().filter_map(of_name).collect()
+        let mut shares = HashMap::new();
+        for (name, sum) in work {
+            let kind = sum.longest.map(|longest| self.trace.slices.kind[longest.1.idx()]);
+            if kind.is_some_and(|kind| computes(kind, name)) {
+                let name = name.chars().filter(|c| !c.is_ascii_digit()).collect();
+                *shares.entry(name).or_default() += sum.ns as f64 / all;
+            }
+        }
+        shares
     }
 
     fn operators(&self, is_cancelled: &(dyn Fn() -> bool + Sync)) -> HashMap<String, (u64, DurNs, DurNs)> {
@@ -277,7 +293,7 @@ impl<'a> Side<'a> {
 
 /// Compares the time of one device, or of hosts without one, in two recordings.
 ///
-/// * Times of a step are means over the steps that count; a step is slower or faster where the means differ by more
+/// * Times of a step are means over the judged steps; a step is slower or faster where the means differ by more
 ///   than the larger of Welch's 95 % interval and 2 %.
 /// * Cost: O(n log n) for n slices of both.
 pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Compared {
@@ -286,11 +302,15 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     let n = sides.map(|side| side.n(has_steps));
     let change = |total_ns| Change { total_ns, n, margin_ns: None };
     let times = times(sides, has_steps, &change);
+    let lead = |cause| (cause, change(sides.map(|side| side.lead_of(cause))));
+    let leads = Cause::ALL.map(lead).into_iter().filter(|lead| lead.1.total_ns != [0, 0]).collect();
     let works = sides.map(Side::work);
     let graphs = [0, 1].map(|i| sides[i].graphs(&works[i]) > MOST_GRAPHS);
     let of_sides = sides.map(|side| side.operators(is_cancelled));
     let are_recorded = of_sides.iter().all(|operators| !operators.is_empty());
-    let other = if graphs == [false; 2] { other_work(sides, &works, &of_sides, n) } else { None };
+    let has_compiled = before.is_compiled != after.is_compiled;
+    let has_names = graphs == [false; 2] && !has_compiled;
+    let other = if has_names { other_work(sides, &works, &of_sides, n) } else { None };
     let named = |(name, [before, after]): (String, [Sum; 2])| {
         let longest = [(1, after), (0, before)].into_iter().find_map(|(side, sum)| Some((side, sum.longest?.1)))?;
         let (calls, time) = ([before.calls, after.calls], change([before.ns, after.ns]));
@@ -314,7 +334,16 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     let most = |one: &OperatorChange| one.host_self.difference().abs().max(one.device_self.difference().abs());
     operators.sort_by(|a, b| Reverse(most(a)).cmp(&Reverse(most(b))).then_with(|| a.name.cmp(&b.name)));
     let verdict = verdict(sides, has_steps, &times[0].1, other);
-    Compared { has_steps, verdict, times, work, has_whole_graphs: graphs[0] != graphs[1], operators }
+    Compared {
+        has_steps,
+        verdict,
+        times,
+        leads,
+        work,
+        has_whole_graphs: graphs[0] != graphs[1],
+        has_compiled,
+        operators,
+    }
 }
 
 /// The step, its parts, and the causes of idle time.
@@ -365,7 +394,7 @@ fn other_work(
 }
 
 /// How much of the larger of two sums is in both: the smaller figure of each name, by that sum. 0 to 1.
-fn common(sides: &[HashMap<&str, f64>; 2]) -> f64 {
+fn common<K: std::hash::Hash + Eq>(sides: &[HashMap<K, f64>; 2]) -> f64 {
     let in_both = sides[0].iter().filter_map(|(name, a)| Some(a.min(*sides[1].get(name)?)));
     let all = sides.iter().map(|side| side.values().sum::<f64>()).fold(0.0, f64::max);
     if all > 0.0 { in_both.sum::<f64>() / all } else { 0.0 }

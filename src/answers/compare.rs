@@ -96,6 +96,7 @@ impl<'a> Judged<'a> {
     fn side<'b>(&'b self, window: &'b Window) -> Side<'b> {
         let busy = self.busy.iter().find(|busy| Some(busy.device) == window.device);
         let makeup = self.verdicts.makeups.iter().find(|makeup| makeup.device == window.device && busy.is_some());
-        Side { trace: self.trace, steps: (*self.steps).as_ref(), window, busy, makeup }
+        let is_compiled = self.verdicts.run.is_compiled;
+        Side { trace: self.trace, steps: (*self.steps).as_ref(), window, busy, makeup, is_compiled }
     }
 }

@@ -22,7 +22,7 @@ const fn spec(
 
 /// What the key of the next gap does, wherever it is said.
 pub const NEXT_GAP: &str = "Select the longest gap of the device, then the next longest, down to 10 µs, those in the \
-                            steps that count first, or the next in time if the Gaps view is set so";
+                            judged steps first, or the next in time if the Gaps view is set so";
 
 const fn key(key: Key) -> KeyboardShortcut {
     KeyboardShortcut::new(Modifiers::NONE, key)

@@ -146,10 +146,10 @@ impl TimeComparison {
             Verdict::Slower => format!("Slower: the difference is beyond the noise of {noise} ({steps})"),
             Verdict::Same => format!("No difference beyond the noise of {noise} ({steps})"),
             Verdict::Unknown(Unknown::FewSteps) => {
-                "Whether that is more than noise is not known: it takes two steps that count in each".to_owned()
+                "Whether that is more than noise is not known: that takes two judged steps in each recording".to_owned()
             }
             Verdict::Unknown(Unknown::OtherSteps([before, after])) => format!(
-                "Whether the program is {faster} is not known: the steps need not be the same work, they are by {} there and by {} here",
+                "Whether the program is {faster} is not known: the steps may not be the same work, they were found by {} there and by {} here",
                 clipped(before),
                 clipped(after)
             ),
@@ -172,7 +172,10 @@ impl TimeComparison {
         let graphs = ". One of the two shows CUDA graphs as wholes: the kernels in them cannot be compared";
         let graphs = if self.compared.has_whole_graphs { graphs } else { "" };
         let most = self.most().map(|most| format!(". {most}")).unwrap_or_default();
-        let most = most + graphs;
+        let compiled = ". One of the two runs code of torch.compile, whose kernels and operators have other names: whether \
+                        both are the same program cannot be told";
+        let compiled = if self.compared.has_compiled { compiled } else { "" };
+        let most = most + graphs + compiled;
         format!("{what}. {verdict}{most}")
     }
 
@@ -205,13 +208,16 @@ impl TimeComparison {
         let mut parts: Vec<&(TimePart, Change)> =
             self.compared.times.iter().filter(|(part, change)| is_part(part) && large(change)).collect();
         parts.sort_by_key(|part| std::cmp::Reverse(part.1.difference().abs()));
-        let mut all: Vec<String> = parts.iter().take(MOST).map(|(part, change)| signed(&part.text(), change)).collect();
+        let told = |(part, change): &(TimePart, Change)| signed(&part.text(), change) + &self.lead(*part, change);
+        let mut all: Vec<String> = parts.iter().take(MOST).map(|part| told(part)).collect();
         // Where work of other names takes its place, there is no change to name.
         let compute = self.compared.times.iter().find(|time| time.0 == TimePart::Compute);
         let is_other =
             matches!(self.compared.verdict, Verdict::Unknown(Unknown::OtherWork(_) | Unknown::OtherOperators(_)));
-        let has_names =
-            compute.is_some_and(|compute| large(&compute.1)) && !is_other && !self.compared.has_whole_graphs;
+        let has_names = compute.is_some_and(|compute| large(&compute.1))
+            && !is_other
+            && !self.compared.has_whole_graphs
+            && !self.compared.has_compiled;
         let work = self.compared.work.iter().filter(|one| has_names && large(&one.time));
         let work: Vec<_> = work.take(MOST).collect();
         let names: Vec<_> = work.iter().map(|one| telling(&one.name)).collect();
@@ -221,6 +227,22 @@ impl TimeComparison {
             signed(&shortened_apart(name, &others, MAX_NAME), &one.time)
         }));
         (!all.is_empty()).then(|| format!("What changed most: {}", all.join("; ")))
+    }
+
+    /// How much of the change of a cause is after the wait itself, where that is enough to count.
+    fn lead(&self, part: TimePart, change: &Change) -> String {
+        /// Of the change: a twentieth.
+        const LEAST_PART: DurNs = 20;
+        let TimePart::IdleBy(cause) = part else { return String::new() };
+        let lead = self.compared.leads.iter().find(|lead| lead.0 == cause).map_or(0, |lead| lead.1.difference());
+        if lead == 0 || lead.abs() * LEAST_PART < change.difference().abs() {
+            return String::new();
+        }
+        let sign = if lead < 0 { "\u{2212}" } else { "+" };
+        format!(
+            " ({sign}{} of it after the wait itself, until the host is ahead of the device again)",
+            format::duration(lead.abs())
+        )
     }
 
     /// That steps take longer, if it is more than noise and beyond a threshold.
@@ -430,8 +452,8 @@ pub fn time_comparison() -> Part<TimeComparison> {
         number "noise_ns", "Noise", 90, Cell::or_empty(row.step().noise_ns(), Cell::Ns),
             "A smaller difference of the means is noise: the 95 % interval, and no less than 2 % of before, since one \
              recording of each says nothing of how runs differ";
-        number "before_steps", "Steps before", 96, row.steps(0), "Steps that count in the other recording";
-        number "after_steps", "Steps after", 96, row.steps(1), "Steps that count in this one";
+        number "before_steps", "Steps before", 96, row.steps(0), "Judged steps in the other recording";
+        number "after_steps", "Steps after", 96, row.steps(1), "Judged steps in this one";
         words "text", "Summary", 300, Cell::text(&row.text()), "The same in words";
         words "compared_times", "Times", 0, list(row.times()), "The step and its parts";
         words "compared_work", "Device work", 0, list(row.work()), "Kernels, copies, memsets and graphs by name";

@@ -104,7 +104,7 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "device", "Device", 58, Cell::Count(u64::from(row.clusters.device)), "Index of the device";
         number "count", "Gaps", 58, Cell::Count(row.cluster.sum.count),
             "Gaps between the same work, with the same cause at the same place";
-        words "steps", "Steps", 58, Cell::text(&row.steps()), "In how many of the steps that count they occur";
+        words "steps", "Steps", 58, Cell::text(&row.steps()), "In how many of the judged steps they occur";
         number "total_ns", "Total", 84, Cell::Ns(row.cluster.sum.total_ns), "Sum of their lengths";
         number "ns_per_step", "Per step", 84, Cell::or_empty(row.ns_per_step(), Cell::Ns), "Mean of their sum in a \
             step";

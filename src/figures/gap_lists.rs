@@ -77,7 +77,7 @@ const OF_WHOLE: [(&str, &str, &str); 3] = [
     (
         "ns_per_step",
         "Per step, whole trace",
-        "Of the whole trace, not of the range: the sum of these gaps in the steps that count, divided by their number",
+        "Of the whole trace, not of the range: the sum of these gaps in the judged steps, divided by their number",
     ),
     (
         "ceiling_ns_per_step",
@@ -95,7 +95,7 @@ pub fn clusters(has_range: bool) -> Part<ClusterRow> {
         words "class", "Main cause", 128, class_word(row.class), "What the device waited for during most of it";
         words "device", "Device", 80, Cell::text(&row.device), "The device that waits";
         number "ns_per_step", "Per step", 90, Cell::or_empty(row.ns_per_step, Cell::Ns),
-            "Sum of these gaps in the steps that count, divided by their number";
+            "Sum of these gaps in the judged steps, divided by their number";
         number "ceiling_ns_per_step", "Ceiling", 90, Cell::or_empty(row.ceiling_ns_per_step, Cell::Ns),
             "What ending the cause would save of a step at most, on this device";
         number "steps_present", "In steps", 70, Cell::or_empty(row.steps, |(n, all)| Cell::Of(n as u64, all as u64)),

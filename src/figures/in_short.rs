@@ -80,7 +80,7 @@ fn of_absent_ranks(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<S
         false => return None,
     };
     (gains && communicates)
-        .then(|| format!("{which}: what a device here saves in other waits, it may wait longer in collectives"))
+        .then(|| format!("{which}: time that a device here saves may come back as waiting in collectives"))
 }
 
 /// The paragraphs after one that says that memory ran out, if it did: what is told of time is of a program that failed;
@@ -172,7 +172,7 @@ fn steps(all: &[&Summary<'_>]) -> Option<String> {
     let Some((n, same)) = same_steps(&windows) else {
         return Some(match differ([min, max]) {
             true => format!(
-                "Judged steps last {} to {}, which does not tell the slowest rank: no two whole steps were recorded on all \
+                "Judged steps last {} to {}. Which rank is slowest is not known: no two whole steps were recorded on all \
                  ranks at the same time",
                 format::duration(min),
                 format::duration(max)
@@ -253,7 +253,8 @@ fn late_rank(judged: &[Judged<'_>]) -> Option<String> {
         hits.filter(|(_, hit)| hit.rule == Rule::LateRank).max_by_key(|(_, hit)| hit.amount)?;
     let (rank, late) = (judged.trace.info.rank?, hit.late.as_ref()?);
     let [n_late, calls] = [late.late, late.calls].map(format::count);
-    let others = if late.n_ranks > 2 { "each other rank waits on average" } else { "the other rank waits" };
+    let others =
+        if late.n_ranks > 2 { "each other rank waits for it on average" } else { "the other rank waits for it" };
     let in_steps = |ns: DurNs, n_steps: usize, whose: &str| match n_steps as DurNs {
         0 => format::duration(ns),
         1 => format!("{} in its {whose}judged step", format::duration(ns)),
@@ -264,7 +265,7 @@ fn late_rank(judged: &[Judged<'_>]) -> Option<String> {
         (ns, n_steps) => format!("rank {rank} itself waits {} for others", in_steps(ns, n_steps, "own ")),
     };
     Some(format!(
-        "Rank {rank} comes last to {n_late} of {calls} judged collectives: for it {others} {}; {own}",
+        "Rank {rank} comes last to {n_late} of {calls} judged collectives: {others} {}; {own}",
         in_steps(hit.amount, hit.n_steps, "")
     ))
 }

@@ -2,6 +2,7 @@
 
 mod help;
 
+use self::help::only_tells;
 pub use self::help::{beyond_overlap, named};
 
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct Summary<'a> {
     together: Option<(&'a Hit, DurNs)>,
     /// The finding about the cause with most idle time.
     most: Option<&'a Hit>,
+    /// The one with most idle time whose cause the program can end: for others more is to be recorded.
+    endable: Option<&'a Hit>,
     /// The warning about kernels that has most time.
     kernels: Option<&'a Hit>,
     /// What it gains per step at most if other ranks come sooner to collectives, and for which it waits most.
@@ -64,6 +67,8 @@ impl<'a> Summary<'a> {
             let best = hits().filter(gains).max_by_key(|hit| (gain(hit), hit.weight()));
             let cause = makeup.causes.first().map(|cause| cause.0);
             let most = hits().find(|hit| hit.rule.cause() == cause && cause.is_some());
+            let ends = |hit: &&Hit| hit.rule.cause().is_some_and(|cause| !only_tells(cause));
+            let endable = hits().filter(ends).max_by_key(|hit| hit.amount);
             let is_of_kernels =
                 |hit: &&Hit| matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note;
             let kernels = hits().filter(is_of_kernels).max_by_key(|hit| hit.amount);
@@ -80,6 +85,7 @@ impl<'a> Summary<'a> {
                 best,
                 together: best.and_then(together),
                 most,
+                endable,
                 kernels,
                 late: late_ns.zip(late_rank),
             })
@@ -209,11 +215,11 @@ impl<'a> Summary<'a> {
                 }
             }
             Cause::Unexplained => {
-                let on_cpu = match self.most.is_some_and(Hit::is_on_cpu) {
-                    true => ", but that its thread ran on a CPU",
-                    false => "",
+                let known = match self.most.is_some_and(Hit::is_on_cpu) {
+                    true => "all that was recorded of the host is that its thread ran on a CPU",
+                    false => "nothing was recorded of what the host did",
                 };
-                format!("For the largest part of it, {share}, nothing was recorded of what the host did{on_cpu}")
+                format!("For the largest part of it, {share}, {known}")
             }
             _ => {
                 let why = self.most.and_then(why_of).or_else(|| cause.rule().and_then(why));

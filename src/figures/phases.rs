@@ -21,7 +21,7 @@ pub struct PhaseTotals {
     pub device_ns: DurNs,
 }
 
-/// Phases of the steps that count, or of the whole trace; they sum to it.
+/// Phases of the judged steps, or of the whole trace; they sum to it.
 ///
 /// * `has_device`: whether any device work was recorded.
 pub fn phases(has_device: bool) -> Part<PhaseTotals> {

@@ -234,7 +234,7 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         number "std_ns", "Std. dev.", 84, Cell::Ns(row.durations().std_ns.unwrap_or_default()),
             "Standard deviation of the sample";
         number "gpu_utilization", "GPU utilization, host steps", 150, Cell::or_empty(row.utilization(), Cell::Share),
-            "Share of the steps that count, as the host sees them, in which a kernel runs: TensorBoard's figure, the \
+            "Share of the judged steps, as the host sees them, in which a kernel runs: TensorBoard's figure, the \
              mean of the devices. Busy shares elsewhere count copies as well, of the judged time or of all time";
         words "devices", "Devices", 0, devices(row), "GPU utilization of each device";
         words "list", "List", 0, list(row), "The steps";
@@ -250,7 +250,7 @@ fn step_utilization() -> Part<(u32, f64)> {
     let figures = figures! { row: (u32, f64);
         number "device", "Device", 58, Cell::Count(u64::from(row.0)), "Index of the device";
         number "gpu_utilization", "GPU utilization, host steps", 150, Cell::Share(row.1),
-            "Share of the steps that count in which a kernel runs on it";
+            "Share of the judged steps in which a kernel runs on it";
     };
     Part::new("devices", "Devices", figures)
 }
@@ -345,7 +345,7 @@ pub fn place_text(step: usize, n: usize) -> String {
     format!("number {} of {n} in the recording", step + 1)
 }
 
-/// Whether the mean length of the steps that count is another one on a device than of their ranges.
+/// Whether the mean length of the judged steps is another one on a device than of their ranges.
 fn differs_on_device(of: &StepsOf<'_>) -> bool {
     let Some(durations) = of.steps.durations.filter(|_| !of.steps.is_of_completions()) else { return false };
     of.parts.devices.iter().filter_map(|(_, parts)| parts.get(of.steps.used.clone())).any(|parts| {

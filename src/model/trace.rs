@@ -70,6 +70,8 @@ pub struct TraceInfo {
     pub utc_offset_ns: Option<DurNs>,
     /// By id, ascending.
     pub devices: Vec<DeviceInfo>,
+    /// The recorder looked for GPUs and found none: the machine has none, or the program is built for none.
+    pub found_no_gpu: bool,
     /// Of a database: its tables, whose index stands in the sources of events above [`SOURCE_ROW_BITS`].
     pub source_tables: Vec<String>,
     /// Other metadata in file order: (key, text). Never contains the recorded environment variables.

@@ -15,7 +15,7 @@ use crate::figures::format;
 use crate::figures::stacks;
 use crate::model::{TimeRange, Trace, TrackId};
 use crate::session::{Files, OpenTrace, track_title};
-use crate::view::states::{answer_ui, nothing_ui};
+use crate::view::states::{answer_ui, how_to_record_gpu, nothing_ui};
 
 const SAMPLES: Unit = Unit {
     whole: "All samples",
@@ -164,10 +164,9 @@ impl View for FlameView {
                     "Nothing was recorded on the host",
                     "Record it with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=nvtx,osrt",
                 ),
-                (Kind::Time(Weigh::Device), false) => (
-                    "No GPU work was recorded",
-                    "Record it with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=cuda",
-                ),
+                (Kind::Time(Weigh::Device), false) => {
+                    ("No GPU work was recorded", how_to_record_gpu(ctx.traces.iter().map(|open| &open.trace.info)))
+                }
             };
             nothing_ui(what, how, ui);
             return;

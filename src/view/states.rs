@@ -6,6 +6,7 @@ use eframe::egui;
 
 use crate::answers::Answer;
 use crate::figures::text::display_name;
+use crate::model::TraceInfo;
 use crate::widget::busy::busy_ui;
 use crate::widget::theme;
 
@@ -35,10 +36,36 @@ pub fn failed_ui(why: &str, ui: &mut egui::Ui) {
     ui.add(egui::Label::new(egui::RichText::new(display_name(why)).color(error)).wrap());
 }
 
+/// How to record the work of a GPU.
+pub const RECORD_GPU: &str =
+    "Record the GPU's work with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=cuda";
+
+/// How to record the work of a GPU, or why the recorded machine has no such work.
+pub fn how_to_record_gpu<'a>(traces: impl IntoIterator<Item = &'a TraceInfo>) -> &'static str {
+    let mut traces = traces.into_iter().peekable();
+    match traces.peek().is_some() && traces.all(|info| info.found_no_gpu) {
+        true => "The profiler found no GPU: the machine has none, or PyTorch was built without support for it",
+        false => RECORD_GPU,
+    }
+}
+
 /// Shows that there is no content.
 ///
 /// * `how`: the remedy or the reason.
 pub fn nothing_ui(what: &str, how: &str, ui: &mut egui::Ui) {
     ui.label(what);
     ui.weak(how);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_machine_has_is_not_advised_to_be_recorded() {
+        let of = |found_no_gpu| TraceInfo { found_no_gpu, ..TraceInfo::default() };
+        assert!(how_to_record_gpu(&[of(true), of(true)]).starts_with("The profiler found no GPU"));
+        assert_eq!(how_to_record_gpu(&[of(true), of(false)]), RECORD_GPU);
+        assert_eq!(how_to_record_gpu(&[]), RECORD_GPU);
+    }
 }

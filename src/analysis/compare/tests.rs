@@ -8,6 +8,7 @@ use crate::analysis::steps::steps;
 use crate::model::{DeviceInfo, SliceKind, TraceBuilder};
 
 const US: i64 = 1_000;
+const LOADER: &str = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
 const MS: i64 = 1_000 * US;
 
 /// Steps of these lengths, in each of which the device runs these kernels one after the other from its start on.
@@ -62,6 +63,7 @@ fn compared(before: &Trace, after: &Trace) -> Compared {
         window: &verdicts.windows[0],
         busy: busy.first(),
         makeup: verdicts.makeups.first(),
+        is_compiled: verdicts.run.is_compiled,
     });
     let all = compare(&sides[0], &sides[1], &|| false);
     for (i, side) in sides.iter().enumerate() {
@@ -158,8 +160,62 @@ fn nothing_is_said_where_the_two_cannot_be_compared() {
 }
 
 #[test]
+fn another_batch_size_and_compiled_code_make_no_other_program() {
+    let of = |operator, kernels: &[(&str, i64)]| of_kinds(operator, &[9 * MS; 8], kernels);
+    // Of another size of the batch, libraries choose other tiles.
+    let small = of("aten::mm", &[("ampere_sgemm_128x64_tn", 4 * MS), ("copy", MS)]);
+    let large = of("aten::addmm", &[("ampere_sgemm_64x32_tn", 4 * MS), ("copy", MS)]);
+    assert_eq!(compared(&small, &large).verdict, Verdict::Same);
+    let other = of("aten::addmm", &[("sm80_xmma_fprop", 4 * MS), ("copy", MS)]);
+    assert_eq!(compared(&small, &other).verdict, Verdict::Unknown(Unknown::OtherWork(0.2)));
+    // Compiled code has operators and kernels of its own, which tell nothing of the program.
+    let fused = [("triton_poi_fused_gelu_0", 4 * MS)];
+    let compiled = of("Torch-Compiled Region: 0/0", &fused);
+    let all = compared(&small, &compiled);
+    assert_eq!((all.has_compiled, all.verdict), (true, Verdict::Same));
+    let both = compared(&compiled, &of("Torch-Compiled Region: 0/1", &[("triton_red_fused_sum_1", 4 * MS)]));
+    assert_eq!((both.has_compiled, both.verdict), (false, Verdict::Unknown(Unknown::OtherWork(0.0))));
+}
+
+#[test]
+fn what_is_after_a_wait_is_told_of_its_cause() {
+    // The loader takes 3 ms or 5 ms of each step, in the first of which the device still works, and the host is slow
+    // for 1 ms after it: it lost the lead with which the device would not wait then.
+    let training = |loads: i64| {
+        let names: Vec<String> = (0..8).map(|step| format!("{PROFILER_STEP}{step}")).collect();
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        for (i, name) in (0..).zip(&names) {
+            let at = 10 * MS * i;
+            let (ready, kernel) = (at + loads * MS, SliceKind::Kernel);
+            let call = |at| ("main", SliceKind::Runtime, "cudaLaunchKernel", at, at + 10 * US);
+            slices.extend([
+                ("main", SliceKind::Annotation, name.as_str(), at, at + 10 * MS),
+                ("main", SliceKind::Annotation, LOADER, at, ready),
+                call(ready),
+                ("main", SliceKind::Operator, "aten::mm", ready + 10 * US, ready + MS),
+                call(ready + MS),
+                ("stream 7", kernel, "a", ready + 20 * US, ready + 120 * US),
+                ("stream 7", kernel, "b", ready + MS + 20 * US, at + 11 * MS),
+            ]);
+            let id = 2 * i as u32;
+            correlation.extend([0, 0, id + 1, 0, id + 2, id + 1, id + 2]);
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        builder.finish()
+    };
+    let all = compared(&training(3), &training(5));
+    let data = of(&all, TimePart::IdleBy(Cause::DataLoading));
+    let lead = all.leads.iter().find(|lead| lead.0 == Cause::DataLoading).map(|lead| lead.1);
+    assert_eq!(data.difference(), 2 * MS, "{:?}", all.times);
+    // In the 6 steps 2 ms and 4 ms each in the loader; the rest is after it.
+    let lead = lead.unwrap().total_ns;
+    assert_eq!([0, 1].map(|i| data.total_ns[i] - lead[i]), [6 * 2 * MS, 6 * 4 * MS], "{:?}", all.times);
+    assert!(lead[0] > 0, "{:?}", all.leads);
+}
+
+#[test]
 fn without_kernels_operators_tell_whether_programs_are_alike() {
-    const LOADER: &str = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
     let of = |operators: &[&str]| {
         let names: Vec<String> = (0..8).map(|step| format!("{PROFILER_STEP}{step}")).collect();
         let mut slices = Vec::new();

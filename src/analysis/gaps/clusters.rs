@@ -24,7 +24,7 @@ pub struct Clusters {
     pub all: Vec<GapCluster>,
     /// All micro gaps together: they are launch latency, whatever runs before and after.
     pub micro: Recurrence,
-    /// Steps that count for the figures per step; 0 without steps.
+    /// Judged steps for the figures per step; 0 without steps.
     pub n_steps: usize,
     /// What the recorder took of the gaps in these steps.
     pub taken: Taken,
@@ -90,7 +90,7 @@ impl Spread {
 pub struct Recurrence {
     pub count: u64,
     pub total_ns: DurNs,
-    /// In the steps that count.
+    /// In the judged steps.
     pub in_steps_ns: DurNs,
     /// What ending the causes would save of it at most, without what the recorder took of it at least; see
     /// [`super::ceiling`].
@@ -158,7 +158,7 @@ impl Clusters {
     }
 }
 
-/// The boundaries of the steps that count.
+/// The boundaries of the judged steps.
 pub fn counted_boundaries(steps: &Steps) -> &[TimeNs] {
     steps.boundaries.get(steps.used.start..=steps.used.end).unwrap_or_default()
 }
@@ -289,7 +289,7 @@ impl<'a> Grouped<'a> {
     }
 }
 
-/// The time on the host of the steps that count, by which the recorder is judged; without steps no gain is told.
+/// The time on the host of the judged steps, by which the recorder is judged; without steps no gain is told.
 fn of_host(ledger: &Ledger, steps: Option<&Steps>) -> Option<TimeRange> {
     let [start, .., end] = *steps?.counted_on(ledger.process).host else { return None };
     Some(TimeRange { start, end })
@@ -405,7 +405,7 @@ fn cluster((key, by_class): &(Key, IdleByClass), sums: &Sums, durs: &mut [DurNs]
 struct InSteps<'a> {
     unrecorded: &'a Unrecorded<'a>,
     taken: &'a Taken,
-    /// Of the steps that count.
+    /// Of the judged steps.
     boundaries: &'a [TimeNs],
     /// Boundaries before the end of the last gap.
     n_passed: usize,

@@ -17,7 +17,7 @@ const STRIDE: usize = 64;
 /// Shorter gaps are not ranked.
 const MIN_RANKED_NS: DurNs = 10_000;
 
-/// The place of a gap among others: those in steps that count before the others, of both the longest first.
+/// The place of a gap among others: those in judged steps before the others, of both the longest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank(u64);
 
@@ -26,7 +26,7 @@ pub struct Rank(u64);
 pub struct LedgerIndex {
     /// Gaps of at least [`Self::ranked_from_ns`] in the order of [`Self::rank`].
     pub ranked: Vec<u32>,
-    /// The steps that count, as the device sees them; `None` without steps.
+    /// The judged steps, as the device sees them; `None` without steps.
     counted: Option<TimeRange>,
     /// At least 10 µs, and never less than the ledger's theta.
     pub ranked_from_ns: DurNs,
@@ -47,7 +47,7 @@ struct Sum {
 }
 
 impl LedgerIndex {
-    /// * `counted`: the steps that count, as the device sees them; `None` without steps.
+    /// * `counted`: the judged steps, as the device sees them; `None` without steps.
     /// * Cost: O(n log n) for n gaps, 3 to 7 bytes each. Incomplete if cancelled.
     pub fn new(ledger: &Ledger, counted: Option<TimeRange>, is_cancelled: &dyn Fn() -> bool) -> Self {
         let mut out = Self { ranked_from_ns: ledger.theta_ns.max(MIN_RANKED_NS), counted, ..Self::default() };
@@ -68,19 +68,19 @@ impl LedgerIndex {
         Self { ranked: ranked.into_iter().map(|(_, gap)| gap).collect(), ..out }
     }
 
-    /// The place of a gap: those in steps that count before the others, of both the longest first; of equal ones the
+    /// The place of a gap: those in judged steps before the others, of both the longest first; of equal ones the
     /// first.
     pub fn rank(&self, gap: TimeRange) -> (Rank, TimeNs) {
         let outside = u64::from(self.is_outside(gap)) << 63;
         (Rank(outside | (i64::MAX - gap.dur()) as u64), gap.start)
     }
 
-    /// Whether there are steps that count.
+    /// Whether there are judged steps.
     pub fn has_steps(&self) -> bool {
         self.counted.is_some()
     }
 
-    /// Whether a gap is in none of the steps that count, of which there are some.
+    /// Whether a gap is in none of the judged steps, of which there are some.
     pub fn is_outside(&self, gap: TimeRange) -> bool {
         self.counted.is_some_and(|counted| !is_of_steps(gap, counted))
     }

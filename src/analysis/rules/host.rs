@@ -46,6 +46,8 @@ pub struct SelfTimes {
     /// The names of that with most of it, in the same way.
     pub waits: Vec<(String, DurNs)>,
     pub n_threads: usize,
+    /// The judged time.
+    pub window_ns: DurNs,
     /// All that has any, the most first: `self_ns` sums to `total_ns`.
     pub functions: Vec<NameSummary>,
 }
@@ -127,8 +129,18 @@ impl SelfTimes {
         });
         let total_ns: DurNs = works_ns + waits_ns;
         let (basis, n_steps, n_threads) = (window.basis, window.steps.len(), summary.tracks.len());
-        let told = Self { basis, n_steps, kinds, total_ns, names, waits_ns, waits: waiting, n_threads, functions };
-        (total_ns > 0).then_some(told)
+        (total_ns > 0).then_some(Self {
+            basis,
+            n_steps,
+            kinds,
+            total_ns,
+            names,
+            waits_ns,
+            waits: waiting,
+            n_threads,
+            window_ns: window.time.dur(),
+            functions,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Composition of a device's time, healthy or not.
 
 use super::kernels::{Dominant, KernelStats, MatmulTime};
-use super::{Cause, KernelKind, Window};
+use super::{Cause, KernelKind, Shares, Window};
 use crate::analysis::breakdown::Breakdown;
 use crate::analysis::gaps::GapClass;
 use crate::model::DurNs;
@@ -51,19 +51,22 @@ pub struct Makeup {
     pub causes: Vec<(Cause, DurNs)>,
     /// Each of these by what went on meanwhile, the most first; sums to it.
     pub meanwhile: Vec<Vec<(GapClass, DurNs)>>,
+    /// Of each cause, in the order of `causes`, after the wait that it is: the host had not the lead again that it lost
+    /// in that.
+    pub lead_ns: Vec<DurNs>,
     /// Of [`Cause::Latency`], between work that was already queued: its launch had returned before.
     pub queued_ns: DurNs,
 }
 
 impl Makeup {
     /// * `idle`: of each [`Cause`], in their order, by what went on meanwhile.
-    /// * `queued_ns`: see [`Self::queued_ns`].
+    /// * `shares`: of each [`Cause`], in their order.
     pub(super) fn new(
         window: &Window,
         parts: Breakdown,
         kernels: KernelStats,
         idle: &[[DurNs; GapClass::N]; Cause::N],
-        queued_ns: DurNs,
+        shares: &[Shares; Cause::N],
     ) -> Self {
         let totals = idle.iter().map(|by_class| by_class.iter().sum::<DurNs>());
         let mut causes: Vec<(Cause, DurNs)> = Cause::ALL.into_iter().zip(totals).filter(|cause| cause.1 > 0).collect();
@@ -75,6 +78,7 @@ impl Makeup {
             of_cause
         };
         let meanwhile = causes.iter().map(classes).collect();
+        let lead_ns = causes.iter().map(|cause| shares[cause.0 as usize].lead_ns).collect();
         let KernelStats {
             total_ns: kernel_ns, largest: kernel, largest_runs_ns: kernel_runs_ns, kinds, matmul, ..
         } = kernels;
@@ -90,7 +94,8 @@ impl Makeup {
             matmul,
             causes,
             meanwhile,
-            queued_ns,
+            lead_ns,
+            queued_ns: shares[Cause::Latency as usize].queued_ns,
         }
     }
 

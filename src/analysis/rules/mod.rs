@@ -276,9 +276,9 @@ impl<'a> Device<'a, '_> {
         self.irregular_steps(ledger);
         self.join();
         let stats = self.kernels(stats, busy_ns);
-        let queued_ns = accounts[Cause::Latency as usize].shares.queued_ns;
+        let shares = Cause::ALL.map(|cause| accounts[cause as usize].shares);
         let by_class = Cause::ALL.map(|cause| accounts[cause as usize].by_class);
-        self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &by_class, queued_ns));
+        self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &by_class, &shares));
         if let Some(clusters) = clusters.filter(|_| self.window.basis == Basis::Steps) {
             self.recurring(clusters, &books);
         }

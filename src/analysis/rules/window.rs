@@ -26,7 +26,7 @@ pub enum Basis {
     Range,
     /// The part of it between the first and the last work of the device.
     RangeOfWork,
-    /// The steps that count.
+    /// The judged steps.
     Steps,
     /// Without steps, what follows the start-up.
     AfterStartUp,
@@ -92,7 +92,7 @@ impl Window {
 }
 
 impl Measured<'_> {
-    /// The window of a device: the range, else the steps that count as the device sees them, else what follows its
+    /// The window of a device: the range, else the judged steps as the device sees them, else what follows its
     /// start-up. `None` if there is too little work to judge, or none in that time.
     pub fn window(&self, busy: &DeviceBusy, ledger: &Ledger) -> Option<Window> {
         let work = [busy.kernels, busy.memcpys, busy.memsets, busy.graphs].iter().map(|work| work.count).sum::<u64>();

@@ -161,8 +161,8 @@ fn want_of_memory_is_explained() {
     harness.get_by_label("expandable_segments:True");
     harness.get_by_label(
         "Fragmentation: 96.00 MiB requested. 645.95 MiB were unused in the segments that could serve it, in ranges of at most \
-         93.00 MiB; 3.89 MiB in other pools, streams or size classes; 14.00 MiB were free on the device. The largest piece that could serve it was 93.00 MiB in reserved memory (14.00 MiB on the device): 3.00 MiB too small; in one piece, \
-         what was free would have been enough",
+         93.00 MiB; 3.89 MiB in other pools, streams or size classes; 14.00 MiB were free on the device. The largest piece that could serve it was 93.00 MiB in reserved memory (14.00 MiB on the device): 3.00 MiB too small; if all free \
+         memory were one piece, it would have been enough",
     );
     harness.get_by_label("Show the state then").click_accesskit();
     settle(&mut harness);

@@ -41,7 +41,7 @@ fn the_overview_is_what_a_person_sees_first_of_a_profile() {
 fn a_finding_shows_its_place_and_says_what_to_do() {
     let mut harness = harness(vec![waiting_for_data()]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());
-    harness.get_by_label_contains(". Ending it gains at most 40.0");
+    harness.get_by_label_contains(". Ending it saves at most 40.0");
     harness.get_all_by_label("What to do").next().unwrap().click();
     settle(&mut harness);
     let measured = harness.get_by_label_contains("Measured ").rect();
@@ -95,7 +95,7 @@ fn a_gap_in_no_step_that_counts_is_said_to_be() {
         let time = TimeRange { start, end: start + 40_010_000 };
         app_mut(&mut harness).session.selection = Selection::Gap { trace: 0, process: ProcessId(1), time };
         settle(&mut harness);
-        let said = harness.query_by_label("Outside of the steps that count").is_some();
+        let said = harness.query_by_label("Outside of the judged steps").is_some();
         assert_eq!(said, is_outside, "step {step}");
     }
 }
@@ -186,7 +186,7 @@ fn causes_of_idle_time_on_a_card_are_those_of_the_findings() {
         harness.query_by_label_contains("Idle by what would end it: Data loading ").is_some()
     });
     harness.get_by_label_contains("Step boundary 0.0 % (3.021 µs)");
-    harness.get_by_label("In the 4 of 5 steps that count");
+    harness.get_by_label("In the 4 judged of 5 steps");
     // The end of a long sentence is its point.
     harness.get_by_label_contains("What would help most: not to wait for data: 14.145 ms once, in step 3; a longer");
 }
@@ -214,9 +214,9 @@ fn under_each_cause_of_idle_time_stands_what_went_on_meanwhile() {
     builder.slices[0].correlation = correlation;
     let mut harness = harness(vec![builder.finish()]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("Idle by what would end it: ").is_some());
-    harness.get_by_label_contains("Synchronization 31.3 %, meanwhile:");
+    harness.get_by_label_contains("Synchronization 31.3 %, of which:");
     harness.get_by_label("CPU operators 20.0 %");
-    harness.get_by_label("Synchronization 10.0 %");
+    harness.get_by_label("Synchronization itself 10.0 %");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_device_without_steps_is_not_under_a_heading_about_steps() {
         [0, 4, 8, 12].map(|i| ("stream 7", SliceKind::Kernel, "gemm", i * 1_000_000, i * 1_000_000 + 900_000));
     let without = TraceBuilder::from_slices(&kernels).finish();
     let mut harness = harness(vec![memory::sample("nsys_5_steps.sqlite"), without]);
-    wait_for(&mut harness, |harness| harness.query_by_label("in the 4 of 5 steps that count").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label("in the 4 judged of 5 steps").is_some());
     assert!(harness.query_by_label_contains("In the 4 of 5").is_none());
     harness.get_by_label("from the first to the last work, 12.900 ms");
 }

@@ -81,7 +81,7 @@ const TABLES: [(&str, &str); 39] = [
     ("files", ""),
 ];
 
-/// What is of all that was recorded, also where findings are of the steps that count.
+/// What is of all that was recorded, also where findings are of the judged steps.
 const WHOLE: [(&str, &str); 9] = [
     ("kernels", "Kernels, in the whole recording"),
     ("operators", "Operators, in the whole recording"),

@@ -144,7 +144,7 @@ impl Sheet<'_> {
     fn write(&self, columns: &[(usize, usize)], narrow: Option<(usize, bool)>, out: &mut String) {
         // A single column under its own title needs no second one.
         let is_titled = columns.len() == 1 && self.lines[0][columns[0].0] == self.title;
-        let names: Vec<HashMap<String, Vec<&str>>> = columns.iter().map(|&(i, width)| self.names(i, width)).collect();
+        let names: Vec<HashMap<&str, Vec<String>>> = columns.iter().map(|&(i, width)| self.names(i, width)).collect();
         for (n, line) in self.lines.iter().enumerate().skip(usize::from(is_titled)) {
             let cells = columns.iter().zip(&names).map(|(&(i, width), names)| self.cell(n, i, width, names));
             let cells: Vec<Vec<String>> = cells.collect();
@@ -170,34 +170,47 @@ impl Sheet<'_> {
         }
     }
 
-    /// The different names of a column that do not fit, by what they are shortened to. Empty for other columns.
-    fn names(&self, column: usize, width: usize) -> HashMap<String, Vec<&str>> {
-        let mut names: HashMap<String, Vec<&str>> = HashMap::new();
-        if self.kinds[column] == Kind::Name {
-            for name in self.lines.iter().skip(1).map(|line| line[column].as_str()).filter(|name| length(name) > width)
-            {
-                let alike = names.entry(shortened(name, width)).or_default();
-                if alike.len() < MOST_ALIKE && !alike.contains(&name) {
-                    alike.push(name);
-                }
-            }
+    /// The lines of each name of a column that does not fit: one, shortened, or where another would read the same all of
+    /// it. Empty for other columns.
+    fn names(&self, column: usize, width: usize) -> HashMap<&str, Vec<String>> {
+        if self.kinds[column] != Kind::Name {
+            return HashMap::new();
         }
-        names
+        let long = self.lines.iter().skip(1).map(|line| line[column].as_str()).filter(|name| length(name) > width);
+        let short: HashMap<&str, String> = long.map(|name| (name, shortened(name, width))).collect();
+        let mut alike: HashMap<&str, Vec<&str>> = HashMap::new();
+        for (name, short) in &short {
+            alike.entry(short).or_default().push(name);
+        }
+        for names in alike.values_mut() {
+            // The same text at each call.
+            names.sort_unstable();
+        }
+        let shown = short.iter().map(|(&name, short)| {
+            let others = alike[short.as_str()].iter().copied().filter(|&other| other != name);
+            let others: Vec<&str> = others.take(MOST_ALIKE).collect();
+            (name, if others.is_empty() { short.clone() } else { shortened_apart(name, &others, width) })
+        });
+        let shown: Vec<(&str, String)> = shown.collect();
+        let mut n_shown: HashMap<&str, usize> = HashMap::new();
+        for (_, text) in &shown {
+            *n_shown.entry(text).or_default() += 1;
+        }
+        let lines = |text: &String, name: &str| match n_shown[text.as_str()] {
+            1 => vec![text.clone()],
+            _ => wrapped(name, width),
+        };
+        shown.iter().map(|(name, text)| (*name, lines(text, name))).collect()
     }
 
     /// The lines of a cell.
     ///
     /// * `names`: see [`Self::names`].
-    fn cell(&self, line: usize, column: usize, width: usize, names: &HashMap<String, Vec<&str>>) -> Vec<String> {
-        let text = &self.lines[line][column];
+    fn cell(&self, line: usize, column: usize, width: usize, names: &HashMap<&str, Vec<String>>) -> Vec<String> {
+        let text = self.lines[line][column].as_str();
         match self.kinds[column] {
-            _ if length(text) <= width => vec![text.clone()],
-            Kind::Name if line > 0 => {
-                let short = shortened(text, width);
-                let others = names.get(&short).into_iter().flatten().copied().filter(|name| name != text);
-                let others: Vec<&str> = others.collect();
-                vec![if others.is_empty() { short } else { shortened_apart(text, &others, width) }]
-            }
+            _ if length(text) <= width => vec![text.to_owned()],
+            Kind::Name if line > 0 => names.get(text).cloned().unwrap_or_default(),
             _ => wrapped(text, width),
         }
     }
@@ -269,6 +282,26 @@ mod tests {
         let different: std::collections::HashSet<&&str> = shown.iter().collect();
         assert_eq!((shown.len(), different.len()), (3, 3), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+    }
+
+    #[test]
+    fn names_that_would_be_shortened_to_the_same_stand_whole() {
+        let name = |a: &str, b: &str| {
+            let path = "/home/me/a/long/folder/model.py";
+            format!("forward ({path}:39); from attend ({path}:9); via at::native::{a}; via at::native::{b}")
+        };
+        // No one frame tells each of them from the others.
+        let names = [name("einsum", "bmm"), name("einsum", "to"), name("matmul", "bmm"), name("matmul", "to")];
+        let rows: Vec<[&str; 2]> = names.iter().map(|name| ["1.5", name]).collect();
+        let head = ["Size (MiB)", "Allocated at"];
+        let lines: Vec<&[&str]> = std::iter::once(&head[..]).chain(rows.iter().map(|row| &row[..])).collect();
+        let text = sheet(&[Kind::Number, Kind::Name], &lines).text(Some(70));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let words = words.join(" ");
+        for name in &names {
+            assert_eq!(words.matches(name.as_str()).count(), 1, "{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 70), "{text}");
     }
 
     #[test]

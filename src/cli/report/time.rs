@@ -97,7 +97,7 @@ fn ranks(calls: &RankCalls, files: &[Option<Arc<str>>]) -> Table {
         totals,
         n_ranks: calls.n_ranks(of.job),
     };
-    let mut rows: Vec<RankRow> = calls.ranks.iter().zip(calls.totals()).map(row).collect();
+    let mut rows: Vec<RankRow> = calls.ranks.iter().zip(calls.totals(|_| true)).map(row).collect();
     rows.sort_by_key(|row| (row.of.job, Reverse(row.totals.waited_for_ns), row.of.rank));
     let note = unknown_of_ranks(&rows);
     let mut table = ranks_of_jobs().table(rows, 0);
@@ -105,7 +105,7 @@ fn ranks(calls: &RankCalls, files: &[Option<Arc<str>>]) -> Table {
     table
 }
 
-/// The phases of the steps that count, or of the whole trace; none if the recording names no phase.
+/// The phases of the judged steps, or of the whole trace; none if the recording names no phase.
 fn phase_totals(
     (trace, file): (&Trace, &Option<Arc<str>>),
     phases: &Phases,
@@ -146,13 +146,13 @@ fn phase_totals(
 fn title_of_phases(rows: &[PhaseTotals]) -> &'static str {
     let has_steps = |row: &PhaseTotals| row.n_steps > 0;
     match (rows.iter().all(has_steps), rows.iter().any(has_steps)) {
-        (true, _) => "Phases, in the steps that count",
-        (false, true) => "Phases, in the steps that count; of files without steps, in the whole recording",
+        (true, _) => "Phases, in the judged steps",
+        (false, true) => "Phases, in the judged steps; of files without steps, in the whole recording",
         (false, false) => "Phases, in the whole recording",
     }
 }
 
-/// The times of the steps that count, disjoint and ascending. Those that have ranges of their own are as long as these:
+/// The times of the judged steps, disjoint and ascending. Those that have ranges of their own are as long as these:
 /// what runs between two of them belongs to none.
 fn times_of_steps(steps: &Steps) -> Vec<TimeRange> {
     let own = steps.times.get(steps.used.clone()).unwrap_or_default();

@@ -75,7 +75,7 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
             ),
             (
                 WAITS,
-                "Look at the ranks first: most of it is not communication but waiting for the one that comes last. The table of ranks in the report says which, and the findings of that rank why",
+                "Look at the ranks first: most of it is not communication but waiting for the one that comes last. Collectives by rank (the table Collectives, or that of ranks in the report) say which, and the findings of that rank why",
             ),
             (
                 |case| TRAINS(case) && !WAITS(case),
@@ -99,7 +99,7 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
         Rule::CollectiveCalls => &[
             (
                 WAITS,
-                "Look at the ranks first: most of it is waiting for the one that comes last. The table of ranks in the report says which, and the findings of that rank why",
+                "Look at the ranks first: most of it is waiting for the one that comes last. Collectives by rank (the table Collectives, or that of ranks in the report) say which, and the findings of that rank why",
             ),
             (
                 |case| TORCH(case) && !WAITS(case),

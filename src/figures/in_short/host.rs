@@ -13,10 +13,13 @@ const MOST_NAMED: usize = 3;
 
 /// `None` where there is a device, or no thread ran anything. May contain text from a file.
 pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
-    let told: Vec<String> = phases(of).into_iter().chain(of.verdicts.self_times.as_ref().map(self_times)).collect();
+    let told = phases(of).into_iter().chain(of.verdicts.self_times.as_ref().map(self_times));
+    let told: Vec<String> = told.chain(without_stacks(of)).collect();
     let whose = of.name.filter(|_| of.verdicts.host.is_none()).map(|name| format!(" in {name}")).unwrap_or_default();
     let on_cpus = of.verdicts.on_cpus.as_ref().map(|on_cpus| self::on_cpus(on_cpus, &whose));
-    on_cpus.or_else(|| (!told.is_empty()).then(|| format!("No device work was recorded{whose}. {}", told.join(". "))))
+    let why = if of.trace.info.found_no_gpu { ", and the profiler found no GPU" } else { "" };
+    on_cpus
+        .or_else(|| (!told.is_empty()).then(|| format!("No device work was recorded{whose}{why}. {}", told.join(". "))))
 }
 
 /// What little is there, and how to record more.
@@ -29,8 +32,8 @@ fn on_cpus(of: &OnCpus, whose: &str) -> String {
         n => format!(", and {} of call stacks, which the flame graph adds up", format::of_things(n as u64, "sample")),
     };
     format!(
-        "No work was recorded{whose}, neither of a device nor of the host: no kernels, copies, calls or ranges. What \
-         is there is when threads ran on CPUs ({threads}, {times}, {ns} together in {span}){samples}. To see what \
+        "No work was recorded{whose}, neither of a device nor of the host: no kernels, copies, calls or ranges. The \
+         file only tells when threads ran on CPUs ({threads}, {times}, {ns} together in {span}){samples}. To see what \
          takes the time, record with nsys profile --trace=cuda,nvtx,osrt, on a machine with a GPU, and see that the \
          program uses it"
     )
@@ -54,6 +57,11 @@ fn self_times(of: &SelfTimes) -> String {
         1 => "one thread".to_owned(),
         n => format!("{} threads together", format::count(n as u64)),
     };
+    // What is not in operators is in Python, or nothing ran.
+    let of_time = match of.n_threads {
+        1 if !what.is_empty() => format!(", {} of the time", percent(of.total_ns as f64 / of.window_ns.max(1) as f64)),
+        _ => String::new(),
+    };
     let named = |all: &[(String, i64)]| {
         let names = clipped_apart(&all.iter().map(|name| name.0.as_str()).collect::<Vec<_>>());
         names.iter().zip(all).map(|(name, of)| format!("{name} {}", share(of.1))).collect::<Vec<String>>().join(", ")
@@ -69,7 +77,23 @@ fn self_times(of: &SelfTimes) -> String {
         false => works.into_iter().chain(waits).collect(),
     };
     let total = format::duration(of.total_ns);
-    format!("Most self time, of {total}{what} on {threads}{within}: {}", parts.join("; "))
+    format!("Most self time, of {total}{what} on {threads}{within}{of_time}: {}", parts.join("; "))
+}
+
+/// That PyTorch's profiler recorded no call stacks, how to record them, and what they tell.
+fn without_stacks(of: &Judged<'_>) -> Option<String> {
+    let times = of.verdicts.self_times.as_ref().filter(|times| times.kinds == [SliceKind::Operator])?;
+    // A tenth is what happens between operators.
+    let rest = match times.n_threads == 1 && times.total_ns < times.window_ns / 10 * 9 {
+        true => " and what takes the rest of the time",
+        false => "",
+    };
+    (!of.verdicts.run.has_stacks).then(|| {
+        format!(
+            "No call stacks were recorded: with_stack=True in torch.profiler, or lacuna capture --stacks, shows which \
+             Python code calls these operators{rest}"
+        )
+    })
 }
 
 /// The phases of the steps of a host, and its longest step.

@@ -2,7 +2,7 @@
 
 use super::Summary;
 use crate::analysis::gaps::ceiling::Ceiling;
-use crate::analysis::rules::{Bound, Hit, KernelKind, MatmulTime, Rule, RunFacts, Vendor};
+use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, MatmulTime, Rule, RunFacts, Vendor};
 use crate::figures::format;
 use crate::figures::verdicts::{also, clipped, percent};
 use crate::model::DurNs;
@@ -21,17 +21,25 @@ impl Summary<'_> {
         let is_little = gain > 0 && self.window.step_ns().is_some_and(|step_ns| gain < step_ns / LITTLE);
         match self.faster_kernels() {
             faster if is_little && self.makeup.bound() == Bound::Compute && !faster.is_empty() => {
-                format!("{faster}; beside that {}", self.least_idle())
+                format!("{faster}. What would help next: {}", self.least_idle())
             }
-            _ => self.least_idle(),
+            _ => self.least_idle() + &self.more_to_record(),
         }
+    }
+
+    /// What to record after that, where it ends something of the idle time and most of that is not explained.
+    fn more_to_record(&self) -> String {
+        let most = self.makeup.causes.first().map(|cause| cause.0).filter(|&cause| only_tells(cause));
+        let is_next = self.makeup.bound() == Bound::Idle && (self.endable.is_some() || self.gain() > 0);
+        let rule = most.and_then(Cause::rule).filter(|_| is_next);
+        rule.map_or_else(String::new, |rule| format!(". What would help next: {}", remedy(rule)))
     }
 
     /// What helps most against what is not computing.
     fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
         if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > self.gain()) {
-            let bound = self.less_than("their", hit.amount);
+            let bound = self.less_than("they take", hit.amount);
             return format!("{}, which take {}{bound}", remedy(hit.rule), percent(hit.measured));
         }
         if let Some((rank, (ns, _))) = self.waits_for().zip(self.late) {
@@ -39,7 +47,7 @@ impl Summary<'_> {
             let [gain, step] = [ns, step_ns].map(format::duration);
             let more = more_steps(ns, step_ns);
             return format!(
-                "that rank {rank} comes sooner to collectives, which saves at most {gain} of {step} per step{more}"
+                "rank {rank} arriving sooner at collectives, which saves at most {gain} of {step} per step{more}"
             );
         }
         if let Some((hit, once)) = self.best.and_then(|hit| Some((hit, hit.once.as_ref()?))) {
@@ -54,7 +62,11 @@ impl Summary<'_> {
         }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
             let both = |(other, ns): (&Hit, DurNs)| {
-                format!("; fewer launches end {} as well: together at most {}", about(other), format::duration(ns))
+                format!(
+                    "; fewer launches also end {}: both together save at most {}",
+                    about(other),
+                    format::duration(ns)
+                )
             };
             return self.saves(hit, ns) + &self.together.map(both).unwrap_or_default();
         }
@@ -63,7 +75,9 @@ impl Summary<'_> {
             Bound::Communication => self.at_most(Rule::ExposedCommunication, self.makeup.parts.exposed_comm_ns),
             Bound::Copies => self.at_most(Rule::ExposedCopies, self.makeup.parts.exposed_copy_ns),
             Bound::Idle => {
-                let largest = self.makeup.causes.first().and_then(|&(cause, ns)| Some((cause.rule()?, ns)));
+                let endable = self.endable.map(|hit| (hit.rule, hit.amount));
+                let largest =
+                    endable.or_else(|| self.makeup.causes.first().and_then(|&(cause, ns)| Some((cause.rule()?, ns))));
                 largest.map_or_else(String::new, |(rule, ns)| self.at_most(rule, ns))
             }
         }
@@ -73,8 +87,7 @@ impl Summary<'_> {
     /// tells more ends nothing.
     fn at_most(&self, rule: Rule, ns: DurNs) -> String {
         let remedy = remedy(rule);
-        let only_tells = matches!(rule, Rule::Queued | Rule::Unexplained);
-        if only_tells || !self.window.steps.is_empty() {
+        if rule.cause().is_some_and(only_tells) || !self.window.steps.is_empty() {
             return remedy.to_owned();
         }
         let [ns, of] = [ns, self.makeup.window_ns()].map(format::duration);
@@ -112,8 +125,8 @@ impl Summary<'_> {
     }
 
     /// What faster kernels save: less than all that these run now.
-    fn less_than(&self, whose: &str, ns: DurNs) -> String {
-        format!("; that saves less than {whose} {}", self.of_time(ns))
+    fn less_than(&self, they_take: &str, ns: DurNs) -> String {
+        format!("; this saves less than the {} that {they_take}", self.of_time(ns))
     }
 
     /// Time of kernels and what it is of: a step, or the judged time. They take no longer than the device computes,
@@ -172,7 +185,7 @@ impl Summary<'_> {
                 percent(fused),
                 of_all(narrow_ns),
             );
-            return format!("{text}; that saves less than the {} of elementwise kernels", self.of_time(elementwise));
+            return text + &self.less_than("elementwise kernels take", elementwise);
         } else if narrow_ns > all - narrow_ns {
             let text = format!(
                 "fewer or better-shaped matrix products, which already use types of at most 16 bits ({} of their time, \
@@ -184,7 +197,7 @@ impl Summary<'_> {
             let text = "faster matrix products: their names do not tell the precision, check that it is bf16 or fp16";
             (text.to_owned(), all)
         };
-        text + &self.less_than("their", changed_ns)
+        text + &self.less_than("they take", changed_ns)
     }
 
     fn faster_kernels(&self) -> String {
@@ -199,14 +212,19 @@ impl Summary<'_> {
             Some(KernelKind::Elementwise) => "fused elementwise kernels",
             Some(KernelKind::Access) => "less sorting, scanning and indexed access",
             Some(KernelKind::Other) | None => {
-                let bound = self.less_than("its", self.makeup.kernel_runs_ns);
+                let bound = self.less_than("it takes", self.makeup.kernel_runs_ns);
                 return self
                     .kernel()
                     .map_or_else(String::new, |(name, _)| format!("a faster {}{bound}", clipped(name)));
             }
         };
-        text.to_owned() + &self.less_than("their", self.makeup.kind().1)
+        text.to_owned() + &self.less_than("they take", self.makeup.kind().1)
     }
+}
+
+/// Whether what helps against a cause tells more of it, and ends nothing.
+pub(super) fn only_tells(cause: Cause) -> bool {
+    matches!(cause, Cause::Queued | Cause::Unexplained)
 }
 
 /// How many more steps fit into the same time if each is so much shorter, in parentheses; empty if nothing would

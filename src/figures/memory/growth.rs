@@ -160,22 +160,27 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
 /// Why so many steps do not tell whether memory grows: how many there are, how many count, and how many it takes.
 fn too_few_steps(total: &Total, steps: usize) -> String {
     let counted = total.counted_steps();
-    let of = match counted == 1 {
-        true => format!("1 of {} counts", format::count(steps as u64)),
-        false => format!("{} of {} count", format::count(counted as u64), format::count(steps as u64)),
-    };
+    let n = format::count(counted as u64);
     let long = Thresholds::default().alarm_points - 1;
     if total.is_live_level() {
+        let all = format::steps(steps);
         return format!(
-            "Memory between steps stays level, but the peaks within steps or what is reserved beyond them rose: {of}, \
-             and it takes {long} to tell whether that goes on"
+            "Memory between steps stays level, but the peaks within steps or what is reserved beyond them rose. \
+             Whether that goes on takes {long} steps to tell; here {n} of {all} can be judged"
         );
     }
-    let others = if counted < steps { ", the others are warm-up or failed" } else { "" };
-    format!(
-        "There are too few steps to say whether memory grows: {of}{others}; it takes \
-         {FEWEST_STEPS} where memory rises in each or is the same after each, else up to {long}"
-    )
+    let of = match counted < steps {
+        true => format!("{n} of {} can be judged, the others are warm-up or failed", format::steps(steps)),
+        false if steps == 1 => "there is only 1".to_owned(),
+        false => format!("there are only {n}"),
+    };
+    format!("Too few steps to say whether memory grows: {of}. {}", enough())
+}
+
+/// How many steps tell whether memory grows.
+fn enough() -> String {
+    let long = Thresholds::default().alarm_points - 1;
+    format!("It takes {FEWEST_STEPS} if memory rises in each or in none, otherwise up to {long}")
 }
 
 /// What rose after each of too few steps, as a further sentence; empty if nothing did.
@@ -223,11 +228,9 @@ pub const GROWN: &str = ". Stacks with more memory at the end are under \"Grown\
 /// What stands in place of leaks where no place leaks: memory that grows all the same, and where that is listed.
 pub fn no_candidate(found: &Leaks) -> String {
     let unjudged = found.total.and_then(|total| match total.verdict {
-        TotalVerdict::TooFewSteps => Some(format!(
-            "so few steps: {} count; it takes {FEWEST_STEPS} where memory rises in each, else up to {}",
-            total.counted_steps(),
-            Thresholds::default().alarm_points - 1
-        )),
+        TotalVerdict::TooFewSteps => {
+            Some(format!("so few steps: {} can be judged. {}", format::count(total.counted_steps() as u64), enough()))
+        }
         TotalVerdict::IrregularSteps => Some("steps that differ so much".to_owned()),
         _ => None,
     });
@@ -306,8 +309,8 @@ mod tests {
         let found = leaks(&trace, history(&trace), &signatures, Some(&steps), None, &thresholds, &|| false).1;
         assert_eq!(
             growth_sentence(&found, &steps),
-            "Memory between steps stays level, but the peaks within steps or what is reserved beyond them rose: 4 of 5 \
-             count, and it takes 9 to tell whether that goes on"
+            "Memory between steps stays level, but the peaks within steps or what is reserved beyond them rose. \
+             Whether that goes on takes 9 steps to tell; here 4 of 5 steps can be judged"
         );
     }
 
@@ -332,7 +335,7 @@ mod tests {
         let found = leaks(&trace, history(&trace), &signatures, steps.as_ref(), None, &thresholds, &|| false).1;
         let sentence = growth_sentence(&found, steps.as_ref().unwrap());
         assert!(
-            sentence.starts_with("There are too few steps")
+            sentence.starts_with("Too few steps")
                 && sentence
                     .ends_with(". So far append (losses.py:12) holds 5.00 MiB more each step: 3 blocks instead of 0"),
             "{sentence}"
@@ -356,12 +359,13 @@ mod tests {
         let found = leaks(&trace, history(&trace), &signatures, steps.as_ref(), None, &thresholds, &|| false).1;
         assert_eq!(found.total.map(|total| total.verdict), Some(TotalVerdict::TooFewSteps));
         assert!(no_candidate(&found).starts_with(
-            "Leaks cannot be told from so few steps: 2 count; it takes 4 where memory rises in each, else up to 9."
+            "Leaks cannot be told from so few steps: 2 can be judged. It takes 4 if memory rises in each or in none, \
+             otherwise up to 9."
         ));
         assert_eq!(
             growth_sentence(&found, steps.as_ref().unwrap()),
-            "There are too few steps to say whether memory grows: 2 of 2 count; it takes 4 where memory rises in each \
-             or is the same after each, else up to 9"
+            "Too few steps to say whether memory grows: there are only 2. It takes 4 if memory rises in each or in none, \
+             otherwise up to 9"
         );
     }
 }

@@ -79,7 +79,7 @@ pub fn headline(
     let end = summary.end_allocated;
     let is_state_only = history.is_state_only();
     let mut parts = match (summary.peak_allocated, is_state_only) {
-        (_, true) => vec!["A state only, without history".to_owned(), format!("allocated {}", size(end))],
+        (_, true) => vec!["Only the final state was recorded".to_owned(), format!("allocated {}", size(end))],
         (Some(peak), false) => vec![format!("Peak {}", size(peak.bytes)), format!("end {}", size(end))],
         (None, false) => vec!["Peak unknown, no allocation was recorded".to_owned(), format!("end {}", size(end))],
     };

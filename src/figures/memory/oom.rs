@@ -248,9 +248,9 @@ fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     let missing = size(shortfall.bytes);
     let enough = match shortfall {
         Shortfall { fragmentation: 0, .. } => String::new(),
-        Shortfall { demand: 0, .. } => "; in one piece, what was free would have been enough".to_owned(),
+        Shortfall { demand: 0, .. } => "; if all free memory were one piece, it would have been enough".to_owned(),
         Shortfall { demand, .. } => {
-            format!("; in one piece, what was free and {} more would have been enough", size(demand))
+            format!("; even if all free memory were one piece, {} would have been missing", size(demand))
         }
     };
     let private = match card.free_private {

@@ -197,7 +197,7 @@ pub fn no_leaks() -> Part<AtPlace<NoLeak>> {
 
 fn verdict(verdict: Verdict) -> &'static Word {
     match verdict {
-        Verdict::Setup => &Word { rank: 0, key: "setup", label: "Set up before the steps that count" },
+        Verdict::Setup => &Word { rank: 0, key: "setup", label: "Set up before the judged steps" },
         Verdict::WarmUpCache => &Word { rank: 0, key: "warm_up_cache", label: "A cache that filled up" },
         Verdict::BelowThreshold => {
             &Word { rank: 0, key: "below_threshold", label: "Grows, but less than the threshold" }

@@ -75,7 +75,7 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
             if (rank, device) != (traces[i].trace.info.rank, hit.device) {
                 let of = self::device(device, rank);
                 let whose = if is_slowest { format!("the slowest, {of},") } else { of };
-                let note = format!("Ending it gains {whose} at most {} per step", format::duration(ns));
+                let note = format!("Ending it saves {whose} at most {} per step", format::duration(ns));
                 finding.evidence.notes.push(note);
             }
         }
@@ -198,7 +198,7 @@ fn names(hit: &Hit) -> Vec<String> {
 fn finding(hit: &Hit, (of, device): (&Judged<'_>, &OfDevice<'_>), thresholds: &Thresholds) -> Finding {
     let both = together(hit, device, &of.verdicts.run).map(|(other, ns)| {
         let (other, ns) = (other.rule.label(), format::duration(ns));
-        format!("\"{other}\" has the same remedy, fewer launches: it gains at most {ns} per step in both together")
+        format!("\"{other}\" has the same remedy, fewer launches: ending both saves at most {ns} per step")
     });
     let range = hit.range.map(|range| range.shifted(of.offset));
     Finding {

@@ -15,11 +15,8 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
     let data = hit.data_time.map(|times| format!("In {}", data_time(times)));
     let gap = hit.recurring.as_ref().filter(|_| hit.rule != Rule::RecurringGap).map(|gap| {
         let [ns, own] = [gap.ns_per_step, gap.of_cause_ns].map(format::duration);
-        let own = if gap.of_cause_ns < gap.ns_per_step {
-            format!("; {own} of that is of this cause, the rest of others")
-        } else {
-            String::new()
-        };
+        let own =
+            if gap.of_cause_ns < gap.ns_per_step { format!("; {own} of that has this cause") } else { String::new() };
         let steps = format::steps(gap.n_steps);
         format!("The {} in {} of {steps}, {ns} per step{}{own}", between(gap), gap.n_present, host(gap))
     });
@@ -48,8 +45,8 @@ fn bound_of_overlap(hit: &Hit) -> Option<String> {
     (is_bound || beyond.is_some()).then(|| {
         let most = beyond.map(|ns| format!(", by at most {} per step", format::duration(ns))).unwrap_or_default();
         format!(
-            "Communication takes {communication} of a step of {step} in all: overlap makes no step shorter than that, \
-             only ranks that arrive together, and less or faster communication, do{most}"
+            "Communication takes {communication} of a step of {step} in all: overlap alone cannot make a step shorter \
+             than that; ranks that arrive together, and less or faster communication, can{most}"
         )
     })
 }
@@ -62,7 +59,7 @@ fn of_shares(hit: &Hit) -> Vec<String> {
             let share = percent(hit.collective_calls_ns as f64 / hit.of.max(1) as f64);
             format!(
                 "The device is idle for another {ns}, {share}, while the host is in calls of collectives, or has not \
-                 got ahead of the device again since"
+                 yet got ahead of the device again after one"
             )
         }),
         Rule::LateRank => Some(
@@ -135,7 +132,7 @@ fn of_ceiling(hit: &Hit) -> Option<String> {
     let is_told = |ns: DurNs| ns > 0 && ns <= less + n_steps;
     let small = is_told(hit.small_ns).then(|| {
         let of = if hit.rule == Rule::ExposedCommunication { "of" } else { "before" };
-        format!("{} {of} small collectives, which their finding counts", format::duration(hit.small_ns))
+        format!("{} {of} small collectives, counted in their own finding", format::duration(hit.small_ns))
     });
     let recorder = is_told(hit.recorder_ns)
         .then(|| format!("at least {} that the recorder took", format::duration(hit.recorder_ns)));
@@ -143,9 +140,9 @@ fn of_ceiling(hit: &Hit) -> Option<String> {
     let rest = less - hit.small_ns - hit.recorder_ns;
     let is_plain = hit.rule.cause().is_some() && hit.alone_ns_per_step.is_none() && hit.waiting.n_ranks == 0;
     let rest = (is_plain && ceiling > 0 && rest > n_steps && rest >= less / LEAST_PART)
-        .then(|| format!("{} that ending it would not save, such as launch latency", format::duration(rest)));
+        .then(|| format!("{} that would remain, such as launch latency", format::duration(rest)));
     let parts: Vec<String> = small.into_iter().chain(recorder).chain(rest).collect();
-    (!parts.is_empty()).then(|| format!("The ceiling leaves out, per step, {}", parts.join("; ")))
+    (!parts.is_empty()).then(|| format!("Not in the ceiling, per step: {}", parts.join("; ")))
 }
 
 /// How much longer the recorder makes the steps in all.
@@ -158,38 +155,37 @@ fn of_recording(hit: &Hit) -> Option<String> {
 /// What ending it on the one rank gains, where that is less than on all.
 fn of_alone(hit: &Hit) -> Option<String> {
     if hit.ceiling_ns_per_step == Some(0) {
-        return Some("Ending it gains the job nothing: without it this rank waits as long for others".to_owned());
+        return Some("Ending it saves the job nothing: this rank would wait as long for others instead".to_owned());
     }
     let ns = hit.alone_ns_per_step?;
     if ns == 0 {
-        return Some("Ending it on this rank alone gains the job nothing: no other rank waits for it".to_owned());
+        return Some("Ending it on this rank alone saves the job nothing: no other rank waits for it".to_owned());
     }
     let ns = format::duration(ns);
-    Some(format!("Ending it on this rank alone gains the job at most {ns} per step: so long the others wait for it"))
+    Some(format!("Ending it on this rank alone saves the job at most {ns} per step: the others wait for it that long"))
 }
 
 /// What ending it gains in most steps, where few steps have much more of it.
 fn of_usual(hit: &Hit) -> Option<String> {
     let usual = hit.usual_ns_per_step.filter(|&ns| hit.ceiling_ns_per_step.is_some_and(|all| ns < all))?;
     Some(format!(
-        "Without the few steps in which it takes much longer, ending it gains at most {} per step",
+        "Without the few steps in which it takes much longer, ending it saves at most {} per step",
         format::duration(usual)
     ))
 }
 
 /// How much of the time of data or of calls of collectives is after these, where that is enough to count.
 fn of_lead(hit: &Hit) -> Option<String> {
-    let (over, without) = match hit.rule {
-        Rule::DataLoading => ("the data was there", "that wait"),
-        Rule::CollectiveCalls => ("these calls were over", "them"),
+    let (over, wait) = match hit.rule {
+        Rule::DataLoading => ("the data had arrived", "that wait"),
+        Rule::CollectiveCalls => ("these calls had returned", "them"),
         _ => return None,
     };
     let is_large = hit.shares.lead_ns * LEAST_PART >= hit.amount && hit.shares.lead_ns > 0;
     is_large.then(|| {
         let ns = format::duration(hit.shares.lead_ns);
         format!(
-            "For {ns} of it {over}: the host had not yet got ahead of the device again, as it would have been \
-                 without {without}"
+            "Of all its time {ns} is after {over}: the host lost its lead over the device in {wait} and had not yet regained it"
         )
     })
 }
@@ -228,8 +224,8 @@ fn of_missing(missing: &Missing) -> Vec<String> {
     let evidence = [
         (launched, "pieces of GPU work have the call that launched them"),
         (launches, "calls that launch have the work that they launched"),
-        (operators, "operators are there, by their numbers"),
-        (calls, "API calls are there, by their correlation ids"),
+        (operators, "operators were recorded, by their numbers"),
+        (calls, "API calls were recorded, by their correlation ids"),
     ];
     let evidence = evidence.into_iter().filter(|((found, of), _)| 2 * found < *of);
     evidence.map(|((found, of), what)| format!("{} of {} {what}", format::count(found), format::count(of))).collect()
@@ -255,9 +251,9 @@ mod tests {
     fn what_a_ceiling_leaves_out_is_told() {
         assert_eq!(of_ceiling(&launches(10_000)), None);
         let all = of_ceiling(&Hit { small_ns: 2_000, recorder_ns: 1_000, ..launches(6_000) });
-        let expected = "The ceiling leaves out, per step, 2.000 µs before small collectives, which their finding \
-                        counts; at least 1.000 µs that the recorder took; 1.000 µs that ending it would not save, such \
-                        as launch latency";
+        let expected = "Not in the ceiling, per step: 2.000 µs before small collectives, counted in their own \
+                        finding; at least 1.000 µs that the recorder took; 1.000 µs that would remain, such as launch \
+                        latency";
         assert_eq!(all.as_deref(), Some(expected));
         assert_eq!(of_ceiling(&Hit { ceiling_ns_per_step: None, ..launches(0) }), None);
     }
@@ -269,7 +265,7 @@ mod tests {
         let note = |gap| notes(&Hit { recurring: Some(gap), ..launches(10_000) }).remove(0);
         assert!(note(gap.clone()).ends_with("4.000 µs per step"));
         let part = note(Recurring { of_cause_ns: 1_000, ..gap });
-        let own = "4.000 µs per step; 1.000 µs of that is of this cause, the rest of others";
+        let own = "4.000 µs per step; 1.000 µs of that has this cause";
         assert!(part.ends_with(own), "{part}");
     }
 }

@@ -86,7 +86,7 @@ pub fn why_of(hit: &Hit) -> Option<&'static str> {
         Rule::ModuleLoad if is_inferred => Some("while code is probably compiled or loaded"),
         Rule::Blocked if is_inferred => Some("while the host is off the CPU, probably blocked in the operating system"),
         Rule::Unexplained if hit.is_on_cpu() => {
-            Some("and nothing was recorded of what the host did, but that its thread ran on a CPU")
+            Some("while all that was recorded of the host is that its thread ran on a CPU")
         }
         rule => why(rule),
     }
@@ -107,7 +107,7 @@ pub fn why(rule: Rule) -> Option<&'static str> {
         Rule::Dependency => "with work of one stream waiting for another",
         Rule::Queued => "for work that was launched, and nothing recorded says what held it up",
         Rule::Blocked => "while the host is blocked in the operating system",
-        Rule::Unexplained => "and nothing was recorded of what the host did",
+        Rule::Unexplained => "while nothing was recorded of what the host did",
         Rule::Profiler => "for the profiler itself",
         _ => return None,
     })
@@ -194,7 +194,7 @@ fn waiting(hit: &Hit) -> String {
     };
     let first = match first_ns > ns / 10 {
         true => format!(
-            "; {} is in the first collective, and may tell only that the ranks began to record at different times",
+            "; {} is in the first collective, and may only mean that the ranks began to record at different times",
             format::duration(first_ns)
         ),
         false => String::new(),
@@ -278,7 +278,11 @@ fn irregular(of: &Irregular) -> String {
     }
     let n = of.steps.len();
     let step = of.steps.first().map(|name| clipped(name)).unwrap_or_default();
-    let others = if n > 1 { format!(" ({} more differ as well)", format::count(n as u64 - 1)) } else { String::new() };
+    let others = match n {
+        0 | 1 => String::new(),
+        2 => " (1 more step stands out)".to_owned(),
+        n => format!(" ({} more steps stand out)", format::count(n as u64 - 1)),
+    };
     let [step_ns, median, part_ns, usual] =
         [of.step_ns, of.median_ns, of.part_ns, of.median_part_ns].map(format::duration);
     let part = part_of(of.part);
@@ -289,7 +293,9 @@ fn irregular(of: &Irregular) -> String {
         false => format!(", {ratio} the median step of {median}"),
     };
     let most = most_of(of);
-    format!("{step} takes {step_ns}{than}{others}; {most} of the difference is {part}: {part_ns} and {usual}")
+    format!(
+        "{step} takes {step_ns}{than}{others}; {most} of the difference is {part}: {part_ns}, in the median step {usual}"
+    )
 }
 
 fn most_of(of: &Irregular) -> &'static str {

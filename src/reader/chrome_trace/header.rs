@@ -27,6 +27,7 @@ pub fn apply(summary: &TextSummary, source: &Source, builder: &mut TraceBuilder)
     info.utc_offset_ns = values.get("baseTimeNanoseconds").and_then(as_i64);
     info.devices = devices(values.get("deviceProperties"));
     info.devices.sort_by_key(|device| device.id);
+    info.found_no_gpu = values.get("deviceProperties").and_then(Value::as_array).is_some_and(Vec::is_empty);
     info.facts = values.iter().filter_map(|(key, value)| fact(key, value)).collect();
     name_devices(builder);
 }
@@ -129,7 +130,10 @@ pub fn why_no_trace(document: &Document) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::assemble::Assembly;
+    use super::super::pipeline;
     use super::*;
+    use crate::job::Progress;
 
     #[test]
     fn ranks_in_names() {
@@ -138,6 +142,21 @@ mod tests {
         assert_eq!(rank("profile_trace_rank_0.json.gz"), Some(0));
         assert_eq!(rank("ranking.json"), None);
         assert_eq!(rank("rank/trace.json"), None);
+    }
+
+    #[test]
+    fn whether_the_recorder_found_a_gpu_is_known_where_it_lists_them() {
+        let found_none = |keys: &str| {
+            let text = format!(r#"{{"schemaVersion": 1, {keys} "traceEvents": []}}"#);
+            let mut assembly = Assembly::default();
+            let summary = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
+            let mut builder = assembly.finish(&summary.document.profile);
+            apply(&summary, &Source::default(), &mut builder);
+            builder.info.found_no_gpu
+        };
+        assert!(found_none(r#""deviceProperties": [],"#));
+        assert!(!found_none(r#""deviceProperties": [{"id": 0, "name": "H100"}],"#));
+        assert!(!found_none(""), "nothing is known");
     }
 
     #[test]

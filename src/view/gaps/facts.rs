@@ -22,7 +22,7 @@ const MAX_PARTS: usize = 12;
 /// Parts that the picture shows; of more, the cause of most of each part of the picture.
 const MAX_SEGMENTS: usize = 1_000;
 /// Said of a gap that no figure per step counts.
-pub const OUTSIDE: &str = "Outside of the steps that count";
+pub const OUTSIDE: &str = "Outside of the judged steps";
 /// Other gaps of the cluster that the page lists.
 const MAX_SAME: usize = 12;
 
@@ -44,7 +44,7 @@ pub struct GapFacts {
     pub n_gaps: usize,
     /// The step of the work that ends it, as its device sees the step.
     pub step: Option<(String, TimeRange)>,
-    /// Whether it is in none of the steps that count, of which there are some.
+    /// Whether it is in none of the judged steps, of which there are some.
     pub is_outside: bool,
     /// Its trigger, and what that means.
     pub trigger: Option<(&'static str, &'static str)>,
@@ -95,7 +95,7 @@ pub struct GapRecurrence {
     pub total_ns: DurNs,
     pub ns_per_step: Option<DurNs>,
     pub ceiling_ns_per_step: Option<DurNs>,
-    /// In how many of the steps that count, and how many these are.
+    /// In how many of the judged steps, and how many these are.
     pub steps: (usize, usize),
     /// How many steps there are, whether they count or not.
     pub n_all_steps: usize,
@@ -404,10 +404,10 @@ impl GapRecurrence {
             count => format!("One of {} gaps of this kind, {total} in all", format::count(count)),
         };
         match self.ns_per_step.filter(|_| all > 0) {
-            Some(_) if present == 0 => text.push_str(", outside of the steps that count"),
+            Some(_) if present == 0 => text.push_str(", outside of the judged steps"),
             Some(ns) => {
                 let steps = match self.n_all_steps > all {
-                    true => format!("{present} of the {all} steps that count"),
+                    true => format!("{present} of the {all} judged steps"),
                     false => format!("{present} of {}", format::steps(all)),
                 };
                 text.push_str(&format!(", in {steps}, {} per step", format::duration(ns)));

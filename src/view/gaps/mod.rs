@@ -47,7 +47,7 @@ pub const SPEC: ViewSpec = ViewSpec {
 
 /// What the idle time of this view is.
 const IDLE: &str = "All time of the listed devices in which nothing ran, from their first work to their last or within \
-                    the selected range. The overview counts only the steps that count";
+                    the selected range. The overview counts only the judged steps";
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,16 +65,12 @@ const WAYS: [(Way, &str, &str); 3] = [
         Way::Meanwhile,
         "By what went on meanwhile",
         "All idle time of the recording or of the selected range, by what the host did meanwhile. That tells not \
-         always what would end it: the overview lists that, of the steps that count",
+         always what would end it: the overview lists that, of the judged steps",
     ),
 ];
 
 const ORDERS: [(GapOrder, &str, &str); 2] = [
-    (
-        GapOrder::Duration,
-        "longest first",
-        "G and Shift+G go from gap to gap by duration, in the steps that count first",
-    ),
+    (GapOrder::Duration, "longest first", "G and Shift+G go from gap to gap by duration, in the judged steps first"),
     (GapOrder::Time, "along time", "G and Shift+G go from gap to gap in the order of time"),
 ];
 

@@ -372,7 +372,7 @@ fn what_comes_back_is_said_of_the_steps_that_count_and_of_those_listed() {
     (all.steps, all.n_all_steps, all.is_counted) = ((3, 4), 6, true);
     assert_eq!(
         all.sentence(),
-        "One of 5 gaps of this kind, 50.000 µs in all, in 3 of the 4 steps that count, 9.000 µs per step"
+        "One of 5 gaps of this kind, 50.000 µs in all, in 3 of the 4 judged steps, 9.000 µs per step"
     );
     all.is_counted = false;
     assert!(all.sentence().ends_with("9.000 µs per step. This one is in none of them"));

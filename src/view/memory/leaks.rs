@@ -129,7 +129,7 @@ impl View for LeaksView {
                     let grown = if tables.found.leaks.gains.is_empty() { "" } else { memory::GROWN };
                     format!("Without steps, leaks cannot be distinguished from work in progress{grown}").into()
                 }
-                List::Explained => "No other place grew, or has memory since before the steps that count".into(),
+                List::Explained => "No other place grew, or has memory since before the judged steps".into(),
                 List::Gains if !shown.history().has_changes() => head::ONE_MOMENT.into(),
                 // All memory without a stack counts as one place.
                 List::Gains if shown.of.trace().stacks.len() <= 1 => {

@@ -39,7 +39,7 @@ const MEANWHILE: &str = "Share of its time by what the host did meanwhile, or wh
                          it to judge what would end its idle time";
 
 /// What the parts of the time of a device are.
-const PARTS: &str = "Share of the judged time of this device: the steps that count, or the selected range. The \
+const PARTS: &str = "Share of the judged time of this device: the judged steps, or the selected range. The \
                      timeline beside its name counts the whole recording";
 
 /// * `is_range`: whether they are of the selected range.
@@ -61,8 +61,7 @@ pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
         ui.weak("After the start-up").on_hover_text(hint);
     }
     if summary.cards.is_empty() {
-        let how = "Record it with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=cuda";
-        nothing_ui("No GPU work was recorded here", how, ui);
+        nothing_ui("No GPU work was recorded here", summary.no_cards, ui);
     }
     for card in &summary.cards {
         let scope = match card.basis {
@@ -85,14 +84,14 @@ fn title_without(title: &str, product: &str) -> String {
 /// The steps that a card is of.
 fn counted(card: &Card) -> String {
     let [n, all] = card.n_steps;
-    if n == all { format::steps(n) } else { format!("the {n} of {} that count", format::steps(all)) }
+    if n == all { format::steps(n) } else { format!("the {n} judged of {}", format::steps(all)) }
 }
 
 /// The time that the figures of a card are of.
 fn scope(basis: Basis, is_range: bool) -> &'static str {
     match basis {
-        _ if is_range => "of the selected range",
-        Basis::Steps => "of the steps that count",
+        _ if is_range => "in the selected range",
+        Basis::Steps => "in the judged steps",
         Basis::AfterStartUp => "after the start-up",
         _ => "from the first to the last work",
     }
@@ -152,13 +151,19 @@ fn idle_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
     let length = format::duration(idle);
     let title = format!("Idle {} {scope}, {length}, {by}:", share(idle, card.window));
     prose_ui(ui, &title, RichText::weak).on_hover_text(help);
-    let part = |&(class, ns): &(GapClass, DurNs)| Part::new(class.label(), ns, gap_color(class, is_dark));
-    let parts: Vec<Vec<Part>> = card.causes.iter().map(|cause| cause.meanwhile.iter().map(part).collect()).collect();
+    let part = |cause: &IdleCause, &(class, ns): &(GapClass, DurNs)| {
+        // The name of the cause again would not say what this part of it is.
+        let is_same = class.label() == cause.label && !cause.is_named_alike();
+        let itself = if is_same { " itself" } else { "" };
+        Part::new(format!("{}{itself}", class.label()), ns, gap_color(class, is_dark))
+    };
+    let parts_of = |cause: &IdleCause| cause.meanwhile.iter().map(|class| part(cause, class)).collect();
+    let parts: Vec<Vec<Part>> = card.causes.iter().map(parts_of).collect();
     let line = |(cause, parts): (&IdleCause, &Vec<Part>)| {
         let of_cause = text(cause.label, cause.ns, card.window);
         match cause.is_named_alike() {
             true => of_cause,
-            false => format!("{of_cause}, meanwhile: {}", lines(parts, card.window).join(", ")),
+            false => format!("{of_cause}, of which: {}", lines(parts, card.window).join(", ")),
         }
     };
     let all: Vec<String> = card.causes.iter().zip(&parts).map(line).collect();
@@ -180,7 +185,7 @@ fn idle_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
 fn cause_ui(cause: &IdleCause, parts: &[Part], (window, help): (DurNs, &str), ui: &mut egui::Ui) {
     let is_said = cause.is_named_alike();
     if !is_said {
-        let text = format!("{} {}, meanwhile:", cause.label, share(cause.ns, window));
+        let text = format!("{} {}, of which:", cause.label, share(cause.ns, window));
         prose_ui(ui, &text, RichText::small).on_hover_text(format!("{}\n{help}", format::duration(cause.ns)));
     }
     let n = if parts.len() > LABELED_MEANWHILE { LABELED_MEANWHILE - 1 } else { parts.len() };
@@ -201,14 +206,14 @@ fn cause_ui(cause: &IdleCause, parts: &[Part], (window, help): (DurNs, &str), ui
 }
 
 struct Part {
-    label: &'static str,
+    label: String,
     ns: DurNs,
     color: Color32,
 }
 
 impl Part {
-    fn new(label: &'static str, ns: DurNs, color: Color32) -> Self {
-        Self { label, ns, color }
+    fn new(label: impl Into<String>, ns: DurNs, color: Color32) -> Self {
+        Self { label: label.into(), ns, color }
     }
 }
 
@@ -219,7 +224,7 @@ fn text(label: &str, ns: DurNs, of: DurNs) -> String {
 
 /// The parts that have any time, a line each.
 fn lines(parts: &[Part], of: DurNs) -> Vec<String> {
-    parts.iter().filter(|part| part.ns > 0).map(|part| text(part.label, part.ns, of)).collect()
+    parts.iter().filter(|part| part.ns > 0).map(|part| text(&part.label, part.ns, of)).collect()
 }
 
 /// A bar of groups of parts that sum to `whole`, the groups a little apart.

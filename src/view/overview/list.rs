@@ -21,7 +21,7 @@ const MAX_IN_SHORT: usize = 3;
 const MAX_SENTENCE: usize = 1_000;
 
 /// What the figures of the sentence about a device are of.
-const IN_SHORT: &str = "All shares but that of the compute kernel time are of the judged time: the steps that count, \
+const IN_SHORT: &str = "All shares but that of the compute kernel time are of the judged time: the judged steps, \
                         as the device runs them. The time per step is the judged time divided by these steps; a single \
                         step may take longer or shorter";
 
@@ -163,7 +163,7 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
 
 /// What ending the cause of a finding gains, after its sentence.
 fn gain(ceiling: DurNs) -> String {
-    format!(". Ending it gains at most {} per step", format::duration(ceiling))
+    format!(". Ending it saves at most {} per step", format::duration(ceiling))
 }
 
 fn recurring_ui(of: &Recurring, ui: &mut egui::Ui) -> Option<Place> {

@@ -21,6 +21,7 @@ use crate::figures::text::{display_name, shortened};
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
 use crate::session::{Files, OpenTrace, Selection, in_order, is_named, track_title};
+use crate::view::states::how_to_record_gpu;
 
 /// The most bars of a chart: of more steps, each bar is the mean of several.
 const MAX_BARS: usize = 240;
@@ -43,6 +44,8 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct Summarized {
     pub cards: Vec<Card>,
+    /// What to do, or why, where there are none.
+    pub no_cards: &'static str,
     pub findings: Vec<Found>,
     /// What each device spends its time on.
     pub in_short: Vec<String>,
@@ -127,7 +130,7 @@ pub struct Recurring {
     pub lines: Vec<ClusterLine>,
     /// How many there are, listed or not.
     pub n: usize,
-    /// Whether some of those listed are of a trace without steps that count.
+    /// Whether some of those listed are of a trace without judged steps.
     pub lacks_steps: bool,
     /// Whether most events of a recording are missing of which some are listed.
     pub lacks_events: bool,
@@ -203,7 +206,8 @@ impl Analysis for Summary {
         let cards = listed().flat_map(|(i, open, all)| self.cards(of, i, open, all)).collect();
         let checks = listed().flat_map(|(_, open, all)| Checked::all(&all.verdicts, &open.trace, &thresholds));
         let checks = checks.map(|check| check.text()).collect();
-        Some(Summarized { cards, findings: found, in_short, checks, recurring: recurring(of, listed()) })
+        let no_cards = how_to_record_gpu(order.iter().map(|&i| &of[i].trace.info));
+        Some(Summarized { cards, no_cards, findings: found, in_short, checks, recurring: recurring(of, listed()) })
     }
 }
 

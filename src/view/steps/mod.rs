@@ -203,11 +203,11 @@ fn figures(steps: &Steps) -> Vec<(String, Cow<'static, str>)> {
         let interval = steps.ci95_ns().map(|ns| format!(" ± {} (95 %)", format::duration(ns))).unwrap_or_default();
         let help = match steps.is_of_completions() {
             true => {
-                "Mean duration of the steps that count, from completion to completion on the slowest device, since the \
+                "Mean duration of the judged steps, from completion to completion on the slowest device, since the \
                  host runs ahead of it; with its 95 % t-interval"
             }
             false => {
-                "Mean length of the steps that count, with its 95 % t-interval. What findings, gaps and phases say per \
+                "Mean length of the judged steps, with its 95 % t-interval. What findings, gaps and phases say per \
                  step is of the time from the start of one step to the start of the next"
             }
         };
@@ -219,13 +219,12 @@ fn figures(steps: &Steps) -> Vec<(String, Cow<'static, str>)> {
         all.extend(period);
         all.push((
             format!("Median {}", format::duration(durations.median_ns)),
-            "Median duration of the steps that count".into(),
+            "Median duration of the judged steps".into(),
         ));
         let [min, max] = [durations.min_ns, durations.max_ns].map(format::duration);
-        all.push((format!("Range {min} to {max}"), "The shortest and the longest of the steps that count".into()));
-        let std = durations
-            .std_ns
-            .map(|ns| (format!("Std. dev. {}", format::duration(ns)), "Of the steps that count".into()));
+        all.push((format!("Range {min} to {max}"), "The shortest and the longest of the judged steps".into()));
+        let std =
+            durations.std_ns.map(|ns| (format!("Std. dev. {}", format::duration(ns)), "Of the judged steps".into()));
         all.extend(std);
     }
     if steps.used.len() < n {

@@ -4,13 +4,14 @@ use eframe::egui::Key;
 
 use super::grid::Answer;
 use super::pane::Pane;
-use super::rows::{Choice, RECORD_CUDA, TimeTable, with_instances};
+use super::rows::{Choice, TimeTable, with_instances};
 use super::side::Related;
 use crate::analysis::calls::{CallKind, calls};
 use crate::analysis::libraries::libraries;
 use crate::analysis::totals::Scope;
 use crate::command::ctrl;
 use crate::figures::work;
+use crate::view::states::RECORD_GPU;
 use crate::view::{Content, DockArea, ViewSpec};
 
 pub const SPEC: ViewSpec = ViewSpec {
@@ -30,7 +31,7 @@ pub(super) static TABLE: TimeTable = TimeTable {
             label: "GPU API",
             help: "Calls of the CUDA or HIP runtime and of the driver",
             rows: |scope| rows(scope, CallKind::Api),
-            empty: ["No calls of CUDA or HIP were recorded", RECORD_CUDA],
+            empty: ["No calls of CUDA or HIP were recorded", RECORD_GPU],
         },
         Choice {
             label: "OS runtime",

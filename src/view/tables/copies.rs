@@ -4,12 +4,13 @@ use eframe::egui::Key;
 
 use super::grid::Answer;
 use super::pane::Pane;
-use super::rows::{Choice, RECORD_CUDA, TimeTable, with_instances};
+use super::rows::{Choice, TimeTable, with_instances};
 use super::side::Related;
 use crate::analysis::copies::copies;
 use crate::analysis::totals::Scope;
 use crate::command::ctrl;
 use crate::figures::work;
+use crate::view::states::RECORD_GPU;
 use crate::view::{Content, DockArea, ViewSpec};
 
 pub const SPEC: ViewSpec = ViewSpec {
@@ -22,7 +23,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     content: Content::Slices,
 };
 
-const EMPTY: [&str; 2] = ["No copies or memsets were recorded", RECORD_CUDA];
+const EMPTY: [&str; 2] = ["No copies or memsets were recorded", RECORD_GPU];
 
 pub(super) static TABLE: TimeTable = TimeTable {
     title: SPEC.title,

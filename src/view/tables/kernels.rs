@@ -10,6 +10,7 @@ use crate::analysis::kernels::{KernelTotals, KernelsBy, SLOW_NS, TINY_NS, add_qu
 use crate::analysis::totals::Scope;
 use crate::command::ctrl;
 use crate::figures::work;
+use crate::view::states::RECORD_GPU;
 use crate::view::{Content, DockArea, ViewSpec};
 
 pub const SPEC: ViewSpec = ViewSpec {
@@ -22,10 +23,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     content: Content::Slices,
 };
 
-const EMPTY: [&str; 2] = [
-    "No GPU work was recorded",
-    "Record it with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=cuda",
-];
+const EMPTY: [&str; 2] = ["No GPU work was recorded", RECORD_GPU];
 
 pub(super) static TABLE: TimeTable = TimeTable {
     title: SPEC.title,

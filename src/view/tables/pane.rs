@@ -15,7 +15,7 @@ use crate::command::Command;
 use crate::figures::{format, text::display_name};
 use crate::model::{TimeRange, Trace};
 use crate::session::{Files, OpenTrace, Selection};
-use crate::view::states::failed_ui;
+use crate::view::states::{RECORD_GPU, failed_ui, how_to_record_gpu, nothing_ui};
 use crate::view::{View, ViewContext};
 use crate::widget::busy::busy_ui;
 use crate::widget::table::Action;
@@ -146,7 +146,7 @@ impl View for Pane {
         self.follow(ctx);
         let Some((shown, selected)) = self.grid.shown() else { return };
         if shown.data.rows.is_empty() {
-            self.empty_ui(&shown, ui);
+            self.empty_ui(&shown, ctx, ui);
             return;
         }
         // Above both, for a line that breaks when the slices come would move the row away from the pointer.
@@ -275,15 +275,15 @@ impl Pane {
         }
     }
 
-    fn empty_ui(&self, shown: &Answer, ui: &mut egui::Ui) {
+    fn empty_ui(&self, shown: &Answer, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
         if shown.has_elsewhere {
             ui.label("Nothing of this kind runs in the selected time range");
             ui.weak("Choose the whole trace above, or press Escape to clear the range");
             return;
         }
         let [what, how] = shown.empty.unwrap_or(self.table.choices[self.choice].empty);
-        ui.label(what);
-        ui.weak(how);
+        let of_gpu = || how_to_record_gpu(ctx.traces.iter().map(|open| &open.trace.info));
+        nothing_ui(what, if how == RECORD_GPU { of_gpu() } else { how }, ui);
     }
 }
 

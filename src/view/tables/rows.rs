@@ -7,10 +7,6 @@ use crate::analysis::totals::{self, Instance, Scope};
 use crate::figures::{Cell, Column, Part, Rows as _, Sort};
 use crate::model::{TimeRange, Trace};
 
-/// How to record what the device and its API did.
-pub const RECORD_CUDA: &str =
-    "Record them with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=cuda";
-
 /// A table of time. Equal to itself only.
 #[derive(Debug)]
 pub struct TimeTable {

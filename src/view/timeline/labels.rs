@@ -161,7 +161,7 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
         }
         ui.weak(
             "Of all time from the device's first to its last work, by what the host did meanwhile. The overview counts \
-             the steps that count alone",
+             the judged steps alone",
         );
         ui.weak(format!("G: {}", crate::command::NEXT_GAP));
     });

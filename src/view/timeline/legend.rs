@@ -91,7 +91,7 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
         causes_ui(ui, &causes, total);
         ui.weak(
             "Of the time on screen. The overview and findings have the same names and colors, by what would have to \
-                 change to end the time, of the steps that count",
+                 change to end the time, of the judged steps",
         );
     });
 }

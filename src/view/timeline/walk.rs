@@ -22,7 +22,7 @@ impl Timeline {
     /// Selects the next gap of the device and shows it; once the ledgers are ready, if they are not yet.
     ///
     /// The device is that of the selection, else that with the longest gap, or along time the first in the list of
-    /// tracks. Gaps are walked in the order that the user chose, by duration first those in the steps that count, above
+    /// tracks. Gaps are walked in the order that the user chose, by duration first those in the judged steps, above
     /// the threshold of the ledger, and within the selected range if there is one.
     pub(super) fn walk(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
         self.pending_walk = None;
@@ -145,7 +145,7 @@ impl Timeline {
             .or_else(|| first(&|line, row| row >= line.first_row))
     }
 
-    /// The device with the longest gap in steps that count of all that are open, else with the longest, within the
+    /// The device with the longest gap in judged steps of all that are open, else with the longest, within the
     /// selected range if there is one.
     fn device_of_longest(&mut self, ctx: &ViewContext<'_>) -> Result<Option<(usize, Option<ProcessId>)>, StillWorking> {
         let (mut most, mut device) = (None, None);
@@ -215,14 +215,14 @@ fn said(
             "The longest gap in the selected range. G goes on with the next longest there; Escape clears the range"
         }
         (_, Some(from)) if index.is_outside(to) && index.is_outside(from) => {
-            "By duration, outside of the steps that count. The Gaps view sets the order of G"
+            "By duration, outside of the judged steps. The Gaps view sets the order of G"
         }
         _ if index.is_outside(to) => {
-            "No more gaps long enough to go to in the steps that count. This one is outside of them; the Gaps view \
+            "No more gaps long enough to go to in the judged steps. This one is outside of them; the Gaps view \
              lists all"
         }
         (_, None) if index.has_steps() => {
-            "The longest gap in the steps that count. G goes on with the next longest; the Gaps view sets the order"
+            "The longest gap in the judged steps. G goes on with the next longest; the Gaps view sets the order"
         }
         (_, None) => "The longest gap of the device. G goes on with the next longest; the Gaps view sets the order",
         _ if is_forward => "By duration: the next longest gap. The Gaps view sets the order of G",
@@ -306,7 +306,7 @@ mod tests {
         let (forward, back) = (Direction::Forward, Direction::Back);
         let by = |range, direction| walk(&|at| by_duration(&ledger, &index, range, at.map(time), direction));
         assert_eq!(by(TimeRange::ALL, forward), [2, 4, 1, 3]);
-        // Those in the steps that count come first, and the way back is the same.
+        // Those in the judged steps come first, and the way back is the same.
         let counted = TimeRange { start: time(2).end, end: time(4).end };
         let of_steps = LedgerIndex::new(&ledger, Some(counted), &|| false);
         let by_steps = |at, direction| by_duration(&ledger, &of_steps, TimeRange::ALL, at, direction);

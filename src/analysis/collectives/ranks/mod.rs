@@ -122,7 +122,10 @@ pub struct RankTotals {
 impl RankCalls {
     /// The totals of each of `ranks`. All waits sum to how long ranks were waited for. Time counts once where several
     /// collectives of a rank run at once, for the first that waits. Cost: O(parts · log parts).
-    pub fn totals(&self) -> Vec<RankTotals> {
+    ///
+    /// * `counts`: of a rank's time its own parts that count, and of what others waited for it the calls of which the
+    ///   part of the rank that came last counts.
+    pub fn totals(&self, counts: impl Fn(&RankPart) -> bool) -> Vec<RankTotals> {
         let mut all = vec![RankTotals::default(); self.ranks.len()];
         let place = |trace: u32| self.ranks.binary_search_by_key(&trace, |rank| rank.trace).ok();
         let mut order: Vec<&RankPart> = self.parts.iter().collect();
@@ -140,16 +143,20 @@ impl RankCalls {
                 ns
             };
             let wait_ns = rest(part.wait(), &mut waited);
-            all[own].wait_ns += wait_ns;
-            all[own].transfer_ns += rest(part.time, &mut until) - wait_ns;
+            let transfer_ns = rest(part.time, &mut until) - wait_ns;
+            if counts(part) {
+                all[own].wait_ns += wait_ns;
+                all[own].transfer_ns += transfer_ns;
+            }
             let late = self.late(&self.matches[part.of as usize]);
-            if let Some(late) = place(late.trace).filter(|_| wait_ns > 0) {
+            if let Some(late) = place(late.trace).filter(|_| wait_ns > 0 && counts(late)) {
                 all[late].waited_for_ns += wait_ns;
             }
         }
         for of in &self.matches {
             let is_waited_for = self.parts_of(of).iter().any(|part| part.wait_ns > 0);
-            if let Some(late) = place(self.late(of).trace).filter(|_| is_waited_for) {
+            let late = self.late(of);
+            if let Some(late) = place(late.trace).filter(|_| is_waited_for && counts(late)) {
                 all[late].late += 1;
             }
         }

@@ -36,7 +36,7 @@ fn compared(traces: &[Trace]) -> RankCalls {
         assert!(parts.iter().all(|part| part.wait_ns + of.transfer_ns == part.time.dur()));
         assert!(parts.iter().all(|part| part.since.is_none_or(|since| since <= part.time.start)));
     }
-    let totals = found.totals();
+    let totals = found.totals(|_| true);
     let [waits, waited_for] = [|of: &RankTotals| of.wait_ns, |of: &RankTotals| of.waited_for_ns]
         .map(|ns| totals.iter().map(ns).sum::<DurNs>());
     assert_eq!(waits, waited_for);
@@ -80,7 +80,7 @@ fn the_last_rank_waits_for_none() {
     ];
     assert_eq!(waits(&found), expected);
     assert_eq!(found.matches[3].transfer_ns, MS);
-    let totals: Vec<_> = found.totals().iter().map(|of| (of.late, of.waited_for_ns, of.wait_ns)).collect();
+    let totals: Vec<_> = found.totals(|_| true).iter().map(|of| (of.late, of.waited_for_ns, of.wait_ns)).collect();
     assert_eq!(totals, [(1, MS, 5 * MS), (2, 5 * MS, MS)]);
     // The first collective: since both were recorded; the second: since the end of the first.
     let since: Vec<_> = found.parts_of(&found.matches[1]).iter().map(|part| part.since).collect();

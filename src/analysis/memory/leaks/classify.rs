@@ -95,7 +95,7 @@ impl Criteria<'_> {
             }
             return explain(Verdict::WarmUpCache);
         }
-        // A late rise is judged by itself, else all steps that count.
+        // A late rise is judged by itself, else all judged steps.
         let late = onset(&counted).and_then(|from| {
             let judged = self.judge(blocks, &counted[from..], boundaries[from])?;
             judged.is_leak.then_some((judged, from))

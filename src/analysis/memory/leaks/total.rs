@@ -33,7 +33,7 @@ impl Total {
         !matches!(self.verdict, TotalVerdict::TooFewSteps | TotalVerdict::IrregularSteps)
     }
 
-    /// Number of steps that count: after the warm-up, and without those that failed and did not grow.
+    /// Number of judged steps: after the warm-up, and without those that failed and did not grow.
     pub fn counted_steps(&self) -> usize {
         self.points.saturating_sub(1)
     }
@@ -124,7 +124,7 @@ pub struct Total {
     /// What the allocator can still reserve.
     pub room: Room,
     pub verdict: TotalVerdict,
-    /// Number of boundaries considered, one more than the steps that count; see [`Self::counted_steps`].
+    /// Number of boundaries considered, one more than the judged steps; see [`Self::counted_steps`].
     pub points: usize,
     /// Highest less lowest live bytes at the boundaries since [`Self::level_since`].
     pub swing: u64,

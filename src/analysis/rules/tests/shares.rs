@@ -47,7 +47,7 @@ fn a_thread_on_a_cpu_in_unexplained_time_is_busy() {
         let on_cpu = on_cpu.map(|ns| ("main: on CPU", SliceKind::Other, "CPU 3", START - MS, START + ns, 0));
         let verdicts = judged(&gap_of(on_cpu.as_slice()).finish(), None);
         let hit = of(&verdicts, Rule::Unexplained).unwrap();
-        (hit.shares.on_cpu_ns, why_of(hit).is_some_and(|why| why.ends_with("but that its thread ran on a CPU")))
+        (hit.shares.on_cpu_ns, why_of(hit).is_some_and(|why| why.ends_with("is that its thread ran on a CPU")))
     };
     assert_eq!(found(Some(MS)), (8 * MS, true));
     assert_eq!(found(Some(MS / 4)), (8 * MS / 4, false));

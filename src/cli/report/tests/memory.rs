@@ -90,7 +90,7 @@ fn memory_has_the_keys_of_the_contract() {
         "summary": "Peak 6.07 MiB; end 6.00 MiB; reserved at the end 64.00 MiB, of it unused 58.00 MiB; most at the peak: append \
                     (losses.py:12) 6.00 MiB. Out of memory: Demand: 80.00 MiB requested while 6.00 MiB were in use: 68.00 MiB were free, 10.00 MiB on the device and 58.00 MiB in \
                 reserved memory. The largest piece that could serve it was 10.00 MiB on the device (0 B in reserved memory): 70.00 \
-                MiB too small; in one piece, what was free and 12.00 MiB more would have been enough. Memory between steps grows by 1.00 MiB a step, at 1 place",
+                MiB too small; even if all free memory were one piece, 12.00 MiB would have been missing. Memory between steps grows by 1.00 MiB a step, at 1 place",
         // The segment is larger than its first request, and no block needed the rest.
         "reserved_growth": {
             "bytes": 64 << 20, "demand_bytes": (6 << 20) + 19 * 4096, "fragmentation_bytes": 0,
@@ -150,7 +150,7 @@ fn failed_requests_have_the_keys_of_the_contract() {
         "cause": "demand",
         "why": "Demand: 80.00 MiB requested while 6.00 MiB were in use: 68.00 MiB were free, 10.00 MiB on the device and 58.00 MiB in \
                 reserved memory. The largest piece that could serve it was 10.00 MiB on the device (0 B in reserved memory): 70.00 \
-                MiB too small; in one piece, what was free and 12.00 MiB more would have been enough",
+                MiB too small; even if all free memory were one piece, 12.00 MiB would have been missing",
         "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,
         "inactive_bytes": 58 << 20,
         // The segment serves small requests.
