@@ -124,6 +124,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_that_fits_its_box_is_whole_and_a_longer_one_fills_it() {
+        let output = egui::Context::default().run_ui(egui::RawInput::default(), |ui| {
+            let mut labels = Labels::<usize>::default();
+            let painter = ui.painter();
+            labels.begin(painter);
+            let width = |text: &str| painter.layout_no_wrap(text.to_owned(), FONT, Color32::PLACEHOLDER).size().x;
+            for (key, name) in ["illegal_filter_till_fill", "vectorized_elementwise_kernel_of_a_MaxPool2d", "gemm"]
+                .into_iter()
+                .enumerate()
+            {
+                let mut shown = |room: f32| labels.fitting(painter, key, room, |length| cut(name, |name| name, length));
+                assert_eq!(shown(width(name) + 1.0).unwrap().text(), name);
+                let room = width(name) - 1.0;
+                let part = shown(room).unwrap();
+                assert!(part.size().x <= room && part.size().x > 0.6 * room, "{} in {room}", part.text());
+            }
+        });
+        output.drop_without_applying_deltas();
+    }
+
+    #[test]
     fn names_are_cut_to_length() {
         assert_eq!(cut("gemm", |name| name, 4), "gemm");
         assert_eq!(cut_function("gemms", 4), "gem…");

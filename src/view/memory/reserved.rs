@@ -173,8 +173,9 @@ impl ReservedView {
             }
             for &(cause, n) in tables.counts.iter().filter(|count| count.1 > 0) {
                 let (label, help) = cause_text(cause);
-                ui.label(format!("{label}: {}", format::of_things(n, "time")))
-                    .on_hover_text(format!("{help}. {COUNTS}"));
+                // A number stays beside its word.
+                let text = format!("{label}: {}", format::of_things(n, "time"));
+                ui.add(egui::Label::new(text).extend()).on_hover_text(format!("{help}. {COUNTS}"));
                 ui.separator();
             }
             head::grid_tools_ui(&mut self.grid, "Growth of reserved memory", "Filter by cause or place", ui);
