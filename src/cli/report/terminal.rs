@@ -176,31 +176,30 @@ impl Sheet<'_> {
         if self.kinds[column] != Kind::Name {
             return HashMap::new();
         }
-        let long = self.lines.iter().skip(1).map(|line| line[column].as_str()).filter(|name| length(name) > width);
-        let short: HashMap<&str, String> = long.map(|name| (name, shortened(name, width))).collect();
+        let names = self.lines.iter().skip(1).map(|line| line[column].as_str());
+        let mut long: Vec<&str> = names.filter(|name| length(name) > width).collect();
+        long.sort_unstable();
+        long.dedup();
+        let short: Vec<String> = long.iter().map(|name| shortened(name, width)).collect();
         let mut alike: HashMap<&str, Vec<&str>> = HashMap::new();
-        for (name, short) in &short {
+        for (short, name) in short.iter().zip(&long) {
             alike.entry(short).or_default().push(name);
         }
-        for names in alike.values_mut() {
-            // The same text at each call.
-            names.sort_unstable();
-        }
-        let shown = short.iter().map(|(&name, short)| {
+        let shown = short.iter().zip(&long).map(|(short, &name)| {
             let others = alike[short.as_str()].iter().copied().filter(|&other| other != name);
             let others: Vec<&str> = others.take(MOST_ALIKE).collect();
-            (name, if others.is_empty() { short.clone() } else { shortened_apart(name, &others, width) })
+            if others.is_empty() { short.clone() } else { shortened_apart(name, &others, width) }
         });
-        let shown: Vec<(&str, String)> = shown.collect();
+        let shown: Vec<String> = shown.collect();
         let mut n_shown: HashMap<&str, usize> = HashMap::new();
-        for (_, text) in &shown {
+        for text in &shown {
             *n_shown.entry(text).or_default() += 1;
         }
         let lines = |text: &String, name: &str| match n_shown[text.as_str()] {
             1 => vec![text.clone()],
             _ => wrapped(name, width),
         };
-        shown.iter().map(|(name, text)| (*name, lines(text, name))).collect()
+        shown.iter().zip(long).map(|(text, name)| (name, lines(text, name))).collect()
     }
 
     /// The lines of a cell.

@@ -64,12 +64,10 @@ fn function_within(function: &str, max: usize) -> String {
 /// is left out: one cut through several would pair the function of the first with the line of the last. `None` if it is
 /// no list of frames with files.
 pub(super) fn frames_within(text: &str, max: usize) -> Option<String> {
-    let is_frame = |part: &str| {
-        let (way, frame) = way_and_frame(part);
-        !way.is_empty() || frame.ends_with(')') && !Frame::of(frame).file.is_empty()
-    };
     let mut parts: Vec<String> = text.split(BETWEEN).map(ToOwned::to_owned).collect();
-    if !parts.iter().all(|part| is_frame(part)) {
+    // What follows the first says how it is reached, or how it differs from others: `from g (b.py:2)`, `in /me`.
+    let first = &parts[0];
+    if !first.ends_with(')') || Frame::of(first).file.is_empty() {
         return None;
     }
     let n = parts.len().min(max / LEAST).max(1);
@@ -176,6 +174,8 @@ mod tests {
         let native = "step (/home/me/a/long/folder/train.py:9); via mm_out_cuda";
         assert_eq!(shortened(native, 48), "step (…/long/folder/train.py:9); via mm_out_cuda");
         assert_eq!(shortened(text, 40), "allocate (…en/pytorch_backend.py:195); …");
+        let folder = "softmax (/home/me/a/long/folder/model.py:6); in /home/me/a/long/folder";
+        assert_eq!(shortened(folder, 56), "softmax (…/folder/model.py:6); in /home/me/a/long/folder");
         assert_eq!(shortened("f (/home/me/a/long/folder/model.py:9)", 24), "f (…g/folder/model.py:9)");
     }
 }
