@@ -26,7 +26,8 @@ pub fn counters_in(trace: &Trace, range: TimeRange) -> Vec<CounterSummary> {
 
 fn summarize(index: usize, counter: &Counter, range: TimeRange, until: i64) -> Option<CounterSummary> {
     let first_inside = counter.ts.partition_point(|&ts| ts < range.start);
-    let end = counter.ts.partition_point(|&ts| ts < range.end).max(first_inside);
+    // The last sample may lie at the end of its trace.
+    let end = counter.ts.partition_point(|&ts| ts < range.end || ts == range.end && ts >= until).max(first_inside);
     let before = first_inside.checked_sub(1).filter(|&before| counter.holds_until(before, until) > range.start);
     let samples = before.unwrap_or(first_inside)..end;
     let (mut area, mut known) = (0.0, 0.0);
@@ -61,6 +62,8 @@ mod tests {
         // 10 of 1, 30 of 5, 20 of 2, 30 of nothing, 10 of 8.
         assert_eq!((all.count, all.mean), (4, (10.0 + 150.0 + 40.0 + 80.0) / 70.0));
         assert_eq!((all.min, all.max, all.first, all.last), (1.0, 8.0, 1.0, 8.0));
+        assert_eq!(summarize(0, &counter, TimeRange { start: 0, end: 90 }, 90).map(|all| all.last), Some(8.0));
+        assert_eq!(of(0, 90).map(|part| part.last), Some(2.0));
         let part = of(20, 50).unwrap();
         assert_eq!((part.count, part.mean, part.first, part.last), (1, (20.0 * 5.0 + 10.0 * 2.0) / 30.0, 5.0, 2.0));
         // Inside one value, in the time without one, and before the first.

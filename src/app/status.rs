@@ -304,10 +304,7 @@ impl App {
         let parts = [(before, "before the first"), (after, "after the last")];
         let parts = parts.into_iter().filter(|part| part.0 > 0);
         let parts: Vec<String> = parts.map(|(ns, side)| format!("up to {} {side}", format::duration(ns))).collect();
-        let help = format!(
-            "{what} were recorded {} of what ran. Show all of it, as 0 does, by the second press at the latest",
-            parts.join(" and ")
-        );
+        let help = format!("{what} were recorded {} of what ran. Click to show everything", parts.join(" and "));
         if button.on_hover_text(help).clicked() {
             self.session.navigation.go(all);
         }

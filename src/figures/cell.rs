@@ -182,7 +182,11 @@ impl Cell {
             Self::Change(n) => format!("{}{}", if *n < 0 { "-" } else { "+" }, format::count(n.unsigned_abs())),
             Self::Estimate(n) => format::count(*n as u64),
             // A mean of whole numbers that is one, of calls per step.
-            Self::Plain(figure) if figure.fract() == 0.0 && figure.abs() < 1e15 => format::count(*figure as u64),
+            Self::Plain(figure) if figure.fract() == 0.0 && figure.abs() < 1e15 => {
+                format!("{}{}", if *figure < 0.0 { "-" } else { "" }, format::count(figure.abs() as u64))
+            }
+            // A learning rate is not 0.000.
+            Self::Plain(figure) if figure.abs() < 5e-4 => format!("{figure:.2e}"),
             Self::Plain(figure) => format!("{figure:.3}"),
             Self::Ns(ns) => format::duration(*ns),
             Self::NsMore(ns) => format!("{}{}", if *ns > 0 { "+" } else { "" }, format::duration(*ns)),

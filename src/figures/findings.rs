@@ -258,7 +258,7 @@ pub fn none() -> Part<u64> {
 /// That no check found anything.
 pub fn no_findings(n_checks: u64) -> String {
     match n_checks {
-        1 => "No findings: 1 check is within its threshold".to_owned(),
+        1 => "No findings: the one check that applies is within its threshold".to_owned(),
         n => format!("No findings: {} checks are within their thresholds", format::count(n)),
     }
 }

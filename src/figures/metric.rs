@@ -68,7 +68,7 @@ impl<'a> Metric<'a> {
 
     /// Whether each value is a set of bits, not a number.
     fn is_bits(&self) -> bool {
-        self.name == "Throttle reasons"
+        matches!(self.name, "Throttle reasons" | "clocks_throttle_reasons.active" | "clocks_event_reasons.active")
     }
 }
 

@@ -32,7 +32,7 @@ impl Format {
     pub const fn device_remedy(self) -> Option<&'static str> {
         match self {
             Self::ChromeTrace => Some("PyTorch: record with ProfilerActivity.CUDA on a machine with a GPU"),
-            Self::Nsys => Some("Record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU"),
+            Self::Nsys => Some("Record with `nsys profile --trace=cuda,nvtx`, and see that the program uses a GPU"),
             Self::GpuMetrics => Some("Record what runs as well: with the PyTorch profiler or Nsight Systems"),
             Self::Snapshot | Self::MemoryTimeline => None,
         }

@@ -1,13 +1,18 @@
 //! What the host of a recording without device work does in its steps, and which functions took its time.
 
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
 use super::{Basis, Hit, Measured, Out, Rule, Window, hit};
 use crate::analysis::call_tree::host_tracks;
+use crate::analysis::frame::FrameNames;
 use crate::analysis::host_roles::waits;
 use crate::analysis::median;
 use crate::analysis::phases::{Phase, PhaseTimes};
 use crate::analysis::range_summary::{NameSummary, summary_of};
 use crate::model::memory::MemorySource;
-use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 
 /// The judged time of a host by phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub struct SelfTimes {
     pub waits_ns: DurNs,
     /// The names of that with most of it, in the same way.
     pub waits: Vec<(String, DurNs)>,
+    /// The user's function in which most of the first of these is called, if call stacks tell.
+    pub waits_in: Option<String>,
     pub n_threads: usize,
     /// The judged time.
     pub window_ns: DurNs,
@@ -136,12 +143,30 @@ impl SelfTimes {
             total_ns,
             names,
             waits_ns,
+            waits_in: waiting.first().and_then(|wait| caller(trace, &tracks, window.time, &wait.0)),
             waits: waiting,
             n_threads,
             window_ns: window.time.dur(),
             functions,
         })
     }
+}
+
+/// The user's function in which the slices of this name take most of the time.
+fn caller(trace: &Trace, tracks: &[TrackId], within: TimeRange, name: &str) -> Option<String> {
+    let frames = FrameNames::default();
+    let mut by_function: HashMap<StringId, DurNs> = HashMap::new();
+    for i in tracks.iter().flat_map(|&track| trace.track_slices(track)) {
+        let slice = SliceId(i as u32);
+        if trace.slices.kind[i] != SliceKind::PythonFunction || trace.slice_name(slice) != name {
+            continue;
+        }
+        let Some(clipped) = trace.slices.time(slice).intersect(within).map(|time| time.dur()) else { continue };
+        let Some(of) = trace.slices.ancestors(slice).find(|&of| frames.is_user(trace, of)) else { continue };
+        *by_function.entry(trace.slices.name[of.idx()]).or_default() += clipped;
+    }
+    let most = by_function.into_iter().filter(|of| of.1 > 0).max_by_key(|&(name, ns)| (ns, Reverse(name)))?;
+    Some(trace.strings.get(most.0).to_owned())
 }
 
 /// Fewer steps have no usual duration.

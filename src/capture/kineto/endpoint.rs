@@ -209,9 +209,9 @@ impl Endpoint {
             match () {
                 () if has_results || !notes.is_empty() => None,
                 () if state.clients.is_empty() => Some(
-                    "Nothing was recorded: no process of this run asked what to record. torch from 2.2 on asks within \
-                 seconds after its import, torch 2.0 only with a GPU, a program without torch never. With torch, the \
-                 PyTorch profiler records without being asked",
+                    "Nothing was recorded: no process of this run asked what to record. torch 2.2 and later ask a few \
+                 seconds after they are imported, torch 2.0 only where there is a GPU, and a program without torch \
+                 never does. The PyTorch profiler, the first choice of what to record with, does not wait to be asked",
                 ),
                 () if !state.clients.values().any(|client| self.shared.is_wanted(client)) => {
                     Some("Nothing was recorded: no process had one of the chosen ranks")
@@ -295,7 +295,7 @@ impl Shared {
                     let (pid, rank) = (received.pid, client.rank.unwrap_or(0));
                     state.problems.push(format!(
                         "Process {pid} (rank {rank}) ended while trace {number} was recorded: it may hold little of the \
-                         program, and shows at its end how the process waits for it (lacuna_on_demand.py)"
+                         program; what it shows of lacuna_on_demand.py is the process waiting for the trace"
                     ));
                 }
                 return Some(message::ended(true));

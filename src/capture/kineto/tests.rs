@@ -215,7 +215,7 @@ fn a_run_without_torch_says_why_nothing_was_recorded() {
     let endpoint = Endpoint::open(folder.path(), &options(), false).unwrap();
     assert_eq!(endpoint.trigger(), 0);
     let [said] = &endpoint.finish(Exit::Code(0))[..] else { panic!() };
-    assert!(said.contains("a program without torch never. With torch, the PyTorch profiler records"), "{said}");
+    assert!(said.contains("a program without torch never does. The PyTorch profiler"), "{said}");
 }
 
 #[test]

@@ -34,8 +34,7 @@ fn on_cpus(of: &OnCpus, whose: &str) -> String {
     format!(
         "No work was recorded{whose}, neither of a device nor of the host: no kernels, copies, calls or ranges. The \
          file only tells when threads ran on CPUs ({threads}, {times}, {ns} together in {span}){samples}. To see what \
-         takes the time, record with nsys profile --trace=cuda,nvtx,osrt, on a machine with a GPU, and see that the \
-         program uses it"
+         takes the time, record with nsys profile --trace=cuda,nvtx,osrt, and see that the program uses a GPU"
     )
 }
 
@@ -45,6 +44,8 @@ fn self_times(of: &SelfTimes) -> String {
         [SliceKind::Operator] => " in operators",
         [SliceKind::PythonFunction] => " in Python functions",
         [SliceKind::Operator, SliceKind::PythonFunction] => " in operators and Python functions",
+        // Most of a program is between them.
+        [SliceKind::Os] => " in calls of the operating system",
         _ => "",
     };
     let share = |ns: i64| percent(ns as f64 / of.total_ns.max(1) as f64);
@@ -69,8 +70,9 @@ fn self_times(of: &SelfTimes) -> String {
     // Less is no part of the time that one would ask for.
     let least = (LARGE * of.total_ns as f64) as i64;
     let large = of.waits.iter().take_while(|wait| wait.1 >= least).count().max(1).min(of.waits.len());
+    let whence = of.waits_in.as_ref().map(|function| format!(", most in {}", clipped(function))).unwrap_or_default();
     let waits = (of.waits_ns > 0 && of.waits_ns >= least)
-        .then(|| format!("{} is waiting ({})", share(of.waits_ns), named(&of.waits[..large])));
+        .then(|| format!("{} is waiting ({}{whence})", share(of.waits_ns), named(&of.waits[..large])));
     let works = (!of.names.is_empty()).then(|| named(&of.names));
     let parts: Vec<String> = match of.waits_ns * 2 > of.total_ns {
         true => waits.into_iter().chain(works.map(|works| format!("of the work {works}"))).collect(),

@@ -260,6 +260,16 @@ fn a_recording_without_device_work_is_told_by_self_times() {
                     one thread, 40.0 % of the time: aten::conv2d 37.5 %, train.py(3): main 12.5 %; 50.0 % is waiting (<built-in method \
                     run_backward> 50.0 %)";
     assert_eq!(text(&code), [expected]);
+    // Who sleeps is told where call stacks tell.
+    let sleeping = [
+        ("main", python, "main.py(4): load", 0, 90 * MS),
+        ("main", python, "<built-in function sleep>", 0, 80 * MS),
+        ("main", operator, "aten::mm", 90 * MS, 100 * MS),
+    ];
+    let expected = "No device work was recorded. Most self time, of 100.000 ms in operators and Python functions on \
+                    one thread, 100.0 % of the time: 80.0 % is waiting (<built-in function sleep> 80.0 %, most in \
+                    main.py(4): load); of the work aten::mm 10.0 %, main.py(4): load 10.0 %";
+    assert_eq!(text(&sleeping), [expected]);
     // What waits for most of the time comes first.
     let waits = [
         ("main", other, "f (a.py:1)", 0, 20 * MS),

@@ -40,8 +40,11 @@ pub struct Judged<'a> {
 impl Judged<'_> {
     /// A device in words, with its rank or its file where there are several.
     pub fn device(&self, device: Option<u32>) -> String {
-        let device = self::device(device, self.trace.info.rank);
-        self.name.map_or(device.clone(), |name| format!("{device} in {name}"))
+        let rank = self.trace.info.rank;
+        let device = self::device(device, rank);
+        // Names of files that differ in their rank begin with it.
+        let of_file = |name| rank.and_then(|rank| str::strip_prefix(name, &format!("rank {rank}, "))).unwrap_or(name);
+        self.name.map(of_file).map_or(device.clone(), |name| format!("{device} in {name}"))
     }
 }
 

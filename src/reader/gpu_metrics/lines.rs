@@ -53,7 +53,7 @@ pub struct Objects;
 
 impl Lines for Objects {
     fn take(&mut self, line: &str, columns: &mut Columns, zone: &Zone) -> Taken {
-        let Ok(object) = serde_json::from_str::<Map<String, Value>>(line) else { return Taken::NotAReading };
+        let Some(object) = object(line, columns) else { return Taken::NotAReading };
         let Some(ts) = time(line, &object, zone) else { return Taken::NoTime };
         let key = IDS.iter().find_map(|&id| object.get(id)).map(ToString::to_string).unwrap_or_default();
         let device = columns.device(&key, || device_name(&object));
@@ -75,6 +75,24 @@ impl Lines for Objects {
         }
         Taken::Values
     }
+}
+
+/// The object of a line. Numbers that Python writes and JSON has not, `NaN` and `Infinity`, are counted and absent.
+fn object(line: &str, columns: &mut Columns) -> Option<Map<String, Value>> {
+    serde_json::from_str(line).ok().or_else(|| {
+        let (mut text, mut n) = (line.to_owned(), 0);
+        for word in ["-Infinity", "Infinity", "NaN"] {
+            // A value: behind a colon, and not within a text.
+            for before in [": ", ":"] {
+                let number = format!("\"{before}{word}");
+                n += text.matches(&number).count();
+                text = text.replace(&number, &format!("\"{before}null"));
+            }
+        }
+        let object = serde_json::from_str(&text).ok().filter(|_| n > 0)?;
+        (0..n).for_each(|_| columns.reject());
+        Some(object)
+    })
 }
 
 /// `GPU 1: NVIDIA H100`, or `Metrics` of a log that is of no device.

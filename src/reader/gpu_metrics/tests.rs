@@ -187,6 +187,21 @@ fn time_in_which_nothing_could_be_read_is_not_known() {
 }
 
 #[test]
+fn a_loss_that_is_no_number_costs_itself_alone() {
+    let line = |second: i64, loss: &str| {
+        format!(
+            "{{\"note\": \"loss: NaN\", \"loss\": {loss}, \"gpu_util_pct\": 5{second}, \"timestamp\": 170000000{second}}}\n"
+        )
+    };
+    let text = ["1.5", "NaN", "-Infinity", "2.5"].iter().zip(0..).map(|(loss, second)| line(second, loss));
+    let trace = read_text(&JSON_LINES, &text.collect::<String>()).unwrap();
+    assert_eq!(counter(&trace, "Metrics", "GPU utilization").value, [50.0, 51.0, 52.0, 53.0]);
+    let loss = counter(&trace, "Metrics", "Loss");
+    assert_eq!((loss.value.as_slice(), loss.absent.len()), (&[1.5, 2.5][..], 2));
+    assert_eq!((trace.import.read, trace.import.shown, trace.import.rejected), (8, 6, 2));
+}
+
+#[test]
 fn curves_of_one_metric_have_one_scale() {
     let text = "timestamp, index, utilization.gpu [%], power.draw [W]\n2026/11/22 17:30:55.000, 0, 5 %, 60 W\n\
                 2026/11/22 17:30:55.000, 1, 7 %, 300 W\n";

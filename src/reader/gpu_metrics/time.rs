@@ -11,8 +11,10 @@ const SECOND: i64 = 1_000_000_000;
 const QUARTER: i64 = 900 * SECOND;
 /// How far the last reading may be from when the file was written last.
 const SLACK: i64 = 120 * SECOND;
-/// The widest zones are UTC-12 and UTC+14.
+/// No offset that a text names is wider.
 const WIDEST: i64 = 15 * 3600 * SECOND;
+/// The zones that are no whole hours, in minutes.
+const ODD_ZONES: [i64; 11] = [-570, -210, 210, 270, 330, 345, 390, 525, 570, 630, 765];
 
 /// The zone of times that have none.
 ///
@@ -71,7 +73,13 @@ impl Zone {
 fn offset_from(last: TimeNs, written: TimeNs) -> Option<i64> {
     let apart = last - written;
     let offset = (apart + QUARTER / 2).div_euclid(QUARTER) * QUARTER;
-    ((apart - offset).abs() <= SLACK && offset.abs() <= WIDEST).then_some(offset)
+    ((apart - offset).abs() <= SLACK && is_zone(offset)).then_some(offset)
+}
+
+/// Whether the clocks of any place are so far from UTC.
+fn is_zone(offset: i64) -> bool {
+    let minutes = offset / (60 * SECOND);
+    minutes % 60 == 0 && (-12..=14).contains(&(minutes / 60)) || ODD_ZONES.contains(&minutes)
 }
 
 /// The first date with a time of day in a line that has no zone.

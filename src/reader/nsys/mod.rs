@@ -390,8 +390,15 @@ fn note_inconsistencies(
     }
     let has_work = builder.slices.iter().any(|chunk| chunk.kind.iter().any(|kind: &SliceKind| kind.is_device_work()));
     if !has_work {
-        let text = "No GPU work in this export: record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU";
-        import.note(Severity::Note, text, 1, None);
+        let how = "record with `nsys profile --trace=cuda,nvtx`";
+        let text = match builder.info.devices.first() {
+            Some(gpu) => format!(
+                "No GPU work in this export, although the machine has a GPU ({}): {how}, and see that the program uses it",
+                gpu.name
+            ),
+            None => format!("No GPU work in this export: {how} on a machine with a GPU"),
+        };
+        import.note(Severity::Note, &text, 1, None);
     }
     if import.read == 0 {
         import.note(Severity::Note, "The file holds no events", 1, None);

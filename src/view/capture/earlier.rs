@@ -298,7 +298,7 @@ pub fn run_for(time: Duration) -> String {
 /// A command line whose program and script are named without their folders, so that more of it is in sight.
 fn without_folders(command: &str) -> String {
     // Where words end is not seen then.
-    if command.contains(['"', '\'', '\\']) {
+    if command.split(' ').take(2).any(|word| word.contains(['"', '\'', '\\'])) {
         return command.to_owned();
     }
     let name = |word| match str::rsplit_once(word, '/') {
@@ -404,6 +404,7 @@ mod tests {
             ("torchrun --nproc-per-node 2 a.py", "torchrun --nproc-per-node 2 a.py"),
             ("'/a b/run' x", "'/a b/run' x"),
             ("/bin/ /", "/bin/ /"),
+            ("/bin/python /a/b.py --name 'a b'", "python b.py --name 'a b'"),
             ("", ""),
         ];
         for (command, expected) in cases {

@@ -295,7 +295,10 @@ impl Form {
             let label = ui.label("Time limit");
             ui.horizontal(|ui| {
                 let text = |value: f64, _| if value < 1.0 { "none".to_owned() } else { format!("{value} s") };
-                let parse = |text: &str| text.trim_end_matches(['s', ' ']).parse().ok();
+                let parse = |text: &str| match text.trim() {
+                    "none" | "" => Some(0.0),
+                    text => text.trim_end_matches(['s', ' ']).parse().ok(),
+                };
                 let drag = egui::DragValue::new(&mut self.seconds).custom_formatter(text).custom_parser(parse);
                 ui.add(drag)
                     .labelled_by(label.id)

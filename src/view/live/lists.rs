@@ -21,7 +21,11 @@ pub fn processes_ui(shown: &Shown, sort: &mut Option<Sort>, ui: &mut Ui) {
     ui.add_space(6.0);
     ui.strong(format!("Processes ({})", shown.processes.len()));
     if shown.processes.is_empty() {
-        ui.weak("No program uses these GPUs, or the driver does not list them");
+        let why = shown.devices.iter().flat_map(|device| &device.absent).find(|absent| absent.0 == "Processes");
+        match why {
+            Some((_, why)) => ui.weak(format!("The driver does not list the programs: {why}")),
+            None => ui.weak("No program uses these GPUs"),
+        };
         return;
     }
     let device = |device: usize| shown.devices.get(device).map_or("", |device| device.id.as_str());
