@@ -154,7 +154,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         Command::RunsFromSteps,
         "Align runs at their steps",
         "Show a step of each run at zero, to compare recordings step by step: the selected one, and of the others that \
-         which is as many after the first that counts; without a selected step the first that counts",
+         which is as many after the first judged one; without a selected step the first judged one",
         &[],
     )
     .needs(Needs::Runs),

@@ -58,9 +58,9 @@ pub fn growth() -> Part<MemoryGrowth> {
         number "steps", "Steps", 60, Cell::Count(row.steps as u64),
             "How many steps there are. They are found in the allocator's events, each from the end of one to the end \
              of the next, and may differ from those of the step times";
-        number "counted", "Counted", 70, Cell::Count(row.total.counted_steps() as u64),
-            "How many steps count: those after the warm-up, without those in which memory ran out and did not grow";
-        number "warm_up", "Warm-up", 70, Cell::Count(row.warm_up as u64), "The first steps, which do not count";
+        number "counted", "Judged", 70, Cell::Count(row.total.counted_steps() as u64),
+            "How many steps are judged: those after the warm-up, without those in which memory ran out and did not grow";
+        number "warm_up", "Warm-up", 70, Cell::Count(row.warm_up as u64), "The first steps, which are not judged";
         number "bytes_per_step", "Gain a step", 100, slope(&row.total, row.total.trend.slope),
             "Slope of live bytes at the ends of steps, since they rise";
         words "since", "Since", 90, Cell::or_empty(row.since.as_deref(), Cell::name),
@@ -72,7 +72,7 @@ pub fn growth() -> Part<MemoryGrowth> {
         number "reserved_bytes_per_step", "Gain of reserved", 110, slope(&row.total, row.total.reserved_trend.slope),
             "Slope of reserved bytes";
         number "growth_bytes", "Gain of all memory", 120, gain(&row.total, row.total.growth_bytes),
-            "Live bytes at the last step less those at the step since which they rise, else at the first that counts";
+            "Live bytes at the last step less those at the step since which they rise, else at the first judged one";
         words "alarm", "Alarm", 60, Cell::Flag(row.total.is_alarm, &["no", "yes"]),
             "Whether it still grows: by more than 1 MB a step, in ten steps or at places that leak, or by 100 MB in \
              all";

@@ -111,7 +111,7 @@ pub fn leaks<'a>() -> Part<AtPlace<Leak<'a>>> {
             "The same, counted from 0";
         with stack();
         number "growth_bytes", "Gain of place", 100, Cell::Gain(row.of.found.growth_bytes),
-            "Its live bytes at the last step less those at the step since which it grows, or at the first that counts. \
+            "Its live bytes at the last step less those at the step since which it grows, or at the first judged one. \
              Bytes that were freed and await a stream are live here";
         number "slope_share", "Share", 60, Cell::Share(row.of.found.slope_share), "Its share of the growth of all \
             candidates";

@@ -136,7 +136,7 @@ pub fn judged<'a>() -> Part<JudgedTime<'a>> {
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::number(row.window.device), "Index of the device";
         words "basis", "By", 90, Cell::name(row.window.basis.key()),
-            "range, steps (those that count), after_start_up, or all";
+            "range, steps (the judged ones), after_start_up, or all";
         words "text", "What was judged", 200, Cell::name(&row.words()), "Which time the rules judged, and which steps \
             they left out";
         number "start_ns", "Start", 96, Cell::Ns(row.window.time.start.saturating_add(row.offset)),

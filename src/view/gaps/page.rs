@@ -273,10 +273,10 @@ pub(super) fn same_ui(recurrence: &GapRecurrence, ui: &mut Ui) -> Option<TimeRan
             let name = display_name(step);
             let step = if step.is_empty() { String::new() } else { format!("{name}:") };
             let is_left_out = !is_counted && recurrence.steps.1 > 0;
-            let left_out = if is_left_out { " (not counted)" } else { "" };
+            let left_out = if is_left_out { " (not judged)" } else { "" };
             let duration = format!("{}{left_out}", format::duration(time.dur()));
             let hint = if is_left_out {
-                "Select this gap. Its step is not one of those that count: it is the first, with warm-up, or the last"
+                "Select this gap. Its step is not one of the judged steps: it is the first, with warm-up, or the last"
             } else {
                 "Select this gap"
             };
