@@ -179,11 +179,15 @@ pub(super) fn without_device(of: &Measured<'_>, out: &mut Out<'_>, is_cancelled:
     out.verdicts.on_cpus = OnCpus::of(of.trace);
 }
 
-/// Judges the host, if there are operators and phases of it.
+/// Judges the host, if there are operators; by phase, if there are phases of it.
 fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
     let Some(window) = of.host_window() else { return };
     let has_operators = of.trace.slices.has_kind(SliceKind::Operator);
-    if of.phases.is_empty() || !has_operators || window.time.dur() == 0 {
+    if !has_operators || window.time.dur() == 0 {
+        return;
+    }
+    if of.phases.is_empty() {
+        out.verdicts.windows.push(window);
         return;
     }
     let phases = of.phases.within(window.time);

@@ -238,6 +238,15 @@ fn a_host_without_device_is_judged_by_its_phases() {
 }
 
 #[test]
+fn a_host_without_phases_is_judged_as_a_whole() {
+    let operators = [("main", SliceKind::Operator, "aten::mm", 0, 50), ("main", SliceKind::Operator, "my::op", 60, 90)];
+    let verdicts = judged(&TraceBuilder::from_slices(&operators).finish(), None);
+    let [window] = &verdicts.windows[..] else { panic!("{:?}", verdicts.windows) };
+    assert_eq!((window.device, window.time), (None, TimeRange { start: 0, end: 90 }));
+    assert_eq!(verdicts.host, None);
+}
+
+#[test]
 fn what_ranks_without_devices_share_is_said_of_ranks() {
     use crate::figures::verdicts::{Judged, findings};
     let traces = [1_000_000, 2_000_000].map(|loaded| {
