@@ -20,6 +20,7 @@ mod host;
 mod ids;
 mod info;
 mod memory;
+mod notes;
 mod opened;
 mod others;
 mod pages;
@@ -42,7 +43,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rayon::prelude::*;
 
 use crate::job::Progress;
-use crate::model::{ImportReport, Severity, SliceKind, TableAccount, Trace, TraceBuilder};
+use crate::model::{ImportReport, Severity, TableAccount, Trace, TraceBuilder};
 
 use super::source::Source;
 use super::{Options, ReadError};
@@ -135,7 +136,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     let mut builder =
         Assembly::join(&connection, &catalog, builder, names, &keys, (chunks, &strings)).finish(unread, &database);
     note_astray(n_astray, &mut builder.import);
-    note_inconsistencies(&mut builder, &catalog, &database, schema);
+    notes::note_file(&mut builder, &catalog, &database, schema);
     let mut trace = builder.finish();
     trace.import.sort();
     // Of tables without rows no event has a source.
@@ -345,72 +346,12 @@ fn note_astray(n_rows: u64, import: &mut ImportReport) {
     }
 }
 
-/// Adds notes about the file as a whole.
-fn note_inconsistencies(
-    builder: &mut TraceBuilder,
-    catalog: &Catalog,
-    database: &Database,
-    schema: Option<(i64, i64)>,
-) {
-    let import = &mut builder.import;
-    for (severity, text) in &database.notes {
-        import.note(*severity, text, 1, None);
-    }
-    for name in &catalog.not_tables {
-        let text = format!("{name} is a view or a virtual table, which no export has: not read");
-        import.note(Severity::Warn, &text, 1, None);
-    }
-    if catalog.n_beyond > 0 {
-        let text = "More than 1,000 tables: those with unknown names are not read";
-        import.note(Severity::Warn, text, catalog.n_beyond as u64, None);
-    }
-    match schema {
-        None => {
-            let text = "The export does not say its version, as those before 2021: columns are found by name";
-            import.note(Severity::Note, text, 1, None);
-        }
-        Some((major, minor)) if major > info::NEWEST_SCHEMA => {
-            let text = format!(
-                "Schema {major}.{minor} is newer than the newest known one ({}): known columns are read, others are missing",
-                info::NEWEST_SCHEMA
-            );
-            import.note(Severity::Warn, &text, 1, None);
-        }
-        Some(_) => {}
-    }
-    for (table, column) in [
-        ("CUPTI_ACTIVITY_KIND_KERNEL", "shortName"),
-        ("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName"),
-        ("CUPTI_ACTIVITY_KIND_RUNTIME", "correlationId"),
-    ] {
-        if catalog.get(table).is_some_and(|table| table.row_ids.is_some() && !table.has(column)) {
-            let text = format!("{table} has no column {column}, which every export has: what depends on it is missing");
-            import.note(Severity::Warn, &text, 1, None);
-        }
-    }
-    let has_work = builder.slices.iter().any(|chunk| chunk.kind.iter().any(|kind: &SliceKind| kind.is_device_work()));
-    if !has_work {
-        let how = "record with `nsys profile --trace=cuda,nvtx`";
-        let text = match builder.info.devices.first() {
-            Some(gpu) => format!(
-                "No GPU work in this export, although the machine has a GPU ({}): {how}, and see that the program uses it",
-                gpu.name
-            ),
-            None => format!("No GPU work in this export: {how} on a machine with a GPU"),
-        };
-        import.note(Severity::Note, &text, 1, None);
-    }
-    if import.read == 0 {
-        import.note(Severity::Note, "The file holds no events", 1, None);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::model::{SliceId, TrackKind};
+    use crate::model::{SliceId, SliceKind, TrackKind};
 
     /// Ids as Nsight Systems packs them: machine, process, thread.
     pub fn global(machine: i64, pid: i64, tid: i64) -> i64 {
