@@ -371,8 +371,8 @@ fn times(sides: [&Side<'_>; 2], has_steps: bool, change: &dyn Fn([DurNs; 2]) -> 
     all
 }
 
-/// How much of the work is the same, if that is too little for one program: of the time of kernels, or without any in both
-/// of the calls of operators. `None` where it is enough, or is not known.
+/// How much of the work is the same, if that is too little for one program: of the time of kernels, or without any in
+/// both of the calls of operators. `None` where it is enough, or is not known.
 fn other_work(
     sides: [&Side<'_>; 2],
     works: &[HashMap<String, Sum>; 2],

@@ -377,8 +377,8 @@ const OF_COMPLETIONS: [&str; 2] = [
     "its range on the host, which only launches the work: On host in the table of steps",
 ];
 
-/// How long a step takes: each length with what it is, first that which choosing it selects and which statistics are of. Empty
-/// without times.
+/// How long a step takes: each length with what it is, first that which choosing it selects and which statistics are
+/// of. Empty without times.
 pub fn lengths(steps: &Steps, step: usize) -> Vec<(String, &'static str)> {
     let length =
         |times: &[TimeRange], place| times.get(step).map(|time| format!("{}{place}", format::duration(time.dur())));

@@ -95,8 +95,8 @@ pub fn matching_stacks(trace: &Trace, text: &str) -> Vec<bool> {
     fits
 }
 
-/// The allocations that match a filter, by id; incomplete once cancelled. Of a block that changed its category, the last
-/// one.
+/// The allocations that match a filter, by id; incomplete once cancelled. Of a block that changed its category, the
+/// last one.
 ///
 /// Cost: O(allocations + strings + stacks). Cancellation is checked every 65,536 allocations.
 pub fn find(

@@ -160,7 +160,8 @@ impl Endpoint {
 
     /// What may keep the run without traces although it can begin, and what these will lack: sentences.
     pub fn warnings(&self) -> Vec<String> {
-        // torch reports allocations to the profiler of the thread that allocates, and has one for all threads on demand.
+        // torch reports allocations to the profiler of the thread that allocates, and has one for all threads on
+        // demand.
         let allocations =
             self.shared.options.contents.profile_memory.then(|| {
                 "PyTorch records no allocations on demand: its own profiler does (--backend pytorch)".to_owned()

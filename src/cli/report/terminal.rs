@@ -170,8 +170,8 @@ impl Sheet<'_> {
         }
     }
 
-    /// The lines of each name of a column that does not fit: one, shortened, or where another would read the same all of
-    /// it. Empty for other columns.
+    /// The lines of each name of a column that does not fit: one, shortened, or where another would read the same all
+    /// of it. Empty for other columns.
     fn names(&self, column: usize, width: usize) -> HashMap<&str, Vec<String>> {
         if self.kinds[column] != Kind::Name {
             return HashMap::new();

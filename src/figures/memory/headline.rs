@@ -162,8 +162,8 @@ pub fn private_pools(pools: &PrivatePools) -> String {
     format!(" ({} of it in {pools}, for {whose} CUDA graphs only)", format::bytes(unused as f64))
 }
 
-/// What is lacking for steps, and how much more is allocated at the end than at the start, with the places that have most of
-/// it, which says nothing of what it would grow to.
+/// What is lacking for steps, and how much more is allocated at the end than at the start, with the places that have
+/// most of it, which says nothing of what it would grow to.
 fn without_steps(places: &Places<'_>, history: &MemoryHistory, summary: &Summary, found: &Leaks) -> String {
     if history.source == MemorySource::Snapshot && !has_peak(history) {
         return without_history(summary);

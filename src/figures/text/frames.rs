@@ -87,8 +87,8 @@ pub(super) fn frames_within(text: &str, max: usize) -> Option<String> {
     Some(parts.join(BETWEEN) + &more)
 }
 
-/// The first of several frames and that which tells them from others of which [`frames_within`] shows the same, in at most
-/// `max` characters: `f (a.py:1); …; via c`. `None` if no frame but the first does.
+/// The first of several frames and that which tells them from others of which [`frames_within`] shows the same, in at
+/// most `max` characters: `f (a.py:1); …; via c`. `None` if no frame but the first does.
 pub(super) fn frames_apart(text: &str, others: &[&str], max: usize) -> Option<String> {
     let parts: Vec<&str> = text.split(BETWEEN).collect();
     let is_telling = |&i: &usize| others.iter().all(|other| other.split(BETWEEN).nth(i) != Some(parts[i]));

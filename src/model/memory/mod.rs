@@ -308,8 +308,8 @@ impl MemoryHistory {
         TimeRange { start: self.time_of(start), end }
     }
 
-    /// Lifetime of the block of an allocation, or its age if live at the end: in nanoseconds, or in events if the history
-    /// has no times.
+    /// Lifetime of the block of an allocation, or its age if live at the end: in nanoseconds, or in events if the
+    /// history has no times.
     pub fn lifetime(&self, id: AllocationId) -> DurNs {
         if self.has_time {
             return self.life(id).dur();

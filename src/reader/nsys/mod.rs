@@ -304,8 +304,8 @@ impl Scans<'_> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).append(&mut ends);
     }
 
-    /// Pages on which several records end. Trees that are not read are asked only if some record goes on at all, and all
-    /// are where two share a page.
+    /// Pages on which several records end. Trees that are not read are asked only if some record goes on at all, and
+    /// all are where two share a page.
     fn shared(&self) -> HashSet<u32> {
         let mut ends = std::mem::take(&mut *self.ends.lock().unwrap_or_else(PoisonError::into_inner));
         ends.extend(self.others.iter().flat_map(|walked| &walked.ends));

@@ -113,7 +113,8 @@ pub fn head_ui(run: &Run, status: &Status, ui: &mut Ui) {
         };
         if let Some((name, help)) = stop {
             let button = ui.button(name).on_hover_text(help);
-            // The second click of a double click is on the next, harsher button in the same place, and not meant for it.
+            // The second click of a double click is on the next, harsher button in the same place, and not meant for
+            // it.
             if button.clicked() && !button.double_clicked() && !button.triple_clicked() {
                 run.stop();
             }

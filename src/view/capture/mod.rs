@@ -43,8 +43,8 @@ const LEAST_FOR_LIST: f32 = 120.0;
 const LEAST_FOR_RUN: f32 = 400.0;
 /// The height of the output, and of the earlier runs, where all scrolls as one, in points.
 const LIST_HEIGHT: f32 = 180.0;
-/// Where less of the list of earlier runs is in sight, in points, something else leads to it: a run, and two heads above
-/// it.
+/// Where less of the list of earlier runs is in sight, in points, something else leads to it: a run, and two heads
+/// above it.
 const LEAST_OF_LIST: f32 = 70.0;
 /// How often the elapsed time is painted anew.
 const TICK: Duration = Duration::from_millis(200);

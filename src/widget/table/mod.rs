@@ -249,8 +249,8 @@ impl Widths {
 
 impl Widths {
     /// Where the columns do not fit, has one of them end where the room does, so that no number is cut in half there:
-    /// words take what there is, and of a number the widest column of words before it takes the rest of the room, or gives
-    /// up to a third of its own.
+    /// words take what there is, and of a number the widest column of words before it takes the rest of the room, or
+    /// gives up to a third of its own.
     ///
     /// * `words`: indices of the columns of words.
     fn end_at_a_border(&mut self, words: &[usize], room: f32, spacing: f32) {

@@ -155,8 +155,8 @@ impl MemoryOverTime {
         combo.response.on_hover_text(help).labelled_by(label.id);
     }
 
-    /// Memory in use at the chosen moment, else under the pointer. It never wraps: it changes with the pointer, and must
-    /// not move the picture below.
+    /// Memory in use at the chosen moment, else under the pointer. It never wraps: it changes with the pointer, and
+    /// must not move the picture below.
     pub(super) fn readout_ui(&self, ctx: &ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory, axis: &Axis<'_>) {
         if !shown.history().has_changes() {
             let text = "No history was recorded: these are the blocks that were live when the snapshot was taken";
