@@ -60,7 +60,7 @@ pub fn until_end(run: &Run, switched: Option<&AtomicBool>) -> Status {
             let elapsed = i64::try_from(status.elapsed.as_nanos()).unwrap_or(i64::MAX);
             // Known to the millisecond.
             let elapsed = format::moment(elapsed, 1_000_000);
-            write_stderr(&format!("The program ended after {elapsed} with {}", exit.shown()));
+            write_stderr(&format!("The run ended after {elapsed} with {}", exit.shown()));
         }
         said.look(&status);
         if let Some(status) = last {

@@ -26,7 +26,13 @@ const ROW_HEIGHT: f32 = 24.0;
 const COLUMNS: [Column; 6] = [
     Column { key: "started", title: "Started", width: 128, is_text: true, help: "When it was started" },
     Column { key: "command", title: "Command", width: 160, is_text: true, help: "What was run" },
-    Column { key: "dur_ns", title: "Duration", width: 74, is_text: false, help: "How long it ran" },
+    Column {
+        key: "dur_ns",
+        title: "Duration",
+        width: 74,
+        is_text: false,
+        help: "How long it ran, until what was recorded was written",
+    },
     Column { key: "end", title: "End", width: 100, is_text: true, help: "How it ended" },
     Column {
         key: "recorded",
