@@ -131,7 +131,9 @@ impl App {
         let problems = traces.iter().flat_map(|open| &open.trace.import.problems);
         let said: Vec<&str> =
             problems.map(|problem| problem.reason.as_str()).filter(|reason| reason.contains("CUDA")).take(5).collect();
-        let text = ui.colored_label(theme::tokens(ui.visuals().dark_mode).severity[1], "No GPU work recorded");
+        let text = RichText::new("No GPU work recorded").color(theme::tokens(ui.visuals().dark_mode).severity[1]);
+        // The line at the bottom stays one.
+        let text = ui.add(egui::Label::new(text).truncate().show_tooltip_when_elided(false));
         text.on_hover_text([remedies, said].concat().join("\n"));
     }
 
