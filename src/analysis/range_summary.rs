@@ -9,7 +9,9 @@ use rayon::prelude::*;
 
 use super::totals::running_in;
 use crate::model::time::{length, unite};
-use crate::model::{DurNs, SliceId, SliceKind, SliceTable, StringId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
+use crate::model::{
+    DurNs, ON_CPU, SliceId, SliceKind, SliceTable, StringId, TimeNs, TimeRange, Trace, TrackId, TrackKind,
+};
 
 /// Totals of one track in the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +51,7 @@ pub struct NameSummary {
 pub struct RangeSummary {
     /// Tracks on which anything ran, in the trace's order.
     pub tracks: Vec<TrackSummary>,
-    /// Sorted by total, descending, then name.
+    /// Sorted by total, descending, then name. Without the times at which threads ran on CPUs.
     pub names: Vec<NameSummary>,
 }
 
@@ -96,7 +98,8 @@ pub fn summary_of(
         if summary.count > 0 {
             tracks.push(summary);
         }
-        for (key, part) in names {
+        // When a thread ran on which CPU has no name of what it ran.
+        for (key, part) in names.into_iter().filter(|_| !trace.track(summary.track).name.ends_with(ON_CPU)) {
             let sums = by_name.entry(key).or_default();
             sums.count += part.count;
             sums.total_ns = sums.total_ns.saturating_add(part.total_ns);

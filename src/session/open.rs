@@ -191,7 +191,7 @@ impl OpenTraces {
                 places @ (RunPlaces::FirstSteps | RunPlaces::ChosenSteps) => {
                     let without = self.n_without_steps();
                     let but = if without > 0 { format!(" ({without} without it)") } else { String::new() };
-                    let step = if places == RunPlaces::FirstSteps { "first" } else { "selected" };
+                    let step = if places == RunPlaces::FirstSteps { "first judged" } else { "selected" };
                     format!("{n} runs, the {step} step aligned at 0{but}")
                 }
             },

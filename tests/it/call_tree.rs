@@ -28,7 +28,9 @@ fn union_of_threads(trace: &Trace) -> i64 {
         let is_process = !["Spans", "Traces"].contains(&process.pid.as_str());
         let is_overhead = |i: usize| trace.slices.kind[i] == SliceKind::Overhead;
         let is_overhead = trace.track_slices(*track).all(is_overhead);
-        of.kind == TrackKind::Thread && process.device.is_none() && is_process && !is_overhead
+        // When threads ran on CPUs is not what they ran.
+        let is_code = !is_overhead && !of.name.ends_with(": on CPU");
+        of.kind == TrackKind::Thread && process.device.is_none() && is_process && is_code
     };
     let length = |track: TrackId| {
         let slices = trace.track_slices(track);

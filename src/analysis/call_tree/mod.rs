@@ -17,7 +17,7 @@ use super::launches::launchers;
 use super::stacks::{Draft, FlameTree, Names, ThreadWeight};
 use super::totals::{Instance, Scope, running_in};
 use crate::model::time::unite;
-use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId, TrackKind};
+use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId, TrackKind};
 
 /// Frames of a tree, however the recording was made.
 const MAX_NODES: usize = 1 << 21;
@@ -357,12 +357,14 @@ impl<'a> Tree<'a> {
 /// The process ids under which Kineto writes the recording as a whole.
 const NO_PROCESSES: [&str; 2] = ["Spans", "Traces"];
 
-/// The tracks of threads on the host, without those of the profiler's own overhead.
+/// The tracks of threads on the host, without those of the profiler's own overhead, and without those that only tell
+/// when threads ran on CPUs: what they ran is on others.
 pub fn host_tracks(trace: &Trace) -> impl Iterator<Item = TrackId> {
     let is_host = |track: &TrackId| {
         let of = trace.track(*track);
         let process = trace.process(of.process);
         of.kind == TrackKind::Thread
+            && !of.name.ends_with(ON_CPU)
             && process.device.is_none()
             && !NO_PROCESSES.contains(&process.pid.as_str())
             && trace.slices.kind[trace.track_slices(*track)].iter().any(|&kind| kind != SliceKind::Overhead)

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 
 use self::key::{HostPlace, Key, Keys, Numbered, family};
 use super::recorder::{self, Recorder, Taken, Unrecorded};
-use super::{Gap, GapClass, IdleByClass, Ledger, Trigger};
+use super::{Gap, GapClass, IdleByClass, Ledger, Trigger, moment_of};
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
 
@@ -400,14 +400,13 @@ fn cluster((key, by_class): &(Key, IdleByClass), sums: &Sums, durs: &mut [DurNs]
 
 /// Tells of gaps in the order of time in which step they are.
 ///
-/// A gap belongs to the step of the work that ends it: a boundary lies in the gap where the device waits for the first
-/// work of a step, and at its start where the device lags behind the host.
+/// See [`moment_of`].
 struct InSteps<'a> {
     unrecorded: &'a Unrecorded<'a>,
     taken: &'a Taken,
     /// Of the judged steps.
     boundaries: &'a [TimeNs],
-    /// Boundaries before the end of the last gap.
+    /// Boundaries up to the middle of the last gap.
     n_passed: usize,
 }
 
@@ -415,10 +414,12 @@ impl InSteps<'_> {
     fn of(&mut self, index: usize) -> Placed {
         let gap = self.unrecorded.ledger.gap(index);
         let ahead = &self.boundaries[self.n_passed..];
-        // Most gaps end in the step of the one before, or soon after.
-        self.n_passed += ahead.iter().take_while(|&&boundary| boundary < gap.time.end).count();
+        // Most gaps are in the step of the one before, or in the next.
+        let middle = moment_of(gap.time);
+        self.n_passed += ahead.iter().take_while(|&&boundary| boundary <= middle).count();
         let step = Some(self.n_passed).filter(|&step| step > 0 && step < self.boundaries.len());
-        let is_at_boundary = step.is_some_and(|step| self.boundaries[step - 1] >= gap.time.start);
+        let is_at_boundary = step
+            .is_some_and(|step| self.boundaries[step - 1] >= gap.time.start || self.boundaries[step] <= gap.time.end);
         let [gain, recorder] = step.map_or([0; 2], |_| self.unrecorded.gain(index, self.taken));
         Placed { gap, step, is_at_boundary, gain, recorder }
     }

@@ -147,9 +147,16 @@ impl LedgerIndex {
     }
 }
 
-/// Whether a gap is in these steps: it belongs to the step of the work that ends it.
+/// The moment whose step a gap belongs to: its middle, since that step has most of it, and so most of its idle time
+/// where idle time is added up by step. A boundary lies near its start, where the device waits for the first work of a
+/// step or lags behind the host, or near its end, where a step ends with what the device waits for.
+pub fn moment_of(gap: TimeRange) -> TimeNs {
+    gap.start + gap.dur() / 2
+}
+
+/// Whether a gap is in these steps: see [`moment_of`].
 pub fn is_of_steps(gap: TimeRange, steps: TimeRange) -> bool {
-    steps.start < gap.end && gap.end <= steps.end
+    (steps.start..steps.end).contains(&moment_of(gap))
 }
 
 /// The longest of some gaps; of equal ones the first.

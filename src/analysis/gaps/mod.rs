@@ -29,7 +29,7 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
 pub use self::class::{GapClass, Trigger};
-pub use self::index::{IdleByClass, LedgerIndex, is_of_steps};
+pub use self::index::{IdleByClass, LedgerIndex, is_of_steps, moment_of};
 use self::known::Change;
 use self::overlay::Overheads;
 pub use self::overlay::{inferred_ns, on_cpu_ns};

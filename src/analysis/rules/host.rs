@@ -114,11 +114,7 @@ impl SelfTimes {
         let all = SliceKind::ALL.into_iter().filter(|&kind| kind != SliceKind::Overhead);
         let kinds = if code.is_empty() { all.filter(has).collect() } else { code };
         let is_told = |kind: SliceKind| kinds.contains(&kind);
-        // When threads were on CPUs tells not what they ran.
-        let is_code = |track: &TrackId| {
-            let mut all = trace.slices.kind[trace.track_slices(*track)].iter();
-            !trace.track(*track).name.ends_with(ON_CPU) && all.any(|&kind| is_told(kind))
-        };
+        let is_code = |track: &TrackId| trace.slices.kind[trace.track_slices(*track)].iter().any(|&kind| is_told(kind));
         let tracks: Vec<TrackId> = host_tracks(trace).filter(is_code).collect();
         let summary = summary_of(trace, &tracks, window.time, is_cancelled);
         let (mut names, mut waiting) = (Vec::new(), Vec::new());

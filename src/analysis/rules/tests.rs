@@ -238,6 +238,27 @@ fn a_host_without_device_is_judged_by_its_phases() {
 }
 
 #[test]
+fn what_is_said_per_step_of_a_range_is_of_whole_steps() {
+    // A device that waits for data in the first half of each step.
+    let step = [
+        ("main", NOTE, "load_batch", 0, STEP / 2),
+        ("main", SliceKind::Operator, "aten::mm", STEP / 2, STEP),
+        ("stream 7", SliceKind::Kernel, "gemm", STEP / 2, STEP),
+    ];
+    let trace = trace(&step);
+    let steps = judged(&trace, None).windows[0].steps.clone();
+    let whole = TimeRange { start: steps[1].start, end: steps[2].end };
+    let n_steps = |range| judged(&trace, Some(range)).windows[0].steps.len();
+    assert_eq!(n_steps(whole), 2);
+    // With the waits of further steps, of which none is whole.
+    let more = TimeRange { end: whole.end + STEP / 2, ..whole };
+    let verdicts = judged(&trace, Some(more));
+    assert_eq!(verdicts.windows[0].steps, []);
+    assert!(verdicts.hits.iter().all(|hit| hit.n_steps == 0 && hit.ceiling_ns_per_step.is_none()));
+    assert!(!verdicts.hits.is_empty());
+}
+
+#[test]
 fn a_host_without_phases_is_judged_as_a_whole() {
     let operators = [("main", SliceKind::Operator, "aten::mm", 0, 50), ("main", SliceKind::Operator, "my::op", 60, 90)];
     let verdicts = judged(&TraceBuilder::from_slices(&operators).finish(), None);

@@ -19,6 +19,9 @@ const LOOP: f64 = 0.5;
 /// Share of a device's time that loading must take for a start-up.
 const LOADING: f64 = 0.05;
 
+/// Share of a range that its whole steps take at least, if it is one or more steps.
+const WHOLE: f64 = 0.99;
+
 /// Why a window is what it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Basis {
@@ -66,7 +69,8 @@ pub struct Window {
     /// All time from the first to the last work of the device, or of the recording without devices.
     pub whole: TimeRange,
     pub basis: Basis,
-    /// The steps within, as the device sees them; see [`Steps::on`](crate::analysis::steps::Steps::on).
+    /// The steps within, as the device sees them; see [`Steps::on`](crate::analysis::steps::Steps::on). Of a range only
+    /// if it is one or more whole steps.
     pub steps: Vec<TimeRange>,
     /// The same steps on the host.
     pub host_steps: Vec<TimeRange>,
@@ -151,10 +155,16 @@ impl Window {
         };
         let is_within = |step: &TimeRange| time.start <= step.start && step.end <= time.end;
         let all = ranges(host).into_iter().zip(ranges(device));
-        let (host_steps, steps) = all.filter(|(_, step)| is_within(step)).unzip();
+        let (mut host_steps, mut steps): (Vec<_>, Vec<TimeRange>) = all.filter(|(_, step)| is_within(step)).unzip();
         let is_cut = basis == Basis::Range && self.whole.intersect(time) != Some(time);
         let basis = if is_cut { Basis::RangeOfWork } else { basis };
-        Some(Self { time: time.intersect(self.whole)?, basis, host_steps, steps, ..self })
+        let time = time.intersect(self.whole)?;
+        // What a range holds of other steps is of none of its whole ones: nothing of it is said per step.
+        let covered: DurNs = steps.iter().map(|step| step.dur()).sum();
+        if basis.is_range() && (covered as f64) < time.dur() as f64 * WHOLE {
+            (host_steps, steps) = Default::default();
+        }
+        Some(Self { time, basis, host_steps, steps, ..self })
     }
 }
 

@@ -42,7 +42,7 @@ fn runs_are_aligned_at_their_first_steps() {
     let visible = app(&harness).session().navigation.visible();
     // The first of six does not count.
     assert_eq!(visible, TimeRange { start: -6_000, end: 5_070 });
-    harness.get_by_label("2 runs, the first step aligned at 0");
+    harness.get_by_label("2 runs, the first judged step aligned at 0");
     // One that is opened later is aligned with them.
     app_mut(&mut harness).session.add(run(3 * LATER, 40, &[0]));
     wait_for(&mut harness, |harness| app(harness).session().traces().iter().all(|open| open.aligned_step.is_some()));

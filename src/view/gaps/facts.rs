@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns, is_of_steps, on_cpu_ns};
+use crate::analysis::gaps::{
+    Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns, is_of_steps, moment_of, on_cpu_ns,
+};
 use crate::analysis::rules::RunFacts;
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TraceRun;
@@ -42,7 +44,7 @@ pub struct GapFacts {
     /// Idle time of the device, and its gaps.
     pub idle_ns: DurNs,
     pub n_gaps: usize,
-    /// The step of the work that ends it, as its device sees the step.
+    /// The step that has most of it, as its device sees the step.
     pub step: Option<(String, TimeRange)>,
     /// Whether it is in none of the judged steps, of which there are some.
     pub is_outside: bool,
@@ -136,11 +138,10 @@ impl Analysis for GapOf {
         let ledger = &ledgers[number];
         let Some(index) = ledger.at(self.start) else { return Some(None) };
         let steps = work.get(trace, &self.steps)?;
-        // The step of the work that ends a gap.
         let step_of = |gap: TimeRange| {
             let steps = (*steps).as_ref()?;
             let boundaries = steps.on(self.process).device;
-            let at = boundaries.partition_point(|&boundary| boundary < gap.end).checked_sub(1)?;
+            let at = boundaries.partition_point(|&boundary| boundary <= moment_of(gap)).checked_sub(1)?;
             let time = TimeRange { start: *boundaries.get(at)?, end: *boundaries.get(at + 1)? };
             (boundaries.len() == steps.boundaries.len()).then_some(())?;
             Some(StepOf { name: steps.names.get(at)?.clone(), time, is_counted: steps.used.contains(&at) })

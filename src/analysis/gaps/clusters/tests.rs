@@ -177,7 +177,7 @@ proptest! {
             for &gap in found.gaps(cluster) {
                 prop_assert_eq!(found.of(gap as usize), Some(i));
             }
-            let step_of = |gap: u32| steps.boundaries.iter().filter(|&&b| b < ledger.gap(gap as usize).time.end).count();
+            let step_of = |gap: u32| steps.boundaries.iter().filter(|&&b| b <= moment_of(ledger.gap(gap as usize).time)).count();
             let in_steps: Vec<usize> =
                 found.gaps(cluster).iter().map(|&gap| step_of(gap)).filter(|&n| n > 0 && n < steps.boundaries.len()).collect();
             let distinct: std::collections::BTreeSet<_> = in_steps.iter().collect();
