@@ -224,25 +224,26 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
         false if is_slowest => format!(" on {of}, the slowest"),
         false => format!(" on {of}"),
     };
-    let all =
-        hit.alone_ns_per_step.map(|ns| format!(" if all ranks end it, {} if {most} alone does", format::duration(ns)));
+    let (by_all, by_one) = match hit.alone_ns_per_step {
+        Some(ns) => ("if all ranks end it, ", format!("; if {most} alone does, {}", format::duration(ns))),
+        None => ("", String::new()),
+    };
     // What more it saves is of the device that has most of it.
     if let Some(more) = hit.beyond_overlap_ns().filter(|_| of == most) {
         return format!(
-            "What would help most: {}, most on {most} ({}): that saves at most {}{step} per step; {} alone saves at \
-             most {gain}{}",
+            "What would help most: {}, most on {most} ({}): that saves at most {}{step} per step; {by_all}{} alone saves \
+             at most {gain}{by_one}",
             beyond_overlap(hit),
             percent(hit.measured),
             format::duration(more),
             named(hit),
-            all.unwrap_or_default(),
         );
     }
     format!(
-        "What would help most: {}, most on {most} ({}): that saves at most {gain}{step} per step{whose}{}",
+        "What would help most: {}, most on {most} ({}): {by_all}that saves at most {gain}{step} per \
+         step{whose}{by_one}",
         named(hit),
         percent(hit.measured),
-        all.unwrap_or_default(),
     )
 }
 
