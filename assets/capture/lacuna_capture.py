@@ -14,6 +14,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 import warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -45,7 +46,13 @@ def contained(method):
 
 
 class Deferred:
-    """Holds SIGINT and SIGTERM back while the profiler changes its state or a result is written."""
+    """Holds SIGINT and SIGTERM back while the profiler changes its state or a result is written.
+
+    With `goes_on`, the program runs afterwards: there a signal arrives, so that a traceback shows it alone.
+    """
+
+    def __init__(self, goes_on=False):
+        self.raise_signal = raise_later if goes_on else signal.raise_signal
 
     def __enter__(self):
         self.old, self.arrived = {}, []
@@ -59,7 +66,20 @@ class Deferred:
         for number, handler in self.old.items():
             signal.signal(number, handler)
         for number in self.arrived:
-            signal.raise_signal(number)
+            self.raise_signal(number)
+
+
+def raise_later(number):
+    """Raises a signal once the main thread has left this file."""
+
+    def beside():
+        time.sleep(0.001)
+        signal.raise_signal(number)
+
+    try:
+        threading.Thread(target=beside, daemon=True).start()
+    except RuntimeError:
+        signal.raise_signal(number)
 
 
 def has_work(place):
@@ -206,7 +226,7 @@ class Recorder:
             return
         self.others = 0
         self.steps += 1
-        with Deferred():
+        with Deferred(goes_on=True):
             if self.profile is not None:
                 self.step_profile()
             elif self.steps == 1:

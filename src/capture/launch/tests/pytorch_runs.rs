@@ -72,6 +72,20 @@ fn traces_stay_however_a_program_ends() {
 }
 
 #[test]
+fn a_signal_while_a_trace_is_written_arrives_in_the_program() {
+    let root = tempfile::tempdir().unwrap();
+    let kill = "torch.SLOW = 1.0; import threading; \
+                threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()";
+    let script = TRAINING.replace("{}", kill) + "time.sleep(60)\n";
+    let Some(request) = recorded(root.path(), &script, pytorch::Options::default()) else { return };
+    let run = start(&request);
+    let status = run.wait();
+    assert_eq!((status.exit, names(&status)), (Some(Exit::Signal(2)), vec!["trace-rank0-1.pt.trace.json".to_owned()]));
+    assert!(has_said(&run, "KeyboardInterrupt") && has_said(&run, "it's a program.py"));
+    assert!(!has_said(&run, "lacuna_capture"), "{:?}", run.with_output(|output| output.lines().clone()));
+}
+
+#[test]
 fn a_run_without_results_says_why() {
     let root = tempfile::tempdir().unwrap();
     let ranks = pytorch::Options { ranks: Some([3].into()), ..Default::default() };
