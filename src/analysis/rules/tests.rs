@@ -1,5 +1,5 @@
 mod device;
-mod each_rule;
+pub mod each_rule;
 mod host;
 mod irregular;
 mod joined;

@@ -39,6 +39,10 @@ impl Summary<'_> {
     fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
         if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > self.gain()) {
+            // Without steps nothing has a gain: all the time that ending a cause saves is beside that of the kernels.
+            if let Some(idle) = self.endable.filter(|idle| self.window.steps.is_empty() && idle.amount > hit.amount) {
+                return self.at_most(idle.rule, idle.amount);
+            }
             let bound = self.less_than("they take", hit.amount);
             return format!("{}, which take {}{bound}", remedy(hit.rule), percent(hit.measured));
         }
@@ -297,5 +301,36 @@ fn remedy(rule: Rule) -> &'static str {
         Rule::Fp32Matmul => "tensor cores for the matrix products in fp32",
         Rule::Elementwise => "to fuse elementwise kernels",
         rule => rule.label(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::rules::tests::each_rule::linked;
+    use crate::analysis::rules::tests::judged;
+    use crate::figures::in_short::paragraphs;
+    use crate::figures::verdicts::Judged;
+    use crate::model::{SliceKind, TimeRange};
+
+    #[test]
+    fn of_a_range_that_is_no_whole_steps_a_wait_comes_before_kernels_that_take_less() {
+        const MS: i64 = 1_000_000;
+        // Ten steps of 10 ms, of which the device waits 6 for data.
+        let trace = linked(&[
+            ("stream 7", SliceKind::Kernel, "volta_sgemm_128x64_nn", 0, 2 * MS, 0),
+            ("main", SliceKind::Annotation, "load_batch", 2 * MS, 8 * MS, 0),
+            ("main", SliceKind::Runtime, "cudaLaunchKernel", 8 * MS, 8 * MS + 4_000, 1),
+            ("stream 7", SliceKind::Kernel, "volta_sgemm_128x64_nn", 8 * MS + 5_000, 10 * MS, 1),
+        ]);
+        let trace = trace.finish();
+        let text = |range| {
+            let verdicts = judged(&trace, range);
+            let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+            paragraphs(&[of]).remove(0)
+        };
+        let range = text(Some(TimeRange { start: 21 * MS, end: 46 * MS }));
+        assert!(range.contains("What would help most: not to wait for data, which saves at most "), "{range}");
+        assert!(range.contains(" of 25.000 ms") && !range.contains("per step"), "{range}");
+        assert!(text(None).contains("of 10.000 ms per step"), "{}", text(None));
     }
 }

@@ -10,14 +10,14 @@ pub(super) const STEPS: i64 = 10;
 pub(super) const LATENCY: TimeNs = 5_000;
 
 /// (track, kind, name, start, end, correlation within the step).
-pub(super) type Event<'a> = (&'a str, SliceKind, &'a str, TimeNs, TimeNs, u32);
+pub type Event<'a> = (&'a str, SliceKind, &'a str, TimeNs, TimeNs, u32);
 
 /// A kernel on another stream that was launched long before: the host is not just in time.
 pub(super) const AHEAD: [Event<'_>; 2] =
     [("main", CALL, "cudaLaunchKernel", 1_000_000, 1_001_000, 50), ("stream 8", KERNEL, "c", 2_000_000, 2_500_000, 50)];
 
 /// Ten steps of these events, with what was launched by what.
-pub(super) fn linked(step: &[Event<'_>]) -> TraceBuilder {
+pub fn linked(step: &[Event<'_>]) -> TraceBuilder {
     let names: Vec<String> = (0..STEPS).map(|i| format!("ProfilerStep#{i}")).collect();
     let (mut slices, mut correlation) = (Vec::new(), Vec::new());
     for (i, name) in (0..).zip(&names) {
