@@ -310,19 +310,21 @@ mod tests {
     use crate::analysis::rules::tests::judged;
     use crate::figures::in_short::paragraphs;
     use crate::figures::verdicts::Judged;
-    use crate::model::{SliceKind, TimeRange};
+    use crate::model::{DeviceInfo, SliceKind, TimeRange};
 
     #[test]
     fn of_a_range_that_is_no_whole_steps_a_wait_comes_before_kernels_that_take_less() {
         const MS: i64 = 1_000_000;
         // Ten steps of 10 ms, of which the device waits 6 for data.
-        let trace = linked(&[
+        let mut builder = linked(&[
             ("stream 7", SliceKind::Kernel, "volta_sgemm_128x64_nn", 0, 2 * MS, 0),
             ("main", SliceKind::Annotation, "load_batch", 2 * MS, 8 * MS, 0),
             ("main", SliceKind::Runtime, "cudaLaunchKernel", 8 * MS, 8 * MS + 4_000, 1),
             ("stream 7", SliceKind::Kernel, "volta_sgemm_128x64_nn", 8 * MS + 5_000, 10 * MS, 1),
         ]);
-        let trace = trace.finish();
+        // With tensor cores, so that the matrix products in fp32 are a finding.
+        builder.info.devices.push(DeviceInfo { compute_major: Some(8), ..DeviceInfo::default() });
+        let trace = builder.finish();
         let text = |range| {
             let verdicts = judged(&trace, range);
             let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
