@@ -84,9 +84,13 @@ impl<K: Hash + Eq + Copy> Labels<K> {
                     entry.insert(painter.layout_no_wrap(cut(length), FONT, Color32::PLACEHOLDER))
                 }
             };
-            if galley.size().x <= width {
+            let taken = galley.size().x;
+            if taken <= width {
                 return Some(Arc::clone(galley));
             }
+            // What its letters take says about how many fit; a little more is tried, since they differ.
+            let n_fitting = galley.text().chars().count() as f32 * width / taken * 1.1;
+            step = step.min(LENGTHS.partition_point(|&length| length as f32 <= n_fitting));
         }
     }
 }
