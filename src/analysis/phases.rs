@@ -6,7 +6,7 @@ mod marks;
 use self::marks::Marks;
 pub use self::marks::of_annotation as phase_of_range;
 use super::collectives::host_backend;
-use crate::model::time::{partition_near, unite};
+use crate::model::time::{partition_near, subtract, unite};
 use crate::model::{DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
 /// A phase of a training or an inference step.
@@ -21,7 +21,7 @@ pub enum Phase {
     Optimizer,
     /// Calls that copy between host and device, without the time in which they wait for it.
     Copies,
-    /// Calls of collectives; without a device also the collectives that other threads run.
+    /// Calls of collectives; without a device also the collectives that other threads run, while none runs an operator.
     Communication,
     /// The host waits for what the device was given to do before: in a synchronization, or in a call that copies, as
     /// long as the device works on that. Waits inside calls of collectives are communication.
@@ -170,8 +170,8 @@ impl Phases {
 ///
 /// * Threads that launch device work count, those with most launches first: the time for which one names no phase
 ///   is that of the next. Without launches all threads count, those with most operators first.
-/// * Without a device, collectives that threads of the host run are communication, whatever others name meanwhile: the
-///   pass that started them waits for them.
+/// * Without a device, collectives that threads of the host run are communication where no thread runs an operator,
+///   whatever others name meanwhile: the pass that started them waits for them. Beside operators they cost nothing.
 /// * Time between two operators of a backward pass belongs to it unless another operator or annotation begins there.
 /// * What runs from the first operator that launches, or the first module, to a backward pass is the forward pass: the
 ///   first after loading data, or else after the end of the optimizer. What is known to be none is left out of it.
@@ -192,17 +192,29 @@ pub fn phases(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Phases {
     all
 }
 
-/// When threads run collectives in a recording without a device; with one they run beside its work.
+/// When threads run collectives, and none an operator, in a recording without a device; with one they run beside its
+/// work.
 fn host_collectives(trace: &Trace) -> Vec<Tile> {
     if trace.processes.iter().any(|process| process.device.is_some()) {
         return Vec::new();
     }
-    let ids = (0..trace.slices.len()).map(|i| SliceId(i as u32));
-    let mut times: Vec<TimeRange> =
-        ids.filter(|&id| host_backend(trace, id).is_some()).map(|id| trace.slices.time(id)).collect();
-    unite(&mut times);
-    let is_some = |time: &TimeRange| time.start < time.end;
-    times.into_iter().filter(is_some).map(|time| Tile { time, phase: Phase::Communication }).collect()
+    let united = |is_wanted: &dyn Fn(SliceId) -> bool| {
+        let ids = (0..trace.slices.len()).map(|i| SliceId(i as u32));
+        let mut times: Vec<TimeRange> = ids.filter(|&id| is_wanted(id)).map(|id| trace.slices.time(id)).collect();
+        unite(&mut times);
+        times
+    };
+    let collectives = united(&|id| host_backend(trace, id).is_some());
+    if collectives.is_empty() {
+        return Vec::new();
+    }
+    let is_operator = |id: SliceId| trace.slices.kind[id.idx()] == SliceKind::Operator;
+    // An operator that communicates starts a collective, or waits for one.
+    let [communicating, operators] = [true, false].map(|is_communication| {
+        united(&|id| is_operator(id) && marks::is_communication(trace.slice_name(id)) == is_communication)
+    });
+    let exposed = subtract(&collectives, &subtract(&operators, &communicating));
+    exposed.into_iter().map(|time| Tile { time, phase: Phase::Communication }).collect()
 }
 
 /// Of each name whether it is that of a call that launches.

@@ -205,6 +205,11 @@ pub fn of_annotation(name: &str) -> Option<Phase> {
     if name.starts_with("aten::") { None } else { of_operator(name).or_else(|| of_words(name)) }
 }
 
+/// Whether an operator starts collectives or waits for them.
+pub fn is_communication(operator: &str) -> bool {
+    of_operator(operator) == Some(Phase::Communication)
+}
+
 /// Whether a slice is known to be of no phase: it writes a checkpoint, compiles, loads code or collects garbage.
 fn is_none(kind: SliceKind, name: &str) -> bool {
     let is_named = matches!(kind, SliceKind::PythonFunction | SliceKind::Annotation);

@@ -165,6 +165,10 @@ fn caller(trace: &Trace, tracks: &[TrackId], within: TimeRange, name: &str) -> O
     Some(trace.strings.get(most.0).to_owned())
 }
 
+/// What a host without a device spends on no computation, and the rule about it.
+const HOST_RULES: [(Rule, Phase); 2] =
+    [(Rule::DataLoading, Phase::DataLoading), (Rule::ExposedCommunication, Phase::Communication)];
+
 /// Fewer steps have no usual duration.
 const MIN_STEPS: usize = 3;
 
@@ -187,16 +191,17 @@ fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
         return;
     }
     let phases = of.phases.within(window.time);
-    let data = phases[Phase::DataLoading as usize];
-    let tiles = of.phases.tiles(window.time).iter();
-    let loading = tiles.filter(|tile| tile.phase == Phase::DataLoading).map(|tile| tile.time);
-    out.check(Hit {
-        count: loading.clone().count() as u64,
-        range: loading.max_by_key(|time| time.dur()),
-        n_steps: window.steps.len(),
-        basis: window.basis,
-        ..hit(Rule::DataLoading, None, data, window.time.dur())
-    });
+    for (rule, phase) in HOST_RULES {
+        let tiles = of.phases.tiles(window.time).iter();
+        let times = tiles.filter(|tile| tile.phase == phase).map(|tile| tile.time);
+        out.check(Hit {
+            count: times.clone().count() as u64,
+            range: times.max_by_key(|time| time.dur()),
+            n_steps: window.steps.len(),
+            basis: window.basis,
+            ..hit(rule, None, phases[phase as usize], window.time.dur())
+        });
+    }
     let longest = longest(of, &window, out.thresholds.irregular_steps.first());
     out.verdicts.host = Some(HostTime { phases, longest });
     out.verdicts.windows.push(window);

@@ -238,6 +238,22 @@ fn a_host_without_device_is_judged_by_its_phases() {
 }
 
 #[test]
+fn a_host_that_communicates_without_computing_is_told() {
+    let judge = |until: TimeNs| {
+        let step = [
+            ("main", NOTE, "## backward ##", 0, STEP),
+            ("main", SliceKind::Operator, "aten::mm", 0, STEP / 2),
+            ("gloo", NOTE, "gloo:all_reduce", STEP / 4, until),
+        ];
+        let verdicts = judged(&trace(&step), None);
+        (found(&verdicts), of(&verdicts, Rule::ExposedCommunication).map(|hit| hit.measured))
+    };
+    // Beside the operator it costs nothing.
+    assert_eq!(judge(STEP / 2), (vec![], None));
+    assert_eq!(judge(STEP), (vec![(Rule::ExposedCommunication, Severity::High)], Some(0.5)));
+}
+
+#[test]
 fn what_is_said_per_step_of_a_range_is_of_whole_steps() {
     // A device that waits for data in the first half of each step.
     let step = [
