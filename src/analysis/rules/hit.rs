@@ -79,7 +79,8 @@ pub struct Hit {
     pub irregular: Option<Irregular>,
     /// What is of the same cause, and no hit of its own.
     pub joined: Joined,
-    /// Of a hit about the cost of recording: that in all; of others about the host, where it is a large part: per step.
+    /// Of a hit about the cost of recording: that in all; of others about the host, where it is a large part: per step,
+    /// or of all the time without steps.
     pub recording: Option<RecordingCost>,
 }
 

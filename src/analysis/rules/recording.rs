@@ -54,10 +54,10 @@ impl Device<'_, '_> {
         }
         let n_steps = self.window.host_steps.len() as DurNs;
         let is_large = LARGE_PART * found.ns >= time.dur() || LARGE_MOST * most.min(waits_ns) >= time.dur();
-        if n_steps == 0 || !is_large {
+        if !is_large {
             return;
         }
-        let per_step = |ns: DurNs| ns / n_steps;
+        let per_step = |ns: DurNs| ns / n_steps.max(1);
         let per_step = Some(RecordingCost { ns: per_step(found.ns), most_ns: found.most_ns.map(per_step), ..found });
         for rule in [Rule::HostBound, Rule::LaunchBound, Rule::DataLoading, Rule::Synchronization] {
             let is_of_host = |hit: &&mut Hit| {

@@ -148,6 +148,33 @@ fn findings_with_one_remedy_say_what_it_gains_in_all() {
 }
 
 #[test]
+fn without_steps_what_the_recorder_costs_is_told_with_the_gain() {
+    use crate::model::{SliceKind, TraceBuilder};
+    // Between two kernels 8,000 operators in 40 ms: each costs the host at least 1 us for its record.
+    let text = |n: i64| {
+        let launch = |at| ("main", SliceKind::Runtime, "cudaLaunchKernel", at, at + MS / 100);
+        let kernel = |at| ("stream 7", SliceKind::Kernel, "gemm", at, at + MS);
+        let mut slices = vec![launch(0), kernel(MS)];
+        slices.extend((0..8).flat_map(|i| [launch(42 * MS + i * MS / 10), kernel((43 + i) * MS)]));
+        let mut correlation: Vec<u32> = (0..slices.len() as u32).map(|i| i / 2 + 1).collect();
+        let at = |i: i64| 2 * MS + 40 * MS * i / n;
+        slices.extend((0..n).map(|i| ("main", SliceKind::Operator, "aten::add", at(i), at(i + 1))));
+        correlation.resize(slices.len(), 0);
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        let trace = builder.finish();
+        let verdicts = crate::analysis::rules::tests::judged(&trace, None);
+        paragraphs(&[Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts }]).remove(0)
+    };
+    let gain = "which saves at most 40.000 ms of 50.000 ms";
+    let few = text(10);
+    assert!(few.ends_with(gain), "{few}");
+    let many = text(8_000);
+    let cost = format!("{gain}; about 8.0 ms or more of its waiting for the host is only because the recording slows");
+    assert!(many.contains(&cost), "{many}");
+}
+
+#[test]
 fn that_memory_ran_out_comes_before_what_is_told_of_time() {
     let finding = |rule: &'static str, text: &str| Finding {
         rule,

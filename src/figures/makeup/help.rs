@@ -95,7 +95,12 @@ impl Summary<'_> {
             return remedy.to_owned();
         }
         let [ns, of] = [ns, self.makeup.window_ns()].map(format::duration);
-        format!("{remedy}, which saves at most {ns} of {of}")
+        let cost = self.endable.filter(|hit| hit.rule == rule).and_then(|hit| hit.recording);
+        let recorder = cost.map_or_else(String::new, |cost| {
+            let cost = format::rough_duration(cost.ns, cost.most_ns);
+            format!("; about {cost} of its waiting for the host is only because the recording slows that down")
+        });
+        format!("{remedy}, which saves at most {ns} of {of}{recorder}")
     }
 
     /// What ending a cause saves at most.
