@@ -11,11 +11,11 @@ use eframe::egui::{
 
 use super::commands;
 use crate::analysis::memory::summary::has_peak;
-use crate::answers::Query;
-use crate::answers::memory::{InShort, MemoryInShort};
+use crate::answers::memory::InShort;
+use crate::answers::{Analysis, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::memory::{Owner, Places, headline, source_text, why};
+use crate::figures::memory::{Headline, Owner, Places, headline, source_text, why};
 use crate::figures::text::{display_name, unbroken};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, OutOfMemory};
@@ -78,14 +78,44 @@ pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMe
     Some(shown)
 }
 
+/// The memory in short, in words: put together once, and not in each frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InWords;
+
+/// The result of [`InWords`].
+#[derive(Debug)]
+pub struct Words {
+    headline: Headline,
+    /// Why the last of the requests failed, if any did.
+    failure: Option<String>,
+}
+
+impl Analysis for InWords {
+    type Of = OpenMemory;
+    type Output = Words;
+    const NAME: &'static str = "The memory in short";
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Words> {
+        let known = work.get(of, &InShort)?;
+        let found = &known.found;
+        let places = Places { trace: of.trace(), signatures: &found.signatures, owner: Owner::default() };
+        let steps = (*found.steps).as_ref();
+        let holder = known.holder.as_ref();
+        Some(Words {
+            headline: headline(&places, of.history(), &known.summary, holder, &found.leaks, steps, &known.cards),
+            failure: known.cards.last().map(why),
+        })
+    }
+}
+
 /// Sums up the memory, its verdict last. That it ran out comes first, in a frame of its own, and leads to the reasons.
 pub fn in_short_ui(
-    query: &mut Query<InShort>,
+    query: &mut Query<InWords>,
     shown: &ShownMemory,
     ctx: &mut ViewContext<'_>,
     ui: &mut egui::Ui,
 ) -> bool {
-    let answer = query.ask(ctx.answers, &shown.of, &InShort);
+    let answer = query.ask(ctx.answers, &shown.of, &InWords);
     let known = answer.newest().map(|known| &**known);
     // The picture goes before what the frame already says.
     let is_short = ui.available_height() < 450.0;
@@ -95,7 +125,7 @@ pub fn in_short_ui(
     if let Some(last) = shown.history().ooms.last() {
         let n = shown.history().ooms.len();
         let times = if n > 1 { format!(" {} times, at last", format::count(n as u64)) } else { String::new() };
-        let why = known.and_then(|known| known.cards.last()).map_or_else(|| oom_text(last), why);
+        let why = known.and_then(|known| known.failure.clone()).unwrap_or_else(|| oom_text(last));
         let text = format!("Out of memory{times}: {why}");
         let frame = Frame::NONE.stroke(Stroke::new(1.0, severity[2])).corner_radius(3.0);
         frame.inner_margin(Margin::symmetric(6, 2)).show(ui, |ui| {
@@ -107,20 +137,17 @@ pub fn in_short_ui(
             });
         });
     }
-    if let Some(MemoryInShort { summary, holder, found, cards }) = known
-        && (cards.is_empty() || !is_short)
+    if let Some(Words { headline: line, failure }) = known
+        && (failure.is_none() || !is_short)
     {
-        let places = Places { trace: shown.trace(), signatures: &found.signatures, owner: Owner::default() };
-        let steps = (*found.steps).as_ref();
-        let line = headline(&places, shown.history(), summary, holder.as_ref(), &found.leaks, steps, cards);
         let color = match line.severity {
-            Some(worst) if cards.is_empty() => severity[worst as usize],
+            Some(worst) if failure.is_none() => severity[worst as usize],
             // The frame above says it.
             _ => ui.visuals().text_color(),
         };
         // Of what has no room a verdict that something is wrong matters most, else how much there was.
-        let whole = if cards.is_empty() { &line.text } else { &line.beside_failure };
-        let shown = if rows == 1 && line.severity.is_some() && cards.is_empty() { &line.verdict } else { whole };
+        let whole = if failure.is_none() { &line.text } else { &line.beside_failure };
+        let shown = if rows == 1 && line.severity.is_some() && failure.is_none() { &line.verdict } else { whole };
         lines_ui(shown, &line.text, rows, color, ui);
     } else if known.is_none() && shown.history().ooms.is_empty() && rows > 1 {
         // What it takes most often: the picture below must not move when it comes.

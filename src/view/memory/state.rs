@@ -10,7 +10,7 @@ use super::stack_colors::{ColorStacks, StackColors};
 use super::transport::Transport;
 use super::{commands, head};
 use crate::analysis::memory::state::{AllocatorState, MemorySums};
-use crate::answers::memory::{InShort, StackLabels, StateAt};
+use crate::answers::memory::{StackLabels, StateAt};
 use crate::answers::{Analysis, Answer, Query, Subject as _, SubjectKey, Work};
 use crate::command::{Command, ctrl_shift};
 use crate::figures::format;
@@ -91,7 +91,7 @@ pub const SPEC: ViewSpec = ViewSpec {
 #[derive(Debug, Default)]
 pub struct MemoryState {
     transport: Transport,
-    in_short: Query<InShort>,
+    in_short: Query<head::InWords>,
     /// Zoom factor; 1 shows everything.
     zoom: f64,
     map: Query<MapOf>,

@@ -35,9 +35,8 @@ use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
-use super::head::{choose_ui, in_short_ui, is_small};
+use super::head::{InWords, choose_ui, in_short_ui, is_small};
 use crate::analysis::clock::ClockSource;
-use crate::answers::memory::InShort;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
 use crate::command::{Command, ctrl};
 use crate::model::TimeRange;
@@ -89,7 +88,7 @@ pub struct MemoryOverTime {
     colors: Query<ColorBlocks>,
     pictures: Query<PictureKey>,
     highest: Query<Highest>,
-    in_short: Query<InShort>,
+    in_short: Query<InWords>,
     motion: Motion,
     minimap: Minimap,
     /// With the visible bytes at its start.
