@@ -105,9 +105,10 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "count", "Gaps", 58, Cell::Count(row.cluster.sum.count),
             "Gaps between the same work, with the same cause at the same place";
         words "steps", "Steps", 58, Cell::text(&row.steps()), "In how many of the judged steps they occur";
-        number "total_ns", "Total", 84, Cell::Ns(row.cluster.sum.total_ns), "Sum of their lengths";
-        number "ns_per_step", "Per step", 84, Cell::or_empty(row.ns_per_step(), Cell::Ns), "Mean of their sum in a \
-            step";
+        number "total_ns", "Total", 84, Cell::Ns(row.cluster.sum.total_ns),
+            "Sum of their lengths, also of those outside of the judged steps";
+        number "ns_per_step", "Per step", 84, Cell::or_empty(row.ns_per_step(), Cell::Ns), "Sum of those in the judged steps, \
+            divided by their number";
         number "mean_ns", "Mean", 84, Cell::Ns(row.cluster.spread.mean_ns), "Mean length";
         number "p95_ns", "95 %", 84, Cell::Ns(row.cluster.spread.p95_ns), "Length that 95 % of them do not exceed";
         number "variation", "Variation", 70, Cell::Plain(row.cluster.spread.variation),

@@ -100,8 +100,10 @@ pub fn clusters(has_range: bool) -> Part<ClusterRow> {
             "What ending the cause would save of a step at most, on this device";
         number "steps_present", "In steps", 70, Cell::or_empty(row.steps, |(n, all)| Cell::Of(n as u64, all as u64)),
             "Steps in which it occurs";
-        number "count", "Gaps", 60, Cell::Count(row.count), "How many, in the selected range if there is one";
-        number "total_ns", "Total", 90, Cell::Ns(row.total_ns), "Sum of their durations";
+        number "count", "Gaps", 60, Cell::Count(row.count),
+            "How many in the whole recording, or in the selected range if there is one";
+        number "total_ns", "Total", 90, Cell::Ns(row.total_ns),
+            "Sum of their durations, also of those outside of the judged steps";
         number "in_range_ns", "In range", 90, Cell::or_empty(row.within_ns, Cell::Ns),
             "Their time within the selected range; the total and what follows from it are of whole gaps";
         words "operator", "Operator", 140, Cell::text(&row.operator), "The innermost operator at that time";

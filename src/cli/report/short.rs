@@ -82,7 +82,8 @@ const TABLES: [(&str, &str); 39] = [
 ];
 
 /// What is of all that was recorded, also where findings are of the judged steps.
-const WHOLE: [(&str, &str); 9] = [
+const WHOLE: [(&str, &str); 10] = [
+    ("clusters", "Recurring gaps, in the whole recording"),
     ("kernels", "Kernels, in the whole recording"),
     ("operators", "Operators, in the whole recording"),
     ("copies", "Copies, in the whole recording"),

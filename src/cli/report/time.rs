@@ -63,7 +63,8 @@ pub fn add(
     }
     for (((open, file), verdicts), steps) in traces.iter().zip(files).zip(&*verdicts).zip(&all_steps) {
         let (rank, offset) = (open.trace.info.rank, open.offset);
-        let judged = |window| JudgedTime { file: file.as_deref(), rank, window, steps: (**steps).as_ref(), offset };
+        let (file, steps, recorded) = (file.as_deref(), (**steps).as_ref(), open.trace.span);
+        let judged = |window| JudgedTime { file, rank, window, steps, recorded, offset };
         windows.extend(verdicts.windows.iter().map(judged));
     }
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();

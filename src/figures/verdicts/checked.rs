@@ -7,7 +7,7 @@ use crate::analysis::steps::Steps;
 use crate::figures::findings::value;
 use crate::figures::steps::{found_by, left_out};
 use crate::figures::{Cell, Part, figures, format};
-use crate::model::{DurNs, Trace};
+use crate::model::{DurNs, TimeRange, Trace};
 
 /// What one rule measured, beside its threshold.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,9 @@ pub fn limit_text(limit: f64, kind: Kind) -> String {
     }
 }
 
+/// What is one part of so many of a recording is much of it.
+const MUCH: DurNs = 20;
+
 /// The time of one device that was judged.
 #[derive(Clone, Debug)]
 pub struct JudgedTime<'a> {
@@ -86,6 +89,8 @@ pub struct JudgedTime<'a> {
     pub window: &'a Window,
     /// What the recording was divided into.
     pub steps: Option<&'a Steps>,
+    /// The time of all that was recorded.
+    pub recorded: TimeRange,
     /// Of the trace on the session clock.
     pub offset: DurNs,
 }
@@ -100,6 +105,26 @@ impl JudgedTime<'_> {
     }
 
     fn words(&self) -> String {
+        let judged = self.judged();
+        self.without_work().map_or(judged.clone(), |without| format!("{judged}; {without}"))
+    }
+
+    /// How long the recording is before the first work of the device and after its last, where that is much of it: a
+    /// program that starts, or has ended, does not make a device wait.
+    fn without_work(&self) -> Option<String> {
+        let &Window { device, whole, basis, .. } = self.window;
+        if device.is_none() || basis.is_range() {
+            return None;
+        }
+        let is_much = |ns: &DurNs| *ns >= self.recorded.dur() / MUCH;
+        let told = |(ns, when)| Some(ns).filter(is_much).map(|ns| format!("{} {when}", format::duration(ns)));
+        let before = told((whole.start.saturating_sub(self.recorded.start), "before the first work of the device"));
+        let after = told((self.recorded.end.saturating_sub(whole.end), "after the last"));
+        let parts: Vec<String> = before.into_iter().chain(after).collect();
+        (!parts.is_empty()).then(|| format!("not judged: {}", parts.join(", ")))
+    }
+
+    fn judged(&self) -> String {
         match self.window.basis {
             Basis::Range => "the selected time".to_owned(),
             Basis::RangeOfWork => "the selected time between first and last work".to_owned(),
@@ -177,6 +202,22 @@ pub fn checks() -> Part<Checked> {
 mod tests {
     use super::*;
     use crate::analysis::steps::marked;
+
+    #[test]
+    fn a_recording_that_is_longer_than_the_work_of_its_device_is_said() {
+        let whole = TimeRange { start: 100, end: 200 };
+        let words = |basis, recorded| {
+            let window = Window { device: Some(0), whole, time: whole, basis, ..Window::default() };
+            JudgedTime { file: None, rank: None, window: &window, steps: None, recorded, offset: 0 }.words()
+        };
+        let all = "all between first and last work, start-up included; no steps were found";
+        assert_eq!(words(Basis::Work, TimeRange { start: 96, end: 204 }), all);
+        let before = "100 ns before the first work of the device";
+        assert_eq!(words(Basis::Work, TimeRange { start: 0, end: 204 }), format!("{all}; not judged: {before}"));
+        let both = TimeRange { start: 0, end: 300 };
+        assert_eq!(words(Basis::Work, both), format!("{all}; not judged: {before}, 100 ns after the last"));
+        assert_eq!(words(Basis::Range, both), "the selected time");
+    }
 
     #[test]
     fn steps_that_are_left_out_are_counted_with_the_reason() {
