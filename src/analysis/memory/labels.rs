@@ -7,8 +7,10 @@ use crate::model::{StackId, StringId, Trace};
 
 /// Parts of the names of frames of the allocator itself.
 const ALLOCATOR: [&str; 4] = ["CachingAllocator", "at::detail::", "c10::", "at::empty"];
-/// The beginnings of the names of operators that only call the allocator, as the profiler records them.
-const ALLOCATING: [&str; 3] = ["aten::empty", "aten::new_empty", "aten::resize_"];
+/// Where operators that only call the allocator are: as the profiler records them, and as C++ frames.
+const OPERATORS: [&str; 3] = ["aten::", "at::native::", "at::_ops::"];
+/// The beginnings of their names.
+const ALLOCATING: [&str; 3] = ["empty", "new_empty", "resize_"];
 /// Limit on the frames examined by [`foremost`].
 const MAX_FRAMES: usize = 400;
 
@@ -37,8 +39,8 @@ impl FrameRank {
             _ if frame.is_user() => Self::User,
             _ if frame.is_noise() => Self::Noise,
             _ if frame.is_python() => Self::Python,
-            _ if frame.function.contains("autograd::generated::") || is_backward(frame.function) => Self::Backward,
-            _ if ALLOCATING.iter().any(|begin| frame.function.starts_with(begin)) => Self::Allocator,
+            _ if is_backward(frame.function) => Self::Backward,
+            _ if only_allocates(frame.function) => Self::Allocator,
             _ if frame.function.contains("at::native::") || frame.function.starts_with("aten::") => Self::Operator,
             _ if ALLOCATOR.iter().any(|part| frame.function.contains(part)) => Self::Allocator,
             _ => Self::Native,
@@ -46,10 +48,18 @@ impl FrameRank {
     }
 }
 
-/// Whether the profiler calls a node of the backward pass so: `AddmmBackward0`, `torch::autograd::AccumulateGrad`.
+/// Whether a function is a node of the backward pass: as the profiler calls it (`AddmmBackward0`,
+/// `torch::autograd::AccumulateGrad`), or as a C++ frame (`torch::autograd::AccumulateGrad::apply(...)`).
 fn is_backward(name: &str) -> bool {
     let node = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    node.ends_with("Backward") || node.ends_with("AccumulateGrad")
+    let applies = |path: &str| path.contains("torch::autograd::") && path.ends_with("::apply");
+    node.ends_with("Backward") || node.ends_with("AccumulateGrad") || name.split('(').next().is_some_and(applies)
+}
+
+/// Whether a function is an operator that only calls the allocator.
+fn only_allocates(name: &str) -> bool {
+    let operator = OPERATORS.iter().find_map(|of| name.strip_prefix(of));
+    operator.is_some_and(|operator| ALLOCATING.iter().any(|begin| operator.starts_with(begin)))
 }
 
 /// The label of each stack of a trace: the innermost frame of the highest rank. Empty for the empty stack.
@@ -104,6 +114,8 @@ mod tests {
     const LINEAR: &str = "forward (/x/site-packages/torch/nn/modules/linear.py:1)";
     const MALLOC: &str = "c10::cuda::CUDACachingAllocator::malloc(void**) (CUDACachingAllocator.cpp:0)";
 
+    const ACCUMULATE: &str = "torch::autograd::AccumulateGrad::apply()";
+
     fn with_stacks<const N: usize>(stacks: [&[&str]; N]) -> (Trace, [StackId; N]) {
         let mut builder = TraceBuilder::default();
         let stacks = stacks.map(|frames| {
@@ -137,6 +149,9 @@ mod tests {
             &["train.py(3): main", "torch/nn/functional.py(9): linear", "aten::linear", "aten::empty"],
             &["aten::linear", "aten::addmm", "aten::empty_strided"],
             &["autograd::engine::evaluate_function: AddmmBackward0", "AddmmBackward0", "aten::mm"],
+            &["torch::autograd::generated::DivBackward0::apply()", "torch::autograd::generated::details::div_other()"],
+            &[ACCUMULATE, "torch::autograd::utils::clone_obey_contract()", "at::native::new_empty_strided_symint()"],
+            &["at::native::zeros()", "at::_ops::empty_strided::call()", "at::native::empty_strided_cuda()"],
             &["<module> (oom.py:8)", "step (/runs/1/python/lacuna_capture.py:188)", MALLOC],
             &[MALLOC, "torch::unwind::unwind()"],
             &[],
@@ -154,6 +169,9 @@ mod tests {
                 "train.py(3): main",
                 "aten::addmm",
                 "AddmmBackward0",
+                "torch::autograd::generated::DivBackward0::apply()",
+                ACCUMULATE,
+                "at::native::zeros()",
                 "<module> (oom.py:8)",
                 MALLOC,
                 ""
