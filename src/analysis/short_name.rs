@@ -50,6 +50,11 @@ fn without_arguments(signature: &str) -> Option<(String, &str)> {
             rest = after;
             continue;
         }
+        if let Some(after) = rest.strip_prefix("()").filter(|_| angles == 0 && name.ends_with("operator")) {
+            name += "()";
+            rest = after;
+            continue;
+        }
         let at = signature.len() - rest.len();
         match c {
             '<' if rounds == 0 && !name.ends_with("operator") => {
@@ -154,6 +159,7 @@ mod tests {
             ("void f<decltype(a->b), (1 > 0)>(int)", "f"),
             ("void f<g->h>(int)", "f"),
             ("bool ns::operator<(A const&)", "ns::operator<"),
+            ("torch::autograd::Node::operator()(std::vector<int>&&)", "torch::autograd::Node::operator()"),
             // AMD's.
             ("void at::native::f<float>(float*) [clone .kd]", "at::native::f"),
             ("batched_transpose_32x32_half.kd", "batched_transpose_32x32_half.kd"),

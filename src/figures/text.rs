@@ -113,7 +113,7 @@ pub fn shortened(name: &str, max: usize) -> String {
 
 /// A function without its scopes; with the last of them where many functions have its name: `MulBackward0::apply`.
 fn own_name(name: &str) -> &str {
-    const SHARED: [&str; 3] = ["apply", "call", "redispatch"];
+    const SHARED: [&str; 4] = ["apply", "call", "operator()", "redispatch"];
     let Some((scopes, last)) = name.rsplit_once("::").filter(|(_, last)| !last.is_empty()) else { return name };
     let n_scope = scopes.rsplit("::").next().map_or(0, str::len);
     let is_named = n_scope > 0 && SHARED.contains(&last);
@@ -169,7 +169,29 @@ fn signature_within(function: &str, template: &str, max: usize) -> String {
     let telling = of_functor(telling).map_or(Cow::Borrowed(telling), Cow::Owned);
     let template = if telling.contains(char::is_alphabetic) { format!("<{telling}") } else { template };
     let of_function = length(function).min((max * 2 / 5).max(max.saturating_sub(length(&template))));
-    format!("{}{}", middle_cut(function, of_function), middle_cut(&template, max - of_function))
+    format!("{}{}", middle_cut(function, of_function), template_within(&template, max - of_function))
+}
+
+/// Template arguments in at most `max` characters. Brackets close those in sight alone: more say nothing.
+fn template_within(template: &str, max: usize) -> String {
+    let length = |text: &str| text.chars().count();
+    if length(template) <= max {
+        return template.to_owned();
+    }
+    let n_open = |text: &str| text.matches('<').count().saturating_sub(text.matches('>').count());
+    let inner = template.trim_end_matches(['>', ' ']);
+    let cut = |max: usize| {
+        let cut = middle_cut(inner, max);
+        let Some((head, tail)) = cut.split_once('…') else { return cut };
+        let rest = tail.trim_start_matches(['>', ' ']);
+        let n_closed = tail[..tail.len() - rest.len()].matches('>').count();
+        format!("{head}…{}{rest}", ">".repeat(n_closed.min(n_open(head).saturating_sub(1))))
+    };
+    // In less room as many are open at most.
+    let n = n_open(&cut(max.saturating_sub(1))).max(1);
+    let cut = cut(max.saturating_sub(n));
+    let n = n_open(&cut).clamp(1, n);
+    cut + &">".repeat(n)
 }
 
 /// The template argument of PyTorch's wrapper around the function of an elementwise kernel, with what follows it there.
@@ -179,7 +201,7 @@ fn of_wrapper(arguments: &str) -> Option<&str> {
     Some(&inner[..=end])
 }
 
-/// What PyTorch's functors of one and two operands compute, before the types of these: `MulFunctor<float>, BFloat16×3>`
+/// What PyTorch's functors of one and two operands compute, before the types of these: `MulFunctor<float>, BFloat16×3`
 /// of `BinaryFunctor<BFloat16, BFloat16, BFloat16, MulFunctor<float> >`.
 fn of_functor(arguments: &str) -> Option<String> {
     let (_, inner) = arguments.split_once('<').filter(|(name, _)| name.ends_with("naryFunctor"))?;
@@ -202,7 +224,7 @@ fn of_functor(arguments: &str) -> Option<String> {
         1 => same[0].to_owned(),
         n => format!("{}\u{d7}{n}", same[0]),
     });
-    Some(format!("{operation}, {}{}", types.collect::<Vec<_>>().join(", "), &inner[from - 1..]))
+    Some(format!("{operation}, {}{}", types.collect::<Vec<_>>().join(", "), &inner[from..]))
 }
 
 /// Template arguments without the scopes of names, the parameters of functions and casts:
@@ -309,6 +331,25 @@ pub fn short_python(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brackets_that_end_a_cut_name_close_those_in_sight() {
+        let names = [
+            "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float, at::native::\
+             binary_internal::MulFunctor<float> >, std::array<char*, 3ul> >(int)",
+            "void cub::DeviceRadixSortKernel<cub::Policy<int, cub::Null<long, wide::Type<float> > >, false>(int)",
+        ];
+        for (name, max) in names.iter().flat_map(|name| (12..150).map(move |max| (name, max))) {
+            let cut = shortened(name, max);
+            if cut == *name {
+                continue;
+            }
+            let open = cut.matches('<').count();
+            let at_end = cut.chars().rev().take_while(|&c| matches!(c, '>' | ' ')).filter(|&c| c == '>').count();
+            assert!(cut.chars().count() <= max, "{cut} in {max}");
+            assert!((open.min(1)..=open).contains(&at_end), "{cut}");
+        }
+    }
 
     #[test]
     fn a_thread_known_by_its_handle_is_named_by_it() {
@@ -448,7 +489,7 @@ mod tests {
             assert_eq!(short.len(), all.len(), "{max}: {short:?}");
         }
         let name = "void f<BinaryFunctor<float, float, bool, CompareFunctor<float> >, char*>(int)";
-        assert_eq!(shortened(name, 48), "f<CompareFunctor<float>, float\u{d7}2, bool>, char*>");
+        assert_eq!(shortened(name, 48), "f<CompareFunctor<float>, float\u{d7}2, bool, char*>");
         assert_eq!(of_functor("BinaryFunctor<float, "), None);
     }
 
