@@ -42,7 +42,9 @@ pub use raw_slices::{RawSlice, RawSlices};
 pub use slice::{Row, SliceId, SliceTable};
 pub use stack::{SampleTable, StackId, StackTable};
 pub use strings::{StringId, StringTable, hash_bytes};
-pub use tables::{AllocationTable, CorrelationIndex, Counter, CounterUnit, FlowTable, InstantTable};
+pub use tables::{
+    AllocationTable, CHANGE_SINCE_START, CorrelationIndex, Counter, CounterUnit, FlowTable, InstantTable,
+};
 pub use time::{DurNs, TimeNs, TimeRange};
 pub use tint::Tint;
 pub use trace::{Details, DeviceInfo, EventDetails, MOST_ROWS, SOURCE_ROW_BITS, Trace, TraceInfo};

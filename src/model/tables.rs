@@ -40,6 +40,9 @@ impl InstantTable {
     }
 }
 
+/// The series of a counter of memory whose recording has changes alone: their sum.
+pub const CHANGE_SINCE_START: &str = "change since start";
+
 /// One value over time, on a track of its own.
 #[derive(Debug, Default)]
 pub struct Counter {

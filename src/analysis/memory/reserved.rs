@@ -32,7 +32,7 @@ pub enum Cause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Growth {
     /// Consecutive segment events: one `segment_alloc`, or the mappings of an expandable segment for one
-    /// request, with the segments released just before.
+    /// request, with the segments released just before; without these if the program released them.
     pub events: Range<u32>,
     pub pool: PoolId,
     pub kind: SegmentKind,
@@ -89,7 +89,18 @@ pub fn growth(history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Vec<G
             return Vec::new();
         }
         sweep.advance(first as u32);
-        found.extend(growth_of(history, &sweep, first..event));
+        let growth = growth_of(history, &sweep, first..event);
+        // The allocator releases what is free where nothing of it serves a request. Where something would have served,
+        // the program released it before: the request found what was left.
+        let n_released = actions[first..event].iter().take_while(|&&action| role(action) == Some(false)).count();
+        let is_released = n_released > 0 && growth.as_ref().is_some_and(|of| of.cause == Cause::Unexplained);
+        found.extend(if is_released {
+            sweep.advance((first + n_released) as u32);
+            let released = growth.map_or(0, |growth| growth.released);
+            growth_of(history, &sweep, first + n_released..event).map(|growth| Growth { released, ..growth })
+        } else {
+            growth
+        });
     }
     found
 }

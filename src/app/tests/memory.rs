@@ -30,6 +30,27 @@ fn a_trace_without_memory_has_no_choice_of_the_middle() {
 }
 
 #[test]
+fn a_recording_of_sums_alone_says_where_they_are() {
+    use crate::model::{CHANGE_SINCE_START, Counter, CounterUnit, Process, TraceBuilder, Track, TrackKind};
+    let mut builder = TraceBuilder::from_slices(&[("main", crate::model::SliceKind::Operator, "aten::mm", 0, 1_000)]);
+    builder.processes.push(Process::default());
+    let process = crate::model::ProcessId(builder.processes.len() as u32 - 1);
+    let track = crate::model::TrackId(builder.tracks.len() as u32);
+    builder.tracks.push(Track { kind: TrackKind::Counter, process, name: "GPU 0 memory".into(), ..Track::default() });
+    let (ts, value) = (vec![0, 500], vec![64.0, 0.0]);
+    let series = CHANGE_SINCE_START.to_owned();
+    builder.counters.push(Counter { track, series, unit: CounterUnit::Bytes, ts, value, ..Counter::default() });
+    let mut harness = harness(vec![builder.finish()]);
+    app_mut(&mut harness).commands.push(Command::Show("allocations"));
+    settle(&mut harness);
+    assert!(harness.query_by_label("No memory was recorded").is_none());
+    harness.get_by_label_contains("have no addresses");
+    harness.get_by_label("Show the sums on the timeline").click();
+    settle(&mut harness);
+    assert!(harness.query_all_by_label_contains("GPU 0 memory").next().is_some());
+}
+
+#[test]
 fn the_planted_leaks_are_named_with_their_evidence_and_brought_out() {
     let mut harness = show("snapshot_leak.pickle", Command::Show("leaks"));
     wait_for(&mut harness, |harness| harness.query_by_label("Candidates (2)").is_some());

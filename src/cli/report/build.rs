@@ -73,6 +73,7 @@ pub fn report(
     let answers = Answers::default();
     let files_named = titles(&models);
     report.gpu_readings = gpu_readings(traces, &files_named);
+    report.memory_timeline = memory::timeline(&open, &files_named);
     let memory_in_short = memory::add(&mut report, &open, &files_named, &answers, top, moments)?;
     compared::add(&mut report, &open, &files_named, base, &answers, thresholds, top)?;
     let parts_of_steps = parts_of_steps(&open, &answers, top)?;

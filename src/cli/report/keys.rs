@@ -65,6 +65,9 @@ pub struct Report {
     /// The same.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub memory_comparison: Table,
+    /// Only of memory timelines that hold no blocks.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub memory_timeline: Table,
     /// Only of logs of GPU metrics.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub gpu_readings: Table,
@@ -161,6 +164,7 @@ impl Report {
             memory,
             time_comparison,
             memory_comparison,
+            memory_timeline,
             gpu_readings,
             memory_in_short,
             growth,
@@ -225,7 +229,7 @@ impl Report {
             let phases = all.iter().position(|table| table.key == "phases").unwrap_or_default();
             all.insert(phases + 1, Borrowed(functions));
         }
-        all.extend((!gpu_readings.is_empty()).then_some(Borrowed(gpu_readings)));
+        all.extend([memory_timeline, gpu_readings].into_iter().filter(|table| !table.is_empty()).map(Borrowed));
         if !time_comparison.is_empty() {
             all.push(Borrowed(time_comparison));
             all.extend(compared_times(time_comparison).map(Owned));

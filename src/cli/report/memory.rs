@@ -22,11 +22,12 @@ use crate::answers::memory::{
 use crate::cli::{Failure, output};
 use crate::figures::memory::{
     self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, Leak, MemoryGrowth, NoLeak,
-    OutOfMemory, OutsideMemory, Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline,
-    in_the_way, leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares,
+    OutOfMemory, OutsideMemory, Owned as _, Owner, Places, ReservedShares, TimelineCategory, change_by_place, gains,
+    growth, headline, in_the_way, leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares,
+    timeline_categories,
 };
 use crate::figures::{Part, Table, format};
-use crate::model::TimeNs;
+use crate::model::{Format, TimeNs};
 use crate::session::{FoundInMemory as Found, MemoryAnswers, OpenMemory, OpenTrace, joined};
 
 /// A memory whose peak is below this many bytes is not summed up beside a larger one.
@@ -134,6 +135,14 @@ pub fn add(
     let findings = joined(all.iter().flat_map(Analyzed::findings).collect());
     report.findings.extend(findings.into_iter().map(|one| one.finding));
     Ok(paragraphs)
+}
+
+/// What memory timelines without blocks hold.
+pub fn timeline(open: &[OpenTrace], files: &[Option<Arc<str>>]) -> Table {
+    let n_timelines = open.iter().filter(|open| open.trace.info.format == Format::MemoryTimeline).count();
+    let named = open.iter().zip(files).map(|(open, file)| (open, file.as_ref().filter(|_| n_timelines > 1)));
+    let rows: Vec<_> = named.flat_map(|(open, file)| TimelineCategory::all(&open.trace, file, open.offset)).collect();
+    timeline_categories().table(rows, 0)
 }
 
 /// Says on stderr which state of each memory is listed for each moment.

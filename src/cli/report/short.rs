@@ -16,7 +16,7 @@ const MOST: usize = 20;
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 39] = [
+const TABLES: [(&str, &str); 40] = [
     ("time_comparison", ""),
     ("compared_times", ""),
     ("compared_work", ""),
@@ -77,6 +77,7 @@ const TABLES: [(&str, &str); 39] = [
         "file rank device source recorded events peak_allocated_bytes peak_reserved_bytes end_allocated_bytes \
          end_reserved_bytes",
     ),
+    ("memory_timeline", ""),
     ("gpu_readings", ""),
     ("files", ""),
 ];

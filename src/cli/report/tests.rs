@@ -441,6 +441,36 @@ fn a_log_of_gpu_metrics_is_summed_up() {
 }
 
 #[test]
+fn a_memory_timeline_of_sums_is_told_by_category() {
+    let file = std::env::temp_dir().join(format!("lacuna-timeline-{}.json", std::process::id()));
+    // Of two sums at one time the last holds; the peak is neither where parameters nor where gradients are most.
+    std::fs::write(
+        &file,
+        "[[10, 10, 20, 30], [[0,9,0,0,0,90,0,0,0], [0,40,0,0,0,0,0,0,0], [0,30,0,0,0,20,25,0,0], [0,30,0,0,0,0,40,0,0]]]",
+    )
+    .unwrap();
+    let traces: Vec<_> =
+        crate::reader::read(&file, &crate::job::Progress::default()).unwrap().into_iter().map(Into::into).collect();
+    std::fs::remove_file(&file).unwrap();
+    let report = build::report(&traces, 1, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
+    let json = serde_json::to_value(&report).unwrap();
+    let row = |category, [peak, end, max]: [u64; 3], at: u64| {
+        serde_json::json!({
+            "category": category, "peak_bytes": peak, "peak_share": peak as f64 / 75.0, "end_bytes": end,
+            "end_share": end as f64 / 70.0, "max_bytes": max, "max_at_ns": at,
+        })
+    };
+    let expected = [
+        row("TOTAL", [75, 70, 75], 10_000),
+        row("PARAMETER", [30, 30, 40], 0),
+        row("ACTIVATION", [20, 0, 20], 10_000),
+        row("GRADIENT", [25, 40, 40], 20_000),
+    ];
+    assert_eq!(json["memory_timeline"], serde_json::json!(expected));
+    assert!(written(&report, Format::Text, None, None).unwrap().contains("Memory timeline by category"));
+}
+
+#[test]
 fn tables_of_idle_time_say_that_most_events_are_missing() {
     let notes = |apart: u32| {
         let traces = [TraceBuilder::with_numbers_apart(apart).finish().into()];

@@ -13,6 +13,7 @@ mod outside;
 mod places;
 mod reserved;
 mod summary;
+mod timeline;
 mod unused;
 
 pub use allocations::{AllocationRows, lifetime_text, source_text};
@@ -34,6 +35,7 @@ pub use reserved::{
     shares_object, shares_sentence,
 };
 pub use summary::{DeviceMemory, memory};
+pub use timeline::{TimelineCategory, timeline_categories};
 pub use unused::{RESERVED_UNUSED, reserved_unused, unused_parts};
 
 use std::sync::Arc;

@@ -35,6 +35,11 @@ pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
         number "free_bytes", "Free", 90, Cell::Bytes(row.growth.free), "Free before, in segments of the same pool";
         number "largest_free_bytes", "Largest free", 90, Cell::Bytes(row.growth.largest_free),
             "The largest contiguous free range of them";
+        number "scattered_bytes", "Scattered", 90, Cell::Bytes(row.growth.scattered),
+            "What of the request the free memory could have held if it had lain in one piece: fragmentation";
+        number "other_bytes", "Other", 90, Cell::Bytes(row.growth.avoidable),
+            "Reserved for neither that nor need: what a segment is larger than its request, what other pools had free, \
+             or all of it where no cause is known";
         words "stream", "Stream", 70, Cell::text(&stream_name(row.stream)), "The stream it was reserved for";
         words "stack", "Allocated at", 340, Cell::frames(row.frame), "The innermost frame in user code";
     };
@@ -43,8 +48,9 @@ pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
 
 /// How the shares of the growth of reserved memory are formed.
 pub const HOW_SHARED: &str = "Demand is a share of bytes: the most that was in use at once, less what was reserved at \
-                              the start. What grew beyond it is split over fragmentation and other by the bytes of the \
-                              times listed below";
+                              the start. What grew beyond it is split over fragmentation and other as the sums of the \
+                              columns Scattered and Other are. Free memory may have been scattered also where all of it \
+                              was too little";
 
 /// What the cause of a single growth is called, and what it means. These are counts of events; demand and fragmentation
 /// are shares of bytes, see [`shares_sentence`].

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    AllocationTable, Counter, CounterUnit, ProcessId, StringId, TraceBuilder, Track, TrackId, TrackKind,
+    AllocationTable, CHANGE_SINCE_START, Counter, CounterUnit, ProcessId, StringId, TraceBuilder, Track, TrackId,
+    TrackKind,
 };
 
 use super::assemble::{ProcessTracks, Thread};
@@ -63,7 +64,7 @@ pub fn add_memory(
             None => process_tracks.process(&threads[event.track.0 as usize].pid),
         };
         let values = match (event.allocated, event.reserved) {
-            (None, None) => [Some(("change since start", event.bytes)), None],
+            (None, None) => [Some((CHANGE_SINCE_START, event.bytes)), None],
             (allocated, reserved) => {
                 // The host's allocator of PyTorch reserves nothing, and says 0.
                 let says_nothing = allocated.is_some() && event.device_type == 0;
@@ -86,7 +87,7 @@ pub fn add_memory(
                 counters.push(Counter { track, series: series.to_owned(), unit, ..Default::default() });
                 (counters.len() - 1, 0)
             });
-            entry.1 = if series == "change since start" { entry.1.saturating_add(value) } else { value };
+            entry.1 = if series == CHANGE_SINCE_START { entry.1.saturating_add(value) } else { value };
             counters[entry.0].ts.push(event.ts);
             counters[entry.0].value.push(entry.1 as f64);
             track.get_or_insert(counters[entry.0].track);

@@ -56,7 +56,8 @@ fn sums_are_counters() {
     assert_eq!((trace.import.read, trace.import.shown, trace.import.rejected), (3, 2, 1));
     let parameters = counter(&trace, "PARAMETER");
     assert_eq!((parameters.ts.as_slice(), parameters.value.as_slice()), (&[100_000, 200_000][..], &[1.0, 2.0][..]));
-    assert_eq!((counter(&trace, "UNKNOWN").value.as_slice(), trace.counters.len()), (&[7.0][..], 2));
+    assert_eq!((counter(&trace, "UNKNOWN").value.as_slice(), trace.counters.len()), (&[7.0][..], 3));
+    assert_eq!(counter(&trace, "TOTAL").value, [8.0, 9.0]);
     assert!(trace.memories.is_empty());
 }
 

@@ -97,7 +97,7 @@ impl View for AllocationsView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let Some(shown) = ctx.memory.resolve(ctx.traces) else {
             self.is_waiting = false;
-            head::nothing_ui(ui);
+            head::nothing_ui(ctx, ui);
             return;
         };
         let wanted = Listed(self.filter(&shown, ctx));

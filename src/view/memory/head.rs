@@ -17,11 +17,11 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::figures::memory::{Headline, Owner, Places, headline, source_text, why};
 use crate::figures::text::{display_name, unbroken};
-use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, OutOfMemory};
+use crate::model::{CHANGE_SINCE_START, Format, MemoryHistory, Trace};
 use crate::session::{Base, MemoryFocus, OpenMemory, OpenTrace, ShownMemory};
-use crate::view::ViewContext;
 use crate::view::tables::{Grid, Table};
+use crate::view::{ViewContext, timeline};
 use crate::widget::{table, theme};
 
 /// The title of a history, unique among all that are open.
@@ -55,7 +55,7 @@ pub fn highlight(
 /// Lets the user choose the history to show; `None`, with a hint, if no memory was recorded.
 pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMemory> {
     let Some(shown) = ctx.memory.resolve(ctx.traces) else {
-        nothing_ui(ui);
+        nothing_ui(ctx, ui);
         return None;
     };
     let n_histories: usize = ctx.traces.iter().map(|open| open.trace.memories.len()).sum();
@@ -266,13 +266,36 @@ pub fn not_a_base(shown: &ShownMemory, traces: &[OpenTrace]) -> Option<&'static 
     (!has_other).then_some("Only one moment was recorded: open another recording to compare it with this one")
 }
 
-/// Shows that no memory was recorded, and how to record it.
-pub fn nothing_ui(ui: &mut egui::Ui) {
-    ui.label("No memory was recorded");
-    ui.weak(
-        "Open a memory history (torch.cuda.memory._dump_snapshot), or a trace that was recorded with \
-         profile_memory=True or nsys profile --cuda-memory-usage=true",
-    );
+/// Shows that no memory was recorded, or only sums of it, and how to record it.
+pub fn nothing_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let Some(why) = ctx.traces.iter().find_map(|open| sums_alone(&open.trace)) else {
+        ui.label("No memory was recorded");
+        let how = "Open a memory history (torch.cuda.memory._dump_snapshot), or a trace that was recorded with \
+                   profile_memory=True or nsys profile --cuda-memory-usage=true";
+        ui.add(egui::Label::new(RichText::new(how).weak()).wrap());
+        return;
+    };
+    ui.add(egui::Label::new(why).wrap());
+    if ui.button("Show the sums on the timeline").clicked() {
+        ctx.commands.push(Command::Show(timeline::SPEC.id));
+    }
+}
+
+/// Why a recording has sums of memory as counters, and no blocks, if so.
+fn sums_alone(trace: &Trace) -> Option<&'static str> {
+    let has_changes = trace.counters.iter().any(|counter| counter.series == CHANGE_SINCE_START);
+    match () {
+        () if !trace.memories.is_empty() => None,
+        () if trace.info.format == Format::MemoryTimeline => Some(
+            "This memory timeline holds the sums of each category, and no blocks. To see these, export it under a name \
+             that ends in .raw.json.gz",
+        ),
+        () if has_changes => Some(
+            "The memory events of this trace have no addresses, as PyTorch wrote them until 2021: how much was \
+             allocated since the start is known, and no blocks are",
+        ),
+        () => None,
+    }
 }
 
 /// The filter of a table, and buttons to copy and export its rows.

@@ -92,7 +92,7 @@ impl View for LeaksView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
         let Some(shown) = ctx.memory.resolve(ctx.traces) else {
-            head::nothing_ui(ui);
+            head::nothing_ui(ctx, ui);
             return;
         };
         let marks = ctx.marks.iter().map(|mark| mark.range.start.saturating_sub(shown.open.offset));

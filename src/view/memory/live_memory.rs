@@ -85,7 +85,7 @@ pub struct LiveMemory {
 impl View for LiveMemory {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let Some(shown) = ctx.memory.resolve(ctx.traces) else {
-            head::nothing_ui(ui);
+            head::nothing_ui(ctx, ui);
             return;
         };
         let wanted = self.wanted(&shown, ctx.memory);

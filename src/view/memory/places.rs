@@ -89,7 +89,7 @@ impl View for PlacesView {
         self.is_waiting = false;
         let Some(shown) = ctx.memory.resolve(ctx.traces) else {
             self.grid.reset();
-            head::nothing_ui(ui);
+            head::nothing_ui(ctx, ui);
             return;
         };
         let wanted = self.wanted(&shown, ctx);

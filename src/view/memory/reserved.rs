@@ -88,7 +88,7 @@ impl View for ReservedView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
         let Some(shown) = ctx.memory.resolve(ctx.traces) else {
-            head::nothing_ui(ui);
+            head::nothing_ui(ctx, ui);
             return;
         };
         let answer = self.tables.ask(ctx.answers, &shown.of, &ReservedTables);
@@ -149,6 +149,9 @@ impl View for ReservedView {
             let Some(Action::Open(row) | Action::Select(row)) = action else { return };
             let Some(growth) = tables.growth.get(row) else { return };
             ctx.memory.moment = Some(growth.state());
+            if let Some(id) = growth.request {
+                *ctx.selection = shown.selection(id);
+            }
             if let Some(Action::Open(_)) = action {
                 ctx.commands.push(Command::Show(super::STATE.id));
             }
@@ -213,11 +216,6 @@ impl ReservedView {
                     if growth.released > 0 {
                         let text = format!("{} were returned to the device just before", bytes(growth.released));
                         prose_ui(ui, &text, plain);
-                    }
-                    if let Some(id) = growth.request
-                        && ui.button("Select the request").clicked()
-                    {
-                        *ctx.selection = shown.selection(id);
                     }
                     if growth.cause != Cause::Fragmentation {
                         return;

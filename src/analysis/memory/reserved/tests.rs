@@ -79,6 +79,30 @@ fn a_request_larger_than_all_free_memory_is_demand() {
 }
 
 #[test]
+fn what_the_program_released_before_served_no_request() {
+    let mut script = checkered();
+    script.event(SegmentAlloc, 200 * MIB, 30 * MIB, StackId(0));
+    script.event(SegmentFree, 200 * MIB, 30 * MIB, StackId(0));
+    script.event(SegmentAlloc, 100 * MIB, 20 * MIB, StackId(0));
+    script.alloc(100 * MIB, 8 * MIB, StackId(0));
+    let (_, found) = all(script);
+    let [_, other] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((other.cause, other.bytes), (Cause::Fragmentation, 50 * MIB), "reserved and released at once");
+    // The same released by the program: 30 MiB in one piece would have served.
+    let mut script = checkered();
+    script.event(SegmentAlloc, 200 * MIB, 30 * MIB, StackId(0));
+    script.alloc(200 * MIB, 30 * MIB, StackId(0));
+    script.free(200 * MIB, 30 * MIB);
+    script.event(SegmentFree, 200 * MIB, 30 * MIB, StackId(0));
+    script.event(SegmentAlloc, 100 * MIB, 20 * MIB, StackId(0));
+    script.alloc(100 * MIB, 8 * MIB, StackId(0));
+    let (_, found) = all(script);
+    let [.., last] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((last.cause, last.free, last.largest_free), (Cause::Fragmentation, 12 * MIB, 4 * MIB));
+    assert_eq!((last.bytes, last.released, last.scattered), (20 * MIB, 30 * MIB, 8 * MIB));
+}
+
+#[test]
 fn small_requests_and_other_pools_have_their_own_free_memory() {
     let mut script = checkered();
     script.event(SegmentAlloc, 100 * MIB, 2 * MIB, StackId(0));
