@@ -126,9 +126,23 @@ impl<'a> ForPeople<'a> {
         self.of.rows.iter().map(move |row| &row[place])
     }
 
+    /// The unit of each column: of a whole and the parts that sum to it, whose titles begin with signs, one.
+    fn units(&self) -> Vec<Unit> {
+        let is_part = |column: usize| self.of.columns[self.columns[column]].title.starts_with(['=', '+']);
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        let sums = all.chunk_by(|_, &next| is_part(next));
+        let unit = |sum: &[usize]| Unit::of(sum.iter().flat_map(|&column| self.cells(column)));
+        let is_of_bytes = |sum: &[usize]| matches!(unit(sum), Unit::Bytes(_));
+        let each = sums.flat_map(|sum| match is_of_bytes(sum) {
+            true => vec![unit(sum); sum.len()],
+            false => sum.iter().map(|&column| unit(&[column])).collect(),
+        });
+        each.collect()
+    }
+
     /// The head and the rows, written for people. Text from files goes through `escape`.
     fn lines(&self, escape: impl Fn(&str) -> String) -> Vec<Vec<String>> {
-        let units: Vec<Unit> = (0..self.columns.len()).map(|i| Unit::of(self.cells(i))).collect();
+        let units = self.units();
         let head = self.columns.iter().zip(&units).map(|(&i, unit)| {
             let Column { title, .. } = self.of.columns[i];
             format!("{title}{}", unit.suffix())
@@ -275,5 +289,16 @@ mod tests {
         let class = class_word(GapClass::Unknown);
         assert_eq!(cell_text(&class, Unit::None, str::to_owned), "Unexplained");
         assert_eq!(class.exact(str::to_owned), "unknown");
+    }
+
+    #[test]
+    fn parts_that_sum_to_a_whole_have_its_unit() {
+        use crate::analysis::memory::reserved::GrowthShares;
+        use crate::figures::memory::{Owner, ReservedShares, reserved_shares};
+        let shares = GrowthShares { bytes: 506 << 20, demand: 500 << 20, fragmentation: 6 << 20, other: 0 };
+        let row = ReservedShares { owner: Owner::default(), shares, pins: None };
+        let table = reserved_shares().table(vec![row], 0);
+        let heads = ForPeople::new(&table).unwrap().lines(str::to_owned).remove(0);
+        assert_eq!(heads[1..], ["Growth (MiB)", "= Demand (MiB)", "+ Fragmentation (MiB)", "+ Other (MiB)"]);
     }
 }
