@@ -278,6 +278,16 @@ pub fn trigger_text(trace: &Trace, gap: &Gap) -> Option<&'static str> {
     Some(text)
 }
 
+/// That the host lost its lead before a gap that nothing else made possible, and in what; `None` if it did not.
+pub fn lost_lead_text(gap: &Gap) -> Option<String> {
+    let class = gap.refill.filter(|_| gap.trigger != Some(Trigger::Sync))?;
+    Some(format!(
+        "The host lost its lead some time before, and had not caught up: otherwise the work after this gap would have \
+         been queued in time. What it ran here counts as that: {}",
+        class.label()
+    ))
+}
+
 /// Why the gaps of a device have no causes; see [`Ledger::is_untold`](crate::analysis::gaps::Ledger::is_untold).
 pub fn untold() -> String {
     format!(

@@ -14,7 +14,7 @@ use crate::analysis::steps::Steps;
 use crate::answers::findings::TraceRun;
 use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
-use crate::figures::gap_advice::{GapAdvice, advice, to_record, trigger_text, untold};
+use crate::figures::gap_advice::{GapAdvice, advice, lost_lead_text, to_record, trigger_text, untold};
 use crate::figures::gaps::{main_part, trigger_label};
 use crate::figures::{escape, format};
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
@@ -50,6 +50,8 @@ pub struct GapFacts {
     pub is_outside: bool,
     /// Its trigger, and what that means.
     pub trigger: Option<(&'static str, &'static str)>,
+    /// That the host lost its lead before, if it did.
+    pub lost_lead: Option<String>,
     /// By cause and name, the largest first.
     pub parts: Vec<PartLine>,
     /// Parts and time that are not listed.
@@ -220,6 +222,7 @@ fn facts(
         step,
         is_outside: false,
         trigger: trigger_label(trace, &main.gap).zip(trigger_text(trace, &main.gap)),
+        lost_lead: lost_lead_text(&main.gap),
         parts,
         rest: (rest.iter().map(|line| line.count).sum(), rest.iter().map(|line| line.ns).sum()),
         segments: segments(ledger, index),
@@ -362,6 +365,9 @@ impl GapFacts {
         }
         if let Some((label, text)) = self.trigger {
             line(format!("Trigger: {label}. {text}"));
+        }
+        if let Some(text) = &self.lost_lead {
+            line(text.clone());
         }
         for part in &self.parts {
             let of = part.slice.map_or_else(String::new, |slice| format!(", {}", name(slice)));

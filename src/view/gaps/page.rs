@@ -123,10 +123,14 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFact
         }
         let gaps = format::of_things(facts.n_gaps as u64, "gap");
         row("Idle time", format!("{} of {} in {gaps}", share(facts.idle_ns), format::duration(facts.idle_ns)));
-        let none = "None: no synchronization, step or graph ended before it".to_owned();
-        row("Trigger", facts.trigger.map_or(none, |trigger| trigger.0.to_owned()));
+        let none = match facts.lost_lead {
+            None => "None: no synchronization, step or graph ended before it",
+            Some(_) => "None right before it",
+        };
+        row("Trigger", facts.trigger.map_or(none, |trigger| trigger.0).to_owned());
     });
-    if let Some((_, text)) = facts.trigger {
+    let texts = facts.trigger.map(|trigger| trigger.1).into_iter().chain(facts.lost_lead.as_deref());
+    for text in texts {
         ui.add(Label::new(RichText::new(text).weak()).wrap());
     }
 }

@@ -16,6 +16,7 @@ use crate::view::details::Details;
 use crate::view::fixture::Fixture;
 
 mod inferred;
+mod lost_lead;
 mod untold;
 
 const OP: SliceKind = SliceKind::Operator;
