@@ -120,6 +120,8 @@ pub enum Command {
     ShowRange(crate::model::TimeRange),
     /// Lists what was allocated in this range of session time, which becomes the selected one.
     ListAllocations(crate::model::TimeRange),
+    /// Lists the allocations in whose stacks this text is.
+    FindAllocations(String),
     /// Asks where to, and writes a text there: a name for the file to begin with, and the text.
     SaveText(String, std::sync::Arc<str>),
     /// Says in the status bar why something that was asked for did not happen, and what to do, until the selection

@@ -130,7 +130,7 @@ impl App {
         }
     }
 
-    /// The files that were not opened, in one line.
+    /// The files that were not opened, in one line, and the reason of the last in the next.
     fn unopened_ui(&mut self, ui: &mut egui::Ui) {
         let name = |note: &Note| Some(note.path.as_ref()?.file_name()?.to_string_lossy().into_owned());
         let names: Vec<String> = self.unopened().filter_map(name).collect();
@@ -143,8 +143,14 @@ impl App {
                 ui.ctx().copy_text(escape::lines(lines.iter().map(String::as_str)));
             }
             ui.colored_label(theme::tokens(ui.visuals().dark_mode).severity[2], "Not opened:");
-            let text = format!("{} files: {}", format::count(lines.len() as u64), names.join(", "));
-            ui.add(egui::Label::new(text).truncate().show_tooltip_when_elided(false)).on_hover_text(listed);
+            ui.vertical(|ui| {
+                let text = format!("{} files: {}", format::count(lines.len() as u64), names.join(", "));
+                ui.add(egui::Label::new(text).truncate().show_tooltip_when_elided(false)).on_hover_text(listed);
+                // Why the one that was opened last was not.
+                if let Some((name, last)) = names.last().zip(self.unopened().last()) {
+                    ui.add(egui::Label::new(RichText::new(format!("{name}: {}", last.text)).weak()).wrap());
+                }
+            });
         });
         if is_closed {
             self.notes.retain(|note| note.kind != NoteKind::Unopened);

@@ -27,7 +27,20 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     let hosts = judged.iter().filter_map(host::paragraph);
     let devices =
         devices.into_iter().chain(judged.iter().filter_map(untold)).chain(judged.iter().filter_map(too_little));
-    job(judged, &summaries).into_iter().chain(devices).chain(hosts).chain(of_absent_ranks(judged, &summaries)).collect()
+    let told: Vec<String> = job(judged, &summaries)
+        .into_iter()
+        .chain(devices)
+        .chain(hosts)
+        .chain(of_absent_ranks(judged, &summaries))
+        .collect();
+    let partial = judged.iter().filter(|of| of.trace.import.is_partial && !told.is_empty()).map(of_a_part);
+    partial.collect::<Vec<_>>().into_iter().chain(told).collect()
+}
+
+/// That a file ends early or is damaged.
+fn of_a_part(of: &Judged<'_>) -> String {
+    let file = of.name.unwrap_or("The file");
+    format!("{file} ends early or is damaged: what is told of it is of the part that could be read")
 }
 
 /// On which devices of a trace nothing was looked for that explains their idle time.
@@ -52,7 +65,7 @@ fn too_little(of: &Judged<'_>) -> Option<String> {
 }
 
 /// That ranks which are not open may set the pace of the steps, where what is told may be gained is of a device that
-/// communicates with them.
+/// communicates with them; that it may wait for them, where its communication alone is told.
 fn of_absent_ranks(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
     /// NCCL launches no kernels for a group of one.
     const LEAST_RANKS: u32 = 2;
@@ -72,7 +85,15 @@ fn of_absent_ranks(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<S
     // Older recordings say which rank they are of, and not how many there are.
     let last = open.iter().max().copied().flatten();
     let least = recorded.or_else(|| last.map(|rank| rank.saturating_add(1).max(LEAST_RANKS)))?;
-    let which = match (open.len() as u64) < u64::from(least) {
+    let is_absent = (open.len() as u64) < u64::from(least);
+    if !gains && communicates && is_absent {
+        let mut hits = judged.iter().flat_map(|of| &of.verdicts.hits);
+        let waits =
+            "Not all ranks of this job are open: how much of the communication is waiting for others is not known";
+        let is_unknown = |hit: &Hit| hit.rule == Rule::ExposedCommunication && hit.waiting.n_ranks == 0;
+        return hits.any(is_unknown).then(|| waits.to_owned());
+    }
+    let which = match is_absent {
         true => "Not all ranks of this job are open, and another may set the pace",
         false if recorded.is_none() => {
             "How many ranks this job has was not recorded: one that is not open may set the pace"

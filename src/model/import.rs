@@ -48,6 +48,8 @@ pub struct ImportReport {
     pub tables: Vec<TableAccount>,
     /// Worst first, then by count.
     pub problems: Vec<Problem>,
+    /// Whether the file ends early or is damaged, so that figures are of a part of what was recorded.
+    pub is_partial: bool,
 }
 
 impl ImportReport {
@@ -67,6 +69,12 @@ impl ImportReport {
             }
             None => self.problems.push(Problem { severity, reason: reason.to_owned(), count, first_offset: offset }),
         }
+    }
+
+    /// Adds a part of the file that could not be read at all.
+    pub fn lose(&mut self, reason: &str, count: u64, offset: Option<u64>) {
+        self.is_partial |= count > 0;
+        self.note(Severity::High, reason, count, offset);
     }
 
     /// Adds events that are not shown.

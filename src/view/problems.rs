@@ -58,7 +58,7 @@ impl View for Problems {
 
 impl Problems {
     fn file_ui(&mut self, trace: &Trace, ui: &mut egui::Ui) {
-        let ImportReport { read, shown, merged, rejected, tables, problems } = &trace.import;
+        let ImportReport { read, shown, merged, rejected, tables, problems, .. } = &trace.import;
         let path = trace.info.path.display().to_string();
         ui.label(RichText::new(title(trace)).strong()).on_hover_text(path);
         let read = format::of_things(*read, "event");
@@ -140,7 +140,7 @@ fn title(trace: &Trace) -> String {
 }
 
 fn report_text(trace: &Trace) -> String {
-    let ImportReport { read, shown, merged, rejected, tables, problems } = &trace.import;
+    let ImportReport { read, shown, merged, rejected, tables, problems, .. } = &trace.import;
     let path = trace.info.path.display().to_string();
     let mut text = format!("{}\n", escape::visible(&path));
     if let Some(member) = &trace.info.member {

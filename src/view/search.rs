@@ -236,6 +236,14 @@ impl Search {
                 ui.weak("Searching…");
             } else if !self.wanted.text.is_empty() {
                 ui.label(self.count_text());
+                // Functions that allocated are in stacks, and no slices.
+                let hint = "List the allocations in whose call stacks it is";
+                if self.total == 0
+                    && ctx.memory.resolve(ctx.traces).is_some()
+                    && ui.button("Find in allocations").on_hover_text(hint).clicked()
+                {
+                    ctx.commands.push(Command::FindAllocations(self.wanted.text.clone()));
+                }
             }
             if self.is_searching {
                 busy_ui(ui);

@@ -51,6 +51,21 @@ fn a_recording_of_sums_alone_says_where_they_are() {
 }
 
 #[test]
+fn a_search_for_a_function_that_allocated_leads_to_its_allocations() {
+    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
+    harness.key_press(Key::Slash);
+    settle(&mut harness);
+    type_text(&mut harness, "rotary");
+    wait_for(&mut harness, |harness| harness.query_by_label("No matching slice").is_some());
+    harness.get_by_label("Find in allocations").click();
+    settle(&mut harness);
+    wait_for(&mut harness, |harness| harness.query_all_by_label_contains("extend (").next().is_some());
+    app_mut(&mut harness).commands.push(Command::FindAllocations("no such function".to_owned()));
+    settle(&mut harness);
+    wait_for(&mut harness, |harness| harness.query_by_label("No matching allocations").is_some());
+}
+
+#[test]
 fn the_planted_leaks_are_named_with_their_evidence_and_brought_out() {
     let mut harness = show("snapshot_leak.pickle", Command::Show("leaks"));
     wait_for(&mut harness, |harness| harness.query_by_label("Candidates (2)").is_some());

@@ -175,6 +175,22 @@ fn without_steps_what_the_recorder_costs_is_told_with_the_gain() {
 }
 
 #[test]
+fn that_a_file_is_not_whole_comes_first() {
+    let mut trace = rank(0, 4 * MS, 0);
+    let verdicts = crate::analysis::rules::tests::judged(&trace, None);
+    let whole = |trace: &Trace| paragraphs(&[Judged { trace, name: None, path: "", offset: 0, verdicts: &verdicts }]);
+    assert!(whole(&trace)[0].starts_with("Rank 0"));
+    trace.import.lose("The file ends early", 1, None);
+    assert!(whole(&trace)[0].starts_with("The file ends early or is damaged"));
+    // Where nothing is told of time, there is nothing to say it of.
+    let mut empty = Trace::default();
+    empty.import.lose("The file ends early", 1, None);
+    let nothing = Verdicts::default();
+    let of = Judged { trace: &empty, name: None, path: "", offset: 0, verdicts: &nothing };
+    assert!(paragraphs(&[of]).is_empty());
+}
+
+#[test]
 fn that_memory_ran_out_comes_before_what_is_told_of_time() {
     let finding = |rule: &'static str, text: &str| Finding {
         rule,
@@ -489,6 +505,10 @@ fn ranks_that_are_not_open_may_set_the_pace() {
     let absent = "Not all ranks of this job are open, and another may set the pace";
     assert_eq!(said(&traces, &[0]).as_deref(), Some(absent));
     assert_eq!(said(&traces, &[1]), None, "nothing is told to be gained by ending a wait");
+    let alone = crate::analysis::rules::tests::judged(&traces[1], None);
+    let of = Judged { trace: &traces[1], name: None, path: "", offset: 0, verdicts: &alone };
+    let alone = paragraphs(&[of]);
+    assert!(alone.iter().any(|text| text.ends_with("waiting for others is not known")), "{alone:?}");
     assert_eq!(said(&traces, &[0, 1]), None, "all are open");
     assert_eq!(said(&of_size(Some(3)), &[0, 1]).as_deref(), Some(absent));
     let unknown = of_size(None);

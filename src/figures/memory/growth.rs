@@ -180,7 +180,7 @@ fn too_few_steps(total: &Total, steps: usize) -> String {
 /// How many steps tell whether memory grows.
 fn enough() -> String {
     let long = Thresholds::default().alarm_points - 1;
-    format!("It takes {FEWEST_STEPS} if memory rises in each or in none, otherwise up to {long}")
+    format!("It takes {FEWEST_STEPS} if memory rises in each, or with the warm-up in none, otherwise up to {long}")
 }
 
 /// What rose after each of too few steps, as a further sentence; empty if nothing did.
@@ -359,13 +359,13 @@ mod tests {
         let found = leaks(&trace, history(&trace), &signatures, steps.as_ref(), None, &thresholds, &|| false).1;
         assert_eq!(found.total.map(|total| total.verdict), Some(TotalVerdict::TooFewSteps));
         assert!(no_candidate(&found).starts_with(
-            "Leaks cannot be told from so few steps: 2 can be judged. It takes 4 if memory rises in each or in none, \
-             otherwise up to 9."
+            "Leaks cannot be told from so few steps: 2 can be judged. It takes 4 if memory rises in each, or with the \
+             warm-up in none, otherwise up to 9."
         ));
         assert_eq!(
             growth_sentence(&found, steps.as_ref().unwrap()),
-            "Too few steps to say whether memory grows: there are only 2. It takes 4 if memory rises in each or in none, \
-             otherwise up to 9"
+            "Too few steps to say whether memory grows: there are only 2. It takes 4 if memory rises in each, or with \
+             the warm-up in none, otherwise up to 9"
         );
     }
 }

@@ -102,7 +102,9 @@ pub fn headline(
     let growth = growth.unwrap_or_else(|| without_steps(places, history, summary, found));
     let Verdict { failure, growth, severity } = verdict(history, found, growth, cards);
     let join = |of: &[&str]| of.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
-    let parts = parts.join("; ");
+    let of_a_part = "The file ends early or is damaged; of what could be read: ";
+    let caveat = if places.trace.import.is_partial { of_a_part } else { "" };
+    let parts = format!("{caveat}{}", parts.join("; "));
     Headline {
         text: join(&[&parts, &failure, &growth]),
         verdict: join(&[&failure, &growth]),
@@ -283,7 +285,8 @@ mod tests {
                 let stack = StackId::default();
                 raw.events.push(MemoryEvent { ts: i as i64, action, addr: 1 << 20, bytes: 1 << 20, pool, stack });
             }
-            let trace = TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish();
+            let mut trace = TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish();
+            trace.import.is_partial = actions.len() == 1;
             let history = &trace.memories[0];
             let found = Leaks {
                 warm_up: 0,
@@ -304,7 +307,9 @@ mod tests {
         };
         let freed = of(&[MemoryAction::FreeRequested, MemoryAction::FreeCompleted]);
         assert!(freed.starts_with("Peak unknown, no allocation was recorded; end 0 B"), "{freed}");
-        assert!(of(&[MemoryAction::Alloc]).starts_with("Peak 1.00 MiB; end 1.00 MiB"));
+        assert!(of(&[MemoryAction::Alloc, MemoryAction::FreeRequested]).starts_with("Peak 1.00 MiB; end 0 B"));
+        let partial = "The file ends early or is damaged; of what could be read: Peak 1.00 MiB; end 1.00 MiB";
+        assert!(of(&[MemoryAction::Alloc]).starts_with(partial));
     }
 
     /// The line about a trace, as the report has it.

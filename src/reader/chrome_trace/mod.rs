@@ -84,7 +84,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
             return Err(error.into());
         }
         let text = format!("The file could not be read to its end ({error})");
-        assembly.builder.import.note(Severity::High, &text, 1, Some(summary.text_bytes));
+        assembly.builder.import.lose(&text, 1, Some(summary.text_bytes));
     }
     if summary.document.n_arrays == 0 {
         let document = &summary.document;

@@ -344,6 +344,7 @@ impl TextSummary {
             assembly.tally.add_at(Reason::Elsewhere, count, offset);
             import.read += count;
         }
+        let mut is_partial = false;
         let mut note = |severity, reason: &str, count: u64, offset| import.note(severity, reason, count, offset);
         if document.is_lines {
             note(Warn, "One event after another without an array around them: all are shown", 1, None);
@@ -352,6 +353,7 @@ impl TextSummary {
         } else if self.is_unclosed || document.is_open {
             let reason = "The file ends before its last bracket: its writer was stopped before it had finished";
             note(Warn, reason, 1, Some(self.text_bytes));
+            is_partial = true;
         }
         let reason = "Damaged text outside the list of events: skipped up to the next event, if one follows";
         note(Warn, reason, document.damaged.len() as u64, document.damaged.first().copied());
@@ -366,5 +368,6 @@ impl TextSummary {
         if let Some((count, offset)) = document.trailing {
             note(Note, "Bytes after the end of the trace: not read", count, Some(offset));
         }
+        import.is_partial |= is_partial;
     }
 }

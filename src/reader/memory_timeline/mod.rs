@@ -133,7 +133,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         Some(Fault::Cut) => Some("The JSON text ends early: what was complete by then is shown"),
         Some(_) => Some("The JSON text is damaged: what came before that is shown"),
     };
-    builder.import.note(Severity::High, lost.unwrap_or_default(), lost.is_some().into(), None);
+    builder.import.lose(lost.unwrap_or_default(), lost.is_some().into(), None);
     for (severity, note) in text.notes.take() {
         builder.import.note(severity, &note, 1, None);
     }

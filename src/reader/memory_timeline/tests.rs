@@ -65,6 +65,7 @@ fn sums_are_counters() {
 fn cut_and_foreign_texts() {
     let cut = read_text("[[-1, 1, 64, 0], [5, 2, 64, 3], [6, 4, -6").unwrap();
     assert_eq!((cut.import.shown, cut.memories[0].events.len()), (2, 1));
+    assert!(cut.import.is_partial && !read_text("[[-1, 1, 64, 0]]").unwrap().import.is_partial);
     assert!(cut.import.problems[0].reason.contains("ends early"));
     let cut = read_text("[[100, 200], [[0,1,0,0,0,0,0,0,7],[0,2,0,0,0").unwrap();
     assert_eq!((cut.import.shown, cut.import.rejected), (1, 1));

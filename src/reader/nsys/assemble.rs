@@ -314,7 +314,7 @@ impl<'a> Assembly<'a> {
                 "{}: rows on damaged pages could not be read ({error}); those before and after are shown",
                 table.name
             );
-            import.note(Severity::High, &text, n_damaged, None);
+            import.lose(&text, n_damaged, None);
             let text = format!("{}: row with a cell of more than {} left out", table.name, database.longest_cell());
             import.note(Severity::Warn, &text, lost.n_too_large, None);
             let rejected = tally.n_rejected() + n_lost;

@@ -338,7 +338,7 @@ fn alike(mut ends: Vec<u32>) -> HashSet<u32> {
 fn note_astray(n_rows: u64, import: &mut ImportReport) {
     if n_rows > 0 {
         let text = "Rows on pages that no table leads to: what led to them is damaged. Export again";
-        import.note(Severity::High, text, n_rows, None);
+        import.lose(text, n_rows, None);
         let table = "(pages of no table)".to_owned();
         import.tables.push(TableAccount { table, read: n_rows, rejected: n_rows, ..Default::default() });
         import.read += n_rows;

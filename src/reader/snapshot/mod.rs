@@ -112,7 +112,7 @@ fn read(carrier: Encoding, source: &Source, options: Options, progress: &Progres
     import.tables = tables;
     if let Some(lost) = lost {
         let text = format!("{lost}: what was complete by then is shown");
-        import.note(Severity::High, &text, 1, Some(text_bytes));
+        import.lose(&text, 1, Some(text_bytes));
     }
     for (severity, note) in text.notes.take() {
         import.note(severity, &note, 1, None);

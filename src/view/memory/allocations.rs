@@ -143,9 +143,16 @@ impl View for AllocationsView {
     }
 
     fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
-        let &Command::ListAllocations(range) = command else { return false };
-        *ctx.range = Some(range);
-        self.look_in_range();
+        match command {
+            &Command::ListAllocations(range) => {
+                *ctx.range = Some(range);
+                self.look_in_range();
+            }
+            Command::FindAllocations(text) => {
+                self.fields = Fields { stack: text.clone(), is_stack_bad: !is_pattern(text), ..Fields::default() };
+            }
+            _ => return false,
+        }
         ctx.commands.push(Command::Show(SPEC.id));
         true
     }
