@@ -65,7 +65,8 @@ impl Drained {
 /// A host that waits for some time would without that be this much further ahead of the device at every later launch: a
 /// time in which it is slower than the device would then cost nothing, and use up as much of that lead as the device
 /// now is idle. The lead is had again where work is launched as long before it runs. Leads of several waits do not add
-/// up: how far a host runs ahead is bounded by the queue.
+/// up: how far a host runs ahead is bounded by the queue. What is no wait for the device, as a long allocation, takes
+/// the lead that the host had when it began: so long the device still had work.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lost {
     lead: DurNs,
@@ -75,15 +76,23 @@ struct Lost {
 }
 
 impl Lost {
-    fn add(&mut self, waited: DurNs, class: GapClass) {
-        if waited > self.left {
+    /// Whether more was lost than before.
+    fn add(&mut self, waited: DurNs, class: GapClass) -> bool {
+        let is_more = waited > self.left;
+        if is_more {
             *self = Self { lead: waited, left: waited, class };
         }
+        is_more
     }
 
     /// The device was idle.
     fn use_up(&mut self, idle: DurNs) {
         self.left = (self.left - idle).max(0);
+    }
+
+    /// The gap in which it was lost ends: what is left is the lead that the host had before.
+    fn stalled(&mut self) {
+        self.lead = self.left;
     }
 
     /// * `ahead`: how long before it ran some work was launched at most.
@@ -168,10 +177,11 @@ impl<'a> Triggers<'a> {
             let class = if copy.kind == CopyKind::HtoD { GapClass::Copy } else { GapClass::Sync };
             self.lost.add(slices.time(call).dur(), class);
         }
+        let mut stalls = false;
         if let Some(part) = parts.first().filter(straddles)
             && let Some(wait) = part.slice.map(|slice| slices.time(slice)).filter(|wait| wait.start < scene.gap.start)
         {
-            self.lost.add(wait.dur(), part.class);
+            stalls = self.lost.add(wait.dur(), part.class) && part.class != GapClass::Copy;
         }
         let is_synced = matches!(trigger, Some((Trigger::Sync, _)));
         let is_of_sync = is_synced && idle <= 2 * (self.lost.left + self.usual.latency);
@@ -183,6 +193,9 @@ impl<'a> Triggers<'a> {
         let waits = scene.call.is_some_and(|call| slices.end[call.idx()] > scene.gap.start);
         let is_refill = !is_own && waits && idle <= 2 * self.lost.left;
         self.lost.use_up(idle);
+        if stalls {
+            self.lost.stalled();
+        }
         if is_of_sync { Some(GapClass::Sync) } else { is_refill.then_some(self.lost.class) }
     }
 

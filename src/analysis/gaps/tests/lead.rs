@@ -70,3 +70,21 @@ fn host_work_that_outlasts_a_wait_is_no_part_of_it() {
     assert_eq!(after(MS), [(2_000 * MS, Some(GapClass::Sync))]);
     assert_eq!(after(20 * MS), [(2_000 * MS, None)]);
 }
+
+#[test]
+fn an_allocation_takes_no_more_lead_than_the_host_had() {
+    // The device has work for 3 ms when the host begins to allocate for 19 ms; then for `ahead` again, then none for 3 ms.
+    let after = |ahead: i64| {
+        let mut events = Vec::new();
+        work(&mut events, 0, 10, 3 * MS);
+        work(&mut events, 100, 3 * MS, 5 * MS);
+        events.push(("main", CALL, "cudaMalloc", MS, 20 * MS, 0));
+        work(&mut events, 20 * MS, 20 * MS + 10, 20 * MS + ahead);
+        work(&mut events, 20 * MS + 50, 20 * MS + ahead, 21 * MS + ahead);
+        events.push(("main", SliceKind::Operator, "aten::slow", 20 * MS + 60, 24 * MS + ahead, 0));
+        work(&mut events, 24 * MS + ahead, 24 * MS + ahead + 10, 25 * MS + ahead);
+        refills(&events)[1].1
+    };
+    assert_eq!(after(4 * MS), None, "as far ahead as before");
+    assert_eq!(after(200), Some(GapClass::Allocator));
+}
