@@ -79,6 +79,13 @@ impl App {
             }
             Command::SaveText(name, text) => self.save.ask(ctx, name, Content::Text(text)),
             Command::ExportReport => self.export_report(ctx),
+            Command::GoToTime => self.palette.open(Mode::Time),
+            Command::ShowTime(_) => {
+                if !self.layout.on_screen().contains(&view::timeline::SPEC.id) {
+                    self.layout.show(view::timeline::SPEC.id);
+                }
+                return self.run_in_views(ctx, &command);
+            }
             Command::FindTrack => self.palette.open(Mode::Tracks),
             Command::Palette => self.palette.open(Mode::Commands),
             Command::Shortcuts => self.shortcuts.toggle(),

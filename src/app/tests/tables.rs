@@ -161,6 +161,25 @@ fn marks_are_listed_noted_shown_and_deleted() {
     harness.get_by_label("Delete all").click();
     settle(&mut harness);
     harness.get_by_label("No marks");
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Z);
+    settle(&mut harness);
+    assert_eq!(starts(&harness), both, "with their notes");
+
+    // One after the other, and also when the list is out of sight.
+    for start in ["500 ns", "2.000 µs"] {
+        harness.get_by_label(&format!("Delete the mark at {start}")).click();
+        settle(&mut harness);
+    }
+    harness.get_by_label("Events").click();
+    settle(&mut harness);
+    for left in [&both[1..], &both[..]] {
+        harness.key_press_modifiers(Modifiers::COMMAND, Key::Z);
+        settle(&mut harness);
+        assert_eq!(starts(&harness), left);
+    }
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Z);
+    settle(&mut harness);
+    harness.get_by_label("No mark was deleted that could come back");
 }
 
 #[test]
