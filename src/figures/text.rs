@@ -202,7 +202,8 @@ fn of_functor(arguments: &str) -> Option<String> {
         1 => same[0].to_owned(),
         n => format!("{}\u{d7}{n}", same[0]),
     });
-    Some(format!("{operation}, {}{}", types.collect::<Vec<_>>().join(", "), &inner[from - 1..]))
+    // Without the bracket that closes the functor: nothing opens it any more.
+    Some(format!("{operation}, {}{}", types.collect::<Vec<_>>().join(", "), &inner[from..]))
 }
 
 /// Template arguments without the scopes of names, the parameters of functions and casts:
@@ -259,7 +260,8 @@ fn after_parentheses(text: &str) -> &str {
     end.map_or("", |(at, _)| &text[at + 1..])
 }
 
-/// At most `max` characters: the beginning, `…` and the end.
+/// At most `max` characters: the beginning, `…` and the end, cut so that brackets match where few characters more are
+/// lost for that. Cost: O(length).
 pub fn middle_cut(text: &str, max: usize) -> String {
     let n = text.chars().count();
     if n <= max {
@@ -267,6 +269,7 @@ pub fn middle_cut(text: &str, max: usize) -> String {
     }
     let tail = if max < 8 { 0 } else { max * 2 / 5 };
     let head = max.saturating_sub(tail + 1);
+    let (head, tail) = parts::between_brackets(text, head, tail).unwrap_or((head, tail));
     text.chars().take(head).chain(['…']).chain(text.chars().skip(n - tail)).take(max).collect()
 }
 
@@ -448,8 +451,49 @@ mod tests {
             assert_eq!(short.len(), all.len(), "{max}: {short:?}");
         }
         let name = "void f<BinaryFunctor<float, float, bool, CompareFunctor<float> >, char*>(int)";
-        assert_eq!(shortened(name, 48), "f<CompareFunctor<float>, float\u{d7}2, bool>, char*>");
+        assert_eq!(shortened(name, 48), "f<CompareFunctor<float>, float\u{d7}2, bool, char*>");
         assert_eq!(of_functor("BinaryFunctor<float, "), None);
+    }
+
+    #[test]
+    fn a_cut_leaves_brackets_that_match() {
+        let is_balanced = |text: &str| {
+            let mut open = Vec::new();
+            let mut before = ' ';
+            text.chars().all(|c| {
+                let is_arrow = std::mem::replace(&mut before, c) == '-';
+                match c {
+                    '<' | '(' | '[' | '{' => open.push(c),
+                    '>' if is_arrow => {}
+                    '>' => return open.pop() == Some('<'),
+                    ')' => return open.pop() == Some('('),
+                    ']' => return open.pop() == Some('['),
+                    '}' => return open.pop() == Some('{'),
+                    _ => {}
+                }
+                true
+            }) && open.is_empty()
+        };
+        assert_eq!(middle_cut("Memcpy HtoD (Pageable -> Device)", 20), "Memcpy HtoD (…evice)");
+        let names = [
+            "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char*, 1ul> >\
+             (int, at::native::FillFunctor<float>, std::array<char*, 1ul>)",
+            "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64_32x6_nn_align4>(cutlass_80_tensorop_s1688gemm\
+             _128x64_32x6_nn_align4::Params)",
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::\
+             native::sum_functor<float, float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, \
+             unsigned int, float, 4> >(at::native::ReduceOp<float>)",
+        ];
+        for name in names {
+            let (mut n, mut n_balanced) = (0, 0);
+            for max in 12..120 {
+                let short = shortened(name, max);
+                assert!(short.chars().count() <= max, "{short}");
+                n += 1;
+                n_balanced += usize::from(is_balanced(&short));
+            }
+            assert!(n_balanced * 4 >= n * 3, "{n_balanced} of {n} of {name}");
+        }
     }
 
     #[test]

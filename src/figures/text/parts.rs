@@ -1,6 +1,48 @@
-//! Names that are paths of modules and types.
+//! Parts of names: those of a path of modules and types, and what stands between brackets.
 
 use super::middle_cut;
+
+/// How many characters fewer a cut shows at most, so that brackets match.
+const MOST_LOST: usize = 4;
+
+/// How many characters of the beginning and of the end to show, near `head` and `tail`, so that what the beginning opens
+/// the end closes. `None` where there is no such place nearby, or no bracket. Cost: O(length).
+pub(super) fn between_brackets(text: &str, head: usize, tail: usize) -> Option<(usize, usize)> {
+    if tail == 0 || !text.contains(['<', '(', '[', '{']) {
+        return None;
+    }
+    let open = open_before(text);
+    let n = open.len() - 1;
+    let fits = |&(head, tail): &(usize, usize)| head + tail < n && open[head] == open[n - tail];
+    // The end tells kernels of one template apart: it grows rather than shrinks.
+    let least = tail - tail / 3;
+    let lost = (0..=MOST_LOST.min(tail - least)).map(|lost| (head, tail - lost));
+    let moved = |(head, tail): (usize, usize)| {
+        let grown = (0..=head / 2).map(move |by| (head - by, tail + by));
+        grown.chain((1..=tail - least).map(move |by| (head + by, tail - by)))
+    };
+    lost.flat_map(moved).find(|place| fits(place))
+}
+
+/// Which brackets are open before each character and at the end, as a number that is the same for the same brackets.
+fn open_before(text: &str) -> Vec<u64> {
+    let (mut now, mut around) = (0_u64, Vec::new());
+    let mut before = ' ';
+    let mut open = vec![0];
+    for c in text.chars() {
+        // Not the end of an arrow.
+        let is_arrow = c == '>' && before == '-';
+        before = c;
+        if let Some(kind) = "<([{".find(c) {
+            around.push(now);
+            now = now.wrapping_mul(5).wrapping_add(kind as u64 + 1);
+        } else if ">)]}".contains(c) && !is_arrow {
+            now = around.pop().unwrap_or_default();
+        }
+        open.push(now);
+    }
+    open
+}
 
 /// The last parts of a path of modules and types, as many as fit: `…lock.acquire` of `_thread.lock.acquire`. `None` for
 /// other names, such as those of files.
