@@ -1,6 +1,8 @@
 //! The part that each track plays: which threads launch device work, which only wait, which streams hardly work, and
 //! which tracks are of one thread or stream.
 
+use std::ops::Range;
+
 use hashbrown::HashMap;
 
 use crate::model::{DurNs, ON_CPU, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, Track, TrackId, TrackKind};
@@ -170,8 +172,19 @@ fn role(trace: &Trace, id: TrackId) -> Role {
 
 /// Whether a slice of the host is a wait, by its name. What the profiler does on a thread is no work of it either.
 fn is_wait(trace: &Trace, i: usize) -> bool {
-    let name = trace.slice_name(SliceId(i as u32)).to_ascii_lowercase();
-    trace.slices.kind[i] == SliceKind::Overhead || WAITS.iter().any(|word| name.contains(word))
+    trace.slices.kind[i] == SliceKind::Overhead || says_wait(trace.slice_name(SliceId(i as u32)))
+}
+
+fn says_wait(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    WAITS.iter().any(|word| name.contains(word))
+}
+
+/// Whether samples of one thread are all in functions that wait, from some of them.
+pub fn samples_wait(trace: &Trace, samples: Range<usize>) -> bool {
+    let step = samples.len().div_ceil(MAX_OUTERMOST).max(1);
+    let innermost = |i: usize| trace.stacks.frame[trace.samples.stack[i].0 as usize];
+    samples.step_by(step).all(|i| says_wait(trace.strings.get(innermost(i))))
 }
 
 /// Whether outermost slices of a track of a thread that are no waits take less than [`HARDLY`] of the trace, from a

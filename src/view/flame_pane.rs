@@ -148,6 +148,7 @@ impl Frames for FlameTree {
             total: node.total,
             own: node.own,
             full: self.full.get(index as usize).map(|full| full[1]),
+            calls: self.calls.get(index as usize).copied().filter(|&calls| calls > 0),
             children: node.children.clone(),
         }
     }
