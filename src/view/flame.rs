@@ -67,6 +67,10 @@ const FRAMES: [(Frames, &str, &str); 3] = [
     ),
 ];
 
+/// The height that the graph has at least, in points.
+const LEAST_GRAPH: f32 = 80.0;
+/// Lines of controls that are in sight at least: half of one shows that there are more.
+const LEAST_LINES: f32 = 1.5;
 const ALL_THREADS: &str = "All threads";
 const WITHOUT_WAITING: &str = "Without waiting threads";
 /// Threads named where it is said which are left out.
@@ -141,7 +145,7 @@ impl View for FlameView {
         let range = ctx.range.filter(|_| !self.is_whole);
         let wanted = Stacks { kind, frames: self.frames, range, files: ctx.files.of(SPEC.id), threads: self.threads };
         let answer = self.pane.ask(ctx.traces, &wanted, |_| false, ctx, ui);
-        ui.horizontal_wrapped(|ui| {
+        controls_ui(ui, |ui| {
             self.choices_ui(kind, ui);
             let hint = "Count the time within the selected range";
             file_switch_ui(SPEC.id, Many::Sum, ctx, ui);
@@ -286,6 +290,21 @@ impl Weights for Stacks {
             Kind::Time(weigh) => time_flame(&scope, self.frames, weigh, self.threads),
         })
     }
+}
+
+/// Controls above a graph, on as many lines as they take; where that leaves too little of the height to the graph, they
+/// scroll.
+fn controls_ui(ui: &mut egui::Ui, show: impl FnOnce(&mut egui::Ui)) {
+    let least = LEAST_LINES * ui.spacing().interact_size.y;
+    // A view with less room than it needs scrolls: what is in sight counts.
+    let room = ui.available_height().min(ui.clip_rect().height());
+    let most = (room - LEAST_GRAPH).max(least);
+    egui::ScrollArea::vertical()
+        .id_salt("controls")
+        .max_height(most)
+        .min_scrolled_height(least)
+        .auto_shrink([false, true])
+        .show(ui, |ui| ui.horizontal_wrapped(show));
 }
 
 /// The title of a thread, without the suffix of its track of samples.
