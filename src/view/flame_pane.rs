@@ -278,7 +278,7 @@ impl<W: Weights> FlamePane<W> {
     /// The table at the right and the graph beside it.
     pub fn body_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
         let Some(shown) = self.shown() else { return };
-        let width = (ui.available_width() * 0.5).min(540.0);
+        let width = (ui.available_width() * 0.58).min(560.0);
         Panel::right(egui::Id::unique(shown.unit.table))
             .default_size(width)
             .size_range(120.0..=1200.0)
