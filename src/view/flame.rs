@@ -256,8 +256,8 @@ impl FlameView {
             let threads = format::of_things(waiting.len() as u64, "waiting thread");
             let hint = "Threads that only wait, by the names of what they run, such as futex, poll or sleep. Choose \
                         all threads to see them";
-            ui.weak(format!("Left out: {threads}, {}", text(left_out)))
-                .on_hover_text(format!("{hint}: {}{more}", names.join(", ")));
+            let said = egui::RichText::new(format!("Left out: {threads}, {}", text(left_out))).weak();
+            ui.add(egui::Label::new(said).extend()).on_hover_text(format!("{hint}: {}{more}", names.join(", ")));
         }
     }
 }

@@ -15,7 +15,7 @@ use self::names::{BACKWARD, NO_LAUNCH, frame_name, outside};
 pub use self::rows::{CallTotals, call_tree, operators_by_stack};
 use super::launches::launchers;
 use super::stacks::{Draft, FlameTree, Names, ThreadWeight, Threads};
-use super::threads::{only_waits, parts};
+use super::threads::{hardly_works, only_waits, parts};
 use super::totals::{Instance, Scope, running_in};
 use crate::model::time::unite;
 use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId, TrackKind};
@@ -352,10 +352,11 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The threads that only wait; none where all of them do.
+/// The threads that only wait, or nearly so; none where all of them do.
 fn waiting(trace: &Trace) -> HashSet<TrackId> {
     let parts = parts(trace);
-    let waits = |track: &TrackId| only_waits(trace.track(*track), parts[track.0 as usize]);
+    let waits =
+        |track: &TrackId| only_waits(trace.track(*track), parts[track.0 as usize]) || hardly_works(trace, *track);
     if host_tracks(trace).all(|track| waits(&track)) {
         return HashSet::new();
     }
