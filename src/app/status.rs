@@ -383,8 +383,8 @@ fn wrapping() -> Layout {
     Layout::left_to_right(Align::Center).with_main_wrap(true)
 }
 
-/// A button that goes to the next line as a whole. Where a line has no room for it, it has the first words that fit, and
-/// all on hover.
+/// A button that goes to the next line as a whole. Where a line has no room for it, it has the first words that fit,
+/// and all on hover.
 fn whole_button(text: &str, ui: &mut egui::Ui) -> egui::Response {
     let line = if ui.layout().main_wrap() { ui.max_rect().width() } else { ui.available_width() };
     let font = egui::TextStyle::Button.resolve(ui.style());

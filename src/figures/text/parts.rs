@@ -5,8 +5,8 @@ use super::middle_cut;
 /// How many characters fewer a cut shows at most, so that brackets match.
 const MOST_LOST: usize = 4;
 
-/// How many characters of the beginning and of the end to show, near `head` and `tail`, so that what the beginning opens
-/// the end closes. `None` where there is no such place nearby, or no bracket. Cost: O(length).
+/// How many characters of the beginning and of the end to show, near `head` and `tail`, so that what the beginning
+/// opens the end closes. `None` where there is no such place nearby, or no bracket. Cost: O(length).
 pub(super) fn between_brackets(text: &str, head: usize, tail: usize) -> Option<(usize, usize)> {
     if tail == 0 || !text.contains(['<', '(', '[', '{']) {
         return None;
@@ -67,4 +67,50 @@ pub(super) fn last_parts(name: &str, max: usize) -> Option<String> {
     }
     let shown = &name[from..];
     Some(if length(shown) < max { format!("…{shown}") } else { shown.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::figures::text::{middle_cut, shortened};
+
+    #[test]
+    fn a_cut_leaves_brackets_that_match() {
+        let is_balanced = |text: &str| {
+            let mut open = Vec::new();
+            let mut before = ' ';
+            text.chars().all(|c| {
+                let is_arrow = std::mem::replace(&mut before, c) == '-';
+                match c {
+                    '<' | '(' | '[' | '{' => open.push(c),
+                    '>' if is_arrow => {}
+                    '>' => return open.pop() == Some('<'),
+                    ')' => return open.pop() == Some('('),
+                    ']' => return open.pop() == Some('['),
+                    '}' => return open.pop() == Some('{'),
+                    _ => {}
+                }
+                true
+            }) && open.is_empty()
+        };
+        assert_eq!(middle_cut("Memcpy HtoD (Pageable -> Device)", 20), "Memcpy HtoD (…evice)");
+        let names = [
+            "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char*, 1ul> >\
+             (int, at::native::FillFunctor<float>, std::array<char*, 1ul>)",
+            "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64_32x6_nn_align4>(cutlass_80_tensorop_s1688gemm\
+             _128x64_32x6_nn_align4::Params)",
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::func_wrapper_t<float, at::\
+             native::sum_functor<float, float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}>, \
+             unsigned int, float, 4> >(at::native::ReduceOp<float>)",
+        ];
+        for name in names {
+            let (mut n, mut n_balanced) = (0, 0);
+            for max in 12..120 {
+                let short = shortened(name, max);
+                assert!(short.chars().count() <= max, "{short}");
+                n += 1;
+                n_balanced += usize::from(is_balanced(&short));
+            }
+            assert!(n_balanced * 4 >= n * 3, "{n_balanced} of {n} of {name}");
+        }
+    }
 }

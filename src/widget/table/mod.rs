@@ -259,8 +259,7 @@ impl Widths {
 }
 
 impl Widths {
-    /// Where the columns do not fit, has those of words give way, each as much of what it can, if then all are in sight.
-    /// Whether they are.
+    /// Where the columns do not fit, has those of words give way if then all are in sight. Whether they are.
     ///
     /// * `words`: indices of the columns of words; `main` is the widest of them.
     fn all_in_sight(&mut self, words: &[usize], main: usize, room: f32, spacing: f32) -> bool {
