@@ -5,7 +5,7 @@ mod table;
 
 use eframe::egui::KeyboardShortcut;
 
-use crate::model::{SliceId, TrackId};
+use crate::model::{SliceId, TimeNs, TrackId};
 pub use keys::{key_text, pressed};
 pub use table::{COMMANDS, NEXT_GAP, ctrl, ctrl_shift};
 
@@ -39,6 +39,12 @@ pub enum Command {
     ZoomToFit,
     /// Centers the selection; on a second run, zooms to it.
     FocusSelection,
+    /// Fills the view with the selection.
+    ZoomToSelection,
+    /// Asks for a time.
+    GoToTime,
+    /// Centers the timeline on this moment of session time, and shows where it is.
+    ShowTime(TimeNs),
     /// Zooms to the selected time range.
     ZoomToRange,
     /// Scrolls to the selection and moves the view if it is off screen; the zoom stays.
@@ -64,8 +70,10 @@ pub enum Command {
     FollowFlowBack,
     /// Clears the selection, then highlighted memory, then the selected range.
     Deselect,
-    /// Marks the selected slice's start, else the middle of the view.
+    /// Marks the moment gone to, else the selected slice's start, else the middle of the view.
     MarkMoment,
+    /// Brings back the marks that were deleted last.
+    UndoDelete,
     /// Marks the selected range.
     MarkRange,
     /// Makes the selected slice's time the selected range.
@@ -247,6 +255,9 @@ impl CommandSpec {
             Command::Shortcuts => "settings preferences help keys keybindings hotkeys",
             Command::Show("samples") => "functions self time call stacks",
             Command::ZoomToFit => "show everything whole all",
+            Command::GoToTime => "jump moment timestamp seek position",
+            Command::ZoomToSelection => "fit selected slice frame",
+            Command::UndoDelete => "restore bring back removed delete marks",
             _ => "",
         }
     }

@@ -8,9 +8,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 pub(super) use self::draft::{Draft, Names};
+use super::threads::samples_wait;
 use super::totals::Scope;
 use crate::model::{TimeRange, Trace, TrackId};
 
@@ -57,6 +58,8 @@ pub struct FlameTree {
     /// For each node another weight, itself and with all below: of weights within a range, that also outside of it; of
     /// gains those after them, of losses those before them. Else empty.
     pub full: Vec<[i64; 2]>,
+    /// For each node how many calls are in it; else empty.
+    pub calls: Vec<u64>,
     /// The weight of stacks whose far end is left out, because the tree would have become too
     /// large. Their weight counts as that of the last frame that is there.
     pub cut: i64,
@@ -64,7 +67,7 @@ pub struct FlameTree {
 
 impl Default for FlameTree {
     fn default() -> Self {
-        Self { names: Arc::default(), nodes: vec![FlameNode::default()], full: Vec::new(), cut: 0 }
+        Self { names: Arc::default(), nodes: vec![FlameNode::default()], full: Vec::new(), calls: Vec::new(), cut: 0 }
     }
 }
 
@@ -76,6 +79,30 @@ pub struct ThreadWeight {
     pub track: TrackId,
     /// What is in the scope of it: number of samples, or nanoseconds.
     pub weight: i64,
+    /// Whether it only waits, in all that was recorded.
+    pub waits: bool,
+}
+
+/// Which threads count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Threads {
+    All,
+    /// Those that do more than wait.
+    #[default]
+    Working,
+    /// This track of the trace with this index.
+    One(u32, TrackId),
+}
+
+impl Threads {
+    /// * `waits`: whether the thread only waits.
+    pub fn count(self, trace: u32, track: TrackId, waits: bool) -> bool {
+        match self {
+            Self::All => true,
+            Self::Working => !waits,
+            Self::One(..) => self == Self::One(trace, track),
+        }
+    }
 }
 
 /// A frame, wherever it is.
@@ -102,16 +129,15 @@ pub struct Matches {
 
 /// The samples of a scope by call stack, outermost frame first; the weight is their number.
 ///
-/// * `thread`: counts only the samples of this track of this trace.
-///
 /// Cost: O(samples in the scope + stacks of its traces).
-pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
+pub fn flame(scope: &Scope<'_>, threads: Threads) -> FlameTree {
     let mut draft = Draft::default();
     let mut names = Names::default();
     for (index, &trace) in scope.traces.iter().enumerate() {
         let mut weights = vec![0; trace.stacks.len()];
-        for (track, samples) in sampled(scope, index, trace) {
-            if thread.is_none_or(|thread| thread == (index as u32, track)) && !(scope.is_cancelled)() {
+        let waiting = waiting(trace);
+        for (track, samples) in sampled(trace, scope.range(index)) {
+            if threads.count(index as u32, track, waiting.contains(&track)) && !(scope.is_cancelled)() {
                 for stack in &trace.samples.stack[samples] {
                     weights[stack.0 as usize] += 1;
                 }
@@ -151,20 +177,28 @@ pub fn weighted_in_groups(parts: &[(&Trace, &[GroupWeights])], is_left_out: impl
 /// Cost: O(threads · log samples).
 pub fn sampled_threads(scope: &Scope<'_>) -> Vec<ThreadWeight> {
     let of_trace = |(index, &trace): (usize, &&Trace)| {
-        sampled(scope, index, trace)
-            .map(|(track, samples)| ThreadWeight { trace: index as u32, track, weight: samples.len() as i64 })
-            .collect::<Vec<_>>()
+        let waiting = waiting(trace);
+        let weight = |(track, samples): (TrackId, Range<usize>)| ThreadWeight {
+            trace: index as u32,
+            track,
+            weight: samples.len() as i64,
+            waits: waiting.contains(&track),
+        };
+        sampled(trace, scope.range(index)).map(weight).collect::<Vec<_>>()
     };
     scope.traces.iter().enumerate().flat_map(of_trace).collect()
 }
 
-/// The tracks with samples, and which of them are in the scope.
-fn sampled<'a>(
-    scope: &Scope<'_>,
-    index: usize,
-    trace: &'a Trace,
-) -> impl Iterator<Item = (TrackId, Range<usize>)> + 'a {
-    let range = scope.range(index);
+/// The tracks whose samples only wait; none where all do.
+fn waiting(trace: &Trace) -> HashSet<TrackId> {
+    let all = || sampled(trace, None);
+    let waiting: HashSet<TrackId> =
+        all().filter(|(_, samples)| samples_wait(trace, samples.clone())).map(|(track, _)| track).collect();
+    if all().count() == waiting.len() { HashSet::new() } else { waiting }
+}
+
+/// The tracks with samples, and which of them are in a range; `None` is everything.
+fn sampled(trace: &Trace, range: Option<TimeRange>) -> impl Iterator<Item = (TrackId, Range<usize>)> {
     let samples = &trace.samples;
     let mut next = 0;
     std::iter::from_fn(move || {

@@ -1,9 +1,13 @@
 //! The part that each track plays: which threads launch device work, which only wait, which streams hardly work, and
 //! which tracks are of one thread or stream.
 
+use std::ops::Range;
+
 use hashbrown::HashMap;
 
-use crate::model::{DurNs, ON_CPU, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, Track, TrackId, TrackKind};
+use crate::model::{
+    DurNs, ON_CPU, Row, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, Track, TrackId, TrackKind,
+};
 
 /// Device work whose launches are looked up, in the whole trace.
 const MAX_WORK: usize = 8192;
@@ -170,8 +174,42 @@ fn role(trace: &Trace, id: TrackId) -> Role {
 
 /// Whether a slice of the host is a wait, by its name. What the profiler does on a thread is no work of it either.
 fn is_wait(trace: &Trace, i: usize) -> bool {
-    let name = trace.slice_name(SliceId(i as u32)).to_ascii_lowercase();
-    trace.slices.kind[i] == SliceKind::Overhead || WAITS.iter().any(|word| name.contains(word))
+    trace.slices.kind[i] == SliceKind::Overhead || says_wait(trace.slice_name(SliceId(i as u32)))
+}
+
+fn says_wait(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    WAITS.iter().any(|word| name.contains(word))
+}
+
+/// Whether outermost slices of a thread that are no waits take hardly any of the time of all of them, and none is an
+/// operator or a call of the API. Cost: O(outermost slices).
+pub fn hardly_works(trace: &Trace, id: TrackId) -> bool {
+    let Some(row) = trace.rows(id).first() else { return false };
+    let mut known: HashMap<(SliceKind, StringId), bool> = HashMap::new();
+    let (mut ran, mut all) = (0.0, 0.0);
+    for i in row.range() {
+        let kind = trace.slices.kind[i];
+        if is_work(kind) {
+            return false;
+        }
+        let dur = trace.slices.time(SliceId(i as u32)).dur() as f64;
+        let waits = *known.entry((kind, trace.slices.name[i])).or_insert_with(|| is_wait(trace, i));
+        ran += if waits { 0.0 } else { dur };
+        all += dur;
+    }
+    ran < HARDLY * all
+}
+
+fn is_work(kind: SliceKind) -> bool {
+    matches!(kind, SliceKind::Operator | SliceKind::Runtime | SliceKind::Driver)
+}
+
+/// Whether samples of one thread are all in functions that wait, from some of them.
+pub fn samples_wait(trace: &Trace, samples: Range<usize>) -> bool {
+    let step = samples.len().div_ceil(MAX_OUTERMOST).max(1);
+    let innermost = |i: usize| trace.stacks.frame[trace.samples.stack[i].0 as usize];
+    samples.step_by(step).all(|i| says_wait(trace.strings.get(innermost(i))))
 }
 
 /// Whether outermost slices of a track of a thread that are no waits take less than [`HARDLY`] of the trace, from a
@@ -199,7 +237,7 @@ fn is_active_track(trace: &Trace, id: TrackId) -> bool {
         let whole = ran as f64 / f64::from(n.max(1)) * all.len() as f64;
         return whole >= HARDLY * trace.span.dur() as f64;
     }
-    let is_work = |i: usize| matches!(slices.kind[i], SliceKind::Operator | SliceKind::Runtime | SliceKind::Driver);
+    let is_work = |i: usize| is_work(slices.kind[i]);
     let is_wait = |i: usize| !is_work(i) && is_wait(trace, i);
     if sampled.clone().any(is_work) {
         return true;

@@ -69,16 +69,15 @@ impl App {
                 }
             }
             Command::Back | Command::Forward => self.travel(&command),
-            Command::Tell(text) => {
-                let of = Some((self.session.selection, self.session.range));
-                self.told = Some(Told { of, ..Told::refusal(text) });
-            }
-            Command::Say(text) => {
-                let of = Some((self.session.selection, self.session.range));
-                self.told = Some(Told { of, ..Told::said(text) });
-            }
+            Command::Tell(text) => self.tell(Told::refusal(text)),
+            Command::Say(text) => self.tell(Told::said(text)),
             Command::SaveText(name, text) => self.save.ask(ctx, name, Content::Text(text)),
             Command::ExportReport => self.export_report(ctx),
+            Command::GoToTime => self.palette.open(Mode::Time),
+            Command::ShowTime(_) => {
+                self.bring_timeline();
+                return self.run_in_views(ctx, &command);
+            }
             Command::FindTrack => self.palette.open(Mode::Tracks),
             Command::Palette => self.palette.open(Mode::Commands),
             Command::Shortcuts => self.shortcuts.toggle(),
@@ -97,6 +96,19 @@ impl App {
             other => return self.run_in_views(ctx, &other),
         }
         true
+    }
+
+    /// Says something of what is selected now, until that changes.
+    fn tell(&mut self, told: Told) {
+        self.told = Some(Told { of: Some((self.session.selection, self.session.range)), ..told });
+    }
+
+    /// Brings the timeline to the front, if it is not on screen.
+    fn bring_timeline(&mut self) {
+        let id = view::timeline::SPEC.id;
+        if !self.layout.on_screen().contains(&id) {
+            self.layout.show(id);
+        }
     }
 
     /// Goes back or forward among the places that were visited.

@@ -247,7 +247,7 @@ impl App {
     fn hidden_ui(&mut self, ui: &mut egui::Ui) {
         let off = self.views.off_screen();
         let Some(text) = off.text() else { return };
-        if whole_button(text, ui).on_hover_text(off.help()).clicked() {
+        if whole_button(&text, ui).on_hover_text(off.help()).clicked() {
             self.commands.push(Command::ShowHiddenTracks);
         }
     }
@@ -298,7 +298,8 @@ impl App {
             (0, _) => "the last of what ran",
             _ => "this",
         };
-        let button = ui.button(format!("Recording {verb} {} {side} {of}{lone}", format::duration(far)));
+        let text = format!("Recording {verb} {} {side} {of}{lone}", format::duration(far));
+        let button = whole_button(&text, ui);
         let what = match n {
             0 => "Only counters, memory or single moments",
             _ => "Other recordings, lone events, counters or memory",
@@ -382,12 +383,53 @@ fn wrapping() -> Layout {
     Layout::left_to_right(Align::Center).with_main_wrap(true)
 }
 
-/// A button that goes to the next line as a whole.
-fn whole_button(text: impl Into<egui::WidgetText>, ui: &mut egui::Ui) -> egui::Response {
-    ui.add(egui::Button::new(text.into()).wrap_mode(egui::TextWrapMode::Extend))
+/// A button that goes to the next line as a whole. Where a line has no room for it, it has the first words that fit,
+/// and all on hover.
+fn whole_button(text: &str, ui: &mut egui::Ui) -> egui::Response {
+    let line = if ui.layout().main_wrap() { ui.max_rect().width() } else { ui.available_width() };
+    let font = egui::TextStyle::Button.resolve(ui.style());
+    let room = line - 2.0 * ui.spacing().button_padding.x;
+    let fits = |text: &str| {
+        let galley = ui.painter().layout_no_wrap(text.to_owned(), font.clone(), egui::Color32::PLACEHOLDER);
+        galley.size().x <= room
+    };
+    let shown = first_words(text, fits);
+    let button = ui.add(egui::Button::new(shown.as_str()).wrap_mode(egui::TextWrapMode::Extend));
+    if shown == text {
+        return button;
+    }
+    button.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, text));
+    button.on_hover_text(text)
+}
+
+/// As many words of a text as fit, `…` behind them where it goes on; one at least.
+fn first_words(text: &str, fits: impl Fn(&str) -> bool) -> String {
+    if fits(text) {
+        return text.to_owned();
+    }
+    let ends = text.char_indices().filter(|(_, c)| *c == ' ').map(|(at, _)| at);
+    let mut shorter: Vec<String> = ends.map(|end| format!("{}…", text[..end].trim_end_matches(','))).collect();
+    let fitting = shorter.iter().rposition(|text| fits(text)).unwrap_or_default();
+    if shorter.is_empty() { text.to_owned() } else { shorter.swap_remove(fitting) }
 }
 
 /// A label that goes to the next line as a whole: a number stays beside its unit.
 fn whole_label(text: impl Into<egui::WidgetText>, ui: &mut egui::Ui) -> egui::Response {
     ui.add(egui::Label::new(text).extend())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_words;
+
+    #[test]
+    fn texts_lose_whole_words() {
+        let within = |max: usize| first_words("Recording ends 107.745 ms after, and more", |text| text.len() <= max);
+        assert_eq!(within(50), "Recording ends 107.745 ms after, and more");
+        assert_eq!(within(40), "Recording ends 107.745 ms after, and…");
+        assert_eq!(within(34), "Recording ends 107.745 ms after…");
+        assert_eq!(within(20), "Recording ends…");
+        assert_eq!(within(3), "Recording…");
+        assert_eq!(first_words("Recording", |_| false), "Recording");
+    }
 }

@@ -250,6 +250,46 @@ fn the_palette_runs_commands_by_name() {
 }
 
 #[test]
+fn a_time_is_gone_to_and_what_is_none_is_said() {
+    let mut harness = harness(vec![trace()]);
+    app_mut(&mut harness).session.navigation.go(TimeRange { start: 0, end: 400 });
+    harness.key_press(Key::T);
+    settle(&mut harness);
+    harness.get_by_label_contains("A number alone is in ns");
+    type_text(&mut harness, "noon");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    harness.get_by_label_contains("This is no time");
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::A);
+    type_text(&mut harness, "9 s");
+    settle(&mut harness);
+    harness.get_by_label_contains("9.000 s lies outside of what was recorded");
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::A);
+    type_text(&mut harness, "1.5 µs");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    let navigation = &app(&harness).session().navigation;
+    assert_eq!((navigation.visible(), navigation.moment), (TimeRange { start: 1_300, end: 1_700 }, Some(1_500)));
+    harness.key_press(Key::M);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().marks[0].range.start, 1_500);
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().navigation.moment, None);
+}
+
+#[test]
+fn a_key_fills_the_view_with_the_selection() {
+    let mut harness = harness(vec![trace()]);
+    select(&mut harness, "gemm_fp16");
+    let time = app(&harness).session().selection.time(app(&harness).session().traces()).unwrap();
+    harness.key_press_modifiers(Modifiers::SHIFT, Key::F);
+    settle(&mut harness);
+    let visible = app(&harness).session().navigation.visible();
+    assert!(visible.union(time) == visible && visible.dur() < 2 * time.dur(), "{visible:?} of {time:?}");
+}
+
+#[test]
 fn the_palette_finds_what_measures() {
     for word in ["measure", "distance"] {
         let mut harness = harness(vec![trace()]);

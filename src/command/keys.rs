@@ -29,7 +29,7 @@ pub fn pressed(ctx: &Context, table: &[CommandSpec], is_taken: bool) -> Vec<Comm
     let is_typing = is_taken || ctx.text_edit_focused();
     let is_on_control = ctx.egui_wants_keyboard_input();
     let is_free = |shortcut: &KeyboardShortcut| {
-        let is_for_text = shortcut.logical_key == Key::C;
+        let is_for_text = matches!(shortcut.logical_key, Key::C | Key::Z);
         // With Alt no control takes them: a list that has the keyboard leaves the way back to the window.
         let is_for_control = !shortcut.modifiers.alt
             && matches!(

@@ -198,6 +198,21 @@ pub const COMMANDS: &[CommandSpec] = &[
         &[key(Key::F)],
     )
     .needs(Needs::Selection),
+    spec(
+        Menu::Navigate,
+        Command::ZoomToSelection,
+        "Zoom to selection",
+        "Fill the view with what is selected",
+        &[shift(Key::F)],
+    )
+    .needs(Needs::Selection),
+    spec(
+        Menu::Navigate,
+        Command::GoToTime,
+        "Go to time…",
+        "Center the timeline on a time such as 1.25 s or 350 ms, and show where it is",
+        &[key(Key::T)],
+    ),
     spec(Menu::Navigate, Command::Reveal, "Reveal selection", "Scroll to the selection without changing the zoom", &[])
         .needs(Needs::Selection),
     spec(Menu::Navigate, Command::ZoomToRange, "Zoom to range", "Zoom to the selected time range", &[key(Key::Z)])
@@ -310,13 +325,21 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Select,
         Command::MarkMoment,
         "Mark moment",
-        "Mark the start of the selection, in views of memory the moment on show; without one the time at the pointer, \
+        "Mark the time that was gone to, else the start of the selection, in views of memory the moment on show; \
+         without one the time at the pointer, \
          else the middle of the view or the end of the memory. Marks measure the distance between moments, as a drag \
          on the ruler does",
         &[key(Key::M)],
     ),
     spec(Menu::Select, Command::MarkRange, "Mark range", "Mark the selected time range", &[shift(Key::M)])
         .needs(Needs::Range),
+    spec(
+        Menu::Select,
+        Command::UndoDelete,
+        "Undo deletion of marks",
+        "Bring back the marks that were deleted last, with their notes",
+        &[ctrl(Key::Z)],
+    ),
     spec(
         Menu::Select,
         Command::CopyName,

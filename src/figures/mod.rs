@@ -23,6 +23,7 @@ pub mod in_short;
 pub mod makeup;
 pub mod memory;
 pub mod metric;
+pub mod moment;
 mod natural;
 pub mod ncu;
 pub mod phases;

@@ -158,9 +158,16 @@ impl<R> Part<R> {
         Object(figures.map(|figure| (figure.column.key, (figure.of)(row))).collect())
     }
 
-    /// The tables of this definition as one, for reports that are flat.
+    /// The tables of this definition as one, for reports that are flat. What all of them call otherwise, it does too.
     pub fn joined<'a>(&self, tables: impl IntoIterator<Item = &'a Table>) -> Table {
         let mut all = self.table(std::iter::empty::<R>(), 0);
+        let tables: Vec<&Table> = tables.into_iter().collect();
+        let mut listed = tables.iter().filter(|table| !table.is_empty());
+        if let Some(first) = listed.next()
+            && listed.all(|other| other.title == first.title)
+        {
+            (all.title, all.columns) = (first.title, first.columns.clone());
+        }
         for table in tables {
             all.n_hidden += table.n_hidden;
             all.rows.extend_from_slice(&table.rows);

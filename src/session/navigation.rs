@@ -1,6 +1,6 @@
 //! The visible time range, with undo and redo.
 
-use crate::model::{DurNs, TimeRange};
+use crate::model::{DurNs, TimeNs, TimeRange};
 
 /// The visible time range, with the ones before it.
 #[derive(Clone, Debug, Default)]
@@ -8,6 +8,8 @@ pub struct Navigation {
     visible: TimeRange,
     /// The bytes on show in the picture of memory, from bottom to top; `None` is all.
     pub bytes: Option<TimeRange>,
+    /// The moment that the user went to, until something else is looked at.
+    pub moment: Option<TimeNs>,
     undo: Vec<Seen>,
     redo: Vec<Seen>,
 }
@@ -56,6 +58,7 @@ impl Navigation {
     pub fn shift(&mut self, offset: DurNs) {
         let seen = self.undo.iter_mut().chain(&mut self.redo).map(|seen| &mut seen.0);
         seen.chain([&mut self.visible]).for_each(|range| *range = range.shifted(offset));
+        self.moment = self.moment.map(|at| at.saturating_add(offset));
     }
 
     /// Shows all bytes, and forgets which were on show: they are of another memory.
@@ -90,7 +93,6 @@ impl Navigation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::TimeNs;
 
     fn range(start: TimeNs, end: TimeNs) -> TimeRange {
         TimeRange { start, end }

@@ -7,7 +7,7 @@ use super::flame_pane::{FlamePane, Unit, Weights};
 use super::tables::{Many, file_switch_ui, range_switch_ui, ranges_of};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::call_tree::{Frames, Weigh, time_flame};
-use crate::analysis::stacks::{FlameTree, ThreadWeight, flame, sampled_threads};
+use crate::analysis::stacks::{FlameTree, ThreadWeight, Threads, flame, sampled_threads};
 use crate::analysis::totals::Scope;
 use crate::answers::{Subject as _, SubjectKey, Work};
 use crate::command::{Command, ctrl};
@@ -67,6 +67,15 @@ const FRAMES: [(Frames, &str, &str); 3] = [
     ),
 ];
 
+/// The height that the graph has at least, in points.
+const LEAST_GRAPH: f32 = 80.0;
+/// Lines of controls that are in sight at least: half of one shows that there are more.
+const LEAST_LINES: f32 = 1.5;
+const ALL_THREADS: &str = "All threads";
+const WITHOUT_WAITING: &str = "Without waiting threads";
+/// Threads named where it is said which are left out.
+const MAX_NAMED: usize = 12;
+
 /// What frames weigh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -83,8 +92,7 @@ struct Stacks {
     /// In session time.
     range: Option<TimeRange>,
     files: Files,
-    /// Only this track of this trace.
-    thread: Option<(u32, TrackId)>,
+    threads: Threads,
 }
 
 /// The description of the view.
@@ -106,8 +114,8 @@ pub struct FlameView {
     /// `None` before a choice: samples where there are any.
     kind: Option<Kind>,
     frames: Frames,
-    thread: Option<(u32, TrackId)>,
-    /// The traces that contain `thread`.
+    threads: Threads,
+    /// The traces that contain a thread in `threads`.
     of: Option<SubjectKey>,
     pane: FlamePane<Stacks>,
 }
@@ -126,15 +134,18 @@ impl View for FlameView {
         let of = Some(ctx.traces.key());
         if self.of != of {
             // The thread belongs to the previous traces.
-            (self.of, self.thread) = (of, None);
+            self.of = of;
+            if matches!(self.threads, Threads::One(..)) {
+                self.threads = Threads::default();
+            }
         }
         let has_samples = ctx.traces.iter().any(|open| !open.trace.samples.is_empty());
         let default = if has_samples { Kind::Samples } else { Kind::Time(Weigh::Host) };
         let kind = self.kind.unwrap_or(default);
         let range = ctx.range.filter(|_| !self.is_whole);
-        let wanted = Stacks { kind, frames: self.frames, range, files: ctx.files.of(SPEC.id), thread: self.thread };
+        let wanted = Stacks { kind, frames: self.frames, range, files: ctx.files.of(SPEC.id), threads: self.threads };
         let answer = self.pane.ask(ctx.traces, &wanted, |_| false, ctx, ui);
-        ui.horizontal_wrapped(|ui| {
+        controls_ui(ui, |ui| {
             self.choices_ui(kind, ui);
             let hint = "Count the time within the selected range";
             file_switch_ui(SPEC.id, Many::Sum, ctx, ui);
@@ -151,7 +162,7 @@ impl View for FlameView {
         }
         let Some(shown) = answer_ui(&answer, "Adding up…", ui) else { return };
         if shown.tree.total() == 0 {
-            let (what, how) = match (kind, range.is_some() || self.thread.is_some()) {
+            let (what, how) = match (kind, range.is_some() || matches!(self.threads, Threads::One(..))) {
                 (Kind::Samples, _) => (
                     "No sample of these threads lies in the selected time range",
                     "Choose the whole trace or all threads above, or press Escape to clear the range",
@@ -207,21 +218,47 @@ impl FlameView {
         let Some(shown) = self.pane.shown() else { return };
         let threads = &shown.extra;
         let text = kind.unit().text;
-        let name = |(trace, track): (u32, TrackId)| thread_name(ctx.traces, trace as usize, track);
-        let chosen = self.thread.map_or_else(|| "All threads".to_owned(), name);
+        let name = |trace: u32, track: TrackId| thread_name(ctx.traces, trace as usize, track);
+        // Device work is none that waits.
+        let is_left_out = |thread: &&ThreadWeight| thread.waits && kind != Kind::Time(Weigh::Device);
+        let waiting: Vec<&ThreadWeight> = threads.iter().filter(is_left_out).collect();
+        let [all, left_out] = [
+            threads.iter().map(|thread| thread.weight).sum::<i64>(),
+            waiting.iter().map(|thread| thread.weight).sum::<i64>(),
+        ];
+        let chosen = match self.threads {
+            Threads::One(trace, track) => name(trace, track),
+            Threads::Working if !waiting.is_empty() => WITHOUT_WAITING.to_owned(),
+            _ => ALL_THREADS.to_owned(),
+        };
         let chooser = ComboBox::from_id_salt("thread of samples").selected_text(&chosen).width(150.0).truncate();
         let response = chooser.show_ui(ui, |ui| {
-            let all: i64 = threads.iter().map(|thread| thread.weight).sum();
-            ui.selectable_value(&mut self.thread, None, format!("All threads, {}", text(all)));
-            for thread in threads {
-                let key = (thread.trace, thread.track);
-                let label = format!("{}, {}", name(key), text(thread.weight));
-                ui.selectable_value(&mut self.thread, Some(key), label);
+            let every = if waiting.is_empty() { Threads::Working } else { Threads::All };
+            if !waiting.is_empty() {
+                let label = format!("{WITHOUT_WAITING}, {}", text(all - left_out));
+                ui.selectable_value(&mut self.threads, Threads::Working, label);
+            }
+            ui.selectable_value(&mut self.threads, every, format!("{ALL_THREADS}, {}", text(all)));
+            let (working, waiting): (Vec<&ThreadWeight>, Vec<&ThreadWeight>) =
+                threads.iter().partition(|thread| !is_left_out(thread));
+            for thread in working.into_iter().chain(waiting) {
+                let only = if is_left_out(&thread) { ", only waits" } else { "" };
+                let label = format!("{}, {}{only}", name(thread.trace, thread.track), text(thread.weight));
+                ui.selectable_value(&mut self.threads, Threads::One(thread.trace, thread.track), label);
             }
         });
         let label = format!("Thread: {chosen}");
         response.response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, &label));
         response.response.on_hover_text("Thread whose time or samples are shown");
+        if self.threads == Threads::Working && !waiting.is_empty() {
+            let names = waiting.iter().take(MAX_NAMED).map(|of| name(of.trace, of.track)).collect::<Vec<_>>();
+            let more = if waiting.len() > MAX_NAMED { ", …" } else { "" };
+            let threads = format::of_things(waiting.len() as u64, "waiting thread");
+            let hint = "Threads that only wait, by the names of what they run, such as futex, poll or sleep. Choose \
+                        all threads to see them";
+            let said = egui::RichText::new(format!("Left out: {threads}, {}", text(left_out))).weak();
+            ui.add(egui::Label::new(said).extend()).on_hover_text(format!("{hint}: {}{more}", names.join(", ")));
+        }
     }
 }
 
@@ -249,10 +286,25 @@ impl Weights for Stacks {
         let scope =
             Scope { traces: &models, ranges: ranges_of(traces, self.range, self.files), is_cancelled: &is_cancelled };
         Some(match self.kind {
-            Kind::Samples => (flame(&scope, self.thread), sampled_threads(&scope)),
-            Kind::Time(weigh) => time_flame(&scope, self.frames, weigh, self.thread),
+            Kind::Samples => (flame(&scope, self.threads), sampled_threads(&scope)),
+            Kind::Time(weigh) => time_flame(&scope, self.frames, weigh, self.threads),
         })
     }
+}
+
+/// Controls above a graph, on as many lines as they take; where that leaves too little of the height to the graph, they
+/// scroll.
+fn controls_ui(ui: &mut egui::Ui, show: impl FnOnce(&mut egui::Ui)) {
+    let least = LEAST_LINES * ui.spacing().interact_size.y;
+    // A view with less room than it needs scrolls: what is in sight counts.
+    let room = ui.available_height().min(ui.clip_rect().height());
+    let most = (room - LEAST_GRAPH).max(least);
+    egui::ScrollArea::vertical()
+        .id_salt("controls")
+        .max_height(most)
+        .min_scrolled_height(least)
+        .auto_shrink([false, true])
+        .show(ui, |ui| ui.horizontal_wrapped(show));
 }
 
 /// The title of a thread, without the suffix of its track of samples.

@@ -148,6 +148,7 @@ impl Frames for FlameTree {
             total: node.total,
             own: node.own,
             full: self.full.get(index as usize).map(|full| full[1]),
+            calls: self.calls.get(index as usize).copied().filter(|&calls| calls > 0),
             children: node.children.clone(),
         }
     }
@@ -277,7 +278,7 @@ impl<W: Weights> FlamePane<W> {
     /// The table at the right and the graph beside it.
     pub fn body_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
         let Some(shown) = self.shown() else { return };
-        let width = (ui.available_width() * 0.5).min(540.0);
+        let width = (ui.available_width() * 0.58).min(560.0);
         Panel::right(egui::Id::unique(shown.unit.table))
             .default_size(width)
             .size_range(120.0..=1200.0)

@@ -44,13 +44,20 @@ pub struct Marks {
     sort: Sort,
     /// The widths of the widest head and number of each column so far, in points.
     needed: [f32; COLUMNS.len()],
-    /// The marks before the last deletion, until the clock changes.
-    deleted: Option<(SubjectKey, Vec<Mark>)>,
+    /// What each deletion took, the last at the end, until the clock changes.
+    deleted: Vec<Vec<Mark>>,
+    /// The traces on whose clock they are.
+    of: Option<SubjectKey>,
 }
 
 impl Default for Marks {
     fn default() -> Self {
-        Self { sort: Sort { column: 0, is_descending: false }, needed: Default::default(), deleted: None }
+        Self {
+            sort: Sort { column: 0, is_descending: false },
+            needed: Default::default(),
+            deleted: Vec::new(),
+            of: None,
+        }
     }
 }
 
@@ -83,7 +90,6 @@ impl Marks {
     }
 
     fn head_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        self.deleted = self.deleted.take().filter(|(key, _)| *key == ctx.traces.key());
         ui.horizontal_wrapped(|ui| {
             let hint = "Mark the start of the selection; without one the middle of the view (M)";
             if ui.button("Mark moment").on_hover_text(hint).clicked() {
@@ -94,11 +100,11 @@ impl Marks {
                 ctx.commands.push(Command::MarkRange);
             }
             if ui.add_enabled(!ctx.marks.is_empty(), egui::Button::new("Delete all")).clicked() {
-                self.deleted = Some((ctx.traces.key(), std::mem::take(ctx.marks)));
+                self.deleted.push(std::mem::take(ctx.marks));
             }
-            if self.deleted.is_some() && ui.button("Undo delete").clicked() {
-                // Marks that still exist keep their present notes.
-                self.deleted.take().into_iter().flat_map(|(_, marks)| marks).for_each(|mark| _ = ctx.add_mark(mark));
+            let hint = "Bring back the marks that were deleted last (Ctrl+Z)";
+            if !self.deleted.is_empty() && ui.button("Undo delete").on_hover_text(hint).clicked() {
+                ctx.commands.push(Command::UndoDelete);
             }
         });
     }
@@ -141,10 +147,7 @@ impl Marks {
         }
         match asked {
             Some((index, RowAction::Show)) => show(index, ctx),
-            Some((index, RowAction::Delete)) => {
-                self.deleted = Some((ctx.traces.key(), ctx.marks.clone()));
-                ctx.marks.remove(index);
-            }
+            Some((index, RowAction::Delete)) => self.deleted.push(vec![ctx.marks.remove(index)]),
             None => {}
         }
     }
@@ -209,6 +212,25 @@ impl View for Marks {
         } else {
             self.table_ui(ctx, ui);
         }
+    }
+
+    fn update(&mut self, ctx: &mut ViewContext<'_>, _: &egui::Context) {
+        let of = Some(ctx.traces.key());
+        if self.of != of {
+            self.of = of;
+            self.deleted.clear();
+        }
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        if *command != Command::UndoDelete {
+            return false;
+        }
+        match self.deleted.pop() {
+            Some(marks) => marks.into_iter().for_each(|mark| _ = ctx.add_mark(mark)),
+            None => ctx.commands.push(Command::Tell("No mark was deleted that could come back")),
+        }
+        true
     }
 
     fn count(&self, ctx: &ViewContext<'_>) -> usize {

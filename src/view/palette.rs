@@ -1,12 +1,13 @@
-//! The palette: commands, tracks and open traces, found by parts of their names.
+//! The palette: commands, tracks and open traces, found by parts of their names, and times.
 
 use eframe::egui::{self, Align2, Key, Modifiers, RichText};
 
 use super::{ViewContext, all_commands};
 use crate::command::{Command, CommandSpec, key_text};
 use crate::figures::text::track_name;
+use crate::figures::{format, moment};
 use crate::model::{SliceId, TrackId};
-use crate::session::{Selection, track_title};
+use crate::session::{Selection, counts_events, track_title};
 use crate::widget::fuzzy;
 
 const ROW_HEIGHT: f32 = 24.0;
@@ -18,6 +19,8 @@ pub enum Mode {
     Tracks,
     /// The open traces and files, to close one.
     OpenTraces,
+    /// The moment that a text says.
+    Time,
 }
 
 /// One line of the list.
@@ -51,6 +54,8 @@ pub struct Palette {
     n_traces: usize,
     is_stale: bool,
     is_moved: bool,
+    /// Why nothing is listed.
+    lack: String,
 }
 
 impl Palette {
@@ -75,6 +80,12 @@ impl Palette {
             self.entries = entries(mode, view, is_on, ctx);
             self.filter();
         }
+        if mode == Mode::Time {
+            let found = to_time(&self.text, view);
+            self.lack = found.as_ref().err().cloned().unwrap_or_default();
+            self.entries = found.into_iter().collect();
+            self.matching = (0..self.entries.len()).collect();
+        }
         let screen = ctx.content_rect().size();
         let area = egui::Modal::default_area(egui::Id::unique("palette")).anchor(Align2::CENTER_TOP, [0.0, 60.0]);
         let modal = egui::Modal::new(egui::Id::unique("palette")).area(area).show(ctx, |ui| {
@@ -83,7 +94,9 @@ impl Palette {
             self.field_ui(mode, ui);
             self.list_ui(mode, ui, (screen.y - 200.0).clamp(60.0, 380.0))
         });
-        let is_entered = modal.inner || ctx.input(|input| input.key_pressed(Key::Enter));
+        // What is no time is still there to be mended.
+        let can_choose = mode != Mode::Time || !self.matching.is_empty();
+        let is_entered = modal.inner || can_choose && ctx.input(|input| input.key_pressed(Key::Enter));
         if is_entered {
             self.choose(view);
         }
@@ -109,6 +122,7 @@ impl Palette {
             Mode::Commands => ("Command", "Type a command"),
             Mode::OpenTraces => ("Trace to close", "Type part of a file name"),
             Mode::Tracks => ("Track", "Type part of a track name"),
+            Mode::Time => ("Time", "Type a time"),
         };
         let edit = egui::TextEdit::singleline(&mut self.text).hint_text(hint).desired_width(f32::INFINITY);
         let edit = ui.add(edit);
@@ -130,6 +144,7 @@ impl Palette {
                 Mode::Commands => "No command matches",
                 Mode::OpenTraces => "No open file matches",
                 Mode::Tracks => "No track matches",
+                Mode::Time => &self.lack,
             });
             return false;
         }
@@ -218,6 +233,7 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
             all_commands().iter().filter(|spec| spec.command != Command::Palette).map(entry).collect()
         }
         Mode::OpenTraces => to_close(view),
+        Mode::Time => Vec::new(),
         Mode::Tracks => {
             let of_trace = |(trace, open): (usize, &crate::session::OpenTrace)| {
                 let model = std::sync::Arc::clone(&open.trace);
@@ -233,6 +249,35 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
             .collect()
         }
     }
+}
+
+/// The moment that a text says; why there is none.
+fn to_time(text: &str, view: &ViewContext<'_>) -> Result<Entry, String> {
+    if counts_events(view.traces) {
+        return Err("What is open has no times: its events are counted".to_owned());
+    }
+    // The unit of the last labels of the ruler.
+    let visible = view.navigation.visible();
+    let last = format::moment(visible.end, visible.dur() / 10);
+    let unit = last.rsplit(' ').next().unwrap_or("s");
+    if text.trim().is_empty() {
+        return Err(format!("As on the ruler: 1.25 s, 350 ms, 1 min 30 s. A number alone is in {unit}"));
+    }
+    let at = moment::parse(text, unit).ok_or_else(|| {
+        format!("This is no time. Write a number and its unit, h, min, s, ms, µs or ns. A number alone is in {unit}")
+    })?;
+    let span = view.span;
+    if at < span.start || at > span.end {
+        let [at, start, end] = [at, span.start, span.end].map(format::duration);
+        return Err(format!("{at} lies outside of what was recorded, which is from {start} to {end}"));
+    }
+    Ok(Entry {
+        label: format!("Go to {}", format::duration(at)),
+        hint: format::duration_exact(at),
+        help: "",
+        words: "",
+        choice: Choice::Command(Command::ShowTime(at)),
+    })
 }
 
 /// The shortcut of a command, and whether its view is open or what it switches is on.

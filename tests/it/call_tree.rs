@@ -6,6 +6,7 @@ use std::process::Command;
 
 use lacuna::analysis::call_tree::{CallTotals, Frames, Weigh, call_tree, operators_by_stack, time_flame};
 use lacuna::analysis::kernels::{KernelsBy, kernels, summary};
+use lacuna::analysis::stacks::Threads;
 use lacuna::analysis::totals::Scope;
 use lacuna::model::{SliceId, SliceKind, TimeRange, Trace, TrackId, TrackKind};
 use serde_json::Value;
@@ -64,7 +65,7 @@ fn trees_sum_to_what_ran_on_every_real_trace() {
             let device: i64 = work.map(|id| trace.slices.time(id).dur()).sum();
             for frames in [Frames::All, Frames::Operators, Frames::Modules, Frames::Stacks] {
                 for (weigh, expected) in [(Weigh::Host, host), (Weigh::Device, device)] {
-                    let (tree, threads) = time_flame(&scope, frames, weigh, None);
+                    let (tree, threads) = time_flame(&scope, frames, weigh, Threads::All);
                     assert_eq!(tree.total(), expected, "{name}: {frames:?}, {weigh:?}");
                     let of_threads: i64 = threads.iter().map(|thread| thread.weight).sum();
                     assert!(of_threads == host || weigh == Weigh::Device && of_threads <= device, "{name}");
@@ -73,7 +74,7 @@ fn trees_sum_to_what_ran_on_every_real_trace() {
                         let middle = trace.span.start + trace.span.dur() / 2;
                         let halves = [(i64::MIN, middle), (middle, i64::MAX)].map(|(start, end)| {
                             let scope = Scope { ranges: Some(vec![TimeRange { start, end }]), ..Scope::whole(&one) };
-                            time_flame(&scope, frames, weigh, None).0.total()
+                            time_flame(&scope, frames, weigh, Threads::All).0.total()
                         });
                         assert_eq!(halves[0] + halves[1], expected, "{name}: {frames:?}, {weigh:?}");
                     }

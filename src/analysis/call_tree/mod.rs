@@ -8,13 +8,14 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 pub use self::names::Frames;
 use self::names::{BACKWARD, NO_LAUNCH, frame_name, outside};
 pub use self::rows::{CallTotals, call_tree, operators_by_stack};
 use super::launches::launchers;
-use super::stacks::{Draft, FlameTree, Names, ThreadWeight};
+use super::stacks::{Draft, FlameTree, Names, ThreadWeight, Threads};
+use super::threads::{hardly_works, only_waits, parts};
 use super::totals::{Instance, Scope, running_in};
 use crate::model::time::unite;
 use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId, TrackKind};
@@ -43,20 +44,15 @@ pub enum Weigh {
 /// * Host time sums to the union of the slices of each thread, device time to the durations of the device work.
 /// * Of a range the tree also has times in full, [`FlameTree::full`]: of a frame on the host the durations of its
 ///   slices that run in the range.
-/// * `thread`: counts only this track of this trace.
 /// * Cost: O(n log n) for n slices of the traces, whatever the range; 5 bytes a slice while it runs. Once
 ///   cancelled it is incomplete.
-pub fn time_flame(
-    scope: &Scope<'_>,
-    frames: Frames,
-    weigh: Weigh,
-    thread: Option<(u32, TrackId)>,
-) -> (FlameTree, Vec<ThreadWeight>) {
-    let tree = Tree::of(scope, frames, weigh, thread, false);
+pub fn time_flame(scope: &Scope<'_>, frames: Frames, weigh: Weigh, threads: Threads) -> (FlameTree, Vec<ThreadWeight>) {
+    let tree = Tree::of(scope, frames, weigh, threads, false);
     let full = tree.full(scope.has_range());
     let weights = tree.nodes.iter().map(|node| if weigh == Weigh::Host { node.host_ns } else { node.device_ns });
+    let calls: Vec<u64> = tree.nodes.iter().map(|node| node.calls).collect();
     let names = tree.names.list.into_iter().map(Box::from).collect();
-    (tree.draft.weighted(&weights.collect::<Vec<_>>(), &full).finish(names), tree.threads)
+    (tree.draft.weighted(&weights.collect::<Vec<_>>(), &full, &calls).finish(names), tree.threads)
 }
 
 /// What a node counts itself, without those below it.
@@ -76,7 +72,7 @@ struct Tree<'a> {
     frames: Frames,
     weigh: Weigh,
     has_instances: bool,
-    thread: Option<(u32, TrackId)>,
+    counted: Threads,
     names: Names<'a>,
     draft: Draft,
     /// As many as in `draft`.
@@ -107,24 +103,20 @@ enum Role {
 }
 
 impl<'a> Tree<'a> {
-    fn of(
-        scope: &Scope<'a>,
-        frames: Frames,
-        weigh: Weigh,
-        thread: Option<(u32, TrackId)>,
-        has_instances: bool,
-    ) -> Self {
+    fn of(scope: &Scope<'a>, frames: Frames, weigh: Weigh, counted: Threads, has_instances: bool) -> Self {
         let (names, draft, nodes) = (Names::default(), Draft::default(), vec![Node::default()]);
         let mut tree =
-            Self { frames, weigh, has_instances, thread, names, draft, nodes, threads: Vec::new(), outside: None };
+            Self { frames, weigh, has_instances, counted, names, draft, nodes, threads: Vec::new(), outside: None };
         for (index, &trace) in scope.traces.iter().enumerate() {
             let mut placed = tree.place(trace, scope.is_cancelled);
             if matches!(frames, Frames::Modules | Frames::Stacks) {
                 tree.place_backward(trace, &mut placed);
             }
             let first = tree.threads.len();
+            let waiting = waiting(trace);
             for track in host_tracks(trace).take_while(|_| !(scope.is_cancelled)()) {
-                tree.count_host(trace, track, &placed, scope, index);
+                let thread = ThreadWeight { trace: index as u32, track, weight: 0, waits: waiting.contains(&track) };
+                tree.count_host(trace, thread, &placed, scope);
             }
             tree.count_device(trace, &placed, scope, index, first);
         }
@@ -265,9 +257,11 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn count_host(&mut self, trace: &Trace, track: TrackId, placed: &Placed, scope: &Scope<'_>, index: usize) {
+    fn count_host(&mut self, trace: &Trace, thread: ThreadWeight, placed: &Placed, scope: &Scope<'_>) {
+        let ThreadWeight { track, waits, .. } = thread;
+        let index = thread.trace as usize;
         let range = scope.range(index).unwrap_or(TimeRange::ALL);
-        let is_counted = self.thread.is_none_or(|thread| thread == (index as u32, track));
+        let is_counted = self.counted.count(thread.trace, track, waits);
         let mut weight = 0;
         let mut count = |slice: usize, own: DurNs, own_in_full: DurNs| {
             weight = own.saturating_add(weight);
@@ -285,7 +279,7 @@ impl<'a> Tree<'a> {
             if placed.role[slice] == Role::Frame {
                 node.calls += 1;
                 if self.has_instances {
-                    node.instances.push(Instance { trace: index as u32, slice: SliceId(slice as u32) });
+                    node.instances.push(Instance { trace: thread.trace, slice: SliceId(slice as u32) });
                 }
             }
         };
@@ -306,7 +300,7 @@ impl<'a> Tree<'a> {
             crossing_times(trace, track).into_iter().filter(|(slice, _)| range.contains(trace.slices.ts[*slice]));
         crossing.for_each(|(slice, own)| count(slice, own, own));
         let weight = if self.weigh == Weigh::Host { weight } else { 0 };
-        self.threads.push(ThreadWeight { trace: index as u32, track, weight });
+        self.threads.push(ThreadWeight { weight, ..thread });
     }
 
     /// * `first`: of the trace's threads.
@@ -333,7 +327,10 @@ impl<'a> Tree<'a> {
             {
                 self.threads[at].weight = self.threads[at].weight.saturating_add(dur);
             }
-            if self.thread.is_some_and(|(trace, of)| trace != index as u32 || Some(of) != track) {
+            // What waits launches nothing.
+            if matches!(self.counted, Threads::One(..))
+                && track.is_none_or(|track| !self.counted.count(index as u32, track, false))
+            {
                 continue;
             }
             let mut node = match host {
@@ -349,9 +346,21 @@ impl<'a> Tree<'a> {
             node.device_ns = node.device_ns.saturating_add(dur);
             if self.weigh == Weigh::Device {
                 node.full_ns[0] = node.full_ns[0].saturating_add(time.dur());
+                node.calls += 1;
             }
         }
     }
+}
+
+/// The threads that only wait, or nearly so; none where all of them do.
+fn waiting(trace: &Trace) -> HashSet<TrackId> {
+    let parts = parts(trace);
+    let waits =
+        |track: &TrackId| only_waits(trace.track(*track), parts[track.0 as usize]) || hardly_works(trace, *track);
+    if host_tracks(trace).all(|track| waits(&track)) {
+        return HashSet::new();
+    }
+    host_tracks(trace).filter(waits).collect()
 }
 
 /// The process ids under which Kineto writes the recording as a whole.

@@ -1,6 +1,7 @@
 //! Selection and names of the slices that are frames of a path.
 
 use super::Weigh;
+use crate::analysis::steps::{PROFILER_STEP, is_step_name};
 use crate::model::SliceKind;
 
 /// The frame of device work whose launch was not recorded.
@@ -41,17 +42,22 @@ pub(super) fn frame_name(frames: Frames, weigh: Weigh, kind: SliceKind, text: &s
     let operator = if is_range { operator_of_range(text) } else { None };
     match frames {
         Frames::All if weigh == Weigh::Device && kind.is_call() => None,
-        Frames::All => Some(operator.or_else(|| step(text).filter(|_| is_range)).unwrap_or(text)),
+        Frames::All => Some(operator.or_else(|| step(kind, text)).unwrap_or(text)),
         Frames::Operators => {
             if kind == SliceKind::Operator {
-                Some(text)
+                Some(step(kind, text).unwrap_or(text))
             } else {
                 operator
             }
         }
-        Frames::Modules if is_range => Some(text).filter(|text| operator.is_none() && step(text).is_none()),
+        Frames::Modules if is_range => {
+            let name = step(kind, text).unwrap_or(text);
+            Some(name).filter(|&name| operator.is_none() && name != PROFILER_STEP.trim_end_matches('#'))
+        }
         Frames::Modules => module(text).filter(|_| kind == SliceKind::PythonFunction),
-        Frames::Stacks => Some(text).filter(|_| matches!(kind, SliceKind::PythonFunction | SliceKind::Operator)),
+        Frames::Stacks => {
+            matches!(kind, SliceKind::PythonFunction | SliceKind::Operator).then(|| step(kind, text).unwrap_or(text))
+        }
     }
 }
 
@@ -60,9 +66,18 @@ pub(super) fn module(text: &str) -> Option<&str> {
     text.strip_prefix("nn.Module: ")
 }
 
-/// The steps of the profiler under one name, so that they add up.
-fn step(text: &str) -> Option<&str> {
-    text.starts_with("ProfilerStep#").then_some("ProfilerStep")
+/// The name that steps have in common, without the number that counts them: `ProfilerStep` of `ProfilerStep#7`, which
+/// PyTorch before 1.11 wrote as an operator, `iteration` of the range `iteration 7`. `None` of what counts no steps.
+fn step(kind: SliceKind, text: &str) -> Option<&str> {
+    let name = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    if name.len() == text.len() || !matches!(kind, SliceKind::Annotation | SliceKind::Operator) {
+        return None;
+    }
+    let is_step = match kind {
+        SliceKind::Annotation => is_step_name(name),
+        _ => name == PROFILER_STEP,
+    };
+    is_step.then(|| name.trim_end_matches(|c: char| !c.is_alphanumeric()))
 }
 
 /// The operator of a range of `emit_nvtx`: `aten::addmm` of `aten::addmm, seq = 12, sizes = [[2, 3]]`.

@@ -1,5 +1,6 @@
 //! Paths as rows: a tree of calls or modules from top to bottom, and operators by call stack.
 
+use super::Threads;
 use std::cmp::Reverse;
 
 use super::names::Frames;
@@ -95,7 +96,7 @@ fn order(a: &CallTotals, b: &CallTotals) -> std::cmp::Ordering {
 
 /// A row for each node, and its parent. Node 0 is the whole and no frame.
 fn rows(scope: &Scope<'_>, frames: Frames) -> (Vec<CallTotals>, Vec<u32>) {
-    let Tree { names, draft, nodes, .. } = Tree::of(scope, frames, Weigh::Host, None, true);
+    let Tree { names, draft, nodes, .. } = Tree::of(scope, frames, Weigh::Host, Threads::All, true);
     let parents = draft.parent;
     let mut rows: Vec<CallTotals> = Vec::with_capacity(nodes.len());
     for (i, node) in nodes.into_iter().enumerate() {

@@ -140,12 +140,12 @@ fn operators_with_different_stacks_are_rows_of_their_own() {
 fn device_work_is_below_what_launched_it() {
     let trace = trace();
     let traces = [&trace];
-    let (tree, threads) = time_flame(&Scope::whole(&traces), Frames::Operators, Weigh::Device, None);
+    let (tree, threads) = time_flame(&Scope::whole(&traces), Frames::Operators, Weigh::Device, Threads::All);
     let expected = "autograd::engine::evaluate_function: AddmmBackward0;AddmmBackward0;gemm_dgrad 500\n\
         aten::linear;aten::addmm;gemm 300\naten::relu;relu 20\n(launch not recorded);lost 7\n";
     assert_eq!(tree.folded(|text| text.into()), expected);
     assert_eq!(threads.iter().map(|thread| thread.weight).collect::<Vec<_>>(), [500, 320]);
-    let main = Some((0, threads[1].track));
+    let main = Threads::One(0, threads[1].track);
     let (tree, _) = time_flame(&Scope::whole(&traces), Frames::All, Weigh::Device, main);
     assert_eq!(tree.total(), 320);
     assert!(!tree.folded(|text| text.into()).contains("cudaLaunchKernel"));
@@ -162,7 +162,7 @@ fn a_range_has_its_times_and_the_whole_ones_beside_them() {
     .finish();
     let traces = [&trace];
     let scope = |start, end| Scope { ranges: Some(vec![TimeRange { start, end }]), ..Scope::whole(&traces) };
-    let (tree, _) = time_flame(&scope(30, 60), Frames::All, Weigh::Host, None);
+    let (tree, _) = time_flame(&scope(30, 60), Frames::All, Weigh::Host, Threads::All);
     let nodes = |tree: &FlameTree| {
         let name = |i: usize| if i == 0 { String::new() } else { tree.name(i as u32).to_owned() };
         let row = |i: usize| (name(i), tree.nodes[i].total, tree.nodes[i].own, tree.full[i]);
@@ -183,7 +183,7 @@ fn a_range_has_its_times_and_the_whole_ones_beside_them() {
     assert!(own.contains(&("aten::b", 10, 40)) && own.contains(&("train.py(3): step", 10, 30)), "{own:?}");
     let hot: Vec<_> = tree.hottest().into_iter().map(|frame| (frame.own, frame.full)).collect();
     assert_eq!(hot, [(10, 100), (10, 30), (10, 40)]);
-    let whole = time_flame(&Scope::whole(&traces), Frames::All, Weigh::Host, None).0;
+    let whole = time_flame(&Scope::whole(&traces), Frames::All, Weigh::Host, Threads::All).0;
     assert!(whole.full.is_empty() && whole.inverted(&|| false).full.is_empty());
 }
 
@@ -206,7 +206,7 @@ fn a_cancelled_answer_is_incomplete() {
     let trace = trace();
     let traces = [&trace];
     let scope = Scope { is_cancelled: &|| true, ..Scope::whole(&traces) };
-    assert_eq!(time_flame(&scope, Frames::All, Weigh::Host, None).0.total(), 0);
+    assert_eq!(time_flame(&scope, Frames::All, Weigh::Host, Threads::All).0.total(), 0);
     assert!(call_tree(&scope, Frames::Modules).is_empty());
 }
 
@@ -238,7 +238,7 @@ proptest! {
             for (weigh, expected) in [(Weigh::Host, union), (Weigh::Device, work)] {
                 let total = |range: Option<TimeRange>| {
                     let scope = Scope { ranges: range.map(|range| vec![range]), ..Scope::whole(&traces) };
-                    time_flame(&scope, frames, weigh, None).0.total()
+                    time_flame(&scope, frames, weigh, Threads::All).0.total()
                 };
                 prop_assert_eq!(total(None), expected);
                 let parts = [(i64::MIN, cut), (cut, i64::MAX)].map(|(start, end)| total(Some(TimeRange { start, end })));
@@ -289,7 +289,7 @@ proptest! {
         let range = TimeRange { start, end: start + dur };
         let scope = Scope { ranges: Some(vec![range]), ..Scope::whole(&traces) };
         let folded = |weigh| -> std::collections::BTreeMap<String, i64> {
-            let (tree, _) = time_flame(&scope, Frames::All, weigh, None);
+            let (tree, _) = time_flame(&scope, Frames::All, weigh, Threads::All);
             let text = tree.folded(|text| text.into());
             let lines = text.lines().map(|line| line.rsplit_once(' ').unwrap());
             lines.map(|(path, ns)| (path.to_owned(), ns.parse().unwrap())).collect()
@@ -319,4 +319,57 @@ proptest! {
             prop_assert_eq!(folded(Weigh::Device), expected);
         }
     }
+}
+
+#[test]
+fn steps_are_one_frame_and_their_calls_are_counted() {
+    let of = |names: [&str; 3], kind: SliceKind| {
+        let slices: Vec<_> = names
+            .iter()
+            .zip([0, 1_000, 2_000])
+            .flat_map(|(&name, ts)| [("main", kind, name, ts, ts + 900), ("main", OP, "aten::mm", ts + 100, ts + 300)])
+            .collect();
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let (tree, _) = time_flame(&Scope::whole(&[&trace]), Frames::All, Weigh::Host, Threads::All);
+        assert_eq!(tree.total(), 2_700);
+        let frame = |i: usize| (tree.name(i as u32).to_owned(), tree.calls[i], tree.nodes[i].total);
+        (1..tree.nodes.len()).map(frame).collect::<Vec<_>>()
+    };
+    let folded = |name: &str| vec![(name.to_owned(), 3, 2_700), ("aten::mm".to_owned(), 3, 600)];
+    // PyTorch before 1.11 wrote them as operators.
+    for kind in [NOTE, OP] {
+        assert_eq!(of(["ProfilerStep#7", "ProfilerStep#8", "ProfilerStep#9"], kind), folded("ProfilerStep"));
+    }
+    assert_eq!(of(["iteration 9", "iteration 10", "iteration 11"], NOTE), folded("iteration"));
+    assert_eq!(of(["train_step_1", "train_step_2", "train_step_3"], NOTE), folded("train_step"));
+    assert_eq!(of(["layer 1", "layer 2", "layer 3"], NOTE).len(), 6, "parts of a model are not steps");
+}
+
+#[test]
+fn threads_that_only_wait_are_told_apart_and_all_sum_to_the_whole() {
+    let os = SliceKind::Os;
+    let trace = TraceBuilder::from_slices(&[
+        ("main", PYTHON, "train.py(3): step", 0, 1_000),
+        ("main", CALL, "cudaLaunchKernel", 100, 110),
+        ("monitor", PYTHON, "threading.py(359): wait", 0, 5_000),
+        ("pool", os, "pthread_cond_wait", 0, 2_990),
+        ("pool", os, "ioctl", 2_990, 3_000),
+        ("reader", os, "epoll_wait", 0, 900),
+        ("reader", os, "read", 900, 1_000),
+        ("stream 7", KERNEL, "gemm", 400, 700),
+    ])
+    .finish();
+    let one = [&trace];
+    let scope = Scope::whole(&one);
+    let total = |threads| time_flame(&scope, Frames::All, Weigh::Host, threads).0.total();
+    let (tree, threads) = time_flame(&scope, Frames::All, Weigh::Host, Threads::Working);
+    assert_eq!(tree.total(), 2_000, "what reads a tenth of its time works");
+    let waiting: i64 = threads.iter().filter(|thread| thread.waits).map(|thread| thread.weight).sum();
+    assert_eq!((waiting, total(Threads::All)), (8_000, 10_000));
+    let monitor = threads.iter().find(|thread| thread.weight == 5_000).unwrap();
+    assert_eq!(total(Threads::One(0, monitor.track)), 5_000, "alone it is on show");
+    // Nothing is left out where nothing works.
+    let idle = TraceBuilder::from_slices(&[("monitor", PYTHON, "threading.py(359): wait", 0, 5_000)]).finish();
+    let one = [&idle];
+    assert_eq!(time_flame(&Scope::whole(&one), Frames::All, Weigh::Host, Threads::Working).0.total(), 5_000);
 }

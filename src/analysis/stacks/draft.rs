@@ -35,6 +35,8 @@ pub struct Draft {
     pub own: Vec<i64>,
     /// As [`FlameTree::full`].
     pub full: Vec<[i64; 2]>,
+    /// As [`FlameTree::calls`].
+    pub calls: Vec<u64>,
     index: HashMap<(u32, u32), u32>,
     /// As [`FlameTree::cut`].
     pub cut: i64,
@@ -43,7 +45,7 @@ pub struct Draft {
 impl Default for Draft {
     fn default() -> Self {
         let (parent, name, own) = (vec![0], vec![0], vec![0]);
-        Self { parent, name, own, full: Vec::new(), index: HashMap::new(), cut: 0 }
+        Self { parent, name, own, full: Vec::new(), calls: Vec::new(), index: HashMap::new(), cut: 0 }
     }
 }
 
@@ -111,7 +113,8 @@ impl Draft {
     /// The same tree with a weight of its own for each node, without nodes that weigh nothing.
     ///
     /// * `full`: as [`FlameTree::full`].
-    pub fn weighted(&self, own: &[i64], full: &[[i64; 2]]) -> Self {
+    /// * `calls`: as [`FlameTree::calls`].
+    pub fn weighted(&self, own: &[i64], full: &[[i64; 2]], calls: &[u64]) -> Self {
         let mut total = own.to_vec();
         for i in (1..total.len()).rev() {
             let above = self.parent[i] as usize;
@@ -124,6 +127,10 @@ impl Draft {
             node_of[i] = draft.child(node_of[self.parent[i] as usize], self.name[i]);
             draft.own[node_of[i] as usize] += own[i];
         }
+        draft.calls = vec![0; draft.parent.len()];
+        node_of.iter().zip(calls).for_each(|(&node, calls)| draft.calls[node as usize] += calls);
+        // Of nodes that weigh nothing, which are left out.
+        draft.calls[0] = 0;
         if !full.is_empty() {
             draft.full = vec![[0; 2]; draft.parent.len()];
             node_of
@@ -148,7 +155,7 @@ impl Draft {
 
     /// Sorts the nodes by level, and those of one parent by weight.
     pub fn finish(self, names: Arc<[Box<str>]>) -> FlameTree {
-        let Self { parent, name, own, full, cut, .. } = self;
+        let Self { parent, name, own, full, calls, cut, .. } = self;
         let mut total = own.clone();
         for i in (1..parent.len()).rev() {
             let above = parent[i] as usize;
@@ -180,6 +187,7 @@ impl Draft {
             at += 1;
         }
         let full = drafts.iter().filter_map(|&draft| full.get(draft as usize).copied()).collect();
-        FlameTree { names, nodes, full, cut }
+        let calls = drafts.iter().filter_map(|&draft| calls.get(draft as usize).copied()).collect();
+        FlameTree { names, nodes, full, calls, cut }
     }
 }

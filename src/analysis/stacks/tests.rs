@@ -89,7 +89,7 @@ proptest! {
             stacks.extend(stacks.clone());
         }
         // The builder sorts tracks; they are equal here, so their order is stable.
-        let tree = flame(&scope, thread.map(|track| (0, TrackId(track))));
+        let tree = flame(&scope, thread.map_or(Threads::All, |track| Threads::One(0, TrackId(track))));
         assert_is(&tree, &stacks);
 
         let n_in_scope: i64 = sampled_threads(&scope).iter().map(|thread| thread.weight).sum();
@@ -125,7 +125,7 @@ proptest! {
     #[test]
     fn a_tree_that_is_cut_loses_no_weight(samples in samples(), max in 1..12_usize) {
         let trace = trace(&samples);
-        let tree = flame(&Scope::whole(&[&trace]), None);
+        let tree = flame(&Scope::whole(&[&trace]), Threads::All);
         let cut = tree.inverted_within(max, &|| false);
         let whole = tree.inverted(&|| false);
         let own: i64 = cut.nodes.iter().map(|node| node.own).sum();
@@ -139,7 +139,7 @@ proptest! {
 #[test]
 fn search_matches_all_words_ignoring_case() {
     let trace = trace(&[(0, 1, vec![1, 2]), (0, 2, vec![2, 1, 2]), (0, 3, vec![3])]);
-    let tree = flame(&Scope::whole(&[&trace]), None);
+    let tree = flame(&Scope::whole(&[&trace]), Threads::All);
     assert_eq!(tree.matches("F 2").total, 2);
     assert_eq!(tree.matches("f3 f2").total, 0);
     assert_eq!(tree.matches("f").total, 3);
@@ -147,4 +147,34 @@ fn search_matches_all_words_ignoring_case() {
     assert!(none.total == 0 && !none.names.contains(&true));
     assert_eq!(tree.find(&["f2", "f1", "nowhere"]), tree.find(&["f2", "f1"]));
     assert_eq!(FlameTree::default().folded(|name| Cow::Borrowed(name)), "");
+}
+
+#[test]
+fn threads_whose_samples_only_wait_are_left_out() {
+    let mut builder = TraceBuilder::from_slices(&[("main", crate::model::SliceKind::Other, "a", 0, 10)]);
+    let process = builder.tracks[0].process;
+    let names = ["main: samples", "pool: samples"];
+    builder.tracks.extend(names.map(|name| crate::model::Track {
+        name: name.to_owned(),
+        process,
+        ..Default::default()
+    }));
+    let stacks = [(1, vec!["main", "step"]), (1, vec!["main", "poll"])];
+    let pool = vec![(2, vec!["start", "wait (threading.py:359)"]); 7];
+    for (i, (track, frames)) in stacks.into_iter().chain(pool).enumerate() {
+        let mut stack = StackId::default();
+        for frame in frames {
+            let name = builder.strings.intern(frame);
+            stack = builder.stacks.intern(stack, name);
+        }
+        builder.samples.track.push(TrackId(track));
+        builder.samples.ts.push(i as i64);
+        builder.samples.stack.push(stack);
+    }
+    let trace = builder.finish();
+    let one = [&trace];
+    let scope = Scope::whole(&one);
+    let weights: Vec<_> = sampled_threads(&scope).iter().map(|thread| (thread.weight, thread.waits)).collect();
+    assert_eq!(weights, [(2, false), (7, true)]);
+    assert_eq!([Threads::Working, Threads::All].map(|threads| flame(&scope, threads).total()), [2, 9]);
 }

@@ -12,7 +12,7 @@ fn sampled() -> Trace {
     builder.tracks.extend([track("main: samples", 8), track("worker: samples", 9)]);
     let mut stacks = vec![(2, vec!["main", "step", "gemm"]); 6];
     stacks.extend([(2, vec!["main", "step"]), (2, vec!["main", "step"]), (2, vec!["main", "load;x"])]);
-    stacks.push((3, vec!["poll"]));
+    stacks.push((3, vec!["serve"]));
     for (i, (track, frames)) in stacks.into_iter().enumerate() {
         let mut stack = StackId::default();
         for frame in frames {
@@ -136,6 +136,26 @@ fn samples_are_those_of_the_range_and_the_thread() {
 }
 
 #[test]
+fn threads_that_wait_are_left_out_at_first_and_it_is_said() {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", SliceKind::PythonFunction, "train.py(3): step", 0, 1_000),
+        ("monitor", SliceKind::PythonFunction, "threading.py(359): wait", 0, 7_000),
+    ]);
+    builder.info.path = "/traces/waits.json".into();
+    let mut harness = harness(vec![builder.finish()]);
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Num6);
+    settle(&mut harness);
+    harness.get_by_label("Flame graph: All host time, 1.000 µs, 100.0 %");
+    harness.get_by_label("Left out: 1 waiting thread, 7.000 µs");
+    harness.get_by_label("Thread: Without waiting threads").click();
+    settle(&mut harness);
+    harness.get_by_label("monitor, 7.000 µs, only waits");
+    harness.get_by_label("All threads, 8.000 µs").click();
+    settle(&mut harness);
+    harness.get_by_label("Flame graph: All host time, 8.000 µs, 100.0 %");
+}
+
+#[test]
 fn a_graph_is_turned_searched_and_copied() {
     let mut harness = opened();
     harness.get_by_label("Bottom-up").click();
@@ -156,14 +176,14 @@ fn a_graph_is_turned_searched_and_copied() {
             _ => None,
         });
     }
-    let expected = "main;step 2\nmain;step;gemm 6\nmain;load,x 1\npoll 1\n";
+    let expected = "main;step 2\nmain;step;gemm 6\nmain;load,x 1\nserve 1\n";
     assert_eq!(copied.unwrap(), expected);
     harness.get_by_role_and_label(egui::Role::TextInput, "Find").click();
     settle(&mut harness);
     type_text(&mut harness, "STEP");
     harness.get_by_label("8 of 10 samples, 80.0 %");
     // The table lists what was found.
-    assert!(harness.query_by_label("poll").is_none());
+    assert!(harness.query_by_label("serve").is_none());
 }
 
 #[test]

@@ -100,6 +100,11 @@ fn the_command_that_profiles_a_kernel_is_copied_from_palette_and_details() {
     assert!(harness.query_by_label("Copy ncu command").is_none());
 }
 
+fn undo(harness: &mut Harness<'_, Option<App>>) {
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Z);
+    settle(harness);
+}
+
 #[test]
 fn marks_are_listed_noted_shown_and_deleted() {
     let mut harness = harness(vec![trace()]);
@@ -161,6 +166,22 @@ fn marks_are_listed_noted_shown_and_deleted() {
     harness.get_by_label("Delete all").click();
     settle(&mut harness);
     harness.get_by_label("No marks");
+    undo(&mut harness);
+    assert_eq!(starts(&harness), both, "with their notes");
+
+    // One after the other, and also when the list is out of sight.
+    for start in ["500 ns", "2.000 µs"] {
+        harness.get_by_label(&format!("Delete the mark at {start}")).click();
+        settle(&mut harness);
+    }
+    harness.get_by_label("Events").click();
+    settle(&mut harness);
+    for left in [&both[1..], &both[..]] {
+        undo(&mut harness);
+        assert_eq!(starts(&harness), left);
+    }
+    undo(&mut harness);
+    harness.get_by_label("No mark was deleted that could come back");
 }
 
 #[test]

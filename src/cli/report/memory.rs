@@ -23,8 +23,8 @@ use crate::cli::{Failure, output};
 use crate::figures::memory::{
     self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, Leak, MemoryGrowth, NoLeak,
     OutOfMemory, OutsideMemory, Owned as _, Owner, Places, ReservedShares, TimelineCategory, change_by_place, gains,
-    growth, headline, in_the_way, leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares,
-    timeline_categories,
+    growth, headline, in_the_way, leaks as leaks_part, live_at_end, named_by_rows, no_leaks, peak_by_stack,
+    reserved_shares, timeline_categories,
 };
 use crate::figures::{Part, Table, format};
 use crate::model::{Format, TimeNs};
@@ -311,18 +311,20 @@ impl Analyzed {
             None,
             history.last_state(),
         )]);
-        let rows = states.flat_map(|(at, moment, state)| {
-            let row = move |holder| HolderRow {
-                owner: self.owner(),
-                places,
-                at: Some(at),
-                moment: moment.cloned(),
-                between: None,
-                holder,
-            };
-            first(places.held(history, state), top).into_iter().map(row)
-        });
-        Arc::new(memory::by_place().table(rows.collect::<Vec<_>>(), 0))
+        let rows: Vec<HolderRow<'_>> = states
+            .flat_map(|(at, moment, state)| {
+                let row = move |holder| HolderRow {
+                    owner: self.owner(),
+                    places,
+                    at: Some(at),
+                    moment: moment.cloned(),
+                    between: None,
+                    holder,
+                };
+                first(places.held(history, state), top).into_iter().map(row)
+            })
+            .collect();
+        Arc::new(named_by_rows(memory::by_place(), &rows).table(rows, 0))
     }
 
     fn change_by_place(&self, moments: &[(Arc<str>, u32)], top: usize) -> Arc<Table> {
@@ -343,7 +345,8 @@ impl Analyzed {
             between: between.clone(),
             holder,
         };
-        Arc::new(change_by_place().table(changes.into_iter().map(row), 0))
+        let rows: Vec<HolderRow<'_>> = changes.into_iter().map(row).collect();
+        Arc::new(named_by_rows(change_by_place(), &rows).table(rows, 0))
     }
 
     /// * `state`: no rows without one.

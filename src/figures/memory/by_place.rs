@@ -76,6 +76,30 @@ fn place<'a>() -> Vec<Figure<HolderRow<'a>>> {
     }
 }
 
+/// What tables by place are called where they list categories.
+const BY_CATEGORY: [(&str, &str); 3] = [
+    ("by_place", "Memory by recorded category"),
+    ("change_by_place", "Change of memory by recorded category"),
+    ("compared_places", "Memory compared, by recorded category"),
+];
+
+/// A table by place, named by what it lists: in a recording without call stacks these are the categories that it says.
+pub fn named_by_rows<'a>(mut part: Part<HolderRow<'a>>, rows: &[HolderRow<'_>]) -> Part<HolderRow<'a>> {
+    let has = |is: fn(&Place) -> bool| rows.iter().any(|row| is(&row.holder.place));
+    if !has(|place| matches!(place, Place::Category(_)))
+        || has(|place| matches!(place, Place::Frame(_) | Place::Called(..)))
+    {
+        return part;
+    }
+    part.title = BY_CATEGORY.iter().find(|(key, _)| *key == part.key).map_or(part.title, |named| named.1);
+    for column in part.figures.iter_mut().map(|figure| &mut figure.column).filter(|column| column.key == "place") {
+        column.title = "Category";
+        column.help = "What the memory is for, as the file says; it has no call stacks";
+    }
+    // Nor whose code they are.
+    part.without("whose")
+}
+
 /// What is allocated in one state, by place.
 pub fn by_place<'a>() -> Part<HolderRow<'a>> {
     let figures = figures! { row: HolderRow<'a>;
@@ -124,5 +148,42 @@ fn changes<'a>() -> Vec<Figure<HolderRow<'a>>> {
         number "before_bytes", "Before", 90, Cell::Bytes(row.holder.base.bytes), "Bytes at the earlier moment";
         number "after_bytes", "After", 90, Cell::Bytes(row.holder.held.bytes), "Bytes at the later moment";
         with place();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::memory::by_place::Held;
+    use crate::figures::Table;
+    use crate::model::{StringId, Trace};
+
+    #[test]
+    fn categories_are_not_called_places() {
+        let (trace, of_stack) = (Trace::default(), Vec::new());
+        let places = Places { trace: &trace, of_stack: &of_stack };
+        let table = |places_listed: &[Place]| -> Table {
+            let row = |&place: &Place| HolderRow {
+                owner: Owner::default(),
+                places,
+                at: None,
+                moment: None,
+                between: None,
+                holder: Holder { place, held: Held::default(), base: Held::default(), share: 0.5 },
+            };
+            let rows: Vec<HolderRow<'_>> = places_listed.iter().map(row).collect();
+            named_by_rows(by_place(), &rows).table(rows, 0)
+        };
+        let named = |table: &Table| {
+            let column = table.columns.iter().find(|column| column.key == "place").unwrap();
+            (table.title, column.title)
+        };
+        let (category, frame) = (Place::Category(StringId::EMPTY), Place::Frame(StringId::EMPTY));
+        let (of_categories, of_frames) = (table(&[category, Place::Others(3)]), table(&[frame, category]));
+        assert_eq!(named(&of_categories), ("Memory by recorded category", "Category"));
+        assert_eq!(named(&of_frames), ("Memory by place", "Place"));
+        let all = |tables: &[&Table]| named(&by_place().joined(tables.iter().copied()));
+        assert_eq!(all(&[&of_categories, &of_categories, &table(&[])]), named(&of_categories));
+        assert_eq!(all(&[&of_categories, &of_frames]), named(&of_frames));
     }
 }

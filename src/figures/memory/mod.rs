@@ -18,7 +18,9 @@ mod unused;
 
 pub use allocations::{AllocationRows, lifetime_text, source_text};
 pub use apart::tell_apart;
-pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place, compared_places, no_stack_help};
+pub use by_place::{
+    AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place, compared_places, named_by_rows, no_stack_help,
+};
 pub use categories::{Held, categories, categories_object};
 pub use comparison::{
     Changed, END_ALLOCATED, END_RESERVED, MemoryComparison, MostChanged, PEAK_ALLOCATED, PEAK_RESERVED,

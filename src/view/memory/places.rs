@@ -13,8 +13,8 @@ use crate::analysis::memory::live::{LiveUntil, live};
 use crate::analysis::memory::summary::fullest_state;
 use crate::answers::memory::StackPlaces;
 use crate::answers::{Analysis, Query, Work};
-use crate::figures::memory::{HolderRow, Owner, by_place, change_by_place, no_stack_help};
-use crate::figures::{Cell, Column, Data, Rows, Sort, format};
+use crate::figures::memory::{HolderRow, Owner, by_place, change_by_place, named_by_rows, no_stack_help};
+use crate::figures::{Cell, Column, Rows, Sort, format};
 use crate::model::memory::AllocationId;
 use crate::session::{Base, MemoryFocus, OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
@@ -282,25 +282,13 @@ impl Analysis for ListPlaces {
             between: None,
             holder,
         });
-        let mut data = if self.base.is_some() { change_by_place().data(rows) } else { by_place().data(rows) };
-        let has = |is: fn(&Place) -> bool| holders.iter().any(|(_, holder)| is(&holder.place));
-        if has(|place| matches!(place, Place::Category(_)))
-            && !has(|place| matches!(place, Place::Frame(_) | Place::Called(..)))
-        {
-            name_categories(&mut data);
-        }
+        let rows: Vec<HolderRow<'_>> = rows.collect();
+        let part = if self.base.is_some() { change_by_place() } else { by_place() };
+        let data = named_by_rows(part, &rows).data(rows);
         let sums = sums_text(holders.iter().map(|(_, holder)| holder), self.base.is_some());
         let reasons = holders.iter().filter_map(|(places, holder)| no_stack_help(places.name(holder.place)));
         let no_stack = reasons.collect::<Vec<_>>().join("\n");
         Some(Listed { state, table: Answer { data, ..Answer::default() }, blocks, sums, no_stack })
-    }
-}
-
-/// Calls places what they are in a recording without call stacks.
-fn name_categories(data: &mut Data) {
-    data.drop_empty_columns();
-    if let Some(place) = data.columns.iter_mut().find(|column| column.key == "place") {
-        (place.title, place.help) = ("Category", "What the memory is for, as the file says; it has no call stacks");
     }
 }
 

@@ -161,7 +161,7 @@ impl View for MemoryState {
             Command::ZoomIn => self.zoom_by(1.5),
             Command::ZoomOut => self.zoom_by(1.0 / 1.5),
             Command::ZoomToFit => self.zoom = 1.0,
-            Command::FocusSelection | Command::Reveal => {
+            Command::FocusSelection | Command::ZoomToSelection | Command::Reveal => {
                 // Where it is live, it is on the map.
                 if let Some(id) = shown.selected(*ctx.selection) {
                     let all = &shown.history().allocations;

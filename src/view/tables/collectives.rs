@@ -1,7 +1,5 @@
 //! The table of collectives.
 
-use std::cmp::Reverse;
-
 use super::grid::Answer;
 use super::pane::Pane;
 use super::rows::{Choice, TimeTable, with_instances};
@@ -73,7 +71,7 @@ fn rows(scope: &Scope<'_>, by_size: bool) -> Answer {
 const RANKS: &str = "Calls are the same if their process group and number are, else if they end together; ranks that \
                      are not open may have come later still. By rank adds up who waited for whom";
 
-/// The ranks that were compared, of each job those for which the others waited most first.
+/// The ranks that were compared, each job by itself.
 fn ranks(scope: &Scope<'_>) -> Answer {
     let calls = rank_calls(scope.traces);
     let is_shown = |trace: u32| scope.range(trace as usize) != Some(Scope::NOTHING);
@@ -91,7 +89,7 @@ fn ranks(scope: &Scope<'_>) -> Answer {
     };
     let rows = calls.ranks.iter().zip(calls.totals(is_within)).filter(|(of, _)| is_shown(of.trace)).map(row);
     let mut rows: Vec<RankRow> = rows.filter(|row| row.of.matched > 0 || !scope.has_range()).collect();
-    rows.sort_by_key(|row| (row.of.job, Reverse(row.totals.waited_for_ns), row.of.rank));
+    rows.sort_by_key(|row| (row.of.job, row.of.rank));
     let slices = |row: &RankRow| {
         let parts = calls.of_trace(row.of.trace).filter(|part| is_within(part));
         parts.map(|part| Instance { trace: part.trace, slice: part.slice }).collect()
@@ -163,17 +161,17 @@ mod tests {
             (0..answer.n_rows()).map(|row| answer.row(row)[at].clone()).collect::<Vec<_>>()
         };
         let whole = Scope::whole(&models);
-        assert_eq!(shown(&whole, "rank"), [1, 0].map(Cell::Count), "those for which others waited most first");
-        assert_eq!(shown(&whole, "late"), [2, 1].map(Cell::Count));
-        assert_eq!(shown(&whole, "waited_for_ns"), [400, 50].map(|us| Cell::Ns(us * US)));
-        assert_eq!(shown(&whole, "wait_ns"), [50, 400].map(|us| Cell::Ns(us * US)));
+        assert_eq!(shown(&whole, "rank"), [0, 1].map(Cell::Count));
+        assert_eq!(shown(&whole, "late"), [1, 2].map(Cell::Count));
+        assert_eq!(shown(&whole, "waited_for_ns"), [50, 400].map(|us| Cell::Ns(us * US)));
+        assert_eq!(shown(&whole, "wait_ns"), [400, 50].map(|us| Cell::Ns(us * US)));
         assert_eq!(shown(&whole, "transfer_ns"), [Cell::Ns(30 * US), Cell::Ns(30 * US)]);
         let slices: Vec<usize> = ranks(&whole).instances.iter().map(Vec::len).collect();
         assert_eq!(slices, [3, 3]);
         // A range counts what of each runs within it; of one file shown by itself the others are still compared.
         let first = TimeRange { start: 0, end: 500 * US };
         let of_range = Scope { ranges: Some(vec![first; 2]), ..Scope::whole(&models) };
-        assert_eq!(shown(&of_range, "waited_for_ns"), [300, 0].map(|us| Cell::Ns(us * US)));
+        assert_eq!(shown(&of_range, "waited_for_ns"), [0, 300].map(|us| Cell::Ns(us * US)));
         let of_file = Scope { ranges: Some(vec![Scope::NOTHING, TimeRange::ALL]), ..Scope::whole(&models) };
         assert_eq!(shown(&of_file, "waited_for_ns"), [Cell::Ns(400 * US)]);
     }

@@ -142,13 +142,10 @@ pub fn apart(of: Vec<(String, Answer)>) -> Answer {
             tree.append(own);
         }
     }
-    // The file says it.
-    if let Some(rank) = all.data.columns.iter().position(|column| column.key == "rank") {
-        all.data.columns.remove(rank);
-        all.data.rows.iter_mut().for_each(|row| _ = row.remove(rank));
-    }
     all.name_files(files.into_iter());
-    sorted(all, own_sort.filter(|_| !is_tree))
+    // Ranks are in their own order, whatever their files are called.
+    let by_rank = all.data.columns.iter().find(|column| column.key == "rank").map(|rank| (rank.key, false));
+    sorted(all, by_rank.or(own_sort).filter(|_| !is_tree))
 }
 
 impl Answer {

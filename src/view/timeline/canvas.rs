@@ -176,6 +176,11 @@ impl Timeline {
         let zoom = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos());
         let zoom = zoom.map(|((anchor, _), pointer)| TimeRange::new(anchor, scale.time(pointer.x)));
         paint_overlay(ctx, ui, parts, &geometry, &lists, (under, zoom));
+        if let Some(at) = ctx.navigation.moment {
+            let line = Stroke::new(1.5, ui.visuals().strong_text_color());
+            ui.painter_at(parts.canvas).vline(scale.x(at), parts.canvas.y_range(), line);
+            paint_time(ui, parts, &scale, at);
+        }
         // Above the flags of marks, of which one stands where the pointer has just set it.
         if let Some(at) = self.measured(ctx.traces) {
             paint_time(ui, parts, &scale, at);
@@ -214,6 +219,7 @@ impl Timeline {
             if is_empty && response.clicked() && *ctx.selection == Selection::None {
                 *ctx.range = None;
             }
+            ctx.navigation.moment = None;
             *ctx.selection = match under {
                 Hit::Slice { trace, slice } => Selection::Slice { trace, slice },
                 Hit::Instant { trace, instant } => Selection::Instant { trace, instant },

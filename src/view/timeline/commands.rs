@@ -28,7 +28,11 @@ impl Timeline {
             return true;
         }
         match command {
-            Command::FocusSelection => self.focus(ctx),
+            Command::FocusSelection | Command::ZoomToSelection => self.focus(ctx, command),
+            &Command::ShowTime(at) => {
+                ctx.navigation.go(filled(centered(view, at, ctx.span), ctx.span));
+                ctx.navigation.moment = Some(at);
+            }
             // Steps that changed only the byte range of the memory view are invisible here.
             Command::UndoZoom => while ctx.navigation.undo() && ctx.navigation.visible() == view {},
             Command::RedoZoom => while ctx.navigation.redo() && ctx.navigation.visible() == view {},
@@ -43,11 +47,13 @@ impl Timeline {
             Command::PreviousGap => self.walk(ctx, Direction::Back),
             Command::FollowFlow => self.follow_flow(ctx, Direction::Forward),
             Command::FollowFlowBack => self.follow_flow(ctx, Direction::Back),
+            Command::Deselect if ctx.navigation.moment.take().is_some() => {}
             Command::Deselect if *ctx.selection != Selection::None => *ctx.selection = Selection::None,
             Command::Deselect if !ctx.hits.is_empty() => *ctx.hits = Arc::default(),
             Command::Deselect => *ctx.range = None,
             Command::MarkMoment => {
-                let ts = ctx.selected_time().map_or(at, |time| time.start);
+                let selected = ctx.selected_time().map(|time| time.start);
+                let ts = ctx.navigation.moment.or(selected).unwrap_or(at);
                 ctx.mark(TimeRange { start: ts, end: ts });
             }
             Command::MarkRange => {
@@ -92,6 +98,7 @@ impl Timeline {
         let data = &open.trace;
         let track = data.slices.track_of(slice);
         *ctx.selection = Selection::Slice { trace, slice };
+        ctx.navigation.moment = None;
         self.unfold(open, trace, track);
         self.unfold_row(open, trace, slice);
         self.reveal = Some((trace, slice));
@@ -150,7 +157,7 @@ impl Timeline {
         self.is_stale |= self.settings.collapsed.remove(key) | self.settings.hidden.remove(key);
     }
 
-    fn focus(&mut self, ctx: &mut ViewContext<'_>) {
+    fn focus(&mut self, ctx: &mut ViewContext<'_>, command: &Command) {
         let Some(time) = ctx.selected_time().or(*ctx.range) else { return };
         match *ctx.selection {
             Selection::Slice { trace, slice } => {
@@ -162,7 +169,10 @@ impl Timeline {
             Selection::Gap { trace, process, .. } => self.scroll_to = Some((trace, process)),
             _ => {}
         }
-        axis::focus(ctx.navigation, time, ctx.span);
+        match command {
+            Command::ZoomToSelection => ctx.navigation.go(fitted(time, 0.1, ctx.span)),
+            _ => axis::focus(ctx.navigation, time, ctx.span),
+        }
     }
 
     /// Selects the slice that `to` returns for the selected one; beside a gap what ends it; without a selection, the

@@ -142,7 +142,7 @@ mod tests {
     impl Frames for Vec<Node> {
         fn frame(&self, index: u32) -> Frame<'_> {
             let (parent, total, own, ref children) = self[index as usize];
-            Frame { name: "f", parent, depth: 0, total, own, full: None, children: children.clone() }
+            Frame { name: "f", parent, depth: 0, total, own, full: None, calls: None, children: children.clone() }
         }
     }
 

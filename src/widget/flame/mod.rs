@@ -13,9 +13,9 @@ use self::layout::{Bar, Focus, Layout};
 use super::labels::{Labels, cut_function};
 use super::slice_color;
 use super::theme;
-use crate::figures::escape;
 use crate::figures::stacks::Full;
 use crate::figures::text::display_name;
+use crate::figures::{escape, format};
 
 const ROW_HEIGHT: f32 = 18.0;
 /// Bars narrower than this have no label, in points.
@@ -37,6 +37,8 @@ pub struct Frame<'a> {
     pub own: i64,
     /// As [`Full`] says.
     pub full: Option<i64>,
+    /// How many calls are in it, where that is known.
+    pub calls: Option<u64>,
     /// The heaviest first.
     pub children: Range<u32>,
 }
@@ -351,7 +353,7 @@ fn hover_ui(spec: &FlameSpec<'_>, focus: u32, bar: &Bar, graph: &Response) {
     let weight = |weight: i64| format!("{}, {:.2} %", (spec.weight)(weight), spec.share(weight, 0) * 100.0);
     let title = match bar.n_merged {
         Some(1) => "1 smaller frame".to_owned(),
-        Some(n) => format!("{} smaller frames", crate::figures::format::count(u64::from(n))),
+        Some(n) => format!("{} smaller frames", format::count(u64::from(n))),
         None => spec.name(bar.frame),
     };
     let frame = spec.frames.frame(bar.frame);
@@ -366,6 +368,9 @@ fn hover_ui(spec: &FlameSpec<'_>, focus: u32, bar: &Bar, graph: &Response) {
         }
         if bar.n_merged.is_none() {
             ui.label(format!("Self {}", weight(frame.own)));
+            if let Some(calls) = frame.calls {
+                ui.label(format::of_things(calls, "call"));
+            }
         }
         if bar.n_merged.is_some() {
             ui.label("Click to widen them");

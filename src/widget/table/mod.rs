@@ -20,6 +20,9 @@ const ROW_HEIGHT: f32 = 20.0;
 /// found by.
 const LEAST_NAME: f32 = 220.0;
 const LEAST_NAME_SHARE: f32 = 0.25;
+/// Where that brings every column into sight, words give way further: the widest column of them down to the first of
+/// these widths in points, the others to the second.
+const LEAST_IN_SIGHT: [f32; 2] = [140.0, 66.0];
 /// Words that end where the room does have this width at least, in points.
 const LEAST_WORDS: f32 = 90.0;
 /// Rows per page: screen positions are `f32`, which is inexact beyond this many.
@@ -217,6 +220,8 @@ struct Widths {
     needed: Vec<f32>,
     /// As the table was shown last; empty before.
     shown: Vec<f32>,
+    /// What each column of words gave so that all are in sight; empty if nothing.
+    given: Vec<f32>,
     /// The room and the needed widths that they fit.
     fitted: Option<(f32, Vec<f32>)>,
 }
@@ -232,13 +237,19 @@ impl Widths {
         if self.shown.len() != columns.len() {
             self.shown = columns.iter().map(|column| f32::from(column.width)).collect();
         }
+        // Asked for anew.
+        let given = std::mem::take(&mut self.given);
+        self.shown.iter_mut().zip(given).for_each(|(shown, given)| *shown += given);
         let wide = self.shown.iter().zip(&self.needed).map(|(&shown, &needed)| shown.max(needed) + spacing);
         let rest = room - wide.sum::<f32>();
         let names = || columns.iter().enumerate().filter(|(_, column)| column.is_text);
         if let Some((i, column)) = names().max_by_key(|(_, column)| column.width) {
             let least = LEAST_NAME.max(room * LEAST_NAME_SHARE).min(f32::from(column.width));
             self.shown[i] = (self.shown[i] + rest).max(least);
-            self.end_at_a_border(&names().map(|(i, _)| i).collect::<Vec<_>>(), room, spacing);
+            let words: Vec<usize> = names().map(|(i, _)| i).collect();
+            if !self.all_in_sight(&words, i, room, spacing) {
+                self.end_at_a_border(&words, room, spacing);
+            }
         }
         // The widths that an earlier run has kept are known once they were shown.
         let is_shown = self.fitted.is_some();
@@ -248,6 +259,30 @@ impl Widths {
 }
 
 impl Widths {
+    /// Where the columns do not fit, has those of words give way if then all are in sight. Whether they are.
+    ///
+    /// * `words`: indices of the columns of words; `main` is the widest of them.
+    fn all_in_sight(&mut self, words: &[usize], main: usize, room: f32, spacing: f32) -> bool {
+        let wide = self.shown.iter().zip(&self.needed).map(|(&shown, &needed)| shown.max(needed) + spacing);
+        let missing = wide.sum::<f32>() - room;
+        if missing <= 0.0 {
+            return true;
+        }
+        // The names that rows are found by come last.
+        for [least_name, least] in [[f32::INFINITY, LEAST_WORDS], LEAST_IN_SIGHT] {
+            let can_give = |i: usize| (self.shown[i] - if i == main { least_name } else { least }).max(0.0);
+            let all: f32 = words.iter().map(|&i| can_give(i)).sum();
+            if missing <= all {
+                let mut given = vec![0.0; self.shown.len()];
+                words.iter().for_each(|&i| given[i] = can_give(i) * missing / all);
+                self.shown.iter_mut().zip(&given).for_each(|(shown, given)| *shown -= given);
+                self.given = given;
+                return true;
+            }
+        }
+        false
+    }
+
     /// Where the columns do not fit, has one of them end where the room does, so that no number is cut in half there:
     /// words take what there is, and of a number the widest column of words before it takes the rest of the room, or
     /// gives up to a third of its own.

@@ -31,6 +31,25 @@ fn a_narrower_table_keeps_its_right_columns_in_sight() {
 }
 
 #[test]
+fn words_give_way_where_that_brings_all_columns_into_sight() {
+    let column = |width, is_text| Column { key: "x", title: "X", width, is_text, help: "Of all" };
+    let columns = [column(90, false), column(210, true), column(150, true), column(190, true)];
+    let mut widths = Widths { needed: vec![90.0, 0.0, 0.0, 0.0], ..Widths::default() };
+    let mut fit = |room: f32| {
+        widths.fit(&columns, room, 8.0);
+        widths.fit(&columns, room, 8.0);
+        widths.shown.clone()
+    };
+    let sum = |shown: &[f32]| shown.iter().map(|width| width + 8.0).sum::<f32>();
+    let narrow = fit(500.0);
+    assert!((sum(&narrow) - 500.0).abs() < 0.5, "{narrow:?}");
+    assert!(narrow[1] >= LEAST_IN_SIGHT[0] && narrow[2..].iter().all(|&width| width >= LEAST_IN_SIGHT[1]));
+    // They have it back where there is room again, and where it would not bring the last into sight.
+    assert_eq!(fit(672.0), [90.0, 210.0, 150.0, 190.0]);
+    assert!(fit(380.0)[2] == 150.0);
+}
+
+#[test]
 fn only_rows_on_screen_are_painted() {
     const ROWS: u32 = 100_000;
     let column = |key, is_text| Column { title: key, key, help: "", width: 90, is_text };

@@ -15,7 +15,7 @@ use crate::cli::Failure;
 use crate::figures::memory::{
     AT_END, AT_PEAK, Changed, END_ALLOCATED, END_RESERVED, HolderRow, MemoryComparison, MostChanged, Owner,
     PEAK_ALLOCATED, PEAK_RESERVED, compared_amounts, compared_categories, compared_places, compared_stacks,
-    memory_comparison, tell_apart,
+    memory_comparison, named_by_rows, tell_apart,
 };
 use crate::figures::{Stack, Table, Word};
 use crate::model::{MemoryHistory, Trace};
@@ -198,7 +198,8 @@ impl Pair<'_> {
                 between: None,
                 holder,
             };
-            compared_places().table(rest.map(row).collect::<Vec<_>>(), 0)
+            let rows: Vec<HolderRow<'_>> = rest.map(row).collect();
+            named_by_rows(compared_places(), &rows).table(rows, 0)
         });
         let table = compared_places().joined(&lists.collect::<Vec<_>>());
         Some((table, most))

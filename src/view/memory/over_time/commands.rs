@@ -60,10 +60,12 @@ impl MemoryOverTime {
         let time = life.or_else(|| ctx.selected_time().map(|range| axis.at_times(range)));
         let navigation = axis.navigation(&mut self.navigation, ctx.navigation);
         match command {
-            Command::FocusSelection => {
+            Command::FocusSelection | Command::ZoomToSelection => {
                 let Some(time) = time.or(range) else { return true };
-                match selected.filter(|_| is_centered(view, time, span)) {
+                let zooms = *command == Command::ZoomToSelection;
+                match selected.filter(|_| zooms || is_centered(view, time, span)) {
                     Some(id) => self.zoom_to_block(ctx, &axis, id, axis.state(at)),
+                    None if zooms => navigation.go(fitted(time, 0.1, span)),
                     None => axis::focus(navigation, time, span),
                 }
             }

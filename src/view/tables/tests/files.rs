@@ -80,3 +80,36 @@ fn nothing_but_what_its_recorder_can_do_is_advised() {
     assert!(said(Format::ChromeTrace, "No operators were recorded"));
     assert!(said(Format::Nsys, "Nsight Systems records no operators"));
 }
+
+#[test]
+fn ranks_stand_in_their_order_also_where_files_are_apart() {
+    let rank = |rank: u32, start: i64| {
+        let all_reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+        let slices = [
+            ("stream 7", SliceKind::Kernel, "gemm", 0, 3_000_000),
+            ("stream 9", SliceKind::Kernel, all_reduce, start, 900_000),
+        ];
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.info.path = format!("/{}/trace.json", 20 - rank).into();
+        builder.info.rank = Some(rank);
+        builder.info.utc_offset_ns = Some(1_700_000_000_000_000_000);
+        builder.finish()
+    };
+    let mut harness = harness_of(vec![rank(10, 100_000), rank(2, 300_000), rank(1, 200_000)], &collectives::TABLE);
+    harness.get_by_label("By rank").click();
+    settle(&mut harness);
+    for files in [Files::Apart, Files::Together] {
+        harness.state_mut().session.files.choose(collectives::TABLE.title, files);
+        settle(&mut harness);
+        let heads = harness.get_by_label("Rank").rect();
+        let of_rank = |n: &str| {
+            let cells = harness.query_all_by_label(n).map(|node| node.rect());
+            cells
+                .filter(|cell| cell.center().x < heads.right() && cell.center().x > heads.left())
+                .map(|cell| cell.top())
+                .next()
+        };
+        let tops = ["1", "2", "10"].map(of_rank);
+        assert!(tops[0].is_some() && tops.is_sorted(), "{files:?}: {tops:?}");
+    }
+}
