@@ -139,7 +139,10 @@ pub enum Command {
     Say(&'static str),
     ToggleBottomPanel,
     ToggleSidePanel,
-    ToggleTheme,
+    /// The theme of the desktop.
+    SystemTheme,
+    DarkTheme,
+    LightTheme,
     /// Copies where the settings are kept.
     CopySettingsPath,
     /// Swaps what the plain wheel and Ctrl+wheel do: scroll and zoom.
@@ -245,7 +248,9 @@ impl CommandSpec {
     /// What people call it who do not know its label, for the palette.
     pub fn other_words(&self) -> &'static str {
         match self.command {
-            Command::ToggleTheme => "settings preferences options appearance color colour dark mode night",
+            Command::SystemTheme | Command::DarkTheme | Command::LightTheme => {
+                "settings preferences options appearance color colour dark mode night"
+            }
             Command::ScaleUp | Command::ScaleDown | Command::ScaleReset => {
                 "settings preferences options appearance font scale zoom"
             }

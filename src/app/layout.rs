@@ -181,6 +181,14 @@ impl Layout {
         }
     }
 
+    /// Whether what is in front in the middle is of another kind than these traces: of memory, or of what ran.
+    pub fn is_of_another_kind(&self, traces: &[OpenTrace]) -> bool {
+        let front = self.on_screen().into_iter().filter_map(view_spec);
+        let shows_memory = front.filter(|spec| spec.area == DockArea::Center).find_map(|spec| spec.content.is_memory());
+        let are_memory = traces.iter().all(|open| open.trace.info.format.is_memory_only());
+        shows_memory.is_some_and(|shows_memory| shows_memory != are_memory)
+    }
+
     /// Whether a view has a tab.
     pub fn is_open(&self, id: &str) -> bool {
         self.tile(id).is_some()

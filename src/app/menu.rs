@@ -56,7 +56,8 @@ impl App {
             }
             match spec.command {
                 // In its place: a menu has room for every choice.
-                Command::ToggleTheme => self.theme_ui(ui),
+                Command::SystemTheme => self.theme_ui(ui),
+                Command::DarkTheme | Command::LightTheme => {}
                 _ => self.entry_ui(ui, spec),
             }
             if spec.command == Command::OpenFolder {
@@ -161,6 +162,9 @@ impl App {
             }
             Command::RunsOnOneClock => Some(self.session.open.places() == RunPlaces::Recorded),
             Command::ToggleWheelZooms => Some(self.settings.wheel_zooms),
+            Command::SystemTheme => Some(self.settings.theme == ThemeChoice::System),
+            Command::DarkTheme => Some(self.settings.theme == ThemeChoice::Dark),
+            Command::LightTheme => Some(self.settings.theme == ThemeChoice::Light),
             _ => None,
         }
     }

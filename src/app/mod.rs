@@ -306,7 +306,12 @@ impl App {
                     let ran_out =
                         |open: &OpenTrace| open.trace.memories.iter().position(|history| !history.ooms.is_empty());
                     let oom = traces.iter().enumerate().find_map(|(i, open)| Some((i, ran_out(open)?)));
+                    let is_hidden = !is_first && self.layout.is_of_another_kind(&traces);
+                    let hidden = is_hidden.then(|| traces.clone());
                     self.session.add(traces);
+                    if let Some(hidden) = hidden {
+                        self.layout.suit(&hidden);
+                    }
                     // Whoever watches a program run goes on watching; its view says that there is something to see.
                     let watches = self.watches_run();
                     self.alone = None;

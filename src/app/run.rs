@@ -89,9 +89,12 @@ impl App {
             Command::RunsOnOneClock => self.place_runs(RunPlaces::Recorded),
             Command::ToggleWheelZooms => self.settings.wheel_zooms ^= true,
             Command::CopySettingsPath => self.copy_settings_path(ctx),
-            Command::ToggleTheme | Command::ScaleUp | Command::ScaleDown | Command::ScaleReset => {
-                self.change_look(ctx, &command);
-            }
+            Command::SystemTheme
+            | Command::DarkTheme
+            | Command::LightTheme
+            | Command::ScaleUp
+            | Command::ScaleDown
+            | Command::ScaleReset => self.change_look(ctx, &command),
             Command::ResetLayout => self.reset_layout(ctx),
             other => return self.run_in_views(ctx, &other),
         }
@@ -234,10 +237,9 @@ impl App {
 
     fn change_look(&mut self, ctx: &Context, command: &Command) {
         match command {
-            Command::ToggleTheme => {
-                let is_dark = ctx.global_style().visuals.dark_mode;
-                self.settings.theme = if is_dark { ThemeChoice::Light } else { ThemeChoice::Dark };
-            }
+            Command::SystemTheme => self.settings.theme = ThemeChoice::System,
+            Command::DarkTheme => self.settings.theme = ThemeChoice::Dark,
+            Command::LightTheme => self.settings.theme = ThemeChoice::Light,
             Command::ScaleUp => self.settings.set_scale(self.settings.scale + SCALE_STEP),
             Command::ScaleDown => self.settings.set_scale(self.settings.scale - SCALE_STEP),
             _ => self.settings.set_scale(1.0),

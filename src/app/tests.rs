@@ -356,10 +356,11 @@ fn a_range_is_summarized_by_track_and_name() {
 #[test]
 fn theme_and_scale_change_by_command() {
     let mut harness = harness(vec![trace()]);
-    let was_dark = harness.ctx.global_style().visuals.dark_mode;
-    app_mut(&mut harness).commands.push(Command::ToggleTheme);
-    settle(&mut harness);
-    assert_eq!(harness.ctx.global_style().visuals.dark_mode, !was_dark);
+    for (theme, is_dark) in [(Command::LightTheme, false), (Command::DarkTheme, true), (Command::DarkTheme, true)] {
+        app_mut(&mut harness).commands.push(theme);
+        settle(&mut harness);
+        assert_eq!(harness.ctx.global_style().visuals.dark_mode, is_dark);
+    }
     harness.key_press_modifiers(Modifiers::COMMAND, Key::Plus);
     settle(&mut harness);
     assert_eq!(app(&harness).settings.scale, 1.1);

@@ -173,7 +173,9 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Let the plain wheel zoom and Ctrl+wheel scroll, or the other way round",
         &[],
     ),
-    spec(Menu::View, Command::ToggleTheme, "Light or dark theme", "Switch between the light and the dark theme", &[]),
+    spec(Menu::View, Command::SystemTheme, "Theme as the system", "Dark or light, as the desktop says", &[]),
+    spec(Menu::View, Command::DarkTheme, "Dark theme", "Light text on a dark background", &[]),
+    spec(Menu::View, Command::LightTheme, "Light theme", "Dark text on a light background", &[]),
     spec(
         Menu::View,
         Command::ScaleUp,

@@ -175,7 +175,15 @@ impl TimeComparison {
         let compiled = ". One of the two runs code of torch.compile, whose kernels and operators have other names: whether \
                         both are the same program cannot be told";
         let compiled = if self.compared.has_compiled { compiled } else { "" };
-        let most = most + graphs + compiled;
+        let ranks = ". Where these are ranks of one job, a rank that comes sooner to a collective waits longer in it: time \
+                     that it communicates says nothing of how fast it is";
+        let communicates = self
+            .compared
+            .times
+            .iter()
+            .any(|(part, change)| *part == TimePart::ExposedCommunication && change.difference() != 0);
+        let ranks = if self.whose.base_rank.is_some() && communicates { ranks } else { "" };
+        let most = most + graphs + compiled + ranks;
         format!("{what}. {verdict}{most}")
     }
 

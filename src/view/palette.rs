@@ -284,8 +284,6 @@ fn to_time(text: &str, view: &ViewContext<'_>) -> Result<Entry, String> {
 fn hint(spec: &CommandSpec, is_on: bool, ctx: &egui::Context) -> String {
     let key = spec.keys.first().map(|key| key_text(ctx, key)).unwrap_or_default();
     let state = match spec.command {
-        Command::ToggleTheme if ctx.global_style().visuals.dark_mode => "dark now",
-        Command::ToggleTheme => "light now",
         Command::Show(_) if is_on => "open",
         _ if is_on => "on",
         _ => return key,

@@ -131,8 +131,13 @@ pub struct CompareView {
 }
 
 impl CompareView {
-    /// The two files, before and after; those that were chosen as far as they are open, else the first two.
+    /// The two files, before and after; those that were chosen as far as they are open, else the first two, of those
+    /// with work of a device if there are as many.
     fn pair(&self, traces: &[OpenTrace], open: &[usize]) -> Option<[usize; 2]> {
+        let has_device = |trace: &usize| traces[*trace].trace.processes.iter().any(|process| process.device.is_some());
+        let with_device: Vec<usize> = open.iter().copied().filter(has_device).collect();
+        let is_chosen = self.chosen.iter().any(Option::is_some);
+        let open = if with_device.len() > 1 && !is_chosen { &with_device } else { open };
         let chosen =
             |side: usize| open.iter().copied().find(|&trace| self.chosen[side].as_ref() == Some(&traces[trace].id));
         let other = |of: usize| open.iter().copied().find(|&trace| trace != of);

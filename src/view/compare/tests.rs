@@ -63,6 +63,22 @@ fn it_says_which_is_faster_and_by_what() {
 }
 
 #[test]
+fn two_ranks_of_one_job_are_compared_with_a_caveat_and_devices_first() {
+    let rank = |rank: u32, wait: i64| {
+        let mut trace =
+            named("rank.json", 10 + wait, &[("gemm", 6 * MS), ("ncclDevKernel_AllReduce", (1 + wait) * MS)]);
+        trace.info.rank = Some(rank);
+        trace
+    };
+    let host =
+        crate::model::TraceBuilder::from_slices(&[("main", crate::model::SliceKind::Operator, "aten::mm", 0, MS)]);
+    let of = harness(vec![host.finish(), rank(0, 0), rank(1, 3)]);
+    assert!(says(&of, "GPU 0: a step takes 13.000 ms, 3.000 ms (30.0 %) more than the 10.000 ms of rank 0 before"));
+    assert!(says(&of, "a rank that comes sooner to a collective waits longer in it"));
+    assert!(!says(&harness(two()), "a rank that comes sooner"));
+}
+
+#[test]
 fn either_file_can_be_chosen_and_the_other_gives_way() {
     let mut traces = two();
     traces.push(named("third.json", 9, &[("gemm", 6 * MS)]));
