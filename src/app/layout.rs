@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::answers::{Subject as _, SubjectKey};
-use crate::model::Trace;
+use crate::model::{Format, Trace};
 use crate::session::OpenTrace;
 use crate::settings::OldLayout;
 use crate::view::{DockArea, VIEWS, ViewSpec, flame, memory, overview, problems, timeline, view_spec};
@@ -181,12 +181,14 @@ impl Layout {
         }
     }
 
-    /// Whether what is in front in the middle is of another kind than these traces: of memory, or of what ran.
+    /// Whether what is in front in the middle is of another kind than these traces: of memory, or of what ran. Logs of
+    /// GPUs go beside either.
     pub fn is_of_another_kind(&self, traces: &[OpenTrace]) -> bool {
         let front = self.on_screen().into_iter().filter_map(view_spec);
         let shows_memory = front.filter(|spec| spec.area == DockArea::Center).find_map(|spec| spec.content.is_memory());
-        let are_memory = traces.iter().all(|open| open.trace.info.format.is_memory_only());
-        shows_memory.is_some_and(|shows_memory| shows_memory != are_memory)
+        let mut kinds = traces.iter().map(|open| open.trace.info.format).filter(|&format| format != Format::GpuMetrics);
+        let are_memory = kinds.clone().all(Format::is_memory_only);
+        kinds.next().is_some() && shows_memory.is_some_and(|shows_memory| shows_memory != are_memory)
     }
 
     /// Whether a view has a tab.

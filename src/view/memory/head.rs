@@ -268,17 +268,19 @@ pub fn not_a_base(shown: &ShownMemory, traces: &[OpenTrace]) -> Option<&'static 
 
 /// Shows that no memory was recorded, or only sums of it, and how to record it.
 pub fn nothing_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-    let Some(why) = ctx.traces.iter().find_map(|open| sums_alone(&open.trace)) else {
-        ui.label("No memory was recorded");
-        let how = "Open a memory history (torch.cuda.memory._dump_snapshot), or a trace that was recorded with \
-                   profile_memory=True or nsys profile --cuda-memory-usage=true";
-        ui.add(egui::Label::new(RichText::new(how).weak()).wrap());
-        return;
-    };
-    ui.add(egui::Label::new(why).wrap());
-    if ui.button("Show the sums on the timeline").clicked() {
-        ctx.commands.push(Command::Show(timeline::SPEC.id));
-    }
+    ui.vertical(|ui| {
+        let Some(why) = ctx.traces.iter().find_map(|open| sums_alone(&open.trace)) else {
+            ui.label("No memory was recorded");
+            let how = "Open a memory history (torch.cuda.memory._dump_snapshot), or a trace that was recorded with \
+                       profile_memory=True or nsys profile --cuda-memory-usage=true";
+            ui.add(egui::Label::new(RichText::new(how).weak()).wrap());
+            return;
+        };
+        ui.add(egui::Label::new(why).wrap());
+        if ui.button("Show the sums on the timeline").clicked() {
+            ctx.commands.push(Command::Show(timeline::SPEC.id));
+        }
+    });
 }
 
 /// Why a recording has sums of memory as counters, and no blocks, if so.
