@@ -153,6 +153,14 @@ pub enum Command {
     ResetLayout,
 }
 
+impl Command {
+    /// Whether it changes how the window looks: its theme, or the size of its text.
+    pub fn is_look(&self) -> bool {
+        let is_theme = matches!(self, Self::SystemTheme | Self::DarkTheme | Self::LightTheme);
+        is_theme || matches!(self, Self::ScaleUp | Self::ScaleDown | Self::ScaleReset)
+    }
+}
+
 /// Which menu a command is in, and under which heading of the shortcut sheet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Menu {

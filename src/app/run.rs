@@ -89,12 +89,7 @@ impl App {
             Command::RunsOnOneClock => self.place_runs(RunPlaces::Recorded),
             Command::ToggleWheelZooms => self.settings.wheel_zooms ^= true,
             Command::CopySettingsPath => self.copy_settings_path(ctx),
-            Command::SystemTheme
-            | Command::DarkTheme
-            | Command::LightTheme
-            | Command::ScaleUp
-            | Command::ScaleDown
-            | Command::ScaleReset => self.change_look(ctx, &command),
+            look if look.is_look() => self.change_look(ctx, &look),
             Command::ResetLayout => self.reset_layout(ctx),
             other => return self.run_in_views(ctx, &other),
         }

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use super::memory::sample;
 use super::*;
 use crate::settings::SettingsFile;
 
@@ -254,4 +255,26 @@ fn recent_files_are_cut_where_they_do_not_differ() {
     for part in ["181000", "182000"] {
         assert_eq!(harness.query_all_by_label_contains(part).count(), 1, "{part}");
     }
+}
+
+#[test]
+fn a_trace_that_is_opened_beside_memory_is_shown() {
+    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
+    app_mut(&mut harness).commands.push(Command::Show("memory"));
+    settle(&mut harness);
+    let open = |harness: &mut Harness<'_, Option<App>>, name: &str, n: usize| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces").join(name);
+        app_mut(harness).commands.push(Command::OpenPath(path));
+        wait_for(harness, |harness| app(harness).session().traces().len() == n);
+        settle(harness);
+    };
+    open(&mut harness, "nsys_5_steps.sqlite", 2);
+    assert!(app(&harness).layout.is_on_screen("timeline") && app(&harness).layout.is_on_screen("overview"));
+    // What shows another of its kind stays.
+    app_mut(&mut harness).commands.push(Command::Show("samples"));
+    settle(&mut harness);
+    open(&mut harness, "kineto_10_steps.json.gz", 3);
+    assert!(app(&harness).layout.is_on_screen("timeline") && app(&harness).layout.is_on_screen("samples"));
+    open(&mut harness, "snapshot_oom.pickle", 4);
+    assert!(app(&harness).layout.is_on_screen("memory"));
 }

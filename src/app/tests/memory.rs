@@ -51,43 +51,6 @@ fn a_recording_of_sums_alone_says_where_they_are() {
 }
 
 #[test]
-fn a_trace_that_is_opened_beside_memory_is_shown() {
-    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
-    app_mut(&mut harness).commands.push(Command::Show("memory"));
-    settle(&mut harness);
-    let open = |harness: &mut Harness<'_, Option<App>>, name: &str, n: usize| {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces").join(name);
-        app_mut(harness).commands.push(Command::OpenPath(path));
-        wait_for(harness, |harness| app(harness).session().traces().len() == n);
-        settle(harness);
-    };
-    open(&mut harness, "nsys_5_steps.sqlite", 2);
-    assert!(app(&harness).layout.is_on_screen("timeline") && app(&harness).layout.is_on_screen("overview"));
-    // What shows another of its kind stays.
-    app_mut(&mut harness).commands.push(Command::Show("samples"));
-    settle(&mut harness);
-    open(&mut harness, "kineto_10_steps.json.gz", 3);
-    assert!(app(&harness).layout.is_on_screen("timeline") && app(&harness).layout.is_on_screen("samples"));
-    open(&mut harness, "snapshot_oom.pickle", 4);
-    assert!(app(&harness).layout.is_on_screen("memory"));
-}
-
-#[test]
-fn a_search_for_a_function_that_allocated_leads_to_its_allocations() {
-    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
-    harness.key_press(Key::Slash);
-    settle(&mut harness);
-    type_text(&mut harness, "rotary");
-    wait_for(&mut harness, |harness| harness.query_by_label("No matching slice").is_some());
-    harness.get_by_label("Find in allocations").click();
-    settle(&mut harness);
-    wait_for(&mut harness, |harness| harness.query_all_by_label_contains("extend (").next().is_some());
-    app_mut(&mut harness).commands.push(Command::FindAllocations("no such function".to_owned()));
-    settle(&mut harness);
-    wait_for(&mut harness, |harness| harness.query_by_label("No matching allocations").is_some());
-}
-
-#[test]
 fn the_planted_leaks_are_named_with_their_evidence_and_brought_out() {
     let mut harness = show("snapshot_leak.pickle", Command::Show("leaks"));
     wait_for(&mut harness, |harness| harness.query_by_label("Candidates (2)").is_some());

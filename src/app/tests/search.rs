@@ -4,6 +4,7 @@ use eframe::egui::Key;
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
+use super::memory::sample;
 use super::*;
 
 #[test]
@@ -47,4 +48,19 @@ fn the_marks_of_a_search_go_with_escape() {
     settle(&mut harness);
     assert_eq!(n_marked(&harness), 0, "then the marks");
     harness.get_by_label("1 slice");
+}
+
+#[test]
+fn a_search_for_a_function_that_allocated_leads_to_its_allocations() {
+    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
+    harness.key_press(Key::Slash);
+    settle(&mut harness);
+    type_text(&mut harness, "rotary");
+    wait_for(&mut harness, |harness| harness.query_by_label("No matching slice").is_some());
+    harness.get_by_label("Find in allocations").click();
+    settle(&mut harness);
+    wait_for(&mut harness, |harness| harness.query_all_by_label_contains("extend (").next().is_some());
+    app_mut(&mut harness).commands.push(Command::FindAllocations("no such function".to_owned()));
+    settle(&mut harness);
+    wait_for(&mut harness, |harness| harness.query_by_label("No matching allocations").is_some());
 }

@@ -5,6 +5,8 @@ use crate::analysis::rules::Verdicts;
 use crate::analysis::rules::tests::late_rank::{judged_together, rank};
 use crate::model::Trace;
 
+mod ranks;
+
 const MS: i64 = 1_000_000;
 
 #[test]
@@ -38,37 +40,6 @@ fn a_job_comes_first_with_what_limits_it_and_ranks_that_are_alike_share_a_senten
     let alone = paragraphs(&judged[..1]);
     assert!(alone.len() == 1 && !alone[0].starts_with("Job"), "{alone:#?}");
     assert!(!paragraphs(&[judged[0], judged[0]])[0].starts_with("Job"), "the same rank twice");
-}
-
-#[test]
-fn the_slowest_rank_is_named_by_steps_that_all_recorded() {
-    use crate::analysis::rules::Window;
-    use crate::model::TimeRange;
-    let traces = [rank(0, 4 * MS, 0), rank(1, 4 * MS, 0)];
-    let verdicts = judged_together(&traces);
-    let step = |steps: [&[i64]; 2]| {
-        let of = |i: usize| {
-            let boundaries = steps[i].iter().map(|ms| ms * MS).collect::<Vec<_>>();
-            let time = TimeRange { start: boundaries[0], end: boundaries[boundaries.len() - 1] };
-            let steps = boundaries.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
-            let window =
-                Window { time, whole: TimeRange { start: 0, ..time }, steps, ..verdicts[i].windows[0].clone() };
-            Verdicts { windows: vec![window], makeups: verdicts[i].makeups.clone(), ..Verdicts::default() }
-        };
-        let verdicts = [of(0), of(1)];
-        let judged = |i: usize| Judged { trace: &traces[i], name: None, path: "", offset: 0, verdicts: &verdicts[i] };
-        let text = paragraphs(&[judged(0), judged(1)]).remove(0);
-        let from = [". A ", ". Judged "].iter().find_map(|start| text.find(start)).unwrap() + 2;
-        text[from..].split(". ").next().unwrap().to_owned()
-    };
-    // Rank 0 has recorded a long step that rank 1 has not.
-    assert_eq!(step([&[10, 40, 50, 60, 70], &[40, 50, 60, 70]]), "A judged step takes 15.000 ms");
-    let slow = "A step takes 12.000 ms on the slowest, rank 0, and 10.000 ms on the fastest, rank 1, in the 3 steps \
-                that all recorded";
-    assert_eq!(step([&[10, 22, 34, 46], &[12, 22, 32, 42]]), slow);
-    // Each holds one step, in which the recording begins.
-    let alone = step([&[0, 19], &[0, 11]]);
-    assert!(alone == "Judged steps last 11.000 ms to 19.000 ms", "{alone}");
 }
 
 #[test]
@@ -486,38 +457,6 @@ fn of_graphs_that_were_recorded_as_wholes_nothing_is_claimed() {
 }
 
 #[test]
-fn ranks_that_are_not_open_may_set_the_pace() {
-    let of_size = |n_ranks: Option<u32>| {
-        let mut traces = [rank(0, 4 * MS, 0), rank(1, 7 * MS, 0)];
-        traces.iter_mut().for_each(|trace| trace.info.world_size = n_ranks);
-        traces
-    };
-    let traces = of_size(Some(2));
-    let mut verdicts = judged_together(&traces);
-    let waits = crate::analysis::rules::hit_of(Rule::LaunchBound, Some(0), 3 * MS, 10 * MS);
-    verdicts[0].hits.push(Hit { ceiling_ns_per_step: Some(MS), ..waits });
-    let said = |traces: &[Trace; 2], open: &[usize]| {
-        let of = |&i: &usize| Judged { trace: &traces[i], name: None, path: "", offset: 0, verdicts: &verdicts[i] };
-        let all = paragraphs(&open.iter().map(of).collect::<Vec<_>>());
-        let of_ranks = all.into_iter().find(|text| text.contains("set the pace"));
-        of_ranks.and_then(|text| Some(text.split_once(':')?.0.to_owned()))
-    };
-    let absent = "Not all ranks of this job are open, and another may set the pace";
-    assert_eq!(said(&traces, &[0]).as_deref(), Some(absent));
-    assert_eq!(said(&traces, &[1]), None, "nothing is told to be gained by ending a wait");
-    let alone = crate::analysis::rules::tests::judged(&traces[1], None);
-    let of = Judged { trace: &traces[1], name: None, path: "", offset: 0, verdicts: &alone };
-    let alone = paragraphs(&[of]);
-    assert!(alone.iter().any(|text| text.ends_with("waiting for others is not known")), "{alone:?}");
-    assert_eq!(said(&traces, &[0, 1]), None, "all are open");
-    assert_eq!(said(&of_size(Some(3)), &[0, 1]).as_deref(), Some(absent));
-    let unknown = of_size(None);
-    assert_eq!(said(&unknown, &[0]).as_deref(), Some(absent), "it communicates with at least one other");
-    let may_be = said(&unknown, &[0, 1]);
-    assert_eq!(may_be.as_deref(), Some("How many ranks this job has was not recorded"));
-}
-
-#[test]
 fn devices_that_were_not_judged_are_counted() {
     let trace = Trace::default();
     let text = |n_untold: usize, name: Option<&str>| {
@@ -527,15 +466,4 @@ fn devices_that_were_not_judged_are_counted() {
     assert!(text(0, None).is_empty());
     assert!(text(1, None)[0].starts_with("Why 1 more device waited was not looked for"), "{:?}", text(1, None));
     assert!(text(4936, Some("a.json"))[0].starts_with("Why 4,936 more devices in a.json waited was not looked for"));
-}
-
-#[test]
-fn of_many_devices_that_are_alike_a_few_are_named() {
-    let traces: Vec<Trace> = (0..19).map(|i| rank(i, if i == 1 { 7 * MS } else { 4 * MS }, 0)).collect();
-    let verdicts = judged_together(&traces);
-    let of = |(trace, verdicts)| Judged { trace, name: None, path: "", offset: 0, verdicts };
-    let texts = |n: usize| paragraphs(&traces.iter().zip(&verdicts).map(of).take(n).collect::<Vec<_>>());
-    let all = texts(19);
-    assert!(all[1].contains("; Rank 9, GPU 0; 9 more, busy 100.0 %"), "{}", all[1]);
-    assert!(!texts(18)[1].contains("more, busy"), "{}", texts(18)[1]);
 }
