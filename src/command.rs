@@ -85,6 +85,8 @@ pub enum Command {
     /// Compares later moments with the chosen one.
     SetBase,
     ClearBase,
+    /// Compares the peak of memory of a trace with that of another, by their indices: before and after.
+    ComparePeaks([usize; 2]),
     /// Shows all allocations alike again.
     ClearHighlight,
     /// Swaps the axis of memory over time: time and events.

@@ -31,6 +31,13 @@ enum List {
 }
 
 impl List {
+    /// What tells most of them: of memory alone, whose slices are a few annotations, its counters.
+    fn first(traces: &[OpenTrace]) -> Self {
+        let ran = |open: &OpenTrace| !open.trace.info.format.is_memory_only() && !open.trace.slices.is_empty();
+        let is_of_counters = !traces.iter().any(ran) && Self::Counters.is_in(traces);
+        if is_of_counters { Self::Counters } else { Self::Tracks }
+    }
+
     /// Whether one of the traces may have rows of it. Of one without counters and slices, tracks are.
     fn is_in(self, traces: &[OpenTrace]) -> bool {
         let has_counters = traces.iter().any(|open| !open.trace.counters.is_empty());
@@ -77,6 +84,8 @@ pub const SPEC: ViewSpec = ViewSpec {
 #[derive(Debug, Default)]
 pub struct RangeSummaryView {
     summary: Query<Summary>,
+    /// As the user chose it.
+    chosen: Option<List>,
     list: List,
     grid: Grid,
     is_waiting: bool,
@@ -92,7 +101,7 @@ impl RangeSummaryView {
                     && ui.selectable_label(self.list == list, label).clicked()
                     && self.list != list
                 {
-                    self.list = list;
+                    (self.chosen, self.list) = (Some(list), list);
                     self.grid.reset();
                 }
             }
@@ -192,8 +201,8 @@ impl View for RangeSummaryView {
         let range = ctx.range.unwrap_or(ctx.span);
         let answer = self.summary.ask(ctx.answers, ctx.traces, &Summary(range, ctx.files.of(SPEC.id)));
         self.is_waiting = answer.is_working();
-        if !self.list.is_in(ctx.traces) {
-            self.list = if self.list == List::Counters { List::Tracks } else { List::Counters };
+        let list = self.chosen.filter(|list| list.is_in(ctx.traces)).unwrap_or_else(|| List::first(ctx.traces));
+        if std::mem::replace(&mut self.list, list) != list {
             self.grid.reset();
         }
         let table = answer.newest().map(|tables| match self.list {

@@ -53,6 +53,21 @@ fn a_moment_of_one_snapshot_is_compared_with_one_of_another() {
 }
 
 #[test]
+fn the_peaks_of_two_snapshots_are_compared_at_once() {
+    let mut harness = harness(["snapshot_oom.pickle", "snapshot_leak.pickle"].map(sample).into());
+    app_mut(&mut harness).commands.push(Command::ComparePeaks([1, 0]));
+    let curves = |trace: usize| &app(&harness).session().traces()[trace].trace.memories[0].curves;
+    let [from, to] = [1, 0].map(|trace| format!("event {}", format::count(u64::from(curves(trace).fullest() - 1))));
+    let [before, after] = [1, 0].map(|trace| curves(trace).allocated[curves(trace).fullest() as usize] as i64);
+    let sign = if after < before { "-" } else { "+" };
+    let less = format!("together {sign}{}", format::bytes((after - before).unsigned_abs() as f64));
+    wait_for(&mut harness, |harness| harness.query_by_label_contains(&less).is_some());
+    let told = harness.get_by_label_contains("from GPU 0 memory of snapshot_leak.pickle").accesskit_node().value();
+    let told = told.unwrap_or_default();
+    assert!(told.contains(&from) && told.contains(&to), "{told}");
+}
+
+#[test]
 fn words_sums_and_picture_are_of_one_moment_while_it_moves() {
     let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
     app_mut(&mut harness).commands.push(Command::Show("memory-state"));

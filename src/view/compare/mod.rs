@@ -13,6 +13,7 @@ use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::totals::Instance;
 use crate::answers::compare::ComparedTime;
 use crate::answers::{Analysis, Answer, Query, Work};
+use crate::command::Command;
 use crate::figures::compared_time::{
     TimeComparison, Whose, compared_operators, compared_times, compared_work, not_compared, without_counterpart,
 };
@@ -147,6 +148,29 @@ impl CompareView {
         Some([before, after])
     }
 
+    /// Where no two files have times: that memory is compared elsewhere, if that is what they hold.
+    fn alone_ui(&self, open: &[usize], ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let of_memory = in_order(ctx.traces).into_iter().filter(|&trace| !ctx.traces[trace].trace.memories.is_empty());
+        let of_memory: Vec<usize> = of_memory.collect();
+        let &[before, after, ..] = &of_memory[..] else {
+            let how = "Open a second recording, such as one from after a change: Ctrl+O, or drop it on the window";
+            return nothing_ui("Nothing to compare with", how, ui);
+        };
+        if !open.is_empty() {
+            let how = "Open a second recording of what ran. Memory is compared in Memory by place";
+            return nothing_ui("Nothing to compare the times with", how, ui);
+        }
+        let how = "Memory is compared in Memory by place, Live memory by stack and Memory state: set any moment as base \
+                   there, then show another, also of the other file. Or run lacuna report AFTER --compare BEFORE";
+        nothing_ui("These files hold memory alone, and times are compared here", how, ui);
+        let names = [before, after].map(|trace| file_name(ctx.traces, trace));
+        let short = |side: usize| shortened_apart(&names[side], &[&names[1 - side]], 40);
+        let label = format!("Compare the peak of {} with that of {}", short(1), short(0));
+        if ui.button(label).on_hover_text("Show which places hold more or less than in the first file").clicked() {
+            ctx.commands.push(Command::ComparePeaks([before, after]));
+        }
+    }
+
     fn choose(&mut self, traces: &[OpenTrace], pair: [usize; 2]) {
         self.chosen = pair.map(|trace| Some(Arc::clone(&traces[trace].id)));
     }
@@ -246,19 +270,7 @@ impl View for CompareView {
         let mut open = in_order(ctx.traces);
         open.retain(|&trace| ctx.traces[trace].is_program());
         let Some(pair) = self.pair(ctx.traces, &open) else {
-            let has_memories = ctx.traces.iter().filter(|open| !open.trace.memories.is_empty()).count() > 1;
-            let (what, how) = match has_memories && open.is_empty() {
-                true => (
-                    "These files hold memory alone, and times are compared here",
-                    "Compare memory in Memory by place: choose Set as base there, then the other file above the picture, \
-                     then Change. Or run lacuna report AFTER --compare BEFORE",
-                ),
-                false => (
-                    "Nothing to compare with",
-                    "Open a second recording, such as one from after a change: Ctrl+O, or drop it on the window",
-                ),
-            };
-            return nothing_ui(what, how, ui);
+            return self.alone_ui(&open, ctx, ui);
         };
         let steps = pair.map(|trace| ctx.steps_of(&ctx.traces[trace]));
         let asked = Tables(ComparedTime { pair, steps, thresholds: *ctx.thresholds });

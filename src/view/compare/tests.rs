@@ -113,8 +113,11 @@ fn of_two_files_of_memory_it_says_where_they_are_compared() {
         script.builder.info.format = Format::Snapshot;
         script.finish()
     };
-    let harness = harness(vec![memory(), memory()]);
-    assert!(says(&harness, "These files hold memory alone") && says(&harness, "Set as base"));
+    let mut harness = harness(vec![memory(), memory()]);
+    assert!(says(&harness, "These files hold memory alone") && says(&harness, "set any moment as base"));
+    harness.get_by_label_contains("Compare the peak of").click();
+    settle(&mut harness);
+    assert!(harness.state().commands.contains(&Command::ComparePeaks([0, 1])));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::analysis::memory::live::{LiveUntil, live};
 use crate::analysis::memory::summary::fullest_state;
 use crate::answers::memory::StackPlaces;
 use crate::answers::{Analysis, Query, Work};
+use crate::command::Command;
 use crate::figures::memory::{HolderRow, Owner, by_place, change_by_place, named_by_rows, no_stack_help};
 use crate::figures::{Cell, Column, Rows, Sort, format};
 use crate::model::memory::AllocationId;
@@ -120,6 +121,26 @@ impl View for PlacesView {
 
     fn is_pending(&self) -> bool {
         self.is_waiting
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        let &Command::ComparePeaks(traces) = command else { return false };
+        for (i, trace) in traces.into_iter().enumerate() {
+            let memories = ctx.traces.get(trace).map_or(&[][..], |open| &open.trace.memories);
+            let Some(longest) = (0..memories.len()).max_by_key(|&memory| memories[memory].events.len()) else {
+                continue;
+            };
+            ctx.memory.show(trace, longest);
+            let Some(shown) = ctx.memory.resolve(ctx.traces) else { continue };
+            let peak = fullest_state(shown.history());
+            match i {
+                0 => ctx.memory.base = Some(Base::new(&shown, peak)),
+                _ => ctx.memory.moment = Some(peak),
+            }
+        }
+        self.mode = Mode::Change;
+        ctx.commands.push(Command::Show(SPEC.id));
+        true
     }
 
     fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {
@@ -305,5 +326,9 @@ fn sums_text<'a>(holders: impl Iterator<Item = &'a Holder> + Clone, is_change: b
         let sum: u64 = changes.map(i64::unsigned_abs).sum();
         (sum > 0).then(|| format!("{sign}{}", bytes(sum)))
     };
-    [signed(true, "+"), signed(false, "-")].into_iter().flatten().collect::<Vec<String>>().join(", ")
+    let net: i64 = holders.clone().map(Holder::change).sum();
+    let sign = if net < 0 { "-" } else { "+" };
+    let both: Vec<String> = [signed(true, "+"), signed(false, "-")].into_iter().flatten().collect();
+    let net = (both.len() > 1).then(|| format!("together {sign}{}", bytes(net.unsigned_abs())));
+    both.into_iter().chain(net).collect::<Vec<String>>().join(", ")
 }
