@@ -37,7 +37,7 @@ impl App {
                 self.settings.nsys = Some(lasting(&nsys));
                 self.loads.nsys.clone_from(&self.settings.nsys);
             }
-            Command::CloseTrace => self.palette.open(Mode::OpenTraces),
+            Command::CloseTrace => self.close_one(ctx),
             Command::CloseTraceAt(index) => self.close(ctx, |i, _| i == index),
             Command::CloseFile(path) => self.close(ctx, |_, trace| trace.info.path == path),
             Command::CloseAll => {
@@ -94,6 +94,14 @@ impl App {
             other => return self.run_in_views(ctx, &other),
         }
         true
+    }
+
+    /// Closes the only trace, or asks which of several.
+    fn close_one(&mut self, ctx: &Context) {
+        match self.session.traces() {
+            [_] => self.close(ctx, |_, _| true),
+            _ => self.palette.open(Mode::OpenTraces),
+        }
     }
 
     /// Says something of what is selected now, until that changes.

@@ -73,8 +73,8 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::File,
         Command::CloseTrace,
         "Close trace…",
-        "Choose an open trace or file and close it",
-        &[ctrl_shift(Key::W)],
+        "Close the open trace; of several, choose which",
+        &[ctrl(Key::W)],
     )
     .needs(Needs::Trace),
     spec(
@@ -82,7 +82,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         Command::CloseAll,
         "Close all",
         "Close every open trace and cancel what is loading",
-        &[ctrl(Key::W)],
+        &[ctrl_shift(Key::W)],
     )
     .needs(Needs::TraceOrLoad),
     spec(

@@ -62,6 +62,10 @@ fn traces_to_close_are_told_apart_where_their_files_have_one_name() {
     settle(&mut harness);
     let [left] = app(&harness).session().traces() else { panic!("one is closed") };
     assert!(left.trace.info.path.starts_with("/runs/evening"));
+    // Of one there is nothing to ask.
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::W);
+    settle(&mut harness);
+    assert!(app(&harness).session().traces().is_empty());
 }
 
 #[test]
