@@ -8,7 +8,7 @@ use lacuna::sample::nsys::Schema;
 use lacuna::sample::planted::{GapPlan, Shape, write_kineto, write_nsys};
 use serde_json::Value;
 
-use super::support::{report, scratch};
+use super::support::{lacuna, report, scratch};
 
 const SCHEMAS: [Schema; 3] = [Schema::V2022, Schema::V2023, Schema::V2026];
 
@@ -444,6 +444,29 @@ fn planted_causes_that_come_back_are_clusters_and_findings() {
         2 * n_clusters as i64 > seeds && 2 * n_findings as i64 > seeds,
         "{n_clusters} clusters, {n_findings} findings"
     );
+}
+
+#[test]
+fn a_stall_takes_none_of_the_gaps_long_after_it() {
+    let folder = scratch("stall");
+    let [path, answer] = ["trace", "answer.json"].map(|name| folder.join(name));
+    // A step of these is paced by that before the last: in two steps a host has the lead again that a stall took.
+    for (kind, seed) in ["kineto", "nsys"].iter().flat_map(|kind| [1, 9, 25, 26].map(|seed| (*kind, seed))) {
+        let seed = format!("{seed}");
+        let [out, known] = [&path, &answer].map(|path| path.to_str().unwrap());
+        let args = ["sample", kind, "--scale", "10", "--seed", &seed, "--overwrite", "--out", out, "--answer", known];
+        assert!(lacuna(&args).status.success());
+        let known: Value = serde_json::from_slice(&std::fs::read(&answer).unwrap()).unwrap();
+        let report = report(&path, "0").unwrap();
+        let judged = ns(&report["judged"][0]["dur_ns"]) as f64;
+        for (rule, cause, off) in [("allocator", "allocator", 0.02), ("data_loading", "loader", 0.08)] {
+            let check = list(&report["checks"]).iter().find(|check| check["rule"] == rule).unwrap();
+            let planted = list(&known["devices"][0]["planted"]).iter().find(|planted| planted["cause"] == cause);
+            let planted = ns(&planted.unwrap()["dur_ns"]) as f64;
+            let measured = check["measured"].as_f64().unwrap() * judged;
+            assert!((measured - planted).abs() < off * planted, "{kind} {seed}: {rule} {measured} of {planted}");
+        }
+    }
 }
 
 #[test]
