@@ -12,32 +12,24 @@ pub use self::names::FrameNames;
 /// Frames that say nothing of the program: how the recorder looked at the stack, and how the
 /// interpreter runs and calls. The beginnings of their names, after any namespace; much as `MemoryViz`
 /// leaves them out.
-const NOISE_NAMES: [&str; 13] = [
-    "_PyEval_",
-    "PyEval_",
-    "_PyObject_",
-    "PyObject_",
-    "_PyFunction_",
-    "PyFunction_",
-    "PyVectorcall_",
-    "PyRun_",
-    "_PyRun_",
-    "Py_RunMain",
-    "Py_BytesMain",
-    "__libc_start_",
-    "__libc_init_first",
-];
+const NOISE_NAMES: [&str; 4] = ["__libc_start_", "__libc_init_first", "pthread_", "execute_native_thread_routine"];
 /// The same by substring.
 const NOISE_PARTS: [&str; 3] = ["torch::unwind", "CapturedTraceback::gather", "gather_with_cpp"];
 /// The same by file.
-const NOISE_FILES: [&str; 9] = [
+const NOISE_FILES: [&str; 15] = [
     "pythonrun.c",
     "Modules/main.c",
     "Objects/call.c",
+    "Objects/abstract.c",
+    "Objects/classobject.c",
+    "Objects/object.c",
+    "Objects/typeobject.c",
     "Objects/methodobject.c",
     "Objects/descrobject.c",
+    "pycore_call.h",
     "pycore_ceval.h",
     "ceval.c",
+    "generated_cases.c.h",
     "cpython/abstract.h",
     "libc_start_call_main.h",
 ];
@@ -99,6 +91,7 @@ impl<'a> Frame<'a> {
         let name = function.split('(').next().unwrap_or_default();
         (matches!(function, "" | "??" | "_start" | "clone" | "__clone" | "clone3" | "__clone3" | "start_thread")
             && !self.is_python())
+            || !self.is_python() && is_of_python(name)
             || NOISE_NAMES.iter().any(|noise| name.starts_with(noise))
             || NOISE_PARTS.iter().any(|noise| function.contains(noise))
             || NOISE_FILES.iter().any(|noise| file.ends_with(noise))
@@ -127,9 +120,39 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// Whether it is a function of the interpreter's C API, or named like one: `_PyEval_EvalFrameDefault`, `PyType_GetModule`.
+/// Without symbols an unwinder names what is inside of the interpreter by the last such function before it.
+fn is_of_python(name: &str) -> bool {
+    let Some((module, _)) = name.strip_prefix('_').unwrap_or(name).split_once('_') else { return false };
+    module.strip_prefix("Py").is_some_and(|module| module.chars().all(|c| c.is_ascii_alphabetic()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_interpreter_is_told_by_its_names() {
+        for noise in [
+            "_PyEval_EvalFrameDefault",
+            "PyType_GetModule (??)",
+            "_Py_Dealloc (/build/Objects/object.c:2350)",
+            "slot_nb_multiply (/build/Objects/typeobject.c:9)",
+            "PyRun_StringFlags",
+            "pthread_condattr_setpshared",
+        ] {
+            assert!(Frame::of(noise).is_noise(), "{noise}");
+        }
+        for own in [
+            "torch::autograd::PyNode::apply(std::vector<int>&&)",
+            "THPVariable_clear(THPVariable*) (python_variable.cpp:10)",
+            "PyTree_map (/me/train.py:3)",
+            "Python",
+            "at::native::mul(at::Tensor const&)",
+        ] {
+            assert!(!Frame::of(own).is_noise(), "{own}");
+        }
+    }
 
     #[test]
     fn addresses_are_no_part_of_a_name() {

@@ -38,13 +38,13 @@ import sys
 
 import memory
 
-NOISE_NAME = re.compile(
-    r"_?PyEval_|_?PyObject_|_?PyFunction_|PyVectorcall_|_?PyRun_|Py_RunMain|Py_BytesMain|__libc_start_|__libc_init_first"
-)
+# What the interpreter's C API is called like, and what runs a thread or a program.
+NOISE_NAME = re.compile(r"__libc_start_|__libc_init_first|pthread_|execute_native_thread_routine")
+PYTHON_API = re.compile(r"_?Py[A-Za-z]*_[^:]*$")
 NOISE_PART = re.compile(r"torch::unwind|CapturedTraceback::gather|gather_with_cpp")
 NOISE_FILE = re.compile(
-    r"(pythonrun\.c|Modules/main\.c|Objects/call\.c|Objects/methodobject\.c|Objects/descrobject\.c|pycore_ceval\.h"
-    r"|ceval\.c|cpython/abstract\.h|libc_start_call_main\.h)$"
+    r"(pythonrun\.c|Modules/main\.c|Objects/(abstract|call|class|descr|method|type)?(object)?\.c|pycore_c(all|eval)\.h"
+    r"|ceval\.c|generated_cases\.c\.h|cpython/abstract\.h|libc_start_call_main\.h)$"
 )
 
 
@@ -54,8 +54,11 @@ def place(frames):
     for frame in frames or []:
         name, file, line = frame["name"] or "??", frame["filename"], frame["line"]
         is_python = file.endswith((".py", ".ipynb")) or file.startswith("<")
-        nameless = name.split("(")[0] in ("", "??", "_start", "clone", "start_thread") and not is_python
-        if nameless or NOISE_NAME.match(name) or NOISE_PART.search(name) or NOISE_FILE.search(file):
+        bare = name.split("(")[0]
+        nameless = bare in ("", "??", "_start", "clone", "start_thread") or PYTHON_API.match(bare)
+        if nameless and not is_python:
+            continue
+        if NOISE_NAME.match(name) or NOISE_PART.search(name) or NOISE_FILE.search(file):
             continue
         texts.append(name if file in ("", "??") else f"{name} ({file}:{line})")
     return tuple(texts)
