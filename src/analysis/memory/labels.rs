@@ -52,7 +52,9 @@ impl FrameRank {
 /// `torch::autograd::AccumulateGrad`), or as a C++ frame (`torch::autograd::AccumulateGrad::apply(...)`).
 fn is_backward(name: &str) -> bool {
     let node = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let applies = |path: &str| path.contains("torch::autograd::") && path.ends_with("::apply");
+    // Not where it is within template arguments.
+    let is_whole = |path: &str| path.matches('<').count() == path.matches('>').count();
+    let applies = |path: &str| path.contains("torch::autograd::") && path.ends_with("::apply") && is_whole(path);
     node.ends_with("Backward") || node.ends_with("AccumulateGrad") || name.split('(').next().is_some_and(applies)
 }
 
@@ -150,7 +152,12 @@ mod tests {
             &["aten::linear", "aten::addmm", "aten::empty_strided"],
             &["autograd::engine::evaluate_function: AddmmBackward0", "AddmmBackward0", "aten::mm"],
             &["torch::autograd::generated::DivBackward0::apply()", "torch::autograd::generated::details::div_other()"],
-            &[ACCUMULATE, "torch::autograd::utils::clone_obey_contract()", "at::native::new_empty_strided_symint()"],
+            &[
+                ACCUMULATE,
+                "void torch::autograd::AccumulateGrad::accumulateGrad<torch::autograd::AccumulateGrad::apply()::{l}>()",
+                "torch::autograd::utils::clone_obey_contract()",
+                "at::native::new_empty_strided_symint()",
+            ],
             &["at::native::zeros()", "at::_ops::empty_strided::call()", "at::native::empty_strided_cuda()"],
             &["<module> (oom.py:8)", "step (/runs/1/python/lacuna_capture.py:188)", MALLOC],
             &[MALLOC, "torch::unwind::unwind()"],
