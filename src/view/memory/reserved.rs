@@ -213,6 +213,14 @@ impl ReservedView {
                         bytes(growth.largest_free)
                     );
                     prose_ui(ui, &text, plain);
+                    if growth.scattered > 0 || growth.avoidable > 0 {
+                        let text = format!(
+                            "Of it {} for want of free memory in one piece, {} beyond need",
+                            bytes(growth.scattered),
+                            bytes(growth.avoidable)
+                        );
+                        prose_ui(ui, &text, plain);
+                    }
                     if growth.released > 0 {
                         let text = format!("{} were returned to the device just before", bytes(growth.released));
                         prose_ui(ui, &text, plain);
