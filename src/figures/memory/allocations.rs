@@ -134,6 +134,8 @@ impl AllocationRows {
             Kind::Requested => Cell::Bytes(all.requested[i]),
             Kind::Start => Cell::or_empty(history.alloc_event(id), moment),
             Kind::End => Cell::or_empty(history.free_event(id), moment),
+            // Of one moment no lifetime is known.
+            Kind::Life if !history.has_changes() => Cell::Empty,
             Kind::Life if history.has_time => Cell::Ns(history.lifetime(id)),
             Kind::Life => Cell::Count(history.lifetime(id).unsigned_abs()),
             Kind::Stream => Cell::text(&stream_name(history.pool_of(id).stream)),
@@ -262,5 +264,19 @@ mod tests {
         };
         assert_eq!(texts(true), ["5 ns", "at least 8 ns", "at least 9 ns"]);
         assert_eq!(texts(false), ["2 events", "at least 2 events", "at least 4 events"]);
+    }
+
+    #[test]
+    fn of_one_moment_no_lifetime_is_listed() {
+        use crate::model::memory::{BlockState, RawBlock, RawSegment};
+        let (bytes, requested, state, stack) = (512, 500, BlockState::Allocated, StackId(0));
+        let block = RawBlock { addr: 1 << 20, bytes, requested, state, stack };
+        let segment = RawSegment { addr: 1 << 20, bytes: 4096, blocks: vec![block], ..RawSegment::default() };
+        let raw = RawMemory { end: Some(vec![segment]), ..RawMemory::default() };
+        let trace = Arc::new(TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish());
+        let ids: Vec<AllocationId> = trace.memories[0].allocations.ids().collect();
+        let rows = AllocationRows::new(trace, 0, 0, ids.clone(), Arc::default());
+        assert_eq!(rows.cell(Kind::Life, ids[0], 1), Cell::Empty);
+        assert_eq!(rows.cell(Kind::Size, ids[0], 1), Cell::Bytes(512));
     }
 }
