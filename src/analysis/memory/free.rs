@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::state::least_free;
 use crate::model::MemoryHistory;
 use crate::model::memory::{PoolId, SegmentKind};
 
@@ -89,11 +90,22 @@ impl<'a> FreeSpaceSweep<'a> {
         }
     }
 
-    /// Free bytes and the size of the largest free range, in bytes.
+    /// Free bytes without unsplit remainders, and the size of the largest free range, in bytes.
+    ///
+    /// Cost: O(ranges that are as small as remainders · log segments).
     pub fn free(&self, pool: PoolId, kind: SegmentKind) -> (u64, u64) {
-        self.spaces
-            .get(&(pool, kind))
-            .map_or((0, 0), |space| (space.total, space.by_size.last().map_or(0, |last| last.0)))
+        let Some(space) = self.spaces.get(&(pool, kind)) else { return (0, 0) };
+        let small = space.by_size.range(..(least_free(kind, false), 0));
+        let is_unsplit = |&(bytes, start): &(u64, u64)| self.is_unsplit(kind, start, bytes);
+        let unsplit: u64 = small.filter(|range| is_unsplit(range)).map(|range| range.0).sum();
+        let largest = space.by_size.iter().rev().find(|range| !is_unsplit(range));
+        (space.total - unsplit, largest.map_or(0, |range| range.0))
+    }
+
+    /// Whether a range without blocks was left behind one, too small to be split off.
+    fn is_unsplit(&self, kind: SegmentKind, start: u64, bytes: u64) -> bool {
+        let segment = self.regions.range(..=start).next_back();
+        segment.is_some_and(|(&at, region)| at < start && bytes < least_free(kind, region.is_expandable))
     }
 
     /// The largest free range of expandable segments at one end of which nothing is mapped, in bytes.
@@ -110,9 +122,9 @@ impl<'a> FreeSpaceSweep<'a> {
         space.by_addr.iter().filter(is_open).map(|(start, end)| end - start).max().unwrap_or_default()
     }
 
-    /// Free bytes of each pool and size class.
+    /// Free bytes of each pool and size class, as [`Self::free`].
     pub fn each(&self) -> impl Iterator<Item = ((PoolId, SegmentKind), u64)> + '_ {
-        self.spaces.iter().map(|(of, space)| (*of, space.total))
+        self.spaces.keys().map(|&of| (of, self.free(of.0, of.1).0))
     }
 
     /// Number of partly free segments of at least `bytes`. Cost: O(segments + free ranges).
@@ -123,7 +135,8 @@ impl<'a> FreeSpaceSweep<'a> {
             .iter()
             .filter(|&(start, region)| (region.pool, region.kind) == (pool, kind) && region.end - start >= bytes);
         let is_split = |(start, region): &(&u64, &Region)| {
-            let free: u64 = space.by_addr.range(**start..region.end).map(|(from, to)| to - from).sum();
+            let ranges = space.by_addr.range(**start..region.end).map(|(from, to)| (*from, to - from));
+            let free: u64 = ranges.filter(|of| !self.is_unsplit(kind, of.0, of.1)).map(|of| of.1).sum();
             free > 0 && free < region.end - **start
         };
         large.filter(is_split).count()

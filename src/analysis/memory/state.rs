@@ -12,6 +12,11 @@ use crate::model::memory::{AllocationId, PoolId, SMALL, Segment, SegmentKind};
 /// PyTorch never splits off a smaller block (`kMinBlockSize`), in bytes.
 const MIN_BLOCK: u64 = 512;
 
+/// The fewest bytes behind a block that are free: fewer were not split off.
+pub fn least_free(kind: SegmentKind, is_expandable: bool) -> u64 {
+    if kind == SegmentKind::Large && !is_expandable { SMALL + 1 } else { MIN_BLOCK }
+}
+
 /// Byte totals of a segment, a pool or all pools: `reserved = allocated + awaiting_free + unsplit + free`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MemorySums {
@@ -188,8 +193,8 @@ impl SegmentState {
     /// Adds a part that no block covers.
     fn gap(&mut self, from: u64, to: u64, kind: SegmentKind) {
         let Some(bytes) = to.checked_sub(from).filter(|&bytes| bytes > 0) else { return };
-        let least = if kind == SegmentKind::Large && !self.is_expandable { SMALL + 1 } else { MIN_BLOCK };
-        let kind = if !self.parts.is_empty() && bytes < least { PartKind::Unsplit } else { PartKind::Free };
+        let is_unsplit = !self.parts.is_empty() && bytes < least_free(kind, self.is_expandable);
+        let kind = if is_unsplit { PartKind::Unsplit } else { PartKind::Free };
         self.parts.push(SegmentPart { addr: from, bytes, kind });
     }
 }

@@ -142,15 +142,15 @@ fn mappings_for_one_request_are_one_growth() {
 }
 
 proptest! {
-    /// The sweep against the state computed from scratch each time. Sizes are multiples of 2 MiB, so there
-    /// are not unsplit remainders; as in any allocator, blocks overlap neither borders nor each other.
+    /// The sweep against the state computed from scratch each time. Sizes are multiples of half a MiB, so that there
+    /// are unsplit remainders; as in any allocator, blocks overlap neither borders nor each other.
     #[test]
     fn free_memory_is_that_of_the_state(events in prop::collection::vec((0_u8..8, 0_u64..60, 0_u64..4), 0..150)) {
         let mut script = Script::default();
         let mut busy: Vec<(u64, u64)> = Vec::new();
         let mut reserved: Vec<(u64, u64, bool)> = Vec::new();
         for (what, at, size) in events {
-            let unit = 2 * MIB;
+            let unit = MIB / 2;
             let (start, end) = (at * unit, (at + 1 + size) * unit);
             let overlaps = |range: &(u64, u64)| range.0 < end && start < range.1;
             let is_reserved = reserved.iter().any(|range| overlaps(&(range.0, range.1)));
