@@ -302,8 +302,12 @@ impl Timeline {
             // focus.
             let field = TextEdit::singleline(&mut self.filter).id(Id::unique("timeline filter"));
             let field = field.hint_text("Filter tracks…").desired_width(f32::INFINITY);
-            if ui.add(field).accessible_name("Filter tracks").changed() {
+            let field = ui.add(field).accessible_name("Filter tracks");
+            if field.changed() {
                 self.is_stale = true;
+            }
+            if field.lost_focus() && ui.input(|input| input.key_pressed(Key::Escape)) {
+                self.set_filter("");
             }
         });
     }

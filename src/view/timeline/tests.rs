@@ -170,6 +170,11 @@ fn a_filter_keeps_the_keys_when_nothing_fits_it_any_more() {
     assert_eq!(harness.get_by_label("Filter tracks").value().as_deref(), Some("stream wq"));
     assert!(harness.get_by_label("Filter tracks").is_focused());
     assert_eq!(harness.state().session.navigation.visible(), before, "w and q are text");
+    harness.key_press(Key::Escape);
+    harness.run();
+    harness.run();
+    assert_eq!(harness.get_by_label("Filter tracks").value().unwrap_or_default(), "", "Escape clears it");
+    harness.get_by_label("Pin stream 7");
 }
 
 #[test]
