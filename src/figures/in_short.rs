@@ -246,7 +246,7 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
         false => format!(" on {of}"),
     };
     let (by_all, by_one) = match hit.alone_ns_per_step {
-        Some(ns) => ("if all ranks end it, ", format!("; if {most} alone does, {}", format::duration(ns))),
+        Some(ns) => ("ended on all ranks, ", format!("; ended on {most} alone, {}", format::duration(ns))),
         None => ("", String::new()),
     };
     // What more it saves is of the device that has most of it.
@@ -260,9 +260,9 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
             named(hit),
         );
     }
+    let it = if by_all.is_empty() { "that" } else { "it" };
     format!(
-        "What would help most: {}, most on {most} ({}): {by_all}that saves at most {gain}{step} per \
-         step{whose}{by_one}",
+        "What would help most: {}, most on {most} ({}): {by_all}{it} saves at most {gain}{step} per step{whose}{by_one}",
         named(hit),
         percent(hit.measured),
     )
