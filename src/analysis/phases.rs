@@ -3,11 +3,13 @@
 
 mod marks;
 
+use hashbrown::HashMap;
+
 use self::marks::Marks;
 pub use self::marks::of_annotation as phase_of_range;
 use super::collectives::host_backend;
 use crate::model::time::{partition_near, subtract, unite};
-use crate::model::{DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId, TrackKind};
+use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
 /// A phase of a training or an inference step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -198,20 +200,25 @@ fn host_collectives(trace: &Trace) -> Vec<Tile> {
     if trace.processes.iter().any(|process| process.device.is_some()) {
         return Vec::new();
     }
-    let united = |is_wanted: &dyn Fn(SliceId) -> bool| {
+    let united = |is_wanted: &mut dyn FnMut(SliceId) -> bool| {
         let ids = (0..trace.slices.len()).map(|i| SliceId(i as u32));
         let mut times: Vec<TimeRange> = ids.filter(|&id| is_wanted(id)).map(|id| trace.slices.time(id)).collect();
         unite(&mut times);
         times
     };
-    let collectives = united(&|id| host_backend(trace, id).is_some());
+    let collectives = united(&mut |id| host_backend(trace, id).is_some());
     if collectives.is_empty() {
         return Vec::new();
     }
     let is_operator = |id: SliceId| trace.slices.kind[id.idx()] == SliceKind::Operator;
-    // An operator that communicates starts a collective, or waits for one.
-    let [communicating, operators] = [true, false].map(|is_communication| {
-        united(&|id| is_operator(id) && marks::is_communication(trace.slice_name(id)) == is_communication)
+    // An operator that communicates starts a collective, or waits for one. Few names are those of many operators.
+    let mut known: HashMap<StringId, bool> = HashMap::new();
+    let [communicating, operators] = [true, false].map(|wanted| {
+        united(&mut |id| {
+            let name = trace.slices.name[id.idx()];
+            let is_communication = || marks::is_communication(trace.strings.get(name));
+            is_operator(id) && *known.entry(name).or_insert_with(is_communication) == wanted
+        })
     });
     let exposed = subtract(&collectives, &subtract(&operators, &communicating));
     exposed.into_iter().map(|time| Tile { time, phase: Phase::Communication }).collect()

@@ -285,14 +285,14 @@ pub fn nothing_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
 
 /// Why a recording has sums of memory as counters, and no blocks, if so.
 fn sums_alone(trace: &Trace) -> Option<&'static str> {
-    let has_changes = trace.counters.iter().any(|counter| counter.series == CHANGE_SINCE_START);
+    let has_changes = || trace.counters.iter().any(|counter| counter.series == CHANGE_SINCE_START);
     match () {
         () if !trace.memories.is_empty() => None,
         () if trace.info.format == Format::MemoryTimeline => Some(
             "This memory timeline holds the sums of each category, and no blocks. To see these, export it under a name \
              that ends in .raw.json.gz",
         ),
-        () if has_changes => Some(
+        () if has_changes() => Some(
             "The memory events of this trace have no addresses, as PyTorch wrote them until 2021: how much was \
              allocated since the start is known, and no blocks are",
         ),
