@@ -25,6 +25,10 @@ const LEAST_NOISE: f64 = 0.02;
 /// many of the same operators: with another precision all kernels are others.
 const COMMON_KERNELS: f64 = 0.25;
 const COMMON_OPERATORS: f64 = 0.6;
+/// Nor are they different where one calls nearly nothing but what the other calls too, and that is some of it: an
+/// optimizer that is fused takes a few calls where another takes several for each parameter.
+const CONTAINED: f64 = 0.9;
+const LEAST_CONTAINED: f64 = 0.25;
 /// Where more of the time of a device's work is in CUDA graphs recorded as wholes, names of kernels do not compare.
 const MOST_GRAPHS: f64 = 0.1;
 
@@ -384,20 +388,22 @@ fn other_work(
         let per_step = |(name, sums): (_, &(u64, DurNs, DurNs))| (name, sums.0 as f64 / n[i].max(1) as f64);
         operators[i].iter().map(|(name, sums)| per_step((name.as_str(), sums))).collect()
     });
-    let (of_kernels, of_calls) = (common(&kernels), common(&calls));
+    let [of_kernels, _] = common(&kernels);
+    let [of_calls, of_fewer] = common(&calls);
     match kernels.map(|kernels| kernels.is_empty()) {
         _ if of_calls >= COMMON_OPERATORS => None,
+        [true, true] if of_fewer >= CONTAINED && of_calls >= LEAST_CONTAINED => None,
         [false, false] => (of_kernels < COMMON_KERNELS).then_some(Unknown::OtherWork(of_kernels)),
         [true, true] if operators.iter().all(|all| !all.is_empty()) => Some(Unknown::OtherOperators(of_calls)),
         _ => None,
     }
 }
 
-/// How much of the larger of two sums is in both: the smaller figure of each name, by that sum. 0 to 1.
-fn common<K: std::hash::Hash + Eq>(sides: &[HashMap<K, f64>; 2]) -> f64 {
-    let in_both = sides[0].iter().filter_map(|(name, a)| Some(a.min(*sides[1].get(name)?)));
-    let all = sides.iter().map(|side| side.values().sum::<f64>()).fold(0.0, f64::max);
-    if all > 0.0 { in_both.sum::<f64>() / all } else { 0.0 }
+/// How much of the larger, and of the smaller, of two sums is in both: the smaller figure of each name. 0 to 1.
+fn common<K: std::hash::Hash + Eq>(sides: &[HashMap<K, f64>; 2]) -> [f64; 2] {
+    let in_both: f64 = sides[0].iter().filter_map(|(name, a)| Some(a.min(*sides[1].get(name)?))).sum();
+    let [a, b] = [0, 1].map(|i| sides[i].values().sum::<f64>());
+    [a.max(b), a.min(b)].map(|sum| if sum > 0.0 { in_both / sum } else { 0.0 })
 }
 
 /// What the two have of each name.

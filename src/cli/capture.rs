@@ -421,11 +421,13 @@ fn options(steps: &Steps, contents: &Contents) -> Result<pytorch::Options, Failu
     };
     if let Some(range) = &steps.steps {
         let bounds = range.split_once(':').and_then(|(first, end)| Some((first.parse().ok()?, end.parse().ok()?)));
-        let (first, end) = bounds.filter(|&(first, end): &(u32, u32)| 1 <= first && first < end).ok_or_else(|| {
-            Failure::Usage(format!(
-                "--steps takes FIRST:END, such as 10:15, with FIRST at least 1 and before END: {range}"
-            ))
+        let (first, end) = bounds.filter(|&(first, end): &(u32, u32)| first < end).ok_or_else(|| {
+            Failure::Usage(format!("--steps takes FIRST:END, such as 10:15, with FIRST before END: {range}"))
         })?;
+        if first == 0 {
+            let why = "step 0 is over before the recorder knows where steps are";
+            return Err(Failure::Usage(format!("--steps {range}: {why}; begin at 1, or record everything with --whole")));
+        }
         options.set_steps(first, end);
     }
     Ok(options)

@@ -19,14 +19,24 @@ pub struct Folder {
     /// Number of other files, without folders and what a run of Lacuna's notes about itself.
     pub n_others: usize,
     /// By name. They are not read.
-    pub subfolders: Vec<PathBuf>,
+    subfolders: Vec<PathBuf>,
+    /// Those of them that directly hold traces.
+    with_traces: Vec<PathBuf>,
 }
 
 impl Folder {
-    /// Lists a folder without opening its files.
+    /// Lists a folder, and what its subfolders hold, without opening files.
     ///
     /// Errors: the folder cannot be listed.
     pub fn list(path: &Path) -> std::io::Result<Self> {
+        let mut folder = Self::contents(path)?;
+        let holds_traces = |folder: &&PathBuf| Self::contents(folder).is_ok_and(|folder| !folder.files.is_empty());
+        folder.with_traces = folder.subfolders.iter().filter(holds_traces).cloned().collect();
+        Ok(folder)
+    }
+
+    /// Errors: the folder cannot be listed.
+    fn contents(path: &Path) -> std::io::Result<Self> {
         let (mut folder, known, mut reports) = (Self::default(), extensions(), Vec::new());
         let is_run = path.join(MANIFEST).is_file();
         for entry in std::fs::read_dir(path)? {
@@ -60,25 +70,31 @@ impl Folder {
 
     /// What was looked for, if no file is to be read, and which subfolders hold such files.
     pub fn nothing(&self) -> Option<String> {
-        const MOST: usize = 5;
         if !self.files.is_empty() {
             return None;
         }
         let known: Vec<&str> = extensions().into_iter().chain(CONVERTED.iter().copied()).collect();
-        let mut text = format!("No file with an extension of traces (.{})", known.join(", ."));
-        let holds_traces = |folder: &&PathBuf| Self::list(folder).is_ok_and(|folder| !folder.files.is_empty());
-        let held: Vec<_> = self.subfolders.iter().filter(holds_traces).collect();
-        let named = held.iter().take(MOST).map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
-        text += match (self.subfolders.len(), held.len()) {
-            (0, _) => return Some(text),
-            (_, 0) => "; subfolders are not read",
-            (_, 1..=MOST) => "; subfolders are not read, and these hold some: ",
-            _ => "; subfolders are not read, and these and others hold some: ",
-        };
-        Some(text + &named)
+        let text = format!("No file with an extension of traces (.{})", known.join(", ."));
+        Some(match (self.subfolders.len(), self.unread_traces()) {
+            (0, _) => text,
+            (_, None) => text + "; subfolders are not read",
+            (_, Some(unread)) => format!("{text}; {unread}"),
+        })
     }
 
-    /// A note for the user about the files that are not read, if there are any.
+    /// Says which subfolders hold traces, if any does.
+    fn unread_traces(&self) -> Option<String> {
+        const MOST: usize = 5;
+        let named = self.with_traces.iter().take(MOST).map(|folder| folder.display().to_string());
+        let named = named.collect::<Vec<_>>().join(", ");
+        match self.with_traces.len() {
+            0 => None,
+            1..=MOST => Some(format!("subfolders are not read, and these hold traces: {named}")),
+            _ => Some(format!("subfolders are not read, and these and others hold traces: {named}")),
+        }
+    }
+
+    /// A note for the user about what is not read beside the files, if there is anything.
     pub fn note(&self) -> Option<String> {
         let others = match self.n_others {
             0 => None,
@@ -90,7 +106,9 @@ impl Folder {
             1 => Some("1 file of nsys was not read, since what was made of it lies beside it".to_owned()),
             n => Some(format!("{n} files of nsys were not read, since what was made of them lies beside them")),
         };
-        [others, exported].into_iter().flatten().reduce(|a, b| format!("{a}; {b}"))
+        // `nothing` says it where there are no files.
+        let in_subfolders = self.unread_traces().filter(|_| !self.files.is_empty());
+        [others, exported, in_subfolders].into_iter().flatten().reduce(|a, b| format!("{a}; {b}"))
     }
 }
 
@@ -114,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_traces_names_the_subfolders_that_hold_some() {
+    fn the_subfolders_that_hold_traces_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let nothing = || Folder::list(folder.path()).unwrap().nothing();
         let text = nothing().unwrap();
@@ -124,9 +142,12 @@ mod tests {
         std::fs::create_dir(empty).unwrap();
         std::fs::write(full.join("a.json"), "").unwrap();
         let text = nothing().unwrap();
-        assert!(text.ends_with(&format!("these hold some: {}", full.display())), "{text}");
+        assert!(text.ends_with(&format!("these hold traces: {}", full.display())), "{text}");
+        assert_eq!(Folder::list(folder.path()).unwrap().note(), None);
         std::fs::write(folder.path().join("b.json"), "").unwrap();
         assert_eq!(nothing(), None);
+        let note = Folder::list(folder.path()).unwrap().note().unwrap();
+        assert_eq!(note, format!("subfolders are not read, and these hold traces: {}", full.display()));
     }
 
     #[test]

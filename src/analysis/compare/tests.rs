@@ -235,6 +235,14 @@ fn without_kernels_operators_tell_whether_programs_are_alike() {
         Verdict::Unknown(Unknown::OtherOperators(0.4))
     );
     assert_eq!(compared(&before, &of(&[LOADER, "b", "c", "y", "z"])).verdict, Verdict::Same);
+    // An optimizer of one call for each parameter, and one that takes all at once: nothing else is called than before.
+    let each = of(&[&[LOADER, "b", "c", "d"][..], &["mul_"; 6]].concat());
+    assert_eq!(compared(&each, &of(&[LOADER, "b", "c", "d"])).verdict, Verdict::Same);
+    // As little of the same beside something else, or beside much more.
+    let other = Verdict::Unknown(Unknown::OtherOperators(0.4));
+    assert_eq!(compared(&each, &of(&[LOADER, "b", "c", "d", "x", "y"])).verdict, other);
+    let few = compared(&each, &of(&[LOADER, "b"])).verdict;
+    assert_eq!(few, Verdict::Unknown(Unknown::OtherOperators(0.2)));
 }
 
 #[test]

@@ -137,7 +137,9 @@ fn a_dropped_folder_opens_its_traces_and_says_what_was_not_read() {
     let mut harness = harness(Vec::new());
     harness.input_mut().dropped_files.push(Arc::new(Dropped(folder.clone())));
     wait_for(&mut harness, |harness| app(harness).session().traces().len() == 3 && app(harness).loads.is_idle());
-    harness.get_by_label("1 file of another kind was not read");
+    let deeper = std::fs::canonicalize(folder.join("deeper")).unwrap();
+    let unread = format!("subfolders are not read, and these hold traces: {}", deeper.display());
+    harness.get_by_label(&format!("1 file of another kind was not read; {unread}"));
     harness.get_by_label(&std::fs::canonicalize(folder.join("broken.json")).unwrap().display().to_string());
     let names = |harness: &Harness<'_, Option<App>>| {
         let traces = app(harness).session().traces().iter();
