@@ -37,8 +37,8 @@ pub struct Summary<'a> {
     endable: Option<&'a Hit>,
     /// The warning about kernels that has most time.
     kernels: Option<&'a Hit>,
-    /// What it gains per step at most if other ranks come sooner to collectives, and for which it waits most.
-    late: Option<(DurNs, u32)>,
+    /// What it gains per step at most if late ranks come sooner to collectives.
+    late_ns: Option<DurNs>,
 }
 
 /// Idle time of a device by its cause.
@@ -74,7 +74,6 @@ impl<'a> Summary<'a> {
             let kernels = hits().filter(is_of_kernels).max_by_key(|hit| hit.amount);
             let late = device.checks.iter().find(|check| check.rule == Rule::LateRank);
             let late_ns = late.and_then(|check| check.ceiling_ns_per_step);
-            let late_rank = hits().filter_map(|hit| hit.waiting.late).max_by_key(|late| late.1).map(|late| late.0);
             Some(Self {
                 rank: judged.trace.info.rank,
                 makeup,
@@ -87,7 +86,7 @@ impl<'a> Summary<'a> {
                 most,
                 endable,
                 kernels,
-                late: late_ns.zip(late_rank),
+                late_ns,
             })
         };
         verdicts.makeups.iter().filter_map(summary).collect()
@@ -145,9 +144,10 @@ impl<'a> Summary<'a> {
     pub fn is_like(&self, other: &Self) -> bool {
         let key = |of: &Self| {
             let cause = of.makeup.causes.first().map(|cause| cause.0);
-            (of.makeup.bound(), cause, of.best.map(|hit| hit.rule), of.waits_for(), of.kernels.map(|hit| hit.rule))
+            (of.makeup.bound(), cause, of.best.map(|hit| hit.rule), of.kernels.map(|hit| hit.rule))
         };
-        key(self) == key(other)
+        let [late, of_other] = [self.waits_for(), other.waits_for()].map(|late| late.map(|late| late.0));
+        key(self) == key(other) && late == of_other
     }
 
     /// What the remedy that gains most gains per step at most.
@@ -155,9 +155,10 @@ impl<'a> Summary<'a> {
         self.together.map_or(self.best.map_or(0, Hit::weight), |both| both.1)
     }
 
-    /// The rank whose coming sooner gains more than anything else would.
-    fn waits_for(&self) -> Option<u32> {
-        self.late.filter(|late| late.0 > self.gain()).map(|late| late.1)
+    /// The ranks whose coming sooner gains more than anything else would, and how much.
+    fn waits_for(&self) -> Option<(&[u32], DurNs)> {
+        let ns = self.late_ns.filter(|&ns| ns > self.gain())?;
+        Some((self.makeup.late_ranks.as_slice(), ns)).filter(|(ranks, _)| !ranks.is_empty())
     }
 
     /// How busy the device is, what it waits for most or works on, and what would help most. May contain text from a

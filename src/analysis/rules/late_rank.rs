@@ -1,5 +1,7 @@
 //! Ranks that come late to collectives, for which the others wait.
 
+mod gains;
+
 use hashbrown::HashMap;
 
 use super::collectives::SHORT;
@@ -8,7 +10,7 @@ use super::{Check, Hit, Out, Rule, Thresholds, Verdicts, Window, hit};
 use crate::analysis::breakdown::breakdown;
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::collectives::host_backend;
-use crate::analysis::collectives::ranks::{Match, RankCalls, RankOf, RankPart};
+use crate::analysis::collectives::ranks::{Match, RankCalls, RankPart};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::model::time::length_within;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
@@ -40,6 +42,8 @@ pub struct LateRank {
     /// What it spent more time on than the mean of the others before those, since all of them were equally far; the
     /// most first. Less time is negative. In nanoseconds, all together.
     pub longer: Vec<(Part, DurNs)>,
+    /// Ranks that come late as well: the gain is of all of them coming sooner. By number.
+    pub also_late: Vec<u32>,
 }
 
 /// The answers about the trace of a rank.
@@ -58,7 +62,7 @@ pub struct OfRank<'a> {
 /// * Only waits in which the device computes nothing count, within the time that is judged, and no time twice.
 ///   Collectives of 50 µs at most are left to the rule about small ones.
 /// * A wait in a collective of the host counts where the device is idle because the host is in calls of collectives.
-/// * A ceiling is what the device would gain if the ranks with findings came with the last of the others. It is taken
+/// * A ceiling is what the device would gain if all ranks with findings came with the last of the others. It is taken
 ///   from that of exposed communication, and for collectives of the host from that of idle time in calls of
 ///   collectives, so that their sum is no more than that time.
 /// * Who is late is judged from the second collective of the same ranks on, see [`Match::is_first`].
@@ -116,7 +120,14 @@ struct Waits {
     /// The same without first collectives.
     judged: HashMap<u32, DurNs>,
     first_ns: DurNs,
-    gain_ns: DurNs,
+    /// What is gained by each late rank that came sooner, by its trace.
+    gains: HashMap<u32, DurNs>,
+}
+
+impl Waits {
+    fn gain_ns(&self) -> DurNs {
+        self.gains.values().sum()
+    }
 }
 
 struct Job<'a> {
@@ -211,6 +222,8 @@ impl<'a> Job<'a> {
         self.limit(&mut all);
         for (trace, found) in found {
             let most = self.most_gained(trace, &all);
+            let also_late = self.others(trace, &late);
+            let alone = (!also_late.is_empty()).then(|| self.alone(trace, &all)).filter(|&ns| Some(ns) < most);
             let verdicts = std::mem::take(&mut all[trace as usize]);
             let mut out = Out { thresholds, verdicts };
             let own =
@@ -218,8 +231,14 @@ impl<'a> Job<'a> {
             let gain = own.map(|own| out.verdicts.checks.remove(own)).and_then(|check| check.ceiling_ns_per_step);
             let is_late = late.contains(&trace);
             let longer = if is_late { self.longer(trace) } else { (Vec::new(), None) };
-            let kind = found.late.clone().map(|late| LateRank { longer: longer.0, ..late });
-            out.check(Hit { ceiling_ns_per_step: most, late: kind, range: longer.1, ..found });
+            let kind = found.late.clone().map(|late| LateRank { longer: longer.0, also_late, ..late });
+            out.check(Hit {
+                ceiling_ns_per_step: most,
+                alone_ns_per_step: alone,
+                late: kind,
+                range: longer.1,
+                ..found
+            });
             if let Some(check) = out.verdicts.checks.last_mut() {
                 check.ceiling_ns_per_step = gain;
             }
@@ -227,109 +246,6 @@ impl<'a> Job<'a> {
             all[trace as usize] = out.verdicts;
         }
         all
-    }
-
-    /// Bounds what ending a cause gains a rank by what it gains the job: each rank keeps all of its step but its own
-    /// time of that cause, and its waiting for others. If the cause ends on one rank alone, the others gain no more
-    /// than they wait for that. Only where all collectives were compared: else a rank may wait for others in some that
-    /// were not.
-    fn limit(&self, all: &mut [Verdicts]) {
-        let mut jobs: Vec<u32> = self.calls.ranks.iter().map(|rank| rank.job).collect();
-        jobs.sort_unstable();
-        jobs.dedup();
-        // The waits are already part of communication.
-        let is_own = |rule: Rule| {
-            !matches!(
-                rule,
-                Rule::LateRank | Rule::ExposedCommunication | Rule::CollectiveCalls | Rule::SmallCollectives
-            )
-        };
-        for job in jobs {
-            let ranks: Vec<u32> =
-                self.calls.ranks.iter().filter(|rank| rank.job == job).map(|rank| rank.trace).collect();
-            let is_known =
-                |rank: &RankOf| rank.job != job || rank.matched > 0 && rank.unmatched + rank.point_to_point == 0;
-            if !self.calls.ranks.iter().all(is_known) {
-                continue;
-            }
-            let waits: Vec<(u32, HashMap<u32, DurNs>)> =
-                ranks.iter().filter_map(|&rank| Some((rank, self.waits_by_late(rank, &all[rank as usize])?))).collect();
-            let alone = |rank: u32| {
-                let others = waits.iter().filter(|(other, _)| *other != rank);
-                others.map(|(_, waits)| waits.get(&rank).copied().unwrap_or_default()).min()
-            };
-            let alone: Vec<Option<DurNs>> = ranks.iter().map(|&rank| alone(rank)).collect();
-            for rule in Rule::ALL.into_iter().filter(|&rule| is_own(rule)) {
-                let gains = ranks.iter().filter_map(|&rank| self.gain_with_others(rank, rule, &all[rank as usize]));
-                let Some(most) = gains.min() else { continue };
-                for (&rank, alone) in ranks.iter().zip(&alone) {
-                    let Verdicts { hits, checks, .. } = &mut all[rank as usize];
-                    for check in checks.iter_mut().filter(|check| check.rule == rule) {
-                        check.ceiling_ns_per_step = check.ceiling_ns_per_step.map(|ns| ns.min(most));
-                    }
-                    for hit in hits.iter_mut().filter(|hit| hit.rule == rule) {
-                        hit.ceiling_ns_per_step = hit.ceiling_ns_per_step.map(|ns| ns.min(most));
-                        hit.alone_ns_per_step = alone.filter(|&ns| hit.ceiling_ns_per_step.is_some_and(|all| ns < all));
-                    }
-                }
-            }
-        }
-    }
-
-    /// What a rank would gain per step at most if a cause ended on all ranks: its own time of that, and its waiting; of
-    /// several devices the most. `None` without steps.
-    fn gain_with_others(&self, trace: u32, rule: Rule, verdicts: &Verdicts) -> Option<DurNs> {
-        let own = |device: Option<u32>| {
-            let check = verdicts.checks.iter().find(|check| (check.rule, check.device) == (rule, device));
-            check.and_then(|check| check.ceiling_ns_per_step).unwrap_or_default()
-        };
-        let gain = |(at, window): (usize, &Window)| {
-            let n_steps = Some(window.steps.len() as DurNs).filter(|&n| n > 0)?;
-            Some(own(window.device) + self.waits_of(trace, at).map(|(_, ns)| ns).sum::<DurNs>() / n_steps)
-        };
-        self.judged_devices(trace, verdicts).filter_map(gain).max()
-    }
-
-    /// How long a rank waits for each other one, per step; of several devices the most. `None` without steps.
-    fn waits_by_late(&self, trace: u32, verdicts: &Verdicts) -> Option<HashMap<u32, DurNs>> {
-        let mut most: Option<HashMap<u32, DurNs>> = None;
-        for (at, window) in self.judged_devices(trace, verdicts) {
-            let n_steps = window.steps.len() as DurNs;
-            if n_steps == 0 {
-                continue;
-            }
-            let mut own: HashMap<u32, DurNs> = HashMap::new();
-            self.waits_of(trace, at).for_each(|(late, ns)| *own.entry(late).or_default() += ns);
-            let most = most.get_or_insert_default();
-            for (late, ns) in own {
-                let known = most.entry(late).or_default();
-                *known = (*known).max(ns / n_steps);
-            }
-        }
-        most
-    }
-
-    /// The waits of a device by the trace of the rank that came last, of both sides.
-    fn waits_of(&self, trace: u32, at: usize) -> impl Iterator<Item = (u32, DurNs)> {
-        let sides = Side::ALL.iter().filter_map(move |&side| self.waits.get(&(trace, at, side)));
-        sides.flat_map(|waits| waits.by_late.iter().map(|(&late, &ns)| (late, ns)))
-    }
-
-    /// The devices of a trace that were judged, by their index in [`OfRank::busy`].
-    fn judged_devices<'b>(&self, trace: u32, verdicts: &'b Verdicts) -> impl Iterator<Item = (usize, &'b Window)> {
-        let busy = self.traces[trace as usize].busy;
-        verdicts
-            .windows
-            .iter()
-            .filter_map(move |window| Some((busy.iter().position(|busy| Some(busy.device) == window.device)?, window)))
-    }
-
-    /// The most that a device of the ranks recorded with this one would gain: another waits, and so gains.
-    fn most_gained(&self, trace: u32, all: &[Verdicts]) -> Option<DurNs> {
-        let job = self.calls.rank_of(trace)?.job;
-        let peers = self.calls.ranks.iter().filter(|rank| rank.job == job);
-        let checks = peers.flat_map(|rank| &all[rank.trace as usize].checks);
-        checks.filter(|check| check.rule == Rule::LateRank).filter_map(|check| check.ceiling_ns_per_step).max()
     }
 
     /// How long the others wait for a rank, by the time of them that is judged.
@@ -358,28 +274,11 @@ impl<'a> Job<'a> {
         let calls = its.filter(is_compared).count() as u64;
         let own_waits = Side::ALL.iter().filter_map(|&side| self.waits.get(&(trace, at, side)));
         let own = (own_waits.flat_map(|waits| waits.judged.values()).sum(), window.steps.len());
-        let kind = LateRank { n_ranks: self.calls.n_ranks(rank.job), late, calls, own, longer: Vec::new() };
+        let kind = LateRank { n_ranks: self.calls.n_ranks(rank.job), late, calls, own, ..LateRank::default() };
         let found = hit(Rule::LateRank, Some(device), waits_ns / n.max(1), judged_ns / n.max(1));
         // What the others wait is of their steps.
         let n_steps = n_steps / (n as usize).max(1);
         Some((trace, Hit { count: late, n_steps, basis: window.basis, late: Some(kind), ..found }))
-    }
-
-    /// What each device gains if these ranks come with the last of the others; if all are of them, with the first.
-    fn add_gains(&mut self, late: &[u32]) {
-        let mut gains: Vec<(DeviceKey, DurNs)> = Vec::new();
-        for of in &self.calls.matches {
-            if of.is_first || !late.contains(&self.calls.late(of).trace) {
-                continue;
-            }
-            let parts = self.calls.parts_of(of);
-            let others = parts.iter().filter(|part| !late.contains(&part.trace)).map(|part| part.wait_ns).min();
-            let sooner = others.or_else(|| parts.iter().map(|part| part.wait_ns).max()).unwrap_or_default();
-            gains.extend(self.exposed_of(of).flatten().map(|exposed| (exposed.place, exposed.own_ns.min(sooner))));
-        }
-        for (place, ns) in gains {
-            self.waits.entry(place).or_default().gain_ns += ns;
-        }
     }
 
     /// Adds to the verdicts of a trace what its devices would gain, and how much of their communication is waiting.
@@ -394,10 +293,13 @@ impl<'a> Job<'a> {
             let mut gain_ns = 0;
             for side in Side::ALL {
                 let Some(waits) = self.waits.get(&(trace, at, side)) else { continue };
-                gain_ns += waits.gain_ns;
+                gain_ns += waits.gain_ns();
                 self.add_waits_of(side, waits, (device, window), verdicts);
             }
             let gain = (n_steps > 0).then(|| gain_ns / n_steps.max(1)).filter(|&ns| ns > 0);
+            for makeup in verdicts.makeups.iter_mut().filter(|makeup| makeup.device == device) {
+                makeup.late_ranks = self.late_ranks(trace, at);
+            }
             for side in Side::ALL {
                 let parts = || self.calls.of_trace(trace).filter(|part| Side::of(of.trace, part) == side);
                 let is_compared = parts().next().is_some();
@@ -425,7 +327,7 @@ impl<'a> Job<'a> {
         let n_steps = window.steps.len() as DurNs;
         // Waits in the first collective may be of recordings that began at different times: nothing is gained from
         // them.
-        let other_ns = waits.gain_ns + waits.first_ns;
+        let other_ns = waits.gain_ns() + waits.first_ns;
         let gain = if n_steps > 0 { other_ns / n_steps } else { 0 };
         let most = waits.by_late.iter().max_by_key(|&(&late, &ns)| (ns, std::cmp::Reverse(late)));
         let late = most.and_then(|(&late, &ns)| Some((self.calls.rank_of(late)?.rank, ns)));

@@ -38,6 +38,8 @@ pub struct Makeup {
     pub waiting_ns: DurNs,
     /// The same, of the idle time: in collectives of the host.
     pub idle_waiting_ns: DurNs,
+    /// Late ranks whose coming sooner would end some of that, the one that would end most first.
+    pub late_ranks: Vec<u32>,
     /// Kernels other than of collectives; those that overlap count each.
     pub kernel_ns: DurNs,
     /// The one with most time.
@@ -87,6 +89,7 @@ impl Makeup {
             parts,
             waiting_ns: 0,
             idle_waiting_ns: 0,
+            late_ranks: Vec::new(),
             kernel_ns,
             kernel,
             kernel_runs_ns,

@@ -4,7 +4,7 @@ use super::Summary;
 use crate::analysis::gaps::ceiling::Ceiling;
 use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, MatmulTime, Rule, RunFacts, Vendor};
 use crate::figures::format;
-use crate::figures::verdicts::{also, clipped, percent};
+use crate::figures::verdicts::{also, clipped, percent, ranks_of};
 use crate::model::DurNs;
 
 /// A gain is little as less than one part of so many of a step.
@@ -46,12 +46,13 @@ impl Summary<'_> {
             let bound = self.less_than("they take", hit.amount);
             return format!("{}, which take {}{bound}", remedy(hit.rule), percent(hit.measured));
         }
-        if let Some((rank, (ns, _))) = self.waits_for().zip(self.late) {
+        if let Some((ranks, ns)) = self.waits_for() {
             let step_ns = self.window.step_ns().unwrap_or_default();
             let [gain, step] = [ns, step_ns].map(format::duration);
             let more = more_steps(ns, step_ns);
+            let ranks = ranks_of(ranks);
             return format!(
-                "rank {rank} arriving sooner at collectives, which saves at most {gain} of {step} per step{more}"
+                "{ranks} arriving sooner at collectives, which saves at most {gain} of {step} per step{more}"
             );
         }
         if let Some((hit, once)) = self.best.and_then(|hit| Some((hit, hit.once.as_ref()?))) {

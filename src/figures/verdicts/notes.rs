@@ -152,12 +152,29 @@ fn of_recording(hit: &Hit) -> Option<String> {
     Some(format!("The recorder makes each recorded step about {all} longer, a part of that here"))
 }
 
+/// `ranks 2, 5 and 7`.
+pub fn ranks_of(ranks: &[u32]) -> String {
+    let names: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    match names.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("ranks {} and {last}", first.join(", ")),
+        _ => format!("rank {}", names.join("")),
+    }
+}
+
 /// What ending it on the one rank gains, where that is less than on all.
 fn of_alone(hit: &Hit) -> Option<String> {
     if hit.ceiling_ns_per_step == Some(0) {
         return Some("Ending it saves the job nothing: this rank would wait as long for others instead".to_owned());
     }
     let ns = hit.alone_ns_per_step?;
+    if let Some(late) = &hit.late {
+        let (saves, others) = (format::duration(ns), ranks_of(&late.also_late));
+        let come = if late.also_late.len() == 1 { "comes" } else { "come" };
+        return Some(format!(
+            "Ending it on this rank alone saves another one at most {saves} per step: {others} {come} late as well, and \
+             the ceiling is of all of them"
+        ));
+    }
     if ns == 0 {
         return Some("Ending it on this rank alone saves the job nothing: no other rank waits for it".to_owned());
     }

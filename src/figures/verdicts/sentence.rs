@@ -205,7 +205,7 @@ fn waiting(hit: &Hit) -> String {
 
 /// How often a rank is late, how long the others wait, and what it does longer than they do.
 fn late_rank(hit: &Hit, device: &str) -> String {
-    let Some(LateRank { n_ranks, late, calls, longer, own: _ }) = &hit.late else { return String::new() };
+    let Some(LateRank { n_ranks, late, calls, longer, .. }) = &hit.late else { return String::new() };
     let n_steps = hit.n_steps.max(1) as DurNs;
     let per = if hit.n_steps > 1 { " per step" } else { "" };
     let [late, calls] = [*late, *calls].map(format::count);

@@ -137,6 +137,35 @@ fn a_rank_alone_is_judged_as_before() {
     assert_eq!(judged_together(&all)[0], judged(&all[0], None));
 }
 
+#[test]
+fn what_comes_of_one_late_rank_is_told_from_what_comes_of_all() {
+    // Two collectives in a step, and another rank last to each.
+    let rank = |rank: u32, first: TimeNs, second: TimeNs| {
+        let mut step = vec![
+            ("stream 7", KERNEL, "gemm", 0, first, 0),
+            ("stream 7", KERNEL, REDUCE, first, 4 * MS, 0),
+            ("stream 7", KERNEL, "gemm", 4 * MS, 4 * MS + second, 0),
+            ("stream 7", KERNEL, REDUCE, 4 * MS + second, 8 * MS, 0),
+            ("stream 7", KERNEL, "gemm", 8 * MS, STEP, 0),
+        ];
+        step.extend(AHEAD);
+        let mut builder = linked(&step);
+        builder.info.rank = Some(rank);
+        builder.finish()
+    };
+    let all = judged_together(&[rank(4, MS, MS), rank(5, 3 * MS, MS), rank(6, 2 * MS, 3 * MS)]);
+    let gains = [1, 2].map(|i| {
+        let hit: &Hit = of(&all[i], Rule::LateRank).unwrap();
+        let also = hit.late.as_ref().unwrap().also_late.clone();
+        (hit.ceiling_ns_per_step.unwrap(), hit.alone_ns_per_step.unwrap(), also)
+    });
+    // The first waits 2 ms in each, of which another stream computes for half one. To the first collective the last but
+    // one comes 1 ms sooner than the last.
+    assert_eq!(gains, [(3 * MS + MS / 2, MS, vec![6]), (3 * MS + MS / 2, 2 * MS, vec![5])]);
+    let late: Vec<_> = all.iter().map(|of| of.makeups[0].late_ranks.clone()).collect();
+    assert_eq!(late, [vec![6, 5], vec![6], vec![5]]);
+}
+
 /// What the host of each rank gains at most if it is faster, and if it alone is.
 fn gains_of_host(traces: &[Trace]) -> Vec<(Option<TimeNs>, Option<TimeNs>)> {
     let all = judged_together(traces);
