@@ -156,8 +156,8 @@ impl Layout {
         }
     }
 
-    /// Brings to the front what the first traces are opened for: of those that ran on a device the overview, of others
-    /// the flame graph, of memory alone its curve and why it ran out, or who holds it: few programs leak, and a line
+    /// Brings to the front what the first traces are opened for: of those that ran on a device, and of training with
+    /// PyTorch, the overview, of others the flame graph, of memory alone its curve and why it ran out, or who holds it: few programs leak, and a line
     /// says so. Of files with nothing to draw, what is told of them.
     pub fn suit(&mut self, traces: &[OpenTrace]) {
         let has = |is_so: &dyn Fn(&Trace) -> bool| traces.iter().any(|open| is_so(&open.trace));
@@ -165,13 +165,17 @@ impl Layout {
         let ran = |trace: &Trace| {
             !trace.info.format.is_memory_only() && (!trace.slices.is_empty() || !trace.samples.ts.is_empty())
         };
+        // Its phases and collectives are judged without a device, too.
+        let is_judged = |trace: &Trace| {
+            trace.processes.iter().any(|process| process.device.is_some()) || trace.info.producer.contains("PyTorch")
+        };
         let is_told = has(&|trace| !trace.import.problems.is_empty());
         let suitable = if is_told && !has(&|trace| !trace.tracks.is_empty()) {
             [timeline::SPEC, problems::SPEC]
         } else if !has(&ran) && has(&|trace| trace.info.format.is_memory_only()) {
             let ran_out = has(&|trace| trace.memories.iter().any(|history| !history.ooms.is_empty()));
             [memory::OVER_TIME, if ran_out { memory::RESERVED } else { memory::PLACES }]
-        } else if has(&|trace| trace.processes.iter().any(|process| process.device.is_some())) || !has(&ran) {
+        } else if has(&is_judged) || !has(&ran) {
             [timeline::SPEC, overview::SPEC]
         } else {
             [timeline::SPEC, flame::SPEC]

@@ -79,7 +79,8 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
             if (rank, device) != (traces[i].trace.info.rank, hit.device) {
                 let of = self::device(device, rank);
                 let whose = if is_slowest { format!("the slowest, {of},") } else { of };
-                let note = format!("Ending it saves {whose} at most {} per step", format::duration(ns));
+                let ending = ending(finding.rule);
+                let note = format!("{ending} saves {whose} at most {} per step", format::duration(ns));
                 finding.evidence.notes.push(note);
             }
         }
@@ -128,6 +129,12 @@ impl<'a> Alike<'a> {
             && !self.places.contains(&(trace, hit.device))
             && self.traces.iter().all(|&other| other == trace || is_other_rank(all, other, trace))
     }
+}
+
+/// What has the ceiling of a finding as its gain, as the start of a sentence: less or faster communication may gain more
+/// than overlap, of which alone that of communication is.
+pub fn ending(rule: &str) -> &'static str {
+    if rule == Rule::ExposedCommunication.key() { "Overlapping it" } else { "Ending it" }
 }
 
 /// Whether two traces are of different ranks of one job.

@@ -7,7 +7,7 @@ use super::work::{Found, Place, Recurring, Seen, Summarized};
 use crate::figures::findings::{OUT_OF_MEMORY, no_findings, severity, value};
 use crate::figures::format;
 use crate::figures::text::{display_name, shortened, unbroken};
-use crate::figures::verdicts::{LACKS_EVENTS, level};
+use crate::figures::verdicts::{LACKS_EVENTS, ending, level};
 use crate::model::DurNs;
 use crate::view::states::nothing_ui;
 use crate::widget::gap_color::swatch_ui;
@@ -114,7 +114,7 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
         // One text: egui cuts the beginning of a long word in the later lines of a text that begins within a line.
         let mut text = LayoutJob::default();
         let of = found.of.as_ref().map(|of| format!("  in {}", display_name(of))).unwrap_or_default();
-        let gain = finding.ceiling_ns_per_step.map(gain).unwrap_or_default();
+        let gain = finding.ceiling_ns_per_step.map(|ns| gain(finding.rule, ns)).unwrap_or_default();
         let parts = [
             (severity(finding.severity).label, color),
             ("  ", color),
@@ -161,9 +161,9 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Seen> {
     shown
 }
 
-/// What ending the cause of a finding gains, after its sentence.
-fn gain(ceiling: DurNs) -> String {
-    format!(". Ending it saves at most {} per step", format::duration(ceiling))
+/// What ending the cause of a finding of a rule gains, after its sentence.
+fn gain(rule: &str, ceiling: DurNs) -> String {
+    format!(". {} saves at most {} per step", ending(rule), format::duration(ceiling))
 }
 
 fn recurring_ui(of: &Recurring, ui: &mut egui::Ui) -> Option<Place> {
