@@ -1,12 +1,15 @@
 //! The part of a trace shown first: where its work is, not the hours beside one early event.
 
 use crate::model::memory::{MemoryHistory, MemorySource};
-use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace};
+use crate::model::{Format, Row, SliceId, TimeNs, TimeRange, Trace};
 
 /// Events are lone if all others are at least so many times as many.
 const LONE: u64 = 100;
 /// How often the time that is left may be cut in halves: what a millionth of it shows is not a part of the picture.
 const MOST_HALVES: u32 = 20;
+/// What an nsys session noted before its start is not a part of the picture if all other events are at least so many
+/// times as many.
+const FEW: u64 = 10;
 /// What lies beside the work, and is this part of its time away or less, is shown with it.
 const NEAR: i64 = 10;
 /// Slices of a row whose durations are looked at.
@@ -14,7 +17,8 @@ const MAX_DURATIONS: usize = 64;
 
 /// What the first picture shows of a trace, in its own time: from the first start to the last end of slices, samples
 /// and histories of memory, without lone events far from all others; of a trace without any, its span. Single moments
-/// and counters near them are in it, such as the mark with which a recorder ends. Cost: O(rows · log slices).
+/// and counters near them are in it, such as the mark with which a recorder ends. A session of nsys begins at zero;
+/// where the program asks for it later (`--capture-range`), few things are noted before. Cost: O(rows · log slices).
 pub fn content(trace: &Trace) -> TimeRange {
     let events = Events::of(trace);
     // What a profiler recorded of memory lies beside its slices; a history of memory is a recording by itself.
@@ -22,6 +26,11 @@ pub fn content(trace: &Trace) -> TimeRange {
     let histories = trace.memories.iter().filter(is_own).filter(|history| history.has_time).map(|history| history.span);
     let histories = histories.filter(|range| range.union(trace.span) == trace.span);
     let main = events.span().map(|all| events.main(all));
+    let is_session = |work: &TimeRange| trace.info.format == Format::Nsys && work.start < 0 && work.end > 0;
+    let main = main.map(|work| match is_session(&work) && events.n_from_before(0) * FEW <= events.n {
+        true => TimeRange { start: 0, ..work },
+        false => work,
+    });
     let work = main.into_iter().chain(histories).reduce(TimeRange::union).unwrap_or(trace.span);
     let (near, span) = (work.dur() / NEAR, trace.span);
     let [before, after] = [work.start.saturating_sub(span.start), span.end.saturating_sub(work.end)];
@@ -103,6 +112,13 @@ impl<'a> Events<'a> {
             out = (out.0.into_iter().chain(first).min(), out.1 + part.len() as u64);
         }
         out
+    }
+
+    /// How much starts before `time`.
+    fn n_from_before(&self, time: TimeNs) -> u64 {
+        let starts = self.rows.iter().map(|row| &self.trace.slices.ts[row.range()]);
+        let n = starts.chain(self.samples.iter().copied()).map(|ts| ts.partition_point(|&ts| ts < time)).sum::<usize>();
+        n as u64
     }
 
     /// The stretch around a moment in which nothing runs; `None` if something does.
@@ -204,6 +220,24 @@ mod tests {
         check([9_500, 20_900], (9_500, 20_900));
         check([8_900, 20_900], (10_000, 20_900));
         check([15_000, 21_100], (10_000, 20_000));
+    }
+
+    #[test]
+    fn a_session_of_nsys_begins_at_zero_unless_much_was_noted_before() {
+        let check = |format, n_before: i64, start| {
+            let op = SliceKind::Operator;
+            let mut slices: Vec<_> = (0..n_before).map(|i| ("other", op, "graph", i - 900, i - 899)).collect();
+            slices.push(("main", op, "open before", -500, 200));
+            slices.extend((0..40).map(|i| ("main", op, "op", 300 + 10 * i, 305 + 10 * i)));
+            let mut builder = TraceBuilder::from_slices(&slices);
+            builder.info.format = format;
+            let trace = builder.finish();
+            let range = content(&trace);
+            assert_eq!((range.start, n_outside(&trace, range)), (start, if start == 0 { n_before as u64 } else { 0 }));
+        };
+        check(Format::Nsys, 3, 0);
+        check(Format::ChromeTrace, 3, -900);
+        check(Format::Nsys, 5, -900);
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn check_traces(paths: &[PathBuf]) -> (usize, usize) {
                 let curves = &history.curves;
                 let title = format!("{device} memory allocated");
                 assert!(is_a_counter(trace, &title, &curves.allocated[1..]), "{}: {title}", name(path));
-                if history.has_segments {
+                if history.has_reserved {
                     let title = format!("{device} memory reserved");
                     assert!(is_a_counter(trace, &title, &curves.reserved[1..]), "{}: {title}", name(path));
                 }
@@ -104,7 +104,7 @@ fn check_export(path: &Path) {
     let allocations = format!("SELECT count(*) FROM {table} WHERE memoryOperationType = 0");
     assert_eq!(history.allocations.len() as u64, ask(&connection, &allocations));
     assert!(history.allocations.ids().all(|id| trace.strings.get(history.allocations.category(id)) == "Device"));
-    assert!(history.allocations.len() > 2 && !history.has_segments);
+    assert!(history.allocations.len() > 2 && !history.has_reserved);
     assert!(is_a_counter(trace, "Device memory", &curve[1..]));
 }
 

@@ -64,7 +64,7 @@ pub struct Outside {
 ///
 /// Returns `None` for a history without times or without reserved memory.
 pub fn outside(history: &MemoryHistory, readings: &[(TimeNs, f64)]) -> Option<Outside> {
-    if !history.has_time || !history.has_segments {
+    if !history.has_time || !history.has_reserved {
         return None;
     }
     let from = readings.partition_point(|&(ts, _)| ts < history.span.start);

@@ -83,7 +83,7 @@ pub fn headline(
         (Some(peak), false) => vec![format!("Peak {}", size(peak.bytes)), format!("end {}", size(end))],
         (None, false) => vec!["Peak unknown, no allocation was recorded".to_owned(), format!("end {}", size(end))],
     };
-    if history.has_segments {
+    if history.has_reserved {
         let private = summary.end_private.map(|pools| private_pools(&pools)).unwrap_or_default();
         let (reserved, unused) = (size(summary.end_reserved), size(summary.end_unused()));
         let when = if is_state_only { "" } else { "at the end " };

@@ -64,7 +64,7 @@ impl DeviceMemory<'_> {
 
     /// Only a file that records segments says what was reserved.
     fn reserved(&self, bytes: u64) -> Cell {
-        if self.history.has_segments { Cell::Bytes(bytes) } else { Cell::Empty }
+        if self.history.has_reserved { Cell::Bytes(bytes) } else { Cell::Empty }
     }
 
     /// A figure that a state of one moment does not have.

@@ -139,8 +139,8 @@ pub struct MemoryHistory {
     pub blocks: Blocks,
     /// All segments ever reserved: those from before the recording first, then by start.
     pub segments: Vec<Segment>,
-    /// Whether segments are recorded: a profiler's `[memory]` events have none.
-    pub has_segments: bool,
+    /// Whether it is known how much was reserved: by segments, or by the totals of a profiler's `[memory]` events.
+    pub has_reserved: bool,
     pub curves: Curves,
     /// Sorted by event.
     pub ooms: Vec<OutOfMemory>,
@@ -262,6 +262,11 @@ impl MemoryHistory {
     /// Whether memory changed while it was recorded. Cost: O(n), and O(1) where the first events change it.
     pub fn has_changes(&self) -> bool {
         self.events.action.iter().any(|action| action.changes_memory())
+    }
+
+    /// Whether it is known in which segments blocks lie, and when these were reserved: a profiler records totals alone.
+    pub fn has_segments(&self) -> bool {
+        self.source == MemorySource::Snapshot || !self.segments.is_empty()
     }
 
     /// Whether an event allocates a block that was not there: a change of category allocates nothing.

@@ -48,7 +48,7 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
     raw.events.allocation = sort_by_start(&mut allocations, links);
     settle_kinds(&mut segments, &allocations);
     let reserved = std::mem::take(&mut raw.events.reserved);
-    let has_segments = raw.end.is_some() || !segments.is_empty() || !reserved.is_empty();
+    let has_reserved = raw.end.is_some() || !segments.is_empty() || !reserved.is_empty();
     let blocks = Blocks::new(raw.source, &raw.events, allocations.len());
     let curves = Curves::build(n_states, &allocations, &segments, &reserved);
     let mut history = MemoryHistory {
@@ -62,7 +62,7 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
         allocations,
         blocks,
         segments,
-        has_segments,
+        has_reserved,
         curves,
         ooms: raw.ooms,
         notes: raw.notes,

@@ -132,7 +132,8 @@ mod tests {
     fn the_curve_is_the_files_own_total() {
         let trace = trace(&[(10, 512, 1512), (20, -300, 1212), (30, 0, 1212), (30, 0, 1212), (10, -512, 700)]);
         let [history] = &trace.memories[..] else { panic!("{:?}", trace.memories) };
-        assert_eq!((history.device, history.source, history.has_segments), (1, MemorySource::Profiler, true));
+        assert_eq!((history.device, history.source, history.has_reserved), (1, MemorySource::Profiler, true));
+        assert!(!history.has_segments(), "where blocks lie is not recorded");
         assert_eq!(history.curves.allocated, [1000, 1512, 1212, 1212, 1212, 700]);
         assert_eq!(history.curves.reserved, [2048; 6]);
         // Live before the recording: the freed block, and the rest of the total.

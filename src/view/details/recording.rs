@@ -6,7 +6,7 @@ use super::cut;
 use crate::analysis::clock::utc_start;
 use crate::capture::launch::shown_time;
 use crate::figures::{format, text::display_name};
-use crate::model::{DeviceInfo, MemoryHistory, Trace};
+use crate::model::{DeviceInfo, MemoryHistory};
 use crate::session::{OpenTrace, in_order};
 use crate::widget::prose::{plain, prose_ui};
 
@@ -25,7 +25,7 @@ pub fn recordings_ui(traces: &[OpenTrace], ui: &mut egui::Ui) {
         let path = open.trace.info.path.display().to_string();
         // Of many files that are alike the whole names tell them apart.
         ui.add(Label::new(RichText::new(title).strong()).wrap()).on_hover_text(path);
-        recording_ui(&open.trace, ui);
+        recording_ui(open, ui);
         // A fact may have several values.
         for facts in open.trace.info.facts.chunk_by(|a, b| a.0 == b.0).take(MOST_FACTS) {
             let values: Vec<_> = facts.iter().map(|(_, value)| value.as_str()).collect();
@@ -70,12 +70,14 @@ fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
     });
 }
 
-fn recording_ui(trace: &Trace, ui: &mut egui::Ui) {
+fn recording_ui(open: &OpenTrace, ui: &mut egui::Ui) {
+    let trace = &*open.trace;
     let info = &trace.info;
     if !info.producer.is_empty() {
         row_ui(ui, "Recorder", &display_name(&info.producer));
     }
-    if let Some(start) = utc_start(trace) {
+    // What lies far before the rest may be long before the recording.
+    if let Some(start) = utc_start(trace).map(|start| start.saturating_add(open.content.start - trace.span.start)) {
         let ms = u64::try_from(start / 1_000_000).unwrap_or_default();
         row_ui(ui, "Recorded", &shown_time(ms));
     }

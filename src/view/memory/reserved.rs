@@ -126,7 +126,7 @@ impl View for ReservedView {
             );
         }
         if tables.growth.is_empty() {
-            let [what, how] = match shown.history().has_segments {
+            let [what, how] = match shown.history().has_segments() {
                 true if !shown.history().has_changes() => [
                     "How memory was reserved is not known",
                     "A history (torch.cuda.memory._record_memory_history) tells",
@@ -134,7 +134,8 @@ impl View for ReservedView {
                 true => ["Nothing was reserved while this was recorded", "All segments predate the recording"],
                 false => [
                     "This recording has no events of reserved memory",
-                    "A memory history (torch.cuda.memory._dump_snapshot) does",
+                    "A memory history (torch.cuda.memory._dump_snapshot) does; how much is reserved, if that is \
+                     known, is in Memory over time",
                 ],
             };
             nothing_ui(what, how, ui);

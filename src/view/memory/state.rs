@@ -120,8 +120,9 @@ impl View for MemoryState {
             // Where lines are few, the map has them.
             let head = if is_small { ui.horizontal(head_ui).inner } else { head_ui(ui) };
             let Some((shown, is_summing_up)) = head else { return };
-            if !shown.history().has_segments {
-                let how = "A memory history (torch.cuda.memory._dump_snapshot) has both";
+            if !shown.history().has_segments() {
+                let how = "A memory history (torch.cuda.memory._dump_snapshot) has both; how much is allocated and \
+                           reserved is in Memory over time";
                 nothing_ui("This recording has blocks, but not the segments they lie in", how, ui);
                 return;
             }

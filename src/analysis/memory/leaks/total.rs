@@ -65,7 +65,7 @@ impl Room {
         let curves = &history.curves;
         let taken = match history.source {
             MemorySource::Driver => curves.active.last(),
-            _ => curves.reserved.last().filter(|_| history.has_segments),
+            _ => curves.reserved.last().filter(|_| history.has_reserved),
         };
         // Where the last step or what follows it failed, memory has run out already.
         let end = steps.boundaries[steps.len() - 1];

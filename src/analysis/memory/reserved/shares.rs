@@ -28,7 +28,7 @@ pub struct GrowthShares {
 /// * Cost: O(states + growths).
 pub fn shares(history: &MemoryHistory, growth: &[Growth]) -> Option<GrowthShares> {
     let reserved = &history.curves.reserved;
-    let start = reserved.first().copied().filter(|_| history.has_segments)?;
+    let start = reserved.first().copied().filter(|_| history.has_reserved)?;
     let bytes = reserved.iter().max().map_or(0, |highest| highest - start);
     let demand = bytes.min(history.curves.highest().1.saturating_sub(start));
     let sum = |of: fn(&Growth) -> u64| growth.iter().map(|growth| u128::from(of(growth))).sum::<u128>();

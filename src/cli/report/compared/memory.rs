@@ -133,7 +133,7 @@ impl Pair<'_> {
         let [base, of] = &self.summaries;
         let both = |bytes: fn(&Summary) -> Option<u64>| Some([bytes(base)?, bytes(of)?]);
         // Only a file that records segments says what was reserved.
-        let has_reserved = self.histories().iter().all(|history| history.has_segments);
+        let has_reserved = self.histories().iter().all(|history| history.has_reserved);
         let all = [
             (PEAK_ALLOCATED, true, both(|summary| Some(summary.peak_allocated?.bytes))),
             (PEAK_RESERVED, has_reserved, both(|summary| Some(summary.peak_reserved?.bytes))),

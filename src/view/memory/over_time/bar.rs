@@ -175,7 +175,7 @@ impl MemoryOverTime {
         ui.add(Label::new(moment).truncate());
         for curve in [Curve::Allocated, Curve::Active, Curve::Reserved] {
             let bytes = curve.values(shown.history()).get(state as usize).copied().unwrap_or(0);
-            if curve == Curve::Reserved && !shown.history().has_segments {
+            if curve == Curve::Reserved && !shown.history().has_reserved {
                 continue;
             }
             let text = format!("{} {}", curve.label().to_lowercase(), format::bytes(bytes as f64));
