@@ -108,6 +108,28 @@ pub fn uses_tensor_cores(name: &str) -> Option<bool> {
     }
 }
 
+/// What NVIDIA's libraries call the architecture that a kernel is built for, and its compute capability.
+const ARCHITECTURES: &[(&str, u32)] = &[
+    ("volta_", 7),
+    ("turing_", 7),
+    ("ampere_", 8),
+    ("sm80_", 8),
+    ("sm86_", 8),
+    ("cutlass_80_", 8),
+    ("hopper_", 9),
+    ("sm90_", 9),
+    ("cutlass3x_sm90_", 9),
+    ("sm100_", 10),
+    ("cutlass3x_sm100_", 10),
+];
+
+/// The least compute capability of a device that runs a kernel of this name, without its digits after the point; `None`
+/// if the name does not tell. Code for one architecture runs on no older one.
+pub fn least_capability(name: &str) -> Option<u32> {
+    let of = |word: &str| ARCHITECTURES.iter().find(|(start, _)| word.starts_with(start)).map(|of| of.1);
+    name.split([' ', ':', '<']).filter_map(of).max()
+}
+
 /// Parts of names of products whose inputs have at most 16 bits. `884` is Volta's only instruction.
 const NARROW: &[&str] = &[
     "bf16", "fp16", "f16f16", "bfloat16", "float16", "half", "e4m3", "e5m2", "e2m1", "fp8", "hgemm", "h1688", "s884",
@@ -134,6 +156,20 @@ fn is_matrix_tile(lower: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_name_the_architecture() {
+        let names = [
+            ("volta_sgemm_128x64_nt", Some(7)),
+            ("void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(T1::Params)", Some(8)),
+            ("sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n", Some(9)),
+            ("void implicit_convolve_sgemm<float, float, 128, 6, 7>(int)", None),
+            ("maxwell_sgemm_128x64_tn", None),
+        ];
+        for (name, capability) in names {
+            assert_eq!(least_capability(name), capability, "{name}");
+        }
+    }
 
     #[test]
     fn the_width_of_inputs_is_in_names() {

@@ -4,6 +4,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::missing::Missing;
 use crate::analysis::gaps::BACKWARD_NODE;
+use crate::analysis::tensor_cores::least_capability;
 use crate::model::{DeviceInfo, Format, ON_CPU, SliceId, SliceKind, StringId, Trace};
 
 /// How PyTorch names the range of an optimizer's step.
@@ -37,7 +38,8 @@ pub struct RunFacts {
     pub is_xla: bool,
     /// Whether a device is too old for Triton, and with that for torch.compile: compute capability below 7.0.
     pub is_too_old: bool,
-    /// Whether a device is known to have tensor cores: NVIDIA's from compute capability 7.0 on.
+    /// Whether a device is known to have tensor cores: NVIDIA's from compute capability 7.0 on; where the file does not
+    /// describe it, by the names of its kernels.
     pub has_tensor_cores: bool,
     /// Whether a device has TF32: NVIDIA's from compute capability 8.0 on.
     pub has_tf32: bool,
@@ -168,7 +170,7 @@ impl RunFacts {
             ..Self::default()
         };
         let mut is_amd = trace.info.devices.iter().any(|device| device.is_amd());
-        let mut has_inductor = false;
+        let (mut has_inductor, mut capability) = (false, None);
         for (id, name) in trace.strings.iter() {
             if kinds[id.0 as usize] == 0 {
                 continue;
@@ -182,6 +184,7 @@ impl RunFacts {
             run.has_workers |= name.contains("_MultiProcessingDataLoaderIter");
             let has = |kind: SliceKind| kinds[id.0 as usize] & 1 << kind as u16 != 0;
             if has(SliceKind::Kernel) {
+                capability = capability.max(least_capability(name));
                 is_amd |= name.starts_with("Cijk_") || name.ends_with(".kd");
                 run.is_torch |= name.contains("at::native::");
                 has_inductor |= is_generated(name);
@@ -204,7 +207,12 @@ impl RunFacts {
         // Of compute capability 7.5, the GeForce GTX 16 have none.
         let has_cores = |device: &DeviceInfo| device.compute_major >= Some(7) && !device.name.contains("GTX 16");
         run.has_tensor_cores = devices.iter().any(|device| has_cores(device));
-        let versions: Vec<u32> = devices.iter().filter_map(|device| device.compute_major).collect();
+        let mut versions: Vec<u32> = devices.iter().filter_map(|device| device.compute_major).collect();
+        if versions.is_empty() {
+            // Some recordings describe no device.
+            versions.extend(capability);
+            run.has_tensor_cores = capability >= Some(7);
+        }
         run.is_too_old = versions.iter().any(|&major| major < 7);
         run.has_tf32 = versions.iter().any(|&major| major >= 8);
         run

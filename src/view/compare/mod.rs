@@ -164,7 +164,7 @@ impl CompareView {
                    there, then show another, also of the other file. Or run lacuna report AFTER --compare BEFORE";
         nothing_ui("These files hold memory alone, and times are compared here", how, ui);
         let names = [before, after].map(|trace| file_name(ctx.traces, trace));
-        let short = |side: usize| shortened_apart(&names[side], &[&names[1 - side]], 40);
+        let short = |side: usize| shortened_apart(&names[side], &[&names[1 - side]], 64);
         let label = format!("Compare the peak of {} with that of {}", short(1), short(0));
         if ui.button(label).on_hover_text("Show which places hold more or less than in the first file").clicked() {
             ctx.commands.push(Command::ComparePeaks([before, after]));

@@ -137,6 +137,7 @@ mod tests {
     use egui_kittest::kittest::Queryable as _;
 
     use super::*;
+    use crate::model::Trace;
     use crate::model::{SliceKind, TraceBuilder};
 
     #[test]

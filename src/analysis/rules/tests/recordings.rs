@@ -190,17 +190,19 @@ fn collectives_know_their_type_and_bandwidth() {
 
 #[test]
 fn fp32_products_are_found_where_the_device_has_tensor_cores() {
-    let judge = |kernel: &'static str, major: u32| {
+    let judge_of = |kernel: &'static str, compute_major: Option<u32>| {
         let slices: Vec<Named<'_>> = (0..20)
             .map(|i| ("stream 7", KERNEL, if i % 2 == 0 { kernel } else { "add" }, 500_000 * i, 500_000 * (i + 1)))
             .collect();
         let mut builder = TraceBuilder::from_slices(&slices);
-        let compute_major = Some(major);
         builder.info.devices.push(DeviceInfo { compute_major, ..Default::default() });
         let verdicts = judged(&builder.finish(), None);
         of(&verdicts, Rule::Fp32Matmul).map(|hit| (hit.measured, hit.severity, hit.names[0].clone()))
     };
+    let judge = |kernel, major| judge_of(kernel, Some(major));
     let found = |name: &str| Some((0.5, Severity::Warn, name.to_owned()));
+    assert_eq!(judge_of("turing_sgemm_64x32_nn", None), found("turing_sgemm_64x32_nn"), "the name tells");
+    assert_eq!(judge_of("maxwell_sgemm_128x64_tn", None), None);
     assert_eq!(judge("ampere_sgemm_128x64_tn", 8), found("ampere_sgemm_128x64_tn"));
     let cutlass = "void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(T1::Params)";
     assert_eq!(judge(cutlass, 9), found("cutlass_80_simt_sgemm_128x128_8x4_nn_align1"));

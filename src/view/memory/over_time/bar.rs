@@ -125,7 +125,7 @@ impl MemoryOverTime {
         if ctx.traces.len() > 1 && axis.kind == AxisKind::Time {
             let mut is_shared = !self.is_alone;
             let hint = "Share the axis with all other open recordings, whenever they were made";
-            if ui.checkbox(&mut is_shared, "All files").on_hover_text(hint).clicked() {
+            if ui.checkbox(&mut is_shared, "Of all files").on_hover_text(hint).clicked() {
                 self.wants_others = Some(is_shared);
             }
         }
