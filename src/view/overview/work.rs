@@ -16,7 +16,7 @@ use crate::answers::ranks::AllVerdicts;
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::in_short::paragraphs;
-use crate::figures::steps::left_out_text;
+use crate::figures::steps::{left_out, left_out_text};
 use crate::figures::text::{display_name, shortened};
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
@@ -399,6 +399,8 @@ pub struct StepBar {
     pub parts: Vec<DurNs>,
     /// Of a device, how much of its idle time is before its first work or after its last.
     pub outside_ns: DurNs,
+    /// Why it is not judged; empty if any of it is.
+    pub left_out: String,
 }
 
 /// Parts of the time of a device, the lowest first.
@@ -464,6 +466,7 @@ fn chart(
     parts: impl Fn(TimeRange) -> Vec<DurNs>,
 ) -> Chart {
     let steps_per_bar = steps.len().div_ceil(MAX_BARS).max(1);
+    let left_out = left_out(steps);
     let bar = |first: usize| {
         let last = (first + steps_per_bar).min(steps.len());
         let time = |of: &[TimeNs]| TimeRange { start: of[first], end: of[last] };
@@ -479,7 +482,13 @@ fn chart(
             format!("Mean of {} to {}", steps.names[first], steps.names[last - 1])
         };
         let time = steps.extents()[first].union(steps.extents()[last - 1]);
-        StepBar { name, time: time.shifted(open.offset), parts, outside_ns }
+        let [before, after] = &left_out;
+        let left_out = match (last <= steps.used.start, first >= steps.used.end) {
+            (true, _) => before.clone().unwrap_or_default(),
+            (_, true) => after.clone().unwrap_or_default(),
+            _ => String::new(),
+        };
+        StepBar { name, time: time.shifted(open.offset), parts, outside_ns, left_out }
     };
     let bars = (0..steps.len()).step_by(steps_per_bar).map(bar).collect();
     let length = match boundaries == steps.boundaries {
