@@ -113,3 +113,50 @@ fn the_buttons_beside_the_command_reach_the_edge() {
     let right = harness.get_by_label("Recent").rect().right();
     assert!((window.right() - 20.0..window.right()).contains(&right), "{right} of {window:?}");
 }
+
+#[test]
+fn escape_leads_from_the_launcher_back_to_what_is_below_unless_a_program_runs() {
+    let mut harness = launcher("sleep 600");
+    let is_there = has("Start");
+    // What is typed comes first.
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert!(is_there(&harness));
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert!(!is_there(&harness) && has("Run a program and record it")(&harness));
+
+    let mut harness = super::harness(vec![trace()]);
+    let front = |harness: &Harness<'_, Option<App>>, id| app(harness).layout.is_on_screen(id);
+    app_mut(&mut harness).commands.push(Command::Show("flame"));
+    settle(&mut harness);
+    let before = app(&harness).tabs();
+    select(&mut harness, "gemm_fp16");
+    for id in ["capture", "live"] {
+        app_mut(&mut harness).commands.push(Command::Show(id));
+        settle(&mut harness);
+        assert!(front(&harness, id) && app(&harness).tabs() != before);
+        // The launcher has the focus in its command.
+        for _ in 0..if id == "capture" { 2 } else { 1 } {
+            harness.key_press(Key::Escape);
+            settle(&mut harness);
+        }
+        assert_eq!(app(&harness).tabs(), before, "{id}");
+        assert_ne!(app(&harness).session().selection, Selection::None, "it is of what is open");
+    }
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().selection, Selection::None);
+
+    let mut harness = launcher("sleep 600");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    wait_for(&mut harness, has("Runs"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Running for"));
+    harness.key_press(Key::Escape);
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert!(has("Running for")(&harness));
+    harness.get_by_label("Stop").click();
+    wait_for(&mut harness, has("Stopped after"));
+}
