@@ -219,6 +219,10 @@ fn under_each_cause_of_idle_time_stands_what_went_on_meanwhile() {
     harness.get_by_label_contains("Synchronization 31.3 %, of which:");
     harness.get_by_label("CPU operators 20.0 %");
     harness.get_by_label("Synchronization itself 10.0 %");
+    // Recurring gaps have the same two names.
+    harness.get_by_label_contains("Recurring gaps (").click();
+    settle(&mut harness);
+    harness.get_by_label("GPU 0: Synchronization, meanwhile: CPU operators");
 }
 
 #[test]

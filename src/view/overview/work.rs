@@ -9,7 +9,7 @@ use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Basis, Cause, Rule, Thresholds, Verdicts, Window};
+use crate::analysis::rules::{Basis, Cause, Rule, Thresholds, Verdicts, Window, main_cause};
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TracePhases;
 use crate::answers::ranks::AllVerdicts;
@@ -143,6 +143,8 @@ pub struct ClusterLine {
     pub numbers: String,
     /// Between what it lies, with short names and with whole ones.
     pub between: [String; 2],
+    /// What would end most of it, and what went on meanwhile.
+    pub cause: Cause,
     pub class: GapClass,
     pub place: Option<Place>,
 }
@@ -153,6 +155,7 @@ struct OfTrace {
     ledgers: Arc<Vec<Ledger>>,
     clusters: Arc<Vec<Clusters>>,
     verdicts: Arc<Verdicts>,
+    steps: Arc<Option<Steps>>,
     n_steps: usize,
     left_out: String,
 }
@@ -176,6 +179,7 @@ impl Analysis for Summary {
                 ledgers: work.get(&open.trace, &Ledgers { steps: steps.clone() })?,
                 clusters: work.get(&open.trace, &GapClusters { steps })?,
                 verdicts: Arc::clone(verdicts),
+                steps: found,
             });
         }
         let paths: Vec<String> = of.iter().map(|open| open.trace.info.title()).collect();
@@ -298,6 +302,7 @@ fn recurring<'a>(of: &'a [OpenTrace], listed: impl Iterator<Item = (usize, &'a O
                 words::place(clusters, cluster, |name| shortened(name, MAX_NAME)),
                 words::place(clusters, cluster, |name| display_name(name).into_owned()),
             ],
+            cause: main_cause(&open.trace, ledger, (*all.steps).as_ref(), clusters.gaps(cluster)),
             class: cluster.class,
             place: time.map(|time| Place::of(trace, open, (all, Some(ledger.device)), time)),
         }
