@@ -205,7 +205,13 @@ class Recorder:
             # Around torch's own range of the step, so that steps do not cut it. Without `__wrapped__`, by which some
             # versions of torch take the hooks off again.
             def step(*args, **kwargs):
-                result = hooked(*args, **kwargs)
+                try:
+                    result = hooked(*args, **kwargs)
+                except BaseException as error:
+                    # What the program raises is of the program: Python adds no line about this frame again, and
+                    # before 3.11 goes on with the one that it has added.
+                    error.__traceback__ = error.__traceback__.tb_next
+                    raise
                 self.stepped(args[0])
                 return result
 

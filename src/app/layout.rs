@@ -11,7 +11,7 @@ use crate::answers::{Subject as _, SubjectKey};
 use crate::model::{Format, Trace};
 use crate::session::OpenTrace;
 use crate::settings::OldLayout;
-use crate::view::{DockArea, VIEWS, ViewSpec, flame, memory, overview, problems, timeline, view_spec};
+use crate::view::{Content, DockArea, VIEWS, ViewSpec, flame, memory, overview, problems, timeline, view_spec};
 
 /// Points of what is in the middle, which gets what is left, and of what is beside or below it.
 const SIDE_SHARES: [f32; 2] = [1000.0, 320.0];
@@ -252,6 +252,20 @@ impl Layout {
         }
         self.activate(id);
         self.focus(id);
+    }
+
+    /// Brings to the front, in the group of a view of this machine, what was used last of what is open; false if there
+    /// is nothing.
+    pub fn leave(&mut self, id: &str) -> bool {
+        let tile = self.tile(id);
+        let Some(group) = self.groups().into_iter().find(|group| tile.is_some() && group.active == tile) else {
+            return false;
+        };
+        let is_there = |spec: &&&ViewSpec| spec.content != Content::Machine && self.is_in_sight(spec.id);
+        let place = |spec: &&&ViewSpec| self.recent.iter().position(|known| *known == spec.id).unwrap_or(usize::MAX);
+        let Some(before) = group.views.iter().filter(is_there).min_by_key(place) else { return false };
+        self.show(before.id);
+        true
     }
 
     /// Brings a view to the front of its group, which stays hidden if it is.

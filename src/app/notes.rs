@@ -61,6 +61,11 @@ impl App {
         self.unopened_since = self.unopened_since.map(|(n, _)| (n, Instant::now()));
     }
 
+    /// Closes what is said of files that were not opened: they were tried beside others, which are closed now.
+    pub(super) fn forget_unopened(&mut self) {
+        self.notes.retain(|note| note.kind != NoteKind::Unopened);
+    }
+
     /// Says in the line at the bottom that files were not opened, once that no longer stands over the views.
     pub(super) fn unopened_button_ui(&mut self, ui: &mut egui::Ui) {
         let n = self.unopened().count();

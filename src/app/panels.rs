@@ -88,7 +88,7 @@ impl App {
             ui.horizontal(|ui| {
                 ui.add_space(8.0);
                 ui.strong(slot.spec.title);
-                if ui.button("Back").on_hover_text("Close this view (Ctrl+W)").clicked() {
+                if ui.button("Back").on_hover_text("Close this view (Escape)").clicked() {
                     ctx.commands.push(Command::CloseView);
                 }
             });

@@ -69,6 +69,7 @@ impl App {
                 }
             }
             Command::Back | Command::Forward => self.travel(&command),
+            Command::Deselect if self.leave_machine() => {}
             Command::Tell(text) => self.tell(Told::refusal(text)),
             Command::Say(text) => self.tell(Told::said(text)),
             Command::SaveText(name, text) => self.save.ask(ctx, name, Content::Text(text)),
@@ -147,6 +148,18 @@ impl App {
         self.layout.show(id);
     }
 
+    /// Leads from a view of this machine, if it was used last, back to what lies below it; not while a program runs that
+    /// was started there. Says whether it did.
+    fn leave_machine(&mut self) -> bool {
+        let is_alone = self.session.traces().is_empty();
+        let spec = if is_alone { self.alone } else { self.layout.focused() }.and_then(view_spec);
+        match spec.filter(|spec| spec.content == view::Content::Machine && !self.views.has_run()) {
+            Some(_) if is_alone => self.alone.take().is_some(),
+            Some(spec) => self.layout.leave(spec.id),
+            None => false,
+        }
+    }
+
     fn run_in_views(&mut self, ctx: &Context, command: &Command) -> bool {
         let is_dark = ctx.global_style().visuals.dark_mode;
         let on_screen = self.layout.on_screen();
@@ -206,6 +219,9 @@ impl App {
 
     fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {
         self.session.close(is_closed);
+        if self.session.traces().is_empty() {
+            self.forget_unopened();
+        }
         // No later command may go to a hit in a trace that is gone.
         let is_dark = ctx.global_style().visuals.dark_mode;
         self.views.update(&mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands), ctx);

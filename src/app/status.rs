@@ -9,8 +9,9 @@ use super::progress::{counts_text, load_text, progress_ui, reading_text};
 use super::{App, NoteKind};
 use crate::command::Command;
 use crate::figures::format;
+use crate::figures::text::shortened;
 use crate::model::{Format, ImportReport, Severity, TrackKind};
-use crate::session::OpenTrace;
+use crate::session::{Beyond, OpenTrace};
 use crate::view::axis::part_text;
 use crate::view::{ViewContext, command_spec, memory, problems};
 use crate::widget::theme;
@@ -21,6 +22,9 @@ const SHOW_AFTER: Duration = Duration::from_millis(300);
 const MAX_WAITING_SHOWN: usize = 3;
 /// What lies outside of the first picture is said if it is this part of its time or more away.
 const FAR: i64 = 20;
+/// Files that are listed of those that reach beyond it, and the longest name of one, in characters.
+const MAX_BEYOND: usize = 8;
+const MAX_FILE: usize = 24;
 /// Points that the keys at the right of the line at the bottom take.
 const ROOM_FOR_HELP: f32 = 260.0;
 /// Points that the length of a selected range takes.
@@ -274,41 +278,21 @@ impl App {
         }
     }
 
-    /// Says that lone events or counters lie far outside of what the first picture shows, and shows them on a click.
+    /// Says that lone events, counters or other recordings lie far outside of what the first picture shows, and shows
+    /// them on a click. Of several files it tells of the one that reaches farthest.
     fn outside_ui(&mut self, ui: &mut egui::Ui) {
         let (all, content) = (self.session.span(), self.session.content());
-        let (before, after) = (content.start - all.start, all.end - content.end);
-        let far = before.max(after);
-        if far <= content.dur() / FAR
-            || self.session.navigation.visible().union(all) == self.session.navigation.visible()
-        {
+        let Some(farthest) = self.session.open.beyond().first().filter(|beyond| beyond.far > content.dur() / FAR)
+        else {
+            return;
+        };
+        if self.session.navigation.visible().union(all) == self.session.navigation.visible() {
             return;
         }
-        let (verb, side) = if before >= after { ("begins", "before") } else { ("ends", "after") };
-        let n = self.session.open.n_outside();
-        let lone = match n {
-            0 => String::new(),
-            1 => ", 1 event outside".to_owned(),
-            n => format!(", {} events outside", format::count(n)),
-        };
-        // Of what lasts there is nothing, but there are counters or moments, such as the mark with which a recorder
-        // ends.
-        let of = match (n, side) {
-            (0, "before") => "anything ran",
-            (0, _) => "the last of what ran",
-            _ => "this",
-        };
-        let text = format!("Recording {verb} {} {side} {of}{lone}", format::duration(far));
-        let button = whole_button(&text, ui);
-        let what = match n {
-            0 => "Only counters, memory or single moments",
-            _ => "Other recordings, lone events, counters or memory",
-        };
-        let parts = [(before, "before the first"), (after, "after the last")];
-        let parts = parts.into_iter().filter(|part| part.0 > 0);
-        let parts: Vec<String> = parts.map(|(ns, side)| format!("up to {} {side}", format::duration(ns))).collect();
-        let help = format!("{what} were recorded {} of what ran. Click to show everything", parts.join(" and "));
-        if button.on_hover_text(help).clicked() {
+        let button = whole_button(&beyond_text(farthest, self.session.traces()), ui);
+        let lines = self.session.open.beyond().iter().take(MAX_BEYOND);
+        let lines: Vec<String> = lines.map(|beyond| beyond_help(beyond, self.session.traces())).collect();
+        if button.on_hover_text(format!("{}\nClick to show everything", lines.join("\n"))).clicked() {
             self.session.navigation.go(all);
         }
     }
@@ -366,6 +350,55 @@ impl App {
             self.commands.push(Command::Show(problems::SPEC.id));
         }
     }
+}
+
+/// Of which of several files something is said.
+fn of_file(beyond: &Beyond, traces: &[OpenTrace]) -> String {
+    let named = traces.get(beyond.trace).filter(|_| traces.len() > 1);
+    named.map_or_else(String::new, |open| format!("{}: ", shortened(&open.heading(), MAX_FILE)))
+}
+
+/// That a file begins long before, or ends long after, what the picture shows of its run.
+fn beyond_text(beyond: &Beyond, traces: &[OpenTrace]) -> String {
+    let &Beyond { before, after, n_events, is_apart, .. } = beyond;
+    let (verb, side, ns) = if before >= after { ("begins", "before", before) } else { ("ends", "after", after) };
+    let lone = match n_events {
+        0 => String::new(),
+        1 => ", 1 event outside".to_owned(),
+        n => format!(", {} events outside", format::count(n)),
+    };
+    // Of what lasts there is nothing, but there are counters or moments, such as the mark with which a recorder ends.
+    let of = match (n_events, side) {
+        (0, "before") => "anything ran",
+        (0, _) => "the last of what ran",
+        _ => "this",
+    };
+    let text = match is_apart {
+        true => format!("recording {verb} {} {side} the one shown{lone}", format::duration(ns)),
+        false => format!("recording {verb} {} {side} {of}{lone}", format::duration(ns)),
+    };
+    let of_file = of_file(beyond, traces);
+    if of_file.is_empty() { capitalized(&text) } else { of_file + &text }
+}
+
+/// The same at length.
+fn beyond_help(beyond: &Beyond, traces: &[OpenTrace]) -> String {
+    let what = match (beyond.is_apart, beyond.n_events) {
+        (true, _) => "another recording was made",
+        (_, 0) => "only counters, memory or single moments were recorded",
+        _ => "lone events, counters or memory were recorded",
+    };
+    let parts = [(beyond.before, "before the first"), (beyond.after, "after the last")];
+    let parts = parts.into_iter().filter(|part| part.0 > 0);
+    let parts: Vec<String> = parts.map(|(ns, side)| format!("up to {} {side}", format::duration(ns))).collect();
+    let text = format!("{what} {} of what ran", parts.join(" and "));
+    let of_file = of_file(beyond, traces);
+    if of_file.is_empty() { capitalized(&text) } else { of_file + &text }
+}
+
+fn capitalized(text: &str) -> String {
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    text[..first].to_uppercase() + &text[first..]
 }
 
 /// How long a part is; on hover exactly.

@@ -362,7 +362,8 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Select,
         Command::Deselect,
         "Deselect",
-        "Clear the selection; again to clear the marks of a search or the memory highlight, then the selected range",
+        "Clear the selection; again to clear the marks of a search or the memory highlight, then the selected range. \
+         From Capture and GPU monitor it leads back to what is open",
         &[key(Key::Escape)],
     ),
     spec(

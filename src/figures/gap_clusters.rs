@@ -1,13 +1,15 @@
 //! Figures of recurring gaps.
 
-use super::gaps::{class_word, trigger_word};
+use super::gaps::{MEANWHILE, class_word, trigger_word};
+use super::makeup::cause_word;
 use super::text::shortened;
 use super::{Cell, Part, figures};
-use crate::analysis::gaps::BACKWARD_NODE;
 use crate::analysis::gaps::ceiling::{Ceiling, mean_step_ns};
 use crate::analysis::gaps::clusters::{Clusters, GapCluster, NameId};
+use crate::analysis::gaps::{BACKWARD_NODE, Ledger};
+use crate::analysis::rules::{Cause, main_cause};
 use crate::analysis::steps::Steps;
-use crate::model::DurNs;
+use crate::model::{DurNs, Trace};
 
 /// Longest names in flat reports, in characters: a row fits into 120.
 const MAX_WORK: usize = 20;
@@ -20,6 +22,8 @@ pub struct NamedCluster<'a> {
     rank: Option<u32>,
     clusters: &'a Clusters,
     cluster: &'a GapCluster,
+    /// What would end most of its time.
+    cause: Cause,
     /// Mean duration of the steps.
     step_ns: Option<DurNs>,
 }
@@ -30,12 +34,16 @@ pub struct NamedCluster<'a> {
 /// * `file`: where the rank is ambiguous.
 pub fn rows<'a>(
     (file, rank): (Option<&'a str>, Option<u32>),
+    (trace, ledger): (&Trace, &Ledger),
     clusters: &'a Clusters,
     steps: Option<&Steps>,
 ) -> Vec<NamedCluster<'a>> {
     let step_ns = steps.and_then(|steps| mean_step_ns(steps, clusters.process));
-    let mut rows: Vec<_> =
-        clusters.recurring().map(|cluster| NamedCluster { file, rank, clusters, cluster, step_ns }).collect();
+    let row = |cluster| {
+        let cause = main_cause(trace, ledger, steps, clusters.gaps(cluster));
+        NamedCluster { file, rank, clusters, cluster, cause, step_ns }
+    };
+    let mut rows: Vec<_> = clusters.recurring().map(row).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.cluster.sum.in_steps_ns));
     rows
 }
@@ -123,7 +131,9 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "recorder_ns_per_step", "Recorder", 84, Cell::or_empty(row.recorder(), Cell::Ns),
             "The recorder's part of that time, at least, which is not in the ceiling: without the recorder the program \
              does not wait for it";
-        words "class", "Meanwhile", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
+        words "cause", "Cause", 120, cause_word(row.cause),
+            "What would have to change to end most of their time, as in the idle time by cause";
+        words "class", "Meanwhile", 120, class_word(row.cluster.class), MEANWHILE;
         words "trigger", "Trigger", 120, Cell::or_empty(row.cluster.trigger, trigger_word),
             "The event that made most of their time possible";
         words "until", "Before", 160, Cell::text(&shortened(last_part(row.name(|cluster| cluster.next)), MAX_WORK)),
@@ -139,9 +149,9 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
             "Steps in which they occur";
     };
     Part::new("clusters", "Recurring gaps", figures)
-        .report("file rank device count steps total_ns ns_per_step at_most class until place")
+        .report("file rank device count steps total_ns ns_per_step at_most cause class until place")
         .json(
-            "prev next class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present \
+            "prev next cause class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present \
                ceiling_ns_per_step recorder_ns_per_step",
         )
 }

@@ -1,9 +1,11 @@
 //! Figures of idle time by cause and of recurring gaps, as the window lists them.
 
 use super::gaps::{MEANWHILE, class_word};
+use super::makeup::cause_word;
 use super::{Cell, Part, figures};
 use crate::analysis::gaps::GapClass;
 use crate::analysis::gaps::clusters::Spread;
+use crate::analysis::rules::Cause;
 use crate::model::DurNs;
 
 /// Time of one cause.
@@ -43,12 +45,14 @@ pub fn causes() -> Part<CauseRow> {
 }
 
 /// One cluster of gaps.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ClusterRow {
     /// Empty if there is one device only.
     pub device: String,
     pub prev: String,
     pub next: String,
+    /// What would end most of it.
+    pub cause: Cause,
     pub class: GapClass,
     pub operator: String,
     pub frame: String,
@@ -66,8 +70,9 @@ pub struct ClusterRow {
 impl ClusterRow {
     /// Whether each word, in lower case, occurs in one of its names.
     pub fn fits(&self, words: &[String]) -> bool {
-        let texts = [&*self.prev, &*self.next, self.class.label(), self.class.key(), &*self.operator, &*self.frame];
-        let texts = texts.map(str::to_lowercase);
+        let names = [&self.prev, &self.next, &self.operator, &self.frame].map(String::as_str);
+        let texts = [self.cause.label(), self.class.label(), self.class.key()].into_iter().chain(names);
+        let texts: Vec<String> = texts.map(str::to_lowercase).collect();
         words.iter().all(|word| texts.iter().any(|text| text.contains(word.as_str())))
     }
 }
@@ -92,7 +97,9 @@ const OF_WHOLE: [(&str, &str, &str); 3] = [
 /// * `has_range`: whether the rows are those of a selected range.
 pub fn clusters(has_range: bool) -> Part<ClusterRow> {
     let mut figures = figures! { row: ClusterRow;
-        words "class", "Main cause", 128, class_word(row.class), "What the device waited for during most of it";
+        words "cause", "Cause", 128, cause_word(row.cause),
+            "What would have to change to end most of it, as the overview lists the idle time";
+        words "class", "Meanwhile", 128, class_word(row.class), MEANWHILE;
         words "device", "Device", 80, Cell::text(&row.device), "The device that waits";
         number "ns_per_step", "Per step", 90, Cell::or_empty(row.ns_per_step, Cell::Ns),
             "Sum of these gaps in the judged steps, divided by their number";

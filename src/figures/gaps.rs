@@ -107,7 +107,8 @@ impl<'a> DeviceGaps<'a> {
         let named = longest.iter().map(|&gap| NamedGap::new(trace, ledger, (gap, &near), offset));
         let mut list = gaps().table(named, 0);
         list.n_hidden = ledger.len() - longest.len();
-        let clusters = gap_clusters::clusters().table(gap_clusters::rows((file, rank), clusters, steps), top);
+        let clusters =
+            gap_clusters::clusters().table(gap_clusters::rows((file, rank), (trace, ledger), clusters, steps), top);
         Self { rank, ledger, totals: ledger.totals(TimeRange::ALL), top: Arc::new(list), clusters: Arc::new(clusters) }
     }
 

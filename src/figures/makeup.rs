@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::verdicts::{Judged, clipped, device, percent, scope_of, together, why, why_of};
 use super::{Cell, Part, Word, figures, format};
 use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
+use crate::analysis::words::{Topic, topic};
 use crate::model::{DurNs, Severity};
 
 /// Idle time below this share is not said to be waiting.
@@ -225,9 +226,26 @@ impl<'a> Summary<'a> {
             _ => {
                 let why = self.most.and_then(why_of).or_else(|| cause.rule().and_then(why));
                 let why = why.unwrap_or("for calls that copy");
-                format!("It waits most {why}: {share}")
+                let host = self.host_of_most((cause, ns)).map(|name| format!(", most of it with the host in {name}"));
+                format!("It waits most {why}: {share}{}", host.unwrap_or_default())
             }
         })
+    }
+
+    /// In what the host is in most of the time of the cause that takes most: as in the gap that comes back, where that
+    /// has more than half of its time. Nothing where the name only repeats the cause.
+    fn host_of_most(&self, (cause, ns): (Cause, DurNs)) -> Option<String> {
+        let gap = self.most?.recurring.as_ref()?;
+        let per_step = ns / (self.window.steps.len() as DurNs).max(1);
+        let name = if gap.op.is_empty() { &gap.frame } else { &gap.op };
+        let is_said = match topic(name) {
+            Some(Topic::DataLoading) => cause == Cause::DataLoading,
+            Some(Topic::Compilation) => cause == Cause::ModuleLoad,
+            Some(Topic::GarbageCollection) => cause == Cause::GarbageCollection,
+            Some(Topic::Communication) => cause == Cause::Collective,
+            _ => name.is_empty(),
+        };
+        (!is_said && 2 * gap.of_cause_ns > per_step).then(|| clipped(name))
     }
 
     /// Whether most of what computes is CUDA graphs that were recorded as wholes.

@@ -1,5 +1,6 @@
 //! The open traces, their clock, and all choices about them: selection, ranges, marks, shown memory.
 
+mod beyond;
 mod content;
 mod failures;
 mod files;
@@ -25,6 +26,7 @@ use crate::analysis::rules::Thresholds;
 use crate::live::Monitor;
 use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace};
 
+pub use self::beyond::Beyond;
 pub use self::files::{FileChoices, Files};
 pub use self::gap_order::GapOrder;
 pub use self::history::{History, Visit};

@@ -3,7 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::content::{content, n_outside};
+use super::beyond::{Beyond, beyond};
+use super::content::content;
 use super::{failures, names};
 use crate::analysis::clock::{self, ClockSource, Run};
 use crate::figures::text::display_name;
@@ -119,7 +120,7 @@ pub struct OpenTraces {
     places: RunPlaces,
     span: TimeRange,
     content: TimeRange,
-    n_outside: u64,
+    beyond: Vec<Beyond>,
     pub(super) n_failures: usize,
 }
 
@@ -132,7 +133,7 @@ impl Default for OpenTraces {
             places: RunPlaces::Starts,
             span: empty,
             content: empty,
-            n_outside: 0,
+            beyond: Vec::new(),
             n_failures: 0,
         }
     }
@@ -160,9 +161,9 @@ impl OpenTraces {
         self.content
     }
 
-    /// Slices and samples that lie outside of [`Self::content`].
-    pub fn n_outside(&self) -> u64 {
-        self.n_outside
+    /// The files that reach beyond [`Self::content`], the farthest first.
+    pub fn beyond(&self) -> &[Beyond] {
+        &self.beyond
     }
 
     /// The runs that are open.
@@ -292,8 +293,7 @@ impl OpenTraces {
         let never_empty = |range: TimeRange| TimeRange { end: range.end.max(range.start.saturating_add(1)), ..range };
         self.span = never_empty(span);
         self.content = never_empty(content.unwrap_or(span));
-        let of_trace = |open: &OpenTrace| n_outside(&open.trace, self.content.shifted(-open.offset));
-        self.n_outside = self.traces.iter().map(of_trace).sum();
+        self.beyond = beyond(&self.traces, self.content);
         self.traces.get(of).map_or(0, |open| open.offset.saturating_sub(offset_before))
     }
 }

@@ -219,7 +219,8 @@ fn of_recordings_far_apart_on_one_clock_the_last_is_shown() {
     session.add(vec![of("2b", 60_800, 1)]);
     assert_eq!(shown(&session), [60_000, 61_300]);
     assert_eq!((session.span().start, session.span().end), (0, 61_300 * MS), "all is there");
-    assert_eq!(session.open.n_outside(), 1);
+    let [beyond] = session.open.beyond() else { panic!("{:?}", session.open.beyond()) };
+    assert_eq!((beyond.trace, beyond.is_apart, beyond.before, beyond.n_events), (0, true, 60_000 * MS, 1));
     // What a person looks at stays.
     session.navigation.go(TimeRange { start: 60_100 * MS, end: 60_200 * MS });
     session.add(vec![of("3", 120_000, 0)]);

@@ -4,7 +4,7 @@ mod names;
 
 use super::Rule;
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Trigger};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger};
 use crate::analysis::host_roles::frees_memory;
 use crate::analysis::steps::Steps;
 use crate::model::{CopyKind, MemoryCopy, SliceId, SliceKind, Trace};
@@ -135,6 +135,22 @@ pub fn cause_of(trace: &Trace, gap: &Gap, part: &GapPart, is_between_steps: bool
         }
         _ => cause,
     }
+}
+
+/// The cause of most of the time of some gaps. Cost: O(parts · log s) for s steps.
+///
+/// * `gaps`: indices into the ledger.
+pub fn main_cause(trace: &Trace, ledger: &Ledger, steps: Option<&Steps>, gaps: &[u32]) -> Cause {
+    let mut by_cause = [0; Cause::N];
+    for &index in gaps {
+        let gap = ledger.gap(index as usize);
+        for part in ledger.parts(index as usize) {
+            let is_between = steps.is_some_and(|steps| is_between(steps, &part));
+            by_cause[cause_of(trace, &gap, &part, is_between) as usize] += part.time.dur();
+        }
+    }
+    // Of equal ones the first.
+    Cause::ALL[(1..Cause::N).fold(0, |most, cause| if by_cause[cause] > by_cause[most] { cause } else { most })]
 }
 
 /// Whether an operator that copies or casts calls nothing of the device.

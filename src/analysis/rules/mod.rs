@@ -35,8 +35,8 @@ mod window;
 pub use self::account::Shares;
 use self::account::{Account, Books, accounts};
 pub use self::by_device::OfDevice;
-pub use self::cause::Cause;
 use self::cause::is_between;
+pub use self::cause::{Cause, main_cause};
 pub use self::collectives::{SmallCollectives, Transfers};
 use self::hit::hit;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The overview: device cards, time per step, findings.
 
+use eframe::egui::Shape;
+
 use super::*;
 use crate::figures::verdicts::LACKS_EVENTS;
 use crate::model::ProcessId;
@@ -217,6 +219,10 @@ fn under_each_cause_of_idle_time_stands_what_went_on_meanwhile() {
     harness.get_by_label_contains("Synchronization 31.3 %, of which:");
     harness.get_by_label("CPU operators 20.0 %");
     harness.get_by_label("Synchronization itself 10.0 %");
+    // Recurring gaps have the same two names.
+    harness.get_by_label_contains("Recurring gaps (").click();
+    settle(&mut harness);
+    harness.get_by_label("GPU 0: Synchronization, meanwhile: CPU operators");
 }
 
 #[test]
@@ -274,6 +280,40 @@ fn busy_shares_of_a_single_piece_of_work_say_of_what_time() {
     let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
     wait_for(&mut harness, |harness| harness.query_by_label("from the first to the last work, 1.472 µs").is_some());
     wait_for(&mut harness, |harness| harness.query_by_label("Busy without a gap, 1.472 µs").is_some());
+}
+
+/// All texts of the picture, also those that have no node of their own.
+fn texts(harness: &Harness<'_, Option<App>>) -> Vec<String> {
+    fn collect(shape: &Shape, found: &mut Vec<String>) {
+        match shape {
+            Shape::Text(text) => found.push(text.galley.text().to_owned()),
+            Shape::Vec(shapes) => shapes.iter().for_each(|shape| collect(shape, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    harness.output().shapes.iter().for_each(|clipped| collect(&clipped.shape, &mut found));
+    found
+}
+
+#[test]
+fn steps_that_are_not_judged_look_apart_in_the_chart_and_say_why() {
+    let mut harness = harness(vec![waiting_for_data()]);
+    wait_for(&mut harness, |harness| harness.query_by_label("Time per step: 10 bars").is_some());
+    harness.get_by_label("Faded: not judged");
+    let chart = harness.get_by_label("Time per step: 10 bars").rect();
+    // The bars are four fifths wide, and beside the first and the last is a twentieth of all.
+    let share = |step: f32| (step + 0.4 + 0.05 * 9.8) / (1.1 * 9.8);
+    let over = |step: f32| egui::pos2(chart.left() + chart.width() * share(step), chart.center().y);
+    for (step, why) in [(0.0, Some("Not judged: the first, ")), (4.0, None), (9.0, Some("Not judged: the last, "))] {
+        harness.hover_at(over(step));
+        settle(&mut harness);
+        let said = texts(&harness);
+        assert!(said.iter().any(|text| text.contains(&format!("ProfilerStep#{step}"))), "{step}: {said:?}");
+        let not_judged = said.iter().find(|text| text.contains("Not judged: "));
+        assert_eq!(not_judged.is_some(), why.is_some(), "{step}: {not_judged:?}");
+        assert!(why.is_none_or(|why| not_judged.is_some_and(|text| text.contains(why))), "{step}: {not_judged:?}");
+    }
 }
 
 #[test]

@@ -108,7 +108,50 @@ fn the_mark_with_which_a_recorder_ends_is_beside_what_ran_and_not_after_an_event
     let label = "Recording ends 4.000 µs after the last of what ran";
     harness.get_by_label(label).hover();
     harness.run_steps(60);
-    let help = "Only counters, memory or single moments were recorded up to 4.000 µs after the last of what ran.";
+    let help = "Only counters, memory or single moments were recorded up to 4.000 µs after the last of what ran";
     harness.get_by_label_contains(help);
     assert!(harness.query_by_label_contains("before the first").is_none());
+}
+
+#[test]
+fn files_that_were_not_opened_are_not_told_of_again_once_all_is_closed() {
+    let mut harness = harness(vec![trace()]);
+    for path in ["/no/such/trace.json", "/no/such/snapshot.pickle"] {
+        app_mut(&mut harness).commands.push(Command::OpenPath(path.into()));
+    }
+    wait_for(&mut harness, |harness| harness.query_all_by_label("Not opened:").count() == 2);
+    let before = Instant::now().checked_sub(super::notes::SHOW_UNOPENED);
+    app_mut(&mut harness).unopened_since = before.map(|before| (2, before));
+    settle(&mut harness);
+    assert!(has(&harness, "2 files not opened"));
+    app_mut(&mut harness).commands.push(Command::CloseAll);
+    settle(&mut harness);
+    assert!(app(&harness).session().traces().is_empty());
+    assert_eq!(harness.query_all_by_label("Not opened:").count(), 0);
+}
+
+#[test]
+fn of_several_files_it_is_said_which_reaches_beyond_what_is_shown() {
+    let hour = 3_600_000_000_000;
+    let of = |path: &str, start: TimeNs, late: TimeNs| {
+        let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "aten::mm", 0, 1_000)]);
+        let (track, name) = (builder.slices[0].track[0], builder.strings.intern("Record Window End"));
+        builder.instants.ts = vec![1_000 + late];
+        (builder.instants.name, builder.instants.track, builder.instants.source) = (vec![name], vec![track], vec![0]);
+        builder.info.utc_offset_ns = Some(start);
+        builder.info.path = path.into();
+        builder.finish()
+    };
+    let mut harness = harness(vec![of("/runs/first.json", 0, 4_000), of("/runs/second.json", hour, 9_000)]);
+    let label = "second.json: recording ends 9.000 µs after the last of what ran";
+    harness.get_by_label(label).hover();
+    harness.run_steps(60);
+    for file in
+        ["first.json: only counters, memory or single moments were recorded up to 4.000 µs", "second.json: only"]
+    {
+        harness.get_by_label_contains(file);
+    }
+    app_mut(&mut harness).commands.push(Command::CloseFile("/runs/second.json".into()));
+    settle(&mut harness);
+    assert!(has(&harness, "Recording ends 4.000 µs after the last of what ran"));
 }

@@ -36,7 +36,7 @@ const TABLES: [(&str, &str); 40] = [
     ("findings", "severity text ceiling_ns_per_step advice"),
     ("problems", "severity count reason path"),
     ("causes", ""),
-    ("clusters", ""),
+    ("clusters", "file rank device count steps total_ns ns_per_step at_most cause until place"),
     ("phases", "file rank phase total_ns share ns_per_step device_ns"),
     ("functions", ""),
     ("steps", "file rank source count dropped mean_ns period_ns median_ns min_ns max_ns"),

@@ -6,6 +6,7 @@ use crate::analysis::rules::tests::late_rank::{judged_together, rank};
 use crate::model::Trace;
 
 mod ranks;
+mod waits;
 
 const MS: i64 = 1_000_000;
 

@@ -172,9 +172,10 @@ impl EarlierRuns {
     /// Paints the list; `form` gets the command of a run that is to run again.
     ///
     /// * `running`: the folder of the run above the list while it runs, which is no earlier one yet.
+    /// * `is_whole`: whether all rows stand there, in something that scrolls, rather than scroll by themselves.
     pub fn ui(
         &mut self,
-        running: Option<&Path>,
+        (running, is_whole): (Option<&Path>, bool),
         form: &mut Form,
         ctx: &mut ViewContext<'_>,
         ui: &mut Ui,
@@ -209,7 +210,7 @@ impl EarlierRuns {
         let area = egui::ScrollArea::horizontal().auto_shrink(false).scroll_bar_visibility(bar);
         let table = area.show(ui, |ui| {
             ui.set_max_width(width);
-            self.table_ui(ui)
+            self.table_ui(is_whole, ui)
         });
         let asked = table.inner.and_then(|(i, action)| self.act(i, &action, form, ctx, ui.ctx()));
         deleted.map(Asked::Forget).or(asked)
@@ -231,7 +232,7 @@ impl EarlierRuns {
         sorted.into_iter().map(|(index, _)| *index).collect()
     }
 
-    fn table_ui(&mut self, ui: &mut Ui) -> Option<(usize, Action)> {
+    fn table_ui(&mut self, is_whole: bool, ui: &mut Ui) -> Option<(usize, Action)> {
         let order = self.order();
         let shown = Some(self.sort.unwrap_or(LATEST));
         let mut table = TableBuilder::new(ui)
@@ -239,6 +240,7 @@ impl EarlierRuns {
             .striped(true)
             .sense(egui::Sense::click())
             .auto_shrink(false)
+            .vscroll(!is_whole)
             .min_scrolled_height(0.0)
             .cell_layout(egui::Layout::left_to_right(egui::Align::Center));
         for (column, &needed) in COLUMNS.iter().zip(&self.needed) {

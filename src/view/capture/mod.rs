@@ -272,14 +272,14 @@ impl Capture {
                 ui.ctx().request_repaint();
             }
             let list = vec2(list.x, LIST_HEIGHT.max(rect.height() - (top - start)));
-            ui.allocate_ui(list, |ui| self.earlier_ui(status, ctx, ui));
+            ui.allocate_ui(list, |ui| self.earlier_ui((status, true), ctx, ui));
         });
     }
 
     /// The run with its output, and the runs before below them, each as high as a person made it.
     fn panels_ui(&mut self, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         if self.run.is_none() && self.kept.is_none() {
-            return self.earlier_ui(status, ctx, ui);
+            return self.earlier_ui((status, false), ctx, ui);
         }
         self.scroll_to = None;
         if let (Some(run), Some(status)) = (&self.run, status.filter(|status| self.has_head(status))) {
@@ -291,7 +291,7 @@ impl Capture {
         side_panel_ui((panel, id, 1), [height * 0.35, height * 0.5], ui, |ui| {
             ui.set_min_size(ui.available_size());
             ui.add_space(4.0);
-            self.earlier_ui(status, ctx, ui);
+            self.earlier_ui((status, false), ctx, ui);
         });
         self.run_ui(status, None, ctx, ui);
     }
@@ -322,11 +322,12 @@ impl Capture {
         });
     }
 
-    fn earlier_ui(&mut self, status: Option<&Status>, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+    /// * `is_whole`: see [`EarlierRuns::ui`].
+    fn earlier_ui(&mut self, (status, is_whole): (Option<&Status>, bool), ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         let latest = self.run.as_ref().map(|run| run.folder.clone());
         let is_latest = |folder: &Path| latest.as_deref() == Some(folder);
         let running = latest.as_deref().filter(|_| status.is_some_and(|status| status.stage < Stage::Ended));
-        match same_ui("capture earlier", ui, |ui| self.earlier.ui(running, &mut self.forms.form, ctx, ui)) {
+        match same_ui("capture earlier", ui, |ui| self.earlier.ui((running, is_whole), &mut self.forms.form, ctx, ui)) {
             Some(Asked::Output(of)) => {
                 self.kept = (!is_latest(&of.folder)).then(|| KeptOutput::new(&of, ui.ctx()));
                 self.scroll_to = Some(Part::Run);

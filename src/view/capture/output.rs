@@ -162,16 +162,21 @@ impl OutputSearch {
             let top = line.saturating_sub(first) as f32 * (height + ui.spacing().item_spacing.y);
             area = area.vertical_scroll_offset((top - (ui.available_height() - height) / 2.0).max(0.0));
         }
-        area.show_rows(ui, height, n, |ui, rows| {
-            let shown: Vec<(u64, OutputLine)> = source.with(|output| {
+        let shown = area.show_rows(ui, height, n, |ui, rows| {
+            let lines: Vec<(u64, OutputLine)> = source.with(|output| {
                 let lines = output.lines();
                 let at = |row: usize| lines.get(row).cloned().or_else(|| output.unfinished().nth(row - lines.len()));
                 rows.filter_map(|row| Some((first + row as u64, at(row)?))).collect()
             });
-            for (number, line) in shown {
+            for (number, line) in lines {
                 ui.add(Label::new(self.line(number, &line, ui)).extend());
             }
         });
+        // It keeps the wheel, also at its ends: else what it lies in would scroll on, and it would leave the pointer.
+        let is_longer = shown.content_size.y > shown.inner_rect.height();
+        if is_longer && ui.rect_contains_pointer(shown.inner_rect) {
+            ui.input_mut(|input| input.smooth_scroll_delta.y = 0.0);
+        }
     }
 
     /// A line with what was found in it.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
+use super::summary::causes_of;
 use crate::analysis::gaps::{
     Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns, is_of_steps, moment_of, on_cpu_ns,
 };
@@ -23,6 +24,8 @@ use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
 const MAX_PARTS: usize = 12;
 /// Parts that the picture shows; of more, the cause of most of each part of the picture.
 const MAX_SEGMENTS: usize = 1_000;
+/// What the list of parts is, below the sums of their causes.
+pub const PARTS: &str = "What each cause consists of";
 /// Said of a gap that no figure per step counts.
 pub const OUTSIDE: &str = "Outside of the judged steps";
 /// Other gaps of the cluster that the page lists.
@@ -52,6 +55,8 @@ pub struct GapFacts {
     pub trigger: Option<(&'static str, &'static str)>,
     /// That the host lost its lead before, if it did.
     pub lost_lead: Option<String>,
+    /// Its time by cause, the largest first.
+    pub causes: Vec<(GapClass, DurNs)>,
     /// By cause and name, the largest first.
     pub parts: Vec<PartLine>,
     /// Parts and time that are not listed.
@@ -223,6 +228,7 @@ fn facts(
         is_outside: false,
         trigger: trigger_label(trace, &main.gap).zip(trigger_text(trace, &main.gap)),
         lost_lead: lost_lead_text(&main.gap),
+        causes: causes_of(ledger, index),
         parts,
         rest: (rest.iter().map(|line| line.count).sum(), rest.iter().map(|line| line.ns).sum()),
         segments: segments(ledger, index),
@@ -319,13 +325,8 @@ impl GapFacts {
         if self.is_untold {
             return Vec::new();
         }
-        let mut classes: Vec<GapClass> = Vec::new();
-        for line in self.parts.iter().filter(|line| line.ns * 10 >= self.gap.time.dur()) {
-            if !classes.contains(&line.class) {
-                classes.push(line.class);
-            }
-        }
-        classes.into_iter().map(|class| (class, advice(class, &self.run))).collect()
+        let classes = self.causes.iter().filter(|(_, ns)| ns * 10 >= self.gap.time.dur()).map(|cause| cause.0);
+        classes.map(|class| (class, advice(class, &self.run))).collect()
     }
 
     /// What to record to know more of it. Nothing where what was recorded was not looked at.
@@ -354,6 +355,10 @@ impl GapFacts {
         let start = format::duration(self.gap.time.start.saturating_add(offset));
         let mut line = |text: String| _ = writeln!(out, "{text}");
         line(format!("{}: idle for {} ({} ns) from {start}", self.device, format::duration(dur), dur));
+        let share = |ns: DurNs| ns as f64 / dur.max(1) as f64 * 100.0;
+        for &(class, ns) in &self.causes {
+            line(format!("{:5.1} %  {:>12}  {}", share(ns), format::duration(ns), class.label()));
+        }
         if let Some((step, time)) = &self.step {
             line(format!("{:.1} % of {}", dur as f64 / time.dur().max(1) as f64 * 100.0, escape::visible(step)));
         }
@@ -369,9 +374,10 @@ impl GapFacts {
         if let Some(text) = &self.lost_lead {
             line(text.clone());
         }
+        line(format!("{PARTS}:"));
         for part in &self.parts {
             let of = part.slice.map_or_else(String::new, |slice| format!(", {}", name(slice)));
-            let share = part.ns as f64 / dur.max(1) as f64 * 100.0;
+            let share = share(part.ns);
             let inferred = part.inferred().map_or_else(String::new, |text| format!(", {text}"));
             let (duration, class) = (format::duration(part.ns), part.class.label());
             line(format!("  {share:5.1} %  {duration:>12}  {class}{of}{inferred}"));

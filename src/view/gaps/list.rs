@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 
 use crate::analysis::gaps::clusters::Spread;
 use crate::analysis::gaps::{GapClass, LedgerTotals, Near};
+use crate::analysis::rules::main_cause;
 use crate::answers::findings::TraceRun;
 use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
@@ -289,6 +290,7 @@ impl Analysis for ByCluster {
         for device in &devices {
             let all = work.get(&device.trace, &GapClusters { steps: self.0.steps(device.index) })?;
             let (ledger, clusters) = (device.ledger(), &all[device.ledger]);
+            let steps = work.get(&device.trace, &self.0.steps(device.index))?;
             let range = in_trace(self.0.range, device.offset_ns);
             for cluster in &clusters.all {
                 // A range includes gaps that run into it.
@@ -304,6 +306,7 @@ impl Analysis for ByCluster {
                     device: if devices.len() > 1 { device.title.clone() } else { String::new() },
                     prev: clusters.name(cluster.prev).to_owned(),
                     next: clusters.name(cluster.next).to_owned(),
+                    cause: main_cause(&device.trace, ledger, (*steps).as_ref(), &gaps),
                     class: cluster.class,
                     operator: clusters.op(cluster).to_owned(),
                     frame: clusters.name(cluster.frame).to_owned(),

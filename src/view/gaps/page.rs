@@ -2,9 +2,9 @@
 
 use eframe::egui::{AtomExt as _, Button, CollapsingHeader, Grid, Label, RichText, Ui};
 
-use super::facts::{GapFacts, GapOf, GapRecurrence, OUTSIDE, PartLine, SameGap};
+use super::facts::{GapFacts, GapOf, GapRecurrence, OUTSIDE, PARTS, PartLine, SameGap};
 use super::late::{LateRank, LateRankOf};
-use super::summary::LEAST_SHARE;
+use super::summary::{LEAST_SHARE, causes_ui};
 use super::waterfall::waterfall_ui;
 use crate::answers::Query;
 use crate::command::Command;
@@ -84,6 +84,8 @@ impl GapPage {
 
 fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFacts, Option<LateRank>), ui: &mut Ui) {
     let dur = facts.gap.time.dur();
+    // As in the tooltip of the gap.
+    causes_ui(ui, &facts.causes, dur);
     if facts.is_outside {
         ui.colored_label(tokens(ctx.is_dark).severity[1], OUTSIDE)
             .on_hover_text("No figure per step has it. In those steps the device may wait for other reasons");
@@ -138,11 +140,11 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFact
 /// The longest name of a link, in characters: what tells names apart stays in sight.
 const MAX_LINK: usize = 36;
 
-/// The causes as a table; returns a slice that was clicked.
+/// The parts of the causes as a table; returns a slice that was clicked.
 fn parts_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> {
     let mut clicked = None;
     ui.add_space(4.0);
-    ui.strong("Causes");
+    ui.strong(PARTS);
     let share = |ns: DurNs| ns as f64 / facts.gap.time.dur().max(1) as f64 * 100.0;
     // The parts are sorted; those that would show as 0.0 % are folded.
     let n_large = facts.parts.partition_point(|part| share(part.ns) >= LEAST_SHARE).max(1).min(facts.parts.len());

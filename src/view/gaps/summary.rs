@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use eframe::egui::{Grid, RichText, Ui};
+use eframe::egui::{Grid, Label, RichText, Ui};
 
 use crate::analysis::gaps::{GapClass, IdleByClass, Ledger, Near};
 use crate::figures::gaps::{main_part, trigger_label};
@@ -27,7 +27,7 @@ pub fn causes_ui(ui: &mut Ui, causes: &[(GapClass, DurNs)], total: DurNs) {
     let n_listed = if n_large + 1 == causes.len() { causes.len() } else { n_large };
     let (listed, rest) = causes.split_at(n_listed);
     let line = |(class, name, ns): (Option<GapClass>, String, DurNs)| {
-        (class, name, [format::duration(ns), format!("{:.1} %", share(ns))].map(RichText::new))
+        (class, [format!("{:.1} %", share(ns)), format::duration(ns)].map(RichText::new), name)
     };
     let others = (!rest.is_empty()).then(|| {
         let ns = rest.iter().map(|cause| cause.1).sum();
@@ -35,15 +35,16 @@ pub fn causes_ui(ui: &mut Ui, causes: &[(GapClass, DurNs)], total: DurNs) {
     });
     let lines = listed.iter().map(|&(class, ns)| (Some(class), class.label().to_owned(), ns)).chain(others).map(line);
     let lines: Vec<_> = lines.collect();
-    let widths = [0, 1].map(|i| widest(lines.iter().map(|line| &line.2[i]), ui));
+    let widths = [0, 1].map(|i| widest(lines.iter().map(|line| &line.1[i]), ui));
     Grid::new("causes of idle time").num_columns(4).min_col_width(0.0).spacing([8.0, 2.0]).show(ui, |ui| {
-        for (class, name, numbers) in &lines {
+        for (class, numbers, name) in lines {
             match class {
-                Some(class) => _ = swatch_ui(*class, ui),
+                Some(class) => _ = swatch_ui(class, ui),
                 None => _ = ui.label(""),
             }
-            ui.label(name);
             numbers.iter().zip(widths).for_each(|(number, width)| text_ui(number, false, width, ui));
+            // In a narrow panel it gives way.
+            ui.add(Label::new(name).truncate());
             ui.end_row();
         }
     });
@@ -71,7 +72,7 @@ pub fn gap_summary_ui(ui: &mut Ui, trace: &Trace, ledger: &Ledger, index: usize)
 }
 
 /// Time of a gap by cause, the largest first.
-fn causes_of(ledger: &Ledger, index: usize) -> Vec<(GapClass, DurNs)> {
+pub fn causes_of(ledger: &Ledger, index: usize) -> Vec<(GapClass, DurNs)> {
     let mut by_class = IdleByClass::default();
     ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
     let mut causes: Vec<_> = GapClass::ALL.into_iter().zip(by_class).filter(|cause| cause.1 > 0).collect();

@@ -82,7 +82,22 @@ fn legend_ui(chart: &Chart, ui: &mut egui::Ui) {
                 swatch_ui(series.0, series_color(series.1, is_dark), ui);
             }
         }
+        let mut left_out: Vec<&str> =
+            chart.bars.iter().map(|bar| &*bar.left_out).filter(|why| !why.is_empty()).collect();
+        left_out.dedup();
+        if let Some(series) = chart.series.first().filter(|_| !left_out.is_empty()) {
+            let color = series_color(series.1, is_dark).gamma_multiply(FADED);
+            swatch_ui("Faded: not judged", color, ui).on_hover_text(not_judged(&left_out.join(", ")));
+        }
     });
+}
+
+/// The strength of the colors of steps that are not judged.
+const FADED: f32 = 0.35;
+
+/// Said of steps that neither findings nor figures per step are of.
+fn not_judged(why: &str) -> String {
+    format!("Not judged: {why}. Findings, gaps per step and means leave it out")
 }
 
 /// Labels of steps stand as far apart as if each was so wide, in points, with so much between them.
@@ -155,6 +170,7 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
             let bars = chart.bars.iter().enumerate().map(|(at, bar)| {
                 let base = bases[at];
                 bases[at] += bar.parts[i];
+                let color = if bar.left_out.is_empty() { color } else { color.gamma_multiply(FADED) };
                 Bar::new(at as f64, bar.parts[i] as f64).base_offset(base as f64).width(width).fill(color)
             });
             plot.bar_chart(BarChart::new(series.0, bars.collect()).color(color).allow_hover(false));
@@ -176,6 +192,9 @@ fn hover_text(chart: &Chart, bar: &super::work::StepBar, name: &str) -> String {
     }
     let parts = chart.series.iter().zip(&bar.parts).filter(|(_, ns)| **ns > 0);
     lines.extend(parts.map(|(series, &ns)| format!("{}: {}", series.0, format::duration(ns))));
+    if !bar.left_out.is_empty() {
+        lines.push(not_judged(&bar.left_out));
+    }
     if bar.outside_ns > 0 {
         let outside = format::duration(bar.outside_ns);
         lines.push(format!(
@@ -282,7 +301,13 @@ mod tests {
     fn a_bar_says_what_of_its_idle_time_is_in_no_gap() {
         let bar = |outside_ns| {
             let time = TimeRange { start: 0, end: 5_000 };
-            StepBar { name: "step".to_owned(), time, parts: vec![3_000, 0, 0, 2_000], outside_ns }
+            StepBar {
+                name: "step".to_owned(),
+                time,
+                parts: vec![3_000, 0, 0, 2_000],
+                outside_ns,
+                left_out: String::new(),
+            }
         };
         let chart = Chart {
             title: "GPU 0".to_owned(),

@@ -3,7 +3,7 @@
 use eframe::egui::text::{LayoutJob, TextFormat};
 use eframe::egui::{self, RichText, TextStyle};
 
-use super::work::{Found, Place, Recurring, Seen, Summarized};
+use super::work::{ClusterLine, Found, Place, Recurring, Seen, Summarized};
 use crate::figures::findings::{OUT_OF_MEMORY, no_findings, severity, value};
 use crate::figures::format;
 use crate::figures::text::{display_name, shortened, unbroken};
@@ -166,6 +166,16 @@ fn gain(rule: &str, ceiling: DurNs) -> String {
     format!(". {} saves at most {} per step", ending(rule), format::duration(ceiling))
 }
 
+/// What the two names in the line of recurring gaps are.
+const WHY: &str = "What would have to change to end most of their time, as in the idle time of the device; and what the \
+                   host did meanwhile, or what held up the work, in the color of the strips of the timeline";
+
+/// What would end the gaps, and what went on meanwhile where that has another name.
+fn why(line: &ClusterLine) -> String {
+    let (cause, class) = (line.cause.label(), line.class.label());
+    if cause == class { cause.to_owned() } else { format!("{cause}, meanwhile: {class}") }
+}
+
 fn recurring_ui(of: &Recurring, ui: &mut egui::Ui) -> Option<Place> {
     if of.n == 0 {
         let how = "A gap recurs if it lies between the same work in several steps";
@@ -182,9 +192,8 @@ fn recurring_ui(of: &Recurring, ui: &mut egui::Ui) -> Option<Place> {
         ui.add_space(4.0);
         ui.horizontal_wrapped(|ui| {
             swatch_ui(line.class, ui).on_hover_text(line.class.label());
-            ui.label(
-                RichText::new(format!("{}, meanwhile: {}", display_name(&line.title), line.class.label())).small(),
-            );
+            let text = RichText::new(format!("{}: {}", display_name(&line.title), why(line))).small();
+            ui.label(text).on_hover_text(WHY);
         });
         prose_ui(ui, &line.numbers, RichText::strong);
         let [short, whole] = &line.between;

@@ -9,14 +9,14 @@ use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Basis, Cause, Rule, Thresholds, Verdicts, Window};
+use crate::analysis::rules::{Basis, Cause, Rule, Thresholds, Verdicts, Window, main_cause};
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TracePhases;
 use crate::answers::ranks::AllVerdicts;
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::in_short::paragraphs;
-use crate::figures::steps::left_out_text;
+use crate::figures::steps::{left_out, left_out_text};
 use crate::figures::text::{display_name, shortened};
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
@@ -143,6 +143,8 @@ pub struct ClusterLine {
     pub numbers: String,
     /// Between what it lies, with short names and with whole ones.
     pub between: [String; 2],
+    /// What would end most of it, and what went on meanwhile.
+    pub cause: Cause,
     pub class: GapClass,
     pub place: Option<Place>,
 }
@@ -153,6 +155,7 @@ struct OfTrace {
     ledgers: Arc<Vec<Ledger>>,
     clusters: Arc<Vec<Clusters>>,
     verdicts: Arc<Verdicts>,
+    steps: Arc<Option<Steps>>,
     n_steps: usize,
     left_out: String,
 }
@@ -176,6 +179,7 @@ impl Analysis for Summary {
                 ledgers: work.get(&open.trace, &Ledgers { steps: steps.clone() })?,
                 clusters: work.get(&open.trace, &GapClusters { steps })?,
                 verdicts: Arc::clone(verdicts),
+                steps: found,
             });
         }
         let paths: Vec<String> = of.iter().map(|open| open.trace.info.title()).collect();
@@ -298,6 +302,7 @@ fn recurring<'a>(of: &'a [OpenTrace], listed: impl Iterator<Item = (usize, &'a O
                 words::place(clusters, cluster, |name| shortened(name, MAX_NAME)),
                 words::place(clusters, cluster, |name| display_name(name).into_owned()),
             ],
+            cause: main_cause(&open.trace, ledger, (*all.steps).as_ref(), clusters.gaps(cluster)),
             class: cluster.class,
             place: time.map(|time| Place::of(trace, open, (all, Some(ledger.device)), time)),
         }
@@ -399,6 +404,8 @@ pub struct StepBar {
     pub parts: Vec<DurNs>,
     /// Of a device, how much of its idle time is before its first work or after its last.
     pub outside_ns: DurNs,
+    /// Why it is not judged; empty if any of it is.
+    pub left_out: String,
 }
 
 /// Parts of the time of a device, the lowest first.
@@ -464,6 +471,7 @@ fn chart(
     parts: impl Fn(TimeRange) -> Vec<DurNs>,
 ) -> Chart {
     let steps_per_bar = steps.len().div_ceil(MAX_BARS).max(1);
+    let left_out = left_out(steps);
     let bar = |first: usize| {
         let last = (first + steps_per_bar).min(steps.len());
         let time = |of: &[TimeNs]| TimeRange { start: of[first], end: of[last] };
@@ -479,7 +487,13 @@ fn chart(
             format!("Mean of {} to {}", steps.names[first], steps.names[last - 1])
         };
         let time = steps.extents()[first].union(steps.extents()[last - 1]);
-        StepBar { name, time: time.shifted(open.offset), parts, outside_ns }
+        let [before, after] = &left_out;
+        let left_out = match (last <= steps.used.start, first >= steps.used.end) {
+            (true, _) => before.clone().unwrap_or_default(),
+            (_, true) => after.clone().unwrap_or_default(),
+            _ => String::new(),
+        };
+        StepBar { name, time: time.shifted(open.offset), parts, outside_ns, left_out }
     };
     let bars = (0..steps.len()).step_by(steps_per_bar).map(bar).collect();
     let length = match boundaries == steps.boundaries {

@@ -9,7 +9,7 @@ use crate::figures::steps::{found_by, lengths, place_text, short_name};
 use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeRange};
 use crate::view::ViewContext;
-use crate::view::axis::{fitted, middle};
+use crate::view::axis::fitted;
 use crate::view::tables::file_name;
 
 /// Margin on both sides of a step that is shown, as a share of it.
@@ -60,16 +60,16 @@ pub fn choose(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, step: usi
     }
 }
 
-/// The step after or before the chosen one; without one the step in the middle of the view, or the next after it.
+/// The step after or before the chosen one. Without one the first that is in view, or back the last; where none is, the
+/// next beyond the view.
 pub fn neighbor(ctx: &ViewContext<'_>, steps: &Steps, offset: DurNs, is_forward: bool) -> usize {
     let last = steps.len().saturating_sub(1);
-    match chosen(steps, offset, *ctx.range) {
-        Some(step) if is_forward => (step + 1).min(last),
-        Some(step) => step.saturating_sub(1),
-        None => {
-            let at = middle(ctx.navigation.visible()).saturating_sub(offset);
-            steps.extents().partition_point(|time| time.end <= at).min(last)
-        }
+    let view = ctx.navigation.visible().shifted(offset.saturating_neg());
+    match (chosen(steps, offset, *ctx.range), is_forward) {
+        (Some(step), true) => (step + 1).min(last),
+        (Some(step), false) => step.saturating_sub(1),
+        (None, true) => steps.extents().partition_point(|time| time.end <= view.start).min(last),
+        (None, false) => steps.extents().partition_point(|time| time.start < view.end).saturating_sub(1),
     }
 }
 

@@ -90,6 +90,29 @@ fn a_step_is_chosen_by_click_and_by_key_and_becomes_the_range() {
 }
 
 #[test]
+fn without_a_chosen_step_a_walk_begins_at_an_end_of_what_is_in_view() {
+    let mut harness = harness();
+    let (next, previous) = (Command::NextStep, Command::PreviousStep);
+    // In all, in some, within one, and beyond the last.
+    for (view, command, expected) in [
+        ((0, 900), &next, (0, 100)),
+        ((0, 900), &previous, (800, 900)),
+        ((150, 650), &next, (100, 200)),
+        ((150, 650), &previous, (600, 700)),
+        ((350, 400), &next, (300, 500)),
+        ((350, 400), &previous, (300, 500)),
+        ((950, 1_000), &next, (800, 900)),
+        ((950, 1_000), &previous, (800, 900)),
+    ] {
+        let session = &mut harness.state_mut().session;
+        session.range = None;
+        session.navigation.go(TimeRange { start: view.0, end: view.1 });
+        walk(&mut harness, command);
+        assert_eq!(range(&harness), Some(expected), "{command:?} in {view:?}");
+    }
+}
+
+#[test]
 fn the_view_keeps_its_place_within_the_step() {
     let mut harness = harness();
     walk(&mut harness, &Command::NextStep);
@@ -117,7 +140,7 @@ fn marks_are_steps_when_asked_for() {
     settle(&mut harness);
     harness.get_by_label("2 steps by marks");
     walk(&mut harness, &Command::NextStep);
-    assert_eq!(range(&harness), Some((250, 450)));
+    assert_eq!(range(&harness), Some((50, 250)));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The canvas: pointer input, and painting in layers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use eframe::egui::{
@@ -292,11 +293,12 @@ fn paint_time(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs) {
     painter.galley(back.center() - galley.size() / 2.0, galley, Color32::WHITE);
 }
 
-/// Writes the time between the starts of neighboring marks, where there is room.
+/// Writes the time from each start or end of a mark to the next, where there is room: so the length of a range and the
+/// time from it to another mark stand beside each other.
 fn paint_distances(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, canvas: Rect) {
     let color = theme::tokens(ctx.is_dark).text;
-    for pair in ctx.marks.windows(2) {
-        let [from, to] = [pair[0].range.start, pair[1].range.start];
+    let edges: BTreeSet<TimeNs> = ctx.marks.iter().flat_map(|mark| [mark.range.start, mark.range.end]).collect();
+    for (&from, &to) in edges.iter().zip(edges.iter().skip(1)) {
         let [left, right] = [from, to].map(|ts| scale.x(ts).clamp(canvas.left(), canvas.right()));
         let text = format::duration(to.saturating_sub(from));
         let galley = painter.layout_no_wrap(text, FontId::proportional(11.0), color);

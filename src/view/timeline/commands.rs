@@ -38,8 +38,8 @@ impl Timeline {
             Command::RedoZoom => while ctx.navigation.redo() && ctx.navigation.visible() == view {},
             Command::NextSlice => self.step_aside(ctx, Direction::Forward),
             Command::PreviousSlice => self.step_aside(ctx, Direction::Back),
-            Command::ParentSlice => self.step(ctx, |trace, slice| trace.slices.parent(slice)),
-            Command::ChildSlice => self.step(ctx, |trace, slice| {
+            Command::ParentSlice => self.step(ctx, Direction::Forward, |trace, slice| trace.slices.parent(slice)),
+            Command::ChildSlice => self.step(ctx, Direction::Forward, |trace, slice| {
                 let children = trace.slices.children(slice);
                 (!children.is_empty()).then_some(SliceId(children.start as u32))
             }),
@@ -176,12 +176,17 @@ impl Timeline {
     }
 
     /// Selects the slice that `to` returns for the selected one; beside a gap what ends it; without a selection, the
-    /// first in view.
-    fn step(&mut self, ctx: &mut ViewContext<'_>, to: impl Fn(&Trace, SliceId) -> Option<SliceId>) {
+    /// first in view, or back the last.
+    fn step(
+        &mut self,
+        ctx: &mut ViewContext<'_>,
+        direction: Direction,
+        to: impl Fn(&Trace, SliceId) -> Option<SliceId>,
+    ) {
         let next = match *ctx.selection {
             Selection::Slice { trace, slice } => to(&ctx.traces[trace].trace, slice).map(|next| (trace, next)),
             Selection::Gap { trace, .. } => self.selected_gap(ctx).map(|gap| (trace, gap.ended_by)),
-            _ => self.first_in_view(ctx),
+            _ => self.end_of_view(ctx, direction),
         };
         if let Some((trace, slice)) = next {
             self.reveal(ctx, trace, slice);
@@ -232,12 +237,12 @@ impl Timeline {
         {
             self.reveal(ctx, trace, if direction == Direction::Forward { gap.ended_by } else { gap.after });
         } else {
-            self.step(ctx, |trace, slice| neighbor(trace, slice, direction));
+            self.step(ctx, direction, |trace, slice| neighbor(trace, slice, direction));
         }
     }
 
-    /// The first slice in view on the first track that shows one, device tracks first.
-    fn first_in_view(&self, ctx: &ViewContext<'_>) -> Option<(usize, SliceId)> {
+    /// The first slice in view, or back the last, on the first track that shows one, device tracks first.
+    fn end_of_view(&self, ctx: &ViewContext<'_>, direction: Direction) -> Option<(usize, SliceId)> {
         let lines = || self.tracks.pinned.iter().chain(&self.tracks.scrolled);
         let in_line = |line: &super::track_list::Line, is_device: bool| {
             let LineKind::Track(track) = line.kind else { return None };
@@ -245,7 +250,9 @@ impl Timeline {
             let row = open.trace.rows(track).first()?;
             let first = open.trace.slices.kind.get(row.range().start)?;
             let view = ctx.navigation.visible().shifted(open.offset.saturating_neg());
-            let slice = open.trace.slices.window(row, view).next().filter(|_| first.is_device_work() == is_device)?;
+            let mut shown = open.trace.slices.window(row, view);
+            let slice = if direction == Direction::Forward { shown.next() } else { shown.next_back() };
+            let slice = slice.filter(|_| first.is_device_work() == is_device)?;
             Some((line.trace, SliceId(slice as u32)))
         };
         lines().find_map(|line| in_line(line, true)).or_else(|| lines().find_map(|line| in_line(line, false)))

@@ -264,21 +264,24 @@ impl Timeline {
         lines.flat_map(|(lines, area)| area.visible(lines))
     }
 
-    /// Says that no track fits the filter, if so.
+    /// Says that no track fits the filter, if so, beside pinned ones, which stay whatever it is.
+    ///
+    /// * `rect`: where the tracks that scroll would be.
     fn no_match_ui(&mut self, ui: &mut Ui, rect: Rect) {
-        let is_empty = self.tracks.scrolled.is_empty() && self.tracks.pinned.is_empty();
-        if !is_empty {
+        let (has_filter, has_pinned) = (!self.filter.trim().is_empty(), !self.tracks.pinned.is_empty());
+        if !self.tracks.scrolled.is_empty() || has_pinned && !has_filter {
             return;
         }
         let builder = UiBuilder::new().max_rect(rect.shrink(24.0)).id_salt("no track");
         ui.scope_builder(builder, |ui| {
-            if self.filter.trim().is_empty() {
+            if !has_filter {
                 ui.label("All tracks are hidden");
                 if ui.button("Show hidden tracks").clicked() {
                     self.show_hidden();
                 }
             } else {
-                ui.label(format!("No track has “{}” in its name", self.filter.trim()));
+                let none = if has_pinned { "No track that is not pinned" } else { "No track" };
+                ui.label(format!("{none} has “{}” in its name", self.filter.trim()));
                 if self.tracks.n_hidden > 0 {
                     ui.weak("Hidden tracks are not searched");
                 }
@@ -401,7 +404,7 @@ impl View for Timeline {
         }
         self.canvas_ui(ctx, ui, &parts, areas, scale);
         self.labels_ui(ctx, ui, &parts, areas);
-        self.no_match_ui(ui, parts.canvas);
+        self.no_match_ui(ui, areas[1].rect);
         self.filter_ui(ui, parts.filter);
         let whole = self.minimap_span(ctx);
         let heights = self.background.busy_shares(ctx, whole, parts.minimap, ui);

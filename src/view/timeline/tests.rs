@@ -187,6 +187,16 @@ fn a_filter_that_fits_nothing_says_so_and_hidden_tracks_come_back() {
     harness.get_by_label_contains("No track has “nowhere” in its name");
     harness.get_by_label("Clear filter").click();
     harness.run();
+    // What is pinned stays.
+    harness.get_by_label("Pin stream 7").click();
+    harness.run();
+    harness.state_mut().view.set_filter("nowhere");
+    harness.run();
+    harness.get_by_label_contains("No track that is not pinned has “nowhere” in its name");
+    harness.get_by_label("Unpin stream 7, GPU 0").click();
+    harness.run();
+    harness.get_by_label("Clear filter").click();
+    harness.run();
     harness.get_by_label("Pin stream 7");
     let key = harness.state().view.tracks.scrolled[1].key.clone();
     harness.state_mut().view.settings.hidden.insert(key);

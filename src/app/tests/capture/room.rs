@@ -113,3 +113,90 @@ fn the_buttons_beside_the_command_reach_the_edge() {
     let right = harness.get_by_label("Recent").rect().right();
     assert!((window.right() - 20.0..window.right()).contains(&right), "{right} of {window:?}");
 }
+
+#[test]
+fn escape_leads_from_the_launcher_back_to_what_is_below_unless_a_program_runs() {
+    let mut harness = launcher("sleep 600");
+    let is_there = has("Start");
+    // What is typed comes first.
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert!(is_there(&harness));
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert!(!is_there(&harness) && has("Run a program and record it")(&harness));
+
+    let mut harness = super::harness(vec![trace()]);
+    let front = |harness: &Harness<'_, Option<App>>, id| app(harness).layout.is_on_screen(id);
+    app_mut(&mut harness).commands.push(Command::Show("flame"));
+    settle(&mut harness);
+    let before = app(&harness).tabs();
+    select(&mut harness, "gemm_fp16");
+    for id in ["capture", "live"] {
+        app_mut(&mut harness).commands.push(Command::Show(id));
+        settle(&mut harness);
+        assert!(front(&harness, id) && app(&harness).tabs() != before);
+        // The launcher has the focus in its command.
+        for _ in 0..if id == "capture" { 2 } else { 1 } {
+            harness.key_press(Key::Escape);
+            settle(&mut harness);
+        }
+        assert_eq!(app(&harness).tabs(), before, "{id}");
+        assert_ne!(app(&harness).session().selection, Selection::None, "it is of what is open");
+    }
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().selection, Selection::None);
+
+    let mut harness = launcher("sleep 600");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    wait_for(&mut harness, has("Runs"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Running for"));
+    harness.key_press(Key::Escape);
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert!(has("Running for")(&harness));
+    harness.get_by_label("Stop").click();
+    wait_for(&mut harness, has("Stopped after"));
+}
+
+#[test]
+fn the_wheel_moves_either_the_output_under_the_pointer_or_all_around_it() {
+    let mut harness = harness(vec![trace()]);
+    harness.set_size(egui::vec2(1280.0, 720.0));
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    type_text(&mut harness, "sh -c 'for i in $(seq 1 300); do echo line $i; done; sleep 600'");
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    wait_for(&mut harness, has("Runs"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, |harness| harness.query_by_label("line 300").is_some());
+    settle(&mut harness);
+    let top = |harness: &Harness<'_, Option<App>>, label: &str| harness.get_by_label(label).rect().top();
+    let wheel = |harness: &mut Harness<'static, Option<App>>, at: Pos2, y: f32| {
+        harness.event(Event::PointerMoved(at));
+        harness.step();
+        let (unit, phase) = (egui::MouseWheelUnit::Point, egui::TouchPhase::Move);
+        let (delta, source) = (egui::vec2(0.0, y), egui::MouseWheelSource::Wheel);
+        harness.event(Event::MouseWheel { unit, delta, phase, source, modifiers: Modifiers::NONE });
+        settle(harness);
+        harness.run_steps(30);
+    };
+    let over = harness.get_by_label("line 300").rect().center();
+    let before = top(&harness, "Search the output");
+    // At its end already, then to its start and beyond.
+    for y in [-2_000.0, 200.0, 20_000.0, 500.0] {
+        wheel(&mut harness, over, y);
+        assert_eq!(top(&harness, "Search the output"), before, "{y}");
+    }
+    harness.get_by_label("line 1");
+    // The rows of the earlier runs scroll with all around them.
+    let form = harness.get_by_label("Search the output").rect().right_center() + egui::vec2(400.0, 0.0);
+    wheel(&mut harness, form, -60.0);
+    assert!(top(&harness, "Search the output") < before);
+    harness.get_by_label("Stop").click();
+    wait_for(&mut harness, has("Stopped after"));
+}

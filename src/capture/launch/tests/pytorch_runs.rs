@@ -86,6 +86,25 @@ fn a_signal_while_a_trace_is_written_arrives_in_the_program() {
 }
 
 #[test]
+fn what_a_step_raises_is_of_the_program_alone() {
+    let root = tempfile::tempdir().unwrap();
+    // Before Python 3.11 a frame of the recorder is in the traceback.
+    let script = "import sys, torch
+class Broken(torch.optim.SGD):
+    def step(self):
+        raise ArithmeticError('a word')
+sys.version_info >= (3, 11) or sys.exit('too old')
+Broken().step()
+";
+    let Some(request) = recorded(root.path(), script, pytorch::Options::default()) else { return };
+    let run = start(&request);
+    assert_eq!(run.wait().exit, Some(Exit::Code(1)));
+    let said = |text: &str| has_said(&run, text);
+    assert!(said("too old") || said("ArithmeticError: a word") && said("in wrapper"));
+    assert!(!said("lacuna_capture"), "{:?}", run.with_output(|output| output.lines().clone()));
+}
+
+#[test]
 fn a_run_without_results_says_why() {
     let root = tempfile::tempdir().unwrap();
     let ranks = pytorch::Options { ranks: Some([3].into()), ..Default::default() };

@@ -18,8 +18,8 @@ fn the_page_says_what_of_a_cause_no_slice_shows() {
     let mut harness = builder.build_ui_state(|ui, fixture: &mut Fixture<Details>| fixture.ui(ui), fixture);
     harness.state_mut().session.selection = gap(100_000, 580_000);
     settle(&mut harness);
-    // The calls themselves take 150 of 450 µs.
-    harness.get_by_label("450.000 µs");
+    // The calls themselves take 150 of 450 µs, in the sum of their cause and as its part.
+    assert_eq!(harness.get_all_by_label("450.000 µs").count(), 2);
     harness.get_by_label("300.000 µs of it inferred: pauses between calls that load, slow first launches");
     // The picture does not show the silence between them as a call.
     let picture = harness.get_by_label("The gap in time").rect();

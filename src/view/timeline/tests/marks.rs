@@ -30,6 +30,22 @@ fn the_time_between_two_marks_stands_between_them() {
 }
 
 #[test]
+fn the_length_of_a_marked_range_stands_beside_the_time_to_another_mark() {
+    let mut harness = harness(vec![small()]);
+    // A range, a moment after it, and one within another range.
+    for (start, end) in [(100_000, 250_000), (425_000, 425_000), (500_000, 900_000), (720_000, 720_000)] {
+        harness.state_mut().with(|_, ctx| ctx.mark(TimeRange { start, end }));
+    }
+    harness.run();
+    let said = texts(&harness);
+    for between in ["150.000 µs", "175.000 µs", "75.000 µs", "220.000 µs", "180.000 µs"] {
+        assert_eq!(said.iter().filter(|text| *text == between).count(), 1, "{between} in {said:?}");
+    }
+    // From start to start it would lie over the range.
+    assert!(!said.contains(&"325.000 µs".to_owned()));
+}
+
+#[test]
 fn a_moment_that_is_marked_already_is_said_to_be() {
     let mut harness = harness(vec![small()]);
     harness.state_mut().select("gemm");

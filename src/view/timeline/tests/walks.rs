@@ -63,6 +63,28 @@ fn commands_walk_from_slice_to_slice() {
 }
 
 #[test]
+fn without_a_selection_a_walk_begins_at_an_end_of_what_is_in_view() {
+    let times = [0, 100, 200, 300, 400].map(|start| start * 1_000);
+    let slices: Vec<_> = times.iter().map(|&start| ("stream 7", KERNEL, "gemm", start, start + 50_000)).collect();
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    for (view, command, start) in [
+        ((0, 450_000), Command::NextSlice, 0),
+        ((0, 450_000), Command::PreviousSlice, 400_000),
+        ((80_000, 320_000), Command::NextSlice, 100_000),
+        ((80_000, 320_000), Command::PreviousSlice, 300_000),
+    ] {
+        harness.state_mut().session.selection = Selection::None;
+        harness.state_mut().session.navigation.go(TimeRange { start: view.0, end: view.1 });
+        harness.run();
+        harness.state_mut().run(&command);
+        let Selection::Slice { slice, .. } = harness.state().session.selection else {
+            panic!("{command:?} in {view:?}")
+        };
+        assert_eq!(harness.state().session.traces()[0].trace.slices.ts[slice.idx()], start, "{command:?} in {view:?}");
+    }
+}
+
+#[test]
 fn a_group_that_was_unfolded_for_a_gap_is_folded_again_when_the_user_leaves_it() {
     let mut harness = harness(vec![small()]);
     harness.state_mut().run(&Command::CollapseAll);

@@ -369,7 +369,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds a line unless the track is folded, hidden or filtered out; whether it did, among those that scroll.
+    /// Adds a line unless the track is folded, hidden or filtered out; whether it did, among those that scroll. A pinned
+    /// track is on show whatever the filter is.
     fn add_track(
         &mut self,
         open: &OpenTrace,
@@ -379,7 +380,7 @@ impl Builder<'_> {
         (parent, indent, has_parts): (&str, u8, bool),
     ) -> bool {
         let is_pinned = self.settings.pinned.contains(&key);
-        if self.is_hidden(&key, [&*key].into_iter()) || !(is_match || self.matches(&title)) {
+        if self.is_hidden(&key, [&*key].into_iter()) || !(is_match || is_pinned || self.matches(&title)) {
             return false;
         }
         if let Some(around) = folded_in.filter(|_| !is_pinned) {

@@ -41,6 +41,11 @@ fn groups_collapse_and_tracks_are_pinned_hidden_and_filtered() {
     let list = TrackList::build(&traces, &[], &settings, "");
     assert_eq!(titles(&list.scrolled), ["python", "main", "GPU 0"]);
     assert_eq!(titles(&list.pinned), ["stream 20, GPU 0"]);
+    for filter in ["main", "nowhere"] {
+        let filtered = TrackList::build(&traces, &[], &settings, filter);
+        assert_eq!(titles(&filtered.pinned), ["stream 20, GPU 0"], "it stays whatever the filter is");
+        assert!(filtered.scrolled.iter().all(|line| line.title != "GPU 0" && line.title != "stream 20"));
+    }
     assert_eq!(list.scrolled[1].height, ROW_HEIGHT);
     assert_eq!(list.line(list.line_of(0, TrackId(1)).unwrap()).unwrap().title, "GPU 0");
     assert_eq!(list.line(list.line_of(0, TrackId(2)).unwrap()).unwrap().title, "stream 20, GPU 0");
