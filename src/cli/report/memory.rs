@@ -7,7 +7,6 @@ use super::keys::Report;
 use crate::analysis::memory::by_place::{self, At, Place, first};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::{StackRoles, categories};
-use crate::analysis::memory::find::parse_duration;
 use crate::analysis::memory::leaks::device_total;
 use crate::analysis::memory::live::{self, LiveUntil, by_signature, groups_of, sort_first};
 use crate::analysis::memory::oom::OomCard;
@@ -26,7 +25,7 @@ use crate::figures::memory::{
     growth, headline, in_the_way, leaks as leaks_part, live_at_end, named_by_rows, no_leaks, peak_by_stack,
     reserved_shares, timeline_categories,
 };
-use crate::figures::{Part, Table, format};
+use crate::figures::{Part, Table, format, moment};
 use crate::model::{Format, TimeNs};
 use crate::session::{FoundInMemory as Found, MemoryAnswers, OpenMemory, OpenTrace, joined};
 
@@ -52,8 +51,8 @@ impl std::str::FromStr for Moment {
     fn from_str(text: &str) -> Result<Self, String> {
         let moment = match text.trim().strip_prefix("event") {
             Some(number) => number.trim().parse().ok().map(Self::Event),
-            None if !text.trim_end().ends_with(char::is_alphabetic) => None,
-            None => parse_duration(text).map(Self::At),
+            // A number alone could as well be an event.
+            None => moment::parse(text, "").map(Self::At),
         };
         moment.ok_or_else(|| format!("{text:?} is not a moment such as 1.5s or \"event 120\""))
     }
