@@ -99,7 +99,7 @@ pub(super) fn frames_apart(text: &str, others: &[&str], max: usize) -> Option<St
     (other != "…").then(|| [first, BETWEEN, between, other].concat())
 }
 
-fn way_and_frame(part: &str) -> (&str, &str) {
+pub(super) fn way_and_frame(part: &str) -> (&str, &str) {
     let way = WAYS.into_iter().find(|way| part.starts_with(way)).unwrap_or_default();
     part.split_at(way.len())
 }
