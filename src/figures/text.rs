@@ -186,7 +186,10 @@ pub fn function_name(signature: &str) -> &str {
 
 /// A frame in few letters: `forward (model.py:12)` of `forward (/home/me/model.py:12)`.
 pub fn short_frame(frame: &str) -> String {
-    let Some((name, place)) = frame.rsplit_once(" (") else { return frame.to_owned() };
+    let Some((name, place)) = frame.rsplit_once(" (") else {
+        let (way, frame) = frames::way_and_frame(frame);
+        return format!("{way}{}", short_python(frame));
+    };
     let file = place.rsplit(['/', '\\']).next().unwrap_or(place);
     format!("{name} ({file}")
 }
@@ -344,5 +347,6 @@ mod tests {
         assert_eq!(short_frame("forward (/home/me/model.py:9)"), "forward (model.py:9)");
         assert_eq!(short_frame("?? (C:\\a\\b.py:1)"), "?? (b.py:1)");
         assert_eq!(short_frame("odd"), "odd");
+        assert_eq!(short_frame("from torch/nn/modules/module.py(12): forward"), "from module.py(12): forward");
     }
 }

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
+use crate::analysis::memory::summary::is_trifle;
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, TimeNs, Trace};
 
@@ -143,7 +144,7 @@ impl MemoryFocus {
         self.base.as_ref().filter(|base| base.is_of(shown)).map(|base| base.state)
     }
 
-    /// The shown history, by default the one with the most events. `None` if no open trace has any.
+    /// The shown history, by default the one with the most events, of those that hold more than next to nothing. `None` if no open trace has any.
     pub fn resolve(&mut self, traces: &[OpenTrace]) -> Option<ShownMemory> {
         let is_there = |&(trace, memory): &(usize, usize)| {
             traces.get(trace).is_some_and(|open| memory < open.trace.memories.len())
@@ -153,7 +154,8 @@ impl MemoryFocus {
                 open.trace.memories.iter().enumerate().map(move |(memory, history)| ((trace, memory), history))
             });
             let best = all.max_by_key(|((trace, memory), history)| {
-                (history.events.len(), history.allocations.len(), std::cmp::Reverse((*trace, *memory)))
+                let has_more = !is_trifle(history);
+                (has_more, history.events.len(), history.allocations.len(), std::cmp::Reverse((*trace, *memory)))
             });
             *self = Self { history: best.map(|(place, _)| place), ..Self::default() };
         }

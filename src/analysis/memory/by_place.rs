@@ -1,6 +1,9 @@
 //! Allocated memory by the place in the program that allocated it.
 
-use std::cmp::Reverse;
+mod callees;
+mod changes;
+
+use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
@@ -10,6 +13,8 @@ use crate::analysis::frame::Frame;
 use crate::analysis::stacks::{BEFORE, LEFT_OUT, NO_STACK};
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, StringId, Trace};
+use callees::{callees, without_number};
+pub use changes::{At, Change, changes};
 
 /// Where memory was allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,6 +23,8 @@ pub enum Place {
     Frame(StringId),
     /// A frame that allocates for others, and the caller of it that it does so for.
     Called(StringId, StringId),
+    /// A frame that says no line, and the module or operator that it called.
+    Calls(StringId, StringId),
     /// The recorded category, where no stack was recorded.
     Category(StringId),
     /// The stack has frames of the interpreter and of the allocator only.
@@ -27,6 +34,17 @@ pub enum Place {
     NoStack,
     /// All places that are not listed, by their number.
     Others(u64),
+}
+
+impl Place {
+    /// The frames that name it.
+    fn frames(self) -> [Option<StringId>; 2] {
+        match self {
+            Self::Frame(frame) => [Some(frame), None],
+            Self::Called(frame, other) | Self::Calls(frame, other) => [Some(frame), Some(other)],
+            _ => [None; 2],
+        }
+    }
 }
 
 /// Whose code a place is.
@@ -80,22 +98,19 @@ impl Holder {
     }
 }
 
-/// The function that holds the most memory, or a place that is no function.
+/// The place that holds the most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Largest {
-    /// Its name; of a function that of the line that holds the most.
-    pub place: String,
-    /// For whom it allocates, where it does so for several callers.
-    pub caller: Option<String>,
-    /// Lines of a function, that which holds the most first.
-    pub lines: Vec<u64>,
+    /// What it is called in full.
+    pub name: String,
     pub bytes: u64,
 }
 
 /// The place of each stack of a trace.
 ///
 /// * `labels`: as [`super::labels::stack_labels`] returns them: a frame of the user's code if there is any, else of a
-///   library. Without them the innermost frame is the place, whatever it is.
+///   library. Without them the innermost frame is the place, whatever it is. Of a function that says no line, as the
+///   profiler names it, what it called tells more.
 ///
 /// Cost: O(stacks + length of distinct frames).
 pub fn stack_places(trace: &Trace, labels: Option<&[StringId]>) -> Vec<Place> {
@@ -108,7 +123,17 @@ pub fn stack_places(trace: &Trace, labels: Option<&[StringId]>) -> Vec<Place> {
         })
     };
     let of_stack = frames.iter().map(|frame| if *frame == StringId::EMPTY { Place::NoStack } else { place(frame) });
-    of_stack.collect()
+    let of_stack = of_stack.collect();
+    if labels.is_some() { with_callees(trace, frames, of_stack) } else { of_stack }
+}
+
+fn with_callees(trace: &Trace, labels: &[StringId], of_stack: Vec<Place>) -> Vec<Place> {
+    let called = callees(trace, labels).into_iter().zip(of_stack);
+    let with_callee = |(callee, place)| match place {
+        Place::Frame(frame) if callee != StringId::EMPTY => Place::Calls(frame, callee),
+        _ => place,
+    };
+    called.map(with_callee).collect()
 }
 
 /// The places of a trace.
@@ -131,10 +156,20 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// What a place is called; one with a caller without that.
+    /// What a place is called in full: `allocate (/me/pool.py:9); from init (/me/opt.py:7)`.
+    pub fn full_name(&self, place: Place) -> Cow<'a, str> {
+        match self.beside(place) {
+            beside if beside.is_empty() => self.name(place).into(),
+            beside => Cow::from(self.name(place).to_owned() + &beside),
+        }
+    }
+
+    /// What a place is called, without what stands beside that.
     pub fn name(&self, place: Place) -> &'a str {
         match place {
-            Place::Frame(frame) | Place::Called(frame, _) | Place::Category(frame) => self.trace.strings.get(frame),
+            Place::Frame(name) | Place::Called(name, _) | Place::Calls(name, _) | Place::Category(name) => {
+                self.trace.strings.get(name)
+            }
             Place::Unnamed => LEFT_OUT,
             Place::Before => BEFORE,
             Place::NoStack => NO_STACK,
@@ -142,21 +177,28 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The caller that a place allocates for, of one with a caller.
-    pub fn caller(&self, place: Place) -> Option<&'a str> {
-        match place {
-            Place::Called(_, caller) => Some(self.trace.strings.get(caller)),
-            _ => None,
+    /// The caller that a place allocates for, or what it called.
+    fn other(&self, place: Place) -> Option<&'a str> {
+        place.frames()[1].map(|other| without_number(self.trace.strings.get(other)))
+    }
+
+    /// What follows the name of a place.
+    fn beside(&self, place: Place) -> String {
+        match (place, self.other(place)) {
+            (Place::Called(..), Some(caller)) => format!("; from {caller}"),
+            (Place::Calls(..), Some(callee)) => format!("; via {callee}"),
+            (Place::Others(n), _) => format!(" ({n})"),
+            _ => String::new(),
         }
     }
 
     /// Whose code a place is.
     pub fn owner(&self, place: Place) -> Owner {
         match place {
-            Place::Frame(frame) | Place::Called(frame, _) if Frame::of(self.trace.strings.get(frame)).is_user() => {
-                Owner::User
+            Place::Frame(frame) | Place::Called(frame, _) | Place::Calls(frame, _) => {
+                let is_user = Frame::of(self.trace.strings.get(frame)).is_user();
+                if is_user { Owner::User } else { Owner::Library }
             }
-            Place::Frame(_) | Place::Called(..) => Owner::Library,
             _ => Owner::Unknown,
         }
     }
@@ -174,31 +216,10 @@ impl<'a> Places<'a> {
         found
     }
 
-    /// The function that holds the most in a state, with its lines; else the place that does so, of one that allocates
-    /// for several callers with the caller. `None` if nothing is allocated.
-    ///
-    /// Cost: that of [`Self::held`].
+    /// The first of [`Self::held`]; `None` if nothing is allocated.
     pub fn largest(&self, history: &MemoryHistory, state: u32) -> Option<Largest> {
-        let mut index = HashMap::new();
-        let mut found: Vec<Largest> = Vec::new();
-        for holder in self.held(history, state) {
-            let name = self.name(holder.place);
-            let frame = Frame::of(name);
-            let caller = self.caller(holder.place);
-            let is_function = caller.is_none() && is_one_function(name, &frame);
-            let key = if is_function { (frame.function, frame.file) } else { (name, caller.unwrap_or_default()) };
-            let at = *index.entry(key).or_insert(found.len());
-            if at == found.len() {
-                let caller = caller.map(ToOwned::to_owned);
-                found.push(Largest { place: name.to_owned(), caller, lines: Vec::new(), bytes: 0 });
-            }
-            found[at].bytes += holder.held.bytes;
-            if is_function && !found[at].lines.contains(&frame.line) {
-                found[at].lines.push(frame.line);
-            }
-        }
-        // `max_by_key` takes the last of equal ones.
-        found.into_iter().rev().max_by_key(|one| one.bytes)
+        let first = *self.held(history, state).first()?;
+        Some(Largest { name: self.full_name(first.place).into_owned(), bytes: first.held.bytes })
     }
 
     fn order(&self, a: &Holder, b: &Holder) -> std::cmp::Ordering {
@@ -215,57 +236,6 @@ impl<'a> Places<'a> {
         }
         found.into_iter().collect()
     }
-}
-
-/// A state of a history, with its places.
-#[derive(Clone, Copy, Debug)]
-pub struct At<'a> {
-    pub places: Places<'a>,
-    pub history: &'a MemoryHistory,
-    pub state: u32,
-}
-
-/// What each place has more or less of at one moment than at another: the largest change first, each with the places
-/// that name it. The moments may be of two recordings; places of one name are one. The changes sum to that of allocated
-/// bytes, the shares of gains to 1, and those of losses. Places that are the same in both are left out.
-///
-/// Cost: twice that of [`Places::held`].
-pub fn changes<'a>(from: At<'a>, to: At<'a>) -> Vec<(Places<'a>, Holder)> {
-    let mut index = HashMap::new();
-    let mut found: Vec<(Places<'a>, Holder)> = Vec::new();
-    for (is_base, At { places, history, state }) in [(false, to), (true, from)] {
-        for (place, held) in places.sums(history, state) {
-            let key = (std::mem::discriminant(&place), places.name(place), places.caller(place));
-            let at = *index.entry(key).or_insert(found.len());
-            if at == found.len() {
-                found.push((places, Holder::new(place)));
-            }
-            let holder = &mut found[at].1;
-            *(if is_base { &mut holder.base } else { &mut holder.held }) = held;
-        }
-    }
-    found.retain(|(_, holder)| holder.held != holder.base);
-    let total = |is_gain: bool| {
-        let changes = found.iter().map(|(_, holder)| holder.change()).filter(|&change| (change > 0) == is_gain);
-        changes.map(i64::unsigned_abs).sum::<u64>().max(1) as f64
-    };
-    let (gained, lost) = (total(true), total(false));
-    for (_, holder) in &mut found {
-        let change = holder.change();
-        holder.share = change.unsigned_abs() as f64 / if change > 0 { gained } else { lost };
-    }
-    let order = |(places, holder): &(Places<'a>, Holder)| {
-        (Reverse((holder.change().unsigned_abs(), holder.change())), places.name(holder.place))
-    };
-    found.sort_unstable_by(|a, b| order(a).cmp(&order(b)).then(a.1.place.cmp(&b.1.place)));
-    found
-}
-
-/// Whether lines under this name are of one function. The top level of a file is none, several classes of a file have
-/// methods such as `forward`, and the line in a name of Kineto's is that at which its function begins.
-fn is_one_function(name: &str, frame: &Frame<'_>) -> bool {
-    let is_of_many = frame.function == "forward" || frame.function.starts_with('<') || frame.function.starts_with("__");
-    frame.is_python() && frame.line > 0 && name.starts_with(frame.function) && !is_of_many
 }
 
 /// The first `top` holders, and one for all others, so that the sums stay the same; 0 keeps all.
@@ -312,28 +282,6 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_one_place_for_several_callers_stay_apart() {
-        let mut script = Script::default();
-        let frames = ["new (/me/pool.py:1)", "load (/me/a.py:2)", "save (/me/b.py:3)"];
-        for (addr, bytes, caller) in [(0x1000, 1024, 1), (0x2000, 512, 2)] {
-            let stack = script.stack(&[frames[0], frames[caller]]);
-            script.alloc(addr, bytes, stack);
-        }
-        let trace = script.finish();
-        let place = |stack: usize| match trace.stacks.frames(StackId(stack as u32)).collect::<Vec<_>>()[..] {
-            [frame, caller] => Place::Called(frame, caller),
-            _ => Place::NoStack,
-        };
-        let of_stack: Vec<Place> = (0..trace.stacks.len()).map(place).collect();
-        let history = history(&trace);
-        let places = Places { trace: &trace, of_stack: &of_stack };
-        let at = |state| At { places, history, state };
-        let all = changes(at(0), at(history.last_state()));
-        let all: Vec<_> = all.iter().map(|(of, one)| (of.caller(one.place), one.change())).collect();
-        assert_eq!(all, [(Some(frames[1]), 1024), (Some(frames[2]), 512)]);
-    }
-
-    #[test]
     fn bytes_blocks_and_shares_sum_to_the_whole_in_every_state() {
         let trace = trace();
         let (history, labels) = (history(&trace), stack_labels(&trace));
@@ -353,7 +301,7 @@ mod tests {
                 }
                 for from in 0..history.n_states() {
                     let at = |state| At { places, history, state };
-                    let all: Vec<Holder> = changes(at(from), at(state)).into_iter().map(|one| one.1).collect();
+                    let all: Vec<Holder> = changes(at(from), at(state)).into_iter().map(|one| one.holder).collect();
                     let curve = &history.curves.allocated;
                     let expected = curve[state as usize] as i64 - curve[from as usize] as i64;
                     for top in 0..3 {
@@ -368,38 +316,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn lines_of_one_function_hold_together() {
-        let mut script = Script::default();
-        let held = [
-            ("reset (/me/a.py:176)", 4096),
-            ("update (/me/b.py:265)", 2048),
-            ("update (/me/b.py:268)", 2560),
-            ("update (/me/c.py:9)", 1024),
-            // Methods of several classes.
-            ("forward (/me/b.py:1)", 3072),
-            ("forward (/me/b.py:2)", 3072),
-            ("<module> (/me/b.py:3)", 3584),
-            ("<module> (/me/b.py:4)", 3584),
-        ];
-        for (k, (frame, bytes)) in held.into_iter().enumerate() {
-            let stack = script.stack(&[frame]);
-            script.alloc((k as u64) << 20, bytes, stack);
-        }
-        let trace = script.finish();
-        let of_stack = stack_places(&trace, Some(&stack_labels(&trace)));
-        let places = Places { trace: &trace, of_stack: &of_stack };
-        let largest = |state| places.largest(history(&trace), state);
-        let update =
-            Largest { place: "update (/me/b.py:268)".into(), caller: None, lines: vec![268, 265], bytes: 4608 };
-        assert_eq!(largest(8), Some(update));
-        assert_eq!(
-            largest(2),
-            Some(Largest { place: "reset (/me/a.py:176)".into(), caller: None, lines: vec![176], bytes: 4096 })
-        );
-        assert_eq!(largest(0), None);
     }
 
     #[test]
@@ -423,6 +339,9 @@ mod tests {
             ("load (/me/train.py:4)", 512),
         ]);
         assert_eq!(listed(Some(&labels), 5), expected);
+        let of_stack = stack_places(&trace, Some(&labels));
+        let largest = Places { trace: &trace, of_stack: &of_stack }.largest(history, 5);
+        assert_eq!(largest, Some(Largest { name: expected[0].0.clone(), bytes: 8192 }), "that of the list");
         // Whoever asks for all frames gets the innermost one.
         let all = listed(None, 5);
         assert_eq!(all[..2], named(&[("(before the recording)", 8192), (MALLOC, 5632)])[..]);
@@ -434,34 +353,13 @@ mod tests {
         let at = |state| At { places, history, state };
         let changes = changes(at(5), at(9));
         let of: Vec<_> =
-            changes.iter().map(|(_, one)| (places.name(one.place), one.change(), one.blocks_change())).collect();
-        let before = ("(before the recording)", -8192, -1);
-        assert_eq!(
-            of,
-            [before, (LINEAR, -4096, -1), ("step (/me/train.py:9)", 1024, 1), ("load (/me/train.py:4)", -512, -1)]
-        );
-    }
-
-    #[test]
-    fn places_of_two_recordings_are_one_where_their_names_are() {
-        // Other strings come first, so that the ids of two recordings differ.
-        let of = |others: &[&str], held: &[(&str, u64)]| {
-            let mut script = Script::default();
-            others.iter().for_each(|other| _ = script.stack(&[other]));
-            for (i, &(frame, bytes)) in held.iter().enumerate() {
-                let stack = script.stack(&[frame]);
-                script.alloc((i as u64) << 20, bytes, stack);
-            }
-            script.finish()
-        };
-        let [step, load, cache] = ["step (/me/a.py:9)", "load (/me/a.py:4)", "cache (/me/a.py:7)"];
-        let before = of(&[], &[(step, 1024), (load, 4096)]);
-        let after = of(&["x (/me/x.py:1)", "y (/me/y.py:1)"], &[(cache, 2048), (step, 1024), (step, 512)]);
-        let [before_of, after_of] = [&before, &after].map(|trace| stack_places(trace, Some(&stack_labels(trace))));
-        let at = |trace, of_stack, state| At { places: Places { trace, of_stack }, history: history(trace), state };
-        let found = changes(at(&before, &before_of, 2), at(&after, &after_of, 3));
-        let found: Vec<_> =
-            found.iter().map(|(places, one)| (places.name(one.place), one.change(), one.share)).collect();
-        assert_eq!(found, [(load, -4096, 1.0), (cache, 2048, 0.8), (step, 512, 0.2)]);
+            changes.iter().map(|one| (one.name(), one.holder.change(), one.holder.blocks_change())).collect();
+        let expected = [
+            ("(before the recording)", -8192, -1),
+            (LINEAR, -4096, -1),
+            ("step (/me/train.py:9)", 1024, 1),
+            ("load (/me/train.py:4)", -512, -1),
+        ];
+        assert_eq!(of, expected.map(|(name, change, blocks)| (name.into(), change, blocks)));
     }
 }

@@ -25,7 +25,7 @@ pub struct Repetition {
     pub length: usize,
     /// Share of allocations that also occur in the round before, or belong to the first.
     pub share: f64,
-    /// The states at which the rounds begin.
+    /// The states at which the rounds begin, and at which the last one ends.
     pub boundaries: Vec<u32>,
     /// Share of rounds with nearly the allocations of one of the two before.
     pub regularity: f64,
@@ -92,8 +92,8 @@ impl NoSteps {
 /// * other allocations follow the last, as the head of a model follows its layers. This does not hold against rounds
 ///   that have an optimizer, a loss, a loader or a backward pass besides other allocations.
 ///
-/// Events after the start of the last round belong to no round, since its end is unknown. Cost: O(n log n) for n
-/// events; a few dozen bytes an allocation.
+/// Events after the start of the last round belong to no round, since its end is unknown, unless they are those of the
+/// round before, see [`ends_with_round`]. Cost: O(n log n) for n events; a few dozen bytes an allocation.
 pub fn repetition(
     trace: &Trace,
     history: &MemoryHistory,
@@ -149,6 +149,10 @@ pub fn repetition(
                 unfit.push((i, NoSteps::Layers { length: *length, rounds, why }));
             } else {
                 let regularity = regularity(&symbols, starts, 2);
+                let mut boundaries = boundaries;
+                if ends_with_round(history, &symbols, starts, &boundaries) {
+                    boundaries.push(history.last_state());
+                }
                 let found = Repetition { length: *length, share: *share, boundaries, regularity, is_certain };
                 if is_whole {
                     return Ok(found);
@@ -187,6 +191,13 @@ fn ends_in_round(symbols: &[u32], starts: &[usize], length: usize) -> bool {
     let known: HashSet<u32> = symbols[first..last].iter().copied().collect();
     let length = length.max(last - starts[starts.len() - 2]);
     symbols.len() - last <= length + length / 4 && symbols[last..].iter().all(|symbol| known.contains(symbol))
+}
+
+/// Whether the recording ends with a whole round: what follows the last start are the allocations of the round before, in
+/// their order, among as many events.
+fn ends_with_round(history: &MemoryHistory, symbols: &[u32], starts: &[usize], boundaries: &[u32]) -> bool {
+    let ([.., before, last], [.., from, to]) = (starts, boundaries) else { return false };
+    symbols[*before..*last] == symbols[*last..] && history.last_state() - to == to - from
 }
 
 /// For each allocation, the number of its stack or of its (stack, size) pair.

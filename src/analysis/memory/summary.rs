@@ -141,6 +141,15 @@ pub fn fullest_state(history: &MemoryHistory) -> u32 {
     peak_state(history).unwrap_or(history.last_state())
 }
 
+/// A memory whose peak is below this many bytes tells nothing beside a larger one.
+const TRIFLE: u64 = 1 << 20;
+
+/// Whether a memory holds next to nothing: the profiler also records the host's allocator, of which a training on a
+/// device uses a few bytes.
+pub fn is_trifle(history: &MemoryHistory) -> bool {
+    history.curves.allocated.get(fullest_state(history) as usize).is_none_or(|&bytes| bytes < TRIFLE)
+}
+
 /// Duration of each state in nanoseconds; `None` if all are zero or the history has no times.
 fn weights(history: &MemoryHistory) -> Option<Vec<u64>> {
     let last = history.last_state();

@@ -7,14 +7,14 @@ use super::keys::Report;
 use crate::analysis::memory::by_place::{self, At, Place, first};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::{StackRoles, categories};
-use crate::analysis::memory::find::parse_duration;
 use crate::analysis::memory::leaks::device_total;
 use crate::analysis::memory::live::{self, LiveUntil, by_signature, groups_of, sort_first};
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares, shares};
 use crate::analysis::memory::signature::Signatures;
-use crate::analysis::memory::summary::{fullest_state, summary};
+use crate::analysis::memory::summary::{fullest_state, is_trifle, summary};
+use crate::analysis::totals::Scope;
 use crate::answers::Answers;
 use crate::answers::memory::{
     FoundLeaks, GrowthOfReserved, GrowthPins, LeakSearch, OomCards, RolesOfStacks, StackPlaces, StackSignatures,
@@ -26,12 +26,9 @@ use crate::figures::memory::{
     growth, headline, in_the_way, leaks as leaks_part, live_at_end, named_by_rows, no_leaks, peak_by_stack,
     reserved_shares, timeline_categories,
 };
-use crate::figures::{Part, Table, format};
+use crate::figures::{Part, Table, format, moment};
 use crate::model::{Format, TimeNs};
 use crate::session::{FoundInMemory as Found, MemoryAnswers, OpenMemory, OpenTrace, joined};
-
-/// A memory whose peak is below this many bytes is not summed up beside a larger one.
-const TRIFLE: u64 = 1 << 20;
 
 /// Stacks that are named of those in the way of a request.
 const PINS: usize = 3;
@@ -52,8 +49,8 @@ impl std::str::FromStr for Moment {
     fn from_str(text: &str) -> Result<Self, String> {
         let moment = match text.trim().strip_prefix("event") {
             Some(number) => number.trim().parse().ok().map(Self::Event),
-            None if !text.trim_end().ends_with(char::is_alphabetic) => None,
-            None => parse_duration(text).map(Self::At),
+            // A number alone could as well be an event.
+            None => moment::parse(text, "").map(Self::At),
         };
         moment.ok_or_else(|| format!("{text:?} is not a moment such as 1.5s or \"event 120\""))
     }
@@ -107,16 +104,18 @@ pub fn add(
     });
     let analyzed = |(of, file)| Some(Analyzed { file, ..Analyzed::new(of, traces, answers, top)? });
     let all: Option<Vec<Analyzed>> = memories.map(analyzed).collect();
-    let all = all.ok_or_else(|| Failure::Usage("The memory could not be analyzed. Please report it".to_owned()))?;
+    let mut all = all.ok_or_else(|| Failure::Usage("The memory could not be analyzed. Please report it".to_owned()))?;
+    // What tells most comes first.
+    all.sort_by_key(|one| is_trifle(one.of.history()));
     say_moments(&all, moments)?;
     let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top, moments)).collect();
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
-    // The profiler also records the host's allocator, of which a training uses a few bytes: nothing to lead with.
-    let is_trifle = |row: &DeviceMemory<'_>| {
-        row.summary.peak_allocated.map_or(row.summary.end_allocated, |peak| peak.bytes) < TRIFLE
+    let has_more = !all.iter().all(|one| is_trifle(one.of.history()));
+    let is_beside_more = |row: &DeviceMemory<'_>| {
+        let is_beside_work = || row.history.device < 0 && Scope::whole(&[row.trace]).has_device_work();
+        is_trifle(row.history) && (has_more || is_beside_work())
     };
-    let has_more = !rows.iter().all(is_trifle);
-    let in_short = rows.iter().filter(|row| !(has_more && is_trifle(row)));
+    let in_short = rows.iter().filter(|row| !is_beside_more(row));
     let in_short = in_short.map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
     // What did not grow has nothing to explain.
     let shares = rows.iter().zip(&all).filter_map(|(row, one)| {
@@ -313,13 +312,9 @@ impl Analyzed {
         )]);
         let rows: Vec<HolderRow<'_>> = states
             .flat_map(|(at, moment, state)| {
-                let row = move |holder| HolderRow {
-                    owner: self.owner(),
-                    places,
-                    at: Some(at),
-                    moment: moment.cloned(),
-                    between: None,
-                    holder,
+                let row = move |holder| {
+                    let (owner, moment) = (self.owner(), moment.cloned());
+                    HolderRow { owner, at: Some(at), moment, ..HolderRow::new(places, holder) }
                 };
                 first(places.held(history, state), top).into_iter().map(row)
             })
@@ -335,17 +330,10 @@ impl Analyzed {
         };
         let between = Some([from_name, to_name]);
         let at = |state| At { places: self.holders(), history, state };
-        let changes = by_place::changes(at(from), at(to)).into_iter().map(|(_, holder)| holder).collect();
-        let changes = first(changes, top);
-        let row = |holder| HolderRow {
-            owner: self.owner(),
-            places: self.holders(),
-            at: None,
-            moment: None,
-            between: between.clone(),
-            holder,
-        };
-        let rows: Vec<HolderRow<'_>> = changes.into_iter().map(row).collect();
+        let changes = by_place::changes(at(from), at(to));
+        let rows = HolderRow::of_changes(&changes, top).into_iter();
+        let rows = rows.map(|row| HolderRow { owner: self.owner(), between: between.clone(), ..row });
+        let rows: Vec<HolderRow<'_>> = rows.collect();
         Arc::new(named_by_rows(change_by_place(), &rows).table(rows, 0))
     }
 

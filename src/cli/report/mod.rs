@@ -192,30 +192,30 @@ pub fn answer(
     base: &[Arc<Trace>],
 ) -> Result<(String, Option<Severity>), Failure> {
     let by = args.kernels_by.into();
-    // What other options ask for stands in tables and figures that are not among those.
-    let is_plain = args.memory_at.is_empty() && !args.by_shape && args.kernels_by == KernelRows::Name;
-    let is_short = args.format == Format::Text && !args.all && args.top != Some(0) && is_plain;
+    let is_short = args.format == Format::Text && !args.all && args.top != Some(0);
     let top = args.top.unwrap_or(if is_short { short::TOP } else { TOP });
     let report = build::report(traces, top, by, args.by_shape, thresholds, (&args.memory_at, base))?;
     // A file keeps names whole.
     let width = args.out.is_none().then_some(terminal::WIDTH);
-    let text = written(&report, args.format, width, is_short.then_some(top))?;
+    let glance =
+        short::Glance { top, n_moments: args.memory_at.len(), by_launch: args.kernels_by == KernelRows::Shape };
+    let text = written(&report, args.format, width, is_short.then_some(glance))?;
     Ok((text, report.findings.first().map(|finding| finding.severity)))
 }
 
 /// * `width`: as in [`text::text`].
-/// * `short`: rows of each list where text shows only the tables that answer most.
+/// * `short`: where text shows only the tables that answer most.
 fn written(
     report: &keys::Report,
     format: Format,
     width: Option<usize>,
-    short: Option<usize>,
+    short: Option<short::Glance>,
 ) -> Result<String, Failure> {
     let tables = || report.tables_for_people();
     Ok(match format {
         Format::Json => json(report)?,
         Format::Text => match short {
-            Some(top) => short::text(&tables(), top, width),
+            Some(glance) => short::text(&tables(), glance, width),
             None => text::text(&tables(), width),
         },
         Format::Markdown => text::markdown(&tables()),

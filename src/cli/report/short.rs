@@ -14,9 +14,45 @@ pub const TOP: usize = 8;
 /// The most rows of a table, of all devices together, unless a list has more.
 const MOST: usize = 20;
 
+/// What the report at a glance shows of the tables.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Glance {
+    /// Rows of each list.
+    pub top: usize,
+    /// How many moments memory is listed at, besides the peak and the end.
+    pub n_moments: usize,
+    /// Whether kernels are told apart by their launches.
+    pub by_launch: bool,
+}
+
+impl Glance {
+    /// The figures of a table that are shown, all where none are named; `None` of a table that is not shown.
+    fn figures(&self, key: &str) -> Option<String> {
+        let figures = TABLES.iter().find(|table| table.0 == key)?.1;
+        match key {
+            CHANGE if self.n_moments < 2 => None,
+            "kernels" if self.by_launch => Some(format!("{figures} {LAUNCH}")),
+            _ => Some(figures.to_owned()),
+        }
+    }
+
+    /// How many rows of a table are shown.
+    fn most(&self, key: &str) -> usize {
+        let most = self.top.max(MOST);
+        // One device is listed at all moments, at the peak and at the end.
+        if key == "by_place" && self.n_moments > 0 { most.max((self.n_moments + 2) * (self.top + 1)) } else { most }
+    }
+}
+
+/// Only between two moments that are asked for.
+const CHANGE: &str = "change_by_place";
+
+/// What tells kernels of one name apart.
+const LAUNCH: &str = "grid block registers shared_bytes";
+
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 40] = [
+const TABLES: [(&str, &str); 41] = [
     ("time_comparison", ""),
     ("compared_times", ""),
     ("compared_work", ""),
@@ -55,6 +91,7 @@ const TABLES: [(&str, &str); 40] = [
     ("reserved_shares", ""),
     ("categories", ""),
     ("by_place", "file rank device at moment bytes count share place"),
+    (CHANGE, "file rank device from to bytes before_bytes after_bytes place"),
     ("kernels", "file rank device calls total_ns share mean_ns max_ns queue_mean_ns occupancy name"),
     (
         "operators",
@@ -98,16 +135,15 @@ const WHOLE: [(&str, &str); 10] = [
 
 /// The tables that answer most, and what else there is.
 ///
-/// * `top`: rows of each list.
 /// * `width`: as in [`text::text`].
-pub fn text(all: &[Cow<'_, Table>], top: usize, width: Option<usize>) -> String {
-    let named = TABLES.iter().flat_map(|&(key, figures)| {
-        all.iter()
-            .filter(move |table| table.key == key)
-            .map(move |table| Cow::Owned(cut(table, figures, top.max(MOST))))
+pub fn text(all: &[Cow<'_, Table>], glance: Glance, width: Option<usize>) -> String {
+    let named = TABLES.iter().filter_map(|&(key, _)| Some((key, glance.figures(key)?)));
+    let named = named.flat_map(|(key, figures)| {
+        let of_key = all.iter().filter(move |table| table.key == key);
+        of_key.map(move |table| Cow::Owned(cut(table, &figures, glance.most(key))))
     });
     let mut out = text::text(&named.collect::<Vec<_>>(), width);
-    for line in wrapped(&rest(all), width.unwrap_or(usize::MAX)) {
+    for line in wrapped(&rest(all, glance), width.unwrap_or(usize::MAX)) {
         let _ = writeln!(out, "{line}");
     }
     out
@@ -126,8 +162,8 @@ fn cut(table: &Table, figures: &str, most: usize) -> Table {
 }
 
 /// Which tables are not shown, with their rows, and how to see them.
-fn rest(all: &[Cow<'_, Table>]) -> String {
-    let left = all.iter().filter(|table| !table.is_empty() && TABLES.iter().all(|&(key, _)| key != table.key));
+fn rest(all: &[Cow<'_, Table>], glance: Glance) -> String {
+    let left = all.iter().filter(|table| !table.is_empty() && glance.figures(table.key).is_none());
     let left: Vec<String> =
         left.map(|table| format!("{} ({})", table.title, count((table.rows.len() + table.n_hidden) as u64))).collect();
     let left = if left.is_empty() {
@@ -135,7 +171,7 @@ fn rest(all: &[Cow<'_, Table>]) -> String {
     } else {
         format!("Tables not shown here, with their rows: {}. ", left.join(", "))
     };
-    let is_cut = all.iter().any(|table| table.n_hidden > 0 || table.rows.len() > MOST);
+    let is_cut = all.iter().any(|table| table.n_hidden > 0 || table.rows.len() > glance.most(table.key));
     let more = if is_cut { "; --top 50 lists 50 rows of each; --top 0 every row of all" } else { "" };
     format!("{left}--all writes every table and figure{more}; --format json every figure exactly.")
 }

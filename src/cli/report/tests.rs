@@ -11,7 +11,7 @@ mod compared;
 mod memory;
 mod out_of_memory;
 
-use memory::{leaking, out_of_memory};
+use memory::{glance, leaking, out_of_memory};
 
 const EVIL: &str = "=cmd(\"a\",1)|<script>\u{1b}[2J\u{202e}";
 
@@ -277,6 +277,13 @@ fn kernels_are_grouped_as_asked() {
     )
     .unwrap();
     assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
+    let by = |kernels_by| {
+        let args = Args { kernels_by, ..Args::default() };
+        answer(&args, Thresholds::default(), &[trace(0).into()], &[]).unwrap().0
+    };
+    let (by_name, by_shape) = (by(KernelRows::Name), by(KernelRows::Shape));
+    assert!(by_shape.contains("64x2x1") && !by_name.contains("64x2x1"), "also at a glance: {by_shape}");
+    assert!(by_shape.contains("--all writes every table"), "{by_shape}");
     assert!(!text.contains("Rank"), "a column without values is not shown: {text}");
 }
 

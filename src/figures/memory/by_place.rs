@@ -1,9 +1,10 @@
 //! Memory by place: bytes by the place in the program that allocated them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Owned, Owner, owner};
-use crate::analysis::memory::by_place::{Holder, Owner as Code, Place, Places};
+use crate::analysis::memory::by_place::{Change, Holder, Owner as Code, Place, Places, first};
 use crate::analysis::stacks::{BEFORE, NO_STACK};
 use crate::figures::{Cell, Figure, Part, Word, figures};
 
@@ -12,6 +13,8 @@ use crate::figures::{Cell, Figure, Part, Word, figures};
 pub struct HolderRow<'a> {
     pub owner: Owner,
     pub places: Places<'a>,
+    /// What the place is called in full.
+    pub name: Cow<'a, str>,
     /// Where in the recording it is listed; `None` in the window, which says it above the table.
     pub at: Option<&'static Word>,
     /// Which moment that is, where it is neither the peak nor the end: a time or an event, as it was asked for.
@@ -46,15 +49,21 @@ impl Owned for HolderRow<'_> {
     }
 }
 
-impl HolderRow<'_> {
-    fn place(&self) -> Cell {
-        match self.holder.place {
-            Place::Others(n) => Cell::Frames(format!("{} ({n})", self.places.name(self.holder.place)).into()),
-            place => match (self.places.name(place), self.places.caller(place)) {
-                (name, Some(caller)) => Cell::Frames(format!("{name}; from {caller}").into()),
-                (name, None) => Cell::Frames(name.into()),
-            },
-        }
+impl<'a> HolderRow<'a> {
+    /// A row of no device, moment or recording.
+    pub fn new(places: Places<'a>, holder: Holder) -> Self {
+        let name = places.full_name(holder.place);
+        Self { owner: Owner::default(), places, name, at: None, moment: None, between: None, holder }
+    }
+
+    /// The first `top` changes, and one for all others; 0 keeps all.
+    pub fn of_changes(changes: &'a [Change<'a>], top: usize) -> Vec<Self> {
+        let holders = changes.iter().map(|change| change.holder).collect();
+        let row = |(holder, change): (Holder, &'a Change<'a>)| match holder.place {
+            Place::Others(_) => Self::new(change.places, holder),
+            _ => Self { name: change.name(), ..Self::new(change.places, holder) },
+        };
+        first(holders, top).into_iter().zip(changes).map(row).collect()
     }
 
     fn whose(&self) -> Cell {
@@ -68,9 +77,12 @@ impl HolderRow<'_> {
 
 fn place<'a>() -> Vec<Figure<HolderRow<'a>>> {
     const PLACE: &str = "The innermost frame of your own code, else of a library; the operator where no stack was \
-                         recorded. Where one allocates nearly everything for several callers, each of these has a row";
+                         recorded. Where one allocates nearly everything for several callers, each of these has a row. \
+                         The profiler names functions by the line at which they begin: there each class of \
+                         modules, else operator, that one called has a row. Between two versions of a program lines move: those of a \
+                         function are matched in their order, or stand in one row where one version has more of them";
     figures! { row: HolderRow<'a>;
-        words "place", "Place", 380, row.place(), PLACE;
+        words "place", "Place", 380, Cell::Frames((&*row.name).into()), PLACE;
         words "whose", "Whose", 80, row.whose(), "Your code, or that of a library";
         with owner();
     }
@@ -87,7 +99,7 @@ const BY_CATEGORY: [(&str, &str); 3] = [
 pub fn named_by_rows<'a>(mut part: Part<HolderRow<'a>>, rows: &[HolderRow<'_>]) -> Part<HolderRow<'a>> {
     let has = |is: fn(&Place) -> bool| rows.iter().any(|row| is(&row.holder.place));
     if !has(|place| matches!(place, Place::Category(_)))
-        || has(|place| matches!(place, Place::Frame(_) | Place::Called(..)))
+        || has(|place| matches!(place, Place::Frame(_) | Place::Called(..) | Place::Calls(..)))
     {
         return part;
     }
@@ -163,13 +175,8 @@ mod tests {
         let (trace, of_stack) = (Trace::default(), Vec::new());
         let places = Places { trace: &trace, of_stack: &of_stack };
         let table = |places_listed: &[Place]| -> Table {
-            let row = |&place: &Place| HolderRow {
-                owner: Owner::default(),
-                places,
-                at: None,
-                moment: None,
-                between: None,
-                holder: Holder { place, held: Held::default(), base: Held::default(), share: 0.5 },
+            let row = |&place: &Place| {
+                HolderRow::new(places, Holder { place, held: Held::default(), base: Held::default(), share: 0.5 })
             };
             let rows: Vec<HolderRow<'_>> = places_listed.iter().map(row).collect();
             named_by_rows(by_place(), &rows).table(rows, 0)

@@ -1,10 +1,9 @@
 //! Figures of the growth of a device's total memory per step.
 
-use super::{Owned, Owner, owner};
+use super::{Owned, Owner, holder_frames, owner};
 use crate::analysis::memory::leaks::{FEWEST_STEPS, GrowingPlace, Leaks, Thresholds, Total, TotalVerdict};
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::memory::steps::Steps;
-use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Part, figures, format};
 
 /// All memory of a device at the boundaries of steps, the warm-up left out.
@@ -202,7 +201,7 @@ fn explaining<'a>(found: &'a Leaks, total: &Total) -> &'a [GrowingPlace] {
 fn place_name(one: &GrowingPlace) -> String {
     match one.place.as_str() {
         "" => "places without a call stack".to_owned(),
-        place => display_name(&short_frame(place)).into_owned(),
+        place => holder_frames(place),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The memory of a device in one line.
 
 use super::{Owned, Owner, Places, growth_sentence, owner, unused_parts, why};
-use crate::analysis::frame::Frame;
 use crate::analysis::memory::by_place::Largest;
 use crate::analysis::memory::leaks::Leaks;
 use crate::analysis::memory::oom::OomCard;
@@ -18,9 +17,9 @@ const SCATTERED: f64 = 0.1;
 /// The memory of a device in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headline {
-    /// Peak, end, reserved and unused, largest holder, verdict. May contain text from a file.
+    /// Peak, largest holder, verdict, end, reserved and unused. May contain text from a file.
     pub text: String,
-    /// The end of the text.
+    /// What is wrong, or how memory develops.
     pub verdict: String,
     /// The text without what failed where memory ran out, for where that is said already.
     pub beside_failure: String,
@@ -56,7 +55,7 @@ impl Owned for InShort {
 pub fn in_short() -> Part<InShort> {
     let figures = figures! { row: InShort;
         with owner();
-        words "summary", "In short", 600, Cell::name(&row.headline.text), "Peak, end, unused, largest holder, verdict";
+        words "summary", "In short", 600, Cell::name(&row.headline.text), "Peak, largest holder, verdict, end, unused";
     };
     Part::new("memory_in_short", "Memory in short", figures)
 }
@@ -76,48 +75,47 @@ pub fn headline(
     cards: &[OomCard],
 ) -> Headline {
     let size = |bytes: u64| format::bytes(bytes as f64);
-    let end = summary.end_allocated;
+    let end = size(summary.end_allocated);
     let is_state_only = history.is_state_only();
-    let mut parts = match (summary.peak_allocated, is_state_only) {
-        (_, true) => vec!["Only the final state was recorded".to_owned(), format!("allocated {}", size(end))],
-        (Some(peak), false) => vec![format!("Peak {}", size(peak.bytes)), format!("end {}", size(end))],
-        (None, false) => vec!["Peak unknown, no allocation was recorded".to_owned(), format!("end {}", size(end))],
+    let (mut first, when) = match (summary.peak_allocated, is_state_only) {
+        (_, true) => (format!("Only the final state was recorded; allocated {end}"), "most"),
+        (Some(peak), false) => (format!("Peak {}", size(peak.bytes)), "most at the peak"),
+        (None, false) => (format!("Peak unknown, no allocation was recorded; end {end}"), "most at the end"),
     };
+    if let Some(Largest { name, bytes }) = holder {
+        first += &format!("; {when}: {} {}", holder_frames(name).replace("; ", " "), size(*bytes));
+    }
+    let mut others = Vec::new();
+    if summary.peak_allocated.is_some() && !is_state_only {
+        others.push(format!("end {end}"));
+    }
     if history.has_reserved {
         let private = summary.end_private.map(|pools| private_pools(&pools)).unwrap_or_default();
         let (reserved, unused) = (size(summary.end_reserved), size(summary.end_unused()));
         let when = if is_state_only { "" } else { "at the end " };
         let lies = summary.end_unused_parts.as_ref().map(unused_parts).unwrap_or_default();
-        parts.push(format!("reserved {when}{reserved}, of it unused {unused}{lies}{private}"));
+        others.push(format!("reserved {when}{reserved}, of it unused {unused}{lies}{private}"));
     }
-    if let Some(holder) = holder {
-        let when = match () {
-            () if is_state_only => "most",
-            () if summary.peak_allocated.is_some() => "most at the peak",
-            () => "most at the end",
-        };
-        parts.push(format!("{when}: {} {}", holder_name(holder), size(holder.bytes)));
-    }
+    let others = capitalized(&others.join("; "));
     let growth = steps.map(|steps| growth_sentence(found, steps)).filter(|sentence| !sentence.is_empty());
     let growth = growth.unwrap_or_else(|| without_steps(places, history, summary, found));
     let Verdict { failure, growth, severity } = verdict(history, found, growth, cards);
     let join = |of: &[&str]| of.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
     let of_a_part = "The file ends early or is damaged; of what could be read: ";
     let caveat = if places.trace.import.is_partial { of_a_part } else { "" };
-    let parts = format!("{caveat}{}", parts.join("; "));
-    Headline {
-        text: join(&[&parts, &failure, &growth]),
-        verdict: join(&[&failure, &growth]),
-        beside_failure: join(&[&parts, &growth]),
-        severity,
-    }
+    let first = format!("{caveat}{first}");
+    // Of a state alone it is said how to record more, which comes last. Else the answer comes before details.
+    let has_answer = !is_state_only || severity.is_some();
+    let in_order = |failure: &str| match has_answer {
+        true => join(&[&first, failure, &growth, &others]),
+        false => join(&[&first, &others, failure, &growth]),
+    };
+    Headline { text: in_order(&failure), verdict: join(&[&failure, &growth]), beside_failure: in_order(""), severity }
 }
 
-/// What holds the most: `forward (model.py:9)`, `update (server.py:265, 267, 268)`, `allocate (backend.py:9) from init
-/// (opt.py:7)`.
-fn holder_name(holder: &Largest) -> String {
-    let from = holder.caller.as_deref().map(|caller| format!(" from {}", display_name(&short_frame(caller))));
-    format!("{}{}", own_name(holder), from.unwrap_or_default())
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// Of a C++ function the name without arguments.
@@ -132,28 +130,6 @@ pub fn holder_frames(frames: &str) -> String {
         false => without_arguments(frame).to_owned(),
     };
     display_name(&frames.split("; ").map(short).collect::<Vec<_>>().join("; ")).into_owned()
-}
-
-fn own_name(holder: &Largest) -> String {
-    const MAX_LINES: usize = 4;
-    let place = holder.place.as_str();
-    match place {
-        "" => "unknown places".to_owned(),
-        _ if place.starts_with('(') => place.trim_matches(['(', ')']).to_owned(),
-        _ if !Frame::of(place).is_python() => display_name(without_arguments(place)).into_owned(),
-        _ => {
-            let mut name = short_frame(place);
-            if let [_, others @ ..] = holder.lines.as_slice()
-                && !others.is_empty()
-                && name.pop() == Some(')')
-            {
-                others.iter().take(MAX_LINES - 1).for_each(|line| name += &format!(", {line}"));
-                let n_more = others.len().saturating_sub(MAX_LINES - 1);
-                name += &if n_more > 0 { format!(" and {n_more} more)") } else { ")".to_owned() };
-            }
-            display_name(&name).into_owned()
-        }
-    }
 }
 
 /// What of the unused memory only some can use: ` (300 MiB of it in 2 private pools, for their CUDA graphs only)`.
@@ -307,8 +283,9 @@ mod tests {
         };
         let freed = of(&[MemoryAction::FreeRequested, MemoryAction::FreeCompleted]);
         assert!(freed.starts_with("Peak unknown, no allocation was recorded; end 0 B"), "{freed}");
-        assert!(of(&[MemoryAction::Alloc, MemoryAction::FreeRequested]).starts_with("Peak 1.00 MiB; end 0 B"));
-        let partial = "The file ends early or is damaged; of what could be read: Peak 1.00 MiB; end 1.00 MiB";
+        let both = of(&[MemoryAction::Alloc, MemoryAction::FreeRequested]);
+        assert!(both.starts_with("Peak 1.00 MiB. ") && both.ends_with(". End 0 B"), "details come last: {both}");
+        let partial = "The file ends early or is damaged; of what could be read: Peak 1.00 MiB. ";
         assert!(of(&[MemoryAction::Alloc]).starts_with(partial));
     }
 
@@ -337,7 +314,7 @@ mod tests {
                  MiB (3 blocks{updates}) and step (adam.py:9) 3.00 MiB (3 blocks{updates})"
             )
         };
-        assert!(text.ends_with(&each("")), "{text}");
+        assert!(text.contains(&each("")), "{text}");
     }
 
     #[test]
@@ -361,23 +338,10 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_named_with_its_lines() {
-        let name = |place: &str, lines: &[u64]| {
-            holder_name(&Largest { place: place.into(), caller: None, lines: lines.into(), bytes: 1 })
-        };
-        let called = Largest {
-            place: "allocate (/me/backend.py:9)".into(),
-            caller: Some("init (/me/opt.py:7)".into()),
-            lines: Vec::new(),
-            bytes: 1,
-        };
-        assert_eq!(holder_name(&called), "allocate (backend.py:9) from init (opt.py:7)");
-        assert_eq!(name("f (/me/a.py:9)", &[9]), "f (a.py:9)");
-        assert_eq!(name("f (/me/a.py:9)", &[9, 7, 8]), "f (a.py:9, 7, 8)");
-        assert_eq!(name("f (/me/a.py:9)", &[9, 7, 8, 1, 2, 3]), "f (a.py:9, 7, 8, 1 and 2 more)");
-        assert_eq!(name("a.py(9): f", &[]), "a.py(9): f");
-        assert_eq!(name("at::mm(int, bool)", &[]), "at::mm");
-        assert_eq!(name("(before the recording)", &[]), "before the recording");
+    fn holders_are_named_without_folders_and_arguments() {
+        assert_eq!(holder_frames("at::mm(int, bool)"), "at::mm");
+        assert_eq!(holder_frames("a.py(9): f; via nn.Module: Linear_3"), "a.py(9): f; via nn.Module: Linear_3");
+        assert_eq!(holder_frames("f (/me/a.py:12, before 9)"), "f (a.py:12, before 9)");
         assert_eq!(
             holder_frames("torch::autograd::AccumulateGrad::apply(std::vector<at::Tensor>&&) (engine.cpp:0)"),
             "torch::autograd::AccumulateGrad::apply"

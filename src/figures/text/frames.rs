@@ -39,7 +39,8 @@ pub fn frame_within(frame: &str, max: usize) -> String {
         None | Some(0) => file.to_owned(),
         Some(over) => std::iter::once('…').chain(file.chars().skip(over + 1)).collect(),
     };
-    format!("{name} ({file}{line})")
+    // As the profiler writes it, or as stacks do.
+    if frame.ends_with(')') { format!("{name} ({file}{line})") } else { format!("{file}({}): {name}", &line[1..]) }
 }
 
 /// A function in at most `max` characters: of a method of Python the last of its names, which tell most:
@@ -67,7 +68,8 @@ pub(super) fn frames_within(text: &str, max: usize) -> Option<String> {
     let mut parts: Vec<String> = text.split(BETWEEN).map(ToOwned::to_owned).collect();
     // What follows the first says how it is reached, or how it differs from others: `from g (b.py:2)`, `in /me`.
     let first = &parts[0];
-    if !first.ends_with(')') || Frame::of(first).file.is_empty() {
+    let is_frame = first.ends_with(')') || parts.len() > 1;
+    if !is_frame || Frame::of(first).file.is_empty() {
         return None;
     }
     let n = parts.len().min(max / LEAST).max(1);
@@ -99,7 +101,7 @@ pub(super) fn frames_apart(text: &str, others: &[&str], max: usize) -> Option<St
     (other != "…").then(|| [first, BETWEEN, between, other].concat())
 }
 
-fn way_and_frame(part: &str) -> (&str, &str) {
+pub(super) fn way_and_frame(part: &str) -> (&str, &str) {
     let way = WAYS.into_iter().find(|way| part.starts_with(way)).unwrap_or_default();
     part.split_at(way.len())
 }
@@ -128,6 +130,14 @@ mod tests {
         assert!(short.starts_with("forward (…") && short.ends_with("r/model.py:12)"), "{short}");
         assert_eq!(short.chars().count(), MOST);
         assert!(cut(&"ö".repeat(500)).chars().count() <= MOST);
+    }
+
+    #[test]
+    fn functions_as_the_profiler_names_them_lose_their_folders_first() {
+        let text = "library/model_hub/huggingface/adapter.py(120): run_on_input; via nn.Module: Linear";
+        assert_eq!(frames_within(text, 70).unwrap(), "…_hub/huggingface/adapter.py(120): run_on_input; via nn.Module: Linear");
+        assert_eq!(frame_within("torch/nn/modules/module.py(9): _call_impl", 30), "…ules/module.py(9): _call_impl");
+        assert_eq!(frame_within("torch/nn/modules/module.py(9): _call_impl", 12), "_call_impl");
     }
 
     #[test]

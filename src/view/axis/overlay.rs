@@ -74,16 +74,16 @@ pub fn paint_bracket(
 /// Where the text of [`paint_bracket`] stands in the ruler: within the bracket, and nearest to its middle where nothing
 /// else stands; `None` without room for it.
 ///
-/// * `taken`: where notes of marks stand, which would cover it.
+/// * `taken`: where notes of marks and the like stand, which would cover it.
 pub fn bracket_place(
     painter: &Painter,
     scale: &Scale,
     ruler: Rect,
     range: TimeRange,
-    text: String,
+    text: &str,
     taken: &[Rangef],
 ) -> Option<Rangef> {
-    let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), Color32::PLACEHOLDER);
+    let galley = painter.layout_no_wrap(text.to_owned(), FontId::proportional(10.0), Color32::PLACEHOLDER);
     let [left, right] = [range.start, range.end].map(|at| scale.x(at).clamp(ruler.left(), ruler.right()));
     let (middle, half) = ((left + right) / 2.0, galley.size().x / 2.0 + 4.0);
     let beside = taken.iter().flat_map(|other| [other.min - half - 3.0, other.max + half + 3.0]);
@@ -186,7 +186,7 @@ mod tests {
             let scale = Scale::new(TimeRange { start: 0, end: 500 }, 0.0, 500.0, 1.0);
             let place = |range: [i64; 2], taken: &[Rangef]| {
                 let range = TimeRange { start: range[0], end: range[1] };
-                bracket_place(ui.painter(), &scale, ruler, range, "lifetime 12 ms".to_owned(), taken)
+                bracket_place(ui.painter(), &scale, ruler, range, "lifetime 12 ms", taken)
             };
             let free = place([0, 500], &[]).unwrap();
             assert_eq!(free.center(), 250.0);

@@ -20,12 +20,11 @@ use super::states::{answer_ui, nothing_ui};
 use super::tables::{Answer as Table, Grid, Many, file_switch_ui, range_switch_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::gaps::GapClass;
-use crate::analysis::memory::find::parse_duration;
 use crate::answers::Query;
 use crate::command::{Command, ctrl};
-use crate::figures::format;
 use crate::figures::gap_rows::{GapRow, GapRows};
 use crate::figures::verdicts::LACKS_EVENTS;
+use crate::figures::{format, moment};
 use crate::model::{ProcessId, Trace};
 use crate::session::{GapOrder, Selection, track_title};
 use crate::widget::busy::busy_ui;
@@ -162,7 +161,7 @@ impl GapsView {
         GapFilter {
             steps: ctx.steps_of_all(),
             words: self.fields.text.split_whitespace().map(str::to_lowercase).collect(),
-            min_ns: parse_duration(&self.fields.min).unwrap_or(0),
+            min_ns: moment::parse(&self.fields.min, "ms").unwrap_or(0),
             device: self.fields.device,
             files: ctx.files.of(SPEC.id),
             class: self.fields.class,

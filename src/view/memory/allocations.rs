@@ -5,12 +5,12 @@ use std::sync::{Arc, Weak};
 use eframe::egui::{self, ComboBox, Key, TextEdit};
 
 use super::head;
-use crate::analysis::memory::find::{Filter, Liveness, find, is_pattern, parse_bytes, parse_duration};
+use crate::analysis::memory::find::{Filter, Liveness, find, is_pattern, parse_bytes};
 use crate::answers::memory::StackLabels;
 use crate::answers::{Analysis, Query, Work};
 use crate::command::{Command, ctrl};
-use crate::figures::format;
 use crate::figures::memory::AllocationRows;
+use crate::figures::{format, moment};
 use crate::model::DurNs;
 use crate::model::memory::stream_name;
 use crate::session::{OpenMemory, Selection, ShownMemory};
@@ -172,7 +172,7 @@ impl AllocationsView {
         let fields = &self.fields;
         let history = shown.history();
         let life = match history.has_time {
-            true => parse_duration(&fields.min_life),
+            true => moment::parse(&fields.min_life, "ms"),
             false => fields.min_life.trim().parse::<DurNs>().ok(),
         };
         let moment = ctx.memory.moment.unwrap_or(history.last_state());
@@ -255,7 +255,7 @@ impl AllocationsView {
         let bad_bytes = is_bad(&fields.min_bytes, parse_bytes(&fields.min_bytes).is_some());
         field_ui(ui, "Size from", &mut fields.min_bytes, "1 MiB", 64.0, bad_bytes);
         let parsed = match history.has_time {
-            true => parse_duration(&fields.min_life).is_some(),
+            true => moment::parse(&fields.min_life, "ms").is_some(),
             false => fields.min_life.trim().parse::<DurNs>().is_ok(),
         };
         let label = if history.has_time { "Lifetime from" } else { "Lifetime in events from" };

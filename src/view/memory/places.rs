@@ -7,14 +7,14 @@ use eframe::egui::{self, RichText};
 use hashbrown::HashMap;
 
 use super::head::{self, base_ui};
-use crate::analysis::memory::by_place::{At, Holder, Place, Places, changes};
+use crate::analysis::memory::by_place::{At, Change, Holder, Place, Places, changes};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::live::{LiveUntil, live};
 use crate::analysis::memory::summary::fullest_state;
 use crate::answers::memory::StackPlaces;
 use crate::answers::{Analysis, Query, Work};
 use crate::command::Command;
-use crate::figures::memory::{HolderRow, Owner, by_place, change_by_place, named_by_rows, no_stack_help};
+use crate::figures::memory::{HolderRow, by_place, change_by_place, named_by_rows, no_stack_help};
 use crate::figures::{Cell, Column, Rows, Sort, format};
 use crate::model::memory::AllocationId;
 use crate::session::{Base, MemoryFocus, OpenMemory, ShownMemory};
@@ -273,44 +273,43 @@ impl Analysis for ListPlaces {
             history: &trace.memories[*memory],
             state: base.state,
         });
-        let holders = match base {
-            Some(base) => {
-                let mut all = changes(base, At { places, history, state });
-                // As a column sorts: the largest change first, which is a gain or a loss, and those of the other kind
-                // last.
-                let is_loss = all.first().is_some_and(|(_, holder)| holder.change() < 0);
-                let change = |holder: &Holder| if is_loss { holder.change() } else { holder.change().saturating_neg() };
-                all.sort_by_key(|(_, holder)| change(holder));
-                all
-            }
-            None => places.held(history, state).into_iter().map(|holder| (places, holder)).collect(),
-        };
         let mut blocks: HashMap<Place, Vec<AllocationId>> = HashMap::new();
         for id in live(history, state, LiveUntil::Allocated) {
             blocks.entry(places.of(history, id)).or_default().push(id);
         }
-        let of_row = |(places, holder): &(Places<'_>, Holder)| {
-            // What only the other recording has, has no blocks here.
-            let is_here = std::ptr::eq(places.trace, trace);
-            Arc::new(if is_here { blocks.remove(&holder.place).unwrap_or_default() } else { Vec::new() })
+        let mut blocks = |of: &[Place]| {
+            let mut of: Vec<AllocationId> =
+                of.iter().flat_map(|place| blocks.remove(place).unwrap_or_default()).collect();
+            of.sort_unstable();
+            Arc::new(of)
         };
-        let blocks = holders.iter().map(of_row).collect();
-        let rows = holders.iter().map(|&(places, holder)| HolderRow {
-            owner: Owner::default(),
-            places,
-            at: None,
-            moment: None,
-            between: None,
-            holder,
-        });
-        let rows: Vec<HolderRow<'_>> = rows.collect();
+        let mut all = base.map(|base| changes(base, At { places, history, state }));
+        let (rows, blocks) = match &mut all {
+            Some(all) => {
+                largest_first(all);
+                // What only the other recording has, has no blocks here.
+                (HolderRow::of_changes(all, 0), all.iter().map(|change| blocks(&change.of[1])).collect())
+            }
+            None => {
+                let held = places.held(history, state);
+                let blocks = held.iter().map(|holder| blocks(&[holder.place])).collect();
+                (held.into_iter().map(|holder| HolderRow::new(places, holder)).collect::<Vec<_>>(), blocks)
+            }
+        };
         let part = if self.base.is_some() { change_by_place() } else { by_place() };
+        let sums = sums_text(rows.iter().map(|row| &row.holder), self.base.is_some());
+        let no_stack = rows.iter().filter_map(|row| no_stack_help(&row.name)).collect::<Vec<_>>().join("\n");
         let data = named_by_rows(part, &rows).data(rows);
-        let sums = sums_text(holders.iter().map(|(_, holder)| holder), self.base.is_some());
-        let reasons = holders.iter().filter_map(|(places, holder)| no_stack_help(places.name(holder.place)));
-        let no_stack = reasons.collect::<Vec<_>>().join("\n");
         Some(Listed { state, table: Answer { data, ..Answer::default() }, blocks, sums, no_stack })
     }
+}
+
+/// In the order of a column that is sorted: the largest change first, which is a gain or a loss, and those of the other
+/// kind last.
+fn largest_first(changes: &mut [Change<'_>]) {
+    let is_loss = changes.first().is_some_and(|one| one.holder.change() < 0);
+    let key = |one: &Change<'_>| if is_loss { one.holder.change() } else { one.holder.change().saturating_neg() };
+    changes.sort_by_key(key);
 }
 
 /// `1.28 GiB in 812 blocks`, or of a change `+2.00 GiB, -1.00 GiB`.

@@ -6,7 +6,7 @@ use eframe::egui::Color32;
 
 use crate::analysis::memory::by_place::{Place, Places};
 use crate::analysis::memory::callers::with_callers;
-use crate::answers::memory::{StackLabels, StackPlaces};
+use crate::answers::memory::StackPlaces;
 use crate::answers::{Analysis, Work};
 use crate::model::{StackId, StringId, Trace, hash_bytes};
 use crate::widget::slice_color::oklch;
@@ -28,12 +28,10 @@ pub struct StackColors {
 }
 
 impl StackColors {
-    /// One color for each frame that names stacks; gray for memory without a stack.
+    /// One color for each place; gray for memory without a stack.
     ///
-    /// * `labels`: for each stack the frame that names it.
-    /// * `called`: for each stack its place, where a frame that allocates nearly everything is told apart by its
-    ///   callers.
-    fn new(trace: &Trace, labels: &[StringId], called: Option<&[Place]>, is_dark: bool) -> Self {
+    /// * `places`: that of each stack.
+    fn new(trace: &Trace, places: &[Place], is_dark: bool) -> Self {
         let hue = |i: usize| {
             // Neighboring hues differ in lightness, so that they are distinct without color too.
             let light = if is_dark { 0.64 } else { 0.74 } + (i % 3) as f32 * 0.045;
@@ -42,10 +40,10 @@ impl StackColors {
         let palette = (0..HUES).map(hue).chain([unknown(is_dark)]).collect();
         let hash = |id: StringId| hash_bytes(trace.strings.get(id).as_bytes());
         let index = |hash: u64| ((hash >> 16) % HUES as u64) as u8;
-        let of_stack = labels.iter().enumerate().map(|(stack, &label)| match called.map(|called| called[stack]) {
-            _ if label == StringId::EMPTY => HUES as u8,
-            Some(Place::Called(frame, caller)) => index(hash(frame) ^ hash(caller).rotate_left(1)),
-            _ => index(hash(label)),
+        let of_stack = places.iter().map(|&place| match place {
+            Place::Frame(frame) => index(hash(frame)),
+            Place::Called(frame, other) | Place::Calls(frame, other) => index(hash(frame) ^ hash(other).rotate_left(1)),
+            _ => HUES as u8,
         });
         Self { of_stack: of_stack.collect(), palette }
     }
@@ -73,12 +71,11 @@ impl Analysis for ColorStacks {
     const NAME: &'static str = "Coloring the call stacks";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<StackColors> {
-        let labels = work.get(of, &StackLabels)?;
         let of_stack = work.get(of, &StackPlaces { has_all_frames: false })?;
         let places = Places { trace: of, of_stack: &of_stack };
         let largest = of.memories.iter().max_by_key(|history| history.allocations.len());
         let called = largest.and_then(|history| with_callers(&places, history, history.curves.fullest()));
-        Some(StackColors::new(of, &labels, called.as_deref(), self.is_dark))
+        Some(StackColors::new(of, called.as_deref().unwrap_or(&of_stack), self.is_dark))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::analysis::memory::by_place::{self, At, Holder, Place, Places};
+use crate::analysis::memory::by_place::{self, At, Change, Place, Places};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::{CategoryBytes, categories};
 use crate::analysis::memory::grouped::{GroupBy, LiveScope, StackChange, stack_changes};
@@ -182,23 +182,11 @@ impl Pair<'_> {
         let mut most = None;
         let lists = self.moments().into_iter().map(|(at, [before, after])| {
             let changes = by_place::changes(at_state(base, called_before, before), at_state(of, called_after, after));
-            let named = |(places, holder): &(Places<'_>, Holder)| {
-                let caller = places.caller(holder.place).map(|caller| format!("; from {caller}")).unwrap_or_default();
-                (at, format!("{}{caller}", places.name(holder.place)), holder.change())
-            };
+            let named = |one: &Change<'_>| (at, one.name().into_owned(), one.holder.change());
             most = most.take().or_else(|| changes.first().map(named));
-            let (places, holders): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
-            // That of all others is named by no trace.
-            let rest = by_place::first(holders, top).into_iter().zip(places);
-            let row = |(holder, places)| HolderRow {
-                owner: self.owner.clone(),
-                places,
-                at: Some(at),
-                moment: None,
-                between: None,
-                holder,
-            };
-            let rows: Vec<HolderRow<'_>> = rest.map(row).collect();
+            let rows = HolderRow::of_changes(&changes, top).into_iter();
+            let rows = rows.map(|row| HolderRow { owner: self.owner.clone(), at: Some(at), ..row });
+            let rows: Vec<HolderRow<'_>> = rows.collect();
             named_by_rows(compared_places(), &rows).table(rows, 0)
         });
         let table = compared_places().joined(&lists.collect::<Vec<_>>());

@@ -48,7 +48,7 @@ fn memory_is_compared_with_that_of_another_file() {
         let of = row["compared_categories"].as_array().unwrap().iter().filter(|row| row["at"] == at);
         assert_eq!(of.map(|row| row["bytes"].as_i64().unwrap()).sum::<i64>(), total as i64);
     }
-    let text = written(&report, Format::Text, Some(100), Some(8)).unwrap();
+    let text = written(&report, Format::Text, Some(100), Some(glance(0))).unwrap();
     let said = "Rank 3, GPU 0, beside before.pickle: peak allocated 6.07 MiB, 2.00 MiB more than the 4.07 MiB there; peak \
                 reserved 64.00 MiB, as much as the 64.00 MiB there; allocated at end 6.00 MiB";
     let told = row["text"].as_str().unwrap();
@@ -129,7 +129,7 @@ fn steps_are_compared_with_those_of_another_file() {
         (found[0].severity, found[0].measured, found[0].ceiling_ns_per_step),
         (Severity::Warn, 0.2, Some(2 * MS))
     );
-    let text = written(&report, Format::Text, Some(120), Some(8)).unwrap();
+    let text = written(&report, Format::Text, Some(120), Some(glance(0))).unwrap();
     for said in [
         "a step takes 12.000 ms, 2.000 ms (20.0 %) more than the 10.000 ms in before.json. Slower: the difference is \
          beyond the noise of 200.000 µs (2 % of a step, since one recording of each says nothing of how runs differ; \

@@ -1,6 +1,7 @@
 //! The part `memory` of a report: its keys, and what is cut.
 
 use super::*;
+use crate::session::{MemoryFocus, OpenTrace};
 
 /// Six steps of 20 allocations; in each one block more stays. Then memory runs out.
 pub(super) fn leaking() -> Trace {
@@ -87,10 +88,10 @@ fn memory_has_the_keys_of_the_contract() {
         "end_pinned_bytes": (64 - 6) << 20, "efficiency": null, "oom": null,
         "by_place": memory["by_place"], "change_by_place": memory["change_by_place"], "categories": memory["categories"],
         "end_unused_bytes": (64 - 6) << 20, "end_largest_free_bytes": 57 << 20, "device_total_bytes": 80 << 20,
-        "summary": "Peak 6.07 MiB; end 6.00 MiB; reserved at the end 64.00 MiB, of it unused 58.00 MiB; most at the peak: append \
-                    (losses.py:12) 6.00 MiB. Out of memory: Demand: 80.00 MiB requested while 6.00 MiB were in use: 68.00 MiB were free, 10.00 MiB on the device and 58.00 MiB in \
+        "summary": "Peak 6.07 MiB; most at the peak: append (losses.py:12) 6.00 MiB. Out of memory: Demand: 80.00 MiB requested while 6.00 MiB were in use: 68.00 MiB were free, 10.00 MiB on the device and 58.00 MiB in \
                 reserved memory. The largest piece that could serve it was 10.00 MiB on the device (0 B in reserved memory): 70.00 \
-                MiB too small; even if all free memory were one piece, 12.00 MiB would have been missing. Memory between steps grows by 1.00 MiB a step, at 1 place",
+                MiB too small; even if all free memory were one piece, 12.00 MiB would have been missing. Memory between steps grows by 1.00 MiB a step, at 1 place. End 6.00 MiB; reserved at \
+                the end 64.00 MiB, of it unused 58.00 MiB",
         // The segment is larger than its first request, and no block needed the rest.
         "reserved_growth": {
             "bytes": 64 << 20, "demand_bytes": (6 << 20) + 19 * 4096, "fragmentation_bytes": 0,
@@ -160,12 +161,17 @@ fn failed_requests_have_the_keys_of_the_contract() {
     assert_eq!(json["memory"][0]["oom"], expected);
 }
 
+/// What text shows where memory is listed at so many moments.
+pub(super) fn glance(n_moments: usize) -> short::Glance {
+    short::Glance { top: short::TOP, n_moments, by_launch: false }
+}
+
 #[test]
 fn text_at_a_glance_counts_what_it_leaves_out() {
     for trace in [leaking(), trace(0)] {
         let report =
             build::report(&[trace.into()], 2, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
-        let text = written(&report, Format::Text, Some(terminal::WIDTH), Some(short::TOP)).unwrap();
+        let text = written(&report, Format::Text, Some(terminal::WIDTH), Some(glance(0))).unwrap();
         assert!(text.lines().all(|line| line.chars().count() <= terminal::WIDTH), "{text}");
         assert!(!text.contains("continued"), "each table has room: {text}");
         let flat = text.replace('\n', " ");
@@ -250,6 +256,77 @@ fn each_moment_is_named() {
     assert_eq!(at, expected);
     let change = &json["memory"][0]["change_by_place"][0];
     assert_eq!((&change["from"], &change["to"]), (&"event 100".into(), &"1.500 µs".into()));
+}
+
+#[test]
+fn moments_that_are_asked_for_stand_in_the_report_at_a_glance() {
+    let text = |moments: &[&str]| {
+        let args = Args { memory_at: moments.iter().map(|text| text.parse().unwrap()).collect(), ..Args::default() };
+        answer(&args, Thresholds::default(), &[leaking().into()], &[]).unwrap().0
+    };
+    let plain = text(&[]);
+    let titles = |text: &str| {
+        let is_title = |line: &&str| !line.is_empty() && !line.starts_with(' ');
+        let (tables, _) = text.split_once("Tables not shown here").expect("the report at a glance");
+        tables.lines().filter(is_title).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(!titles(&plain).contains(&"Change of memory by place".to_owned()), "{plain}");
+    let one = text(&["1.2 us"]);
+    assert!(one.contains("At the moment") && one.contains("1.200 µs") && one.contains("At the end"), "{one}");
+    assert_eq!(titles(&one), titles(&plain), "{one}");
+    let two = text(&["event 40", "0 min 1.2us"]);
+    assert!(titles(&two).contains(&"Change of memory by place".to_owned()) && two.contains("event 40"), "{two}");
+    assert_eq!(titles(&two).len(), titles(&plain).len() + 1, "{two}");
+}
+
+/// The memory of these devices, each with so many blocks of so many bytes, beside a kernel if there is one.
+fn of_devices(devices: &[(i32, u64, u64)], has_kernel: bool) -> Trace {
+    let kernels = [("stream 7", SliceKind::Kernel, "gemm", 0, 1_000)];
+    let mut builder = TraceBuilder::from_slices(&kernels[..usize::from(has_kernel)]);
+    for &(device, n, bytes) in devices {
+        let mut raw = RawMemory { device, has_time: true, ..RawMemory::default() };
+        let pool = raw.pool(MemoryPool::default());
+        for i in 0..n {
+            let (ts, action, stack) = (i as i64, MemoryAction::Alloc, StackId(0));
+            raw.events.push(MemoryEvent { ts, action, addr: i << 40, bytes, pool, stack });
+        }
+        builder.memories.push(raw);
+    }
+    builder.finish()
+}
+
+#[test]
+fn a_memory_that_holds_next_to_nothing_does_not_come_first() {
+    let of = |trace: Trace| {
+        let report = build::report(&[trace.into()], 0, KernelsBy::Name, true, Thresholds::default(), (&[], &[]));
+        let report = report.unwrap();
+        let devices = (0..report.memory.rows.len()).map(|row| report.memory.cell(row, "device").clone());
+        let said = [&report.in_short, &report.memory_in_short].into_iter().flat_map(|table| &table.rows).flatten();
+        let peaks = said.filter(|cell| cell.as_name().is_some_and(|text| text.contains("Peak "))).count();
+        (devices.collect::<Vec<_>>(), peaks)
+    };
+    let [host, gpu] = [-1, 0].map(Cell::Device);
+    let (small, large) = ((-1, 3, 8), (0, 1, 3 << 30));
+    assert_eq!(of(of_devices(&[small, large], false)), (vec![gpu, host.clone()], 1));
+    assert_eq!(of(of_devices(&[small], true)), (vec![host.clone()], 0), "the host of a device");
+    assert_eq!(of(of_devices(&[small], false)), (vec![host.clone()], 1), "all there is");
+    assert_eq!(of(of_devices(&[(-1, 1, 5 << 20)], true)), (vec![host], 1));
+    // The window shows the larger one first, too.
+    let open = [OpenTrace::new(of_devices(&[(-1, 9, 8), large], false), 0)];
+    let shown = MemoryFocus::default().resolve(&open).unwrap();
+    assert_eq!(shown.history().device, 0);
+}
+
+#[test]
+fn a_moment_has_a_unit_or_is_an_event() {
+    let moment = |text: &str| text.parse::<super::super::memory::Moment>();
+    use super::super::memory::Moment::{At, Event};
+    assert_eq!(moment("1 min 30 s"), Ok(At(90_000_000_000)));
+    assert_eq!(moment("1,500.5us"), Ok(At(1_500_500)));
+    assert_eq!(moment(" event 12"), Ok(Event(12)));
+    for no in ["12", "event", "12 px", "5 s 3 s", ""] {
+        assert!(moment(no).is_err(), "{no}");
+    }
 }
 
 #[test]

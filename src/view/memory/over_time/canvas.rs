@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{Color32, PointerButton, Pos2, Rect, Response, Ui, vec2};
+use eframe::egui::{Color32, PointerButton, Pos2, Rangef, Rect, Response, Ui, vec2};
 
 use super::heights::Heights;
 use super::paint::{self, Fit, PictureTexture};
@@ -89,8 +89,13 @@ impl MemoryOverTime {
         let with_ruler = ui.painter_at(parts.ruler.union(canvas).expand2(vec2(0.0, 1.0)));
         let marks = ctx.marks.iter().map(|mark| (chart.axis.at_times(mark.range), mark.note.as_str()));
         let mut taken = taken_by_marks(&with_ruler, marks, &frame.scale);
+        let moments = [ctx.memory.base_of(chart.shown), ctx.memory.moment];
         let life = lifetime(ctx, chart).map(|(life, text)| {
-            let place = bracket_place(&with_ruler, &frame.scale, parts.ruler, life, text.clone(), &taken);
+            let lines = moments.iter().flatten().map(|&state| plot::moment_place(chart, &frame.scale, state));
+            let lines: Vec<Rangef> = lines.collect();
+            let place = |taken: &[Rangef]| bracket_place(&with_ruler, &frame.scale, parts.ruler, life, &text, taken);
+            // Where there is no room beside the lines, it covers them.
+            let place = place(&[&taken[..], &lines].concat()).or_else(|| place(&taken));
             taken.extend(place);
             (life, (text, place))
         });
@@ -121,17 +126,15 @@ impl MemoryOverTime {
         strips::unrecorded(ctx, ui, chart, &frame.scale, &frame.heights);
         strips::flags(ctx, ui, chart, &frame.scale);
         self.ranges(ctx, ui, chart, frame, (strong, accent));
-        if let Some((life, text)) = life {
-            paint_bracket(&ui.painter_at(parts.plots()), &frame.scale, parts.ruler, life, text, ctx.is_dark);
-        }
         let with_ruler = ui.painter_at(parts.plots());
         let marks = ctx.marks.iter().map(|mark| (chart.axis.at_times(mark.range), mark.note.as_str()));
         paint_marks(&with_ruler, marks, &frame.scale, [parts.ruler, canvas], ctx.is_dark);
-        if let Some(state) = ctx.memory.base_of(chart.shown) {
-            plot::moment_line(ui, chart, &frame.scale, state, ui.visuals().weak_text_color());
+        let colors = [ui.visuals().weak_text_color(), accent];
+        for (state, color) in moments.into_iter().zip(colors).filter_map(|(state, color)| Some((state?, color))) {
+            plot::moment_line(ui, chart, &frame.scale, state, color);
         }
-        if let Some(state) = ctx.memory.moment {
-            plot::moment_line(ui, chart, &frame.scale, state, accent);
+        if let Some((life, text)) = life {
+            paint_bracket(&with_ruler, &frame.scale, parts.ruler, life, text, ctx.is_dark);
         }
         if let Some(pointer) = pointer {
             paint_hover_line(&with_ruler, pointer.x, strong);

@@ -1,7 +1,7 @@
 //! The curves above the picture, on the same horizontal axis.
 
 use eframe::egui::{
-    Align2, Color32, FontId, Id, Mesh, Pos2, Rect, Role, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2,
+    Align2, Color32, FontId, Id, Mesh, Pos2, Rangef, Rect, Role, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2,
 };
 
 use super::curves::Curve;
@@ -20,6 +20,8 @@ use crate::widget::theme;
 const MOST_ROOM: f64 = 2.5;
 /// Least distance between two named amounts, in points.
 const TICK_DISTANCE: f64 = 32.0;
+/// Half the width of the head of the line at a moment, in points.
+const HEAD: f32 = 5.0;
 
 impl MemoryOverTime {
     /// The shown curves with their indices in [`Curve::ALL`]; without those that were not recorded.
@@ -127,6 +129,11 @@ fn stairs(points: impl Iterator<Item = Pos2>, color: Color32) -> Shape {
     Shape::mesh(mesh)
 }
 
+/// Where the line of a moment stands in the ruler, with its head.
+pub fn moment_place(chart: &Chart<'_>, scale: &Scale, state: u32) -> Rangef {
+    Rangef::point(scale.x(chart.axis.position(state))).expand(HEAD)
+}
+
 /// A line from top to bottom at the chosen moment.
 pub fn moment_line(ui: &Ui, chart: &Chart<'_>, scale: &Scale, state: u32, color: Color32) {
     let at = chart.axis.position(state);
@@ -137,6 +144,6 @@ pub fn moment_line(ui: &Ui, chart: &Chart<'_>, scale: &Scale, state: u32, color:
     let painter = ui.painter_at(chart.parts.plots());
     painter.vline(x, chart.parts.plots().y_range(), Stroke::new(1.5, color));
     let head = chart.parts.ruler.bottom();
-    let corners = vec![pos2(x - 5.0, head - 9.0), pos2(x + 5.0, head - 9.0), pos2(x, head - 1.0)];
+    let corners = vec![pos2(x - HEAD, head - 9.0), pos2(x + HEAD, head - 9.0), pos2(x, head - 1.0)];
     painter.add(eframe::egui::Shape::convex_polygon(corners, color, Stroke::NONE));
 }

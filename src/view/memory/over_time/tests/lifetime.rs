@@ -1,5 +1,6 @@
 //! The bracket over the life of the selected block.
 
+use eframe::egui::Rangef;
 use egui_kittest::kittest::NodeT as _;
 
 use super::*;
@@ -32,6 +33,42 @@ fn the_lifetime_of_the_selected_block_is_named_above_the_picture() {
         settle(&mut harness);
         assert_eq!(texts(&harness), [(format!("lifetime {known}"), true)], "it is no data");
     }
+}
+
+#[test]
+fn the_line_of_a_moment_does_not_cross_the_lifetime() {
+    let mut harness = harness(random(300, false));
+    let history = &harness.state().session.traces()[0].trace.memories[0];
+    let (last, lasts) = (history.last_state(), |id: &AllocationId| history.free_event(*id).is_none());
+    let id = history.allocations.ids().find(lasts).expect("a block that is never freed");
+    harness.state_mut().session.selection = Selection::Allocation { trace: 0, memory: 0, id };
+    settle(&mut harness);
+    let [free, _] = place_and_line(&harness).expect("the lifetime is named");
+    let mut n_crossing = 0;
+    for state in (0..=last).step_by(4) {
+        harness.state_mut().session.memory.moment = Some(state);
+        settle(&mut harness);
+        let [place, line] = place_and_line(&harness).expect("it stays named");
+        n_crossing += usize::from(free.intersects(line));
+        assert!(!place.intersects(line), "{state}: {place:?} beside {line:?}");
+    }
+    assert!(n_crossing > 0, "else nothing was in its way");
+}
+
+/// Where the lifetime is named, and where the line of the moment stands.
+fn place_and_line(harness: &Harness<'_, Fixture<MemoryOverTime>>) -> Option<[Rangef; 2]> {
+    let shapes = || harness.output().shapes.iter().map(|clipped| &clipped.shape);
+    let text = shapes().find_map(|shape| match shape {
+        Shape::Text(text) if text.galley.text().starts_with("lifetime") => Some(text.visual_bounding_rect().x_range()),
+        _ => None,
+    });
+    let line = shapes().find_map(|shape| match shape {
+        Shape::LineSegment { points: [from, to], stroke } if from.x == to.x && stroke.width == 1.5 => {
+            Some(Rangef::point(from.x))
+        }
+        _ => None,
+    });
+    Some([text?, line.unwrap_or(Rangef::NOTHING)])
 }
 
 /// What is allocated when a snapshot is taken, without what came before.
