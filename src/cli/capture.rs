@@ -426,7 +426,9 @@ fn options(steps: &Steps, contents: &Contents) -> Result<pytorch::Options, Failu
         })?;
         if first == 0 {
             let why = "step 0 is over before the recorder knows where steps are";
-            return Err(Failure::Usage(format!("--steps {range}: {why}; begin at 1, or record everything with --whole")));
+            return Err(Failure::Usage(format!(
+                "--steps {range}: {why}; begin at 1, or record everything with --whole"
+            )));
         }
         options.set_steps(first, end);
     }

@@ -47,9 +47,14 @@ pub fn lines(rule: Rule) -> &'static [Line] {
             ),
             (|case| case.run.is_geforce && case.run.has_tf32 && has_fp32(case), TF32_ON_GEFORCE),
             (
-                ALWAYS,
+                |case| case.run.is_torch || case.run.has_operators,
                 "Fine if this is the work itself: look for tensor-core use, lower precision and better kernels of the \
                  same operator",
+            ),
+            (
+                |case| !case.run.is_torch && !case.run.has_operators,
+                "Fine if this is the work itself: look whether it is bound by memory or by arithmetic, and for a faster \
+                 algorithm or lower precision",
             ),
             (ALWAYS, "To check one kernel, profile it with ncu --set full"),
         ],

@@ -14,7 +14,7 @@ pub fn numbers(clusters: &Clusters, cluster: &GapCluster) -> String {
     let per_step = format!("{} per step", format::duration(per_step));
     let steps = format!("in {} of {}", sum.steps_present, format::steps(n));
     match sum.ceiling_ns_per_step(n).filter(|&ns| ns > 0) {
-        Some(ns) => format!("Ending it saves at most {} of {per_step}, {steps}", format::duration(ns)),
+        Some(ns) => format!("{per_step}, {steps}; ending it saves at most {} of that", format::duration(ns)),
         None => format!("{per_step}, {steps}; what would end it is not recorded"),
     }
 }

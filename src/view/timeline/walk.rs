@@ -209,10 +209,13 @@ fn said(
 ) -> &'static str {
     let is_forward = direction == Direction::Forward;
     match (order, from) {
-        (GapOrder::Time, _) if is_forward => "Along time: the next gap. The Gaps view sets the order of G",
-        (GapOrder::Time, _) => "Along time: the gap before. The Gaps view sets the order of G",
+        (GapOrder::Time, _) if is_forward => {
+            "Along time: the next gap of this device. The Gaps view sets the order of G"
+        }
+        (GapOrder::Time, _) => "Along time: the gap of this device before. The Gaps view sets the order of G",
         (_, None) if is_in_range => {
-            "The longest gap in the selected range. G goes on with the next longest there; Escape clears the range"
+            "The longest gap of this device in the selected range. G goes on with its next longest there; Escape clears \
+             the range"
         }
         (_, Some(from)) if index.is_outside(to) && index.is_outside(from) => {
             "By duration, outside of the judged steps. The Gaps view sets the order of G"
@@ -222,11 +225,12 @@ fn said(
              lists all"
         }
         (_, None) if index.has_steps() => {
-            "The longest gap in the judged steps. G goes on with the next longest; the Gaps view sets the order"
+            "The longest gap of this device in the judged steps. G goes on with its next longest; the Gaps view sets the \
+             order"
         }
-        (_, None) => "The longest gap of the device. G goes on with the next longest; the Gaps view sets the order",
-        _ if is_forward => "By duration: the next longest gap. The Gaps view sets the order of G",
-        _ => "By duration: the next longer gap. The Gaps view sets the order of G",
+        (_, None) => "The longest gap of this device. G goes on with its next longest; the Gaps view sets the order",
+        _ if is_forward => "By duration: the next longest gap of this device. The Gaps view sets the order of G",
+        _ => "By duration: the next longer gap of this device. The Gaps view sets the order of G",
     }
 }
 

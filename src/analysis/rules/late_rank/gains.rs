@@ -19,7 +19,9 @@ impl Job<'_> {
             let parts = self.calls.parts_of(of);
             let others = parts.iter().filter(|part| !late.contains(&part.trace)).map(|part| part.wait_ns).min();
             let sooner = others.or_else(|| parts.iter().map(|part| part.wait_ns).max()).unwrap_or_default();
-            gains.extend(self.exposed_of(of).flatten().map(|exposed| ((exposed.place, last), exposed.own_ns.min(sooner))));
+            gains.extend(
+                self.exposed_of(of).flatten().map(|exposed| ((exposed.place, last), exposed.own_ns.min(sooner))),
+            );
         }
         for ((place, last), ns) in gains {
             *self.waits.entry(place).or_default().gains.entry(last).or_default() += ns;

@@ -34,12 +34,12 @@ fn commands_walk_from_slice_to_slice() {
         Some(Command::Say(text)) => *text,
         _ => "",
     };
-    assert!(said(&fixture).starts_with("The longest gap of the device. G goes on"), "{}", said(&fixture));
+    assert!(said(&fixture).starts_with("The longest gap of this device. G goes on"), "{}", said(&fixture));
     // In a range it is the longest there.
     fixture.session.selection = Selection::None;
     fixture.session.range = Some(TimeRange { start: 600_000, end: 900_000 });
     fixture.run(&Command::NextGap);
-    assert!(said(&fixture).starts_with("The longest gap in the selected range."), "{}", said(&fixture));
+    assert!(said(&fixture).starts_with("The longest gap of this device in the selected range."), "{}", said(&fixture));
     fixture.session.range = None;
     fixture.run(&Command::PreviousSlice);
     assert_eq!(fixture.selected_name(), "gemm");
@@ -126,12 +126,12 @@ fn every_step_from_gap_to_gap_says_its_order() {
         }
     };
     let forward = said(&mut harness, Command::NextGap);
-    assert_eq!(forward, "By duration: the next longest gap. The Gaps view sets the order of G");
+    assert_eq!(forward, "By duration: the next longest gap of this device. The Gaps view sets the order of G");
     let back = said(&mut harness, Command::PreviousGap);
-    assert_eq!(back, "By duration: the next longer gap. The Gaps view sets the order of G");
+    assert_eq!(back, "By duration: the next longer gap of this device. The Gaps view sets the order of G");
     harness.state_mut().session.gap_order = GapOrder::Time;
     let back = said(&mut harness, Command::PreviousGap);
-    assert_eq!(back, "Along time: the gap before. The Gaps view sets the order of G");
+    assert_eq!(back, "Along time: the gap of this device before. The Gaps view sets the order of G");
 }
 
 #[test]
