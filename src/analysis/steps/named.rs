@@ -5,7 +5,6 @@ use std::cell::Cell;
 use hashbrown::HashMap;
 
 use super::{Coverage, Scope, StepSource, Steps};
-use crate::analysis::median;
 use crate::model::time::{partition_near, unite};
 use crate::model::{SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
@@ -22,8 +21,9 @@ const MIN_BETWEEN: [f64; 2] = [0.25, 0.5];
 const MIN_REGULARITY: f64 = 0.5;
 
 pub const PROFILER_STEP: &str = "ProfilerStep#";
+const LOADER: &str = "enumerate(DataLoader)#";
 /// Annotations that PyTorch records once per step, in order of preference.
-const ANCHORS: [&str; 3] = ["Optimizer.step#", "Optimizer.zero_grad#", "enumerate(DataLoader)#"];
+const ANCHORS: [&str; 3] = ["Optimizer.step#", "Optimizer.zero_grad#", LOADER];
 /// What libraries and compilers name themselves: calls and regions of one pass.
 const NO_STEPS: [&str; 7] =
     ["nccl:", "gloo:", "CompiledFxGraph", "record_param_comms", "aten::", "autograd::", "op_id"];
@@ -295,7 +295,8 @@ fn of_ranges(source: StepSource, times: Vec<TimeRange>) -> Option<Division> {
     Some(Division { source, boundaries, names: None, times, n_warm_up: 0 })
 }
 
-/// By the most frequent name with this prefix; of equally frequent ones, the first.
+/// By the most frequent name with this prefix; of equally frequent ones, the first. From end to end, of loading from
+/// start to start.
 fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
     let of_prefix = || named.iter().filter(|named| named.name.starts_with(prefix));
     let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -304,19 +305,14 @@ fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
     let name = of_prefix().find(|named| counts[named.name] == most)?.name;
     let mut anchors: Vec<TimeRange> = of_prefix().filter(|found| found.name == name).map(|found| found.time).collect();
     anchors.sort_unstable_by_key(|time| time.end);
-    // The last call of a loader ends the loop and brings no batch.
-    let mut durs: Vec<i64> = anchors.iter().map(|time| time.dur()).collect();
-    durs.sort_unstable();
-    let usual = median::of_sorted(&durs).unwrap_or_default();
-    let brings_none = |time: &TimeRange| time.dur() < usual / 100;
-    let is_loader = prefix == "enumerate(DataLoader)#";
-    if is_loader && anchors.len() > MIN_ANCHORS && anchors.last().is_some_and(brings_none) {
-        anchors.pop();
-    }
-    let ends: Vec<TimeNs> = anchors.into_iter().map(|time| time.end).collect();
+    // A step begins with the loading of its batch, and ends with the update. The last call of a loader brings no batch:
+    // where it was recorded, the last step ends with its start.
+    let is_loader = prefix == LOADER;
+    let boundaries: Vec<TimeNs> =
+        anchors.into_iter().map(|time| if is_loader { time.start } else { time.end }).collect();
     Some(Division {
         source: StepSource::Annotation(name.to_owned()),
-        boundaries: ends,
+        boundaries,
         names: None,
         times: Vec::new(),
         n_warm_up: 0,

@@ -203,6 +203,21 @@ fn one_step_of_the_profiler_gives_way_to_the_batches_inside() {
 }
 
 #[test]
+fn a_step_of_a_loader_begins_with_the_loading_of_its_batch() {
+    let call = |(start, dur): (i64, i64)| {
+        ("main", NOTE, "enumerate(DataLoader)#_Iter.__next__".to_owned(), start, start + dur)
+    };
+    let calls = |last: Option<(i64, i64)>| {
+        let batches = [(0, 900), (1_500, 300), (2_400, 310), (3_300, 290)];
+        let slices: Vec<_> = batches.into_iter().chain(last).map(call).collect();
+        find(&slices).unwrap().boundaries
+    };
+    assert_eq!(calls(None), [0, 1_500, 2_400, 3_300]);
+    // The last call finds the end of the data, which is where the last batch is done.
+    assert_eq!(calls(Some((4_200, 1))), [0, 1_500, 2_400, 3_300, 4_200]);
+}
+
+#[test]
 fn the_first_step_and_the_profilers_last_are_not_used() {
     let profiler = |durs: &[i64]| {
         let mut end = 0;
