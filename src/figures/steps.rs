@@ -140,7 +140,7 @@ pub fn step_list() -> Part<StepRow> {
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         words "name", "Step", 150, Cell::name(&row.name), "Name of the step";
         number "start_ns", "Start", 96, Cell::Ns(row.time.start), "Start time, from the start of the session";
-        number "dur_ns", "Duration", 90, Cell::Ns(row.time.dur()),
+        number "dur_ns", "Duration", 106, Cell::Ns(row.time.dur()),
             "How long it took, by what divides the recording into steps";
         words "is_outlier", "Outlier", 64, Cell::Flag(row.is_outlier, OUTLIER),
             "Its duration differs from the median by more than three scaled median deviations and a twentieth";
@@ -154,7 +154,7 @@ pub fn step_list() -> Part<StepRow> {
             "Devices: collectives ran while nothing computed";
         number "exposed_copy_ns", "+ Exposed copies", 116, row.on_devices(|on| on.parts.exposed_copy_ns),
             "Devices: copies ran while nothing computed or communicated";
-        number "device_dur_ns", "On device", 90, row.on_devices(|on| on.time.dur()),
+        number "device_dur_ns", "On device", 106, row.on_devices(|on| on.time.dur()),
             "The time that the device took for the step, from the completion of the step before; of several devices \
              the mean";
         number "device_idle_ns", "+ Idle", 84, row.on_devices(|on| on.parts.idle_ns),
@@ -288,22 +288,27 @@ pub fn list(of: Option<&StepsOf<'_>>) -> Table {
         Some(of) => step_list().table(of.rows(), of.top),
         None => step_list().table(Vec::<StepRow>::new(), 0),
     };
-    if let Some(of) = of.filter(|of| of.steps.is_of_completions()) {
-        table.note = NOTE;
-        name_host_columns(of.steps, &mut table.columns);
+    if let Some(of) = of {
+        name_lengths(of.steps, &mut table.columns);
+        table.note = if of.steps.is_of_completions() { NOTE } else { table.note };
     }
     table
 }
 
-/// Says of the start and duration of steps that they are those of the host, where it runs ahead of the devices, whose
-/// times stand beside them.
-pub fn name_host_columns(steps: &Steps, columns: &mut [Column]) {
-    for column in columns.iter_mut().filter(|_| steps.is_of_completions()) {
-        match column.key {
-            "start_ns" => column.title = "Host start",
-            "dur_ns" => column.title = "On host",
-            _ => {}
-        }
+/// Says of the start and the duration of steps whose they are, where the time that devices took for a step stands beside
+/// them, which is another one.
+pub fn name_lengths(steps: &Steps, columns: &mut [Column]) {
+    if !columns.iter().any(|column| column.key == "device_dur_ns") {
+        return;
+    }
+    for column in columns {
+        column.title = match (column.key, &steps.source) {
+            ("start_ns", source) if source.is_of_host() => "Host start",
+            ("dur_ns", source) if source.is_of_host() => "On host",
+            ("dur_ns", source) if source.is_of_device() => "Between starts",
+            ("device_dur_ns", source) if source.is_of_device() => "Between completions",
+            _ => column.title,
+        };
     }
 }
 

@@ -20,9 +20,7 @@ use crate::answers::time::{PartsOfSteps, TraceSteps};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::steps::{
-    StepsOf, found_by, left_out_text, measured_place, name_host_columns, period_ns, step_list,
-};
+use crate::figures::steps::{StepsOf, found_by, left_out_text, measured_place, name_lengths, period_ns, step_list};
 use crate::model::{DurNs, Trace};
 use crate::session::in_order;
 use crate::widget::busy::busy_ui;
@@ -73,7 +71,7 @@ impl Analysis for StepTable {
         let mut data = step_list().data(of.iter().flat_map(StepsOf::rows).collect::<Vec<_>>());
         data.drop_empty_columns();
         if let Some(steps) = &**steps {
-            name_host_columns(steps, &mut data.columns);
+            name_lengths(steps, &mut data.columns);
         }
         Some(Shown { steps: Arc::clone(steps), table: Arc::new(Table { data, ..Table::default() }) })
     }

@@ -154,6 +154,24 @@ fn times_of_the_host_are_called_so_where_it_runs_ahead() {
 }
 
 #[test]
+fn lengths_of_a_step_that_stand_beside_each_other_say_what_they_are_of() {
+    // Ranges on the host, and what the device runs again and again without any.
+    let kernels = ["embed", "norm", "gemm", "norm", "gemm", "loss"];
+    let repeated: Vec<_> =
+        (0..48).map(|i| ("stream 7", SliceKind::Kernel, kernels[i % 6], 10 * i as i64, 10 * i as i64 + 8)).collect();
+    for (trace, names) in [
+        (trace(), ["Host start, ascending", "On host", "On device"]),
+        (TraceBuilder::from_slices(&repeated).finish(), ["Start, ascending", "Between starts", "Between completions"]),
+    ] {
+        let harness = harness_of(trace);
+        for name in names {
+            harness.get_by_label(name);
+        }
+        assert!(harness.query_by_label("Duration").is_none(), "{names:?}");
+    }
+}
+
+#[test]
 fn of_several_files_it_is_said_whose_steps_are_shown() {
     let of = |traces: Vec<Trace>| {
         let mut fixture = Fixture::new(traces, StepsView::default());
