@@ -135,7 +135,10 @@ mod tests {
     #[test]
     fn functions_as_the_profiler_names_them_lose_their_folders_first() {
         let text = "library/model_hub/huggingface/adapter.py(120): run_on_input; via nn.Module: Linear";
-        assert_eq!(frames_within(text, 70).unwrap(), "…_hub/huggingface/adapter.py(120): run_on_input; via nn.Module: Linear");
+        assert_eq!(
+            frames_within(text, 70).unwrap(),
+            "…_hub/huggingface/adapter.py(120): run_on_input; via nn.Module: Linear"
+        );
         assert_eq!(frame_within("torch/nn/modules/module.py(9): _call_impl", 30), "…ules/module.py(9): _call_impl");
         assert_eq!(frame_within("torch/nn/modules/module.py(9): _call_impl", 12), "_call_impl");
     }
