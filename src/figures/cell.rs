@@ -10,7 +10,7 @@ use super::natural::Natural;
 use super::table::{Object, Table};
 use super::text::{display_name, short_frame, telling};
 use super::{format, text};
-use crate::analysis::memory::labels::FrameRank;
+use crate::analysis::memory::by_place::place_name;
 use crate::analysis::stacks::NO_STACK;
 use crate::model::time::{DurNs, TimeNs};
 
@@ -82,7 +82,9 @@ pub struct Word {
 /// A call stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
-    /// The most telling frame; empty without frames. In a list with those that tell it from others.
+    /// The place that allocates, as lists by place have it; empty without frames.
+    pub place: String,
+    /// The same, in a list with what tells it from others.
     pub label: String,
     /// Innermost first.
     pub frames: Vec<String>,
@@ -91,9 +93,13 @@ pub struct Stack {
 impl Stack {
     /// * `frames`: innermost first.
     pub fn new(frames: Vec<String>) -> Self {
-        // `max_by_key` takes the last of those that say the same, which is the innermost.
-        let label = frames.iter().rev().max_by_key(|frame| FrameRank::of(frame)).cloned().unwrap_or_default();
-        Self { label, frames }
+        let place = place_name(&frames);
+        Self { label: place.clone(), place, frames }
+    }
+
+    /// The frame that names its place.
+    pub fn frame(&self) -> &str {
+        self.place.split("; ").next().unwrap_or_default()
     }
 
     /// What tables call it.
@@ -327,8 +333,7 @@ mod tests {
     #[test]
     fn cells_have_a_form_for_each_output() {
         assert_eq!([Cell::Change(10), Cell::Change(-2000)].map(|cell| cell.shown()), ["+10", "-2,000"]);
-        let stack =
-            Cell::Stack(Arc::new(Stack { label: "f (/a/b.py:1)".into(), frames: vec!["f (/a/b.py:1)".into()] }));
+        let stack = Cell::Stack(Arc::new(Stack::new(vec!["f (/a/b.py:1)".into()])));
         assert_eq!(stack.shown(), "f (b.py:1)");
         assert_eq!(stack.exact(str::to_owned), "f (/a/b.py:1)");
         assert_eq!(serde_json::to_string(&stack).unwrap(), r#"["f (/a/b.py:1)"]"#);

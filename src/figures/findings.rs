@@ -52,9 +52,11 @@ pub fn leak(leaks: &[(&LeakCandidate, Stack)], since: Option<String>) -> Option<
     let thresholds = Thresholds::default();
     let since = since.map(|step| format!(" since {step}")).unwrap_or_default();
     let rate = format::bytes(measured);
-    let who = match place.label.is_empty() {
+    let is_one = leaks.iter().all(|leak| leak.1.place == place.place);
+    let name = if is_one { place.name() } else { place.frame() };
+    let who = match place.place.is_empty() {
         true => "Blocks without a call stack leak".to_owned(),
-        false => format!("{} leaks", place.name()),
+        false => format!("{name} leaks"),
     };
     Some(Finding {
         rule: MEMORY_LEAK,
@@ -64,7 +66,7 @@ pub fn leak(leaks: &[(&LeakCandidate, Stack)], since: Option<String>) -> Option<
         threshold: thresholds.min_bytes_per_step,
         default_threshold: None,
         unit: Unit::BytesPerStep,
-        evidence: Evidence { names: vec![place.name().to_owned()], ..Evidence::default() },
+        evidence: Evidence { names: vec![name.to_owned()], ..Evidence::default() },
         ceiling_ns_per_step: None,
         recorder_ns_per_step: None,
         advice: leak_advice(&candidates, &place.frames),

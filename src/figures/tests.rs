@@ -25,7 +25,7 @@ fn hostile_tables() -> Vec<Data> {
     ]);
     let trace = trace.finish();
     let traces = [&trace];
-    let stack = Stack { label: EVIL.to_owned(), frames: vec![EVIL.to_owned(), EVIL.to_owned()] };
+    let stack = Stack::new(vec![EVIL.to_owned(), EVIL.to_owned()]);
     let placed = || Arc::new(stack.clone());
     let (signature, owner) = (SignatureId::default(), Owner::default());
     let candidate = LeakCandidate {
@@ -123,7 +123,7 @@ fn stacks_of_one_place_are_one_leak_with_the_sum_and_what_differs() {
     let candidate = leaking(3 << 20);
     let stack = |inner: &str| {
         let frames = [inner, "_call_impl (/x/site-packages/torch/nn/modules/module.py:9)", "step (/me/train.py:7)"];
-        Stack { label: "step (/me/train.py:7)".to_owned(), frames: frames.map(str::to_owned).to_vec() }
+        Stack::new(frames.map(str::to_owned).to_vec())
     };
     let one = findings::leak(&[(&candidate, stack("aten::mm"))], None).unwrap();
     assert_eq!(one.text, "step (/me/train.py:7) leaks 3.00 MiB a step");

@@ -52,7 +52,7 @@ impl<'a> MemoryAnswers<'a> {
             for leaks in self.leaks_by_place(&places(self.leak_signatures)) {
                 let since = leaks.iter().map(|leak| leak.0.since_step).min().flatten();
                 let finding = findings::leak(&leaks, since.map(|step| step_name(steps, step)));
-                let place = leaks.into_iter().next().map(|leak| leak.1.label).unwrap_or_default();
+                let place = leaks.first().map(|leak| leak.1.frame().to_owned()).unwrap_or_default();
                 found.extend(finding.map(|finding| FoundInMemory { place, ..of_all(finding) }));
             }
             found.extend(findings::growth(self.leaks, steps).map(of_all));
@@ -81,7 +81,7 @@ impl<'a> MemoryAnswers<'a> {
         }
         found.extend(repeated.into_iter().map(|(first, same)| {
             let last = same[same.len() - 1];
-            let place = stack(last).map(|stack| places(self.signatures).stack(self.signatures.of(stack)).label);
+            let place = stack(last).map(|stack| places(self.signatures).stack(self.signatures.of(stack)).place);
             of_all(findings::out_of_memory(
                 last,
                 &place.unwrap_or_default(),
@@ -96,10 +96,10 @@ impl<'a> MemoryAnswers<'a> {
     /// The leaks with their stacks, together where one frame names their place; the largest first.
     fn leaks_by_place(&self, places: &Places<'_>) -> Vec<Vec<(&'a LeakCandidate, Stack)>> {
         let mut groups: Vec<Vec<(&LeakCandidate, Stack)>> = Vec::new();
-        let mut of_label = HashMap::new();
+        let mut of_frame = HashMap::new();
         for one in &self.leaks.candidates {
             let stack = places.stack(one.signature);
-            let at = *of_label.entry(stack.label.clone()).or_insert(groups.len());
+            let at = *of_frame.entry(stack.frame().to_owned()).or_insert(groups.len());
             match groups.get_mut(at) {
                 Some(group) => group.push((one, stack)),
                 None => groups.push(vec![(one, stack)]),

@@ -41,7 +41,7 @@ fn find(trace: &Trace, history: &MemoryHistory, steps: Option<&Steps>, threshold
 }
 
 fn label(trace: &Trace, signature: SignatureId) -> String {
-    Signatures::new(trace, false).label(trace, signature).unwrap_or_default().into_owned()
+    Signatures::new(trace, false).label(trace, signature).unwrap_or_default()
 }
 
 /// Where the planted verdicts of this sort are.

@@ -13,6 +13,7 @@ use crate::analysis::frame::Frame;
 use crate::analysis::stacks::{BEFORE, LEFT_OUT, NO_STACK};
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, StringId, Trace};
+pub use callees::place_name;
 use callees::{callees, without_number};
 pub use changes::{At, Change, changes};
 

@@ -1,15 +1,17 @@
 //! Live memory as flame trees by call stack, optionally grouped by category, stream, pool or age.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::labels::FrameRank;
 use super::live::{GroupKey, LiveUntil, by_age, by_category, by_pool, by_stream, live};
+use super::moved::MovedLines;
 use super::steps::Steps;
 use crate::analysis::stacks::{FlameTree, GroupWeights, NO_STACK, weighted_in_groups};
 use crate::model::memory::{AllocationId, MemoryPool};
-use crate::model::{MemoryHistory, Trace};
+use crate::model::{MemoryHistory, StringId, Trace};
 
 /// Grouping of live memory above the call stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,24 +71,38 @@ impl StackChange<'_> {
 /// changes sum to that of the trees, which may be of two recordings: stacks of the same frames are one.
 ///
 /// * `before`, `after`: as [`LiveScope::flame`] returns them.
+/// * `moved`: of the frames of both.
 ///
 /// Cost: O(nodes of both trees · depth).
-pub fn stack_changes<'a>(before: &'a FlameTree, after: &'a FlameTree) -> Vec<StackChange<'a>> {
-    let mut bytes: HashMap<Vec<&str>, [i64; 2]> = HashMap::new();
-    for (side, tree) in [before, after].into_iter().enumerate() {
+pub fn stack_changes<'a>(before: &'a FlameTree, after: &'a FlameTree, moved: &MovedLines<'a>) -> Vec<StackChange<'a>> {
+    let mut index: HashMap<Vec<Cow<'_, str>>, usize> = HashMap::new();
+    let mut found: Vec<StackChange<'_>> = Vec::new();
+    for (side, tree) in [(1, after), (0, before)] {
         for (node, own) in (0..).zip(&tree.nodes).map(|(at, node)| (at, node.own)).filter(|(_, own)| *own != 0) {
-            bytes.entry(tree.path(node)).or_default()[side] += own;
+            let path = tree.path(node);
+            let name = |&frame: &&'a str| if side == 0 { moved.later_name(frame) } else { frame.into() };
+            let at = *index.entry(path.iter().map(name).collect()).or_insert(found.len());
+            if at == found.len() {
+                let frames = path.into_iter().rev().filter(|frame| *frame != NO_STACK).collect();
+                found.push(StackChange { frames, before: 0, after: 0 });
+            }
+            let bytes = if side == 0 { &mut found[at].before } else { &mut found[at].after };
+            *bytes += own.cast_unsigned();
         }
     }
-    let mut found: Vec<StackChange<'_>> = Vec::new();
-    for (mut frames, [before, after]) in bytes.into_iter().filter(|(_, [before, after])| before != after) {
-        frames.reverse();
-        frames.retain(|frame| *frame != NO_STACK);
-        found.push(StackChange { frames, before: before.cast_unsigned(), after: after.cast_unsigned() });
-    }
+    found.retain(|one| one.before != one.after);
     let order = |one: &StackChange<'_>| Reverse((one.change().unsigned_abs(), one.change()));
     found.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.frames.cmp(&b.frames)));
     found
+}
+
+/// Where the lines of one trace are in another, by all frames of their stacks. Cost: O(stacks + length of frames).
+pub fn moved_lines<'a>(before: &'a Trace, after: &'a Trace) -> MovedLines<'a> {
+    let frames = |trace: &'a Trace| {
+        let frames: HashSet<StringId> = trace.stacks.frame.iter().copied().collect();
+        frames.into_iter().map(|frame| trace.strings.get(frame))
+    };
+    MovedLines::new(frames(before), frames(after))
 }
 
 impl LiveScope<'_> {
@@ -225,18 +241,21 @@ fn with_full(tree: FlameTree, full: &FlameTree) -> FlameTree {
     FlameTree { full: found, ..tree }
 }
 
-/// For each stack of a trace that of the same frames in another one, if it has it; then what is from before. Cost:
-/// O(stacks of both).
+/// For each stack of a trace that of the same frames in another one, if it has it; then what is from before. Lines of the
+/// program that moved are the same. Cost: O(stacks of both).
 fn twins(of: &Trace, here: &Trace) -> Vec<Option<usize>> {
     let frame = |stack: usize| here.strings.get(here.stacks.frame[stack]);
     let key = |stack: usize| (here.stacks.parent[stack].0 as usize, frame(stack));
     let known: HashMap<(usize, &str), usize> = (1..here.stacks.len()).map(|stack| (key(stack), stack)).collect();
+    let moved = moved_lines(of, here);
+    let mut names: HashMap<StringId, Cow<'_, str>> = HashMap::new();
     // Callers have smaller ids.
     let mut found = vec![Some(0)];
     for stack in 1..of.stacks.len() {
         let callers: Option<usize> = found[of.stacks.parent[stack].0 as usize];
-        let frame = of.strings.get(of.stacks.frame[stack]);
-        found.push(callers.and_then(|callers| known.get(&(callers, frame)).copied()));
+        let frame = of.stacks.frame[stack];
+        let name = names.entry(frame).or_insert_with(|| moved.later_name(of.strings.get(frame)));
+        found.push(callers.and_then(|callers| known.get(&(callers, &**name)).copied()));
     }
     found.push(Some(here.stacks.len()));
     found
@@ -323,7 +342,8 @@ mod tests {
         // Of two recordings, what is from before is one.
         let other = scope(&other).flame(1);
         let expected = StackChange { frames: vec![BEFORE], before: 4096, after: 8192 };
-        assert_eq!(stack_changes(&other, &tree), [expected]);
+        let moved = MovedLines::new([].into_iter(), [].into_iter());
+        assert_eq!(stack_changes(&other, &tree, &moved), [expected]);
         let Difference { grown, shrunk } = scope(&trace).difference((&scope(&trace), 1), 2);
         assert_eq!((grown.total(), shrunk.nodes[shrunk.find(&[BEFORE]) as usize].own), (0, 8192));
         let Difference { grown, shrunk } = scope(&trace).difference((&scope(&of(4096)), 1), 1);
@@ -411,7 +431,15 @@ mod tests {
         let trees = [scope(&before).flame(2), scope(&after).flame(2)];
         let change = |frames: [&'static str; 2], before, after| StackChange { frames: frames.to_vec(), before, after };
         let expected = [change(load, 4096, 0), change(cache, 0, 2048), change(step, 1024, 1536)];
-        assert_eq!(stack_changes(&trees[0], &trees[1]), expected);
-        assert_eq!(stack_changes(&trees[1], &trees[1]), []);
+        assert_eq!(stack_changes(&trees[0], &trees[1], &moved_lines(&before, &after)), expected);
+        assert_eq!(stack_changes(&trees[1], &trees[1], &moved_lines(&after, &after)), []);
+        // In another version of the program all lines are elsewhere, also those of callers.
+        let [step, load] = [["mul (a.py:3)", "main (a.py:12)"], ["load (a.py:4)", "main (a.py:12)"]];
+        let after = of(&["x (x.py:1)"], &[(&step, 1536), (&load, 4096)]);
+        let tree = scope(&after).flame(2);
+        let moved = moved_lines(&before, &after);
+        assert_eq!(stack_changes(&trees[0], &tree, &moved), [change(step, 1024, 1536)]);
+        let Difference { grown, shrunk } = scope(&after).difference((&scope(&before), 2), 2);
+        assert_eq!((grown.total(), own(&grown, step), shrunk.total()), (512, 512, 0));
     }
 }

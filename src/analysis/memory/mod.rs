@@ -14,6 +14,7 @@ pub mod grouped;
 pub mod labels;
 pub mod leaks;
 pub mod live;
+pub mod moved;
 pub mod oom;
 pub mod outside;
 mod phase;

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::labels::{FrameRank, stack_labels};
+use super::by_place::place_name;
+use super::labels::stack_labels;
 use crate::analysis::frame::Frame;
 use crate::model::{StackId, StringId, Trace};
 
@@ -124,10 +125,9 @@ impl Signatures {
         })
     }
 
-    /// Short label: the innermost of its frames with the highest [`FrameRank`]. `None` without frames.
-    pub fn label<'a>(&self, trace: &'a Trace, signature: SignatureId) -> Option<Cow<'a, str>> {
-        // Of equal ranks, `max_by_key` returns the last.
-        self.frames(trace, signature).into_iter().rev().max_by_key(|frame| FrameRank::of(frame))
+    /// What its place is called. `None` without frames.
+    pub fn label(&self, trace: &Trace, signature: SignatureId) -> Option<String> {
+        Some(place_name(&self.frames(trace, signature))).filter(|name| !name.is_empty())
     }
 }
 

@@ -22,7 +22,7 @@ const SHORT: usize = 32;
 ///
 /// Cost: O(length of all stacks).
 pub fn tell_apart(stacks: &mut [Stack]) {
-    let labels: Vec<String> = stacks.iter().map(|stack| stack.label.clone()).collect();
+    let labels: Vec<String> = stacks.iter().map(|stack| stack.frame().to_owned()).collect();
     for _ in 0..MOST_NAMED {
         name_each(stacks, |stacks, group| {
             let n_with = n_with(stacks, group);

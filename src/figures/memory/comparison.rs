@@ -124,18 +124,19 @@ pub fn compared_categories() -> Part<Changed<(&'static Word, Category)>> {
 
 /// Call stacks of two recordings, at the peak of each and at the end.
 pub fn compared_stacks() -> Part<Changed<(&'static Word, Arc<Stack>)>> {
-    const SHORT: &str = "The most telling frame: the innermost one in user code; where several stacks have it, also \
-                         that which tells them apart";
+    const SHORT: &str = "The place, as in the memory by place: the innermost frame in user code; where several stacks \
+                         have it, also the frame that tells them apart";
     let figures = figures! { row: Changed<(&'static Word, Arc<Stack>)>;
         words "at", "At", 90, Cell::Word(row.of.0), "At the peak of each recording, or at the end";
         words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.of.1)), SHORT;
         words "frames", "Stack", 300, Cell::frames(&row.of.1.frames.join("; ")),
             "The whole call stack, innermost frame first";
+        words "place", "Place", 300, Cell::frames(&row.of.1.place), "The place, as in the memory by place";
         with bytes();
     };
     Part::new("compared_stacks", "Memory compared, by stack", figures)
         .report("file rank device at bytes before_bytes after_bytes stack")
-        .json("at stack bytes before_bytes after_bytes")
+        .json("at place stack bytes before_bytes after_bytes")
 }
 
 /// The memory of each device beside that of another recording.

@@ -64,18 +64,19 @@ impl<T> Owned for AtPlace<T> {
 
 /// The place in short, and in full for the window.
 fn stack<T>() -> Vec<Figure<AtPlace<T>>> {
-    const SHORT: &str = "The most telling frame: the innermost one in user code; where several stacks of memory have \
-                         it, also that which tells them apart";
+    const SHORT: &str = "The place, as in the memory by place: the innermost frame in user code; where several stacks \
+                         have it, also the frame that tells them apart";
     figures! { row: AtPlace<T>;
         words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.stack)), SHORT;
         words "frames", "Stack", 300, Cell::frames(&row.stack.frames.join("; ")),
             "The whole call stack, innermost frame first";
+        words "place", "Place", 300, Cell::frames(&row.stack.place), "The place, as in the memory by place";
     }
 }
 
 /// The order of flat reports after the owner; the place is last.
 const HELD: &str = "file rank device bytes count stack";
-const HELD_JSON: &str = "stack bytes count";
+const HELD_JSON: &str = "place stack bytes count";
 
 /// A leak, with the name of the first step in which it grows.
 #[derive(Clone, Debug)]
@@ -134,7 +135,7 @@ pub fn leaks<'a>() -> Part<AtPlace<Leak<'a>>> {
             "severity bytes_per_step since stack frames growth_bytes slope_share monotonic r2 survivors survivor_steps",
         )
         .report("file rank device verdict severity bytes_per_step since growth_bytes survivors monotonic r2 stack")
-        .json("stack bytes_per_step since since_step growth_bytes survivors monotonic r2 score severity verdict advice")
+        .json("place stack bytes_per_step since since_step growth_bytes survivors monotonic r2 score severity verdict advice")
 }
 
 /// The counterpart of [`verdict`]: every candidate is one.
@@ -192,7 +193,7 @@ pub fn no_leaks() -> Part<AtPlace<NoLeak>> {
     Part::new("no_leaks", "No leaks", figures)
         .window("bytes verdict given_up_by stack frames")
         .report("file rank device verdict bytes given_up_by stack")
-        .json("stack bytes verdict given_up_by")
+        .json("place stack bytes verdict given_up_by")
 }
 
 fn verdict(verdict: Verdict) -> &'static Word {

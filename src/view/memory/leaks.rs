@@ -373,7 +373,7 @@ fn evidence_ui(
 fn innermost(found: &FoundLeaks, shown: &ShownMemory, stack: StackId) -> String {
     let trace = shown.trace();
     let label = found.signatures.label(trace, found.signatures.of(stack));
-    label.map_or_else(|| "an unknown place".to_owned(), |label| label.into_owned())
+    label.unwrap_or_else(|| "an unknown place".to_owned())
 }
 
 /// About four grid lines at powers of two.

@@ -4,6 +4,7 @@ use hashbrown::HashMap;
 
 use crate::analysis::frame::Frame;
 use crate::analysis::memory::labels::FrameRank;
+use crate::analysis::stacks::LEFT_OUT;
 use crate::model::{StringId, Trace};
 
 /// What the profiler calls modules of a model: `nn.Module: Linear_3`.
@@ -37,6 +38,11 @@ impl Telling {
             _ => Self::Nothing,
         }
     }
+
+    /// Whether a frame tells more than one that is further out.
+    fn tells_more(self, outer: Self) -> bool {
+        self > outer || self == outer && self > Self::Operator
+    }
 }
 
 /// For each stack what the function that labels it called, where that says the line at which it begins alone, as the
@@ -64,9 +70,28 @@ pub fn callees(trace: &Trace, labels: &[StringId]) -> Vec<StringId> {
         });
         // Callers have smaller ids.
         let outer = found[stacks.parent[i].0 as usize];
-        found[i] = if own > outer.0 || own == outer.0 && own > Telling::Operator { (own, frame) } else { outer };
+        found[i] = if own.tells_more(outer.0) { (own, frame) } else { outer };
     }
     found.into_iter().map(|(_, frame)| frame).collect()
+}
+
+/// What the place of one call stack is called in full, as that of [`super::stack_places`]; empty without frames.
+///
+/// * `frames`: innermost first.
+/// * Cost: O(length).
+pub fn place_name<T: AsRef<str>>(frames: &[T]) -> String {
+    let frame = |at: usize| frames[at].as_ref();
+    // Of equal ranks, `max_by_key` returns the last.
+    let Some(label) = (0..frames.len()).rev().max_by_key(|&at| FrameRank::of(frame(at))) else { return String::new() };
+    let name = frame(label);
+    if FrameRank::of(name) <= FrameRank::Allocator {
+        return LEFT_OUT.to_owned();
+    }
+    let inner = (0..label).rev().map(frame).filter(|_| is_of_profiler(name));
+    let (_, callee) = inner
+        .map(|frame| (Telling::of(frame), frame))
+        .fold((Telling::Nothing, ""), |outer, own| if own.0.tells_more(outer.0) { own } else { outer });
+    if callee.is_empty() { name.to_owned() } else { format!("{name}; via {}", without_number(callee)) }
 }
 
 /// Whether a frame is a function as the profiler names it: `train.py(12): main`, with the line at which it begins.
@@ -79,6 +104,7 @@ mod tests {
     use super::super::super::fixture::{Script, history};
     use super::super::super::labels::stack_labels;
     use super::super::{Places, stack_places};
+    use super::place_name;
 
     #[test]
     fn functions_without_lines_are_told_apart_by_what_they_call() {
@@ -86,7 +112,7 @@ mod tests {
         let (net, linear, other) = ("nn.Module: Net_0", "nn.Module: Linear_3", "nn.Module: Linear_12");
         let library = "torch/nn/modules/linear.py(120): forward";
         let call = "<built-in function linear>";
-        let cases: [(&[&str], &str); 8] = [
+        let cases: [(&[&str], &str); 9] = [
             (
                 &["aten::empty", "aten::addmm", "aten::linear", call, library, linear, forward, net, main],
                 "/me/net.py(9): forward; via nn.Module: Linear",
@@ -105,6 +131,7 @@ mod tests {
             // That of a snapshot says the line.
             (&["at::native::mm()", "step (/me/train.py:9)"], "step (/me/train.py:9)"),
             (&["aten::mm", "MmBackward0"], "MmBackward0"),
+            (&["c10::cuda::CUDACachingAllocator::malloc()", "_start"], "(interpreter and allocator only)"),
         ];
         let mut script = Script::default();
         for (i, (frames, _)) in cases.iter().enumerate() {
@@ -120,5 +147,6 @@ mod tests {
         assert_eq!(held[3].held.blocks, 2, "both are of one class");
         let names: Vec<_> = held.iter().map(|holder| places.full_name(holder.place)).collect();
         assert_eq!(names, cases.map(|case| case.1));
+        assert_eq!(cases.map(|case| place_name(case.0)), cases.map(|case| case.1), "lists of stacks say the same");
     }
 }

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::hash::Hash;
 
 use hashbrown::{HashMap, HashSet};
 
 use super::{Holder, Place, Places};
 use crate::analysis::frame::Frame;
+use crate::analysis::memory::moved::{MovedLines, with_lines};
 use crate::model::{MemoryHistory, StringId};
 
 /// A state of a history, with its places.
@@ -62,21 +62,17 @@ impl Change<'_> {
 /// two recordings. The changes sum to that of allocated bytes, the shares of gains to 1, and those of losses. Places
 /// that are the same in both are left out.
 ///
-/// Places of one name are one. So are the lines of a function that another version of the program has elsewhere:
-///
-/// * if both recordings have as many of them, each is one with that which comes as far down in the file;
-/// * otherwise it is not known which is which, and all lines of the function are one place.
-///
-/// Where one recording has all lines that the other has, nothing was moved.
+/// Places of one name are one. So are the lines of a function that another version of the program has elsewhere, see
+/// [`MovedLines`]; where it is not known which is which, all lines of the function are one place.
 ///
 /// Cost: twice that of [`Places::held`], and O(stacks).
 pub fn changes<'a>(from: At<'a>, to: At<'a>) -> Vec<Change<'a>> {
-    let functions = [from, to].map(|at| functions(&at.places));
+    let moved = MovedLines::new(frames(&from.places), frames(&to.places));
     let mut index = HashMap::new();
     let mut found: Vec<Change<'a>> = Vec::new();
     for (side, At { places, history, state }) in [(1, to), (0, from)] {
         for (place, held) in places.sums(history, state) {
-            let key = |name| FrameKey::of(name, &functions, side);
+            let key = |name| moved.key(name, side);
             let key = (std::mem::discriminant(&place), key(places.name(place)), places.other(place).map(key));
             let at = *index.entry(key).or_insert(found.len());
             if at == found.len() {
@@ -115,52 +111,11 @@ fn with_shares(found: &mut [Change<'_>]) {
     }
 }
 
-/// The lines of each function and file that are among the places of a recording, ascending.
-type Functions<'a> = HashMap<(&'a str, &'a str), Vec<u64>>;
-
-fn functions<'a>(places: &Places<'a>) -> Functions<'a> {
-    let mut frames: HashSet<StringId> = HashSet::new();
-    for &place in places.of_stack {
-        frames.extend(place.frames().into_iter().flatten());
-    }
-    let mut found = Functions::new();
-    for frame in frames.into_iter().map(|frame| Frame::of(places.trace.strings.get(frame))) {
-        if frame.line > 0 {
-            found.entry((frame.function, frame.file)).or_default().push(frame.line);
-        }
-    }
-    found.values_mut().for_each(|lines| lines.sort_unstable());
-    found
-}
-
-/// What a frame of one recording has in common with that of another.
-#[derive(PartialEq, Eq, Hash)]
-enum FrameKey<'a> {
-    Name(&'a str),
-    /// Function, file, and which of its lines.
-    Line(&'a str, &'a str, usize),
-    Function(&'a str, &'a str),
-}
-
-impl<'a> FrameKey<'a> {
-    fn of(name: &'a str, functions: &[Functions<'a>; 2], side: usize) -> Self {
-        let frame = Frame::of(name);
-        let key = (frame.function, frame.file);
-        let [own, other] = [side, 1 - side].map(|side| functions[side].get(&key));
-        let (Some(own), Some(other), 1..) = (own, other, frame.line) else { return Self::Name(name) };
-        let is_part = |some: &[u64], all: &[u64]| some.iter().all(|line| all.binary_search(line).is_ok());
-        match own.binary_search(&frame.line) {
-            _ if is_part(own, other) || is_part(other, own) => Self::Name(name),
-            Ok(nth) if own.len() == other.len() => Self::Line(key.0, key.1, nth),
-            _ => Self::Function(key.0, key.1),
-        }
-    }
-}
-
-/// The name of a frame with other lines in place of its own.
-fn with_lines(name: &str, lines: &str) -> String {
-    let Frame { function, file, .. } = Frame::of(name);
-    if name.ends_with(')') { format!("{function} ({file}:{lines})") } else { format!("{file}({lines}): {function}") }
+/// The frames that name the places of a recording.
+fn frames<'a>(places: &Places<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
+    let frames: HashSet<StringId> = places.of_stack.iter().flat_map(|place| place.frames()).flatten().collect();
+    let strings = &places.trace.strings;
+    frames.into_iter().map(|frame| strings.get(frame))
 }
 
 #[cfg(test)]

@@ -273,7 +273,7 @@ pub fn leaks(
         let labels = found.candidates.iter().map(|one| signatures.label(trace, one.signature));
         found.places = labels.collect::<HashSet<_>>().len();
         for one in &mut found.growing {
-            one.place = signatures.label(trace, one.signature).unwrap_or_default().into_owned();
+            one.place = signatures.label(trace, one.signature).unwrap_or_default();
         }
         found
     };

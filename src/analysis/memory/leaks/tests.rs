@@ -62,7 +62,7 @@ pub(super) fn find(trace: &Trace, capacity: Option<u64>) -> Leaks {
 }
 
 pub(super) fn label(trace: &Trace, signature: SignatureId) -> String {
-    Signatures::new(trace, false).label(trace, signature).unwrap_or_default().into_owned()
+    Signatures::new(trace, false).label(trace, signature).unwrap_or_default()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::analysis::memory::by_place::{self, At, Change, Place, Places};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::{CategoryBytes, categories};
-use crate::analysis::memory::grouped::{GroupBy, LiveScope, StackChange, stack_changes};
+use crate::analysis::memory::grouped::{GroupBy, LiveScope, StackChange, moved_lines, stack_changes};
 use crate::analysis::memory::live::LiveUntil;
 use crate::analysis::memory::summary::{Summary, fullest_state, summary};
 use crate::answers::Answers;
@@ -202,9 +202,10 @@ impl Pair<'_> {
             steps: None,
             has_all_frames: false,
         });
+        let moved = moved_lines(self.base.trace(), self.of.trace());
         let lists = self.moments().into_iter().map(|(at, states)| {
             let [before, after] = [base.flame(states[0]), of.flame(states[1])];
-            let changes = stack_changes(&before, &after);
+            let changes = stack_changes(&before, &after, &moved);
             let frames = |one: &StackChange<'_>| one.frames.iter().map(|&frame| frame.to_owned()).collect();
             let mut stacks: Vec<Stack> = changes.iter().map(|one| Stack::new(frames(one))).collect();
             tell_apart(&mut stacks);

@@ -29,7 +29,7 @@ fn memory_is_compared_with_that_of_another_file() {
     };
     let stack = |at: &str| {
         serde_json::json!({
-            "at": at, "stack": ["append (/me/losses.py:12)"], "bytes": 2 * MIB, "before_bytes": 4 * MIB,
+            "at": at, "place": "append (/me/losses.py:12)", "stack": ["append (/me/losses.py:12)"], "bytes": 2 * MIB, "before_bytes": 4 * MIB,
             "after_bytes": 6 * MIB,
         })
     };

@@ -71,7 +71,7 @@ fn memory_has_the_keys_of_the_contract() {
         serde_json::from_str(&written(&report(1), Format::Json, None, None).unwrap()).unwrap();
     let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
     let append = serde_json::json!(["append (/me/losses.py:12)"]);
-    let held = serde_json::json!([{"stack": append, "bytes": 6 << 20, "count": 6}]);
+    let held = serde_json::json!([{"place": append[0], "stack": append, "bytes": 6 << 20, "count": 6}]);
     let mut memory = json["memory"][0].clone();
     let efficiency = memory["efficiency"].take().as_f64().unwrap();
     // 235 states of 10 ns: in each step 380 times a block of 4 KiB, and 39 or 20 times each of the others.
@@ -97,10 +97,10 @@ fn memory_has_the_keys_of_the_contract() {
             "bytes": 64 << 20, "demand_bytes": (6 << 20) + 19 * 4096, "fragmentation_bytes": 0,
             "other_bytes": (58 << 20) - 19 * 4096,
         },
-        "peak_by_stack": [{"stack": append, "bytes": 6 << 20, "count": 6}],
+        "peak_by_stack": [{"place": append[0], "stack": append, "bytes": 6 << 20, "count": 6}],
         "live_at_end": held,
         "leaks": [{
-            "stack": append, "bytes_per_step": 1 << 20, "since": "ProfilerStep#0", "since_step": 0, "growth_bytes": 5 << 20, "survivors": 4,
+            "place": append[0], "stack": append, "bytes_per_step": 1 << 20, "since": "ProfilerStep#0", "since_step": 0, "growth_bytes": 5 << 20, "survivors": 4,
             "monotonic": 1.0, "r2": 1.0, "score": 1.0, "severity": "low", "verdict": "leak",
             "advice": memory["leaks"][0]["advice"],
         }],
@@ -144,7 +144,9 @@ fn failed_requests_have_the_keys_of_the_contract() {
     let report =
         build::report(&[leaking().into()], 1, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report, Format::Json, None, None).unwrap()).unwrap();
-    let held = serde_json::json!([{"stack": ["append (/me/losses.py:12)"], "bytes": 6 << 20, "count": 6}]);
+    let held = serde_json::json!([{
+        "place": "append (/me/losses.py:12)", "stack": ["append (/me/losses.py:12)"], "bytes": 6 << 20, "count": 6,
+    }]);
     let expected = serde_json::json!([{
         "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
         "short_by_bytes": 70 << 20, "short_by_demand_bytes": 12 << 20, "short_by_fragmentation_bytes": 58 << 20,
