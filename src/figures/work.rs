@@ -220,7 +220,7 @@ pub fn operators(has_device: bool) -> Part<OperatorTotals> {
         words "name", "Name", 260, Cell::name(&row.name), "Name of the operator";
         words "shape", "Input shapes", 220, Cell::text(row.shapes.as_deref().unwrap_or_default()),
             "Shapes of the inputs";
-        number "calls", "Calls", 60, Cell::Count(row.host.calls), "Its calls; one that only calls its own name again counts once";
+        number "calls", "Calls", 60, Cell::Count(row.host.calls), "Its calls; one that only calls its own name again counts once, where key_averages of PyTorch counts both";
         number "device_total_ns", "Device total", 92, Cell::Ns(row.device_total_ns),
             "Time of the device work launched in it and in operators inside";
         number "device_self_ns", "Device self", 92, Cell::Ns(row.device_self_ns),

@@ -282,6 +282,25 @@ fn busy_shares_of_a_single_piece_of_work_say_of_what_time() {
     wait_for(&mut harness, |harness| harness.query_by_label("Busy without a gap, 1.472 µs").is_some());
 }
 
+#[test]
+fn figures_of_a_range_beyond_the_work_say_of_what_time_they_are() {
+    let ms = 1_000_000;
+    let slices = [
+        ("main", SliceKind::Runtime, "cudaLaunchKernel", 0, ms),
+        ("stream 7", SliceKind::Kernel, "gemm", 8 * ms, 10 * ms),
+        ("stream 7", SliceKind::Kernel, "gemm", 12 * ms, 14 * ms),
+        ("main", SliceKind::Runtime, "cudaDeviceSynchronize", 14 * ms, 20 * ms),
+    ];
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    let mut select = |start, end, text: &str| {
+        app_mut(&mut harness).session.range = Some(TimeRange { start: start * ms, end: end * ms });
+        wait_for(&mut harness, |harness| harness.query_by_label(text).is_some());
+    };
+    select(4, 12, "from its first to its last work in the selected range, 4.000 ms");
+    select(9, 13, "in the selected range");
+    select(15, 20, "No GPU work in the selected range");
+}
+
 /// All texts of the picture, also those that have no node of their own.
 fn texts(harness: &Harness<'_, Option<App>>) -> Vec<String> {
     fn collect(shape: &Shape, found: &mut Vec<String>) {

@@ -61,7 +61,8 @@ pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
         ui.weak("After the start-up").on_hover_text(hint);
     }
     if summary.cards.is_empty() {
-        nothing_ui("No GPU work was recorded here", summary.no_cards, ui);
+        let [what, how] = summary.no_cards;
+        nothing_ui(what, how, ui);
     }
     for card in &summary.cards {
         let scope = match card.basis {
@@ -90,6 +91,8 @@ fn counted(card: &Card) -> String {
 /// The time that the figures of a card are of.
 fn scope(basis: Basis, is_range: bool) -> &'static str {
     match basis {
+        // The device had not begun yet, or had ended: what it did not do then is no wait.
+        Basis::RangeOfWork => "from its first to its last work in the selected range",
         _ if is_range => "in the selected range",
         Basis::Steps => "in the judged steps",
         Basis::AfterStartUp => "after the start-up",
@@ -107,7 +110,10 @@ fn card_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
         prose_ui(ui, &format!("{least}{busy} busy"), RichText::strong)
             .on_hover_text(format!("Of {}\n{PARTS}", format::duration(card.window)));
         // From first to last work may be a single copy in a recording of hours.
-        let is_of_work = !is_range && !matches!(card.basis, Basis::Steps | Basis::AfterStartUp);
+        let is_of_work = match card.basis {
+            Basis::RangeOfWork => true,
+            basis => !is_range && !matches!(basis, Basis::Steps | Basis::AfterStartUp),
+        };
         let scope = match is_of_work {
             true => prose_ui(ui, &format!("{scope}, {}", format::duration(card.window)), plain),
             false => ui.label(scope),

@@ -44,8 +44,8 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct Summarized {
     pub cards: Vec<Card>,
-    /// What to do, or why, where there are none.
-    pub no_cards: &'static str,
+    /// That there are none, and what to do.
+    pub no_cards: [&'static str; 2],
     pub findings: Vec<Found>,
     /// What each device spends its time on.
     pub in_short: Vec<String>,
@@ -210,7 +210,11 @@ impl Analysis for Summary {
         let cards = listed().flat_map(|(i, open, all)| self.cards(of, i, open, all)).collect();
         let checks = listed().flat_map(|(_, open, all)| Checked::all(&all.verdicts, &open.trace, &thresholds));
         let checks = checks.map(|check| check.text()).collect();
-        let no_cards = how_to_record_gpu(order.iter().map(|&i| &of[i].trace.info));
+        let has_device = |&i: &usize| of[i].trace.processes.iter().any(|process| process.device.is_some());
+        let no_cards = match self.range {
+            Some(_) if order.iter().any(has_device) => ["No GPU work in the selected range", "Escape clears it"],
+            _ => ["No GPU work was recorded here", how_to_record_gpu(order.iter().map(|&i| &of[i].trace.info))],
+        };
         Some(Summarized { cards, no_cards, findings: found, in_short, checks, recurring: recurring(of, listed()) })
     }
 }
@@ -234,6 +238,12 @@ impl Summary {
                 .map_or(range.map_or(Some(busy.window), |range| range.intersect(busy.window)), |judged| {
                     Some(judged.time)
                 })?;
+            let basis = match (judged, range) {
+                (Some(judged), _) => judged.basis,
+                (None, Some(range)) if range == window => Basis::Range,
+                (None, Some(_)) => Basis::RangeOfWork,
+                (None, None) => Basis::All,
+            };
             let makeup = judged.and_then(|_| all.verdicts.makeups.iter().find(|of| of.device == Some(busy.device)));
             let mut causes: Vec<IdleCause> = match makeup {
                 Some(makeup) => {
@@ -262,7 +272,7 @@ impl Summary {
                 title: track_title(traces, trace, &open.trace.process(busy.process).title()),
                 name: info.map_or_else(String::new, |info| info.name.clone()),
                 window: window.dur(),
-                basis: judged.map_or(Basis::All, |judged| judged.basis),
+                basis,
                 n_steps: [judged.map_or(0, |judged| judged.steps.len()), all.n_steps],
                 left_out: all.left_out.clone(),
                 lacks_events: all.verdicts.run.missing.is_some(),
