@@ -6,53 +6,102 @@ use hashbrown::HashMap;
 
 use crate::analysis::frame::Frame;
 
+/// Lines of a function that are compared with each other; generated code may have any number.
+const MOST_LINES: usize = 2_000;
+
 /// The lines of each function and file, ascending.
 type Lines<'a> = HashMap<(&'a str, &'a str), Vec<u64>>;
 
-/// The frames of two recordings, of which the same line of the program may be at another place in the later one:
+/// The frames of two recordings, of which the same line of the program may be at another place in the later one. Of a
+/// function that both have, the first of these that holds:
 ///
-/// * where one recording has all lines of a function that the other has, none was moved;
-/// * else, if both have as many, each is the same as that which comes as far down in the file;
+/// * if one has all lines that the other has, none was moved;
+/// * if one has all lines that the other has, two at least, so many lines further up or down, all were moved by that;
+/// * if both have as many, each is the same as that which comes as far down in the file;
 /// * else it is not known which is which.
 #[derive(Debug)]
-pub struct MovedLines<'a>([Lines<'a>; 2]);
+pub struct MovedLines<'a> {
+    moves: HashMap<(&'a str, &'a str), Move>,
+}
+
+/// Where the lines of a function are in the later recording.
+#[derive(Debug)]
+enum Move {
+    By(i64),
+    /// Those of the earlier recording, and those of the later one.
+    InOrder(Vec<u64>, Vec<u64>),
+    Unknown,
+}
 
 /// What a frame of one recording has in common with that of another.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub enum FrameKey<'a> {
     Name(&'a str),
-    /// Function, file, and which of its lines.
-    Line(&'a str, &'a str, usize),
+    /// Function, file, and line in the later recording.
+    Line(&'a str, &'a str, u64),
     /// It is not known which of its lines.
     Function(&'a str, &'a str),
 }
 
 impl<'a> MovedLines<'a> {
     /// * `before`, `after`: each frame once.
-    /// * Cost: O(length of frames).
+    /// * Cost: O(length of frames), and for each function O(n² · log n) for its n lines, up to 2,000 of them.
     pub fn new(before: impl Iterator<Item = &'a str>, after: impl Iterator<Item = &'a str>) -> Self {
-        Self([lines(before), lines(after)])
+        let mut after = lines(after);
+        let moves = lines(before).into_iter();
+        let moves = moves.filter_map(|(key, before)| Some((key, Move::of(before, after.remove(&key)?))));
+        Self { moves: moves.collect() }
     }
 
     /// * `side`: 0 for a frame of the earlier recording, 1 for one of the later.
     pub fn key(&self, name: &'a str, side: usize) -> FrameKey<'a> {
-        let frame = Frame::of(name);
-        let key = (frame.function, frame.file);
-        let [own, other] = [side, 1 - side].map(|side| self.0[side].get(&key));
-        let (Some(own), Some(other), 1..) = (own, other, frame.line) else { return FrameKey::Name(name) };
-        let is_part = |some: &[u64], all: &[u64]| some.iter().all(|line| all.binary_search(line).is_ok());
-        match own.binary_search(&frame.line) {
-            _ if is_part(own, other) || is_part(other, own) => FrameKey::Name(name),
-            Ok(nth) if own.len() == other.len() => FrameKey::Line(key.0, key.1, nth),
-            _ => FrameKey::Function(key.0, key.1),
+        let Frame { function, file, line } = Frame::of(name);
+        let known = self.moves.get(&(function, file)).filter(|_| line > 0);
+        match known {
+            None => FrameKey::Name(name),
+            Some(Move::Unknown) => FrameKey::Function(function, file),
+            Some(moved) => FrameKey::Line(function, file, if side == 0 { moved.later(line) } else { line }),
         }
     }
 
     /// What a frame of the earlier recording is called in the later one, as far as that is known.
     pub fn later_name(&self, name: &'a str) -> Cow<'a, str> {
-        let FrameKey::Line(function, file, nth) = self.key(name, 0) else { return name.into() };
-        let line = self.0[1].get(&(function, file)).and_then(|lines| lines.get(nth));
-        line.map_or(name.into(), |line| with_lines(name, &line.to_string()).into())
+        match self.key(name, 0) {
+            FrameKey::Line(.., line) if line != Frame::of(name).line => with_lines(name, &line.to_string()).into(),
+            _ => name.into(),
+        }
+    }
+}
+
+impl Move {
+    fn of(before: Vec<u64>, after: Vec<u64>) -> Self {
+        let by = |lines: i64| {
+            let is_part = |some: &[u64], all: &[u64], lines: i64| {
+                some.iter().all(|line| all.binary_search(&line.saturating_add_signed(lines)).is_ok())
+            };
+            is_part(&before, &after, lines) || is_part(&after, &before, lines.wrapping_neg())
+        };
+        let n_lines = before.len() + after.len();
+        let is_told = before.len().min(after.len()) > 1 && n_lines <= MOST_LINES;
+        // The first line of one is some line of the other.
+        let distance = |from: u64, to: u64| to.cast_signed().wrapping_sub(from.cast_signed());
+        let down = after.iter().map(|&to| distance(before[0], to));
+        let up = before.iter().map(|&from| distance(from, after[0]));
+        let mut distances: Vec<i64> = down.chain(up).filter(|_| is_told).collect();
+        distances.sort_by_key(|lines| lines.unsigned_abs());
+        match std::iter::once(0).chain(distances).find(|&lines| by(lines)) {
+            Some(lines) => Self::By(lines),
+            None if before.len() == after.len() => Self::InOrder(before, after),
+            None => Self::Unknown,
+        }
+    }
+
+    fn later(&self, line: u64) -> u64 {
+        match self {
+            Self::By(lines) => line.saturating_add_signed(*lines),
+            Self::InOrder(before, after) => before.binary_search(&line).map_or(line, |nth| after[nth]),
+            Self::Unknown => line,
+        }
     }
 }
 
@@ -75,24 +124,46 @@ pub fn with_lines(name: &str, lines: &str) -> String {
 mod tests {
     use super::*;
 
+    /// What these lines of a function are in the other recording; 0 where it is not known.
+    fn later(before: &[u64], after: &[u64]) -> Vec<u64> {
+        let [before, after] = [before, after].map(|lines| {
+            let names = lines.iter().map(|line| format!("f (/me/a.py:{line})"));
+            names.collect::<Vec<_>>()
+        });
+        let moved = MovedLines::new(before.iter().map(String::as_str), after.iter().map(String::as_str));
+        let line = |name: &String| match moved.key(name, 0) {
+            FrameKey::Line("f", "/me/a.py", line) => {
+                assert_eq!(moved.later_name(name), format!("f (/me/a.py:{line})"));
+                line
+            }
+            FrameKey::Function("f", "/me/a.py") => 0,
+            other => panic!("{other:?}"),
+        };
+        before.iter().map(line).collect()
+    }
+
     #[test]
-    fn lines_are_matched_in_their_order_where_both_have_as_many() {
-        let before =
-            ["f (/me/a.py:3)", "f (/me/a.py:9)", "g (/me/a.py:20)", "h (/me/a.py:30)", "at::mm()", "b.py(2): k"];
-        let after = [
-            "f (/me/a.py:9)",
-            "f (/me/a.py:5)",
-            "g (/me/a.py:22)",
-            "g (/me/a.py:24)",
-            "h (/me/a.py:30)",
-            "h (/me/a.py:31)",
-            "b.py(4): k",
-        ];
-        let moved = MovedLines::new(before.into_iter(), after.into_iter());
-        let names = before.map(|name| moved.later_name(name));
-        assert_eq!(names, ["f (/me/a.py:5)", before[1], before[2], before[3], before[4], "b.py(4): k"]);
-        assert_eq!(moved.key(before[2], 0), moved.key(after[2], 1), "as a function");
-        assert_eq!(moved.key(before[2], 0), moved.key(after[3], 1));
-        assert_ne!(moved.key(before[3], 0), moved.key(after[5], 1), "nothing was moved");
+    fn lines_are_found_where_they_were_moved() {
+        assert_eq!(later(&[3, 9], &[3, 9]), [3, 9]);
+        assert_eq!(later(&[9], &[3, 9, 12]), [9], "none was moved");
+        assert_eq!(later(&[3, 9], &[8, 14, 20]), [8, 14], "by five");
+        assert_eq!(later(&[3, 9, 11], &[1, 7]), [1, 7, 9], "by two, and one is gone");
+        assert_eq!(later(&[3, 9], &[5, 14]), [5, 14], "in their order");
+        assert_eq!(later(&[40], &[43]), [43]);
+        assert_eq!(later(&[40], &[43, 45]), [0], "one line alone fits anywhere");
+        assert_eq!(later(&[3, 9, 11], &[4, 30]), [0; 3]);
+    }
+
+    #[test]
+    fn frames_without_lines_and_functions_of_one_recording_keep_their_names() {
+        let moved = MovedLines::new(
+            ["at::mm()", "b.py(2): k", "lost (a.py:1)", "f (a.cpp:0)"].into_iter(),
+            ["b.py(4): k", "f (a.cpp:0)"].into_iter(),
+        );
+        for name in ["at::mm()", "lost (a.py:1)", "f (a.cpp:0)"] {
+            assert_eq!((moved.key(name, 0), &*moved.later_name(name)), (FrameKey::Name(name), name));
+        }
+        assert_eq!(moved.later_name("b.py(2): k"), "b.py(4): k");
+        assert_eq!(moved.key("b.py(2): k", 0), moved.key("b.py(4): k", 1));
     }
 }

@@ -79,8 +79,9 @@ fn place<'a>() -> Vec<Figure<HolderRow<'a>>> {
     const PLACE: &str = "The innermost frame of your own code, else of a library; the operator where no stack was \
                          recorded. Where one allocates nearly everything for several callers, each of these has a row. \
                          The profiler names functions by the line at which they begin: there each class of \
-                         modules, else operator, that one called has a row. Between two versions of a program lines move: those of a \
-                         function are matched in their order, or stand in one row where one version has more of them";
+                         modules, else operator, that one called has a row. Between recordings of two versions of a program the \
+                         lines of a function that moved are matched; where it is not known which is which, all of them \
+                         are one row";
     figures! { row: HolderRow<'a>;
         words "place", "Place", 380, Cell::Frames((&*row.name).into()), PLACE;
         words "whose", "Whose", 80, row.whose(), "Your code, or that of a library";
