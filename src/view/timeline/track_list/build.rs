@@ -141,7 +141,7 @@ impl Builder<'_> {
         let at = self.out.scrolled.len();
         if has_line {
             // While its members are on show, each of them has a strip.
-            let has_strip = is_collapsed && data.processes.iter().any(|process| process.device.is_some());
+            let has_strip = is_collapsed && !is_folded && data.processes.iter().any(|process| process.device.is_some());
             self.push_group(
                 trace,
                 LineKind::Trace,

@@ -16,6 +16,9 @@ fn a_recording_behind_another_run_is_folded_below_it_and_unfolds() {
         [(1, false), (0, true)]
     );
     assert!(list.scrolled.iter().all(|line| line.trace == 1 || line.kind == LineKind::Trace));
+    let shown: Vec<_> = list.scrolled.iter().filter(|line| line.trace == 1).collect();
+    assert!(shown.iter().any(|line| line.title == "main"), "it is alone in front: its threads are on show");
+    assert!(!headings[1].has_strip() && headings[1].is_collapsed, "what is behind is not drawn in its time");
     assert!(list.folded_first.contains(&*traces[0].id), "its arrow unfolds it");
     let unfolded = TimelineSettings { expanded: [traces[0].id.to_string()].into(), ..settings.clone() };
     let shown = TrackList::build(&traces, &[], &unfolded, "");
