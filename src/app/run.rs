@@ -44,20 +44,13 @@ impl App {
                 self.loads.cancel_all();
                 self.close(ctx, |_, _| true);
             }
-            Command::BringToFront(path) => {
-                if let Some(trace) = self.session.traces().iter().position(|open| open.trace.info.path == path) {
-                    self.session.bring_to_front(trace);
-                }
-            }
+            Command::BringToFront(path) => self.bring_to_front(&path),
             Command::Quit => {
                 if self.leaving.may_close(self.views.has_run()) {
                     ctx.send_viewport_cmd(ViewportCommand::Close);
                 }
             }
-            Command::ShowRecorded => {
-                let in_front = self.session.traces().iter().filter(|open| !open.is_behind).cloned();
-                self.layout.suit(&in_front.collect::<Vec<_>>());
-            }
+            Command::ShowRecorded => self.show_recorded(),
             Command::Show(id) => self.show(ctx, id),
             Command::Visit(id) => {
                 self.session.history.depart();
@@ -195,6 +188,18 @@ impl App {
         } else {
             self.notes.retain(|note| note.path.as_deref() != Some(path));
         }
+    }
+
+    fn bring_to_front(&mut self, path: &Path) {
+        if let Some(trace) = self.session.traces().iter().position(|open| open.trace.info.path == path) {
+            self.session.bring_to_front(trace);
+        }
+    }
+
+    /// Shows the views that suit what is in front.
+    fn show_recorded(&mut self) {
+        let in_front: Vec<_> = self.session.traces().iter().filter(|open| !open.is_behind).cloned().collect();
+        self.layout.suit(&in_front);
     }
 
     /// Shows an open file: the views that suit it, and beside others its time.

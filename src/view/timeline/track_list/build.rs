@@ -142,13 +142,8 @@ impl Builder<'_> {
         if has_line {
             // While its members are on show, each of them has a strip.
             let has_strip = is_collapsed && !is_folded && data.processes.iter().any(|process| process.device.is_some());
-            self.push_group(
-                trace,
-                LineKind::Trace,
-                (key.to_owned(), String::new()),
-                title,
-                (0, is_collapsed, has_strip),
-            );
+            let keys = (key.to_owned(), String::new());
+            self.push_group(trace, LineKind::Trace, keys, title, (0, is_collapsed, has_strip));
         }
         let is_beside =
             data.info.format.is_memory_only() && traces.iter().any(|other| other.run == open.run && other.is_program());
