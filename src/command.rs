@@ -24,6 +24,8 @@ pub enum Command {
     /// Closes all traces of a file.
     CloseFile(std::path::PathBuf),
     CloseAll,
+    /// Lets the picture be of the run of this file alone, with the others behind it.
+    BringToFront(std::path::PathBuf),
     /// Asks where to, and writes what `lacuna report` says of all open traces there.
     ExportReport,
     Quit,

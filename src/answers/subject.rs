@@ -24,19 +24,19 @@ pub enum SubjectKey {
     Traces(Vec<PlacedTrace>),
 }
 
-/// A trace at an offset on the session's clock.
+/// A trace at an offset on the session's clock, and whether another run is in front of it.
 #[derive(Clone, Debug)]
-pub struct PlacedTrace(Weak<Trace>, DurNs);
+pub struct PlacedTrace(Weak<Trace>, DurNs, bool);
 
 impl PlacedTrace {
     fn new(open: &OpenTrace) -> Self {
-        Self(Arc::downgrade(&open.trace), open.offset)
+        Self(Arc::downgrade(&open.trace), open.offset, open.is_behind)
     }
 }
 
 impl PartialEq for PlacedTrace {
     fn eq(&self, other: &Self) -> bool {
-        self.0.ptr_eq(&other.0) && self.1 == other.1
+        self.0.ptr_eq(&other.0) && (self.1, self.2) == (other.1, other.2)
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn the_memories_of_one_trace_have_places_of_their_own() {
         let trace = Arc::new(Trace::default());
-        let placed = || PlacedTrace(Arc::downgrade(&trace), 0);
+        let placed = || PlacedTrace(Arc::downgrade(&trace), 0, false);
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         let hashes: HashSet<u64> = (0..1000).map(|i| hasher.hash_one(SubjectKey::Memory(placed(), i))).collect();
         assert_eq!(hashes.len(), 1000);

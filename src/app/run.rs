@@ -44,12 +44,13 @@ impl App {
                 self.loads.cancel_all();
                 self.close(ctx, |_, _| true);
             }
+            Command::BringToFront(path) => self.bring_to_front(&path),
             Command::Quit => {
                 if self.leaving.may_close(self.views.has_run()) {
                     ctx.send_viewport_cmd(ViewportCommand::Close);
                 }
             }
-            Command::ShowRecorded => self.layout.suit(self.session.traces()),
+            Command::ShowRecorded => self.show_recorded(),
             Command::Show(id) => self.show(ctx, id),
             Command::Visit(id) => {
                 self.session.history.depart();
@@ -189,11 +190,27 @@ impl App {
         }
     }
 
+    fn bring_to_front(&mut self, path: &Path) {
+        if let Some(trace) = self.session.traces().iter().position(|open| open.trace.info.path == path) {
+            self.session.bring_to_front(trace);
+        }
+    }
+
+    /// Shows the views that suit what is in front.
+    fn show_recorded(&mut self) {
+        let in_front: Vec<_> = self.session.traces().iter().filter(|open| !open.is_behind).cloned().collect();
+        self.layout.suit(&in_front);
+    }
+
     /// Shows an open file: the views that suit it, and beside others its time.
     fn show_file(&mut self, path: &Path) {
         let traces = self.session.traces();
         let Some(index) = traces.iter().position(|open| open.trace.info.path == path) else { return };
-        let (open, is_alone) = (traces[index].clone(), traces.len() == 1);
+        let (is_behind, is_alone) = (traces[index].is_behind, traces.len() == 1);
+        if is_behind {
+            self.session.bring_to_front(index);
+        }
+        let open = self.session.traces()[index].clone();
         self.layout.suit(std::slice::from_ref(&open));
         if !open.trace.memories.is_empty() {
             self.session.memory.show(index, 0);

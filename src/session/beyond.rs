@@ -22,7 +22,7 @@ pub struct Beyond {
     pub is_apart: bool,
 }
 
-/// Of each file that reaches beyond `content`, which is the first picture, the farthest first.
+/// Of each file of the run in front that reaches beyond `content`, which is the first picture, the farthest first.
 ///
 /// Cost: O(n² + rows · log slices) for n files.
 pub fn beyond(traces: &[OpenTrace], content: TimeRange) -> Vec<Beyond> {
@@ -40,7 +40,8 @@ pub fn beyond(traces: &[OpenTrace], content: TimeRange) -> Vec<Beyond> {
         let n_events = n_outside(&open.trace, content.shifted(open.offset.saturating_neg()));
         Some(Beyond { trace, before, after, far, n_events, is_apart })
     };
-    let mut all: Vec<Beyond> = traces.iter().enumerate().filter_map(of_trace).collect();
+    let in_front = traces.iter().enumerate().filter(|(_, open)| !open.is_behind);
+    let mut all: Vec<Beyond> = in_front.filter_map(of_trace).collect();
     all.sort_by_key(|beyond| Reverse(beyond.far));
     all
 }

@@ -152,6 +152,14 @@ impl Session {
         self.navigation.go(self.content());
     }
 
+    /// Lets the picture be of the run of one trace alone; see [`OpenTraces::bring_to_front`]. If everything was visible,
+    /// everything of it is.
+    pub fn bring_to_front(&mut self, trace: usize) {
+        let shows_all = self.shows_all();
+        self.open.bring_to_front(trace);
+        self.follow_clock(0, shows_all);
+    }
+
     /// Closes everything. The thresholds and the watch over the GPUs stay.
     pub fn clear(&mut self) {
         let live = std::mem::take(&mut self.live);

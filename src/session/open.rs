@@ -24,6 +24,8 @@ pub struct OpenTrace {
     pub source: ClockSource,
     /// Index into [`OpenTraces::runs`].
     pub run: usize,
+    /// Whether another run is in front: see [`OpenTraces::bring_to_front`].
+    pub is_behind: bool,
     /// Its name among the traces that are open, unlike any other: `rank 3`, or its title; see `session::names`.
     pub name: Arc<str>,
     /// Whether another open file has its title, as those of two captures have, so that only `name` tells them apart.
@@ -71,6 +73,7 @@ impl OpenTrace {
             offset,
             source: ClockSource::Start,
             run: 0,
+            is_behind: false,
             name,
             has_namesake: false,
             id,
@@ -118,6 +121,8 @@ pub struct OpenTraces {
     traces: Vec<OpenTrace>,
     runs: Vec<Run>,
     places: RunPlaces,
+    /// [`OpenTrace::id`] of a recording whose run alone the picture is of.
+    front: Option<Arc<str>>,
     span: TimeRange,
     content: TimeRange,
     beyond: Vec<Beyond>,
@@ -131,6 +136,7 @@ impl Default for OpenTraces {
             traces: Vec::new(),
             runs: Vec::new(),
             places: RunPlaces::Starts,
+            front: None,
             span: empty,
             content: empty,
             beyond: Vec::new(),
@@ -186,6 +192,7 @@ impl OpenTraces {
         Some(match self.runs.len() {
             1 if n == 0 => "All files are on one UTC clock".to_owned(),
             1 => format!("Starts aligned at 0{without_utc}"),
+            n if self.traces.iter().any(|open| open.is_behind) => format!("{n} runs, one of them in front"),
             n => match self.places() {
                 RunPlaces::Starts => format!("{n} runs, their starts aligned at 0{without_utc}"),
                 RunPlaces::Recorded => format!("{n} runs on one UTC clock{without_utc}"),
@@ -224,10 +231,17 @@ impl OpenTraces {
     /// * `aligned_steps`: of each trace, where the step begins in its own time that is aligned.
     pub(super) fn place_runs(&mut self, places: RunPlaces, aligned_steps: &[Option<TimeNs>]) -> Vec<DurNs> {
         let before: Vec<DurNs> = self.traces.iter().map(|open| open.offset).collect();
-        self.places = places;
+        (self.places, self.front) = (places, None);
         self.traces.iter_mut().zip(aligned_steps).for_each(|(open, &first)| open.aligned_step = first);
         self.place(0, 0);
         self.traces.iter().zip(before).map(|(open, before)| open.offset.saturating_sub(before)).collect()
+    }
+
+    /// Lets the picture be of the run of one trace alone: the others stay open behind it. So two recordings of different
+    /// hours do not share an axis unless that is asked for, by placing runs beside each other or by opening another.
+    pub(super) fn bring_to_front(&mut self, trace: usize) {
+        self.front = self.traces.get(trace).map(|open| Arc::clone(&open.id));
+        self.place(0, 0);
     }
 
     /// Opens more. Returns the new index of each trace that was open, and by how much the one that was the first moved
@@ -247,6 +261,12 @@ impl OpenTraces {
         new_index.truncate(n_before);
         let first = new_index.first().copied().unwrap_or_default();
         let moved_by = self.place(first, self.traces.get(first).map_or(0, |open| open.offset));
+        let is_new = |trace: &usize| !new_index.contains(trace);
+        let mut opened = (0..self.traces.len()).filter(is_new).map(|trace| &self.traces[trace]);
+        if opened.any(|open| open.is_behind && open.is_program()) {
+            self.front = None;
+            self.place(0, 0);
+        }
         (new_index, moved_by)
     }
 
@@ -284,8 +304,11 @@ impl OpenTraces {
         self.runs = runs;
         names::name(&mut self.traces);
         self.n_failures = failures::count(&self.traces);
-        let has_program = self.traces.iter().any(OpenTrace::is_program);
-        let counted: Vec<&OpenTrace> = self.traces.iter().filter(|open| open.is_program() || !has_program).collect();
+        let front = self.traces.iter().find(|open| Some(&open.id) == self.front.as_ref()).map(|open| open.run);
+        self.traces.iter_mut().for_each(|open| open.is_behind = front.is_some_and(|run| run != open.run));
+        let in_front = || self.traces.iter().filter(|open| !open.is_behind);
+        let has_program = in_front().any(OpenTrace::is_program);
+        let counted: Vec<&OpenTrace> = in_front().filter(|open| open.is_program() || !has_program).collect();
         let content = match self.places == RunPlaces::Recorded {
             true => counted.iter().map(|open| open.shown()).reduce(TimeRange::union),
             false => picture(&counted),
@@ -322,13 +345,13 @@ pub fn picture(opened: &[&OpenTrace]) -> Option<TimeRange> {
     }
 }
 
-/// The traces in the order in which people look at them, by their indices: what ran first, then readings of devices,
+/// The traces in the order in which people look at them, by their indices: the run in front, what ran first, then readings of devices,
 /// then memory; runs and ranks in order, whichever was read first. Cost: O(n log n).
 pub fn in_order(traces: &[OpenTrace]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..traces.len()).collect();
     let key = |open: &OpenTrace| {
         let rank = open.trace.info.rank.unwrap_or(u32::MAX);
-        (open.trace.info.format.is_memory_only(), !open.is_program(), open.run, rank)
+        (open.is_behind, open.trace.info.format.is_memory_only(), !open.is_program(), open.run, rank)
     };
     order.sort_by_key(|&trace| key(&traces[trace]));
     order

@@ -270,6 +270,39 @@ fn the_same_rank_of_two_runs_has_two_names() {
 }
 
 #[test]
+fn a_run_that_is_in_front_has_the_axis_for_itself_until_others_are_asked_for() {
+    const HOUR: TimeNs = 3_600_000_000_000;
+    let of = |path: &str, hours: TimeNs, dur: TimeNs| {
+        let mut trace = trace(0, dur, Some(hours * HOUR));
+        trace.info.path = path.into();
+        trace
+    };
+    let mut session = Session::of(vec![of("old.json", 1, 90_000)]);
+    session.add(vec![of("new.json", 5, 2_000)]);
+    let shown = |session: &Session| (session.content().end, session.navigation.visible().end);
+    let behind = |session: &Session| session.traces().iter().map(|open| open.is_behind).collect::<Vec<_>>();
+    assert_eq!((shown(&session), behind(&session)), ((90_000, 90_000), vec![false, false]), "one beside the other");
+    session.bring_to_front(1);
+    assert_eq!((shown(&session), behind(&session)), ((2_000, 2_000), vec![true, false]));
+    assert_eq!(session.span().end, 90_000, "all is there");
+    assert_eq!((in_order(session.traces()), session.steps.open(session.traces()).unwrap().0), (vec![1, 0], 1));
+    // What is of the same run comes to it; another run that is opened, and another place, are asked for.
+    session.add(vec![of("rank1.json", 5, 3_000)]);
+    assert_eq!((shown(&session), behind(&session)), ((3_000, 3_000), vec![true, false, false]));
+    session.bring_to_front(0);
+    assert_eq!((shown(&session).0, behind(&session)), (90_000, vec![false, true, true]));
+    session.place_runs(RunPlaces::Starts, &[]);
+    assert_eq!(behind(&session), [false; 3]);
+    session.bring_to_front(1);
+    session.add(vec![of("third.json", 9, 50_000)]);
+    assert_eq!((session.content().end, behind(&session)), (90_000, vec![false; 4]));
+    // It is closed.
+    session.bring_to_front(3);
+    session.close(|trace, _| trace == 3);
+    assert_eq!((session.content().end, behind(&session)), (90_000, vec![false; 3]));
+}
+
+#[test]
 fn a_trace_without_events_does_not_break_the_clock() {
     let mut session = Session::default();
     session.add(vec![Trace::default()]);

@@ -73,11 +73,25 @@ pub fn open_or_show(paths: impl Iterator<Item = PathBuf>, ctx: &mut ViewContext<
 pub fn show_whole(status: &Status, ctx: &mut ViewContext<'_>) {
     let (own, others): (Vec<&OpenTrace>, Vec<&OpenTrace>) =
         ctx.traces.iter().filter(|open| open.is_program()).partition(|open| is_of(open, status));
+    ctx.commands.extend(to_front(ctx.traces, status, true).map(Command::BringToFront));
     let is_elsewhere = |shown: &TimeRange| ctx.navigation.visible().intersect(*shown).is_none();
     if let Some(shown) = picture(&own).filter(|shown| !others.is_empty() || is_elsewhere(shown)) {
         ctx.navigation.go(fitted(shown, 0.02, ctx.span));
         *ctx.range = None;
     }
+}
+
+/// The file whose run is to be in front once more of a run was read beside recordings of other programs, which are of
+/// another time: that of the run if it is watched, else what was looked at meanwhile. `None` where no other is open, or
+/// where several that the user has put beside each other were looked at.
+pub fn to_front(traces: &[OpenTrace], status: &Status, is_watched: bool) -> Option<PathBuf> {
+    let programs = || traces.iter().filter(|open| open.is_program());
+    let own = programs().rfind(|open| is_of(open, status))?;
+    let others = || programs().filter(|open| !is_of(open, status) && open.run != own.run);
+    let first = others().next()?;
+    let is_one = others().all(|open| open.run == first.run);
+    let shown = if is_watched { Some(own) } else { Some(first).filter(|_| is_one) };
+    shown.map(|open| open.trace.info.path.clone())
 }
 
 /// The recording that the flame graph, which adds files up, shows where those of other programs are open: the latest of
@@ -101,7 +115,7 @@ pub fn told_apart(traces: &[OpenTrace], status: &Status, chosen: Files, n_known:
 mod tests {
     use super::*;
     use crate::capture::launch::Stage;
-    use crate::model::{SliceKind, TraceBuilder};
+    use crate::model::{SliceKind, Trace, TraceBuilder};
     use crate::session::Session;
 
     #[test]
@@ -128,5 +142,27 @@ mod tests {
         assert_eq!([0, 1, 2].map(|n| are_shown(&files[..n])), [false, false, true]);
         assert!(!are_shown(&["/runs/b/gpu_metrics.jsonl".into(), files[1].clone()]));
         assert!(!have_opened(open(&[]).traces(), &Status { results: Vec::new(), ..status.clone() }, &HashSet::new()));
+    }
+
+    #[test]
+    fn a_run_that_is_watched_comes_to_the_front_of_those_of_other_hours() {
+        let hour = 3_600_000_000_000;
+        let at = |path: &str, hours: i64| {
+            let mut builder = TraceBuilder::from_slices(&[("a", SliceKind::Other, "b", 0, 1_000)]);
+            (builder.info.path, builder.info.utc_offset_ns) = (path.into(), Some(hours * hour));
+            builder.finish()
+        };
+        let result = Recorded { path: "/runs/a/trace.json".into(), kind: Kind::Trace, bytes: 1 };
+        let status = Status { results: vec![result], ..Status::begun(None) };
+        let front = |others: Vec<Trace>, is_watched| {
+            let all = others.into_iter().chain([at("/runs/a/trace.json", 9)]).collect();
+            to_front(Session::of(all).traces(), &status, is_watched).map(|path| path.display().to_string())
+        };
+        let (own, other) = (Some("/runs/a/trace.json".to_owned()), Some("/old.json".to_owned()));
+        assert_eq!([true, false].map(|is_watched| front(vec![at("/old.json", 1)], is_watched)), [own.clone(), other]);
+        assert_eq!(front(Vec::new(), true), None, "it is alone");
+        assert_eq!(front(vec![at("/runs/b/rank1.json", 9)], true), None, "it is of the same hour");
+        let several = || vec![at("/old.json", 1), at("/older.json", 0)];
+        assert_eq!([true, false].map(|is_watched| front(several(), is_watched)), [own, None]);
     }
 }

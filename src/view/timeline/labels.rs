@@ -46,6 +46,8 @@ pub enum LabelAction {
     CloseTrace,
     /// Closes all traces of its file.
     CloseFile,
+    /// Brings its run to the front.
+    BringToFront,
     /// Moves it up or down among its siblings.
     Move(isize),
     /// Moves it to where the line with this key is.
@@ -90,7 +92,7 @@ pub fn ui(
             let can_collapse = line.can_collapse(&open.trace);
             let busy = busy_share(line, open, background);
             let title = distinct_title(line, traces);
-            let action = line_ui(ui, line, &title, can_collapse, list, (n_closed(traces, line), busy));
+            let action = line_ui(ui, line, &title, can_collapse, list, (of_file(traces, line), busy));
             let dropped =
                 ui.input(|input| input.pointer.any_released()).then(|| ui.ctx().pointer_hover_pos()).flatten();
             action.or_else(|| dragged_to(lines, area, line, ui, dropped?))
@@ -220,16 +222,25 @@ fn label_id(line: &Line) -> Id {
     Id::unique(("track label", line.trace, line.kind))
 }
 
-/// How many traces of the line's file are open; 0 if its menu does not offer to close it: for tracks, and for
-/// processes below a heading of their trace.
-fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
+/// What the menu of a line offers to do with its file; nothing for tracks, and for processes below a heading of their
+/// trace.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfFile {
+    /// How many traces of the file it closes.
+    n_closed: usize,
+    /// Whether its run can be brought to the front.
+    is_behind: bool,
+}
+
+fn of_file(traces: &[OpenTrace], line: &Line) -> OfFile {
     let is_heading = match line.kind {
         LineKind::Trace => true,
         LineKind::Process(_) => traces.len() == 1,
         LineKind::Track(_) | LineKind::Fold(..) | LineKind::Queue(..) => false,
     };
-    let own = traces.get(line.trace).filter(|_| is_heading).map(|open| &open.trace.info.path);
-    own.map_or(0, |own| traces.iter().filter(|open| open.trace.info.path == *own).count())
+    let Some(own) = traces.get(line.trace).filter(|_| is_heading) else { return OfFile::default() };
+    let n_closed = traces.iter().filter(|open| open.trace.info.path == own.trace.info.path).count();
+    OfFile { n_closed, is_behind: own.is_behind }
 }
 
 /// The heading of a line; of a trace without what the names of all open files begin with, if that is long: what
@@ -298,7 +309,7 @@ fn line_ui(
     title: &str,
     can_collapse: bool,
     list: &TrackList,
-    (n_closed, busy): (usize, Option<f64>),
+    (of_file, busy): (OfFile, Option<f64>),
 ) -> Option<LabelAction> {
     let mut action = None;
     let button = |ui: &mut Ui, icon: Icon, name: String| {
@@ -329,13 +340,17 @@ fn line_ui(
     text_ui.add(Label::new(text).truncate().selectable(false).show_tooltip_when_elided(false));
     let label = ui.interact(rect, label_id(line), Sense::click_and_drag());
     let label = label.on_hover_text(&line.title);
+    let label = match of_file.is_behind {
+        true => label.on_hover_text("Another run is in front. The menu of this heading brings it there"),
+        false => label,
+    };
     if can_collapse && if line.is_fold() { label.clicked() } else { label.double_clicked() } {
         action = Some(LabelAction::ToggleCollapsed);
     }
     if label.dragged() {
         ui.set_cursor_icon(eframe::egui::CursorIcon::Grabbing);
     }
-    label.context_menu(|ui| action = menu_ui(ui, line, can_collapse, list, n_closed).or(action.take()));
+    label.context_menu(|ui| action = menu_ui(ui, line, can_collapse, list, of_file).or(action.take()));
     if let Some(busy) = busy {
         ui.add(Label::new(RichText::new(busy).weak().size(10.5)).truncate().selectable(false))
             .on_hover_text("Time in which anything recorded ran on its threads, of the time of the trace");
@@ -347,7 +362,7 @@ fn line_ui(
     action
 }
 
-fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, list: &TrackList, n_closed: usize) -> Option<LabelAction> {
+fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, list: &TrackList, of_file: OfFile) -> Option<LabelAction> {
     let mut action = None;
     let mut item = |ui: &mut Ui, text: &str, what: LabelAction| {
         if ui.button(text).clicked() {
@@ -370,11 +385,15 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, list: &TrackList, n_clo
         let text = format!("Show all ({text})");
         item(ui, &text, LabelAction::ShowHidden);
     }
-    if n_closed > 0 {
+    if of_file.is_behind {
+        item(ui, "Bring to front", LabelAction::BringToFront);
+    }
+    if of_file.n_closed > 0 {
         item(ui, "Close trace", LabelAction::CloseTrace);
     }
-    if n_closed > 1 {
-        item(ui, &format!("Close all {n_closed} traces of this file"), LabelAction::CloseFile);
+    if of_file.n_closed > 1 {
+        let text = format!("Close all {} traces of this file", of_file.n_closed);
+        item(ui, &text, LabelAction::CloseFile);
     }
     if ui.button("Copy name").clicked() {
         ui.ctx().copy_text(escape::visible(&line.title).into_owned());
@@ -387,8 +406,10 @@ pub fn command(traces: &[OpenTrace], line: &Line, action: &LabelAction) -> Optio
     match (action, line.kind) {
         (LabelAction::ListEvents, LineKind::Track(track)) => Some(Command::ListEvents(line.trace, track)),
         (LabelAction::CloseTrace, _) => Some(Command::CloseTraceAt(line.trace)),
-        (LabelAction::CloseFile, _) => {
-            traces.get(line.trace).map(|open| Command::CloseFile(open.trace.info.path.clone()))
+        (LabelAction::CloseFile | LabelAction::BringToFront, _) => {
+            let path = traces.get(line.trace)?.trace.info.path.clone();
+            let is_close = *action == LabelAction::CloseFile;
+            Some(if is_close { Command::CloseFile(path) } else { Command::BringToFront(path) })
         }
         _ => None,
     }
@@ -424,7 +445,7 @@ pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, act
         LabelAction::Hide => toggle(&mut settings.hidden),
         LabelAction::ShowHidden => settings.show_hidden(list),
         // Commands.
-        LabelAction::ListEvents | LabelAction::CloseTrace | LabelAction::CloseFile => {}
+        LabelAction::ListEvents | LabelAction::CloseTrace | LabelAction::CloseFile | LabelAction::BringToFront => {}
         LabelAction::Move(by) => {
             reorder(settings, list, line, |from, n| from.saturating_add_signed(by).min(n.saturating_sub(1)));
         }

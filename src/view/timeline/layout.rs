@@ -151,6 +151,8 @@ pub fn layout(
                     list.add_curves(open, line, track, area, scale, background);
                 }
             }
+            // Its times are not those of the run in front.
+            LineKind::Trace if line.is_collapsed && open.is_behind => {}
             kind => {
                 let view = scale.view.shifted(open.offset.saturating_neg());
                 list.strips.extend(strips.layout(line, area, view, scale));

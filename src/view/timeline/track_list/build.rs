@@ -105,6 +105,15 @@ impl Builder<'_> {
         true
     }
 
+    /// Whether a trace is folded since another run is in front, unless it was unfolded.
+    fn is_folded_behind(&mut self, open: &OpenTrace) -> bool {
+        if !open.is_behind || !self.filter.is_empty() {
+            return false;
+        }
+        self.out.folded_first.insert(open.id.to_string());
+        !self.settings.expanded.contains(&*open.id)
+    }
+
     fn add_trace(&mut self, traces: &[OpenTrace], trace: usize, open: &OpenTrace) {
         let (data, key, has_line) = (&*open.trace, &*open.id, traces.len() > 1);
         let mut processes = self.processes(trace, open);
@@ -126,19 +135,15 @@ impl Builder<'_> {
             None => title,
         };
         let indent = u8::from(has_line && !is_one);
-        let is_collapsed = has_line && self.is_collapsed_around(key, &title);
+        let is_folded = has_line && self.is_folded_behind(open);
+        let is_collapsed = has_line && (self.is_collapsed_around(key, &title) || is_folded);
         let is_match = has_line && !self.filter.is_empty() && self.matches(&title);
         let at = self.out.scrolled.len();
         if has_line {
             // While its members are on show, each of them has a strip.
-            let has_strip = is_collapsed && data.processes.iter().any(|process| process.device.is_some());
-            self.push_group(
-                trace,
-                LineKind::Trace,
-                (key.to_owned(), String::new()),
-                title,
-                (0, is_collapsed, has_strip),
-            );
+            let has_strip = is_collapsed && !is_folded && data.processes.iter().any(|process| process.device.is_some());
+            let keys = (key.to_owned(), String::new());
+            self.push_group(trace, LineKind::Trace, keys, title, (0, is_collapsed, has_strip));
         }
         let is_beside =
             data.info.format.is_memory_only() && traces.iter().any(|other| other.run == open.run && other.is_program());

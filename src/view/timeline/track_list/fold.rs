@@ -10,7 +10,7 @@ const N_COUNTERS: usize = 6;
 /// Fewer that would be folded stay: their line takes room as well.
 pub const LEAST_FOLDED: usize = 3;
 
-/// How many programs share the picture: the ranks of a job, or what is compared. Of each trace the processes that
+/// How many programs share the picture: the ranks of a job, or what is compared, in front. Of each trace the processes that
 /// launch work of devices count, of one where nothing is known of that it counts itself.
 pub fn n_programs(traces: &[OpenTrace], parts: &[Vec<Part>]) -> usize {
     let of_trace = |(trace, open): (usize, &OpenTrace)| {
@@ -21,7 +21,7 @@ pub fn n_programs(traces: &[OpenTrace], parts: &[Vec<Part>]) -> usize {
         launching.dedup();
         launching.len().max(1)
     };
-    traces.iter().enumerate().filter(|(_, open)| open.is_program()).map(of_trace).sum()
+    traces.iter().enumerate().filter(|(_, open)| open.is_program() && !open.is_behind).map(of_trace).sum()
 }
 
 /// What the tracks of a folded line have in common.

@@ -4,6 +4,8 @@ use super::*;
 use crate::model::{Counter, Format, Process, SliceKind, Trace, TraceBuilder, Track, TrackKind};
 use crate::view::timeline::labels::{LabelAction, apply};
 
+mod behind;
+
 fn open() -> Vec<OpenTrace> {
     let slices = [
         ("main", SliceKind::Operator, "outer", 0, 100),
