@@ -75,7 +75,11 @@ fn hostile_tables() -> Vec<Data> {
             of: memory::Leak::new(&candidate, None),
         }]),
         memory::no_leaks().data([AtPlace { owner: owner.clone(), stack: placed(), of: no_leak }]),
-        memory::gains().data([AtPlace { owner, stack: placed(), of: Gain { signature, bytes: -1, count: -1 } }]),
+        memory::gains().data([AtPlace {
+            owner,
+            stack: placed(),
+            of: Gain { signature, or: Vec::new(), bytes: -1, count: -1 },
+        }]),
         sentences,
     ]
 }

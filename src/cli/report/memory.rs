@@ -200,7 +200,7 @@ impl Analyzed {
         let named = |one| Leak::new(one, (*self.found.steps).as_ref());
         let candidates = places.placed(found.candidates.iter().map(|one| (one.signature, named(one))));
         let explained = places.placed(found.explained.iter().map(|one| (one.signature, NoLeak::new(one, &places))));
-        let gained = places.placed(found.gains.iter().map(|&one| (one.signature, one)));
+        let gained = places.gained(&found.gains);
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
         let mut oom = memory::oom().table(cards, top);
         oom.n_hidden += history.ooms.len() - self.cards.len();

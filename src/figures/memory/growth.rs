@@ -245,7 +245,8 @@ pub fn no_candidate(found: &Leaks) -> String {
         [first, last] if last <= first => "blocks are replaced by larger ones each step",
         _ => "blocks are freed and more are allocated each step",
     };
-    let place = match found.gains.iter().any(|gain| gain.signature == one.signature) {
+    let place = match found.gains.iter().any(|gain| gain.signature == one.signature || gain.or.contains(&one.signature))
+    {
         true => ". It is listed under \"Grown\"",
         false => "",
     };
@@ -273,7 +274,7 @@ mod tests {
             let place = "main (/me/oom.py:7)".to_owned();
             let signature = SignatureId(3);
             let growing = vec![GrowingPlace { signature, place, bytes_per_step: 16_777_216.0, blocks }];
-            let gains = vec![Gain { signature, bytes: 1 << 30, count: 0 }];
+            let gains = vec![Gain { signature, or: Vec::new(), bytes: 1 << 30, count: 0 }];
             Leaks { growing, gains, ..none() }
         };
         assert_eq!(

@@ -168,8 +168,12 @@ fn most_gained(places: &Places<'_>, found: &Leaks) -> String {
         _ => None,
     };
     let named = found.gains.iter().take(NAMED).map(|gain| {
-        let stack = places.stack(gain.signature);
-        let name = holder_frames(stack.name());
+        let name = |signature| holder_frames(places.stack(signature).name());
+        let others = match gain.or[..] {
+            [] => String::new(),
+            [other] => format!(" or {}", name(other)),
+            _ => format!(" or one of {} other places", format::count(gain.or.len() as u64)),
+        };
         let blocks = match u64::try_from(gain.count) {
             Ok(n @ 1..) => {
                 let each = if updates == Some(gain.count) { ", as often as the optimizer ran" } else { "" };
@@ -177,7 +181,7 @@ fn most_gained(places: &Places<'_>, found: &Leaks) -> String {
             }
             _ => String::new(),
         };
-        format!("{name} {}{blocks}", format::bytes(gain.bytes as f64))
+        format!("{}{others} {}{blocks}", name(gain.signature), format::bytes(gain.bytes as f64))
     });
     let named: Vec<String> = named.collect();
     if named.is_empty() { String::new() } else { format!(", most by {}", named.join(" and ")) }

@@ -39,6 +39,20 @@ impl Places<'_> {
         self.told_apart(list.into_iter().map(|(signature, of)| (self.stack(signature), of)))
     }
 
+    /// The places that have more at the end, with the others of which it cannot be told which of them it is.
+    pub fn gained(&self, gains: &[Gain]) -> Vec<AtPlace<Gain>> {
+        let mut placed = self.placed(gains.iter().map(|gain| (gain.signature, gain.clone())));
+        for one in placed.iter_mut().filter(|one| !one.of.or.is_empty()) {
+            let others = match one.of.or[..] {
+                [other] => self.stack(other).name().to_owned(),
+                _ => format!("one of {} other places", format::count(one.of.or.len() as u64)),
+            };
+            let label = format!("{}, or {others}, with blocks of the same size", one.stack.name());
+            Arc::make_mut(&mut one.stack).label = label;
+        }
+        placed
+    }
+
     /// Live memory with its places, which are told apart.
     pub fn live(&self, groups: &[LiveGroup]) -> Vec<AtPlace<LiveGroup>> {
         self.told_apart(groups.iter().map(|&group| (as_stack(group.frames(self.trace, self.signatures)), group)))
@@ -216,8 +230,10 @@ fn verdict(verdict: Verdict) -> &'static Word {
 
 /// Places that have more at the end of the recording than at its start, whatever the reason.
 pub fn gains() -> Part<AtPlace<Gain>> {
-    const GAIN: &str = "Bytes allocated at the end less those at the start; a block that replaces one of equal size \
-                        from before the recording, whose stack is not known, is not a gain";
+    const GAIN: &str = "Bytes allocated at the end less those at the start; a block that replaces one of as many \
+                        requested bytes from before the recording, whose stack is not known, is a gain only by what the \
+                        allocator rounds it up by more. Where places have blocks of one size, and it cannot be told which \
+                        of them replaced old ones, one row stands for all";
     let figures = figures! { row: AtPlace<Gain>;
         number "bytes", "Gain", 100, Cell::Gain(row.of.bytes), GAIN;
         number "count", "Blocks more", 90, Cell::Change(row.of.count), "How many blocks more, or fewer";

@@ -192,8 +192,18 @@ impl LeaksView {
 
     /// What is allocated of the row's stack at the end.
     fn left(&self, tables: &Tables, row: usize) -> Arc<Vec<AllocationId>> {
-        let ids = self.signature(tables, row).and_then(|signature| tables.left.get(&signature));
-        ids.map(Arc::clone).unwrap_or_default()
+        let gain = tables.found.leaks.gains.get(row).filter(|_| self.list == List::Gains);
+        let others = gain.map_or(&[][..], |gain| &gain.or);
+        let mut of_each = self
+            .signature(tables, row)
+            .into_iter()
+            .chain(others.iter().copied())
+            .filter_map(|one| tables.left.get(&one));
+        match (of_each.next(), others) {
+            (None, _) => Arc::default(),
+            (Some(ids), []) => Arc::clone(ids),
+            (Some(ids), _) => Arc::new(ids.iter().chain(of_each.flat_map(|ids| ids.iter())).copied().collect()),
+        }
     }
 
     /// The stack of a row, and the evidence for a candidate.
@@ -234,7 +244,7 @@ impl Analysis for LeakTables {
         let candidates = places.placed(leaks.candidates.iter().map(|one| (one.signature, named(one))));
         let explained =
             places.placed(leaks.explained.iter().map(|one| (one.signature, memory::NoLeak::new(one, &places))));
-        let gains = places.placed(leaks.gains.iter().map(|&one| (one.signature, one)));
+        let gains = places.gained(&leaks.gains);
         let lists = [
             list(memory::leaks().data(candidates), leaks.candidates.iter().map(|one| one.signature).collect()),
             list(memory::no_leaks().data(explained), leaks.explained.iter().map(|one| one.signature).collect()),

@@ -6,6 +6,7 @@ mod ending;
 mod enough;
 mod evidence;
 mod failures;
+mod gains;
 #[cfg(test)]
 mod planted;
 mod rise;
@@ -17,16 +18,13 @@ mod total;
 pub use confidence::Confidence;
 pub use enough::FEWEST_STEPS;
 pub use evidence::LeakEvidence;
+pub use gains::Gain;
 pub use total::{Room, Total, TotalVerdict};
 
-use std::collections::BTreeSet;
+use hashbrown::HashSet;
 
-use hashbrown::{HashMap, HashSet};
-
-use super::live::{self, GroupKey, LiveUntil};
 use super::signature::{SignatureId, Signatures};
 use super::steps::{NoSteps, Steps};
-use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, Severity, Trace};
 use classify::{Criteria, Losses};
 use failures::Failures;
@@ -195,15 +193,6 @@ pub struct GrowingPlace {
     pub blocks: [u32; 2],
 }
 
-/// Growth of one signature from the start to the end of the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gain {
-    pub signature: SignatureId,
-    pub bytes: i64,
-    /// Change in the number of blocks; may be negative.
-    pub count: i64,
-}
-
 /// Result of the leak analysis of one history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leaks {
@@ -217,7 +206,7 @@ pub struct Leaks {
     pub growing: Vec<GrowingPlace>,
     /// Total memory; `None` without steps.
     pub total: Option<Total>,
-    /// Signatures with more bytes at the end than at the start, descending; available without steps.
+    /// Places with more bytes at the end than at the start, descending; available without steps.
     pub gains: Vec<Gain>,
     /// Number of places at which the candidates allocate, as [`Signatures::label`] names them: stacks that differ in
     /// frames of libraries alone are one place.
@@ -311,7 +300,7 @@ fn find_growth(
         explained: Vec::new(),
         growing: Vec::new(),
         total: None,
-        gains: gains(history, signatures),
+        gains: gains::gains(history, signatures),
         places: 0,
         coverage,
         confidence: Confidence::High,
@@ -388,53 +377,4 @@ pub fn capacity(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
 /// The device's total memory in bytes as recorded in the file.
 pub fn device_total(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
     trace.device_of_work(u32::try_from(history.device).ok()?)?.total_memory_bytes
-}
-
-/// Growth of what each signature has allocated between the first and the last state. A block that takes the
-/// place of one of equal size whose stack is not known, as it is from before the recording, is not growth: of the
-/// blocks that stay, the one that was allocated nearest to when the other was freed, as a new state of an optimizer is,
-/// and not the gradient before it.
-fn gains(history: &MemoryHistory, signatures: &Signatures) -> Vec<Gain> {
-    let mut change = vec![(0_i64, 0_i64); signatures.len()];
-    let all = &history.allocations;
-    let last = history.last_state();
-    let has_place = |id: AllocationId| signatures.of(all.stack[id.idx()]) != SignatureId::default();
-    let stays = |id: AllocationId| LiveUntil::Allocated.end(history, id) > last;
-    let is_gone = |id: &AllocationId| all.start[id.idx()] == 0 && !has_place(*id) && !stays(*id);
-    let mut gone: Vec<AllocationId> = all.ids().filter(is_gone).collect();
-    gone.sort_by_key(|id| all.freed[id.idx()]);
-    // Of each of their sizes, what is new and stays.
-    let mut new: HashMap<u64, BTreeSet<(u32, AllocationId)>> =
-        gone.iter().map(|id| (all.bytes[id.idx()], BTreeSet::new())).collect();
-    for id in all.ids().filter(|&id| all.start[id.idx()] > 0 && has_place(id) && stays(id)) {
-        if let Some(of_size) = new.get_mut(&all.bytes[id.idx()]) {
-            of_size.insert((all.start[id.idx()], id));
-        }
-    }
-    for id in gone {
-        let (bytes, freed) = (all.bytes[id.idx()], all.freed[id.idx()]);
-        let Some(new) = new.get_mut(&bytes) else { continue };
-        let at = (freed, AllocationId(0));
-        let beside = [new.range(..at).next_back(), new.range(at..).next()];
-        let nearest = beside.into_iter().flatten().copied().min_by_key(|(start, _)| start.abs_diff(freed));
-        if let Some(taken) = nearest {
-            new.remove(&taken);
-            let of = &mut change[signatures.of(all.stack[taken.1.idx()]).0 as usize];
-            *of = (of.0 - bytes as i64, of.1 - 1);
-        }
-    }
-    for (state, sign) in [(0, -1), (history.last_state(), 1)] {
-        for found in live::groups(history, state, LiveUntil::Allocated, live::by_signature(history, signatures)) {
-            let signature = match found.group {
-                GroupKey::Signature(signature) => signature,
-                _ => SignatureId::default(),
-            };
-            let of = &mut change[signature.0 as usize];
-            *of = (of.0 + sign * found.bytes as i64, of.1 + sign * found.count as i64);
-        }
-    }
-    let gain = |(signature, (bytes, count))| Gain { signature: SignatureId(signature), bytes, count };
-    let mut gains: Vec<Gain> = (0..).zip(change).map(gain).filter(|gain| gain.bytes > 0).collect();
-    gains.sort_by_key(|gain| (-gain.bytes, gain.signature));
-    gains
 }
