@@ -22,6 +22,11 @@ pub fn duration(ns: DurNs) -> String {
     format!("{sign}{:.3} {name}", magnitude / unit)
 }
 
+/// What is saved: a length of time, or `nothing`.
+pub fn saving(ns: DurNs) -> String {
+    if ns == 0 { "nothing".to_owned() } else { duration(ns) }
+}
+
 /// A minute or more, with so many digits of the seconds: `2 h 05 min 30 s`.
 fn long_duration(ns: u64, digits: usize) -> String {
     let tick = 10_u64.pow(9 - digits.min(9) as u32);

@@ -246,7 +246,7 @@ fn limit(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> String {
         false => format!(" on {of}"),
     };
     let (by_all, by_one) = match hit.alone_ns_per_step {
-        Some(ns) => ("ended on all ranks, ", format!("; ended on {most} alone, {}", format::duration(ns))),
+        Some(ns) => ("ended on all ranks, ", format!("; ended on {most} alone, {}", format::saving(ns))),
         None => ("", String::new()),
     };
     // What more it saves is of the device that has most of it.

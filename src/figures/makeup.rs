@@ -30,7 +30,7 @@ pub struct Summary<'a> {
     run: &'a RunFacts,
     /// The finding about the device whose ceiling is highest; one that cost time once counts by its share of each step.
     best: Option<&'a Hit>,
-    /// The finding with the same remedy as that, and what both gain per step at most.
+    /// The finding with the same remedy as that, and what both save at most.
     together: Option<(&'a Hit, DurNs)>,
     /// The finding about the cause with most idle time.
     most: Option<&'a Hit>,
@@ -62,7 +62,7 @@ impl<'a> Summary<'a> {
         let summary = |makeup: &'a Makeup| {
             let device = devices.get(&makeup.device)?;
             let hits = || device.hits.iter().copied();
-            let gains = |hit: &&Hit| hit.ceiling_ns_per_step.is_some() || hit.once.is_some();
+            let gains = |hit: &&Hit| hit.saved_ns().is_some() || hit.once.is_some();
             let together = |hit: &Hit| together(hit, device, &verdicts.run);
             let gain = |hit: &Hit| together(hit).map_or(hit.weight(), |both| both.1);
             let best = hits().filter(gains).max_by_key(|hit| (gain(hit), hit.weight()));
@@ -141,6 +141,16 @@ impl<'a> Summary<'a> {
         self.window.step_ns()
     }
 
+    /// What all that is saved is of: a step, or without steps the judged time.
+    fn of_ns(&self) -> DurNs {
+        self.step_ns().unwrap_or_else(|| self.makeup.window_ns())
+    }
+
+    /// Follows such an amount.
+    fn per_step(&self) -> &'static str {
+        if self.window.steps.is_empty() { "" } else { " per step" }
+    }
+
     /// Whether the same takes most of the time of both, and the same would help both most.
     pub fn is_like(&self, other: &Self) -> bool {
         let key = |of: &Self| {
@@ -151,7 +161,7 @@ impl<'a> Summary<'a> {
         key(self) == key(other) && late == of_other
     }
 
-    /// What the remedy that gains most gains per step at most.
+    /// What the remedy that gains most gains at most, as [`Hit::saved_ns`].
     fn gain(&self) -> DurNs {
         self.together.map_or(self.best.map_or(0, Hit::weight), |both| both.1)
     }
@@ -284,10 +294,11 @@ impl<'a> Summary<'a> {
         let Some((hit, best)) = self.most.zip(self.best).filter(|(hit, best)| hit.rule != best.rule) else {
             return String::new();
         };
-        let gain = hit.ceiling_ns_per_step.unwrap_or_default();
+        let gain = hit.saved_ns().unwrap_or_default();
         if gain < best.weight() && gain + hit.recorder_ns >= best.weight() {
             let [own, left] = [hit.recorder_ns, gain].map(format::duration);
-            return format!(", of which the recorder takes at least {own} per step and leaves {left}");
+            let per_step = self.per_step();
+            return format!(", of which the recorder takes at least {own}{per_step} and leaves {left}");
         }
         String::new()
     }

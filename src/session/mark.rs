@@ -36,14 +36,19 @@ struct KeptMark {
     start: i64,
     end: i64,
     note: String,
+    /// Whether the marks divided their recording into steps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_step: bool,
 }
 
 impl KeptMarks {
     /// Takes those of `marks` that are of a trace, in place of those taken before.
-    pub fn put(&mut self, open: &OpenTrace, marks: &[Mark]) {
+    ///
+    /// * `are_steps`: whether the marks are used as steps.
+    pub fn put(&mut self, open: &OpenTrace, marks: &[Mark], are_steps: bool) {
         let kept = |mark: &Mark| {
             let TimeRange { start, end } = mark.range.shifted(open.offset.saturating_neg());
-            KeptMark { start, end, note: mark.note.clone() }
+            KeptMark { start, end, note: mark.note.clone(), is_step: are_steps }
         };
         let kept: Vec<KeptMark> = marks.iter().filter(|mark| mark.of == open.id).map(kept).collect();
         if kept.is_empty() {
@@ -51,6 +56,11 @@ impl KeptMarks {
         } else {
             self.0.insert(open.id.to_string(), kept);
         }
+    }
+
+    /// Whether the marks of a trace were used as steps.
+    pub fn are_steps(&self, open: &OpenTrace) -> bool {
+        self.0.get(&*open.id).is_some_and(|kept| kept.iter().any(|mark| mark.is_step))
     }
 
     /// The marks of a trace, in session time.

@@ -104,8 +104,11 @@ impl Session {
         self.follow_clock(moved_by, shows_all);
         let mut is_new = vec![true; self.open.len()];
         new_index.iter().for_each(|&known| is_new[known] = false);
+        // Where marks are there already, whether they are steps is settled.
+        let had_marks = !self.marks.is_empty();
         for (open, _) in self.open.iter().zip(&is_new).filter(|(_, is_new)| **is_new) {
             self.marks.extend(self.kept_marks.of(open));
+            self.steps.by_marks |= !had_marks && self.kept_marks.are_steps(open);
         }
         self.marks.sort_by_key(|mark| (mark.range.start, mark.range.end));
         // Each recording keeps its own, also where two have one at the same time.
@@ -169,7 +172,7 @@ impl Session {
     /// The marks of all traces, open or not.
     pub fn all_marks(&self) -> KeptMarks {
         let mut all = self.kept_marks.clone();
-        self.open.iter().for_each(|open| all.put(open, &self.marks));
+        self.open.iter().for_each(|open| all.put(open, &self.marks, self.steps.by_marks));
         all
     }
 

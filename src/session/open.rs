@@ -102,6 +102,13 @@ impl OpenTrace {
         self.content.shifted(self.offset)
     }
 
+    /// When what the first picture shows of it began, in nanoseconds since 1970, if it knows: what lies far before that may
+    /// be long before the recording.
+    pub fn recorded_at(&self) -> Option<TimeNs> {
+        let start = clock::utc_start(&self.trace)?;
+        Some(start.saturating_add(self.content.start - self.trace.span.start))
+    }
+
     /// Whether it recorded any event that lasts, or any sample.
     pub fn has_events(&self) -> bool {
         !self.trace.slices.is_empty() || !self.trace.samples.ts.is_empty()

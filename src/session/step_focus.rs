@@ -18,7 +18,7 @@ pub struct StepFocus {
 pub struct ChosenStep {
     /// In session time.
     pub time: TimeRange,
-    /// With its recording where several runs are open: the others have other steps at that time. May contain text from a
+    /// With its recording where several are open: the others have other steps at that time. May contain text from a
     /// file.
     pub name: Arc<str>,
     /// [`OpenTrace::id`] of its recording.

@@ -155,6 +155,37 @@ fn marks_come_back_with_their_recording_alone() {
 }
 
 #[test]
+fn marks_that_were_used_as_steps_are_steps_again() {
+    let of = |is_used: bool| {
+        let mut session = Session::of(vec![trace(1_000, 2_000, None)]);
+        let of = Arc::clone(&session.open[0].id);
+        let marks = [1_100, 1_400, 1_700].map(|ts| TimeRange { start: ts, end: ts });
+        session.marks.extend(marks.map(|range| Mark { of: Arc::clone(&of), ..Mark::new(range) }));
+        session.steps.by_marks = is_used;
+        serde_json::to_value(session.all_marks()).unwrap()
+    };
+    let opened = |kept: serde_json::Value, ends: &[TimeNs]| {
+        let mut later = Session { kept_marks: serde_json::from_value(kept).unwrap(), ..Session::default() };
+        later.add(ends.iter().map(|&end| trace(1_000, end, None)).collect::<Vec<_>>());
+        later
+    };
+    assert!(opened(of(true), &[2_000]).steps.by_marks);
+    assert!(!opened(of(false), &[2_000]).steps.by_marks);
+    assert!(!opened(of(true), &[2_001]).steps.by_marks, "another recording");
+    // What is chosen beside it counts on.
+    let mut later = opened(of(true), &[2_001]);
+    later.marks.push(Mark { of: Arc::clone(&later.open[0].id), ..Mark::new(later.span()) });
+    later.add(vec![trace(1_000, 2_000, None)]);
+    assert_eq!((later.marks.len(), later.steps.by_marks), (4, false));
+    // Cleared, and closed and opened again.
+    let mut again = opened(of(true), &[2_000]);
+    again.close(|_, _| true);
+    assert!(!again.steps.by_marks);
+    again.add(vec![trace(1_000, 2_000, None)]);
+    assert!(again.steps.by_marks);
+}
+
+#[test]
 fn two_recordings_keep_marks_that_they_have_at_the_same_time() {
     let mut kept = KeptMarks::default();
     let ends = [2_000, 2_500];
@@ -162,7 +193,7 @@ fn two_recordings_keep_marks_that_they_have_at_the_same_time() {
         let open = OpenTrace::new(trace(1_000, end, None), 0);
         let mark =
             Mark { note: note.to_owned(), of: Arc::clone(&open.id), ..Mark::new(TimeRange { start: 5, end: 9 }) };
-        kept.put(&open, &[mark]);
+        kept.put(&open, &[mark], false);
     }
     let mut session = Session { kept_marks: kept, ..Session::default() };
     session.add(ends.map(|end| trace(1_000, end, None)).into());

@@ -158,8 +158,8 @@ impl<'a> ViewContext<'a> {
     pub fn choose_step(&mut self, trace: usize, time: TimeRange, name: &str) {
         let Some(open) = self.traces.get(trace) else { return };
         *self.range = Some(time);
-        let is_one_run = self.traces.iter().all(|other| other.run == open.run);
-        let name = if is_one_run { name.into() } else { format!("{name} of {}", open.name).into() };
+        let is_alone = self.traces.iter().filter(|open| open.is_program()).count() < 2;
+        let name = if is_alone { name.into() } else { format!("{name} of {}", open.name).into() };
         *self.chosen_step = Some(ChosenStep { time, name, of: Arc::clone(&open.id) });
         if matches!(self.selection, Selection::Gap { .. }) {
             *self.selection = Selection::None;
@@ -174,10 +174,12 @@ impl<'a> ViewContext<'a> {
     /// What the selected range is called: the step that was chosen, else that it was selected. May contain text from a
     /// file.
     pub fn range_title(&self) -> &str {
-        match &*self.chosen_step {
-            Some(step) if Some(step.time) == *self.range => &step.name,
-            _ => "Selected range",
-        }
+        self.step_in_range().map_or("Selected range", |step| &step.name)
+    }
+
+    /// The step that is the selected range.
+    pub fn step_in_range(&self) -> Option<&ChosenStep> {
+        self.chosen_step.as_ref().filter(|step| Some(step.time) == *self.range)
     }
 
     /// Start and end of the selection, in session time.

@@ -41,7 +41,8 @@ pub struct Account<'a> {
     pub by_class: [DurNs; GapClass::N],
     /// Of that, what the recorder took of what ending the cause would save, at least.
     pub recorder_ns: DurNs,
-    /// The time by the step of the window in which the gap ends; shorter where the later steps have none.
+    /// The time by the step of the window in which the gap ends; shorter where the later steps have none. Without steps
+    /// all of it is of one.
     pub by_step: Vec<DurNs>,
     /// Likewise, what ending the cause would save at most, see [`crate::analysis::gaps::ceiling`], and what the host
     /// does with data that it copied or is to copy; without what the recorder took of it at least: a program that is
@@ -181,7 +182,7 @@ impl<'a> Account<'a> {
     /// Adds what ending the cause would save of one gap.
     ///
     /// * `is_small`: whether it is before a small collective.
-    fn add_gain(&mut self, step: Option<usize>, Gain { ns, recorder_ns }: Gain, is_small: bool) {
+    fn add_gain(&mut self, step: usize, Gain { ns, recorder_ns }: Gain, is_small: bool) {
         self.recorder_ns += recorder_ns;
         add(&mut self.gain_by_step, step, ns - recorder_ns);
         if is_small {
@@ -194,7 +195,7 @@ impl<'a> Account<'a> {
     ///
     /// * `ns`: of the cause; more than 0.
     /// * `step`: the index of the step that it belongs to.
-    fn add(&mut self, gap: &Gap, ns: DurNs, step: Option<usize>) {
+    fn add(&mut self, gap: &Gap, ns: DurNs, step: usize) {
         add(&mut self.by_step, step, ns);
         self.gaps += 1;
         self.total_ns += ns;
@@ -374,7 +375,7 @@ impl<'a, 'b> Books<'a, 'b> {
         for index in gaps {
             let gap = ledger.gap(index);
             let is_macro = gap.time.dur() >= ledger.theta_ns;
-            let step = judged.step_near(gap.time, &mut near_step);
+            let step = judged.piece_near(gap.time, &mut near_step);
             let (mut own, mut gains) = ([0; Cause::N], [Gain::default(); Cause::N]);
             let known = self.taken(index, &gap, window);
             // Made only where it is asked: to copy a gap costs as much as all else of most gaps.

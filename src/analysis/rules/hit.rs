@@ -42,11 +42,13 @@ pub struct Hit {
     /// What ending the cause would gain this device at most, with what is joined; `None` without steps, where nearly
     /// all of it is in one step of several and it is not known to come back, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
+    /// The same of all of the judged time, where that has no steps.
+    pub gain_ns: Option<DurNs>,
     /// Of a rank of a job: what the job gains at most if the cause ends on this rank alone, where that is less.
     pub alone_ns_per_step: Option<DurNs>,
     /// What that is without the few steps that have more, see `per_step`.
     pub usual_ns_per_step: Option<DurNs>,
-    /// What the recorder took at least of what ending the cause would gain, per step; not in the ceiling.
+    /// What the recorder took at least of what ending the cause would gain, per step, or without steps of all; not in the ceiling.
     pub recorder_ns: DurNs,
     /// What of its time is before small collectives, or their own, per step: ending that is counted with them.
     pub small_ns: DurNs,
@@ -105,23 +107,29 @@ impl Hit {
         self.shares.prepared_ns > self.amount - self.shares.prepared_ns
     }
 
-    /// Of a hit about communication: what less or faster communication gains at most per step, and ranks that arrive
-    /// together where these were not compared, if that is more than the ceiling, which then bounds overlap alone.
-    pub fn beyond_overlap_ns(&self) -> Option<DurNs> {
-        let n_steps = Some(self.n_steps as DurNs).filter(|&n| n > 0 && self.rule == Rule::ExposedCommunication)?;
-        let ns = (self.amount - self.waiting.ns) / n_steps - self.small_ns;
-        // What few nanoseconds are is lost in rounding.
-        Some(ns).filter(|&ns| self.ceiling_ns_per_step.is_some_and(|overlap| ns > overlap + n_steps))
+    /// What ending the cause saves at most: per step, or without steps of all of the judged time.
+    pub fn saved_ns(&self) -> Option<DurNs> {
+        self.ceiling_ns_per_step.or(self.gain_ns)
     }
 
-    /// By how much it comes before others of its severity: what it gains per step, else its amount.
+    /// Of a hit about communication: what less or faster communication saves at most, and ranks that arrive together
+    /// where these were not compared, if that is more than [`Self::saved_ns`], which then bounds overlap alone.
+    pub fn beyond_overlap_ns(&self) -> Option<DurNs> {
+        let overlap = self.saved_ns().filter(|_| self.rule == Rule::ExposedCommunication)?;
+        let n_steps = self.n_steps.max(1) as DurNs;
+        let ns = (self.amount - self.waiting.ns) / n_steps - self.small_ns;
+        // What few nanoseconds are is lost in rounding.
+        Some(ns).filter(|&ns| ns > overlap + n_steps)
+    }
+
+    /// By how much it comes before others of its severity: what ending it saves, else its amount.
     pub fn weight(&self) -> i64 {
         // It is not a cause, and others say why.
         if self.rule == Rule::LowUtilization {
             return 0;
         }
         let amount = if self.once.is_some() { self.amount / self.n_steps.max(1) as i64 } else { self.amount };
-        self.beyond_overlap_ns().or(self.ceiling_ns_per_step).unwrap_or(amount)
+        self.beyond_overlap_ns().or(self.saved_ns()).unwrap_or(amount)
     }
 }
 
@@ -154,6 +162,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         origins: Vec::new(),
         after: None,
         ceiling_ns_per_step: None,
+        gain_ns: None,
         alone_ns_per_step: None,
         usual_ns_per_step: None,
         recorder_ns: 0,

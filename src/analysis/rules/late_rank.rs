@@ -339,6 +339,7 @@ impl<'a> Job<'a> {
         let ns = waits.by_late.values().sum();
         for hit in verdicts.hits.iter_mut().filter(|hit| is_own(hit.rule, hit.device)) {
             hit.ceiling_ns_per_step = less(hit.ceiling_ns_per_step);
+            hit.gain_ns = hit.gain_ns.map(|ns| ns - other_ns).filter(|&ns| ns > 0);
             hit.waiting = Waiting { ns, first_ns: waits.first_ns, late, n_ranks: 0 };
         }
         for makeup in verdicts.makeups.iter_mut().filter(|makeup| makeup.device == device) {

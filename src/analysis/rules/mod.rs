@@ -52,7 +52,7 @@ pub use self::makeup::{Bound, Makeup};
 pub use self::missing::{Missing, NoWork};
 pub use self::new_shapes::NewShapes;
 pub use self::once::{Also, Once};
-use self::per_step::{PerStep, add};
+use self::per_step::PerStep;
 pub use self::recording::RecordingCost;
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
@@ -293,11 +293,12 @@ impl<'a> Device<'a, '_> {
         }
         let waits_ns = accounts.iter().map(|account| account.shares.collective_ns).sum::<DurNs>();
         let amount = small.exposed_ns + waits_ns;
-        let per_step = (n_steps > 0).then(|| amount / n_steps.max(1) as DurNs);
+        let saved = Some(amount / n_steps.max(1) as DurNs).filter(|&ns| ns > 0);
         self.out.check(Hit {
             count: small.count,
             range: small.longest,
-            ceiling_ns_per_step: per_step.filter(|&ns| ns > 0),
+            ceiling_ns_per_step: saved.filter(|_| n_steps > 0),
+            gain_ns: saved.filter(|_| n_steps == 0),
             small_collectives: small,
             ..self.hit(Rule::SmallCollectives, amount)
         });
@@ -328,10 +329,11 @@ impl<'a> Device<'a, '_> {
         let once = self.once(rule, account, spans.clone(), &gains);
         let gain = self.gain(rule, &gains, small);
         let is_gained = rule != Rule::Profiler && once.as_ref().is_none_or(Once::comes_back);
-        let gain = gain.filter(|_| is_gained).map(|gain| match &once {
+        let gain = is_gained.then(|| match &once {
             Some(once) => PerStep { ns: once.gain_ns_per_step(None), usual_ns: None },
             None => gain,
         });
+        let saved = gain.and_then(PerStep::some);
         let small_ns = small.map_or(0, |small| {
             let own = if rule == Rule::ExposedCommunication { small.small_collectives.exposed_ns } else { 0 };
             account.small_by_step.iter().sum::<DurNs>() + own
@@ -348,7 +350,8 @@ impl<'a> Device<'a, '_> {
             origins: if sites.is_empty() { account.origins.top(3, account.total_ns) } else { Vec::new() },
             sites,
             after: account.long.most(account.total_ns).filter(|_| rule == Rule::Synchronization),
-            ceiling_ns_per_step: gain.and_then(PerStep::some),
+            ceiling_ns_per_step: saved.filter(|_| n_steps > 0),
+            gain_ns: saved.filter(|_| n_steps == 0),
             usual_ns_per_step: gain.and_then(|gain| gain.usual_ns),
             recorder_ns: gain.map_or(0, |_| account.recorder_ns / n_steps.max(1)),
             small_ns: gain.map_or(0, |_| small_ns / n_steps.max(1)),
@@ -358,15 +361,15 @@ impl<'a> Device<'a, '_> {
         }
     }
 
-    /// What ending a cause gains each step at most; none without steps.
+    /// What ending a cause gains each step at most, or without steps all of the judged time.
     ///
     /// * `spans`: time in which the device does nothing else, by which it is longer.
     /// * `small`: the hit about small collectives: what that gains is not a part of this.
     fn gains(&self, account: &Account<'_>, spans: impl Iterator<Item = TimeRange>, small: Option<&Hit>) -> Vec<DurNs> {
         let mut by_step = account.gain_by_step.clone();
-        by_step.resize(self.window.steps.len(), 0);
+        by_step.resize(self.window.pieces().len(), 0);
         for span in spans {
-            add(&mut by_step, self.window.step_of(span), span.dur());
+            by_step[self.window.piece_of(span)] += span.dur();
         }
         if small.is_some() {
             by_step.iter_mut().zip(&account.small_by_step).for_each(|(gain, small)| *gain -= small);
@@ -374,17 +377,16 @@ impl<'a> Device<'a, '_> {
         by_step
     }
 
-    /// What ending a cause, or overlapping communication, gains a step at most; `None` without steps.
+    /// What ending a cause, or overlapping communication, gains a step at most, or without steps the judged time.
     ///
     /// * `gains`, `small`: as of [`Self::gains`].
-    fn gain(&self, rule: Rule, gains: &[DurNs], small: Option<&Hit>) -> Option<PerStep> {
-        let n_steps = Some(gains.len()).filter(|&n| n > 0)?;
+    fn gain(&self, rule: Rule, gains: &[DurNs], small: Option<&Hit>) -> PerStep {
         if rule != Rule::ExposedCommunication {
-            return Some(PerStep::of(gains));
+            return PerStep::of(gains);
         }
         let small_ns = small.map_or(0, |small| small.small_collectives.exposed_ns);
-        let mean = (gains.iter().sum::<DurNs>() - small_ns) / n_steps as DurNs;
-        Some(PerStep { ns: mean, usual_ns: None }.min(PerStep::of(&self.gain_of_overlap())))
+        let mean = (gains.iter().sum::<DurNs>() - small_ns) / gains.len() as DurNs;
+        PerStep { ns: mean, usual_ns: None }.min(PerStep::of(&self.gain_of_overlap()))
     }
 
     /// What overlapping communication with compute gains each step at most: none gets shorter than its communication.
@@ -393,7 +395,7 @@ impl<'a> Device<'a, '_> {
             let Overlap { comm_ns, overlapped_ns } = overlap(self.busy, step);
             (comm_ns - overlapped_ns).min(step.dur() - comm_ns)
         };
-        self.window.steps.iter().map(gain).collect()
+        self.window.pieces().iter().map(gain).collect()
     }
 
     /// Time that the host loads data beside the busy time of the device, in the median step.

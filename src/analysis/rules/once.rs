@@ -86,16 +86,21 @@ impl Once {
 struct CauseKey(Option<CallSite>, Vec<String>);
 
 impl Window {
-    /// The index of the step that some time belongs to, that in which it ends; `None` without steps.
-    pub(super) fn step_of(&self, time: TimeRange) -> Option<usize> {
-        self.step_near(time, &mut 0)
+    /// The judged steps; without any, all of the judged time as one.
+    pub(super) fn pieces(&self) -> &[TimeRange] {
+        if self.steps.is_empty() { std::slice::from_ref(&self.time) } else { &self.steps }
+    }
+
+    /// The index of the piece that some time belongs to, that in which it ends.
+    pub(super) fn piece_of(&self, time: TimeRange) -> usize {
+        self.piece_near(time, &mut 0)
     }
 
     /// The same, near to the one that was found last.
-    pub(super) fn step_near(&self, time: TimeRange, near: &mut usize) -> Option<usize> {
-        let last = self.steps.len().checked_sub(1)?;
-        *near = partition_near(&self.steps, *near, |step| step.end < time.end);
-        Some((*near).min(last))
+    pub(super) fn piece_near(&self, time: TimeRange, near: &mut usize) -> usize {
+        let pieces = self.pieces();
+        *near = partition_near(pieces, *near, |piece| piece.end < time.end);
+        (*near).min(pieces.len() - 1)
     }
 }
 
@@ -103,7 +108,7 @@ impl Device<'_, '_> {
     /// The step that has nearly all of the idle time of a cause and of `spans`, if there is one. Such time is no time
     /// per step: a gain in each step does not follow from it, unless it is known after how many it comes back.
     ///
-    /// * `gains`: what ending the cause gains each step; none without steps.
+    /// * `gains`: what ending the cause gains each step.
     pub(super) fn once(
         &self,
         rule: Rule,
@@ -112,16 +117,14 @@ impl Device<'_, '_> {
         gains: &[DurNs],
     ) -> Option<Once> {
         let Window { ref steps, .. } = *self.window;
-        if steps.len() < MIN_STEPS || gains.len() != steps.len() {
+        if steps.len() < MIN_STEPS {
             return None;
         }
         let mut by_step = account.by_step.clone();
         by_step.resize(steps.len(), 0);
         let mut idle_by_step = by_step.clone();
         for span in spans {
-            if let Some(step) = self.window.step_of(span) {
-                by_step[step] += span.dur();
-            }
+            by_step[self.window.piece_of(span)] += span.dur();
         }
         let total = by_step.iter().sum::<DurNs>();
         let (step, &ns) = by_step.iter().enumerate().max_by_key(|step| step.1)?;

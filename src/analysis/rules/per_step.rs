@@ -52,9 +52,9 @@ impl PerStep {
     }
 }
 
-/// Adds time to that of a step; without one it changes nothing.
-pub fn add(by_step: &mut Vec<DurNs>, step: Option<usize>, ns: DurNs) {
-    if let Some(step) = step.filter(|_| ns != 0) {
+/// Adds time to that of a step.
+pub fn add(by_step: &mut Vec<DurNs>, step: usize, ns: DurNs) {
+    if ns != 0 {
         if by_step.len() <= step {
             by_step.resize(step + 1, 0);
         }

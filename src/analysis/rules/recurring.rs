@@ -87,7 +87,7 @@ impl Device<'_, '_> {
             let gap = books.ledger.gap(index as usize);
             let known = books.taken_of_whole(index as usize, &gap, self.window.time);
             let mut recorded = books.unrecorded.gap(index as usize);
-            let step = self.window.step_of(gap.time);
+            let step = self.window.piece_of(gap.time);
             for (i, part) in books.ledger.parts(index as usize).enumerate() {
                 let Some(time) = part.time.intersect(self.window.time) else { continue };
                 let part = GapPart { time, ..part };

@@ -275,6 +275,37 @@ fn what_is_said_per_step_of_a_range_is_of_whole_steps() {
 }
 
 #[test]
+fn a_chosen_step_is_judged_as_the_device_sees_it() {
+    const LATE: TimeNs = STEP / 20;
+    // The work of each step ends a little after its range, which ends a little before the next begins.
+    let name = |i: TimeNs| format!("ProfilerStep#{i}");
+    let names: Vec<String> = (0..6).map(name).collect();
+    let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+    for (i, name) in (0..).zip(&names) {
+        let at = STEP * i;
+        slices.push(("main", NOTE, name.as_str(), at, at + STEP - 2_000));
+        slices.push(("main", SliceKind::Operator, "aten::slow", at, at + STEP / 2));
+        slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at + STEP / 2, at + STEP / 2 + 5_000));
+        slices.push(("stream 7", KERNEL, "gemm", at + STEP / 2 + 10_000, at + STEP + LATE));
+        correlation.extend([0, 0, i as u32 + 1, i as u32 + 1]);
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = correlation;
+    let trace = builder.finish();
+    let chosen = TimeRange { start: 2 * STEP, end: 3 * STEP - 2_000 };
+    assert_eq!(steps(&trace, &|| false).unwrap().extents()[2], chosen);
+    let verdicts = judged(&trace, Some(chosen));
+    let window = &verdicts.windows[0];
+    let own = TimeRange { start: 2 * STEP + LATE, end: 3 * STEP + LATE };
+    assert_eq!((window.basis, window.time, &window.steps[..]), (Basis::ChosenStep, own, &[own][..]));
+    let gain = |verdicts: &Verdicts| of(verdicts, Rule::HostBound).unwrap().ceiling_ns_per_step.unwrap();
+    assert_eq!(gain(&verdicts), gain(&judged(&trace, None)), "the steps are all alike");
+    // A nanosecond more is no step.
+    let more = judged(&trace, Some(TimeRange { end: chosen.end + 1, ..chosen }));
+    assert_eq!((more.windows[0].basis, more.windows[0].steps.len()), (Basis::Range, 0));
+}
+
+#[test]
 fn a_host_without_phases_is_judged_as_a_whole() {
     let operators = [("main", SliceKind::Operator, "aten::mm", 0, 50), ("main", SliceKind::Operator, "my::op", 60, 90)];
     let verdicts = judged(&TraceBuilder::from_slices(&operators).finish(), None);

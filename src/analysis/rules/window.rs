@@ -29,6 +29,8 @@ pub enum Basis {
     Range,
     /// The part of it between the first and the last work of the device.
     RangeOfWork,
+    /// A step that the user chose, as the device sees it.
+    ChosenStep,
     /// The judged steps.
     Steps,
     /// Without steps, what follows the start-up.
@@ -46,7 +48,7 @@ impl Basis {
     /// As in JSON.
     pub fn key(self) -> &'static str {
         match self {
-            Self::Range | Self::RangeOfWork => "range",
+            Self::Range | Self::RangeOfWork | Self::ChosenStep => "range",
             Self::Steps => "steps",
             Self::AfterStartUp => "after_start_up",
             Self::Work | Self::All => "all",
@@ -56,7 +58,7 @@ impl Basis {
 
     /// Whether a person chose it.
     pub fn is_range(self) -> bool {
-        matches!(self, Self::Range | Self::RangeOfWork)
+        matches!(self, Self::Range | Self::RangeOfWork | Self::ChosenStep)
     }
 }
 
@@ -82,9 +84,9 @@ impl Window {
     /// steps, the mean of its whole ones. `None` without steps.
     pub fn step_ns(&self) -> Option<DurNs> {
         let n = self.steps.len() as DurNs;
-        let all = match self.basis.is_range() {
-            true => self.steps.iter().map(|step| step.dur()).sum(),
-            false => self.time.dur(),
+        let all = match self.basis {
+            Basis::Range | Basis::RangeOfWork => self.steps.iter().map(|step| step.dur()).sum(),
+            _ => self.time.dur(),
         };
         (n > 0).then(|| all / n)
     }
@@ -107,7 +109,8 @@ impl Measured<'_> {
         let Boundaries { host, device } = self.boundaries(Some(busy.process));
         let window = Window { device: Some(busy.device), whole, ..Window::default() };
         if let Some(range) = self.range {
-            return window.of_steps(Basis::Range, range, host, device);
+            let (basis, range) = self.chosen(range, host, device);
+            return window.of_steps(basis, range, host, device);
         }
         if let [start, .., end] = *device {
             return window.of_steps(Basis::Steps, TimeRange { start, end }, host, device);
@@ -122,11 +125,28 @@ impl Measured<'_> {
         let boundaries = self.boundaries(None).host;
         let window = Window { whole: self.trace.span, ..Window::default() };
         match (self.range, boundaries) {
-            (Some(range), _) => window.of_steps(Basis::Range, range, boundaries, boundaries),
+            (Some(range), _) => {
+                let (basis, range) = self.chosen(range, boundaries, boundaries);
+                window.of_steps(basis, range, boundaries, boundaries)
+            }
             (None, &[start, .., end]) => {
                 window.of_steps(Basis::Steps, TimeRange { start, end }, boundaries, boundaries)
             }
             _ => Some(Window { time: self.trace.span, basis: Basis::All, ..window }),
+        }
+    }
+
+    /// A range that is exactly a step is that step, which begins and ends at another time on a device than where it is
+    /// drawn.
+    ///
+    /// * `host`, `device`: boundaries of all steps.
+    fn chosen(&self, range: TimeRange, host: &[TimeNs], device: &[TimeNs]) -> (Basis, TimeRange) {
+        // A device of another process may have other steps.
+        let steps = self.steps.filter(|steps| steps.boundaries == host);
+        let step = steps.and_then(|steps| device.get(steps.at(range)?..)).and_then(|device| device.get(..2));
+        match step {
+            Some(&[start, end]) if start < end => (Basis::ChosenStep, TimeRange { start, end }),
+            _ => (Basis::Range, range),
         }
     }
 

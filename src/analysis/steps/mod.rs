@@ -238,6 +238,12 @@ impl<B: Copy + Into<i64>> Steps<B> {
         if self.is_of_completions() { &self.on_devices } else { &self.times }
     }
 
+    /// The step whose extent is exactly this time.
+    pub fn at(&self, time: TimeRange) -> Option<usize> {
+        let step = self.extents().partition_point(|extent| extent.start < time.start);
+        (self.extents().get(step) == Some(&time)).then_some(step)
+    }
+
     /// Whether durations are from the devices' completion of one step to that of the next, since the host runs ahead of
     /// them; else they are those of [`Self::times`].
     pub fn is_of_completions(&self) -> bool {

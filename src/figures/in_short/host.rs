@@ -51,6 +51,7 @@ fn self_times(of: &SelfTimes) -> String {
     let share = |ns: i64| percent(ns as f64 / of.total_ns.max(1) as f64);
     let within = match (of.basis, of.n_steps) {
         (Basis::Range | Basis::RangeOfWork, _) => " in the selected range".to_owned(),
+        (Basis::ChosenStep, _) => " in the selected step".to_owned(),
         (Basis::Steps, n) => format!(" in {}", format::steps(n)),
         _ => String::new(),
     };

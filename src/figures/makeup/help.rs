@@ -18,7 +18,7 @@ impl Summary<'_> {
     /// together are small.
     pub(super) fn help(&self) -> String {
         let gain = self.gain();
-        let is_little = gain > 0 && self.window.step_ns().is_some_and(|step_ns| gain < step_ns / LITTLE);
+        let is_little = gain > 0 && gain < self.of_ns() / LITTLE;
         match self.faster_kernels() {
             faster if is_little && self.makeup.bound() == Bound::Compute && !faster.is_empty() => {
                 format!("{faster}. What would help next: {}", self.least_idle())
@@ -39,17 +39,11 @@ impl Summary<'_> {
     fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
         if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > self.gain()) {
-            // Without steps nothing has a gain: all the time that ending a cause saves is beside that of the kernels.
-            if let Some(idle) = self.endable.filter(|idle| self.window.steps.is_empty() && idle.amount > hit.amount) {
-                return self.at_most(idle.rule, idle.amount);
-            }
             let bound = self.less_than("they take", hit.amount);
             return format!("{}, which take {}{bound}", remedy(hit.rule), percent(hit.measured));
         }
         if let Some((ranks, ns)) = self.waits_for() {
-            let step_ns = self.window.step_ns().unwrap_or_default();
-            let [gain, step] = [ns, step_ns].map(format::duration);
-            let more = more_steps(ns, step_ns);
+            let [gain, step, more] = [format::duration(ns), format::duration(self.of_ns()), self.more_steps(ns)];
             let ranks = ranks_of(ranks);
             return format!(
                 "{ranks} arriving sooner at collectives, which saves at most {gain} of {step} per step{more}"
@@ -65,7 +59,7 @@ impl Summary<'_> {
             }
             return format!("{what}: {ns} once, in {step}; a longer recording shows whether it comes back");
         }
-        if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
+        if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.saved_ns()?))) {
             let both = |(other, ns): (&Hit, DurNs)| {
                 format!(
                     "; fewer launches also end {}: both together save at most {}",
@@ -77,61 +71,55 @@ impl Summary<'_> {
         }
         match self.makeup.bound() {
             Bound::Compute => self.faster_kernels(),
-            Bound::Communication => self.at_most(Rule::ExposedCommunication, self.makeup.parts.exposed_comm_ns),
-            Bound::Copies => self.at_most(Rule::ExposedCopies, self.makeup.parts.exposed_copy_ns),
+            Bound::Communication => remedy(Rule::ExposedCommunication).to_owned(),
+            Bound::Copies => remedy(Rule::ExposedCopies).to_owned(),
             Bound::Idle => {
-                let endable = self.endable.map(|hit| (hit.rule, hit.amount));
-                let largest =
-                    endable.or_else(|| self.makeup.causes.first().and_then(|&(cause, ns)| Some((cause.rule()?, ns))));
-                largest.map_or_else(String::new, |(rule, ns)| self.at_most(rule, ns))
+                let of_most = || self.makeup.causes.first().and_then(|cause| cause.0.rule());
+                let rule = self.endable.map(|hit| hit.rule).or_else(of_most);
+                rule.map_or_else(String::new, |rule| remedy(rule).to_owned())
             }
         }
     }
 
-    /// A remedy; without steps with all the time that it can end, since no rule gives a gain per step there. What only
-    /// tells more ends nothing.
-    fn at_most(&self, rule: Rule, ns: DurNs) -> String {
-        let remedy = remedy(rule);
-        if rule.cause().is_some_and(only_tells) || !self.window.steps.is_empty() {
-            return remedy.to_owned();
-        }
-        let [ns, of] = [ns, self.makeup.window_ns()].map(format::duration);
-        let cost = self.endable.filter(|hit| hit.rule == rule).and_then(|hit| hit.recording);
-        let recorder = cost.map_or_else(String::new, |cost| {
-            let cost = format::rough_duration(cost.ns, cost.most_ns);
-            format!("; about {cost} of its waiting for the host is only because the recording slows that down")
-        });
-        format!("{remedy}, which saves at most {ns} of {of}{recorder}")
-    }
-
     /// What ending a cause saves at most.
     fn saves(&self, hit: &Hit, ns: DurNs) -> String {
-        let step_ns = self.window.step_ns().unwrap_or_default();
-        let [gain, step] = [ns, step_ns].map(format::duration);
+        let (of_ns, per_step) = (self.of_ns(), self.per_step());
+        let [gain, of] = [ns, of_ns].map(format::duration);
         let saves = format!("{}, which saves at most {gain} of ", named(hit));
         // The gain is without the recorder, and so is what it is of.
         if let Some(cost) = hit.recording {
-            let rest = format::duration(step_ns - cost.ns);
+            let rest = format::duration(of_ns - cost.ns);
             let cost = format::rough_duration(cost.ns, cost.most_ns);
             return format!(
-                "{saves}at most {rest} per step without the recorder, which makes the recorded {step} about {cost} \
-                 longer"
+                "{saves}at most {rest}{per_step} without the recorder, which makes the recorded {of} about {cost} longer"
             );
         }
         if let Some(alone) = hit.alone_ns_per_step {
-            let alone = format::duration(alone);
-            return format!("{saves}{step} per step if it ends on all ranks, {alone} on this alone");
+            let alone = format::saving(alone);
+            return format!("{saves}{of}{per_step} if it ends on all ranks, {alone} on this alone");
         }
         // The larger gain first: overlap alone saves less.
         if let Some(most) = hit.beyond_overlap_ns() {
-            let [all, more] = [format::duration(most), more_steps(most, step_ns)];
+            let [all, more] = [format::duration(most), self.more_steps(most)];
             return format!(
-                "{}, which saves at most {all} of {step} per step{more}; {} alone saves at most {gain}",
+                "{}, which saves at most {all} of {of}{per_step}{more}; {} alone saves at most {gain}",
                 beyond_overlap(hit),
                 named(hit)
             );
         }
-        format!("{saves}{step} per step{}", more_steps(ns, step_ns))
+        format!("{saves}{of}{per_step}{}", self.more_steps(ns))
+    }
+
+    /// How many more steps fit into the same time if each is so much shorter, in parentheses; empty without steps, and if
+    /// nothing would remain.
+    fn more_steps(&self, ns: DurNs) -> String {
+        let Some(step_ns) = self.step_ns().filter(|&step_ns| ns < step_ns) else { return String::new() };
+        // The same time is a larger share of the shorter step that remains.
+        let more = Ceiling { ns_per_step: ns, step_ns }.throughput_percent() / 100.0;
+        match more {
+            ..1.0 => format!(" ({} more steps in the same time)", percent(more)),
+            _ => format!(" ({:.1} times as many steps in the same time)", 1.0 + more),
+        }
     }
 
     /// What faster kernels save: less than all that these run now.
@@ -235,20 +223,6 @@ impl Summary<'_> {
 /// Whether what helps against a cause tells more of it, and ends nothing.
 pub(super) fn only_tells(cause: Cause) -> bool {
     matches!(cause, Cause::Queued | Cause::Unexplained)
-}
-
-/// How many more steps fit into the same time if each is so much shorter, in parentheses; empty if nothing would
-/// remain.
-fn more_steps(ns: DurNs, step_ns: DurNs) -> String {
-    if ns >= step_ns {
-        return String::new();
-    }
-    // The same time is a larger share of the shorter step that remains.
-    let more = Ceiling { ns_per_step: ns, step_ns }.throughput_percent() / 100.0;
-    match more {
-        ..1.0 => format!(" ({} more steps in the same time)", percent(more)),
-        _ => format!(" ({:.1} times as many steps in the same time)", 1.0 + more),
-    }
 }
 
 /// What is found, where it has the same remedy as something else.

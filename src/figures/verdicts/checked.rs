@@ -128,6 +128,7 @@ impl JudgedTime<'_> {
         match self.window.basis {
             Basis::Range => "the selected time".to_owned(),
             Basis::RangeOfWork => "the selected time between first and last work".to_owned(),
+            Basis::ChosenStep => "the selected step".to_owned(),
             Basis::Steps => self.steps.map_or_else(String::new, |steps| of_steps(self.n_steps(), steps)),
             Basis::AfterStartUp => "after start-up; no steps were found".to_owned(),
             Basis::StartUp => "start-up".to_owned(),

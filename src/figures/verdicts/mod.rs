@@ -182,11 +182,11 @@ pub fn job_gain(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
     Some(Gain { is_slowest, ..most })
 }
 
-/// Another hit of the device with the same remedy, and what both gain together per step at most: their ceilings are of
+/// Another hit of the device with the same remedy, and what both save together at most, as [`Hit::saved_ns`]: their ceilings are of
 /// disjoint parts of its idle time. `None` where ranks were compared: what one gains then depends on the others.
 pub fn together<'a>(hit: &Hit, of: &OfDevice<'a>, run: &RunFacts) -> Option<(&'a Hit, DurNs)> {
     let fits = |hit: &Hit| is_to_launch_less(&Case { rule: hit.rule, run, hit: Some(hit) });
-    let own = |hit: &Hit| hit.ceiling_ns_per_step.filter(|_| hit.once.is_none() && fits(hit));
+    let own = |hit: &Hit| hit.saved_ns().filter(|_| hit.once.is_none() && fits(hit));
     let ns = own(hit).filter(|_| of.checks.iter().all(|check| check.rule != Rule::LateRank))?;
     let mut others = of.hits.iter().copied().filter(|other| other.rule != hit.rule);
     others.find_map(|other| Some((other, ns + own(other)?)))
@@ -209,7 +209,8 @@ fn names(hit: &Hit) -> Vec<String> {
 fn finding(hit: &Hit, (of, device): (&Judged<'_>, &OfDevice<'_>), thresholds: &Thresholds) -> Finding {
     let both = together(hit, device, &of.verdicts.run).map(|(other, ns)| {
         let (other, ns) = (other.rule.label(), format::duration(ns));
-        format!("\"{other}\" has the same remedy, fewer launches: ending both saves at most {ns} per step")
+        let per_step = if hit.n_steps > 0 { " per step" } else { "" };
+        format!("\"{other}\" has the same remedy, fewer launches: ending both saves at most {ns}{per_step}")
     });
     let range = hit.range.map(|range| range.shifted(of.offset));
     Finding {
@@ -228,7 +229,7 @@ fn finding(hit: &Hit, (of, device): (&Judged<'_>, &OfDevice<'_>), thresholds: &T
             notes: notes(hit).into_iter().chain(both).collect(),
         },
         ceiling_ns_per_step: hit.ceiling_ns_per_step,
-        recorder_ns_per_step: Some(hit.recorder_ns).filter(|&ns| ns > 0),
+        recorder_ns_per_step: Some(hit.recorder_ns).filter(|&ns| ns > 0 && hit.n_steps > 0),
         advice: advice(&Case { rule: hit.rule, run: &of.verdicts.run, hit: Some(hit) }),
     }
 }

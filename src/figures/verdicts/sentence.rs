@@ -396,6 +396,7 @@ pub fn scope_of(basis: Basis, n_steps: usize) -> String {
     match (basis, n_steps) {
         (Basis::Range, _) => "of the selected time".to_owned(),
         (Basis::RangeOfWork, _) => "of the selected time between its first and last work".to_owned(),
+        (Basis::ChosenStep, _) => "of the selected step".to_owned(),
         (Basis::Steps, 1) => "of the time in one step".to_owned(),
         (Basis::Steps, n) => format!("of the time in {n} steps"),
         (Basis::AfterStartUp, _) => "of the time after start-up".to_owned(),

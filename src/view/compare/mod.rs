@@ -13,12 +13,14 @@ use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::totals::Instance;
 use crate::answers::compare::ComparedTime;
 use crate::answers::{Analysis, Answer, Query, Work};
+use crate::capture::launch::shown_time;
 use crate::command::Command;
 use crate::figures::compared_time::{
     TimeComparison, Whose, compared_operators, compared_times, compared_work, not_compared, without_counterpart,
 };
 use crate::figures::text::{display_name, shortened_apart};
 use crate::figures::verdicts::device;
+use crate::model::TimeNs;
 use crate::session::{OpenTrace, in_order};
 use crate::widget::prose::{plain, prose_ui};
 use crate::widget::side_panel::side_panel_ui;
@@ -133,7 +135,8 @@ pub struct CompareView {
 
 impl CompareView {
     /// The two files, before and after; those that were chosen as far as they are open, else the first two, of those
-    /// with work of a device if there are as many.
+    /// with work of a device if there are as many. Of two runs that know when they were recorded the earlier is before,
+    /// unless the user chose.
     fn pair(&self, traces: &[OpenTrace], open: &[usize]) -> Option<[usize; 2]> {
         let has_device = |trace: &usize| traces[*trace].trace.processes.iter().any(|process| process.device.is_some());
         let with_device: Vec<usize> = open.iter().copied().filter(has_device).collect();
@@ -145,7 +148,8 @@ impl CompareView {
         let first = *open.first()?;
         let before = chosen(0).or_else(|| chosen(1).and_then(other)).unwrap_or(first);
         let after = chosen(1).filter(|&after| after != before).or_else(|| other(before))?;
-        Some([before, after])
+        let is_later = times([before, after], traces).is_some_and(|[before, after]| before > after);
+        Some(if is_later && !is_chosen { [after, before] } else { [before, after] })
     }
 
     /// Where no two files have times: that memory is compared elsewhere, if that is what they hold.
@@ -181,6 +185,7 @@ impl CompareView {
         let traces = ctx.traces;
         let names = pair.map(|trace| named(traces, trace));
         let shown = |side: usize| shortened_apart(&names[side], &[&names[1 - side]], WIDTH.0);
+        let dates = times(pair, traces).map(dates);
         let sides = [
             ["Before", "File before", "What is compared with, such as a recording from before a change"],
             ["After", "File after", "What is compared"],
@@ -193,7 +198,9 @@ impl CompareView {
                 for &trace in open {
                     let is_chosen = trace == pair[side];
                     let path = traces[trace].trace.info.path.display().to_string();
-                    let label = ui.selectable_label(is_chosen, named(traces, trace)).on_hover_text(path);
+                    let recorded = traces[trace].recorded_at().map(|at| format!("\nRecorded {}", date_and_time(at)));
+                    let hover = path + &recorded.unwrap_or_default();
+                    let label = ui.selectable_label(is_chosen, named(traces, trace)).on_hover_text(hover);
                     if label.clicked() && !is_chosen {
                         let mut next = pair;
                         next[side] = trace;
@@ -206,6 +213,9 @@ impl CompareView {
                 }
             });
             combo.response.on_hover_text(help).accessible_name(name);
+            if let Some([short, long]) = dates.as_ref().map(|dates| &dates[side]) {
+                ui.weak(short).on_hover_text(format!("Recorded {long}"));
+            }
         }
         if ui.button("Swap").on_hover_text("Compare the other way round").clicked() {
             self.choose(traces, [pair[1], pair[0]]);
@@ -255,6 +265,27 @@ impl CompareView {
             table.longest.get(row).into_iter().for_each(|&instance| reveal(instance, ctx));
         }
     }
+}
+
+/// When two files of different runs were recorded, if both know: ranks of one run begin together.
+fn times(pair: [usize; 2], traces: &[OpenTrace]) -> Option<[TimeNs; 2]> {
+    let [before, after] = pair.map(|trace| &traces[trace]);
+    Some([before.recorded_at()?, after.recorded_at()?]).filter(|_| before.run != after.run)
+}
+
+fn date_and_time(utc_ns: TimeNs) -> String {
+    shown_time(u64::try_from(utc_ns / 1_000_000).unwrap_or_default())
+}
+
+/// Of each of two times what tells them apart, the date or on one day the time of day, and the whole of it.
+fn dates(times: [TimeNs; 2]) -> [[String; 2]; 2] {
+    let whole = times.map(date_and_time);
+    let parts = whole.each_ref().map(|whole| whole.split_once(' ').unwrap_or((whole, "")));
+    let is_one_day = parts[0].0 == parts[1].0;
+    [0, 1].map(|side| {
+        let (date, time) = parts[side];
+        [if is_one_day { time } else { date }.to_owned(), whole[side].clone()]
+    })
 }
 
 /// The name of a file, with its rank, by which others than this view call it.

@@ -98,6 +98,37 @@ fn either_file_can_be_chosen_and_the_other_gives_way() {
 }
 
 #[test]
+fn the_run_that_was_recorded_earlier_is_before_unless_the_user_chose() {
+    const DAY: i64 = 86_400_000_000_000;
+    const EPOCH: i64 = 1_700_000_000_000_000_000;
+    let mut traces = two();
+    traces[0].info.utc_offset_ns = Some(EPOCH + 400 * DAY);
+    traces[1].info.utc_offset_ns = Some(EPOCH);
+    let mut harness = harness(traces);
+    assert!(says(&harness, "GPU 0: a step takes 10.000 ms, 2.000 ms (25.0 %) more than the 8.000 ms before"));
+    let dates: Vec<String> = [EPOCH, EPOCH + 400 * DAY].map(|at| date_and_time(at)[..10].to_owned()).into();
+    let lefts: Vec<f32> = dates.iter().map(|date| harness.get_by_label(date).rect().left()).collect();
+    assert!(lefts[0] < lefts[1], "{dates:?} {lefts:?}");
+    harness.get_by_label("Swap").click();
+    settle(&mut harness);
+    assert!(says(&harness, "GPU 0: a step takes 8.000 ms, 2.000 ms (20.0 %) less than the 10.000 ms"));
+    // Of one day the times of day are shown; where one is not known there are none.
+    let [morning, evening] = dates_of([EPOCH, EPOCH + 3_600_000_000_000]);
+    assert!(morning.contains(':') != morning.contains('-') && morning != evening, "{morning} {evening}");
+    harness.state_mut().session.clear();
+    let mut traces = two();
+    traces[1].info.utc_offset_ns = Some(EPOCH);
+    harness.state_mut().session.add(traces);
+    settle(&mut harness);
+    assert!(harness.query_by_label(&dates[0]).is_none());
+}
+
+/// What is shown of two times.
+fn dates_of(times: [i64; 2]) -> [String; 2] {
+    dates(times).map(|[short, _]| short)
+}
+
+#[test]
 fn one_file_alone_has_nothing_to_be_compared_with() {
     let mut traces = two();
     traces.truncate(1);

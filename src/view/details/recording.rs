@@ -3,7 +3,6 @@
 use eframe::egui::{self, Align, Label, Layout, RichText, vec2};
 
 use super::cut;
-use crate::analysis::clock::utc_start;
 use crate::capture::launch::shown_time;
 use crate::figures::{format, text::display_name};
 use crate::model::{DeviceInfo, MemoryHistory};
@@ -76,8 +75,7 @@ fn recording_ui(open: &OpenTrace, ui: &mut egui::Ui) {
     if !info.producer.is_empty() {
         row_ui(ui, "Recorder", &display_name(&info.producer));
     }
-    // What lies far before the rest may be long before the recording.
-    if let Some(start) = utc_start(trace).map(|start| start.saturating_add(open.content.start - trace.span.start)) {
+    if let Some(start) = open.recorded_at() {
         let ms = u64::try_from(start / 1_000_000).unwrap_or_default();
         row_ui(ui, "Recorded", &shown_time(ms));
     }

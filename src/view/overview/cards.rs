@@ -30,7 +30,7 @@ const CAUSES: &str = "Share of the judged time, as in findings, by what would ha
                       view Gaps and the strips of the timeline, which count all idle time of the recording";
 
 /// The same of a selected range.
-const CAUSES_IN_RANGE: &str = "Share of the selected range, by what would have to change to end it; together they are \
+const CAUSES_IN_RANGE: &str = "Share of the selected range or step, by what would have to change to end it; together they are \
                                its idle time. Colors say what the host did meanwhile, or what held up the work, as in \
                                the view Gaps and the strips of the timeline";
 
@@ -93,6 +93,7 @@ fn scope(basis: Basis, is_range: bool) -> &'static str {
     match basis {
         // The device had not begun yet, or had ended: what it did not do then is no wait.
         Basis::RangeOfWork => "from its first to its last work in the selected range",
+        Basis::ChosenStep => "in the selected step",
         _ if is_range => "in the selected range",
         Basis::Steps => "in the judged steps",
         Basis::AfterStartUp => "after the start-up",

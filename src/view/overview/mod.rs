@@ -36,6 +36,10 @@ pub const SPEC: ViewSpec = ViewSpec {
 /// The width from which cards, chart and list stand side by side, in points.
 const WIDE: f32 = 640.0;
 
+/// What is counted of a selected step.
+const OF_STEP: &str = "Count the step as each device ran it, and of each rank of the run its own step of that name. \
+                       Tables and gaps are limited to the selected time, which is the same for all ranks";
+
 /// The overview tab.
 #[derive(Debug, Default)]
 pub struct OverviewView {
@@ -127,8 +131,13 @@ impl OverviewView {
             file_switch_ui(SPEC.id, Many::Devices, ctx, ui);
         }
         if ctx.range.is_some() {
-            let hint = "Count what lies in the selected time range";
+            let is_step = ctx.step_in_range().is_some();
+            let hint = if is_step { OF_STEP } else { "Count what lies in the selected time range" };
             ui.horizontal_wrapped(|ui| range_switch_ui(&mut self.is_whole, hint, ctx, ui));
+            let n_programs = ctx.traces.iter().filter(|open| open.is_program()).count();
+            if is_step && n_programs > 1 && !self.is_whole {
+                ui.weak("Each rank in its own step of that name").on_hover_text(OF_STEP);
+            }
         }
         cards::ui(summary, ctx.range.is_some() && !self.is_whole, ui);
     }

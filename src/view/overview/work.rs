@@ -1,7 +1,11 @@
 //! The analyses behind the overview, computed in the background.
 
+mod card;
+
 use std::sync::Arc;
 
+use self::card::cards;
+pub use self::card::{Card, IdleCause};
 use super::words;
 use crate::analysis::breakdown::{Breakdown, breakdown};
 use crate::analysis::busy::DeviceBusy;
@@ -9,10 +13,10 @@ use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Basis, Cause, Rule, Thresholds, Verdicts, Window, main_cause};
+use crate::analysis::rules::{Cause, Rule, Thresholds, Verdicts, main_cause};
 use crate::analysis::steps::Steps;
 use crate::answers::findings::TracePhases;
-use crate::answers::ranks::AllVerdicts;
+use crate::answers::ranks::{AllVerdicts, RangeOfEach};
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::in_short::paragraphs;
@@ -52,44 +56,6 @@ pub struct Summarized {
     /// Every rule that was applied: what it measured, and where findings begin.
     pub checks: Vec<String>,
     pub recurring: Recurring,
-}
-
-/// The time of one device.
-#[derive(Debug)]
-pub struct Card {
-    pub title: String,
-    /// Product name; empty if unknown.
-    pub name: String,
-    pub window: DurNs,
-    /// Which time of the device it is.
-    pub basis: Basis,
-    /// Of how many steps it is, and how many were recorded.
-    pub n_steps: [usize; 2],
-    /// Which of them are left out, and why; empty if none are.
-    pub left_out: String,
-    /// Whether most events of its recording are missing.
-    pub lacks_events: bool,
-    pub parts: Breakdown,
-    /// Idle time by what would end it, the largest first, as the findings have it.
-    pub causes: Vec<IdleCause>,
-    /// Whether it was judged. If not, what would end its idle time is not known: its causes are what went on meanwhile.
-    pub is_judged: bool,
-}
-
-/// Idle time of one cause.
-#[derive(Debug)]
-pub struct IdleCause {
-    pub label: &'static str,
-    pub ns: DurNs,
-    /// What went on meanwhile, the most first; sums to it.
-    pub meanwhile: Vec<(GapClass, DurNs)>,
-}
-
-impl IdleCause {
-    /// Whether all of it has the name of the cause itself, which need not be said twice.
-    pub fn is_named_alike(&self) -> bool {
-        matches!(self.meanwhile[..], [(class, _)] if class.label() == self.label)
-    }
 }
 
 #[derive(Debug)]
@@ -167,6 +133,10 @@ impl Analysis for Summary {
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Summarized> {
         let Self { steps, range, thresholds, files: _ } = self.clone();
+        let ranges = match range {
+            Some(range) => Some(work.get(of, &RangeOfEach { steps: steps.clone(), range })?),
+            None => None,
+        };
         let verdicts = work.get(of, &AllVerdicts { steps, range, thresholds })?;
         let mut all: Vec<OfTrace> = Vec::new();
         for ((open, steps), verdicts) in of.iter().zip(&self.steps).zip(&*verdicts) {
@@ -207,7 +177,8 @@ impl Analysis for Summary {
         let order: Vec<usize> = in_order(of).into_iter().filter(|&i| self.files.has(i)).collect();
         let listed = || order.iter().map(|&i| (i, &of[i], &all[i]));
         let in_short = paragraphs(&order.iter().map(|&i| judged[i]).collect::<Vec<_>>());
-        let cards = listed().flat_map(|(i, open, all)| self.cards(of, i, open, all)).collect();
+        let range = |i: usize| ranges.as_ref().map(|ranges| ranges[i]);
+        let cards = listed().flat_map(|(i, _, all)| cards(of, (i, range(i)), all)).collect();
         let checks = listed().flat_map(|(_, open, all)| Checked::all(&all.verdicts, &open.trace, &thresholds));
         let checks = checks.map(|check| check.text()).collect();
         let has_device = |&i: &usize| of[i].trace.processes.iter().any(|process| process.device.is_some());
@@ -226,63 +197,6 @@ fn has_file(traces: &[OpenTrace], trace: usize) -> bool {
     // Of the same rank of two runs one has a number.
     let is_told_by_rank = open.trace.info.rank.is_some_and(|rank| *open.name == *format!("rank {rank}"));
     is_named(traces, trace) && !is_told_by_rank
-}
-
-impl Summary {
-    fn cards(&self, traces: &[OpenTrace], trace: usize, open: &OpenTrace, all: &OfTrace) -> Vec<Card> {
-        let card = |(busy, ledger): (&DeviceBusy, &Ledger)| {
-            // As the rules have it; a device with too little work to judge has all its time.
-            let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
-            let judged = all.verdicts.windows.iter().find(|window: &&Window| window.device == Some(busy.device));
-            let window = judged
-                .map_or(range.map_or(Some(busy.window), |range| range.intersect(busy.window)), |judged| {
-                    Some(judged.time)
-                })?;
-            let basis = match (judged, range) {
-                (Some(judged), _) => judged.basis,
-                (None, Some(range)) if range == window => Basis::Range,
-                (None, Some(_)) => Basis::RangeOfWork,
-                (None, None) => Basis::All,
-            };
-            let makeup = judged.and_then(|_| all.verdicts.makeups.iter().find(|of| of.device == Some(busy.device)));
-            let mut causes: Vec<IdleCause> = match makeup {
-                Some(makeup) => {
-                    let causes = makeup.causes.iter().zip(&makeup.meanwhile);
-                    let of = |(&(cause, ns), meanwhile): (&(Cause, DurNs), &Vec<_>)| IdleCause {
-                        label: cause.label(),
-                        ns,
-                        meanwhile: meanwhile.clone(),
-                    };
-                    causes.map(of).collect()
-                }
-                None => {
-                    let totals = GapClass::ALL.into_iter().zip(ledger.totals(window).by_class);
-                    let of = |(class, ns): (GapClass, DurNs)| IdleCause {
-                        label: class.label(),
-                        ns,
-                        meanwhile: vec![(class, ns)],
-                    };
-                    totals.map(|(class, totals)| of((class, totals.total_ns))).collect()
-                }
-            };
-            causes.retain(|cause| cause.ns > 0);
-            causes.sort_by_key(|cause| std::cmp::Reverse(cause.ns));
-            let info = open.trace.device_of_work(busy.device);
-            Some(Card {
-                title: track_title(traces, trace, &open.trace.process(busy.process).title()),
-                name: info.map_or_else(String::new, |info| info.name.clone()),
-                window: window.dur(),
-                basis,
-                n_steps: [judged.map_or(0, |judged| judged.steps.len()), all.n_steps],
-                left_out: all.left_out.clone(),
-                lacks_events: all.verdicts.run.missing.is_some(),
-                parts: breakdown(busy, window),
-                causes,
-                is_judged: makeup.is_some(),
-            })
-        };
-        all.busy.iter().zip(&*all.ledgers).filter_map(card).collect()
-    }
 }
 
 /// The gaps that come back in some of the traces.

@@ -36,9 +36,7 @@ pub fn source_text(ctx: &ViewContext<'_>, steps: &Steps) -> String {
 ///
 /// * `offset`: from trace time to session time.
 pub fn chosen(steps: &Steps, offset: DurNs, range: Option<TimeRange>) -> Option<usize> {
-    let range = range?.shifted(offset.saturating_neg());
-    let step = steps.extents().partition_point(|time| time.start < range.start);
-    (steps.extents().get(step) == Some(&range)).then_some(step)
+    steps.at(range?.shifted(offset.saturating_neg()))
 }
 
 /// Makes a step the selected range and shows it. If another step was chosen and the view lies inside it, the view keeps

@@ -180,12 +180,9 @@ impl Timeline {
         if let Some(at) = ctx.navigation.moment {
             let line = Stroke::new(1.5, ui.visuals().strong_text_color());
             ui.painter_at(parts.canvas).vline(scale.x(at), parts.canvas.y_range(), line);
-            paint_time(ui, parts, &scale, at);
         }
         // Above the flags of marks, of which one stands where the pointer has just set it.
-        if let Some(at) = self.measured(ctx.traces) {
-            paint_time(ui, parts, &scale, at);
-        }
+        paint_times(ui, parts, time_labels(ui, parts, &scale, [ctx.navigation.moment, self.measured(ctx.traces)]));
         if let Some(pointer) = pointer {
             paint_hover_line(&ui.painter_at(parts.canvas), pointer.x, ui.visuals().strong_text_color());
         }
@@ -273,8 +270,25 @@ impl Timeline {
     }
 }
 
-/// The time at the pointer as text, and its place in the ruler.
-pub(super) fn time_label(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs) -> (Arc<Galley>, Rect) {
+/// A time as text, and its place in the ruler.
+type TimeLabel = (Arc<Galley>, Rect);
+
+/// The chosen time, where it is in view, and that at the pointer, which stands beside it.
+pub(super) fn time_labels(
+    ui: &Ui,
+    parts: &Parts,
+    scale: &Scale,
+    [chosen, pointer]: [Option<TimeNs>; 2],
+) -> Vec<TimeLabel> {
+    let chosen = chosen.filter(|&at| parts.ruler.x_range().contains(scale.x(at)));
+    let chosen = chosen.map(|at| time_label(ui, parts, scale, at));
+    let taken = chosen.as_ref().map(|label| label.1);
+    let pointer = pointer.map(|at| time_label(ui, parts, scale, at));
+    let beside = |(galley, place)| (galley, taken.map_or(place, |taken| beside(place, taken, parts.ruler)));
+    chosen.into_iter().chain(pointer.map(beside)).collect()
+}
+
+fn time_label(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs) -> TimeLabel {
     let step = (scale.ns_per_point() as i64).max(1);
     let text = format::moment(at, step);
     let painter = ui.painter_at(parts.ruler);
@@ -285,12 +299,24 @@ pub(super) fn time_label(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs) -> (
     (galley, back)
 }
 
-/// Writes the time at the pointer into the ruler.
-fn paint_time(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs) {
+/// Where a label stands that must not cover another one: on its side of that, or on the other where the ruler ends.
+fn beside(place: Rect, taken: Rect, ruler: Rect) -> Rect {
+    const APART: f32 = 2.0;
+    if !place.intersects(taken) {
+        return place;
+    }
+    let [left, right] = [taken.left() - APART - place.width(), taken.right() + APART];
+    let is_left = place.center().x < taken.center().x;
+    let is_left = if is_left { left >= ruler.left() } else { right + place.width() > ruler.right() };
+    Rect::from_min_size(pos2(if is_left { left } else { right }, place.top()), place.size())
+}
+
+fn paint_times(ui: &Ui, parts: &Parts, labels: Vec<TimeLabel>) {
     let painter = ui.painter_at(parts.ruler);
-    let (galley, back) = time_label(ui, parts, scale, at);
-    painter.rect_filled(back, 3.0, ui.visuals().widgets.active.weak_bg_fill);
-    painter.galley(back.center() - galley.size() / 2.0, galley, Color32::WHITE);
+    for (galley, back) in labels {
+        painter.rect_filled(back, 3.0, ui.visuals().widgets.active.weak_bg_fill);
+        painter.galley(back.center() - galley.size() / 2.0, galley, Color32::WHITE);
+    }
 }
 
 /// Writes the time from each start or end of a mark to the next, where there is room: so the length of a range and the
@@ -338,4 +364,20 @@ fn paint_overlay(
     paint_distances(&painter, ctx, &geometry.scale, parts.canvas);
     overlay::selection(&painter, geometry, *ctx.selection, strong);
     overlay::hovered(&painter, geometry, lists, under, strong);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_label_covers_another() {
+        let ruler = Rect::from_min_max(pos2(100.0, 0.0), pos2(500.0, 20.0));
+        let label = |left: f32| Rect::from_min_size(pos2(left, 1.0), vec2(60.0, 17.0));
+        let placed = |left: f32, taken: f32| beside(label(left), label(taken), ruler).left();
+        assert_eq!(placed(200.0, 300.0), 200.0, "far enough apart");
+        assert_eq!([placed(290.0, 300.0), placed(310.0, 300.0)], [238.0, 362.0]);
+        // Where the ruler ends.
+        assert_eq!([placed(101.0, 110.0), placed(439.0, 430.0)], [172.0, 368.0]);
+    }
 }

@@ -394,8 +394,8 @@ impl View for Timeline {
         let ruler = if is_counted { RulerLabels::events(0, 1, i64::MAX) } else { RulerLabels::time(0) };
         let marks = ctx.marks.iter().map(|mark| (mark.range, mark.note.as_str()));
         let mut taken = taken_by_marks(ui.painter(), marks, &scale);
-        let labeled = self.measured(ctx.traces).into_iter().chain(ctx.navigation.moment);
-        taken.extend(labeled.map(|at| canvas::time_label(ui, &parts, &scale, at).1.x_range()));
+        let times = [ctx.navigation.moment, self.measured(ctx.traces)];
+        taken.extend(canvas::time_labels(ui, &parts, &scale, times).iter().map(|label| label.1.x_range()));
         ruler.paint(ui.painter(), [parts.ruler, parts.canvas], &scale, ui.visuals(), &taken);
         if let Some((found, offset)) = &steps
             && let Some(found) = found.as_ref()
