@@ -165,6 +165,14 @@ impl<'a> Places<'a> {
         }
     }
 
+    /// What a place is called where room is short: of a function that says no line what it called.
+    pub fn short_name(&self, place: Place) -> &'a str {
+        match (place, self.other(place)) {
+            (Place::Calls(..), Some(callee)) => callee,
+            _ => self.name(place),
+        }
+    }
+
     /// What a place is called, without what stands beside that.
     pub fn name(&self, place: Place) -> &'a str {
         match place {

@@ -8,10 +8,12 @@ use crate::model::memory::{MemoryAction, MemoryAnnotation, MemoryEvent, MemoryPo
 use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, StackId, TraceBuilder, TrackId};
 
 mod compared;
+mod glance;
 mod memory;
 mod out_of_memory;
 
-use memory::{glance, leaking, out_of_memory};
+use glance::glance;
+use memory::{leaking, out_of_memory};
 
 const EVIL: &str = "=cmd(\"a\",1)|<script>\u{1b}[2J\u{202e}";
 
@@ -258,33 +260,6 @@ fn other_formats_escape_special_characters() {
     assert!(report(Format::Html, 50).contains("&lt;script&gt;"));
     assert!(!report(Format::Html, 50).contains("<script"));
     assert!(report(Format::Markdown, 50).contains(r"\|\<script\>"));
-}
-
-#[test]
-fn kernels_are_grouped_as_asked() {
-    let rows = |by| {
-        let report = build::report(&[trace(0).into()], 0, by, false, Thresholds::default(), (&[], &[])).unwrap();
-        let cell = |row, key| report.kernels.cell(row, key).clone();
-        (0..report.kernels.rows.len()).map(|row| (cell(row, "name"), cell(row, "grid"))).collect::<Vec<_>>()
-    };
-    assert_eq!(rows(KernelsBy::Name), rows(KernelsBy::Shape));
-    assert_eq!(rows(KernelsBy::Short)[1].0, Cell::name(EVIL), "it is no signature");
-    let text = written(
-        &build::report(&[trace(0).into()], 0, KernelsBy::Shape, false, Thresholds::default(), (&[], &[])).unwrap(),
-        Format::Text,
-        None,
-        None,
-    )
-    .unwrap();
-    assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
-    let by = |kernels_by| {
-        let args = Args { kernels_by, ..Args::default() };
-        answer(&args, Thresholds::default(), &[trace(0).into()], &[]).unwrap().0
-    };
-    let (by_name, by_shape) = (by(KernelRows::Name), by(KernelRows::Shape));
-    assert!(by_shape.contains("64x2x1") && !by_name.contains("64x2x1"), "also at a glance: {by_shape}");
-    assert!(by_shape.contains("--all writes every table"), "{by_shape}");
-    assert!(!text.contains("Rank"), "a column without values is not shown: {text}");
 }
 
 #[test]

@@ -145,6 +145,8 @@ mod tests {
         let places = Places { trace: &trace, of_stack: &of_stack };
         let held = places.held(history(&trace), history(&trace).last_state());
         assert_eq!(held[3].held.blocks, 2, "both are of one class");
+        assert_eq!(places.short_name(held[0].place), "nn.Module: Linear");
+        assert_eq!(places.short_name(held[2].place), main);
         let names: Vec<_> = held.iter().map(|holder| places.full_name(holder.place)).collect();
         assert_eq!(names, cases.map(|case| case.1));
         assert_eq!(cases.map(|case| place_name(case.0)), cases.map(|case| case.1), "lists of stacks say the same");

@@ -12,15 +12,16 @@ use super::curves::{self, Curve};
 use super::labels::{LabelRect, label_rects};
 use super::raster::{self, NO_BLOCK, Raster, Scene};
 use super::tree::Rows;
+use crate::analysis::memory::by_place::{Place, Places};
 use crate::analysis::memory::categories::passes;
 use crate::analysis::memory::steps::Steps;
 use crate::answers::findings::TracePhases;
-use crate::answers::memory::{MemorySteps, RolesOfStacks, StackLabels};
+use crate::answers::memory::{MemorySteps, RolesOfStacks, StackPlaces};
 use crate::answers::{Analysis, Work};
 use crate::figures::format;
 use crate::figures::text::{display_name, short_frame};
 use crate::model::memory::{AllocationId, MemoryAction, MemorySource, highest};
-use crate::model::{StackId, StringId, TimeRange};
+use crate::model::{StackId, TimeRange};
 use crate::session::OpenMemory;
 
 /// Least width and height of a label, in points.
@@ -34,8 +35,8 @@ pub struct MakeIndex;
 #[derive(Debug)]
 pub struct Index {
     pub by_end: Vec<u32>,
-    /// For each stack its most telling frame.
-    pub telling: Arc<Vec<StringId>>,
+    /// The place of each stack.
+    pub places: Arc<Vec<Place>>,
     /// Whether any allocation has a call stack.
     pub has_stacks: bool,
     pub bands: Vec<Band>,
@@ -77,7 +78,7 @@ impl Analysis for MakeIndex {
         Some(Index {
             n_lanes: bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(0),
             by_end: raster::by_end(history),
-            telling: work.get(&of.open.trace, &StackLabels)?,
+            places: work.get(&of.open.trace, &StackPlaces { has_all_frames: false })?,
             has_stacks: history.allocations.stack.iter().any(|&stack| stack != StackId(0)),
             steps: Arc::clone(&work.get(of, &MemorySteps)?.steps),
             bands,
@@ -183,11 +184,14 @@ impl Analysis for PictureKey {
         let room = LABEL_ROOM.map(|points| (points / self.pixel).ceil() as u32);
         let scene = Scene { history, by_end: &index.by_end, columns: &columns, rows, paint: &paint, tall: room[1] };
         let mut raster = raster::raster(&scene, &|| work.is_cancelled());
+        let places = Places { trace: of.trace(), of_stack: &index.places };
         let label = |rect: LabelRect| {
             let size = format::bytes(history.allocations.bytes[rect.id as usize] as f64);
             let stack = history.allocations.stack[rect.id as usize];
-            let frame = of.trace().strings.get(index.telling.get(stack.0 as usize).copied().unwrap_or_default());
-            let text = if frame.is_empty() { size } else { format!("{size}  {}", display_name(&short_frame(frame))) };
+            let text = match index.places.get(stack.0 as usize) {
+                None | Some(Place::NoStack) => size,
+                Some(&place) => format!("{size}  {}", display_name(&short_frame(places.short_name(place)))),
+            };
             Label { rect, text }
         };
         let labels = label_rects(&raster.tall, room).into_iter().map(label).collect();
