@@ -87,8 +87,9 @@ pub enum Command {
     /// Compares later moments with the chosen one.
     SetBase,
     ClearBase,
-    /// Compares the peak of memory of a trace with that of another, by their indices: before and after.
-    ComparePeaks([usize; 2]),
+    /// Compares a moment of a memory with one of another, by the index of the trace, that of its memory, and the state:
+    /// before and after.
+    CompareMoments([(usize, usize, u32); 2]),
     /// Shows all allocations alike again.
     ClearHighlight,
     /// Swaps the axis of memory over time: time and events.

@@ -220,6 +220,16 @@ impl Table {
         self.rows.is_empty()
     }
 
+    /// These columns for the window, in this order, as far as any row has a value there.
+    pub fn window(&self, keys: &str) -> Data {
+        let place = |key: &str| self.columns.iter().position(|column| column.key == key);
+        let is_told = |&place: &usize| self.rows.iter().any(|row| row[place] != Cell::Empty);
+        let places: Vec<usize> = keys.split_whitespace().filter_map(place).filter(is_told).collect();
+        let row = |row: &Vec<Cell>| places.iter().map(|&place| row[place].clone()).collect();
+        let columns = places.iter().map(|&place| self.columns[place]).collect();
+        Data { columns, rows: self.rows.iter().map(row).collect() }
+    }
+
     /// The cell under a key of a row.
     pub fn cell(&self, row: usize, key: &str) -> &Cell {
         let place = self.columns.iter().position(|column| column.key == key);

@@ -55,7 +55,9 @@ fn a_moment_of_one_snapshot_is_compared_with_one_of_another() {
 #[test]
 fn the_peaks_of_two_snapshots_are_compared_at_once() {
     let mut harness = harness(["snapshot_oom.pickle", "snapshot_leak.pickle"].map(sample).into());
-    app_mut(&mut harness).commands.push(Command::ComparePeaks([1, 0]));
+    let peak = |trace: usize| app(&harness).session().traces()[trace].trace.memories[0].curves.fullest();
+    let moments = [(1, 0, peak(1)), (0, 0, peak(0))];
+    app_mut(&mut harness).commands.push(Command::CompareMoments(moments));
     let curves = |trace: usize| &app(&harness).session().traces()[trace].trace.memories[0].curves;
     let [from, to] = [1, 0].map(|trace| format!("event {}", format::count(u64::from(curves(trace).fullest() - 1))));
     let [before, after] = [1, 0].map(|trace| curves(trace).allocated[curves(trace).fullest() as usize] as i64);

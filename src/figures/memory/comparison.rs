@@ -16,6 +16,9 @@ pub struct MemoryComparison {
     pub base: Arc<str>,
     /// See [`Self::text`].
     pub text: String,
+    /// When the lists compare, with the state of the other recording and of this one: at the peak of each where both
+    /// have one, and at the end.
+    pub moments: Vec<(&'static Word, [u32; 2])>,
     pub amounts: Arc<Table>,
     pub by_category: Arc<Table>,
     pub by_place: Arc<Table>,

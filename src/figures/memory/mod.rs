@@ -4,6 +4,7 @@ mod allocations;
 mod apart;
 mod by_place;
 mod categories;
+mod compared;
 mod comparison;
 mod growth;
 mod headline;
@@ -22,6 +23,7 @@ pub use by_place::{
     AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place, compared_places, named_by_rows, no_stack_help,
 };
 pub use categories::{Held, categories, categories_object};
+pub use compared::{Compared, compared_memory};
 pub use comparison::{
     Changed, END_ALLOCATED, END_RESERVED, MemoryComparison, MostChanged, PEAK_ALLOCATED, PEAK_RESERVED,
     compared_amounts, compared_categories, compared_stacks, memory_comparison,

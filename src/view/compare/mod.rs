@@ -1,5 +1,7 @@
-//! Two recordings beside each other: whether a step is faster, and what takes more or less time in it.
+//! Two recordings beside each other: whether a step is faster, what takes more or less time in it, and what holds more or
+//! less memory.
 
+mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -7,6 +9,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, CentralPanel, ComboBox, Frame, Margin, Panel, ScrollArea};
 
+use self::memory::MemoryPart;
 use super::states::{failed_ui, nothing_ui, working_ui};
 use super::tables::{Answer as Table, Grid, file_name, reveal};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
@@ -14,7 +17,6 @@ use crate::analysis::totals::Instance;
 use crate::answers::compare::ComparedTime;
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::capture::launch::shown_time;
-use crate::command::Command;
 use crate::figures::compared_time::{
     TimeComparison, Whose, compared_operators, compared_times, compared_work, not_compared, without_counterpart,
 };
@@ -30,8 +32,8 @@ use crate::widget::table::Action;
 pub const SPEC: ViewSpec = ViewSpec {
     id: "compare",
     title: "Compare",
-    help: "Show whether steps are faster in one of two open files than in the other, and what takes more or less time \
-           in them",
+    help: "Show whether steps are faster in one of two open files than in the other, what takes more or less time in \
+           them, and what holds more or less memory",
     keys: &[],
     area: DockArea::Bottom,
     content: Content::Pair,
@@ -121,24 +123,38 @@ impl List {
     }
 }
 
+/// What is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum What {
+    #[default]
+    Time,
+    Memory,
+}
+
 /// The comparison of two open files.
 #[derive(Debug, Default)]
 pub struct CompareView {
+    /// Of files that have both.
+    what: What,
     /// Ids of the files that the user chose, before and after.
     chosen: [Option<Arc<str>>; 2],
     device: usize,
     list: List,
     tables: Query<Tables>,
     grids: [Grid; 3],
+    memory: MemoryPart,
     is_waiting: bool,
 }
 
 impl CompareView {
     /// The two files, before and after; those that were chosen as far as they are open, else the first two, of those
-    /// with work of a device if there are as many. Of two runs that know when they were recorded the earlier is before,
-    /// unless the user chose.
-    fn pair(&self, traces: &[OpenTrace], open: &[usize]) -> Option<[usize; 2]> {
-        let has_device = |trace: &usize| traces[*trace].trace.processes.iter().any(|process| process.device.is_some());
+    /// with work or memory of a device if there are as many. Of two runs that know when they were recorded the earlier is
+    /// before, unless the user chose.
+    fn pair(&self, traces: &[OpenTrace], open: &[usize], what: What) -> Option<[usize; 2]> {
+        let has_device = |&trace: &usize| match what {
+            What::Time => traces[trace].trace.processes.iter().any(|process| process.device.is_some()),
+            What::Memory => traces[trace].trace.memories.iter().any(|memory| memory.device >= 0),
+        };
         let with_device: Vec<usize> = open.iter().copied().filter(has_device).collect();
         let is_chosen = self.chosen.iter().any(Option::is_some);
         let open = if with_device.len() > 1 && !is_chosen { &with_device } else { open };
@@ -152,26 +168,13 @@ impl CompareView {
         Some(if is_later && !is_chosen { [after, before] } else { [before, after] })
     }
 
-    /// Where no two files have times: that memory is compared elsewhere, if that is what they hold.
-    fn alone_ui(&self, open: &[usize], ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let of_memory = in_order(ctx.traces).into_iter().filter(|&trace| !ctx.traces[trace].trace.memories.is_empty());
-        let of_memory: Vec<usize> = of_memory.collect();
-        let &[before, after, ..] = &of_memory[..] else {
-            let how = "Open a second recording, such as one from after a change: Ctrl+O, or drop it on the window";
-            return nothing_ui("Nothing to compare with", how, ui);
-        };
-        if !open.is_empty() {
-            let how = "Open a second recording of what ran. Memory is compared in Memory by place";
-            return nothing_ui("Nothing to compare the times with", how, ui);
-        }
-        let how = "Memory is compared in Memory by place, Live memory by stack and Memory state: set any moment as base \
-                   there, then show another, also of the other file. Or run lacuna report AFTER --compare BEFORE";
-        nothing_ui("These files hold memory alone, and times are compared here", how, ui);
-        let names = [before, after].map(|trace| file_name(ctx.traces, trace));
-        let short = |side: usize| shortened_apart(&names[side], &[&names[1 - side]], 64);
-        let label = format!("Compare the peak of {} with that of {}", short(1), short(0));
-        if ui.button(label).on_hover_text("Show which places hold more or less than in the first file").clicked() {
-            ctx.commands.push(Command::ComparePeaks([before, after]));
+    /// The choice of what is compared, if there are both.
+    fn what_ui(&mut self, has_both: bool, ui: &mut egui::Ui) {
+        if has_both {
+            ui.selectable_value(&mut self.what, What::Time, "Time")
+                .on_hover_text("Compare what takes the time of a step");
+            ui.selectable_value(&mut self.what, What::Memory, "Memory").on_hover_text("Compare what holds the memory");
+            ui.separator();
         }
     }
 
@@ -179,10 +182,9 @@ impl CompareView {
         self.chosen = pair.map(|trace| Some(Arc::clone(&traces[trace].id)));
     }
 
-    fn files_ui(&mut self, pair: [usize; 2], open: &[usize], ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+    fn files_ui(&mut self, pair: [usize; 2], open: &[usize], traces: &[OpenTrace], ui: &mut egui::Ui) {
         /// Characters of a name, and points for them.
         const WIDTH: (usize, f32) = (32, 200.0);
-        let traces = ctx.traces;
         let names = pair.map(|trace| named(traces, trace));
         let shown = |side: usize| shortened_apart(&names[side], &[&names[1 - side]], WIDTH.0);
         let dates = times(pair, traces).map(dates);
@@ -220,21 +222,6 @@ impl CompareView {
         if ui.button("Swap").on_hover_text("Compare the other way round").clicked() {
             self.choose(traces, [pair[1], pair[0]]);
         }
-    }
-
-    /// The choice of a device, where there are several; says which is shown.
-    fn device_ui(&mut self, devices: &[OfDevice], ui: &mut egui::Ui) -> usize {
-        let shown = self.device.min(devices.len().saturating_sub(1));
-        if devices.len() > 1 {
-            let combo = ComboBox::from_id_salt("compared device").selected_text(&devices[shown].name);
-            let combo = combo.show_ui(ui, |ui| {
-                for (i, device) in devices.iter().enumerate() {
-                    ui.selectable_value(&mut self.device, i, &device.name);
-                }
-            });
-            combo.response.on_hover_text("The device that is compared").accessible_name("Compared device");
-        }
-        shown
     }
 
     fn table_ui(&mut self, device: &OfDevice, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
@@ -298,51 +285,34 @@ fn named(traces: &[OpenTrace], trace: usize) -> String {
 impl View for CompareView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
-        let mut open = in_order(ctx.traces);
-        open.retain(|&trace| ctx.traces[trace].is_program());
-        let Some(pair) = self.pair(ctx.traces, &open) else {
-            return self.alone_ui(&open, ctx, ui);
+        let all = in_order(ctx.traces);
+        let open = |what: What| -> Vec<usize> {
+            let is_of = |trace: &&usize| match what {
+                What::Time => ctx.traces[**trace].is_program(),
+                What::Memory => !ctx.traces[**trace].trace.memories.is_empty(),
+            };
+            all.iter().filter(is_of).copied().collect()
         };
-        let steps = pair.map(|trace| ctx.steps_of(&ctx.traces[trace]));
-        let asked = Tables(ComparedTime { pair, steps, thresholds: *ctx.thresholds });
-        let answer = self.tables.ask(ctx.answers, ctx.traces, &asked);
-        self.is_waiting = answer.is_working();
-        let found = match &answer {
-            Answer::Ready(found) => Some(Arc::clone(found)),
-            _ => None,
-        };
-        let shown = ui
-            .horizontal_wrapped(|ui| {
-                self.files_ui(pair, &open, ctx, ui);
-                found.as_ref().map_or(0, |found| self.device_ui(&found.devices, ui))
-            })
-            .inner;
-        let Some(found) = found else {
-            match &answer {
-                Answer::Failed(why) => failed_ui(why, ui),
-                _ => working_ui("Comparing…", ui),
+        let open = [What::Time, What::Memory].map(open);
+        let times = self.pair(ctx.traces, &open[0], What::Time);
+        let memory = self.pair(ctx.traces, &open[1], What::Memory);
+        let has_both = times.is_some() && memory.is_some();
+        match (times, memory.filter(|_| times.is_none() || self.what == What::Memory)) {
+            (_, Some(pair)) => {
+                let mut part = std::mem::take(&mut self.memory);
+                let (traces, of_memory) = (ctx.traces, &open[1]);
+                let choose = |ui: &mut egui::Ui| {
+                    self.what_ui(has_both, ui);
+                    self.files_ui(pair, of_memory, traces, ui);
+                };
+                let is_waiting = part.ui(pair, choose, ctx, ui);
+                (self.memory, self.is_waiting) = (part, is_waiting);
             }
-            return;
-        };
-        let Some(device) = found.devices.get(shown) else {
-            let names = pair.map(|trace| named(ctx.traces, trace));
-            let why = not_compared(found.n_judged, found.has_devices, [&names[0], &names[1]]);
-            return nothing_ui("These two cannot be compared", &why, ui);
-        };
-        if !found.alone.is_empty() {
-            ui.weak(&found.alone);
-        }
-        if ui.available_width() >= WIDE {
-            let beside = Frame::NONE.inner_margin(Margin { right: 8, ..Margin::ZERO });
-            let width = ui.available_width();
-            let id = egui::Id::unique("compared in words");
-            let panel = Panel::left(id).frame(beside);
-            side_panel_ui((panel, id, 0), [width * 0.32, width * 0.5], ui, |ui| words_ui(device, ui));
-            let rest = Frame::NONE.inner_margin(Margin { left: 8, ..Margin::ZERO });
-            CentralPanel::default().frame(rest).show(ui, |ui| self.table_ui(device, ctx, ui));
-        } else {
-            prose_ui(ui, &device.text, plain);
-            self.table_ui(device, ctx, ui);
+            (Some(pair), None) => self.times_ui(pair, &open[0], has_both, ctx, ui),
+            (None, None) => {
+                let how = "Open a second recording, such as one from after a change: Ctrl+O, or drop it on the window";
+                nothing_ui("Nothing to compare with", how, ui);
+            }
         }
     }
 
@@ -351,8 +321,88 @@ impl View for CompareView {
     }
 }
 
-fn words_ui(device: &OfDevice, ui: &mut egui::Ui) {
+impl CompareView {
+    fn times_ui(
+        &mut self,
+        pair: [usize; 2],
+        open: &[usize],
+        has_both: bool,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut egui::Ui,
+    ) {
+        let steps = pair.map(|trace| ctx.steps_of(&ctx.traces[trace]));
+        let asked = Tables(ComparedTime { pair, steps, thresholds: *ctx.thresholds });
+        let answer = self.tables.ask(ctx.answers, ctx.traces, &asked);
+        self.is_waiting = answer.is_working();
+        let found = match &answer {
+            Answer::Ready(found) => Some(Arc::clone(found)),
+            _ => None,
+        };
+        let shown = ui.horizontal_wrapped(|ui| {
+            self.what_ui(has_both, ui);
+            self.files_ui(pair, open, ctx.traces, ui);
+            let names = found.iter().flat_map(|found| found.devices.iter()).map(|device| device.name.as_str());
+            choice_ui("Compared device", "The device that is compared", names, &mut self.device, ui)
+        });
+        let Some(found) = found else {
+            match &answer {
+                Answer::Failed(why) => failed_ui(why, ui),
+                _ => working_ui("Comparing…", ui),
+            }
+            return;
+        };
+        let Some(device) = found.devices.get(shown.inner) else {
+            let names = pair.map(|trace| named(ctx.traces, trace));
+            let why = not_compared(found.n_judged, found.has_devices, [&names[0], &names[1]]);
+            return nothing_ui("These two cannot be compared", &why, ui);
+        };
+        if !found.alone.is_empty() {
+            ui.weak(&found.alone);
+        }
+        side_by_side_ui(&device.text, ui, |ui| self.table_ui(device, ctx, ui));
+    }
+}
+
+/// The choice of one of several, by name; without one where there are no two. Returns which is shown.
+fn choice_ui<'a>(
+    name: &str,
+    help: &str,
+    all: impl Iterator<Item = &'a str>,
+    chosen: &mut usize,
+    ui: &mut egui::Ui,
+) -> usize {
+    let all: Vec<&str> = all.collect();
+    let shown = (*chosen).min(all.len().saturating_sub(1));
+    if all.len() > 1 {
+        let combo = ComboBox::from_id_salt(name).selected_text(all[shown]);
+        let combo = combo.show_ui(ui, |ui| {
+            for (i, one) in all.iter().enumerate() {
+                ui.selectable_value(chosen, i, *one);
+            }
+        });
+        combo.response.on_hover_text(help).accessible_name(name);
+    }
+    shown
+}
+
+/// Words with tables: beside each other if there is room, else below.
+fn side_by_side_ui(text: &str, ui: &mut egui::Ui, tables: impl FnOnce(&mut egui::Ui)) {
+    if ui.available_width() >= WIDE {
+        let beside = Frame::NONE.inner_margin(Margin { right: 8, ..Margin::ZERO });
+        let width = ui.available_width();
+        let id = egui::Id::unique("compared in words");
+        let panel = Panel::left(id).frame(beside);
+        side_panel_ui((panel, id, 0), [width * 0.32, width * 0.5], ui, |ui| words_ui(text, ui));
+        let rest = Frame::NONE.inner_margin(Margin { left: 8, ..Margin::ZERO });
+        CentralPanel::default().frame(rest).show(ui, tables);
+    } else {
+        prose_ui(ui, text, plain);
+        tables(ui);
+    }
+}
+
+fn words_ui(text: &str, ui: &mut egui::Ui) {
     ScrollArea::vertical().id_salt("words").auto_shrink(false).show(ui, |ui| {
-        Frame::NONE.inner_margin(Margin { right: 10, ..Margin::ZERO }).show(ui, |ui| prose_ui(ui, &device.text, plain));
+        Frame::NONE.inner_margin(Margin { right: 10, ..Margin::ZERO }).show(ui, |ui| prose_ui(ui, text, plain));
     });
 }

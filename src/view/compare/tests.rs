@@ -7,6 +7,8 @@ use egui_kittest::kittest::Queryable as _;
 use super::*;
 use crate::analysis::compare::tests::training;
 use crate::analysis::memory::fixture::Script;
+use crate::command::Command;
+use crate::model::memory::MemoryAction;
 use crate::model::{Format, StackId, Trace};
 use crate::view::fixture::{Fixture, settle};
 
@@ -136,19 +138,63 @@ fn one_file_alone_has_nothing_to_be_compared_with() {
     assert!(says(&harness, "Nothing to compare with") && says(&harness, "Open a second recording"));
 }
 
+/// A snapshot of these blocks, by the lines that allocate them, of which the last is freed.
+fn snapshot(name: &str, lines: &[(&str, u64)]) -> Trace {
+    let mut script = Script::default();
+    for (at, (line, bytes)) in lines.iter().enumerate() {
+        let stack = script.stack(&[line]);
+        script.alloc((at as u64) << 30, *bytes, stack);
+    }
+    let (_, bytes) = lines[lines.len() - 1];
+    let addr = (lines.len() as u64 - 1) << 30;
+    script.event(MemoryAction::FreeRequested, addr, bytes, StackId::default());
+    script.free(addr, bytes);
+    script.builder.info.format = Format::Snapshot;
+    script.builder.info.path = name.into();
+    script.finish()
+}
+
+fn two_snapshots() -> Vec<Trace> {
+    let [cache, batch] = ["fill (/me/cache.py:4)", "load (/me/batch.py:9)"];
+    vec![
+        snapshot("before.pickle", &[(cache, 4 << 20), (batch, 3 << 20)]),
+        snapshot("after.pickle", &[(cache, 4 << 20), (cache, 6 << 20), (batch, 2 << 20)]),
+    ]
+}
+
 #[test]
-fn of_two_files_of_memory_it_says_where_they_are_compared() {
-    let memory = || {
-        let mut script = Script::default();
-        script.alloc(0, 512, StackId::default());
-        script.builder.info.format = Format::Snapshot;
-        script.finish()
-    };
-    let mut harness = harness(vec![memory(), memory()]);
-    assert!(says(&harness, "These files hold memory alone") && says(&harness, "set any moment as base"));
-    harness.get_by_label_contains("Compare the peak of").click();
+fn of_two_snapshots_it_says_what_holds_more_and_leads_to_both_moments() {
+    let mut harness = harness(two_snapshots());
+    assert!(says(&harness, "peak allocated 12.00 MiB, 5.00 MiB more than the 7.00 MiB there"));
+    assert!(says(&harness, "allocated at end 10.00 MiB, 6.00 MiB more than the 4.00 MiB there"));
+    harness.get_by_label("Peak allocated");
+    harness.get_by_label("By place").click();
     settle(&mut harness);
-    assert!(harness.state().commands.contains(&Command::ComparePeaks([0, 1])));
+    // It has less at the peak alone: at the end it holds nothing in either.
+    harness.get_by_label_contains("load (").click();
+    settle(&mut harness);
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    let peaks = [(0, 0, 2), (1, 0, 3)];
+    assert!(harness.state().commands.contains(&Command::CompareMoments(peaks)), "{:?}", harness.state().commands);
+    harness.get_by_label("Swap").click();
+    settle(&mut harness);
+    assert!(says(&harness, "peak allocated 7.00 MiB, 5.00 MiB less than the 12.00 MiB there"));
+}
+
+#[test]
+fn of_files_with_times_and_of_snapshots_times_come_first() {
+    let mut harness = harness(two().into_iter().chain(two_snapshots()).collect());
+    assert!(says(&harness, "GPU 0: a step takes 8.000 ms"));
+    harness.get_by_label("Memory").click();
+    settle(&mut harness);
+    assert!(says(&harness, "peak allocated 12.00 MiB") && !says(&harness, "a step takes"));
+    harness.get_by_label("Time").click();
+    settle(&mut harness);
+    assert!(says(&harness, "GPU 0: a step takes 8.000 ms"));
+    // Of a snapshot and a recording of what ran there is nothing to compare.
+    let [times, memory] = [two(), two_snapshots()].map(|all| all.into_iter().next().unwrap());
+    assert!(says(&super::tests::harness(vec![times, memory]), "Nothing to compare with"));
 }
 
 #[test]

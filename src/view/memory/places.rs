@@ -124,18 +124,13 @@ impl View for PlacesView {
     }
 
     fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
-        let &Command::ComparePeaks(traces) = command else { return false };
-        for (i, trace) in traces.into_iter().enumerate() {
-            let memories = ctx.traces.get(trace).map_or(&[][..], |open| &open.trace.memories);
-            let Some(longest) = (0..memories.len()).max_by_key(|&memory| memories[memory].events.len()) else {
-                continue;
-            };
-            ctx.memory.show(trace, longest);
+        let &Command::CompareMoments(moments) = command else { return false };
+        for (i, (trace, memory, state)) in moments.into_iter().enumerate() {
+            ctx.memory.show(trace, memory);
             let Some(shown) = ctx.memory.resolve(ctx.traces) else { continue };
-            let peak = fullest_state(shown.history());
             match i {
-                0 => ctx.memory.base = Some(Base::new(&shown, peak)),
-                _ => ctx.memory.moment = Some(peak),
+                0 => ctx.memory.base = Some(Base::new(&shown, state)),
+                _ => ctx.memory.moment = Some(state),
             }
         }
         self.mode = Mode::Change;

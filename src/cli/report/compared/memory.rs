@@ -1,24 +1,13 @@
 //! Memory beside that of another file.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::analysis::memory::by_place::{self, At, Change, Place, Places};
-use crate::analysis::memory::callers::with_callers;
-use crate::analysis::memory::categories::{CategoryBytes, categories};
-use crate::analysis::memory::grouped::{GroupBy, LiveScope, StackChange, moved_lines, stack_changes};
-use crate::analysis::memory::live::LiveUntil;
-use crate::analysis::memory::summary::{Summary, fullest_state, summary};
 use crate::answers::Answers;
 use crate::answers::memory::{RolesOfStacks, StackPlaces};
 use crate::cli::Failure;
-use crate::figures::memory::{
-    AT_END, AT_PEAK, Changed, END_ALLOCATED, END_RESERVED, HolderRow, MemoryComparison, MostChanged, Owner,
-    PEAK_ALLOCATED, PEAK_RESERVED, compared_amounts, compared_categories, compared_places, compared_stacks,
-    memory_comparison, named_by_rows, tell_apart,
-};
-use crate::figures::{Stack, Table, Word};
-use crate::model::{MemoryHistory, Trace};
+use crate::figures::Table;
+use crate::figures::memory::{self, Compared, MemoryComparison, Owner, memory_comparison};
+use crate::model::Trace;
 use crate::session::{OpenMemory, OpenTrace};
 
 /// The part `memory_comparison`: the memory of each device beside that of the same device, and of the same rank where
@@ -59,31 +48,13 @@ pub fn compared_memory(
     Ok((memory_comparison().table(rows, 0), missing))
 }
 
-/// * `called`: the places with callers, if they are to be listed so.
-fn at_state<'a>(
-    (places, history): (Places<'a>, &'a MemoryHistory),
-    called: Option<&'a Vec<Place>>,
-    state: u32,
-) -> At<'a> {
-    At { places: Places { of_stack: called.map_or(places.of_stack, Vec::as_slice), ..places }, history, state }
-}
-
 /// Whether two memories are of one device, and of one rank as far as that is known.
 fn is_same(of: &OpenMemory, base: &OpenMemory) -> bool {
     let ranks = of.trace().info.rank.zip(base.trace().info.rank);
     of.history().device == base.history().device && ranks.is_none_or(|(own, other)| own == other)
 }
 
-/// A memory with what it is compared with.
-struct Pair<'a> {
-    of: &'a OpenMemory,
-    base: &'a OpenMemory,
-    owner: Owner,
-    title: Arc<str>,
-    /// Of the base, then of the memory.
-    summaries: [Summary; 2],
-}
-
+/// `None` if an analysis crashed.
 fn compared(
     of: &OpenMemory,
     base: &OpenMemory,
@@ -91,128 +62,17 @@ fn compared(
     answers: &Answers,
     top: usize,
 ) -> Option<MemoryComparison> {
-    let pair = Pair {
-        of,
-        base,
-        owner: Owner { file, rank: of.trace().info.rank, device: of.history().device },
-        title: base.trace().info.title().into(),
-        summaries: [base, of].map(|memory| summary(memory.history())),
+    let known = |memory: &OpenMemory| {
+        let trace = &memory.open.trace;
+        Some((answers.get(trace, &RolesOfStacks)?, answers.get(trace, &StackPlaces { has_all_frames: false })?))
     };
-    let amounts = pair.amounts();
-    let (by_place, most) = pair.by_place(answers, top)?;
-    Some(MemoryComparison {
-        owner: pair.owner.clone(),
-        base: Arc::clone(&pair.title),
-        text: MemoryComparison::text(&pair.owner, &pair.title, &amounts, most),
-        amounts: Arc::new(pair.table_of(&amounts)),
-        by_category: Arc::new(pair.by_category(answers)?),
-        by_place: Arc::new(by_place),
-        by_stack: Arc::new(pair.by_stack(top)),
-    })
-}
-
-impl Pair<'_> {
-    fn histories(&self) -> [&MemoryHistory; 2] {
-        [self.base.history(), self.of.history()]
-    }
-
-    /// The states that are compared: at the peak of each where both have one, and at the end.
-    fn moments(&self) -> Vec<(&'static Word, [u32; 2])> {
-        let ends = self.histories().map(MemoryHistory::last_state);
-        let [base, of] = &self.summaries;
-        let peaks = base.peak_allocated.zip(of.peak_allocated).map(|(base, of)| (AT_PEAK, [base.state, of.state]));
-        peaks.into_iter().chain([(AT_END, ends)]).collect()
-    }
-
-    fn changed<T>(&self, of: T, [before, after]: [u64; 2]) -> Changed<T> {
-        Changed { owner: self.owner.clone(), base: Arc::clone(&self.title), of, before, after }
-    }
-
-    /// What both know, of the base and of the memory.
-    fn amounts(&self) -> Vec<(&'static Word, [u64; 2])> {
-        let [base, of] = &self.summaries;
-        let both = |bytes: fn(&Summary) -> Option<u64>| Some([bytes(base)?, bytes(of)?]);
-        // Only a file that records segments says what was reserved.
-        let has_reserved = self.histories().iter().all(|history| history.has_reserved);
-        let all = [
-            (PEAK_ALLOCATED, true, both(|summary| Some(summary.peak_allocated?.bytes))),
-            (PEAK_RESERVED, has_reserved, both(|summary| Some(summary.peak_reserved?.bytes))),
-            (END_ALLOCATED, true, both(|summary| Some(summary.end_allocated))),
-            (END_RESERVED, has_reserved, both(|summary| Some(summary.end_reserved))),
-        ];
-        let known = all.into_iter().filter(|row| row.1);
-        known.filter_map(|(amount, _, bytes)| Some((amount, bytes?))).collect()
-    }
-
-    fn table_of(&self, amounts: &[(&'static Word, [u64; 2])]) -> Table {
-        let rows = amounts.iter().map(|&(amount, bytes)| self.changed(amount, bytes));
-        compared_amounts().table(rows.collect::<Vec<_>>(), 0)
-    }
-
-    /// Without rows where no block of either has a category.
-    fn by_category(&self, answers: &Answers) -> Option<Table> {
-        let of = |memory: &OpenMemory| {
-            let roles = answers.get(&memory.open.trace, &RolesOfStacks)?;
-            Some(categories(memory.trace(), memory.history(), &roles))
-        };
-        let (before, after) = (of(self.base)?, of(self.of)?);
-        let mut rows = Vec::new();
-        for (at, _) in self.moments() {
-            let bytes = |one: &CategoryBytes| if at == AT_PEAK { one.peak } else { one.end };
-            let both = before.iter().zip(&after).map(|(before, after)| (after.category, [before, after].map(bytes)));
-            let mut both: Vec<_> = both.filter(|(_, bytes)| *bytes != [0, 0]).collect();
-            both.sort_by_key(|&(_, [before, after])| Reverse(after.abs_diff(before)));
-            rows.extend(both.into_iter().map(|(category, bytes)| self.changed((at, category), bytes)));
-        }
-        Some(compared_categories().table(rows, 0))
-    }
-
-    /// The table, and of its first moment the place that changed most, with that change in bytes.
-    fn by_place(&self, answers: &Answers, top: usize) -> Option<(Table, Option<MostChanged>)> {
-        let places = |memory: &OpenMemory| answers.get(&memory.open.trace, &StackPlaces { has_all_frames: false });
-        let (before, after) = (places(self.base)?, places(self.of)?);
-        let [base, of] = [(self.base, &before), (self.of, &after)]
-            .map(|(memory, of_stack)| (Places { trace: memory.trace(), of_stack }, memory.history()));
-        // With callers where both are listed with them alone.
-        let [called_before, called_after] =
-            [base, of].map(|(places, history)| with_callers(&places, history, fullest_state(history)));
-        let both = called_before.zip(called_after);
-        let [called_before, called_after] =
-            both.as_ref().map_or([None; 2], |(before, after)| [Some(before), Some(after)]);
-        let mut most = None;
-        let lists = self.moments().into_iter().map(|(at, [before, after])| {
-            let changes = by_place::changes(at_state(base, called_before, before), at_state(of, called_after, after));
-            let named = |one: &Change<'_>| (at, one.name().into_owned(), one.holder.change());
-            most = most.take().or_else(|| changes.first().map(named));
-            let rows = HolderRow::of_changes(&changes, top).into_iter();
-            let rows = rows.map(|row| HolderRow { owner: self.owner.clone(), at: Some(at), ..row });
-            let rows: Vec<HolderRow<'_>> = rows.collect();
-            named_by_rows(compared_places(), &rows).table(rows, 0)
-        });
-        let table = compared_places().joined(&lists.collect::<Vec<_>>());
-        Some((table, most))
-    }
-
-    fn by_stack(&self, top: usize) -> Table {
-        let [base, of] = [self.base, self.of].map(|memory| LiveScope {
-            trace: memory.trace(),
-            history: memory.history(),
-            until: LiveUntil::Allocated,
-            by: GroupBy::Nothing,
-            steps: None,
-            has_all_frames: false,
-        });
-        let moved = moved_lines(self.base.trace(), self.of.trace());
-        let lists = self.moments().into_iter().map(|(at, states)| {
-            let [before, after] = [base.flame(states[0]), of.flame(states[1])];
-            let changes = stack_changes(&before, &after, &moved);
-            let frames = |one: &StackChange<'_>| one.frames.iter().map(|&frame| frame.to_owned()).collect();
-            let mut stacks: Vec<Stack> = changes.iter().map(|one| Stack::new(frames(one))).collect();
-            tell_apart(&mut stacks);
-            let row =
-                |(one, stack): (&StackChange<'_>, Stack)| self.changed((at, Arc::new(stack)), [one.before, one.after]);
-            compared_stacks().table(changes.iter().zip(stacks).map(row).collect::<Vec<_>>(), top)
-        });
-        compared_stacks().joined(&lists.collect::<Vec<_>>())
-    }
+    let (of_base, of_own) = (known(base)?, known(of)?);
+    let [base, own] = [(base, &of_base), (of, &of_own)].map(|(memory, (roles, of_stack))| Compared {
+        trace: memory.trace(),
+        history: memory.history(),
+        roles,
+        of_stack,
+    });
+    let owner = Owner { file, rank: of.trace().info.rank, device: of.history().device };
+    Some(memory::compared_memory(base, own, owner, top))
 }
