@@ -90,11 +90,15 @@ impl TraceBuilder {
     /// placed are counted in the import report. Cost: O(n log n), O(n) for nearly sorted slices, which
     /// recorders usually write.
     pub fn finish(mut self) -> Trace {
-        let memories = self.replay_memories();
+        let mut memories = self.replay_memories();
         self.arrange_tracks();
         self.sort_samples();
         let mut parts = std::mem::take(&mut self.slices);
         let span = self.span(&parts, &memories);
+        // A profiler records memory as long as it runs, also while nothing is allocated.
+        for history in memories.iter_mut().filter(|history| history.source == MemorySource::Profiler) {
+            history.span = history.span.union(span);
+        }
         let unfinished = self.close_unfinished(&mut parts, span);
 
         let ts = join(&mut parts, |part| &mut part.ts);

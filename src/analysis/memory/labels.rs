@@ -81,12 +81,15 @@ pub fn stack_labels(trace: &Trace) -> Vec<StringId> {
     best.into_iter().map(|(_, frame)| frame).collect()
 }
 
-/// The `n` most informative frames: by rank, descending, then innermost first.
-pub fn foremost(trace: &Trace, stack: StackId, n: usize) -> Vec<&str> {
+/// The `n` most informative frames, innermost first, with the place of each in the stack: of equal ranks the inner ones.
+pub fn foremost(trace: &Trace, stack: StackId, n: usize) -> Vec<(usize, &str)> {
     let frames = trace.stacks.frames(stack).take(MAX_FRAMES).map(|frame| trace.strings.get(frame));
-    let mut frames: Vec<(FrameRank, &str)> = frames.map(|frame| (FrameRank::of(frame), frame)).collect();
-    frames.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-    frames.into_iter().take(n).map(|(_, frame)| frame).collect()
+    let ranked = frames.enumerate().map(|(at, frame)| (FrameRank::of(frame), at, frame));
+    let mut frames: Vec<(FrameRank, usize, &str)> = ranked.collect();
+    frames.sort_by_key(|&(rank, at, _)| (std::cmp::Reverse(rank), at));
+    frames.truncate(n);
+    frames.sort_by_key(|&(_, at, _)| at);
+    frames.into_iter().map(|(_, at, frame)| (at, frame)).collect()
 }
 
 /// The frames of a stack, innermost first, without those of the recorder and the allocator in front; all of them if
@@ -94,6 +97,14 @@ pub fn foremost(trace: &Trace, stack: StackId, n: usize) -> Vec<&str> {
 pub fn below_allocator<T: AsRef<str>>(mut frames: Vec<T>) -> Vec<T> {
     frames.drain(..first_above(&frames, FrameRank::Allocator).unwrap_or_default());
     frames
+}
+
+/// The first `most` of [`below_allocator`], of a stack that may be long.
+pub fn first_below_allocator(trace: &Trace, stack: StackId, most: usize) -> Vec<&str> {
+    let frames = || trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
+    let below: Vec<&str> =
+        frames().skip_while(|frame| FrameRank::of(frame) <= FrameRank::Allocator).take(most).collect();
+    if below.is_empty() { frames().take(most).collect() } else { below }
 }
 
 /// How many frames, innermost first, are in front of those that tell where memory was allocated: in front of the first
@@ -142,6 +153,18 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_stack_begins_below_the_allocator_however_deep_that_is() {
+        let in_front =
+            ["torch::unwind::unwind()", MALLOC, "c10::alloc()", "at::empty::call()", "at::detail::empty_cuda()"];
+        let [mm, main] = ["at::native::mm()", "main (train.py:1)"];
+        let deep: Vec<&str> = [main, mm].into_iter().chain(in_front.into_iter().rev()).collect();
+        let (trace, [deep, alone]) = with_stacks([&deep, &[MALLOC, "torch::unwind::unwind()"]]);
+        assert_eq!(first_below_allocator(&trace, deep, 3), [mm, main]);
+        assert_eq!(first_below_allocator(&trace, deep, 1), [mm]);
+        assert_eq!(first_below_allocator(&trace, alone, 1), ["torch::unwind::unwind()"], "there are no others");
+    }
+
+    #[test]
     fn the_most_informative_frame_labels_a_stack() {
         let (trace, stacks) = with_stacks([
             &["main (train.py:1)", "step (/me/train.py:9)", LINEAR, MALLOC, "torch::unwind::unwind()"],
@@ -184,7 +207,12 @@ mod tests {
                 ""
             ]
         );
-        let foremost = foremost(&trace, stacks[0], 3);
-        assert_eq!(foremost, ["step (/me/train.py:9)", "main (train.py:1)", LINEAR]);
+        let all = foremost(&trace, stacks[0], 3);
+        assert_eq!(all, [(2, LINEAR), (3, "step (/me/train.py:9)"), (4, "main (train.py:1)")], "in their order");
+        // The allocator tells least.
+        assert_eq!(foremost(&trace, stacks[8], 2)[1], (3, ACCUMULATE));
+        let (trace, [stack]) =
+            with_stacks([&["main (/me/a.py:1)", "step (/x/site-packages/torch/optim/adam.py:9)", MALLOC]]);
+        assert_eq!(foremost(&trace, stack, 1), [(2, "main (/me/a.py:1)")]);
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::analysis::memory::labels::below_allocator;
+use crate::analysis::memory::labels::first_below_allocator;
 use crate::figures::{Cell, Column, MAX_FRAMES, Rows, Sort, format, sort_by_key};
 use crate::model::memory::{AllocationId, stream_name};
 use crate::model::{DurNs, MemoryHistory, StackId, StringId, Trace};
@@ -116,9 +116,7 @@ impl AllocationRows {
     }
 
     fn stack(&self, stack: StackId, most: usize) -> String {
-        let trace = &self.trace;
-        let frames: Vec<&str> = trace.stacks.frames(stack).take(most).map(|frame| trace.strings.get(frame)).collect();
-        below_allocator(frames).join("; ")
+        first_below_allocator(&self.trace, stack, most).join("; ")
     }
 
     /// * `most`: frames of a stack.

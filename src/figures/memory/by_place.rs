@@ -116,7 +116,7 @@ pub fn named_by_rows<'a>(mut part: Part<HolderRow<'a>>, rows: &[HolderRow<'_>]) 
 /// What is allocated in one state, by place.
 pub fn by_place<'a>() -> Part<HolderRow<'a>> {
     let figures = figures! { row: HolderRow<'a>;
-        words "at", "At", 90, Cell::or_empty(row.at, Cell::Word), "When: at the peak, at a moment, or at the end";
+        words "at", "At", 100, Cell::or_empty(row.at, Cell::Word), "When: at the peak, at a moment, or at the end";
         words "moment", "Moment", 90, Cell::or_empty(row.moment.as_deref(), Cell::name),
             "Which moment: the time or the event that was asked for";
         number "bytes", "Size", 90, Cell::Bytes(row.holder.held.bytes), "Bytes of its blocks";
@@ -152,7 +152,7 @@ fn between(row: &HolderRow<'_>, end: usize) -> Cell {
 fn changes<'a>() -> Vec<Figure<HolderRow<'a>>> {
     const SHARE: &str = "Share of all gains; of all losses, where it has less";
     figures! { row: HolderRow<'a>;
-        words "at", "At", 90, Cell::or_empty(row.at, Cell::Word), "At the peak of each recording, or at the end";
+        words "at", "At", 100, Cell::or_empty(row.at, Cell::Word), "At the peak of each recording, or at the end";
         words "from", "From", 90, between(row, 0), "The earlier moment: the start, or the first that was asked for";
         words "to", "To", 90, between(row, 1), "The later moment: the end, or the last that was asked for";
         number "bytes", "Change", 90, Cell::Gain(row.holder.change()), "Bytes more, or fewer, than before";

@@ -116,7 +116,7 @@ pub fn compared_amounts() -> Part<Changed<&'static Word>> {
 /// Categories of two recordings, at the peak of each and at the end.
 pub fn compared_categories() -> Part<Changed<(&'static Word, Category)>> {
     let figures = figures! { row: Changed<(&'static Word, Category)>;
-        words "at", "At", 90, Cell::Word(row.of.0), "At the peak of each recording, or at the end";
+        words "at", "At", 100, Cell::Word(row.of.0), "At the peak of each recording, or at the end";
         words "category", "Category", 110, Cell::name(row.of.1.key()), "As in the memory by category";
         with bytes();
     };
@@ -130,7 +130,7 @@ pub fn compared_stacks() -> Part<Changed<(&'static Word, Arc<Stack>)>> {
     const SHORT: &str = "The place, as in the memory by place: the innermost frame in user code; where several stacks \
                          have it, also the frame that tells them apart";
     let figures = figures! { row: Changed<(&'static Word, Arc<Stack>)>;
-        words "at", "At", 90, Cell::Word(row.of.0), "At the peak of each recording, or at the end";
+        words "at", "At", 100, Cell::Word(row.of.0), "At the peak of each recording, or at the end";
         words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.of.1)), SHORT;
         words "frames", "Stack", 300, Cell::frames(&row.of.1.frames.join("; ")),
             "The whole call stack, innermost frame first";

@@ -9,7 +9,7 @@ use crate::analysis::memory::summary::{PrivatePools, Summary, has_peak};
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Part, figures, format};
 use crate::model::memory::MemorySource;
-use crate::model::{MemoryHistory, Severity};
+use crate::model::{MemoryHistory, Severity, Trace};
 
 /// Share of reserved memory up to which what is unused does not explain that it is full.
 const SCATTERED: f64 = 0.1;
@@ -103,7 +103,7 @@ pub fn headline(
     let join = |of: &[&str]| of.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
     let of_a_part = "The file ends early or is damaged; of what could be read: ";
     let caveat = if places.trace.import.is_partial { of_a_part } else { "" };
-    let first = format!("{caveat}{first}");
+    let first = format!("{caveat}{first}{}", not_of_gpus(places.trace, history));
     // Of a state alone it is said how to record more, which comes last. Else the answer comes before details.
     let has_answer = !is_state_only || severity.is_some();
     let in_order = |failure: &str| match has_answer {
@@ -111,6 +111,20 @@ pub fn headline(
         false => join(&[&first, &others, failure, &growth]),
     };
     Headline { text: in_order(&failure), verdict: join(&[&failure, &growth]), beside_failure: in_order(""), severity }
+}
+
+/// Of the host's memory where devices worked and the memory of none was recorded: that it is not what they need.
+fn not_of_gpus(trace: &Trace, history: &MemoryHistory) -> &'static str {
+    let is_alone = history.device < 0 && trace.memories.iter().all(|other| other.device < 0);
+    let has_device = || trace.processes.iter().any(|process| process.device.is_some());
+    match history.source == MemorySource::Profiler && is_alone && has_device() {
+        true => {
+            ". This is the host's memory alone: no memory of a GPU was recorded, though GPUs worked, so what the program \
+             needs on them is not known. With profile_memory=True the profiler records what PyTorch's caching allocator \
+             gives out while it runs"
+        }
+        false => "",
+    }
 }
 
 fn capitalized(text: &str) -> String {
@@ -242,7 +256,7 @@ mod tests {
     use crate::analysis::memory::signature::Signatures;
     use crate::analysis::memory::summary::summary;
     use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawBlock, RawMemory, RawSegment};
-    use crate::model::{StackId, TraceBuilder};
+    use crate::model::{Process, StackId, TraceBuilder};
 
     #[test]
     fn a_paragraph_says_whose_memory_it_is() {
@@ -293,8 +307,32 @@ mod tests {
         assert!(of(&[MemoryAction::Alloc]).starts_with(partial));
     }
 
+    #[test]
+    fn of_the_hosts_memory_alone_it_says_that_that_of_gpus_is_not_known() {
+        let of = |source, devices: &[i32], has_worked: bool| {
+            let memories = devices.iter().map(|&device| {
+                let mut raw = RawMemory { device, source, ..RawMemory::default() };
+                let pool = raw.pool(MemoryPool::default());
+                let (action, stack) = (MemoryAction::Alloc, StackId::default());
+                raw.events.push(MemoryEvent { ts: 1, action, addr: 64, bytes: 64, pool, stack });
+                raw
+            });
+            let device = has_worked.then_some(0);
+            let processes = vec![Process { device, ..Process::default() }];
+            let memories = memories.collect();
+            line(&TraceBuilder { memories, processes, ..TraceBuilder::default() }.finish())
+        };
+        let says = |text: &str| text.contains("no memory of a GPU was recorded");
+        let (profiler, timeline) = (MemorySource::Profiler, MemorySource::Timeline);
+        let alone = of(profiler, &[-1], true);
+        assert!(alone.starts_with("Peak 64 B. This is the host's memory alone: ") && says(&alone), "{alone}");
+        assert!(!says(&of(profiler, &[-1], false)), "nothing worked on a device");
+        assert!(!says(&of(profiler, &[-1, 0], true)) && !says(&of(profiler, &[0], true)));
+        assert!(!says(&of(timeline, &[-1], true)));
+    }
+
     /// The line about a trace, as the report has it.
-    fn line(trace: &crate::model::Trace) -> String {
+    fn line(trace: &Trace) -> String {
         let (history, signatures) = (&trace.memories[0], Signatures::new(trace, false));
         let lacking = crate::analysis::memory::steps::steps(trace, history, &|| false).err();
         let found = leaks(trace, history, &signatures, None, None, &Thresholds::default(), &|| false).1;

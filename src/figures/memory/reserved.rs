@@ -1,6 +1,6 @@
 //! Figures of the growth of reserved memory, event by event.
 
-use super::{AtPlace, Owned, Owner, owner, private_pools};
+use super::{AtPlace, Owned, Owner, holder_frames, owner, private_pools};
 use crate::analysis::memory::live::LiveGroup;
 use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares};
 use crate::analysis::memory::summary::PrivatePools;
@@ -108,7 +108,7 @@ pub fn in_the_way(growth: &Growth, held: &[AtPlace<LiveGroup>]) -> String {
     let size = |bytes: u64| format::bytes(bytes as f64);
     let each = held.iter().map(|held| {
         let count = format::of_things(held.of.count, "block");
-        format!("{} in {count} of {}", size(held.of.bytes), Cell::of_frames(held.stack.name()))
+        format!("{} in {count} of {}", size(held.of.bytes), holder_frames(held.stack.name()))
     });
     let each: Vec<String> = each.collect();
     format!("For {} with {} free, in the way: {}", size(growth.requested), size(growth.free), each.join(", "))

@@ -127,7 +127,7 @@ pub struct MemoryHistory {
     pub source: MemorySource,
     /// Whether events have times. If not, `events.ts` counts events.
     pub has_time: bool,
-    /// From the first to the last recorded time.
+    /// From the first to the last recorded time; of a profiler that of the whole trace.
     pub span: TimeRange,
     /// Each pool once.
     pub pools: Vec<MemoryPool>,

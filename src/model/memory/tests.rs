@@ -316,3 +316,20 @@ fn a_trace_lasts_as_long_as_its_last_event() {
     let trace = TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish();
     assert_eq!((trace.memories[0].span.end, trace.span.end), (20, 20), "a failed request is on no counter");
 }
+
+#[test]
+fn a_profiler_records_memory_as_long_as_its_trace_lasts_and_a_snapshot_until_its_last_event() {
+    let of = |source| {
+        let slices = [("main", crate::model::SliceKind::Operator, "aten::mm", 10, 700)];
+        let mut builder = TraceBuilder::from_slices(&slices);
+        let mut raw = RawMemory { source, has_time: true, ..RawMemory::default() };
+        let pool = raw.pool(MemoryPool::default());
+        for (ts, action) in [(40, MemoryAction::Alloc), (90, MemoryAction::FreeCompleted)] {
+            raw.events.push(MemoryEvent { ts, action, addr: 512, bytes: 512, pool, stack: StackId(0) });
+        }
+        builder.memories = vec![raw];
+        builder.finish().memories[0].span
+    };
+    assert_eq!(of(MemorySource::Profiler), TimeRange { start: 10, end: 700 });
+    assert_eq!(of(MemorySource::Snapshot), TimeRange { start: 40, end: 90 });
+}

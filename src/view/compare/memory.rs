@@ -130,7 +130,7 @@ impl List {
         match self {
             Self::Amounts => "amount bytes before_bytes after_bytes",
             Self::Categories => "at category bytes before_bytes after_bytes",
-            Self::Places => "at bytes share count before_bytes after_bytes place whose",
+            Self::Places => "at bytes before_bytes after_bytes place whose",
             Self::Stacks => "at bytes before_bytes after_bytes stack frames",
         }
     }

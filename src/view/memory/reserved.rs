@@ -260,7 +260,7 @@ fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut V
     }
     for &id in pins.blocks.iter().take(MAX_NAMED) {
         let label = tables.labels.get(all.stack[id.idx()].0 as usize).copied().unwrap_or_default();
-        let place = display_name(&short_frame(shown.trace().strings.get(label))).into_owned();
+        let place = holder_frames(shown.trace().strings.get(label));
         let text = format!("{}, {place}", format::bytes(all.bytes[id.idx()] as f64));
         let frames = shown.trace().stacks.frames(all.stack[id.idx()]).map(|frame| shown.trace().strings.get(frame));
         let button = ui.add(egui::Button::new(text).truncate()).on_hover_ui(|ui| {

@@ -11,7 +11,7 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::session::ShownMemory;
 use crate::view::ViewContext;
-use crate::view::memory::head::{highlight_ui, is_small, no_peak, state_text};
+use crate::view::memory::head::{is_small, no_peak, state_text};
 use crate::widget::options::options_ui;
 
 /// A patch of color.
@@ -78,7 +78,6 @@ impl MemoryOverTime {
         if ui.button("Zoom to fit").on_hover_text("Show all events and all bytes (0)").clicked() {
             ctx.commands.push(Command::ZoomToFit);
         }
-        highlight_ui(ctx, ui);
     }
 
     /// Which curves are drawn, and what leads to the highest point.

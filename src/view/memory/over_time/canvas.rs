@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{Color32, PointerButton, Pos2, Rangef, Rect, Response, Ui, vec2};
+use eframe::egui::{Color32, PointerButton, Pos2, Rangef, Rect, Response, Ui, UiBuilder, vec2};
 
 use super::heights::Heights;
 use super::paint::{self, Fit, PictureTexture};
@@ -16,6 +16,7 @@ use crate::view::ViewContext;
 use crate::view::axis::{
     Scale, bracket_place, paint_bracket, paint_hover_line, paint_marks, paint_range, taken_by_marks,
 };
+use crate::view::memory::head::highlight_ui;
 use crate::widget::labels::Labels;
 use crate::widget::theme;
 
@@ -40,10 +41,11 @@ struct Outline {
 }
 
 impl Outline {
-    fn rows(&mut self, picture: &Arc<Picture>, id: AllocationId) -> &[Option<[u32; 2]>] {
+    fn rows(&mut self, chart: &Chart<'_>, picture: &Arc<Picture>, id: AllocationId) -> &[Option<[u32; 2]>] {
         let is_same = self.key.as_ref().is_some_and(|(known, of)| Arc::ptr_eq(known, picture) && *of == id);
         if !is_same {
-            self.rows = picture.rows_of(id);
+            let all = &chart.shown.history().allocations;
+            self.rows = picture.rows_of(id, [all.start[id.idx()], all.end[id.idx()]]);
             self.key = Some((Arc::clone(picture), id));
         }
         &self.rows
@@ -78,6 +80,15 @@ fn lifetime(ctx: &ViewContext<'_>, chart: &Chart<'_>) -> Option<(TimeRange, Stri
     let life = chart.axis.range(start, end);
     let [text, _] = lifetime_text(history, id);
     Some((life, format!("lifetime {text}")))
+}
+
+/// Ends the highlight, in the picture that it belongs to: in the bar above it would begin a line of its own.
+pub fn end_highlight_ui(ctx: &mut ViewContext<'_>, ui: &mut Ui, canvas: Rect) {
+    if !ctx.memory.marked.is_empty() {
+        let size = vec2(112.0, 22.0).min(canvas.size());
+        let corner = Rect::from_min_size(canvas.right_top() + vec2(-4.0 - size.x, 4.0), size);
+        ui.scope_builder(UiBuilder::new().max_rect(corner), |ui| highlight_ui(ctx, ui));
+    }
 }
 
 impl MemoryOverTime {
@@ -172,10 +183,10 @@ impl MemoryOverTime {
         let strong = theme::tokens(ctx.is_dark).strong_text;
         let glow = Color32::from_white_alpha(40);
         if let Some(id) = chart.shown.selected(*ctx.selection) {
-            paint::outline(painter, self.canvas.selected.rows(picture, id), fit, (strong, 2.0), glow);
+            paint::outline(painter, self.canvas.selected.rows(chart, picture, id), fit, (strong, 2.0), glow);
         }
         if let Some(id) = under {
-            paint::outline(painter, self.canvas.hovered.rows(picture, id), fit, (strong, 1.0), glow);
+            paint::outline(painter, self.canvas.hovered.rows(chart, picture, id), fit, (strong, 1.0), glow);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The tooltip of the block under the pointer.
 
-use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
+use eframe::egui::{Label, PopupAnchor, Response, RichText, Tooltip, Ui};
 
 use super::Chart;
 use super::axis::AxisKind;
@@ -9,7 +9,7 @@ use crate::figures::format;
 use crate::figures::memory::lifetime_text;
 use crate::figures::text::{display_name, frame_within};
 use crate::model::memory::AllocationId;
-use crate::model::{MemoryHistory, TimeNs, Trace};
+use crate::model::{MemoryHistory, StackId, TimeNs, Trace};
 use crate::widget::prose::{plain, prose_ui};
 
 /// Frames in the tooltip.
@@ -63,6 +63,20 @@ fn lines(trace: &Trace, history: &MemoryHistory, id: AllocationId, state: u32, a
     lines
 }
 
+/// The frames that tell most of a stack, innermost first, with `…` where others are left out between them.
+fn stack_lines(trace: &Trace, stack: StackId) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut next = None;
+    for (at, frame) in foremost(trace, stack, MAX_FRAMES) {
+        if next.is_some_and(|next| next != at) {
+            lines.push("…".to_owned());
+        }
+        lines.push(frame_within(&display_name(frame), MOST));
+        next = Some(at + 1);
+    }
+    lines
+}
+
 /// Shows the tooltip.
 ///
 /// * `position`: on the axis under the pointer.
@@ -77,22 +91,17 @@ pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state
         let exact = if bytes < 1024 { String::new() } else { format!(" ({} B)", format::count(bytes)) };
         ui.label(RichText::new(format!("{}{exact}", format::bytes(bytes as f64))).strong());
         lines(trace, history, id, state, at).into_iter().for_each(|line| drop(prose_ui(ui, &line, plain)));
-        let frames = foremost(trace, stack, MAX_FRAMES + 1);
+        let frames = stack_lines(trace, stack);
         ui.add_space(3.0);
         if frames.is_empty() {
             ui.weak("No call stack was recorded for it");
         }
-        for frame in frames.iter().take(MAX_FRAMES) {
+        for frame in frames {
             // A tooltip keeps the width of the one before: in that a longer frame would lose its end.
-            ui.add(
-                eframe::egui::Label::new(
-                    RichText::new(frame_within(&display_name(frame), MOST)).monospace().size(11.0),
-                )
-                .extend(),
-            );
+            ui.add(Label::new(RichText::new(frame).monospace().size(11.0)).extend());
         }
-        if frames.len() > MAX_FRAMES {
-            ui.weak("The details have the whole stack");
+        if trace.stacks.frames(stack).nth(MAX_FRAMES).is_some() {
+            ui.weak("Innermost first. The details have the whole stack");
         }
     });
 }
@@ -100,8 +109,22 @@ pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::memory::fixture::Script;
+    use crate::model::TraceBuilder;
     use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
-    use crate::model::{StackId, TraceBuilder};
+
+    #[test]
+    fn frames_are_in_the_order_of_calls_and_gaps_are_marked() {
+        let mut script = Script::default();
+        let own: Vec<String> = (1..=4).map(|line| format!("call_{line} (/me/run.py:{line})")).collect();
+        let inner = |name: &str| format!("{name} (/x/site-packages/torch/optim/sgd.py:8)");
+        let library = ["_init", "step", "wrapper", "inner"].map(inner);
+        let frames: Vec<&str> = library.iter().chain(&own).map(String::as_str).collect();
+        let stack = script.stack(&frames);
+        let lines = stack_lines(&script.finish(), stack);
+        let starts: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(starts, ["_init", "step", "…", "call_1", "call_2", "call_3", "call_4"]);
+    }
 
     #[test]
     fn a_block_is_as_old_as_the_time_under_the_pointer_says() {

@@ -258,6 +258,7 @@ impl MemoryOverTime {
             }
         }
         self.canvas_ui(ctx, ui, chart, &canvas::Frame { scale, heights, response, picture, failed });
+        canvas::end_highlight_ui(ctx, ui, parts.canvas);
         if parts.minimap.height() >= 1.0 {
             self.minimap_ui(ctx, ui, chart);
         }

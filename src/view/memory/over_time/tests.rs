@@ -336,10 +336,14 @@ fn what_is_marked_stands_out_and_can_be_cleared() {
         made.image.pixels[made.ids.iter().position(|&other| other == id).unwrap()]
     };
     let before = [0, 1].map(|id| color(&harness, id));
+    let rows = |harness: &Harness<'_, Fixture<MemoryOverTime>>| harness.state().view.pictures.newest().unwrap().n_rows;
+    let n_rows = rows(&harness);
+    assert!(harness.query_by_label("Clear highlight").is_none(), "there is none");
     harness.state_mut().session.memory.marked = Arc::new(vec![AllocationId(1)]);
     settle(&mut harness);
     assert_eq!(color(&harness, 1), before[1]);
     assert_ne!(color(&harness, 0), before[0]);
+    assert_eq!(rows(&harness), n_rows, "the picture is as high as without a highlight");
     harness.get_by_label("Clear highlight").click();
     settle(&mut harness);
     assert_eq!(color(&harness, 0), before[0]);

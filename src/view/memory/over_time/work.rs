@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eframe::egui::ColorImage;
 use egui_plot::PlotPoint;
 
-use super::axis::{Axis, AxisKind, Column};
+use super::axis::{Axis, AxisKind, Column, NO_STATE};
 use super::bands::{self, Band, Bar};
 use super::colors::{ColorBlocks, Paint};
 use super::curves::{self, Curve};
@@ -135,6 +135,8 @@ pub struct Label {
 pub struct Picture {
     pub columns: Vec<Column>,
     pub n_rows: usize,
+    /// The bytes below the lowest row.
+    bottom: i64,
     /// The allocation under each pixel: columns one after another, each from the bottom up.
     pub ids: Vec<u32>,
     /// Transposed: a line of the image is a column of the picture.
@@ -154,14 +156,20 @@ impl Picture {
         (id != NO_BLOCK).then_some(AllocationId(id))
     }
 
-    /// The rows of an allocation in each column, from the bottom up; `None` where it is not seen.
-    pub fn rows_of(&self, id: AllocationId) -> Vec<Option<[u32; 2]>> {
-        let rows = |column: &[u32]| {
-            let from = column.iter().position(|&other| other == id.0)?;
-            let n = column[from..].iter().take_while(|&&other| other == id.0).count();
-            Some([from as u32, (from + n) as u32])
+    /// The rows of an allocation in each column, from the bottom up; `None` where it is not live or not in the picture.
+    /// One too small for a row of its own has the one above the older blocks.
+    ///
+    /// * `life`: the states in which it is live.
+    pub fn rows_of(&self, id: AllocationId, life: [u32; 2]) -> Vec<Option<[u32; 2]>> {
+        let rows = |(column, ids): (&Column, &[u32])| {
+            // In each column the younger blocks are above the older ones, and above all is `NO_BLOCK`.
+            let from = ids.partition_point(|&other| other < id.0);
+            let n = ids[from..].iter().take_while(|&&other| other == id.0).count();
+            let is_live = column.state != NO_STATE && (life[0]..life[1]).contains(&column.state);
+            let is_inside = from < ids.len() && (from > 0 || self.bottom <= 0);
+            (n > 0 || is_live && is_inside).then_some([from as u32, (from + n.max(1)) as u32])
         };
-        self.ids.chunks(self.n_rows.max(1)).map(rows).collect()
+        self.columns.iter().zip(self.ids.chunks(self.n_rows.max(1))).map(rows).collect()
     }
 }
 
@@ -199,6 +207,6 @@ impl Analysis for PictureKey {
         let (bars, n_hidden) = bands::lay_out(&axis, &index.bands, self.view, n_columns);
         let image = Arc::new(ColorImage::new([raster.n_rows, n_columns], std::mem::take(&mut raster.pixels)));
         let Raster { n_rows, ids, .. } = raster;
-        Some(Picture { columns, n_rows, ids, image, labels, curves, bars, n_hidden })
+        Some(Picture { columns, n_rows, bottom: self.bytes.start, ids, image, labels, curves, bars, n_hidden })
     }
 }

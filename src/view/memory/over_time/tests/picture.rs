@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::random;
 use crate::answers::Answers;
-use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
+use crate::model::memory::{AllocationId, MemoryAction, MemoryEvent, MemoryPool, RawMemory};
 use crate::model::{StackId, TimeRange, TraceBuilder};
 use crate::session::{OpenMemory, OpenTrace};
 use crate::view::memory::over_time::MemoryOverTime;
@@ -94,6 +94,36 @@ fn every_pixel_shows_the_block_that_lies_there() {
             }
         }
     }
+}
+
+#[test]
+fn a_block_has_a_row_all_its_life_however_small_it_is() {
+    let shown = shown(random(900, true));
+    let (history, all) = (shown.history(), &shown.history().allocations);
+    let axis = Axis { kind: AxisKind::Events, history, offset: shown.open.offset, is_alone: false };
+    let most = *history.curves.active.iter().max().unwrap() as i64;
+    // So few rows that most blocks are thinner than one.
+    let key = question(AxisKind::Events, axis.span(), TimeRange { start: 0, end: 2 * most }, [120, 24]);
+    let made = make(&shown, &key);
+    let per_row = 2 * most as u64 / 24;
+    let mut n_thin = 0;
+    for id in all.ids() {
+        let life = [all.start[id.idx()], all.end[id.idx()]];
+        for (column, rows) in made.columns.iter().zip(made.rows_of(id, life)) {
+            let is_live = column.state != NO_STATE && (life[0]..life[1]).contains(&column.state);
+            assert_eq!(rows.is_some(), is_live, "{id:?} in {}", column.state);
+            let Some([from, to]) = rows else { continue };
+            assert!(to > from);
+            let is_below = |other: &AllocationId| {
+                *other < id && (all.start[other.idx()]..all.end[other.idx()]).contains(&column.state)
+            };
+            let below: u64 = all.ids().filter(is_below).map(|other| all.bytes[other.idx()]).sum();
+            let due = (below / per_row) as u32;
+            assert!(from.abs_diff(due) <= 1, "{from} and not {due}");
+            n_thin += u32::from(all.bytes[id.idx()] < per_row / 2);
+        }
+    }
+    assert!(n_thin > 100, "{n_thin}");
 }
 
 #[test]
