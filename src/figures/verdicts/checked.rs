@@ -163,7 +163,7 @@ pub fn work_outside(steps: &Steps, busy: &DeviceBusy) -> Option<String> {
         let ns = worked(time);
         let share = value(ns as f64 / busy.busy_ns.max(1) as f64, Unit::Share);
         (ns > 0 && ns >= busy.busy_ns / MUCH)
-            .then(|| format!("{} of work of the device {when}, {share} of all of it", format::duration(ns)))
+            .then(|| format!("{} of the work of the device {when} ({share})", format::duration(ns)))
     };
     let parts = [(before, "before the first step"), (after, "after the last step")].into_iter().filter_map(told);
     parts.reduce(|before, after| format!("{before}, and {after}"))
@@ -273,15 +273,12 @@ mod tests {
             work_outside(&steps, &devices(&trace)[0])
         };
         assert_eq!(words(1, 1), None);
-        assert_eq!(
-            words(99, 1).as_deref(),
-            Some("99 ns of work of the device before the first step, 24.8 % of all of it")
-        );
+        assert_eq!(words(99, 1).as_deref(), Some("99 ns of the work of the device before the first step (24.8 %)"));
         assert_eq!(
             words(60, 40).as_deref(),
             Some(
-                "60 ns of work of the device before the first step, 15.0 % of all of it, and 40 ns of work of the device \
-                 after the last step, 10.0 % of all of it"
+                "60 ns of the work of the device before the first step (15.0 %), and 40 ns of the work of the device after \
+                 the last step (10.0 %)"
             )
         );
     }
