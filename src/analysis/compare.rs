@@ -123,6 +123,8 @@ pub enum Unknown {
 pub struct Compared {
     /// Both have steps, and figures are of a step; else they are of all judged time.
     pub has_steps: bool,
+    /// See [`Window::whole_step_ns`].
+    pub whole_step_ns: [Option<DurNs>; 2],
     pub verdict: Verdict,
     /// The whole first, then its parts, then the causes of idle time that either has, by how much they changed.
     pub times: Vec<(TimePart, Change)>,
@@ -340,6 +342,7 @@ pub fn compare(before: &Side<'_>, after: &Side<'_>, is_cancelled: &(dyn Fn() -> 
     let verdict = verdict(sides, has_steps, &times[0].1, other);
     Compared {
         has_steps,
+        whole_step_ns: sides.map(|side| side.window.whole_step_ns()),
         verdict,
         times,
         leads,

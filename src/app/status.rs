@@ -306,7 +306,7 @@ impl App {
         let names: Vec<String> = traces.iter().take(20).map(|open| open.trace.info.title()).collect();
         let text = match (names.first(), traces.len()) {
             (Some(name), 1) => name.clone(),
-            (_, n) => format!("{n} traces"),
+            (_, n) => format!("{n} files"),
         };
         let sum = |of: fn(&ImportReport) -> u64| traces.iter().map(|open| of(&open.trace.import)).sum::<u64>();
         let counts = counts_text(

@@ -133,6 +133,7 @@ impl TimeComparison {
             true => format!("{who}: a step takes {after}, {more} the {before} {there}"),
             false => format!("{who}: the time that is judged is {after}, {more} the {before} {there}"),
         };
+        let what = what + &self.of_whole_steps();
         let n = step.n.map(format::count);
         let means = format!("means of {} and {} steps", n[1], n[0]);
         let steps = match step.noise_ns() > step.margin_ns {
@@ -185,6 +186,21 @@ impl TimeComparison {
         let ranks = if self.whose.base_rank.is_some() && communicates { ranks } else { "" };
         let most = most + graphs + compiled + ranks;
         format!("{what}. {verdict}{most}")
+    }
+
+    /// How long steps take in all, where they begin clearly before the first work of the device or end after its last: as
+    /// other views have them.
+    fn of_whole_steps(&self) -> String {
+        let whole = self.compared.whole_step_ns;
+        if !self.compared.has_steps || whole == [None; 2] {
+            return String::new();
+        }
+        let own = self.step().per_step();
+        let [before, after] = [0, 1].map(|i| format::duration(whole[i].unwrap_or(own[i])));
+        format!(
+            ", from the first to the last work of the device; with the time before and after that it is {after} beside \
+             {before}"
+        )
     }
 
     /// `3.2 % less than`.

@@ -272,7 +272,7 @@ pub fn trigger_text(trace: &Trace, gap: &Gap) -> Option<&'static str> {
              runs it"
         }
         Trigger::StepBoundary => "The work before it belongs to one step, the work after it to the next",
-        Trigger::GraphEnd => "It follows the last node of a CUDA graph: the next launch came too late",
+        Trigger::GraphEnd => "It follows the last node of a GPU graph: the next launch came too late",
         Trigger::Profiler => "The profiler was at work, starting, stopping or flushing",
     };
     Some(text)
@@ -317,6 +317,14 @@ pub fn to_record(class: GapClass, run: &RunFacts) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn causes_and_triggers_have_the_name_of_no_vendor() {
+        let labels = GapClass::ALL.map(GapClass::label).into_iter().chain(Trigger::ALL.map(Trigger::label));
+        for label in labels {
+            assert!(["CUDA", "HIP", "NVIDIA", "AMD"].iter().all(|name| !label.contains(name)), "{label}");
+        }
+    }
 
     #[test]
     fn every_cause_has_advice_and_a_check_for_every_run() {

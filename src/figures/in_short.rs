@@ -190,15 +190,18 @@ fn steps(all: &[&Summary<'_>]) -> Option<String> {
     let lengths: Vec<DurNs> = all.iter().filter_map(|summary| summary.step_ns()).collect();
     let [min, max] = [*lengths.iter().min()?, *lengths.iter().max()?];
     let differ = |[min, max]: [DurNs; 2]| max - min > max / 20;
+    // Other views have whole steps.
+    let is_cut = windows.iter().any(|(_, window)| window.whole_step_ns().is_some());
+    let counted = if is_cut { ", from the first to the last work of each device" } else { "" };
     let Some((n, same)) = same_steps(&windows) else {
         return Some(match differ([min, max]) {
             true => format!(
-                "Judged steps last {} to {}. Which rank is slowest is not known: no two whole steps were recorded on all \
+                "Judged steps last {} to {}{counted}. Which rank is slowest is not known: no two whole steps were recorded on all \
                  ranks at the same time",
                 format::duration(min),
                 format::duration(max)
             ),
-            false => format!("A judged step takes {}", format::duration(max)),
+            false => format!("A judged step takes {}{counted}", format::duration(max)),
         });
     };
     let ends = [*same.iter().min()?, *same.iter().max()?];
@@ -212,7 +215,7 @@ fn steps(all: &[&Summary<'_>]) -> Option<String> {
                 format::steps(n)
             ))
         }
-        _ => Some(format!("A judged step takes {}", format::duration(max))),
+        _ => Some(format!("A judged step takes {}{counted}", format::duration(max))),
     }
 }
 

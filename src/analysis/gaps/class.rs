@@ -118,7 +118,7 @@ impl GapClass {
             Self::LaunchLatency => "Launch latency",
             Self::Dependency => "Waiting for other streams",
             Self::Queued => "Waiting in queues",
-            Self::Graph => "CUDA graph",
+            Self::Graph => "Inside GPU graphs",
             Self::NoLaunch => "Launch not recorded",
             Self::Profiler => "Profiler overhead",
         }
@@ -165,7 +165,7 @@ impl Trigger {
             Self::Sync => "Queue drained by a synchronization",
             Self::LaunchBound => "Launch-bound",
             Self::StepBoundary => "Step boundary",
-            Self::GraphEnd => "End of a CUDA graph",
+            Self::GraphEnd => "End of a GPU graph",
             Self::Profiler => "Profiler",
         }
     }

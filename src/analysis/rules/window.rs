@@ -91,6 +91,13 @@ impl Window {
         (n > 0).then(|| all / n)
     }
 
+    /// How long a step takes with the time before the first work of the device and after its last, in which it need not
+    /// wait for anything, where that is clearly longer than [`Self::step_ns`].
+    pub fn whole_step_ns(&self) -> Option<DurNs> {
+        let whole = self.steps.iter().map(|step| step.dur()).sum::<DurNs>() / self.steps.len().max(1) as DurNs;
+        Some(whole).filter(|&whole| self.step_ns().is_some_and(|ns| (ns as f64) < whole as f64 * WHOLE))
+    }
+
     /// What was left out as start-up.
     pub fn start_up(&self) -> Option<TimeRange> {
         (self.basis == Basis::AfterStartUp).then_some(TimeRange { start: self.whole.start, end: self.time.start })

@@ -90,3 +90,20 @@ fn runs_without_steps_are_not_aligned() {
     wait_for(&mut harness, |harness| harness.query_by_label("There are no two runs with such a step").is_some());
     assert_eq!(app(&harness).session().open.places(), RunPlaces::Starts);
 }
+
+#[test]
+fn a_selected_step_says_whose_it_is() {
+    let mut harness = harness(run(0, 5_000, &[0, 70]));
+    harness.get_by_label("2 files");
+    harness.get_by_label("Nothing is selected");
+    app_mut(&mut harness).commands.push(Command::NextStep);
+    wait_for(&mut harness, |harness| app(harness).session().chosen_step.is_some());
+    settle(&mut harness);
+    harness.get_by_label("Selected step: ProfilerStep#0 of rank 0, 1.000 µs");
+    harness.get_by_label("No event is selected");
+    assert!(harness.query_by_label("Nothing is selected").is_none());
+    let range = app(&harness).session().range.unwrap();
+    app_mut(&mut harness).session.range = Some(TimeRange { end: range.end + 1, ..range });
+    settle(&mut harness);
+    harness.get_by_label("Selected time: 1.001 µs");
+}

@@ -7,13 +7,13 @@ use super::keys::Report;
 use crate::analysis::collectives::ranks::{RankCalls, RankOf, RankTotals};
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::phases::{Phase, PhaseTimes, Phases};
-use crate::analysis::rules::Thresholds;
+use crate::analysis::rules::{Thresholds, Window};
 use crate::analysis::steps::Steps;
 use crate::analysis::totals::Scope;
 use crate::answers::Answers;
 use crate::answers::findings::TracePhases;
 use crate::answers::ranks::{AllVerdicts, CallsOfRanks};
-use crate::answers::time::TraceSteps;
+use crate::answers::time::{BusyDevices, TraceSteps};
 use crate::cli::{Failure, input};
 use crate::figures::Table;
 use crate::figures::collectives::{RankRow, ranks_of_jobs, unknown_of_ranks};
@@ -59,12 +59,13 @@ pub fn add(
         let phases = answers.get(&open.trace, &TracePhases).ok_or_else(failed)?;
         rows.extend(phase_totals((&open.trace, file), &phases, (*steps).as_ref()));
         checked.extend(Checked::all(verdicts, &open.trace, &thresholds));
-        all_steps.push(steps);
+        all_steps.push((steps, answers.get(&open.trace, &BusyDevices).ok_or_else(failed)?));
     }
-    for (((open, file), verdicts), steps) in traces.iter().zip(files).zip(&*verdicts).zip(&all_steps) {
+    for (((open, file), verdicts), (steps, busy)) in traces.iter().zip(files).zip(&*verdicts).zip(&all_steps) {
         let (rank, offset) = (open.trace.info.rank, open.offset);
         let (file, steps, recorded) = (file.as_deref(), (**steps).as_ref(), open.trace.span);
-        let judged = |window| JudgedTime { file, rank, window, steps, recorded, offset };
+        let busy_of = |window: &Window| busy.iter().find(|busy| Some(busy.device) == window.device);
+        let judged = |window| JudgedTime { file, rank, window, steps, busy: busy_of(window), recorded, offset };
         windows.extend(verdicts.windows.iter().map(judged));
     }
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();

@@ -1,6 +1,8 @@
 //! The judged time, and the measurement of every rule, found or not.
 
 use super::unit;
+use crate::analysis::breakdown::breakdown;
+use crate::analysis::busy::DeviceBusy;
 use crate::analysis::finding::Unit;
 use crate::analysis::rules::{Basis, Check, Kind, Levels, Thresholds, Verdicts, Window};
 use crate::analysis::steps::Steps;
@@ -89,6 +91,8 @@ pub struct JudgedTime<'a> {
     pub window: &'a Window,
     /// What the recording was divided into.
     pub steps: Option<&'a Steps>,
+    /// When the device worked, if it is of one.
+    pub busy: Option<&'a DeviceBusy>,
     /// The time of all that was recorded.
     pub recorded: TimeRange,
     /// Of the trace on the session clock.
@@ -105,8 +109,13 @@ impl JudgedTime<'_> {
     }
 
     fn words(&self) -> String {
-        let judged = self.judged();
-        self.without_work().map_or(judged.clone(), |without| format!("{judged}; {without}"))
+        let steps = self.steps.zip(self.busy).filter(|_| self.window.basis == Basis::Steps);
+        let work = steps.and_then(|(steps, busy)| work_outside(steps, busy));
+        let left_out: Vec<String> = work.into_iter().chain(self.without_work()).collect();
+        match left_out.is_empty() {
+            true => self.judged(),
+            false => format!("{}; not judged: {}", self.judged(), left_out.join(", ")),
+        }
     }
 
     /// How long the recording is before the first work of the device and after its last, where that is much of it: a
@@ -116,12 +125,18 @@ impl JudgedTime<'_> {
         if device.is_none() || basis.is_range() {
             return None;
         }
-        let is_much = |ns: &DurNs| *ns >= self.recorded.dur() / MUCH;
-        let told = |(ns, when)| Some(ns).filter(is_much).map(|ns| format!("{} {when}", format::duration(ns)));
-        let before = told((whole.start.saturating_sub(self.recorded.start), "before the first work of the device"));
-        let after = told((self.recorded.end.saturating_sub(whole.end), "after the last"));
-        let parts: Vec<String> = before.into_iter().chain(after).collect();
-        (!parts.is_empty()).then(|| format!("not judged: {}", parts.join(", ")))
+        let before = whole.start.saturating_sub(self.recorded.start);
+        let after = self.recorded.end.saturating_sub(whole.end);
+        let [before, after] =
+            [before, after].map(|ns| (ns >= self.recorded.dur() / MUCH).then(|| format::duration(ns)));
+        Some(match (before, after) {
+            (Some(before), Some(after)) => {
+                format!("{before} before the first work of the device and {after} after its last")
+            }
+            (Some(before), None) => format!("{before} before the first work of the device"),
+            (None, Some(after)) => format!("{after} after the last work of the device"),
+            (None, None) => return None,
+        })
     }
 
     fn judged(&self) -> String {
@@ -136,6 +151,22 @@ impl JudgedTime<'_> {
             Basis::All => "everything, start-up included; no steps were found".to_owned(),
         }
     }
+}
+
+/// How long a device worked before the first step and after the last, where that is much of its work.
+pub fn work_outside(steps: &Steps, busy: &DeviceBusy) -> Option<String> {
+    let steps = steps.on(busy.process).on_device()?;
+    let before = TimeRange { start: busy.window.start, end: steps.start };
+    let after = TimeRange { start: steps.end, end: busy.window.end };
+    let worked = |time: TimeRange| if time.start < time.end { time.dur() - breakdown(busy, time).idle_ns } else { 0 };
+    let told = |(time, when)| {
+        let ns = worked(time);
+        let share = value(ns as f64 / busy.busy_ns.max(1) as f64, Unit::Share);
+        (ns > 0 && ns >= busy.busy_ns / MUCH)
+            .then(|| format!("{} of the work of the device {when} ({share})", format::duration(ns)))
+    };
+    let parts = [(before, "before the first step"), (after, "after the last step")].into_iter().filter_map(told);
+    parts.reduce(|before, after| format!("{before}, and {after}"))
 }
 
 /// How many steps were judged, of how many, and why the others were not: `9 of 10 steps by ranges named Forward, beside
@@ -202,22 +233,54 @@ pub fn checks() -> Part<Checked> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::busy::devices;
     use crate::analysis::steps::marked;
+    use crate::model::{SliceKind, TraceBuilder};
 
     #[test]
     fn a_recording_that_is_longer_than_the_work_of_its_device_is_said() {
         let whole = TimeRange { start: 100, end: 200 };
         let words = |basis, recorded| {
             let window = Window { device: Some(0), whole, time: whole, basis, ..Window::default() };
-            JudgedTime { file: None, rank: None, window: &window, steps: None, recorded, offset: 0 }.words()
+            let judged =
+                JudgedTime { file: None, rank: None, window: &window, steps: None, busy: None, recorded, offset: 0 };
+            judged.words()
         };
         let all = "all between first and last work, start-up included; no steps were found";
         assert_eq!(words(Basis::Work, TimeRange { start: 96, end: 204 }), all);
         let before = "100 ns before the first work of the device";
         assert_eq!(words(Basis::Work, TimeRange { start: 0, end: 204 }), format!("{all}; not judged: {before}"));
         let both = TimeRange { start: 0, end: 300 };
-        assert_eq!(words(Basis::Work, both), format!("{all}; not judged: {before}, 100 ns after the last"));
+        assert_eq!(words(Basis::Work, both), format!("{all}; not judged: {before} and 100 ns after its last"));
+        let after = "100 ns after the last work of the device";
+        assert_eq!(words(Basis::Work, TimeRange { start: 98, end: 300 }), format!("{all}; not judged: {after}"));
         assert_eq!(words(Basis::Range, both), "the selected time");
+    }
+
+    #[test]
+    fn work_of_a_device_outside_of_all_steps_is_said_where_it_is_much() {
+        // Three steps of a device that works all the time but for half of the time before them.
+        let words = |before: i64, after: i64| {
+            let names = [0, 1, 2].map(|i| format!("ProfilerStep#{i}"));
+            let (kernel, note) = (SliceKind::Kernel, SliceKind::Annotation);
+            let steps = (0..).zip(&names).map(|(i, name)| ("main", note, &**name, 100 * i, 100 * i + 100));
+            let mut slices: Vec<_> = steps.collect();
+            slices.push(("stream 7", kernel, "early", -2 * before, -before));
+            slices.extend((0..6).map(|i| ("stream 7", kernel, "gemm", 50 * i, 50 * i + 50)));
+            slices.push(("stream 7", kernel, "late", 300, 300 + after));
+            let trace = TraceBuilder::from_slices(&slices).finish();
+            let steps = crate::analysis::steps::steps(&trace, &|| false).unwrap();
+            work_outside(&steps, &devices(&trace)[0])
+        };
+        assert_eq!(words(1, 1), None);
+        assert_eq!(words(99, 1).as_deref(), Some("99 ns of the work of the device before the first step (24.8 %)"));
+        assert_eq!(
+            words(60, 40).as_deref(),
+            Some(
+                "60 ns of the work of the device before the first step (15.0 %), and 40 ns of the work of the device after \
+                 the last step (10.0 %)"
+            )
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod sentence;
 
 use hashbrown::{HashMap, HashSet};
 
-pub use self::checked::{Checked, JudgedTime, checks, judged, level, limit_text};
+pub use self::checked::{Checked, JudgedTime, checks, judged, level, limit_text, work_outside};
 pub use self::clip::{clipped, clipped_apart};
 use self::notes::notes;
 pub use self::notes::ranks_of;

@@ -131,6 +131,24 @@ fn dates_of(times: [i64; 2]) -> [String; 2] {
 }
 
 #[test]
+fn a_step_that_is_cut_to_the_work_of_the_device_is_said_to_be() {
+    // The device ends its work 4 ms before the last of three steps ends.
+    let short = |name: &str, step: i64| {
+        let mut trace = training(&[step * MS; 3], &[("gemm", 4 * MS), ("copy_kernel", 2 * MS)]);
+        trace.info.path = name.into();
+        trace
+    };
+    let whole = "from the first to the last work of the device; with the time before and after that it is ";
+    let of = harness(vec![short("before.json", 10), short("after.json", 8)]);
+    assert!(says(&of, "GPU 0: a step takes 7.333 ms, 1.333 ms (15.4 %) less than the 8.667 ms before, from"));
+    assert!(says(&of, &format!("{whole}8.000 ms beside 10.000 ms")));
+    let long = named("before.json", 10, &[("gemm", 6 * MS)]);
+    let of = harness(vec![long, short("after.json", 8)]);
+    assert!(says(&of, &format!("{whole}8.000 ms beside 10.000 ms")));
+    assert!(!says(&harness(two()), whole));
+}
+
+#[test]
 fn one_file_alone_has_nothing_to_be_compared_with() {
     let mut traces = two();
     traces.truncate(1);

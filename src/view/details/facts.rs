@@ -80,7 +80,7 @@ impl Facts {
         if let Some(sync) = sync {
             sync_rows(sync, &mut rows);
         }
-        rows.extend(trace.facts.graph_nodes.get(id).map(|&node| ("CUDA graph", graph_node_text(node))));
+        rows.extend(trace.facts.graph_nodes.get(id).map(|&node| ("GPU graph", graph_node_text(node))));
         Self {
             time,
             n_children: slices.children(id).len(),
@@ -208,7 +208,7 @@ mod tests {
             (rows.join("; "), facts.event_record.map(|call| trace.slice_name(call).to_owned()))
         };
         let all_reduce = "Collective: allreduce; Process group: 2, 2 ranks, [0, 4]; Sequence number: 71; \
-                          Input: 2.00 MiB, 1,048,576 BFloat16; CUDA graph: graph 3, node 12884901890";
+                          Input: 2.00 MiB, 1,048,576 BFloat16; GPU graph: graph 3, node 12884901890";
         assert_eq!(of("ncclDevKernel_AllReduce"), (all_reduce.to_owned(), None));
         let wait = "Synchronization: Stream Wait Event; Waits for: Event 9 on stream 7; Waiting: Stream 20";
         let recorded = (wait.to_owned(), Some("cudaEventRecord".to_owned()));

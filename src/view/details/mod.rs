@@ -167,7 +167,11 @@ fn has_allocation(trace: &Trace, memory: usize, id: AllocationId) -> bool {
 
 fn unselected_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     if let Some(range) = *ctx.range {
-        ui.strong(format!("Selected time: {}", format::duration(range.dur())));
+        let length = format::duration(range.dur());
+        match ctx.step_in_range().map(|step| shortened(&step.name, MAX_NAME)) {
+            Some(step) => ui.strong(format!("Selected step: {step}, {length}")),
+            None => ui.strong(format!("Selected time: {length}")),
+        };
         egui::Grid::new("range").num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
             for (label, at) in [("Start", range.start), ("End", range.end)] {
                 exact_ui(ui, label, &format::duration(at), &format::duration_exact(at));
@@ -180,7 +184,8 @@ fn unselected_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     }
     if ctx.traces.iter().any(|open| !open.trace.tracks.is_empty()) {
         let how = "Click a slice, a gap or an allocation, press / to search for a slice, or G for the next gap";
-        nothing_ui("Nothing is selected", how, ui);
+        let title = if ctx.range.is_some() { "No event is selected" } else { "Nothing is selected" };
+        nothing_ui(title, how, ui);
         ui.add_space(8.0);
     }
     recordings_ui(ctx.traces, ui);

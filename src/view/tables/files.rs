@@ -31,11 +31,16 @@ impl Many {
         }
     }
 
-    fn all_text(self, files: Files, n: usize) -> String {
+    /// * `counted`: how many files count, of how many that are open.
+    fn all_text(self, files: Files, counted: (usize, usize)) -> String {
+        let all = match counted {
+            (n, all) if n < all => format!("{n} of {all} files"),
+            (n, _) => format!("All {n} files"),
+        };
         match (self, files) {
-            (Self::List | Self::Devices, _) => format!("All {n} files"),
-            (_, Files::Together) => format!("All {n} files, added up"),
-            _ => format!("All {n} files, each by itself"),
+            (Self::List | Self::Devices, _) => all,
+            (_, Files::Together) => format!("{all}, added up"),
+            _ => format!("{all}, each by itself"),
         }
     }
 }
@@ -73,11 +78,12 @@ pub fn file_switch_ui(view: &'static str, many: Many, ctx: &mut ViewContext<'_>,
     if counted.len() + beside.len() < 2 {
         return;
     }
+    let n_files = (counted.len(), ctx.traces.len());
     let shown = many.shown(ctx.files.of(view));
     let single = counted.first().copied().filter(|_| counted.len() == 1 && shown.one().is_none());
     let text = match shown.one().or(single) {
         Some(trace) => file_name(ctx.traces, trace),
-        None => many.all_text(shown, counted.len()),
+        None => many.all_text(shown, n_files),
     };
     let mut chosen = shown;
     let combo = egui::ComboBox::from_id_salt("file of the table").selected_text(text).truncate().width(WIDTH);
@@ -85,7 +91,7 @@ pub fn file_switch_ui(view: &'static str, many: Many, ctx: &mut ViewContext<'_>,
         ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
         for files in [Files::Apart, Files::Together] {
             if many.shown(files) == files && counted.len() > 1 {
-                ui.selectable_value(&mut chosen, files, many.all_text(files, counted.len()));
+                ui.selectable_value(&mut chosen, files, many.all_text(files, n_files));
             }
         }
         let mut file_ui = |trace: usize, ui: &mut egui::Ui| {

@@ -8,10 +8,11 @@ fn the_slowest_rank_is_named_by_steps_that_all_recorded() {
     use crate::model::TimeRange;
     let traces = [rank(0, 4 * MS, 0), rank(1, 4 * MS, 0)];
     let verdicts = judged_together(&traces);
-    let step = |steps: [&[i64]; 2]| {
+    // * `cut`: how long before the end of the last step the last work of each device is.
+    let step_cut = |steps: [&[i64]; 2], cut: i64| {
         let of = |i: usize| {
             let boundaries = steps[i].iter().map(|ms| ms * MS).collect::<Vec<_>>();
-            let time = TimeRange { start: boundaries[0], end: boundaries[boundaries.len() - 1] };
+            let time = TimeRange { start: boundaries[0], end: boundaries[boundaries.len() - 1] - cut * MS };
             let steps = boundaries.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
             let window =
                 Window { time, whole: TimeRange { start: 0, ..time }, steps, ..verdicts[i].windows[0].clone() };
@@ -23,6 +24,7 @@ fn the_slowest_rank_is_named_by_steps_that_all_recorded() {
         let from = [". A ", ". Judged "].iter().find_map(|start| text.find(start)).unwrap() + 2;
         text[from..].split(". ").next().unwrap().to_owned()
     };
+    let step = |steps| step_cut(steps, 0);
     // Rank 0 has recorded a long step that rank 1 has not.
     assert_eq!(step([&[10, 40, 50, 60, 70], &[40, 50, 60, 70]]), "A judged step takes 15.000 ms");
     let slow = "A step takes 12.000 ms on the slowest, rank 0, and 10.000 ms on the fastest, rank 1, in the 3 steps \
@@ -31,6 +33,8 @@ fn the_slowest_rank_is_named_by_steps_that_all_recorded() {
     // Each holds one step, in which the recording begins.
     let alone = step([&[0, 19], &[0, 11]]);
     assert!(alone == "Judged steps last 11.000 ms to 19.000 ms", "{alone}");
+    let cut = "Judged steps last 9.000 ms to 17.000 ms, from the first to the last work of each device";
+    assert_eq!(step_cut([&[0, 19], &[0, 11]], 2), cut);
 }
 
 #[test]

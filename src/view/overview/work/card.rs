@@ -5,6 +5,7 @@ use crate::analysis::breakdown::{Breakdown, breakdown};
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::rules::{Basis, Window};
+use crate::figures::verdicts::work_outside;
 use crate::model::{DurNs, TimeRange};
 use crate::session::{OpenTrace, track_title};
 
@@ -21,6 +22,8 @@ pub struct Card {
     pub n_steps: [usize; 2],
     /// Which of them are left out, and why; empty if none are.
     pub left_out: String,
+    /// How long the device worked outside of all steps, where that is much; else empty.
+    pub outside: String,
     /// Whether most events of its recording are missing.
     pub lacks_events: bool,
     pub parts: Breakdown,
@@ -88,6 +91,7 @@ pub fn cards(traces: &[OpenTrace], (trace, range): (usize, Option<TimeRange>), a
             basis,
             n_steps: [judged.map_or(0, |judged| judged.steps.len()), all.n_steps],
             left_out: all.left_out.clone(),
+            outside: (*all.steps).as_ref().and_then(|steps| work_outside(steps, busy)).unwrap_or_default(),
             lacks_events: all.verdicts.run.missing.is_some(),
             parts: breakdown(busy, window),
             causes,

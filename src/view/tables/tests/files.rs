@@ -29,7 +29,7 @@ fn several_files_are_apart_added_up_or_one_alone_as_the_table_says() {
     assert_eq!(harness.query_all_by_label("aten::mm").count(), 2);
     let [zero, one] = ["rank 0", "rank 1"].map(|file| harness.query_all_by_label(file).count());
     assert_eq!((zero, one), (2, 2), "each row says of which file it is");
-    choose(&mut harness, "All 2 files, added up");
+    choose(&mut harness, "2 of 3 files, added up");
     harness.get_by_label("2 rows");
     assert!(harness.query_by_label("File").is_none());
     choose(&mut harness, "rank 1");
@@ -52,7 +52,7 @@ fn a_list_of_files_says_which_of_them_are_not_among_all() {
     settle(&mut harness);
     let top = |label: &str| harness.get_all_by_label(label).last().unwrap().rect().top();
     let snapshot = harness.state().session.traces()[0].name.to_string();
-    let order = ["All 2 files, added up", "rank 0", "rank 1", "Beside them", &snapshot].map(top);
+    let order = ["2 of 3 files, added up", "rank 0", "rank 1", "Beside them", &snapshot].map(top);
     assert!(order.is_sorted(), "{order:?}");
 }
 
