@@ -6,6 +6,7 @@ use crate::analysis::memory::leaks::Leaks;
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::steps::{NoSteps, Steps};
 use crate::analysis::memory::summary::{PrivatePools, Summary, has_peak};
+use crate::analysis::totals::Scope;
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Part, figures, format};
 use crate::model::memory::MemorySource;
@@ -116,8 +117,8 @@ pub fn headline(
 /// Of the host's memory where devices worked and the memory of none was recorded: that it is not what they need.
 fn not_of_gpus(trace: &Trace, history: &MemoryHistory) -> &'static str {
     let is_alone = history.device < 0 && trace.memories.iter().all(|other| other.device < 0);
-    let has_device = || trace.processes.iter().any(|process| process.device.is_some());
-    match history.source == MemorySource::Profiler && is_alone && has_device() {
+    let have_worked = || Scope::whole(&[trace]).has_device_work();
+    match history.source == MemorySource::Profiler && is_alone && have_worked() {
         true => {
             ". This is the host's memory alone: no memory of a GPU was recorded, though GPUs worked, so what the program \
              needs on them is not known. With profile_memory=True the profiler records what PyTorch's caching allocator \
@@ -256,7 +257,7 @@ mod tests {
     use crate::analysis::memory::signature::Signatures;
     use crate::analysis::memory::summary::summary;
     use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawBlock, RawMemory, RawSegment};
-    use crate::model::{Process, StackId, TraceBuilder};
+    use crate::model::{SliceKind, StackId, TraceBuilder};
 
     #[test]
     fn a_paragraph_says_whose_memory_it_is() {
@@ -317,10 +318,9 @@ mod tests {
                 raw.events.push(MemoryEvent { ts: 1, action, addr: 64, bytes: 64, pool, stack });
                 raw
             });
-            let device = has_worked.then_some(0);
-            let processes = vec![Process { device, ..Process::default() }];
+            let kind = if has_worked { SliceKind::Kernel } else { SliceKind::Operator };
             let memories = memories.collect();
-            line(&TraceBuilder { memories, processes, ..TraceBuilder::default() }.finish())
+            line(&TraceBuilder { memories, ..TraceBuilder::from_slices(&[("7", kind, "mm", 0, 9)]) }.finish())
         };
         let says = |text: &str| text.contains("no memory of a GPU was recorded");
         let (profiler, timeline) = (MemorySource::Profiler, MemorySource::Timeline);

@@ -15,8 +15,8 @@ pub struct ReservedGrowth<'a> {
     pub at: Cell,
     /// Handle of the stream.
     pub stream: i64,
-    /// The innermost frame in user code.
-    pub frame: &'a str,
+    /// The innermost frame in user code, as [`holder_frames`] has it.
+    pub frame: String,
 }
 
 impl ReservedGrowth<'_> {
@@ -41,7 +41,7 @@ pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
             "Reserved for neither that nor need: what a segment is larger than its request, what other pools had free, \
              or all of it where no cause is known";
         words "stream", "Stream", 70, Cell::text(&stream_name(row.stream)), "The stream it was reserved for";
-        words "stack", "Allocated at", 340, Cell::frames(row.frame), "The innermost frame in user code";
+        words "stack", "Allocated at", 340, Cell::frames(&row.frame), "The innermost frame in user code";
     };
     Part::new("reserved_growth", "Growth of reserved memory", figures)
 }

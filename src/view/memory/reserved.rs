@@ -380,9 +380,36 @@ fn growth_table(of: &OpenMemory, growth: &[Growth], labels: &[StringId]) -> Tabl
             growth,
             at: if history.has_time { Cell::Ns(ts) } else { Cell::Count(u64::from(event)) },
             stream: history.pools.get(growth.pool.0 as usize).copied().unwrap_or_default().stream,
-            frame: trace.strings.get(labels.get(stack.0 as usize).copied().unwrap_or_default()),
+            frame: holder_frames(trace.strings.get(labels.get(stack.0 as usize).copied().unwrap_or_default())),
         }
     });
     let data = reserved_growth(history.has_time).data(rows);
     Table { data, ..Table::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::memory::fixture::Script;
+    use crate::analysis::memory::labels::stack_labels;
+    use crate::analysis::memory::reserved::growth;
+    use crate::model::StackId;
+    use crate::model::memory::MemoryAction::SegmentAlloc;
+    use crate::session::OpenTrace;
+
+    #[test]
+    fn a_node_of_the_backward_pass_is_named_without_arguments() {
+        const NODE: &str =
+            "torch::autograd::generated::MulBackward0::apply(std::vector<at::Tensor, std::allocator<at::Tensor> >&&)";
+        let mut script = Script::default();
+        let stack = script.stack(&["c10::cuda::CUDACachingAllocator::malloc(void**)", NODE]);
+        script.event(SegmentAlloc, 0, 2 << 20, StackId(0));
+        script.alloc(0, 1 << 20, stack);
+        let trace = script.finish();
+        let labels = stack_labels(&trace);
+        let of = OpenMemory { open: OpenTrace::new(trace, 0), memory: 0 };
+        let table = growth_table(&of, &growth(of.history(), &|| false), &labels);
+        let stack = table.data.columns.iter().position(|column| column.key == "stack").unwrap();
+        assert_eq!(table.data.rows[0][stack].shown(), "torch::autograd::generated::MulBackward0::apply");
+    }
 }
