@@ -30,7 +30,7 @@ impl Analysis for CallsOfRanks {
 /// The time of each trace, in its own time, that a range of session time stands for. A step of one trace stands for the
 /// step of that name of each other one of its run, the nearest if several have it: ranks run the same step, and not at
 /// the same times. Any other range is the same time for all.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeOfEach {
     /// Of each trace.
     pub steps: Vec<TraceSteps>,
