@@ -189,7 +189,12 @@ impl CompareView {
         let shown = |side: usize| shortened_apart(&names[side], &[&names[1 - side]], WIDTH.0);
         let dates = times(pair, traces).map(dates);
         let sides = [
-            ["Before", "File before", "What is compared with, such as a recording from before a change"],
+            [
+                "Before",
+                "File before",
+                "What is compared with, such as a recording from before a change. Until you choose it is the earlier one \
+                 of two runs that know when they were recorded",
+            ],
             ["After", "File after", "What is compared"],
         ];
         for (side, [label, name, help]) in sides.into_iter().enumerate() {
