@@ -48,7 +48,8 @@ pub struct Hit {
     pub alone_ns_per_step: Option<DurNs>,
     /// What that is without the few steps that have more, see `per_step`.
     pub usual_ns_per_step: Option<DurNs>,
-    /// What the recorder took at least of what ending the cause would gain, per step, or without steps of all; not in the ceiling.
+    /// What the recorder took at least of what ending the cause would gain, per step, or without steps of all; not in the
+    /// ceiling.
     pub recorder_ns: DurNs,
     /// What of its time is before small collectives, or their own, per step: ending that is counted with them.
     pub small_ns: DurNs,
