@@ -157,8 +157,8 @@ impl Layout {
     }
 
     /// Brings to the front what the first traces are opened for: of those that ran on a device, and of training with
-    /// PyTorch, the overview, of others the flame graph, of memory alone its curve and why it ran out, or who holds it: few programs leak, and a line
-    /// says so. Of files with nothing to draw, what is told of them.
+    /// PyTorch, the overview, of others the flame graph, of memory alone its curve and why it ran out, or who holds it:
+    /// few programs leak, and a line says so. Of files with nothing to draw, what is told of them.
     pub fn suit(&mut self, traces: &[OpenTrace]) {
         let has = |is_so: &dyn Fn(&Trace) -> bool| traces.iter().any(|open| is_so(&open.trace));
         // Often a log of a GPU, and a snapshot with its annotations, are read before the trace beside them.
