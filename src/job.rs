@@ -129,10 +129,12 @@ impl<T: Send + 'static> Job<T> {
     ) -> std::io::Result<Self> {
         let progress = Wanted::default();
         let (sender, result) = sync_channel(1);
-        let seen_by_work = progress.progress();
+        // The thread keeps it until the result can be taken.
+        let (seen_by_work, kept) = (progress.progress(), progress.progress());
         let end = move |outcome| {
             // The receiver is gone if the job was dropped.
             let _ = sender.send(outcome);
+            drop(kept);
             wake();
         };
         start(name, move || work(&seen_by_work), end)?;
