@@ -155,7 +155,7 @@ impl Session {
         self.navigation.go(self.content());
     }
 
-    /// Lets the picture be of the run of one trace alone; see [`OpenTraces::bring_to_front`]. If everything was visible,
+    /// Lets the picture be of the run of one trace alone: the others stay open behind it. If everything was visible,
     /// everything of it is.
     pub fn bring_to_front(&mut self, trace: usize) {
         let shows_all = self.shows_all();

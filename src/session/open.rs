@@ -24,7 +24,7 @@ pub struct OpenTrace {
     pub source: ClockSource,
     /// Index into [`OpenTraces::runs`].
     pub run: usize,
-    /// Whether another run is in front: see [`OpenTraces::bring_to_front`].
+    /// Whether another run is in front: see [`Session::bring_to_front`](super::Session::bring_to_front).
     pub is_behind: bool,
     /// Its name among the traces that are open, unlike any other: `rank 3`, or its title; see `session::names`.
     pub name: Arc<str>,
