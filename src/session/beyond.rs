@@ -2,8 +2,10 @@
 
 use std::cmp::Reverse;
 
+use hashbrown::HashMap;
+
 use super::content::n_outside;
-use super::open::{OpenTrace, picture};
+use super::open::{OpenTrace, picture, pictured};
 use crate::model::{DurNs, TimeRange};
 
 /// What one file recorded outside of the first picture.
@@ -24,18 +26,19 @@ pub struct Beyond {
 
 /// Of each file of the run in front that reaches beyond `content`, which is the first picture, the farthest first.
 ///
-/// Cost: O(n² + rows · log slices) for n files.
+/// Cost: that of a [`picture`] of each run, and O(rows · log slices).
 pub fn beyond(traces: &[OpenTrace], content: TimeRange) -> Vec<Beyond> {
+    let mut of_runs: HashMap<usize, TimeRange> = HashMap::new();
+    let of_run = |run: usize| {
+        let shown = picture(&pictured(traces.iter().filter(|open| open.run == run)));
+        shown.and_then(|shown| shown.intersect(content)).unwrap_or(content)
+    };
     let of_trace = |(trace, open): (usize, &OpenTrace)| {
         let span = open.trace.span.shifted(open.offset);
         let sides =
             |of: TimeRange| [of.start.saturating_sub(span.start), span.end.saturating_sub(of.end)].map(|ns| ns.max(0));
         let far = sides(content).into_iter().max().filter(|&far| far > 0)?;
-        let run = || traces.iter().filter(|other| other.run == open.run);
-        let has_program = run().any(OpenTrace::is_program);
-        let counted: Vec<&OpenTrace> = run().filter(|open| open.is_program() || !has_program).collect();
-        let shown = picture(&counted).and_then(|shown| shown.intersect(content)).unwrap_or(content);
-        let [before, after] = sides(shown);
+        let [before, after] = sides(*of_runs.entry(open.run).or_insert_with(|| of_run(open.run)));
         let is_apart = open.is_program() && open.shown().intersect(content).is_none();
         let n_events = n_outside(&open.trace, content.shifted(open.offset.saturating_neg()));
         Some(Beyond { trace, before, after, far, n_events, is_apart })

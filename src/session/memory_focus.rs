@@ -144,7 +144,8 @@ impl MemoryFocus {
         self.base.as_ref().filter(|base| base.is_of(shown)).map(|base| base.state)
     }
 
-    /// The shown history, by default the one with the most events, of those that hold more than next to nothing. `None` if no open trace has any.
+    /// The shown history, by default the one with the most events, of those that hold more than next to nothing. `None`
+    /// if no open trace has any.
     pub fn resolve(&mut self, traces: &[OpenTrace]) -> Option<ShownMemory> {
         let is_there = |&(trace, memory): &(usize, usize)| {
             traces.get(trace).is_some_and(|open| memory < open.trace.memories.len())

@@ -313,9 +313,7 @@ impl OpenTraces {
         self.n_failures = failures::count(&self.traces);
         let front = self.traces.iter().find(|open| Some(&open.id) == self.front.as_ref()).map(|open| open.run);
         self.traces.iter_mut().for_each(|open| open.is_behind = front.is_some_and(|run| run != open.run));
-        let in_front = || self.traces.iter().filter(|open| !open.is_behind);
-        let has_program = in_front().any(OpenTrace::is_program);
-        let counted: Vec<&OpenTrace> = in_front().filter(|open| open.is_program() || !has_program).collect();
+        let counted = pictured(self.traces.iter().filter(|open| !open.is_behind));
         let content = match self.places == RunPlaces::Recorded {
             true => counted.iter().map(|open| open.shown()).reduce(TimeRange::union),
             false => picture(&counted),
@@ -326,6 +324,12 @@ impl OpenTraces {
         self.beyond = beyond(&self.traces, self.content);
         self.traces.get(of).map_or(0, |open| open.offset.saturating_sub(offset_before))
     }
+}
+
+/// Those of some traces of which a picture is: the programs, if there are any.
+pub fn pictured<'a>(of: impl Iterator<Item = &'a OpenTrace> + Clone) -> Vec<&'a OpenTrace> {
+    let has_program = of.clone().any(OpenTrace::is_program);
+    of.filter(|open| open.is_program() || !has_program).collect()
 }
 
 /// The time that a picture of these traces has, in session time: that of all; but where they lie so far apart on one
@@ -352,8 +356,8 @@ pub fn picture(opened: &[&OpenTrace]) -> Option<TimeRange> {
     }
 }
 
-/// The traces in the order in which people look at them, by their indices: the run in front, what ran first, then readings of devices,
-/// then memory; runs and ranks in order, whichever was read first. Cost: O(n log n).
+/// The traces in the order in which people look at them, by their indices: the run in front, what ran first, then
+/// readings of devices, then memory; runs and ranks in order, whichever was read first. Cost: O(n log n).
 pub fn in_order(traces: &[OpenTrace]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..traces.len()).collect();
     let key = |open: &OpenTrace| {

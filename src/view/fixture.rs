@@ -1,6 +1,6 @@
 //! A view in a session, driven by tests.
 
-use eframe::egui::Ui;
+use eframe::egui::{Shape, Ui};
 use egui_kittest::Harness;
 
 use super::{View, ViewContext};
@@ -8,6 +8,20 @@ use crate::answers::Answers;
 use crate::command::Command;
 use crate::model::{SliceId, Trace};
 use crate::session::{Selection, Session};
+
+/// All texts of the picture, also those that have no node of their own.
+pub fn texts<S>(harness: &Harness<'_, S>) -> Vec<String> {
+    fn collect(shape: &Shape, found: &mut Vec<String>) {
+        match shape {
+            Shape::Text(text) => found.push(text.galley.text().to_owned()),
+            Shape::Vec(shapes) => shapes.iter().for_each(|shape| collect(shape, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    harness.output().shapes.iter().for_each(|clipped| collect(&clipped.shape, &mut found));
+    found
+}
 
 /// A session and one view of it.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ mod context;
 pub mod details;
 pub mod events;
 #[cfg(test)]
-mod fixture;
+pub mod fixture;
 pub mod flame;
 mod flame_pane;
 mod found;

@@ -1,10 +1,9 @@
 //! The overview: device cards, time per step, findings.
 
-use eframe::egui::Shape;
-
 use super::*;
 use crate::figures::verdicts::LACKS_EVENTS;
 use crate::model::ProcessId;
+use crate::view::fixture::texts;
 
 /// Ten steps of a device that waits for data for 40 % of each.
 fn waiting_for_data() -> Trace {
@@ -299,20 +298,6 @@ fn figures_of_a_range_beyond_the_work_say_of_what_time_they_are() {
     select(4, 12, "from its first to its last work in the selected range, 4.000 ms");
     select(9, 13, "in the selected range");
     select(15, 20, "No GPU work in the selected range");
-}
-
-/// All texts of the picture, also those that have no node of their own.
-fn texts(harness: &Harness<'_, Option<App>>) -> Vec<String> {
-    fn collect(shape: &Shape, found: &mut Vec<String>) {
-        match shape {
-            Shape::Text(text) => found.push(text.galley.text().to_owned()),
-            Shape::Vec(shapes) => shapes.iter().for_each(|shape| collect(shape, found)),
-            _ => {}
-        }
-    }
-    let mut found = Vec::new();
-    harness.output().shapes.iter().for_each(|clipped| collect(&clipped.shape, &mut found));
-    found
 }
 
 #[test]

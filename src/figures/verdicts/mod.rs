@@ -182,8 +182,9 @@ pub fn job_gain(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
     Some(Gain { is_slowest, ..most })
 }
 
-/// Another hit of the device with the same remedy, and what both save together at most, as [`Hit::saved_ns`]: their ceilings are of
-/// disjoint parts of its idle time. `None` where ranks were compared: what one gains then depends on the others.
+/// Another hit of the device with the same remedy, and what both save together at most, as [`Hit::saved_ns`]: their
+/// ceilings are of disjoint parts of its idle time. `None` where ranks were compared: what one gains then depends on the
+/// others.
 pub fn together<'a>(hit: &Hit, of: &OfDevice<'a>, run: &RunFacts) -> Option<(&'a Hit, DurNs)> {
     let fits = |hit: &Hit| is_to_launch_less(&Case { rule: hit.rule, run, hit: Some(hit) });
     let own = |hit: &Hit| hit.saved_ns().filter(|_| hit.once.is_none() && fits(hit));

@@ -30,9 +30,9 @@ const CAUSES: &str = "Share of the judged time, as in findings, by what would ha
                       view Gaps and the strips of the timeline, which count all idle time of the recording";
 
 /// The same of a selected range.
-const CAUSES_IN_RANGE: &str = "Share of the selected range or step, by what would have to change to end it; together they are \
-                               its idle time. Colors say what the host did meanwhile, or what held up the work, as in \
-                               the view Gaps and the strips of the timeline";
+const CAUSES_IN_RANGE: &str = "Share of the selected range or step, by what would have to change to end it; together they \
+                               are its idle time. Colors say what the host did meanwhile, or what held up the work, as \
+                               in the view Gaps and the strips of the timeline";
 
 /// The same of a device that was not judged.
 const MEANWHILE: &str = "Share of its time by what the host did meanwhile, or what held up the work: too little ran on \

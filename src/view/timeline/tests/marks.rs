@@ -1,21 +1,7 @@
 //! Marks measure: the time between them stands in the picture.
 
-use egui::Shape;
-
 use super::*;
-
-fn texts(harness: &Harness<'_, Fixture<Timeline>>) -> Vec<String> {
-    fn collect(shape: &Shape, found: &mut Vec<String>) {
-        match shape {
-            Shape::Text(text) => found.push(text.galley.text().to_owned()),
-            Shape::Vec(shapes) => shapes.iter().for_each(|shape| collect(shape, found)),
-            _ => {}
-        }
-    }
-    let mut found = Vec::new();
-    harness.output().shapes.iter().for_each(|clipped| collect(&clipped.shape, &mut found));
-    found
-}
+use crate::view::fixture::texts;
 
 #[test]
 fn the_time_between_two_marks_stands_between_them() {
