@@ -1,11 +1,10 @@
 //! Names cut to fit a width, with cached layout.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use eframe::egui::{self, Color32, FontId, Galley, Painter};
+use hashbrown::HashMap;
 
 use crate::figures::text::{display_name, frame_within, shortened};
 
@@ -19,25 +18,66 @@ const FONT: FontId = FontId::new(11.5, egui::FontFamily::Proportional);
 const LENGTHS: [usize; 25] =
     [3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 33, 39, 46, 55, 66, 79, 94, 112, 134, 160, 192, 230];
 
-/// Laid-out names, by key and length in characters.
+/// A text may be narrower than its letters by this share, as letters move together.
+const KERNING: f32 = 0.05;
+const ELLIPSIS: char = '…';
+
+/// Laid-out names, by key.
 #[derive(Debug)]
 pub struct Labels<K> {
-    galleys: HashMap<(K, usize), Arc<Galley>>,
+    names: HashMap<K, Vec<Cut>>,
+    n_kept: usize,
     /// A text laid out in the last frame, to detect a new font atlas.
     atlas_probe: Option<Arc<Galley>>,
+    letters: Letters,
     n_new: usize,
+}
+
+/// Widths of the letters that most names are made of, in points.
+#[derive(Debug)]
+struct Letters {
+    ascii: [f32; 128],
+    ellipsis: f32,
+}
+
+impl Letters {
+    /// The width of a text without kerning; `None` where a letter is not among these.
+    fn sum(&self, text: &str) -> Option<f32> {
+        let of_letter = |c: char| if c == ELLIPSIS { Some(self.ellipsis) } else { self.ascii.get(c as usize).copied() };
+        text.chars().map(of_letter).sum()
+    }
+}
+
+/// A name in at most so many characters. Most are found to be too wide before they are laid out, which costs far more.
+#[derive(Debug)]
+struct Cut {
+    length: usize,
+    /// Until it is laid out.
+    text: String,
+    galley: Option<Arc<Galley>>,
+    /// [`Letters::sum`].
+    letters: Option<f32>,
+    n_letters: usize,
+}
+
+impl Cut {
+    fn new(length: usize, text: String, letters: &Letters) -> Self {
+        let (letters, n_letters) = (letters.sum(&text), text.chars().count());
+        Self { length, text, galley: None, letters, n_letters }
+    }
 }
 
 impl<K> Default for Labels<K> {
     fn default() -> Self {
-        Self { galleys: HashMap::new(), atlas_probe: None, n_new: 0 }
+        Self { names: HashMap::new(), n_kept: 0, atlas_probe: None, letters: Letters { ascii: [0.0; 128], ellipsis: 0.0 }, n_new: 0 }
     }
 }
 
 impl<K: Hash + Eq + Copy> Labels<K> {
     /// Clears the cache, as when the keys identify other names.
     pub fn clear(&mut self) {
-        self.galleys.clear();
+        self.names.clear();
+        self.n_kept = 0;
     }
 
     /// Call it before the first label of a frame.
@@ -47,8 +87,14 @@ impl<K: Hash + Eq + Copy> Labels<K> {
         let atlas_probe = painter.layout_no_wrap("lacuna".to_owned(), FONT, Color32::PLACEHOLDER);
         let is_same = self.atlas_probe.as_ref().is_some_and(|known| Arc::ptr_eq(known, &atlas_probe));
         self.atlas_probe = Some(atlas_probe);
-        if !is_same || self.galleys.len() > MAX_KEPT {
-            self.galleys.clear();
+        if !is_same {
+            painter.fonts_mut(|fonts| {
+                self.letters.ascii = std::array::from_fn(|c| fonts.glyph_width(&FONT, char::from(c as u8)));
+                self.letters.ellipsis = fonts.glyph_width(&FONT, ELLIPSIS);
+            });
+        }
+        if !is_same || self.n_kept > MAX_KEPT {
+            self.clear();
         }
         self.n_new = 0;
     }
@@ -70,27 +116,38 @@ impl<K: Hash + Eq + Copy> Labels<K> {
         width: f32,
         cut: impl Fn(usize) -> String,
     ) -> Option<Arc<Galley>> {
+        let known = self.names.entry(key).or_default();
         // Letters are about 6 points wide on average, and those of few names less than 4.
         let mut step = LENGTHS.partition_point(|&length| length as f32 * 4.0 <= width);
         loop {
             step = step.checked_sub(1)?;
             let length = LENGTHS[step];
-            let galley = match self.galleys.entry((key, length)) {
-                Entry::Occupied(known) => known.into_mut(),
-                // A shorter one may be known until the next frame.
-                Entry::Vacant(_) if self.n_new >= MAX_NEW => continue,
-                Entry::Vacant(entry) => {
-                    self.n_new += 1;
-                    entry.insert(painter.layout_no_wrap(cut(length), FONT, Color32::PLACEHOLDER))
+            let at = known.iter().position(|cut| cut.length == length).unwrap_or_else(|| {
+                self.n_kept += 1;
+                known.push(Cut::new(length, cut(length), &self.letters));
+                known.len() - 1
+            });
+            let tried = &mut known[at];
+            let may_fit = tried.letters.is_none_or(|taken| taken * (1.0 - KERNING) <= width);
+            if may_fit && tried.galley.is_none() {
+                if self.n_new >= MAX_NEW {
+                    // A shorter one may be known until the next frame.
+                    continue;
                 }
-            };
-            let taken = galley.size().x;
-            if taken <= width {
+                self.n_new += 1;
+                let text = std::mem::take(&mut tried.text);
+                tried.galley = Some(painter.layout_no_wrap(text, FONT, Color32::PLACEHOLDER));
+            }
+            let galley = tried.galley.as_ref().filter(|_| may_fit);
+            if let Some(galley) = galley.filter(|galley| galley.size().x <= width) {
                 return Some(Arc::clone(galley));
             }
             // What its letters take says about how many fit; a little more is tried, since they differ.
-            let n_fitting = galley.text().chars().count() as f32 * width / taken * 1.1;
-            step = step.min(LENGTHS.partition_point(|&length| length as f32 <= n_fitting));
+            let taken = tried.letters.or_else(|| Some(galley?.size().x)).unwrap_or(width);
+            let n_fitting = tried.n_letters as f32 * width / taken * 1.1;
+            while step > 0 && LENGTHS[step - 1] as f32 > n_fitting {
+                step -= 1;
+            }
         }
     }
 }
@@ -143,6 +200,12 @@ mod tests {
                 let room = width(name) - 1.0;
                 let part = shown(room).unwrap();
                 assert!(part.size().x <= room && part.size().x > 0.6 * room, "{} in {room}", part.text());
+            }
+            for name in ["AVAToWaTeLyAV_1.0f", "illegal_fi…till", "größer", "名前", "sm90_xmma_gemm<128, 4>"] {
+                let letters = labels.letters.sum(name);
+                assert_eq!(letters.is_some(), !name.contains(['ö', '名']), "{name}");
+                let is_near = |sum: f32| (width(name)..=width(name) / (1.0 - KERNING)).contains(&(sum + 0.1));
+                assert!(letters.is_none_or(is_near), "{name}: {letters:?}, laid out {}", width(name));
             }
         });
         output.drop_without_applying_deltas();
