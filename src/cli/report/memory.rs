@@ -14,7 +14,6 @@ use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares, shares};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::{fullest_state, is_trifle, summary};
-use crate::analysis::totals::Scope;
 use crate::answers::Answers;
 use crate::answers::memory::{
     FoundLeaks, GrowthOfReserved, GrowthPins, LeakSearch, OomCards, RolesOfStacks, StackPlaces, StackSignatures,
@@ -111,11 +110,8 @@ pub fn add(
     let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top, moments)).collect();
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
     let has_more = !all.iter().all(|one| is_trifle(one.of.history()));
-    let is_beside_more = |row: &DeviceMemory<'_>| {
-        let is_beside_work = || row.history.device < 0 && Scope::whole(&[row.trace]).has_device_work();
-        is_trifle(row.history) && (has_more || is_beside_work())
-    };
-    let in_short = rows.iter().filter(|row| !is_beside_more(row));
+    // As the window shows first what holds more, and what holds next to nothing where that is all there is.
+    let in_short = rows.iter().filter(|row| !(has_more && is_trifle(row.history)));
     let in_short = in_short.map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
     // What did not grow has nothing to explain.
     let shares = rows.iter().zip(&all).filter_map(|(row, one)| {
