@@ -26,6 +26,10 @@ pub enum Command {
     CloseAll,
     /// Lets the picture be of the run of this file alone, with the others behind it.
     BringToFront(std::path::PathBuf),
+    /// Lets the picture be of what it was of before this file was opened, and says that it is open.
+    PutBehind(std::path::PathBuf),
+    /// Shows an open file: the views that suit it, and beside others its time.
+    ShowFile(std::path::PathBuf),
     /// Asks where to, and writes what `lacuna report` says of all open traces there.
     ExportReport,
     Quit,

@@ -69,6 +69,27 @@ class Deferred:
             self.raise_signal(number)
 
 
+def leave_out_caller(error):
+    """Takes the function that handles an error, and then raises it again, out of its traceback.
+
+    What the program raises is of the program.
+    """
+    error.__traceback__ = error.__traceback__.tb_next
+    if sys.version_info < (3, 11):
+        # There `raise` goes on with what the handler was given.
+        try:
+            import ctypes
+
+            handled = [ctypes.py_object(part) for part in (type(error), error, error.__traceback__)]
+            for part in handled:
+                # The function takes them over.
+                ctypes.pythonapi.Py_IncRef(part)
+            ctypes.pythonapi.PyErr_SetExcInfo(*handled)
+        except (ImportError, AttributeError):
+            # An interpreter that is not CPython: the line about the recorder stays.
+            pass
+
+
 def raise_later(number):
     """Raises a signal once the main thread has left this file, or after a second."""
     main = threading.main_thread().ident
@@ -219,9 +240,7 @@ class Recorder:
                 try:
                     result = hooked(*args, **kwargs)
                 except BaseException as error:
-                    # What the program raises is of the program: Python adds no line about this frame again, and
-                    # before 3.11 goes on with the one that it has added.
-                    error.__traceback__ = error.__traceback__.tb_next
+                    leave_out_caller(error)
                     raise
                 self.stepped(args[0])
                 return result

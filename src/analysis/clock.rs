@@ -7,8 +7,9 @@ use hashbrown::HashMap;
 
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
-/// The session clock. Its zero is the start of every run: of what ran, where that was recorded. Memory and readings of
-/// devices beside it may be before.
+/// The session clock. Its zero is where the [`content`](super::content::content) of every run begins: of what ran, where
+/// that was recorded. Lone events, what nsys noted before its session, and memory and readings of devices beside it may
+/// be before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     /// One per trace, in the given order.
@@ -51,7 +52,7 @@ impl ClockSource {
 /// Traces of one job on a common clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Start of the run, where session time is zero, in nanoseconds since 1970, if any of its traces has UTC times.
+    /// Where its content begins and session time is zero, in nanoseconds since 1970, if any of its traces has UTC times.
     pub origin_utc_ns: Option<TimeNs>,
     pub n_traces: usize,
 }
@@ -109,8 +110,10 @@ const PAUSE_OF_PROCESS: DurNs = 3_600_000_000_000;
 /// A pause in nanoseconds that is none beside memory and readings of devices, which no picture of what ran is made for.
 const SHORT_PAUSE: DurNs = 10_000_000_000;
 
-/// Aligns traces to a common clock; each run starts at zero, so that runs can be compared.
+/// Aligns traces to a common clock; the content of each run starts at zero, so that runs can be compared.
 ///
+/// * `contents`: of each trace, what [`content`](super::content::content) finds. What lies outside of it counts neither
+///   for its start nor for the pauses between recordings.
 /// * Traces with UTC times belong to one run if they overlap, or if the pause between them is no more than three times
 ///   what was recorded before or after it, or one process recorded both into one folder within an hour, and keep their
 ///   relative offsets. Memory and readings of devices belong to the
@@ -120,9 +123,10 @@ const SHORT_PAUSE: DurNs = 10_000_000_000;
 ///   other traces.
 ///
 /// Cost: O(n log n) for n traces of a few runs; with O(n) runs in one folder O(n²) steps of look-ups.
-pub fn clock(traces: &[&Trace]) -> Clock {
-    let starts: Vec<Option<TimeNs>> = traces.iter().map(|trace| utc_start(trace)).collect();
-    let mut run_of = utc_runs(traces, &starts);
+pub fn clock(traces: &[&Trace], contents: &[TimeRange]) -> Clock {
+    let of_each = || traces.iter().zip(contents);
+    let starts: Vec<Option<TimeNs>> = of_each().map(|(trace, content)| utc_at(trace, content.start)).collect();
+    let mut run_of = utc_runs(traces, &starts, contents);
     join_by_folder(traces, &mut run_of);
     // Numbers runs in the order of their first traces.
     let mut numbers: HashMap<usize, usize> = HashMap::new();
@@ -144,10 +148,10 @@ pub fn clock(traces: &[&Trace]) -> Clock {
             *origin = origin.iter().chain(start).min().copied();
         }
     }
-    for ((place, start), trace) in placed.iter_mut().zip(&starts).zip(traces) {
+    for ((place, start), content) in placed.iter_mut().zip(&starts).zip(contents) {
         let from_run = start.zip(runs[place.run].origin_utc_ns).map(|(start, origin)| start.saturating_sub(origin));
         place.source = if from_run.is_some() { ClockSource::Utc } else { ClockSource::Start };
-        place.offset = from_run.unwrap_or(0).saturating_sub(trace.span.start);
+        place.offset = from_run.unwrap_or(0).saturating_sub(content.start);
     }
     let span = span(traces, &placed);
     Clock { placed, runs, span }
@@ -189,10 +193,10 @@ impl Recorded {
 }
 
 /// The run of each trace: shared by traces with UTC times without a long pause between them, else separate.
-fn utc_runs(traces: &[&Trace], starts: &[Option<TimeNs>]) -> Vec<usize> {
+fn utc_runs(traces: &[&Trace], starts: &[Option<TimeNs>], contents: &[TimeRange]) -> Vec<usize> {
     let mut run_of: Vec<usize> = (0..traces.len()).collect();
     let known = starts.iter().enumerate().filter_map(|(i, start)| Some((i, (*start)?)));
-    let range = |(i, start): (usize, TimeNs)| (TimeRange { start, end: start.saturating_add(traces[i].span.dur()) }, i);
+    let range = |(i, start): (usize, TimeNs)| (TimeRange { start, end: start.saturating_add(contents[i].dur()) }, i);
     let mut ranges: Vec<(TimeRange, usize)> = known.map(range).collect();
     ranges.sort_unstable_by_key(|&(range, i)| (range.start, range.end, i));
     let (programs, beside): (Vec<_>, Vec<_>) = ranges.into_iter().partition(|&(_, i)| ran(traces[i]));
@@ -270,7 +274,7 @@ fn join_by_folder(traces: &[&Trace], run_of: &mut [usize]) {
     }
     for (i, trace) in traces.iter().enumerate() {
         let is_alone = members.get(&i).is_some_and(|run| run.n == 1);
-        let Some(rank) = trace.info.rank.filter(|_| is_alone && utc_start(trace).is_none()) else { continue };
+        let Some(rank) = trace.info.rank.filter(|_| is_alone && utc_offset(trace).is_none()) else { continue };
         let Some(near) = runs_in.get_mut(&folder(trace)) else { continue };
         let is_free = |run: &usize| {
             let members = members.get(run).filter(|_| *run != i);
@@ -292,20 +296,22 @@ fn folder(trace: &Trace) -> Option<&Path> {
     }
 }
 
-/// Start of the trace in nanoseconds since 1970, if its times are UTC or it records an offset.
-pub fn utc_start(trace: &Trace) -> Option<TimeNs> {
+/// A time of a trace in nanoseconds since 1970, if it knows.
+pub fn utc_at(trace: &Trace, time: TimeNs) -> Option<TimeNs> {
+    time.checked_add(utc_offset(trace)?)
+}
+
+/// Offset from the times of a trace to UTC, if it records one or its times are UTC.
+fn utc_offset(trace: &Trace) -> Option<DurNs> {
     // From 2001 to 2096: uptime clocks never reach these values.
     const EPOCH_LIKE: std::ops::Range<TimeNs> = 1_000_000_000_000_000_000..4_000_000_000_000_000_000;
-    let own = trace.span.start;
-    match trace.info.utc_offset_ns {
-        Some(offset) => own.checked_add(offset),
-        None => EPOCH_LIKE.contains(&own).then_some(own),
-    }
+    trace.info.utc_offset_ns.or_else(|| EPOCH_LIKE.contains(&trace.span.start).then_some(0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::content::content;
     use crate::model::{Format, SliceKind, TraceBuilder};
 
     const EPOCH: TimeNs = 1_700_000_000_000_000_000;
@@ -313,6 +319,10 @@ mod tests {
 
     /// Start, end, offset to UTC, file and rank.
     type Given<'a> = (TimeNs, TimeNs, Option<DurNs>, &'a str, Option<u32>);
+
+    fn clock_of(traces: &[&Trace]) -> Clock {
+        clock(traces, &traces.iter().map(|trace| content(trace)).collect::<Vec<_>>())
+    }
 
     fn place(given: &[Given<'_>]) -> Clock {
         let trace = |&(start, end, utc_offset_ns, path, rank): &Given<'_>| {
@@ -323,7 +333,7 @@ mod tests {
             builder.finish()
         };
         let traces: Vec<Trace> = given.iter().map(trace).collect();
-        clock(&traces.iter().collect::<Vec<_>>())
+        clock_of(&traces.iter().collect::<Vec<_>>())
     }
 
     fn check(given: &[Given<'_>], offsets: &[DurNs], runs: &[usize], origin: Option<TimeNs>, end: TimeNs) {
@@ -351,11 +361,42 @@ mod tests {
             builder.finish()
         };
         let (memory, program) = (trace(1_000, Format::Snapshot), trace(8_000, Format::ChromeTrace));
-        let placed = clock(&[&memory, &program]);
+        let placed = clock_of(&[&memory, &program]);
         assert_eq!(placed.placed.iter().map(|place| place.offset).collect::<Vec<_>>(), [-8_000, -8_000]);
         let span = TimeRange { start: -7_000, end: 1_000 };
         assert_eq!((placed.span, placed.origin_utc_ns()), (span, Some(EPOCH + 8_000)));
-        assert_eq!(clock(&[&memory]).placed[0].offset, -1_000, "alone it is what there is");
+        assert_eq!(clock_of(&[&memory]).placed[0].offset, -1_000, "alone it is what there is");
+    }
+
+    #[test]
+    fn runs_start_where_their_work_does_not_at_lone_events_far_before() {
+        const S: TimeNs = 1_000_000_000;
+        // Lone events, then 1,000 of 10 µs every 20 µs.
+        let of = |lone: &[TimeNs], start: TimeNs, utc_offset_ns| {
+            let op = SliceKind::Operator;
+            let mut slices: Vec<_> = lone.iter().map(|&at| ("other", op, "note", at, at + 10)).collect();
+            slices.extend((0..1_000).map(|i| ("main", op, "op", start + 20_000 * i, start + 20_000 * i + 10_000)));
+            let mut builder = TraceBuilder::from_slices(&slices);
+            builder.info.utc_offset_ns = utc_offset_ns;
+            builder.finish()
+        };
+        let offsets = |traces: &[Trace]| {
+            let clock = clock_of(&traces.iter().collect::<Vec<_>>());
+            let (offsets, runs): (Vec<_>, Vec<_>) = clock.placed.iter().map(|place| (place.offset, place.run)).unzip();
+            (offsets, runs, clock.span.start)
+        };
+        assert_eq!(
+            offsets(&[of(&[3 * S], 40 * S, None), of(&[], 7 * S, None)]),
+            (vec![-40 * S, -7 * S], vec![0, 1], -37 * S)
+        );
+        // A minute after the first has ended; what was noted before it began does not join the two.
+        let runs = [of(&[], 100 * S, Some(EPOCH)), of(&[60 * S, 90 * S], 160 * S, Some(EPOCH))];
+        assert_eq!(offsets(&runs), (vec![-100 * S, -160 * S], vec![0, 1], -100 * S));
+        // Of one run: zero is the first work, and they keep their one clock.
+        let ranks = [of(&[9 * S], 100 * S, Some(EPOCH)), of(&[], 100 * S + 5, Some(EPOCH))];
+        assert_eq!(offsets(&ranks), (vec![-100 * S; 2], vec![0, 0], -91 * S));
+        let clock = clock_of(&[&ranks[0], &ranks[1]]);
+        assert_eq!(clock.origin_utc_ns(), Some(EPOCH + 100 * S), "zero is where the work begins");
     }
 
     #[test]
@@ -405,7 +446,7 @@ mod tests {
                 trace
             };
             let traces: Vec<Trace> = given.iter().map(trace).collect();
-            let clock = clock(&traces.iter().collect::<Vec<_>>());
+            let clock = clock_of(&traces.iter().collect::<Vec<_>>());
             clock.placed.iter().map(|place| (place.run, place.offset / S)).collect::<Vec<_>>()
         };
         assert_eq!(runs(&[(5, "a/1", "4711"), (65, "a/2", "4711")]), [(0, -5), (0, -5)]);
@@ -427,7 +468,7 @@ mod tests {
         let program = |start| of(Format::ChromeTrace, start, start + 1);
         let memory = |start, end| of(Format::Snapshot, start, end);
         let runs = |traces: &[Trace]| {
-            clock(&traces.iter().collect::<Vec<_>>()).placed.iter().map(|place| place.run).collect::<Vec<_>>()
+            clock_of(&traces.iter().collect::<Vec<_>>()).placed.iter().map(|place| place.run).collect::<Vec<_>>()
         };
         // Recorded a minute apart, each with its snapshot a little later.
         assert_eq!(runs(&[program(0), program(60), memory(8, 9), memory(62, 63)]), [0, 1, 0, 1]);

@@ -8,6 +8,7 @@ pub mod calls;
 pub mod clock;
 pub mod collectives;
 pub mod compare;
+pub mod content;
 pub mod copies;
 pub mod counters;
 pub mod device_work;

@@ -14,7 +14,16 @@ pub fn short_name(signature: &str) -> String {
 /// no signature, or whose brackets do not match. Cost: O(length).
 pub fn name_and_template(signature: &str) -> Option<(String, &str)> {
     let whole = signature.split(" [clone ").next().unwrap_or(signature);
-    without_arguments(whole).filter(|(name, _)| !name.is_empty())
+    without_arguments(whole).map(|of| (of.name, of.template)).filter(|(name, _)| !name.is_empty())
+}
+
+/// A function in a C++ signature with its scopes and all template arguments, without return type, call arguments and
+/// anonymous namespaces: `Node<Mul>::apply` of `void (anonymous namespace)::Node<Mul>::apply(Tensor&&)`. `None` without
+/// call arguments. Cost: O(length).
+pub fn without_call(signature: &str) -> Option<String> {
+    let whole = signature.split(" [clone ").next().unwrap_or(signature);
+    let function = without_arguments(whole).filter(|of| !of.name.is_empty())?.function?;
+    Some(ANONYMOUS.iter().fold(function.to_owned(), |function, prefix| function.replace(prefix, "")))
 }
 
 /// A signature without what stands in parentheses anywhere in it: parameters, casts of template arguments as nsys
@@ -34,10 +43,22 @@ pub fn without_parameters(signature: &str) -> String {
     if depth > 0 || out.trim().is_empty() { signature.to_owned() } else { out }
 }
 
+/// As compilers write it, and as nsys does.
+const ANONYMOUS: [&str; 2] = ["(anonymous namespace)::", "<unnamed>::"];
+
+/// What a C++ signature is made of.
+struct Signature<'a> {
+    /// With its scopes, without template arguments.
+    name: String,
+    /// The template arguments of the function, with their brackets; may be empty.
+    template: &'a str,
+    /// All from the name to its call arguments; `None` without these.
+    function: Option<&'a str>,
+}
+
 /// `None` where the brackets do not match.
-fn without_arguments(signature: &str) -> Option<(String, &str)> {
-    // As compilers write it, and as nsys does.
-    const ANONYMOUS: [&str; 2] = ["(anonymous namespace)::", "<unnamed>::"];
+fn without_arguments(signature: &str) -> Option<Signature<'_>> {
+    let (mut start, mut function) = (0, None);
     let mut name = String::new();
     // Open angle brackets, and within them parentheses.
     let (mut angles, mut rounds) = (0_u32, 0_u32);
@@ -70,9 +91,12 @@ fn without_arguments(signature: &str) -> Option<(String, &str)> {
             ')' if angles > 0 => rounds = rounds.checked_sub(1)?,
             _ if angles > 0 => {}
             '(' if !ends_signature(rest) => return None,
-            '(' => break,
+            '(' => {
+                function = Some(&signature[start..at]);
+                break;
+            }
             // What came before was the return type.
-            ' ' => (name, template) = (String::new(), ""),
+            ' ' => (name, template, start) = (String::new(), "", at + 1),
             // Nor are the template arguments of a scope those of the function.
             ':' => {
                 template = "";
@@ -83,7 +107,7 @@ fn without_arguments(signature: &str) -> Option<(String, &str)> {
         before = c;
         rest = &rest[c.len_utf8()..];
     }
-    (angles == 0).then_some((name, template))
+    (angles == 0).then_some(Signature { name, template, function })
 }
 
 /// Whether a signature ends with these call arguments: `(DataLoader)#next` goes on as no signature does. Arguments that
@@ -174,6 +198,24 @@ mod tests {
         ];
         for (signature, expected) in cases {
             assert_eq!(short_name(signature), expected, "{signature}");
+        }
+    }
+
+    #[test]
+    fn a_function_keeps_its_templates_without_its_call() {
+        for (signature, function) in [
+            (
+                "torch::autograd::CppNode<ns::Lookup>::apply(std::vector<at::Tensor>&&)",
+                "torch::autograd::CppNode<ns::Lookup>::apply",
+            ),
+            ("std::tuple<at::T, int> at::(anonymous namespace)::wrap<true>(at::T const&)", "at::wrap<true>"),
+            ("at::f(at::T&)::{lambda()#2}::operator()() const", "at::f"),
+            ("ns::Op::operator()(int) const", "ns::Op::operator()"),
+        ] {
+            assert_eq!(without_call(signature).as_deref(), Some(function));
+        }
+        for name in ["at::native::to", "train (a.py:1)", "(x)", "f<(a)", "<lambda>"] {
+            assert_eq!(without_call(name), None, "{name}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Analysis, Work};
 use crate::analysis::memory::by_place::{Largest, Place, Places, stack_places};
-use crate::analysis::memory::callers::with_callers;
+use crate::analysis::memory::callers::Wrapper;
 use crate::analysis::memory::categories::StackRoles;
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::leaks::{self, Leaks, Thresholds, capacity};
@@ -49,6 +49,32 @@ impl Analysis for StackPlaces {
     }
 }
 
+/// The same with the callers of a function that allocates nearly everything for others: the place that all views and
+/// lists of one recording call a stack by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPlaces;
+
+/// The result of [`NamedPlaces`].
+#[derive(Debug)]
+pub struct FoundPlaces {
+    pub of_stack: Arc<Vec<Place>>,
+    pub wrapper: Option<Wrapper>,
+}
+
+impl Analysis for NamedPlaces {
+    type Of = Arc<Trace>;
+    type Output = FoundPlaces;
+    const NAME: &'static str = "Finding who allocates";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
+        let of_stack = work.get(of, &StackPlaces { has_all_frames: false })?;
+        let places = Places { trace: of, of_stack: &of_stack };
+        let wrapper = Wrapper::of(&places);
+        let called = wrapper.map(|wrapper| Arc::new(wrapper.places(&places)));
+        Some(FoundPlaces { of_stack: called.unwrap_or(of_stack), wrapper })
+    }
+}
+
 /// The signature of each stack of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackSignatures {
@@ -60,8 +86,8 @@ impl Analysis for StackSignatures {
     type Output = Signatures;
     const NAME: &'static str = "Comparing the call stacks";
 
-    fn run(&self, of: &Arc<Trace>, _: &Work<'_>) -> Option<Self::Output> {
-        Some(Signatures::new(of, self.ignores_lines))
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
+        Some(Signatures::new(of, self.ignores_lines).called(work.get(of, &NamedPlaces)?.wrapper))
     }
 }
 
@@ -224,12 +250,10 @@ impl Analysis for InShort {
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
         let summary = summary(of.history());
-        let of_stack = work.get(&of.open.trace, &StackPlaces { has_all_frames: false })?;
-        let (history, state) = (of.history(), fullest_state(of.history()));
-        let places = Places { trace: of.trace(), of_stack: &of_stack };
         // As the tables list it.
-        let called = with_callers(&places, history, state);
-        let places = Places { of_stack: called.as_deref().unwrap_or(places.of_stack), ..places };
+        let named = work.get(&of.open.trace, &NamedPlaces)?;
+        let (history, state) = (of.history(), fullest_state(of.history()));
+        let places = Places { trace: of.trace(), of_stack: &named.of_stack };
         Some(MemoryInShort {
             holder: places.largest(history, state),
             summary,

@@ -45,6 +45,8 @@ impl App {
                 self.close(ctx, |_, _| true);
             }
             Command::BringToFront(path) => self.bring_to_front(&path),
+            Command::PutBehind(path) => self.put_behind(path),
+            Command::ShowFile(path) => self.show_file(&path),
             Command::Quit => {
                 if self.leaving.may_close(self.views.has_run()) {
                     ctx.send_viewport_cmd(ViewportCommand::Close);
@@ -194,6 +196,15 @@ impl App {
         if let Some(trace) = self.session.traces().iter().position(|open| open.trace.info.path == path) {
             self.session.bring_to_front(trace);
         }
+    }
+
+    /// Keeps what the user looks at as it is where this file was opened beside it, and says so.
+    fn put_behind(&mut self, path: PathBuf) {
+        let Some(trace) = self.session.traces().iter().position(|open| open.trace.info.path == path) else { return };
+        self.session.put_behind(trace);
+        let name = display_name(&self.session.traces()[trace].name).into_owned();
+        let text = format!("{name} was recorded and is open behind what you look at");
+        self.told = Some(Told { leads_to: Some(Command::ShowFile(path)), ..Told::said(text) });
     }
 
     /// Shows the views that suit what is in front.

@@ -168,10 +168,12 @@ impl App {
             let height = ui.data(|data| data.get_temp(kept_height)).filter(|_| is_told);
             let size = egui::vec2(ui.available_width(), height.unwrap_or(ui.spacing().interact_size.y));
             let shown = ui.allocate_ui_with_layout(size, line, |ui| {
+                let mut commands = Vec::new();
                 if let Some(told) = self.told(ui.ctx()) {
-                    if told.ui(ui) {
+                    if told.ui(&mut commands, ui) {
                         self.told = None;
                     }
+                    self.commands.append(&mut commands);
                 } else if self.session.traces().is_empty() {
                     match self.loads.running().first() {
                         None => ui.weak("Nothing is open"),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use eframe::egui::{self, RichText, Sense};
 
 use super::App;
+use crate::command::Command;
 use crate::model::TimeRange;
 use crate::session::Selection;
 use crate::widget::theme;
@@ -25,12 +26,14 @@ pub struct Told {
     pub is_refusal: bool,
     /// The selection and the range of which it is said, which take it along when they change.
     pub of: Option<(Selection, Option<TimeRange>)>,
+    /// Shows what it is said of.
+    pub leads_to: Option<Command>,
 }
 
 impl Told {
     /// That something was done.
     pub fn done(text: impl Into<Cow<'static, str>>) -> Self {
-        Self { text: text.into(), since: Instant::now(), lasts: SHOW_DONE, is_refusal: false, of: None }
+        Self { text: text.into(), since: Instant::now(), lasts: SHOW_DONE, is_refusal: false, of: None, leads_to: None }
     }
 
     /// A sentence to read.
@@ -43,8 +46,14 @@ impl Told {
         Self { is_refusal: true, ..Self::said(text) }
     }
 
-    /// Paints it; whether it was closed.
-    pub fn ui(&self, ui: &mut egui::Ui) -> bool {
+    /// Paints it; whether it is done with. What it leads to is added to `commands` if that is asked for.
+    pub fn ui(&self, commands: &mut Vec<Command>, ui: &mut egui::Ui) -> bool {
+        if let Some(command) = &self.leads_to
+            && ui.button("Show").on_hover_text("Go there").clicked()
+        {
+            commands.push(command.clone());
+            return true;
+        }
         let color = self.is_refusal.then(|| theme::tokens(ui.visuals().dark_mode).severity[1]);
         let text = color.into_iter().fold(RichText::new(&*self.text), RichText::color);
         let label = egui::Label::new(text).truncate().show_tooltip_when_elided(false).sense(Sense::click());

@@ -93,7 +93,11 @@ pub struct Stack {
 impl Stack {
     /// * `frames`: innermost first.
     pub fn new(frames: Vec<String>) -> Self {
-        let place = place_name(&frames);
+        Self::at(place_name(&frames), frames)
+    }
+
+    /// * `place`: what lists by place call it.
+    pub fn at(place: String, frames: Vec<String>) -> Self {
         Self { label: place.clone(), place, frames }
     }
 

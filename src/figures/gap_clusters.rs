@@ -111,7 +111,7 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::Count(u64::from(row.clusters.device)), "Index of the device";
         number "count", "Gaps", 58, Cell::Count(row.cluster.sum.count),
-            "Gaps between the same work, with the same cause at the same place";
+            "Gaps between the same work, while the same went on at the same place";
         words "steps", "Steps", 58, Cell::text(&row.steps()), "In how many of the judged steps they occur";
         number "total_ns", "Total", 84, Cell::Ns(row.cluster.sum.total_ns),
             "Sum of their lengths, also of those outside of the judged steps";

@@ -1,4 +1,4 @@
-//! Figures of idle time by cause and of recurring gaps, as the window lists them.
+//! Figures of idle time by what went on meanwhile and of recurring gaps, as the window lists them.
 
 use super::gaps::{MEANWHILE, class_word};
 use super::makeup::cause_word;
@@ -8,9 +8,9 @@ use crate::analysis::gaps::clusters::Spread;
 use crate::analysis::rules::Cause;
 use crate::model::DurNs;
 
-/// Time of one cause.
+/// Time in which one thing went on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CauseRow {
+pub struct ClassRow {
     pub class: GapClass,
     /// Gaps with a part of it.
     pub count: u64,
@@ -21,18 +21,18 @@ pub struct CauseRow {
     pub idle_ns: DurNs,
 }
 
-impl CauseRow {
+impl ClassRow {
     /// No time of a class.
     pub fn new(class: GapClass) -> Self {
         Self { class, ..Self::default() }
     }
 }
 
-/// Idle time by cause.
-pub fn causes() -> Part<CauseRow> {
-    let figures = figures! { row: CauseRow;
+/// Idle time by what went on meanwhile.
+pub fn by_class() -> Part<ClassRow> {
+    let figures = figures! { row: ClassRow;
         words "class", "Meanwhile", 220, class_word(row.class), MEANWHILE;
-        number "count", "Gaps", 90, Cell::Count(row.count), "Gaps with a part of this cause";
+        number "count", "Gaps", 90, Cell::Count(row.count), "Gaps in which this went on";
         number "total_ns", "Total", 100, Cell::Ns(row.total_ns), "Sum of these parts, within the selected range if \
             there is one";
         number "share", "Of idle time", 100, Cell::Share(row.total_ns as f64 / row.idle_ns.max(1) as f64),
@@ -41,7 +41,7 @@ pub fn causes() -> Part<CauseRow> {
             "The longest time without a pause in which this went on in one gap, which may be longer; of a selected \
              range what lies within it. A click shows that gap";
     };
-    Part::new("gap_causes", "Causes", figures)
+    Part::new("gap_causes", "Idle time by what went on meanwhile", figures)
 }
 
 /// One cluster of gaps.

@@ -318,13 +318,13 @@ pub fn device_gaps<'a>() -> Part<DeviceGaps<'a>> {
         .json("rank device count total_ns micro macro theta_ns by_class top clusters coverage")
 }
 
-/// Idle time of devices by cause.
+/// Idle time of devices by what went on meanwhile.
 pub fn classes() -> Part<ClassGaps> {
     let figures = figures! { row: ClassGaps;
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         number "device", "Device", 58, Cell::Count(u64::from(row.device)), "Index of the device";
         words "class", "Meanwhile", 160, class_word(row.class), MEANWHILE;
-        number "count", "Gaps", 70, Cell::Count(row.totals.count), "Gaps with a part of this cause";
+        number "count", "Gaps", 70, Cell::Count(row.totals.count), "Gaps in which this went on";
         number "total_ns", "Total", 84, Cell::Ns(row.totals.total_ns), "Sum of these parts";
         number "share", "Share", 62, Cell::Share(row.share), "Part of the device's idle time";
     };
@@ -338,7 +338,7 @@ pub fn gaps() -> Part<NamedGap> {
         number "device", "Device", 58, Cell::Count(u64::from(row.device)), "Index of the device";
         number "start_ns", "Start", 100, Cell::Ns(row.start_ns), "When it begins";
         number "dur_ns", "Duration", 84, Cell::Ns(row.dur_ns), "How long nothing runs";
-        words "causes", "Causes", 220, Cell::text(&row.summary()), "What the device waited for, with its share";
+        words "causes", "Meanwhile", 220, Cell::text(&row.summary()), "What went on most of the time, with its share";
         words "name", "During", 200, Cell::text(&row.during), "The slice that explains most of it";
         words "frame", "Frame", 200, Cell::text(&row.frame), "Where the program was then";
         words "trigger", "Trigger", 120, Cell::or_empty(row.trigger, trigger_word), "The event that made it possible";
@@ -346,7 +346,7 @@ pub fn gaps() -> Part<NamedGap> {
         words "launched_by", "Launched by", 140, Cell::text(row.launched_by.as_deref().unwrap_or_default()),
             "The call that launched that work";
         words "parts", "Parts", 0, Cell::List(Arc::new(parts().table(&row.parts, 0))),
-            "What the device waited for, in order of time";
+            "What went on meanwhile, in order of time";
     };
     Part::new("top", "Longest gaps", figures)
         .report("rank device start_ns dur_ns causes trigger name frame ended_by")

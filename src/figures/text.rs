@@ -10,8 +10,9 @@ use std::borrow::Cow;
 pub use self::frames::{frame_within, tells_file};
 use self::signature::{signature_within, without_scopes};
 pub use self::units::{breakable, unbroken};
+use crate::analysis::frame::Frame;
 use crate::analysis::gaps::BACKWARD_NODE;
-use crate::analysis::short_name::{name_and_template, short_name};
+use crate::analysis::short_name::{name_and_template, short_name, without_call};
 use crate::model::{Track, TrackKind};
 
 /// What memory of the host is called instead of by the index of a device.
@@ -63,12 +64,15 @@ pub fn display_name_within(name: &str, max: usize) -> String {
 /// A name with what tells most first: of a signature the function and its template arguments, without what it returns,
 /// its parameters and scopes. Other names stay as they are. Names in tables begin so, and sort so. Cost: O(length).
 pub fn telling(name: &str) -> Cow<'_, str> {
-    if !name.contains('<') && !name.starts_with("void ") {
+    // Ranges are called `step(5)` too; of a function without a template its types tell that it is one.
+    let is_of_types = || ["*", "&", "::"].iter().any(|part| name.contains(part));
+    let is_function = name.starts_with("void ") || name.ends_with(')') && is_of_types();
+    if !name.contains('<') && !is_function {
         return Cow::Borrowed(name);
     }
     match name_and_template(name) {
-        Some((function, template)) if !template.is_empty() || name.starts_with("void ") => {
-            let function = function.rsplit("::").next().unwrap_or(&function);
+        Some((function, template)) if !template.is_empty() || is_function => {
+            let function = own_name(&function);
             Cow::Owned(format!("{function}{}", without_scopes(template)))
         }
         _ => Cow::Borrowed(name),
@@ -184,11 +188,21 @@ pub fn function_name(signature: &str) -> &str {
     if words.is_empty() { signature } else { words }
 }
 
-/// A frame in few letters: `forward (model.py:12)` of `forward (/home/me/model.py:12)`.
+/// A frame in few letters: `forward (model.py:12)` of `forward (/home/me/model.py:12)`, and of a function of C++ its
+/// name without arguments: `at::native::to` of `at::native::to(at::Tensor const&)`.
 pub fn short_frame(frame: &str) -> String {
+    let (way, bare) = frames::way_and_frame(frame);
+    let Frame { function, file, line } = Frame::of(bare);
+    if let Some(function) = Some(function).filter(|_| !file.ends_with(".py")).and_then(without_call) {
+        let file = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        return match (file, line) {
+            ("", _) => format!("{way}{function}"),
+            (file, 0) => format!("{way}{function} ({file})"),
+            (file, line) => format!("{way}{function} ({file}:{line})"),
+        };
+    }
     let Some((name, place)) = frame.rsplit_once(" (") else {
-        let (way, frame) = frames::way_and_frame(frame);
-        return format!("{way}{}", short_python(frame));
+        return format!("{way}{}", short_python(bare));
     };
     let file = place.rsplit(['/', '\\']).next().unwrap_or(place);
     format!("{name} ({file}")
@@ -251,6 +265,35 @@ mod tests {
         let cut = display_name(&"é".repeat(1000)).into_owned();
         assert_eq!(cut.chars().count(), MAX_CHARS + 1);
         assert!(cut.ends_with('…'));
+    }
+
+    #[test]
+    fn functions_of_c_lose_their_arguments_in_cells() {
+        for (frame, short) in [
+            ("at::native::to(at::Tensor const&, bool)", "at::native::to"),
+            ("via at::native::to(at::Tensor const&, bool)", "via at::native::to"),
+            (
+                "from ns::Node<ns::F>::run(std::vector<at::T>&&) (/b/node.cpp:71)",
+                "from ns::Node<ns::F>::run (node.cpp:71)",
+            ),
+            ("ns::alloc(unsigned long, void*) (pool.cpp)", "ns::alloc (pool.cpp)"),
+            ("ns::alloc(unsigned long) (??)", "ns::alloc"),
+            ("Model.forward (/home/me/model.py:12)", "Model.forward (model.py:12)"),
+            ("<module> (<string>:1)", "<module> (<string>:1)"),
+            ("3 times visit (/x/tree.py:9)", "3 times visit (tree.py:9)"),
+            ("main", "main"),
+        ] {
+            assert_eq!(short_frame(frame), short);
+        }
+        for (name, shown) in [
+            ("scale(float*, float, int)", "scale"),
+            ("ns::scale(Params)", "scale"),
+            ("step(5)", "step(5)"),
+            ("ns::Sum::operator()(float const&)", "Sum::operator()"),
+            ("DistributedDataParallel.forward (a & b)", "DistributedDataParallel.forward (a & b)"),
+        ] {
+            assert_eq!(telling(name), shown);
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use super::content::n_outside;
 use super::open::{OpenTrace, picture, pictured};
+use crate::analysis::content::n_outside;
 use crate::model::{DurNs, TimeRange};
 
 /// What one file recorded outside of the first picture.

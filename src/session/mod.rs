@@ -1,7 +1,6 @@
 //! The open traces, their clock, and all choices about them: selection, ranges, marks, shown memory.
 
 mod beyond;
-mod content;
 mod failures;
 mod files;
 mod gap_order;
@@ -160,6 +159,14 @@ impl Session {
     pub fn bring_to_front(&mut self, trace: usize) {
         let shows_all = self.shows_all();
         self.open.bring_to_front(trace);
+        self.follow_clock(0, shows_all);
+    }
+
+    /// Lets the picture be of what it was of before this trace was opened: its run stays behind. If everything was
+    /// visible, everything of that is.
+    pub fn put_behind(&mut self, trace: usize) {
+        let shows_all = self.shows_all();
+        self.open.put_behind(trace);
         self.follow_clock(0, shows_all);
     }
 

@@ -4,9 +4,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::beyond::{Beyond, beyond};
-use super::content::content;
 use super::{failures, names};
 use crate::analysis::clock::{self, ClockSource, Run};
+use crate::analysis::content::content;
 use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
@@ -44,7 +44,7 @@ pub struct OpenTrace {
 /// Where runs stand on the session clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunPlaces {
-    /// Each starts at zero.
+    /// The content of each starts at zero.
     #[default]
     Starts,
     /// The first step of each begins at zero.
@@ -105,8 +105,7 @@ impl OpenTrace {
     /// When what the first picture shows of it began, in nanoseconds since 1970, if it knows: what lies far before that may
     /// be long before the recording.
     pub fn recorded_at(&self) -> Option<TimeNs> {
-        let start = clock::utc_start(&self.trace)?;
-        Some(start.saturating_add(self.content.start - self.trace.span.start))
+        clock::utc_at(&self.trace, self.content.start)
     }
 
     /// Whether it recorded any event that lasts, or any sample.
@@ -128,8 +127,10 @@ pub struct OpenTraces {
     traces: Vec<OpenTrace>,
     runs: Vec<Run>,
     places: RunPlaces,
-    /// [`OpenTrace::id`] of a recording whose run alone the picture is of.
-    front: Option<Arc<str>>,
+    /// [`OpenTrace::id`] of recordings whose runs alone the picture is of; of none of all.
+    front: Vec<Arc<str>>,
+    /// What `front` was before traces were opened last.
+    front_before: Vec<Arc<str>>,
     span: TimeRange,
     content: TimeRange,
     beyond: Vec<Beyond>,
@@ -143,7 +144,8 @@ impl Default for OpenTraces {
             traces: Vec::new(),
             runs: Vec::new(),
             places: RunPlaces::Starts,
-            front: None,
+            front: Vec::new(),
+            front_before: Vec::new(),
             span: empty,
             content: empty,
             beyond: Vec::new(),
@@ -199,7 +201,10 @@ impl OpenTraces {
         Some(match self.runs.len() {
             1 if n == 0 => "All files are on one UTC clock".to_owned(),
             1 => format!("Starts aligned at 0{without_utc}"),
-            n if self.traces.iter().any(|open| open.is_behind) => format!("{n} runs, one of them in front"),
+            n if self.traces.iter().any(|open| open.is_behind) => match self.n_in_front() {
+                1 => format!("{n} runs, one of them in front"),
+                n_in_front => format!("{n} runs, {n_in_front} of them in front"),
+            },
             n => match self.places() {
                 RunPlaces::Starts => format!("{n} runs, their starts aligned at 0{without_utc}"),
                 RunPlaces::Recorded => format!("{n} runs on one UTC clock{without_utc}"),
@@ -211,6 +216,11 @@ impl OpenTraces {
                 }
             },
         })
+    }
+
+    fn n_in_front(&self) -> usize {
+        let is_in_front = |run: usize| self.traces.iter().any(|open| open.run == run && !open.is_behind);
+        (0..self.runs.len()).filter(|&run| is_in_front(run)).count()
     }
 
     /// Runs that were not aligned at a step, as they have none.
@@ -238,7 +248,7 @@ impl OpenTraces {
     /// * `aligned_steps`: of each trace, where the step begins in its own time that is aligned.
     pub(super) fn place_runs(&mut self, places: RunPlaces, aligned_steps: &[Option<TimeNs>]) -> Vec<DurNs> {
         let before: Vec<DurNs> = self.traces.iter().map(|open| open.offset).collect();
-        (self.places, self.front) = (places, None);
+        (self.places, self.front) = (places, Vec::new());
         self.traces.iter_mut().zip(aligned_steps).for_each(|(open, &first)| open.aligned_step = first);
         self.place(0, 0);
         self.traces.iter().zip(before).map(|(open, before)| open.offset.saturating_sub(before)).collect()
@@ -247,7 +257,21 @@ impl OpenTraces {
     /// Lets the picture be of the run of one trace alone: the others stay open behind it. So two recordings of different
     /// hours do not share an axis unless that is asked for, by placing runs beside each other or by opening another.
     pub(super) fn bring_to_front(&mut self, trace: usize) {
-        self.front = self.traces.get(trace).map(|open| Arc::clone(&open.id));
+        self.front = self.traces.get(trace).map(|open| Arc::clone(&open.id)).into_iter().collect();
+        self.place(0, 0);
+    }
+
+    /// Lets the picture be of what it was of before this trace was opened, whose run stays behind: so what nobody waited
+    /// for leaves runs as they are that the user looks at beside each other.
+    pub(super) fn put_behind(&mut self, trace: usize) {
+        let Some(run) = self.traces.get(trace).map(|open| open.run) else { return };
+        let others = || self.traces.iter().filter(|open| open.run != run);
+        let were_in_front = others().filter(|open| self.front_before.contains(&open.id));
+        let mut front: Vec<Arc<str>> = were_in_front.map(|open| Arc::clone(&open.id)).collect();
+        if front.is_empty() {
+            front = others().map(|open| Arc::clone(&open.id)).collect();
+        }
+        self.front = front;
         self.place(0, 0);
     }
 
@@ -255,6 +279,7 @@ impl OpenTraces {
     /// on the session clock.
     pub(super) fn add<T: Into<OpenTrace>>(&mut self, traces: Vec<T>) -> (Vec<usize>, DurNs) {
         let n_before = self.traces.len();
+        self.front_before.clone_from(&self.front);
         for open in traces {
             let mut open: OpenTrace = open.into();
             open.id = unlike(&open.id, self.traces.iter().map(|other| &other.id));
@@ -271,7 +296,7 @@ impl OpenTraces {
         let is_new = |trace: &usize| !new_index.contains(trace);
         let mut opened = (0..self.traces.len()).filter(is_new).map(|trace| &self.traces[trace]);
         if opened.any(|open| open.is_behind && open.is_program()) {
-            self.front = None;
+            self.front.clear();
             self.place(0, 0);
         }
         (new_index, moved_by)
@@ -296,7 +321,7 @@ impl OpenTraces {
     /// Places all traces anew; by how much the one with index `of` moved from `offset_before`.
     fn place(&mut self, of: usize, offset_before: DurNs) -> DurNs {
         let models: Vec<&Trace> = self.traces.iter().map(|open| &*open.trace).collect();
-        let mut clock = clock::clock(&models);
+        let mut clock = clock::clock(&models, &self.traces.iter().map(|open| open.content).collect::<Vec<_>>());
         match self.places {
             RunPlaces::FirstSteps | RunPlaces::ChosenSteps if clock.runs.len() > 1 => {
                 clock.align(&models, &self.traces.iter().map(|open| open.aligned_step).collect::<Vec<_>>());
@@ -311,8 +336,9 @@ impl OpenTraces {
         self.runs = runs;
         names::name(&mut self.traces);
         self.n_failures = failures::count(&self.traces);
-        let front = self.traces.iter().find(|open| Some(&open.id) == self.front.as_ref()).map(|open| open.run);
-        self.traces.iter_mut().for_each(|open| open.is_behind = front.is_some_and(|run| run != open.run));
+        let in_front = self.traces.iter().filter(|open| self.front.contains(&open.id));
+        let in_front: Vec<usize> = in_front.map(|open| open.run).collect();
+        self.traces.iter_mut().for_each(|open| open.is_behind = !in_front.is_empty() && !in_front.contains(&open.run));
         let counted = pictured(self.traces.iter().filter(|open| !open.is_behind));
         let content = match self.places == RunPlaces::Recorded {
             true => counted.iter().map(|open| open.shown()).reduce(TimeRange::union),

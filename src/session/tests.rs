@@ -226,10 +226,29 @@ fn lone_instants_are_outside_of_the_first_picture() {
     let span = TimeRange { start: 2_000, end: 61_000 };
     with_memory.memories.push(MemoryHistory { has_time: true, span, ..MemoryHistory::default() });
     assert_eq!(Session::of(vec![with_memory]).content(), TimeRange { start: 0, end: 60_000 });
-    // The slices are 999,000 ns after the start.
+    // What lies 999,000 ns before the slices is before zero, where the slices of all begin.
     session.add(vec![trace(500, 4_000, None), far(-998_000)]);
-    assert_eq!(session.content(), TimeRange { start: 0, end: 1_001_000 });
+    assert_eq!((session.content(), session.span().start), (TimeRange { start: 0, end: 3_500 }, -999_000));
     assert_eq!(session.navigation.visible(), session.content());
+}
+
+#[test]
+fn sessions_of_nsys_stand_beside_each_other_with_what_they_noted_before_left_of_zero() {
+    const S: TimeNs = 1_000_000_000;
+    let of = |before: TimeNs| {
+        let op = SliceKind::Operator;
+        let mut slices: Vec<_> = (0..60).map(|i| ("main", op, "op", (1 + i) * S, (2 + i) * S)).collect();
+        slices.push(("main", op, "noted", -before * S, 1 - before * S));
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.info.format = Format::Nsys;
+        builder.finish()
+    };
+    let session = Session::of(vec![of(37), of(2)]);
+    let work = |open: &OpenTrace| S + open.offset;
+    assert_eq!(session.traces().iter().map(work).collect::<Vec<_>>(), [S, S]);
+    assert_eq!(session.content(), TimeRange { start: 0, end: 61 * S });
+    assert_eq!(session.span(), TimeRange { start: -37 * S, end: 61 * S }, "what was noted can be gone to");
+    assert_eq!(session.open.beyond().first().map(|beyond| (beyond.trace, beyond.before)), Some((0, 37 * S)));
 }
 
 #[test]
@@ -331,6 +350,34 @@ fn a_run_that_is_in_front_has_the_axis_for_itself_until_others_are_asked_for() {
     session.bring_to_front(3);
     session.close(|trace, _| trace == 3);
     assert_eq!((session.content().end, behind(&session)), (90_000, vec![false; 3]));
+}
+
+#[test]
+fn what_nobody_waited_for_stays_behind_what_is_looked_at() {
+    const HOUR: TimeNs = 3_600_000_000_000;
+    let of = |hours: TimeNs, dur: TimeNs| trace(0, dur, Some(hours * HOUR));
+    let behind = |session: &Session| session.traces().iter().map(|open| open.is_behind).collect::<Vec<_>>();
+    let ends = |session: &Session| (session.content().end, session.navigation.visible().end);
+    let mut session = Session::of(vec![of(1, 400), of(3, 700)]);
+    session.add(vec![of(5, 90_000)]);
+    session.put_behind(2);
+    assert_eq!((behind(&session), ends(&session)), (vec![false, false, true], (700, 700)), "the two are compared");
+    assert_eq!(session.open.clock_note().unwrap(), "3 runs, 2 of them in front");
+    // Another rank of it.
+    session.add(vec![of(5, 95_000)]);
+    session.put_behind(3);
+    assert_eq!((behind(&session), ends(&session)), (vec![false, false, true, true], (700, 700)));
+    // One was looked at alone.
+    session.bring_to_front(0);
+    session.add(vec![of(7, 80_000)]);
+    session.put_behind(4);
+    assert_eq!((behind(&session), ends(&session)), (vec![false, true, true, true, true], (400, 400)));
+    session.bring_to_front(4);
+    assert_eq!(ends(&session), (80_000, 80_000), "until it is asked for");
+    // What was in front is closed with what it was put behind.
+    session.put_behind(4);
+    session.close(|trace, _| trace < 4);
+    assert_eq!(behind(&session), [false]);
 }
 
 #[test]

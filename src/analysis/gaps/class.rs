@@ -1,8 +1,8 @@
-//! Names of causes and triggers of idle time. Their keys are a contract with readers of the report.
+//! Names of what goes on in idle time, and of triggers. Their keys are a contract with readers of the report.
 
 use crate::model::DurNs;
 
-/// The cause of a part of a gap.
+/// What went on during a part of a gap, or held up the work. What would have to change is a cause: see `rules`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum GapClass {

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 
 use super::by_place::place_name;
+use super::callers::Wrapper;
 use super::labels::stack_labels;
 use crate::analysis::frame::Frame;
 use crate::model::{StackId, StringId, Trace};
@@ -24,6 +25,8 @@ pub struct Signatures {
     /// The innermost frame, as a string of the trace.
     frame: Vec<StringId>,
     ignores_lines: bool,
+    /// A function that is named with its callers.
+    wrapper: Option<Wrapper>,
 }
 
 impl Signatures {
@@ -41,6 +44,7 @@ impl Signatures {
             parent: vec![SignatureId::default()],
             frame: vec![StringId::EMPTY],
             ignores_lines,
+            wrapper: None,
         };
         // Callers have smaller ids, so their signature is known.
         for stack in 1..stacks.len() {
@@ -71,6 +75,7 @@ impl Signatures {
             parent: vec![SignatureId::default()],
             frame: vec![StringId::EMPTY],
             ignores_lines: true,
+            wrapper: None,
         };
         let mut known: HashMap<StringId, SignatureId> = HashMap::new();
         let mut by_place: HashMap<&str, SignatureId> = HashMap::new();
@@ -87,6 +92,11 @@ impl Signatures {
         });
         let of_stack = of.collect();
         Self { of_stack, ..all }
+    }
+
+    /// The same, whose places have the callers of a function that allocates for others.
+    pub fn called(self, wrapper: Option<Wrapper>) -> Self {
+        Self { wrapper, ..self }
     }
 
     /// The signature of a stack; 0 for a stack of another trace.
@@ -125,9 +135,14 @@ impl Signatures {
         })
     }
 
-    /// What its place is called. `None` without frames.
+    /// What its place is called, as in the memory by place. `None` without frames.
     pub fn label(&self, trace: &Trace, signature: SignatureId) -> Option<String> {
-        Some(place_name(&self.frames(trace, signature))).filter(|name| !name.is_empty())
+        let frames = self.frames(trace, signature);
+        let name = Some(place_name(&frames)).filter(|name| !name.is_empty())?;
+        Some(match self.wrapper.and_then(|wrapper| wrapper.caller(trace, &name, &frames)) {
+            Some(caller) => format!("{name}; from {caller}"),
+            None => name,
+        })
     }
 }
 

@@ -282,6 +282,36 @@ fn a_new_recording_does_not_mix_with_one_that_is_open() {
 }
 
 #[test]
+fn a_recording_that_nobody_waits_for_leaves_runs_that_are_compared_and_is_a_click_away() {
+    let mut harness = harness(vec![trace(), trace()]);
+    app_mut(&mut harness).commands.push(Command::Show("capture"));
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    let event = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":900000}]}"#;
+    let go = tempfile::tempdir().unwrap();
+    let wait = format!("while ! test -e {}/go; do sleep 0.1; done", go.path().display());
+    let command = format!("sh -c '{wait}; echo $1 > $LACUNA_RUN/trace-rank0-1.pt.trace.json; sleep 600' sh '{event}'");
+    type_text(&mut harness, &command);
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Running for"));
+    app_mut(&mut harness).commands.push(Command::Show("timeline"));
+    wait_for(&mut harness, |harness| !app(harness).layout.is_on_screen("capture"));
+    let content = app(&harness).session().content();
+    std::fs::write(go.path().join("go"), "").unwrap();
+    wait_for(&mut harness, has("is open behind what you look at"));
+    let behind = |harness: &Harness<'_, Option<App>>| {
+        app(harness).session().traces().iter().map(|open| open.is_behind).collect::<Vec<_>>()
+    };
+    assert_eq!((app(&harness).session().content(), behind(&harness)), (content, vec![false, false, true]));
+    harness.get_by_role_and_label(Role::Button, "Show").click();
+    settle(&mut harness);
+    assert_eq!(behind(&harness), [true, true, false]);
+    assert_eq!(app(&harness).session().navigation.visible().dur(), 900_000_000);
+    assert!(!has("is open behind")(&harness), "what it says is no longer so");
+}
+
+#[test]
 fn what_a_short_program_recorded_is_shown_beside_what_is_open() {
     let mut harness = harness(vec![trace()]);
     app_mut(&mut harness).commands.push(Command::Show("capture"));

@@ -10,7 +10,7 @@ use super::{compared, memory, time};
 use crate::analysis::annotations::annotations;
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::calls::{CallKind, calls};
-use crate::analysis::clock::{self, TraceClock};
+use crate::analysis::clock;
 use crate::analysis::collectives::collectives;
 use crate::analysis::copies::copies;
 use crate::analysis::device_work::{DeviceWork, device_work};
@@ -55,9 +55,8 @@ pub fn report(
     (moments, base): (&[Moment], &[Arc<Trace>]),
 ) -> Result<Report, Failure> {
     let models: Vec<&Trace> = traces.iter().map(|trace| &**trace).collect();
-    let (clock, span, placed) = clock(&models);
-    let offsets: Vec<i64> = placed.iter().map(|place| place.offset).collect();
-    let open = opened(traces, &placed);
+    let (open, clock, span) = on_one_clock(traces);
+    let offsets: Vec<i64> = open.iter().map(|open| open.offset).collect();
     let scope = Scope::whole(&models);
     let mut report = Report {
         schema: SCHEMA,
@@ -230,24 +229,19 @@ pub fn files(traces: &[&Trace]) -> Table {
     files::files().table(rows, 0)
 }
 
-/// The traces, each at its place on the clock.
-fn opened(traces: &[Arc<Trace>], placed: &[TraceClock]) -> Vec<OpenTrace> {
-    let open = |(trace, place): (&Arc<Trace>, &TraceClock)| OpenTrace {
-        source: place.source,
-        run: place.run,
-        ..OpenTrace::new(Arc::clone(trace), place.offset)
-    };
-    traces.iter().zip(placed).map(open).collect()
-}
-
-/// The clock of the report, its span, and the place of each trace on it.
-fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<TraceClock>) {
-    let placed = clock::clock(traces);
-    let paths: Vec<String> = traces.iter().map(|trace| input::label(trace)).collect();
-    let files = paths.iter().zip(&placed.placed);
+/// The traces, each at its place on the clock of the report; that clock; and its span.
+fn on_one_clock(traces: &[Arc<Trace>]) -> (Vec<OpenTrace>, Clock, TimeRange) {
+    let mut open: Vec<OpenTrace> = traces.iter().map(|trace| OpenTrace::new(Arc::clone(trace), 0)).collect();
+    let models: Vec<&Trace> = traces.iter().map(|trace| &**trace).collect();
+    let clock = clock::clock(&models, &open.iter().map(|open| open.content).collect::<Vec<_>>());
+    for (open, place) in open.iter_mut().zip(&clock.placed) {
+        (open.offset, open.source, open.run) = (place.offset, place.source, place.run);
+    }
+    let paths: Vec<String> = models.iter().map(|trace| input::label(trace)).collect();
+    let files = paths.iter().zip(&clock.placed);
     let rows = files.map(|(path, place)| FileClock { path, offset_ns: place.offset, source: place.source.key() });
-    let clock = Clock { origin_utc_ns: placed.origin_utc_ns(), per_file: files::clock().table(rows, 0) };
-    (clock, placed.span, placed.placed)
+    let per_file = files::clock().table(rows, 0);
+    (open, Clock { origin_utc_ns: clock.origin_utc_ns(), per_file }, clock.span)
 }
 
 type Parts = <PartsOfSteps as Analysis>::Output;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::keys::Report;
 use crate::analysis::memory::by_place::{self, At, Place, first};
-use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::{StackRoles, categories};
 use crate::analysis::memory::leaks::device_total;
 use crate::analysis::memory::live::{self, LiveUntil, by_signature, groups_of, sort_first};
@@ -14,10 +13,10 @@ use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares, shares};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::{fullest_state, is_trifle, summary};
-use crate::analysis::totals::Scope;
 use crate::answers::Answers;
 use crate::answers::memory::{
-    FoundLeaks, GrowthOfReserved, GrowthPins, LeakSearch, OomCards, RolesOfStacks, StackPlaces, StackSignatures,
+    FoundLeaks, FoundPlaces, GrowthOfReserved, GrowthPins, LeakSearch, NamedPlaces, OomCards, RolesOfStacks,
+    StackPlaces, StackSignatures,
 };
 use crate::cli::{Failure, output};
 use crate::figures::memory::{
@@ -70,6 +69,8 @@ struct Analyzed {
     of: OpenMemory,
     signatures: Arc<Signatures>,
     places: Arc<Vec<Place>>,
+    /// The same with the callers of a function that allocates for others.
+    named: Arc<FoundPlaces>,
     roles: Arc<StackRoles>,
     /// With signatures of its own for the places of leaks, gains and what is neither.
     found: Arc<FoundLeaks>,
@@ -111,11 +112,8 @@ pub fn add(
     let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top, moments)).collect();
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
     let has_more = !all.iter().all(|one| is_trifle(one.of.history()));
-    let is_beside_more = |row: &DeviceMemory<'_>| {
-        let is_beside_work = || row.history.device < 0 && Scope::whole(&[row.trace]).has_device_work();
-        is_trifle(row.history) && (has_more || is_beside_work())
-    };
-    let in_short = rows.iter().filter(|row| !is_beside_more(row));
+    // As the window shows first what holds more, and what holds next to nothing where that is all there is.
+    let in_short = rows.iter().filter(|row| !(has_more && is_trifle(row.history)));
     let in_short = in_short.map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
     // What did not grow has nothing to explain.
     let shares = rows.iter().zip(&all).filter_map(|(row, one)| {
@@ -173,12 +171,13 @@ impl Analyzed {
     fn new(of: OpenMemory, traces: &[OpenTrace], answers: &Answers, top: usize) -> Option<Self> {
         let signatures = answers.get(&of.open.trace, &StackSignatures { ignores_lines: false })?;
         let places = answers.get(&of.open.trace, &StackPlaces { has_all_frames: false })?;
+        let named = answers.get(&of.open.trace, &NamedPlaces)?;
         let roles = answers.get(&of.open.trace, &RolesOfStacks)?;
         let found = answers.get(&of, &LeakSearch::default())?;
         let cards = answers.get(&of, &OomCards(top))?;
         let growth = answers.get(&of, &GrowthOfReserved)?;
         let outside = of.outside(traces);
-        Some(Self { of, signatures, places, roles, found, cards, growth, outside, file: None })
+        Some(Self { of, signatures, places, named, roles, found, cards, growth, outside, file: None })
     }
 
     fn owner(&self) -> Owner {
@@ -208,8 +207,7 @@ impl Analyzed {
         let moments: Vec<(Arc<str>, u32)> = moments.iter().filter_map(named).collect();
         let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
         let fullest = fullest_state(history);
-        let called = with_callers(&self.holders(), history, fullest);
-        let holders = by_place::Places { of_stack: called.as_deref().unwrap_or(&self.places), ..self.holders() };
+        let holders = by_place::Places { of_stack: &self.named.of_stack, ..self.holders() };
         let holder = holders.largest(history, fullest);
         let peak = summary.peak_allocated.map(|peak| peak.state);
         DeviceMemory {

@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
+
+use crate::analysis::memory::by_place::{Place, Places};
 use crate::analysis::memory::labels::first_below_allocator;
 use crate::figures::{Cell, Column, MAX_FRAMES, Rows, Sort, format, sort_by_key};
 use crate::model::memory::{AllocationId, stream_name};
-use crate::model::{DurNs, MemoryHistory, StackId, StringId, Trace};
+use crate::model::{DurNs, MemoryHistory, StackId, Trace};
 
 /// What a column shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +43,14 @@ pub struct AllocationRows {
     pub bytes: u64,
     columns: Vec<Column>,
     kinds: Vec<Kind>,
-    /// The frame to name each stack by.
-    label: Arc<Vec<StringId>>,
+    /// The place of each stack.
+    of_stack: Arc<Vec<Place>>,
 }
 
 impl AllocationRows {
     /// * `memory`: index into the trace's memories.
     /// * `offset_ns`: what to add to the trace's times to get session times.
-    /// * `label`: for each stack of the trace, the frame that says most of it.
+    /// * `of_stack`: the place of each stack of the trace, as lists by place have it.
     ///
     /// Cost: O(ids).
     pub fn new(
@@ -55,7 +58,7 @@ impl AllocationRows {
         memory: usize,
         offset_ns: DurNs,
         ids: Vec<AllocationId>,
-        label: Arc<Vec<StringId>>,
+        of_stack: Arc<Vec<Place>>,
     ) -> Self {
         let history = &trace.memories[memory];
         let (all, has_time) = (&history.allocations, history.has_time);
@@ -82,7 +85,16 @@ impl AllocationRows {
                     "What the file says it is for; of what changed, the last one that matches",
                 ),
             ),
-            (Kind::Frame, column("Allocated at", "stack", 340, true, "The innermost frame in user code")),
+            (
+                Kind::Frame,
+                column(
+                    "Allocated at",
+                    "stack",
+                    340,
+                    true,
+                    "The place, as in the memory by place: the innermost frame in user code",
+                ),
+            ),
             (Kind::Address, column("Address", "address", 130, true, "On the device")),
             (Kind::Stack, column("Stack", "frames", 400, true, "The whole call stack, innermost frame first")),
         ];
@@ -102,7 +114,7 @@ impl AllocationRows {
         let mut streams: Vec<i64> = history.pools.iter().map(|pool| pool.stream).collect();
         streams.sort_unstable();
         streams.dedup();
-        Self { ids: Arc::new(ids), streams, bytes, columns, kinds, label, memory, offset_ns, trace }
+        Self { ids: Arc::new(ids), streams, bytes, columns, kinds, of_stack, memory, offset_ns, trace }
     }
 
     fn history(&self) -> &MemoryHistory {
@@ -113,6 +125,24 @@ impl AllocationRows {
     pub fn row_of(&self, id: AllocationId) -> Option<usize> {
         let [first, last] = self.history().blocks.ends(id);
         [id, last, first].iter().find_map(|id| self.ids.binary_search(id).ok())
+    }
+
+    fn places(&self) -> Places<'_> {
+        Places { trace: &self.trace, of_stack: &self.of_stack }
+    }
+
+    /// Where a block was allocated, if its stack was recorded.
+    fn place(&self, id: AllocationId) -> Option<Place> {
+        let has_stack = |place: &Place| !matches!(place, Place::NoStack | Place::Before | Place::Category(_));
+        Some(self.places().of(self.history(), id)).filter(has_stack)
+    }
+
+    /// The order of the places of the rows by their names.
+    fn ranks(&self) -> HashMap<Place, usize> {
+        let mut all: Vec<Place> =
+            self.ids.iter().filter_map(|&id| self.place(id)).collect::<HashSet<_>>().into_iter().collect();
+        all.sort_by_cached_key(|&place| (self.places().full_name(place), place));
+        all.into_iter().enumerate().map(|(rank, place)| (place, rank)).collect()
     }
 
     fn stack(&self, stack: StackId, most: usize) -> String {
@@ -142,10 +172,7 @@ impl AllocationRows {
                 (a, b) => Cell::text(&format!("{a}.{b}")),
             },
             Kind::Category => Cell::text(trace.strings.get(all.category(id))),
-            Kind::Frame => {
-                let label = self.label.get(all.stack[i].0 as usize).copied().unwrap_or_default();
-                Cell::frames(trace.strings.get(label))
-            }
+            Kind::Frame => Cell::or_empty(self.place(id), |place| Cell::frames(&self.places().full_name(place))),
             Kind::Address => Cell::text(&format!("{:#x}", all.addr[i])),
             Kind::Stack => Cell::frames(&self.stack(all.stack[i], most)),
         }
@@ -203,12 +230,15 @@ impl Rows for AllocationRows {
                 self.sort_by(&mut order, down, private);
             }
             Kind::Address => self.sort_by(&mut order, down, |id| Some(all.addr[id.idx()])),
-            Kind::Category | Kind::Frame | Kind::Stack => {
+            Kind::Frame => {
+                let ranks = self.ranks();
+                self.sort_by(&mut order, down, |id| ranks.get(&self.place(id)?).copied());
+            }
+            Kind::Category | Kind::Stack => {
                 let text = |id: AllocationId| {
                     let stack = all.stack[id.idx()].0 as usize;
                     match kind {
                         Kind::Category => all.category(id),
-                        Kind::Frame => self.label.get(stack).copied().unwrap_or_default(),
                         _ => trace.stacks.frame.get(stack).copied().unwrap_or_default(),
                     }
                 };
@@ -262,6 +292,37 @@ mod tests {
         };
         assert_eq!(texts(true), ["5 ns", "at least 8 ns", "at least 9 ns"]);
         assert_eq!(texts(false), ["2 events", "at least 2 events", "at least 4 events"]);
+    }
+
+    #[test]
+    fn rows_have_the_places_of_the_list_by_place_and_sort_by_them() {
+        use crate::analysis::memory::by_place::stack_places;
+        use crate::analysis::memory::fixture::Script;
+        use crate::analysis::memory::labels::stack_labels;
+        let main = "train.py(3): main";
+        let mut script = Script::default();
+        let stacks = [
+            script.stack(&["aten::empty", "aten::mul", main]),
+            script.stack(&["aten::empty", "aten::conv2d", "torch/nn/conv.py(7): forward", "nn.Module: Conv2d_4", main]),
+            StackId(0),
+            script.stack(&["c10::alloc()", "pool (/me/pool.py:71)", "train (/me/run.py:2)"]),
+        ];
+        stacks.iter().enumerate().for_each(|(i, &stack)| _ = script.alloc((i as u64) << 30, 512, stack));
+        let trace = Arc::new(script.finish());
+        let of_stack = Arc::new(stack_places(&trace, Some(&stack_labels(&trace))));
+        let ids: Vec<AllocationId> = trace.memories[0].allocations.ids().collect();
+        let rows = AllocationRows::new(trace, 0, 0, ids, of_stack);
+        let column = rows.columns().iter().position(|column| column.key == "stack").unwrap();
+        let named = |row: usize| rows.row(row)[column].as_name().map(ToOwned::to_owned);
+        let places = [
+            Some("train.py(3): main; via aten::mul"),
+            Some("train.py(3): main; via nn.Module: Conv2d"),
+            None,
+            Some("pool (/me/pool.py:71)"),
+        ];
+        assert_eq!((0..4).map(named).collect::<Vec<_>>(), places.map(|place| place.map(ToOwned::to_owned)));
+        assert_eq!(rows.order(Some(Sort { column, is_descending: false }), ""), [3, 0, 1, 2]);
+        assert_eq!(rows.order(Some(Sort { column, is_descending: true }), ""), [1, 0, 3, 2], "without a place last");
     }
 
     #[test]

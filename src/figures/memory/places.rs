@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Owned, Owner, holder_frames, leak_advice, owner, step_name, tell_apart};
 use crate::analysis::memory::labels::below_allocator;
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, Verdict};
-use crate::analysis::memory::live::LiveGroup;
+use crate::analysis::memory::live::{GroupKey, LiveGroup};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::memory::steps::Steps;
 use crate::figures::{Cell, Figure, Part, Stack, Word, figures, format};
@@ -31,7 +31,8 @@ pub struct Places<'a> {
 
 impl Places<'_> {
     pub fn stack(&self, signature: SignatureId) -> Stack {
-        as_stack(self.signatures.frames(self.trace, signature))
+        let place = self.signatures.label(self.trace, signature).unwrap_or_default();
+        Stack::at(place, without_allocator(self.signatures.frames(self.trace, signature)))
     }
 
     /// Each of a list with its place; places that read the same are told apart.
@@ -55,7 +56,11 @@ impl Places<'_> {
 
     /// Live memory with its places, which are told apart.
     pub fn live(&self, groups: &[LiveGroup]) -> Vec<AtPlace<LiveGroup>> {
-        self.told_apart(groups.iter().map(|&group| (as_stack(group.frames(self.trace, self.signatures)), group)))
+        let stack = |group: &LiveGroup| match group.group {
+            GroupKey::Signature(signature) => self.stack(signature),
+            _ => Stack::new(without_allocator(group.frames(self.trace, self.signatures))),
+        };
+        self.told_apart(groups.iter().map(|group| (stack(group), *group)))
     }
 
     fn told_apart<T>(&self, list: impl Iterator<Item = (Stack, T)>) -> Vec<AtPlace<T>> {
@@ -66,8 +71,8 @@ impl Places<'_> {
     }
 }
 
-fn as_stack(frames: Vec<Cow<'_, str>>) -> Stack {
-    Stack::new(below_allocator(frames).into_iter().map(String::from).collect())
+fn without_allocator(frames: Vec<Cow<'_, str>>) -> Vec<String> {
+    below_allocator(frames).into_iter().map(String::from).collect()
 }
 
 impl<T> Owned for AtPlace<T> {

@@ -23,7 +23,9 @@ use self::earlier::{Asked, EarlierRuns};
 use self::form::{Form, Forms, Start};
 use self::head::{Last, head_ui};
 use self::kept::KeptOutput;
-use self::opened::{has_opened, have_opened, is_to_open, is_to_show, open_or_show, show_whole, to_front, told_apart};
+use self::opened::{
+    beside_others, has_opened, have_opened, is_to_open, is_to_show, open_or_show, show_whole, told_apart,
+};
 use self::output::{OutputSearch, Source};
 use super::{Content, DockArea, View, ViewContext, ViewSpec, flame};
 use crate::capture::counters::Counters;
@@ -163,7 +165,8 @@ impl View for Capture {
             ctx.files.choose(flame::SPEC.id, Files::One(shown));
         }
         if self.n_told_apart > n_before {
-            ctx.commands.extend(to_front(ctx.traces, &status, was_painted).map(Command::BringToFront));
+            let place = if was_painted { Command::BringToFront } else { Command::PutBehind };
+            ctx.commands.extend(beside_others(ctx.traces, &status).map(place));
         }
         if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
             self.earlier.look_again();

@@ -73,7 +73,7 @@ pub fn open_or_show(paths: impl Iterator<Item = PathBuf>, ctx: &mut ViewContext<
 pub fn show_whole(status: &Status, ctx: &mut ViewContext<'_>) {
     let (own, others): (Vec<&OpenTrace>, Vec<&OpenTrace>) =
         ctx.traces.iter().filter(|open| open.is_program()).partition(|open| is_of(open, status));
-    ctx.commands.extend(to_front(ctx.traces, status, true).map(Command::BringToFront));
+    ctx.commands.extend(beside_others(ctx.traces, status).map(Command::BringToFront));
     let is_elsewhere = |shown: &TimeRange| ctx.navigation.visible().intersect(*shown).is_none();
     if let Some(shown) = picture(&own).filter(|shown| !others.is_empty() || is_elsewhere(shown)) {
         ctx.navigation.go(fitted(shown, 0.02, ctx.span));
@@ -81,17 +81,13 @@ pub fn show_whole(status: &Status, ctx: &mut ViewContext<'_>) {
     }
 }
 
-/// The file whose run is to be in front once more of a run was read beside recordings of other programs, which are of
-/// another time: that of the run if it is watched, else what was looked at meanwhile. `None` where no other is open, or
-/// where several that the user has put beside each other were looked at.
-pub fn to_front(traces: &[OpenTrace], status: &Status, is_watched: bool) -> Option<PathBuf> {
+/// A file of the run, the last of what ran, where recordings of other programs are open, which are of another time: it
+/// comes in front of them if the run is watched, and else stays behind what is looked at meanwhile.
+pub fn beside_others(traces: &[OpenTrace], status: &Status) -> Option<PathBuf> {
     let programs = || traces.iter().filter(|open| open.is_program());
     let own = programs().rfind(|open| is_of(open, status))?;
-    let others = || programs().filter(|open| !is_of(open, status) && open.run != own.run);
-    let first = others().next()?;
-    let is_one = others().all(|open| open.run == first.run);
-    let shown = if is_watched { Some(own) } else { Some(first).filter(|_| is_one) };
-    shown.map(|open| open.trace.info.path.clone())
+    let is_other = |open: &OpenTrace| !is_of(open, status) && open.run != own.run;
+    programs().any(is_other).then(|| own.trace.info.path.clone())
 }
 
 /// The recording that the flame graph, which adds files up, shows where those of other programs are open: the latest of
@@ -145,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_watched_comes_to_the_front_of_those_of_other_hours() {
+    fn a_recording_is_apart_from_those_of_other_hours() {
         let hour = 3_600_000_000_000;
         let at = |path: &str, hours: i64| {
             let mut builder = TraceBuilder::from_slices(&[("a", SliceKind::Other, "b", 0, 1_000)]);
@@ -154,15 +150,14 @@ mod tests {
         };
         let result = Recorded { path: "/runs/a/trace.json".into(), kind: Kind::Trace, bytes: 1 };
         let status = Status { results: vec![result], ..Status::begun(None) };
-        let front = |others: Vec<Trace>, is_watched| {
+        let is_apart = |others: Vec<Trace>| {
             let all = others.into_iter().chain([at("/runs/a/trace.json", 9)]).collect();
-            to_front(Session::of(all).traces(), &status, is_watched).map(|path| path.display().to_string())
+            let path = beside_others(Session::of(all).traces(), &status);
+            path.inspect(|path| assert_eq!(path, Path::new("/runs/a/trace.json"))).is_some()
         };
-        let (own, other) = (Some("/runs/a/trace.json".to_owned()), Some("/old.json".to_owned()));
-        assert_eq!([true, false].map(|is_watched| front(vec![at("/old.json", 1)], is_watched)), [own.clone(), other]);
-        assert_eq!(front(Vec::new(), true), None, "it is alone");
-        assert_eq!(front(vec![at("/runs/b/rank1.json", 9)], true), None, "it is of the same hour");
-        let several = || vec![at("/old.json", 1), at("/older.json", 0)];
-        assert_eq!([true, false].map(|is_watched| front(several(), is_watched)), [own, None]);
+        assert!(is_apart(vec![at("/old.json", 1)]));
+        assert!(is_apart(vec![at("/old.json", 1), at("/older.json", 0)]));
+        assert!(!is_apart(Vec::new()), "it is alone");
+        assert!(!is_apart(vec![at("/runs/b/rank1.json", 9)]), "it is of the same hour");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::summary::causes_of;
+use super::summary::classes_of;
 use crate::analysis::gaps::{
     Gap, GapClass, GapPart, Ledger, Near, frame, inferred_ns, is_of_steps, moment_of, on_cpu_ns,
 };
@@ -22,10 +22,10 @@ use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
 
 /// Parts that the page lists; the rest is summed.
 const MAX_PARTS: usize = 12;
-/// Parts that the picture shows; of more, the cause of most of each part of the picture.
+/// Parts that the picture shows; of more, what went on for most of each part of the picture.
 const MAX_SEGMENTS: usize = 1_000;
-/// What the list of parts is, below the sums of their causes.
-pub const PARTS: &str = "What each cause consists of";
+/// What the list of parts is, below their sums.
+pub const PARTS: &str = "What went on meanwhile, by name";
 /// Said of a gap that no figure per step counts.
 pub const OUTSIDE: &str = "Outside of the judged steps";
 /// Other gaps of the cluster that the page lists.
@@ -55,9 +55,9 @@ pub struct GapFacts {
     pub trigger: Option<(&'static str, &'static str)>,
     /// That the host lost its lead before, if it did.
     pub lost_lead: Option<String>,
-    /// Its time by cause, the largest first.
-    pub causes: Vec<(GapClass, DurNs)>,
-    /// By cause and name, the largest first.
+    /// Its time by what went on, the largest first.
+    pub classes: Vec<(GapClass, DurNs)>,
+    /// By class and name, the largest first.
     pub parts: Vec<PartLine>,
     /// Parts and time that are not listed.
     pub rest: (usize, DurNs),
@@ -79,7 +79,7 @@ pub struct GapFacts {
     pub run: RunFacts,
 }
 
-/// Parts of one cause and name together.
+/// Parts of one class and name together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartLine {
     pub class: GapClass,
@@ -228,7 +228,7 @@ fn facts(
         is_outside: false,
         trigger: trigger_label(trace, &main.gap).zip(trigger_text(trace, &main.gap)),
         lost_lead: lost_lead_text(&main.gap),
-        causes: causes_of(ledger, index),
+        classes: classes_of(ledger, index),
         parts,
         rest: (rest.iter().map(|line| line.count).sum(), rest.iter().map(|line| line.ns).sum()),
         segments: segments(ledger, index),
@@ -242,7 +242,7 @@ fn facts(
     }
 }
 
-/// The parts by cause and name, the largest first. Cost: O(parts + log n for each distinct name).
+/// The parts by class and name, the largest first. Cost: O(parts + log n for each distinct name).
 fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
     let mut lines: Vec<(PartLine, GapPart)> = Vec::new();
     let mut counted: HashSet<(GapClass, SliceId)> = HashSet::new();
@@ -319,13 +319,13 @@ pub fn inferred_text(class: GapClass, inferred_ns: DurNs) -> Option<String> {
 }
 
 impl GapFacts {
-    /// What to do about it: for its causes of at least a tenth of it, the largest first. Nothing where they were not
+    /// What to do about it: for what went on for at least a tenth of it, the largest first. Nothing where they were not
     /// looked for.
     pub fn advice(&self) -> Vec<(GapClass, GapAdvice)> {
         if self.is_untold {
             return Vec::new();
         }
-        let classes = self.causes.iter().filter(|(_, ns)| ns * 10 >= self.gap.time.dur()).map(|cause| cause.0);
+        let classes = self.classes.iter().filter(|(_, ns)| ns * 10 >= self.gap.time.dur()).map(|class| class.0);
         classes.map(|class| (class, advice(class, &self.run))).collect()
     }
 
@@ -356,7 +356,7 @@ impl GapFacts {
         let mut line = |text: String| _ = writeln!(out, "{text}");
         line(format!("{}: idle for {} ({} ns) from {start}", self.device, format::duration(dur), dur));
         let share = |ns: DurNs| ns as f64 / dur.max(1) as f64 * 100.0;
-        for &(class, ns) in &self.causes {
+        for &(class, ns) in &self.classes {
             line(format!("{:5.1} %  {:>12}  {}", share(ns), format::duration(ns), class.label()));
         }
         if let Some((step, time)) = &self.step {

@@ -1,4 +1,4 @@
-//! The gaps that fit a filter, and the same by cause and by cluster, computed in the background.
+//! The gaps that fit a filter, and the same by what went on meanwhile and by cluster, computed in the background.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::answers::findings::TraceRun;
 use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::Sort;
-use crate::figures::gap_lists::{CauseRow, ClusterRow, causes, clusters};
+use crate::figures::gap_lists::{ClassRow, ClusterRow, by_class, clusters};
 use crate::figures::gap_rows::{GapDevice, GapRow, GapRows};
 use crate::figures::gaps::{main_part, trigger_label};
 use crate::model::{DurNs, ProcessId, SliceId, TimeRange};
@@ -34,14 +34,14 @@ impl Table for GapRows {
 pub struct GapFilter {
     /// Of each open trace.
     pub steps: Vec<TraceSteps>,
-    /// Each word must occur in a name of the gap, in lower case: work before and after, cause, trigger, operator,
+    /// Each word must occur in a name of the gap, in lower case: work before and after, what went on, trigger, operator,
     /// frame.
     pub words: Vec<String>,
     pub min_ns: DurNs,
     /// Only of this device, by the index of its trace.
     pub device: Option<(usize, ProcessId)>,
     pub files: Files,
-    /// Only gaps with time of this cause.
+    /// Only gaps in which this went on.
     pub class: Option<GapClass>,
     /// Only gaps that share time with this range of session time.
     pub range: Option<TimeRange>,
@@ -205,14 +205,14 @@ fn lacks_events(devices: &[GapDevice], work: &Work<'_>) -> Option<bool> {
     Some(false)
 }
 
-/// Idle time by cause.
+/// Idle time by what went on meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ByCause(pub GapFilter);
+pub struct ByClass(pub GapFilter);
 
-impl Analysis for ByCause {
+impl Analysis for ByClass {
     type Of = [OpenTrace];
     type Output = GapTable;
-    const NAME: &'static str = "Adding up the causes";
+    const NAME: &'static str = "Adding up what went on meanwhile";
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<GapTable> {
         let devices = devices(of, &self.0, work)?;
@@ -221,14 +221,14 @@ impl Analysis for ByCause {
             Files::Apart => devices.chunk_by(|a, b| a.index == b.index).collect(),
             Files::Together | Files::One(_) => vec![&devices],
         };
-        let mut rows: Vec<(CauseRow, Selection, usize)> = Vec::new();
+        let mut rows: Vec<(ClassRow, Selection, usize)> = Vec::new();
         for devices in &by_file {
             let file = devices.first().map_or(0, |device| device.index);
-            rows.extend(causes_of(devices, self.0.range).into_iter().map(|(row, longest)| (row, longest, file)));
+            rows.extend(classes_of(devices, self.0.range).into_iter().map(|(row, longest)| (row, longest, file)));
         }
         rows.sort_by_key(|row| Reverse(row.0.total_ns));
         let classes = rows.iter().map(|row| row.0.class).collect();
-        let mut table = Answer { data: causes().data(rows.iter().map(|row| &row.0)), ..Answer::default() };
+        let mut table = Answer { data: by_class().data(rows.iter().map(|row| &row.0)), ..Answer::default() };
         if by_file.len() > 1 {
             table.name_files(rows.iter().map(|row| file_name(of, row.2)));
         }
@@ -241,9 +241,9 @@ impl Analysis for ByCause {
     }
 }
 
-/// Idle time of devices by cause, each with the gap that has most of it at a time.
-fn causes_of(devices: &[GapDevice], range: Option<TimeRange>) -> Vec<(CauseRow, Selection)> {
-    let mut sums: Vec<CauseRow> = GapClass::ALL.into_iter().map(CauseRow::new).collect();
+/// Idle time of devices by what went on meanwhile, each with the gap that has most of it at a time.
+fn classes_of(devices: &[GapDevice], range: Option<TimeRange>) -> Vec<(ClassRow, Selection)> {
+    let mut sums: Vec<ClassRow> = GapClass::ALL.into_iter().map(ClassRow::new).collect();
     let mut longest: Vec<(DurNs, Selection)> = vec![(0, Selection::None); GapClass::N];
     for device in devices {
         let range = in_trace(range, device.offset_ns);

@@ -1,4 +1,4 @@
-//! Idle time of devices: lists of gaps, causes and clusters, and the page of one gap.
+//! Idle time of devices: lists of gaps, of what went on in them and of clusters, and the page of one gap.
 
 mod facts;
 mod late;
@@ -13,9 +13,9 @@ use std::sync::{Arc, Weak};
 
 use eframe::egui::{self, ComboBox, Key, RichText, TextEdit, TextWrapMode};
 
-use self::list::{ByCause, ByCluster, GapFilter, GapTable, Listed, Listing};
+use self::list::{ByClass, ByCluster, GapFilter, GapTable, Listed, Listing};
 pub use self::page::GapPage;
-pub use self::summary::{MAX_NAME, causes_ui, gap_summary_ui};
+pub use self::summary::{MAX_NAME, classes_ui, gap_summary_ui};
 use super::states::{answer_ui, nothing_ui};
 use super::tables::{Answer as Table, Grid, Many, file_switch_ui, range_switch_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
@@ -59,7 +59,7 @@ enum Way {
 
 const WAYS: [(Way, &str, &str); 3] = [
     (Way::Gaps, "Gaps", "Every gap, the longest first"),
-    (Way::Clusters, "Clusters", "Gaps between the same work with the same cause, by time per step"),
+    (Way::Clusters, "Clusters", "Gaps between the same work while the same went on, by time per step"),
     (
         Way::Meanwhile,
         "By what went on meanwhile",
@@ -99,7 +99,7 @@ pub struct GapsView {
     order: GapOrder,
     listed: Query<Listed>,
     grid: Grid<GapRows>,
-    by_cause: Query<ByCause>,
+    by_class: Query<ByClass>,
     by_cluster: Query<ByCluster>,
     table: Grid<Table>,
     /// The selection and the rows for which the cursor was placed.
@@ -129,8 +129,8 @@ impl View for GapsView {
             }
             Way::Meanwhile => {
                 let filter = GapFilter { words: Vec::new(), class: None, min_ns: 0, ..self.filter(ctx) };
-                let answer = self.by_cause.ask(ctx.answers, ctx.traces, &ByCause(filter));
-                self.table_ui(&answer, "Causes of idle time", ctx, ui);
+                let answer = self.by_class.ask(ctx.answers, ctx.traces, &ByClass(filter));
+                self.table_ui(&answer, "Idle time by what went on meanwhile", ctx, ui);
             }
         }
     }
@@ -232,7 +232,8 @@ impl GapsView {
         }
     }
 
-    /// A table of clusters or causes: a row shows its longest gap, and opened lists the gaps of its cause.
+    /// A table of clusters or of what went on: a row shows its longest gap, and opened lists the gaps in which that went
+    /// on.
     fn table_ui(
         &mut self,
         answer: &crate::answers::Answer<GapTable>,
@@ -252,7 +253,8 @@ impl GapsView {
             nothing_ui("No matching idle time", "Relax the conditions above, or press Escape to clear the range", ui);
             return;
         }
-        let open = if self.way == Way::Meanwhile { "List the gaps of this cause" } else { "Show in the timeline" };
+        let open =
+            if self.way == Way::Meanwhile { "List the gaps in which this went on" } else { "Show in the timeline" };
         let is_shown = self.table.shown().is_some_and(|(shown, _)| Arc::ptr_eq(&shown, &found.table));
         match self.table.ui(name, Some(open), ui).filter(|_| is_shown) {
             Some(Action::Select(row)) => {
@@ -311,7 +313,7 @@ impl GapsView {
     }
 
     fn filter_ui(&mut self, ui: &mut egui::Ui) {
-        let hint = "Name, operator, frame, cause…";
+        let hint = "Name, operator, frame…";
         let field =
             TextEdit::singleline(&mut self.fields.text).id_salt("filter gaps").hint_text(hint).desired_width(170.0);
         ui.add(field).accessible_name("Filter gaps");
@@ -322,10 +324,10 @@ impl GapsView {
                 .labelled_by(label.id)
                 .on_hover_text("Minimum duration of listed gaps, such as 10 µs; empty for all");
         });
-        let text = self.fields.class.map_or("Any cause", GapClass::label);
-        let combo = ComboBox::from_id_salt("cause of gaps").selected_text(text).width(120.0);
+        let text = self.fields.class.map_or("Anything meanwhile", GapClass::label);
+        let combo = ComboBox::from_id_salt("what went on in gaps").selected_text(text).width(120.0);
         let combo = combo.show_ui(ui, |ui| {
-            ui.selectable_value(&mut self.fields.class, None, "Any cause");
+            ui.selectable_value(&mut self.fields.class, None, "Anything meanwhile");
             for class in GapClass::ALL {
                 ui.horizontal(|ui| {
                     swatch_ui(class, ui);
@@ -333,7 +335,7 @@ impl GapsView {
                 });
             }
         });
-        combo.response.accessible_name("Cause of gaps").on_hover_text("List only gaps with time of this cause");
+        combo.response.accessible_name("What went on in gaps").on_hover_text("List only gaps in which this went on");
     }
 
     fn device_ui(&mut self, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {

@@ -4,7 +4,7 @@ use eframe::egui::{AtomExt as _, Button, CollapsingHeader, Grid, Label, RichText
 
 use super::facts::{GapFacts, GapOf, GapRecurrence, OUTSIDE, PARTS, PartLine, SameGap};
 use super::late::{LateRank, LateRankOf};
-use super::summary::{LEAST_SHARE, causes_ui};
+use super::summary::{LEAST_SHARE, classes_ui};
 use super::waterfall::waterfall_ui;
 use crate::answers::Query;
 use crate::command::Command;
@@ -85,7 +85,8 @@ impl GapPage {
 fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFacts, Option<LateRank>), ui: &mut Ui) {
     let dur = facts.gap.time.dur();
     // As in the tooltip of the gap.
-    causes_ui(ui, &facts.causes, dur);
+    ui.weak("Meanwhile");
+    classes_ui(ui, &facts.classes, dur);
     if facts.is_outside {
         ui.colored_label(tokens(ctx.is_dark).severity[1], OUTSIDE)
             .on_hover_text("No figure per step has it. In those steps the device may wait for other reasons");
@@ -140,7 +141,7 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFact
 /// The longest name of a link, in characters: what tells names apart stays in sight.
 const MAX_LINK: usize = 36;
 
-/// The parts of the causes as a table; returns a slice that was clicked.
+/// The parts as a table; returns a slice that was clicked.
 fn parts_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> {
     let mut clicked = None;
     ui.add_space(4.0);
@@ -159,7 +160,7 @@ fn parts_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> 
     let count = |n: usize| format::count(n as u64);
     let noun = if n_small == 1 { "other" } else { "others" };
     let title = format!("{} {noun}, {} ({:.1} %)", count(n_small), format::duration(small_ns), share(small_ns));
-    CollapsingHeader::new(title).id_salt("small causes").show(ui, |ui| {
+    CollapsingHeader::new(title).id_salt("small parts").show(ui, |ui| {
         small.iter().for_each(|part| clicked = part_ui(open, part, share(part.ns), ui).or(clicked));
         if rest > 0 {
             ui.weak(format!("{} more, {}", count(rest), format::duration(rest_ns)));
@@ -168,7 +169,7 @@ fn parts_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> 
     clicked
 }
 
-/// One cause; returns its slice if that was clicked.
+/// One part; returns its slice if that was clicked.
 fn part_ui(open: &OpenTrace, part: &PartLine, share: f64, ui: &mut Ui) -> Option<SliceId> {
     let PartLine { class, slice, ns, count, frame, .. } = part;
     let mut clicked = None;

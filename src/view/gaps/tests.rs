@@ -317,7 +317,8 @@ fn the_page_says_why_between_what_and_what_to_do() {
     harness.set_size(egui::vec2(400.0, 1600.0));
     harness.state_mut().session.selection = gap(195_000, 495_000);
     settle(&mut harness);
-    for label in ["Idle for 300.000 µs", "The gap in time", "What each cause consists of", "What to do", "Launched by"]
+    for label in
+        ["Idle for 300.000 µs", "The gap in time", "What went on meanwhile, by name", "What to do", "Launched by"]
     {
         harness.get_by_label(label);
     }

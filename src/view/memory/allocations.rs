@@ -6,7 +6,7 @@ use eframe::egui::{self, ComboBox, Key, TextEdit};
 
 use super::head;
 use crate::analysis::memory::find::{Filter, Liveness, find, is_pattern, parse_bytes};
-use crate::answers::memory::StackLabels;
+use crate::answers::memory::NamedPlaces;
 use crate::answers::{Analysis, Query, Work};
 use crate::command::{Command, ctrl};
 use crate::figures::memory::AllocationRows;
@@ -36,9 +36,9 @@ impl Analysis for Listed {
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<AllocationRows> {
         let ids = find(of.trace(), of.history(), &self.0, &|| work.is_cancelled());
-        let labels = work.get(&of.open.trace, &StackLabels)?;
+        let of_stack = Arc::clone(&work.get(&of.open.trace, &NamedPlaces)?.of_stack);
         let open = &of.open;
-        Some(AllocationRows::new(Arc::clone(&open.trace), of.memory, open.offset, ids, labels))
+        Some(AllocationRows::new(Arc::clone(&open.trace), of.memory, open.offset, ids, of_stack))
     }
 }
 

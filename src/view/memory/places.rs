@@ -8,10 +8,9 @@ use hashbrown::HashMap;
 
 use super::head::{self, base_ui};
 use crate::analysis::memory::by_place::{At, Change, Holder, Place, Places, changes};
-use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::live::{LiveUntil, live};
 use crate::analysis::memory::summary::fullest_state;
-use crate::answers::memory::StackPlaces;
+use crate::answers::memory::{NamedPlaces, StackPlaces};
 use crate::answers::{Analysis, Query, Work};
 use crate::command::Command;
 use crate::figures::memory::{HolderRow, by_place, change_by_place, named_by_rows, no_stack_help};
@@ -248,12 +247,13 @@ impl Analysis for ListPlaces {
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Listed> {
         let (trace, history) = (of.trace(), of.history());
-        let of_stack = work.get(&of.open.trace, &StackPlaces { has_all_frames: self.has_all_frames })?;
+        // What is compared may be of another recording, which names its own callers.
+        let of_stack = match self.has_all_frames || self.base.is_some() {
+            true => work.get(&of.open.trace, &StackPlaces { has_all_frames: self.has_all_frames })?,
+            false => Arc::clone(&work.get(&of.open.trace, &NamedPlaces)?.of_stack),
+        };
         let places = Places { trace, of_stack: &of_stack };
         let state = self.state.unwrap_or_else(|| fullest_state(history));
-        let called =
-            if self.has_all_frames || self.base.is_some() { None } else { with_callers(&places, history, state) };
-        let places = Places { of_stack: called.as_deref().unwrap_or(places.of_stack), ..places };
         let base_trace = match &self.base {
             Some(base) => Some(base.place()?),
             None => None,

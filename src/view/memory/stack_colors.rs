@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use eframe::egui::Color32;
 
-use crate::analysis::memory::by_place::{Place, Places};
-use crate::analysis::memory::callers::with_callers;
-use crate::answers::memory::StackPlaces;
+use crate::analysis::memory::by_place::Place;
+use crate::answers::memory::NamedPlaces;
 use crate::answers::{Analysis, Work};
 use crate::model::{StackId, StringId, Trace, hash_bytes};
 use crate::widget::slice_color::oklch;
@@ -71,11 +70,7 @@ impl Analysis for ColorStacks {
     const NAME: &'static str = "Coloring the call stacks";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<StackColors> {
-        let of_stack = work.get(of, &StackPlaces { has_all_frames: false })?;
-        let places = Places { trace: of, of_stack: &of_stack };
-        let largest = of.memories.iter().max_by_key(|history| history.allocations.len());
-        let called = largest.and_then(|history| with_callers(&places, history, history.curves.fullest()));
-        Some(StackColors::new(of, called.as_deref().unwrap_or(&of_stack), self.is_dark))
+        Some(StackColors::new(of, &work.get(of, &NamedPlaces)?.of_stack, self.is_dark))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::figures::text::middle_cut;
 use crate::figures::verdicts::LACKS_EVENTS;
 use crate::figures::{escape, format};
 use crate::session::OpenTrace;
-use crate::view::gaps::causes_ui;
+use crate::view::gaps::classes_ui;
 
 const BUTTON: f32 = 16.0;
 const INDENT: f32 = 10.0;
@@ -157,7 +157,7 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
         }
         let mut causes: Vec<_> = GapClass::ALL.into_iter().zip(idle.idle).filter(|cause| cause.1 > 0).collect();
         causes.sort_by_key(|cause| Reverse(cause.1));
-        causes_ui(ui, &causes, total);
+        classes_ui(ui, &causes, total);
         if idle.lacks_events {
             ui.colored_label(ui.visuals().warn_fg_color, LACKS_EVENTS);
         }

@@ -10,7 +10,7 @@ use crate::analysis::gaps::GapClass;
 use crate::figures::format;
 use crate::model::{DurNs, TimeRange};
 use crate::view::ViewContext;
-use crate::view::gaps::causes_ui;
+use crate::view::gaps::classes_ui;
 use crate::widget::gap_color::gap_color;
 
 /// Height of the legend, in points.
@@ -88,7 +88,7 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
     }
     response.on_hover_ui(|ui| {
         ui.strong(format!("{TITLE} {}", format::duration(total)));
-        causes_ui(ui, &causes, total);
+        classes_ui(ui, &causes, total);
         ui.weak(
             "Of the time on screen. The overview and findings have the same names and colors, by what would have to \
                  change to end the time, of the judged steps",

@@ -111,6 +111,10 @@ pub fn cell_ui(
     }
     let text = match cell {
         Cell::Text(name) => fitting(name, names, ui),
+        Cell::Stack(_) if !cell.shown().contains("; ") => {
+            let shown = cell.shown();
+            fitting_by(&shown, &shown, |n| frame_within(&shown, n), names, ui)
+        }
         Cell::Frames(frames) if !frames.contains("; ") => {
             let shown = cell.shown();
             // Files of one name in several folders: these tell them apart.

@@ -22,6 +22,7 @@ use hashbrown::HashMap;
 use self::calls::{Call, Groups, calls};
 use self::pairing::pairs;
 use crate::analysis::clock::{self, Clock, ClockSource};
+use crate::analysis::content::content;
 use crate::analysis::median;
 use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace};
 
@@ -214,7 +215,7 @@ pub fn rank_calls(traces: &[&Trace]) -> RankCalls {
     if traces.len() < 2 {
         return RankCalls::default();
     }
-    let clock = clock::clock(traces);
+    let clock = clock::clock(traces, &traces.iter().map(|trace| content(trace)).collect::<Vec<_>>());
     let mut out = RankCalls::default();
     let (mut groups, mut n_jobs) = (Groups::new(), 0);
     for job in jobs(traces, &clock) {

@@ -27,15 +27,13 @@ pub fn content(trace: &Trace) -> TimeRange {
     let histories = histories.filter(|range| range.union(trace.span) == trace.span);
     let main = events.span().map(|all| events.main(all));
     let is_session = |work: &TimeRange| trace.info.format == Format::Nsys && work.start < 0 && work.end > 0;
-    let main = main.map(|work| match is_session(&work) && events.n_from_before(0) * FEW <= events.n {
-        true => TimeRange { start: 0, ..work },
-        false => work,
-    });
+    let is_session = main.is_some_and(|work| is_session(&work) && events.n_from_before(0) * FEW <= events.n);
+    let main = main.map(|work| if is_session { TimeRange { start: 0, ..work } } else { work });
     let work = main.into_iter().chain(histories).reduce(TimeRange::union).unwrap_or(trace.span);
     let (near, span) = (work.dur() / NEAR, trace.span);
     let [before, after] = [work.start.saturating_sub(span.start), span.end.saturating_sub(work.end)];
     TimeRange {
-        start: if before <= near { work.start.min(span.start) } else { work.start },
+        start: if before <= near && !is_session { work.start.min(span.start) } else { work.start },
         end: if after <= near { work.end.max(span.end) } else { work.end },
     }
 }
@@ -238,6 +236,13 @@ mod tests {
         check(Format::Nsys, 3, 0);
         check(Format::ChromeTrace, 3, -900);
         check(Format::Nsys, 5, -900);
+        // What is near is not in it either: sessions that stand beside each other begin together.
+        let op = SliceKind::Operator;
+        let mut slices: Vec<_> = (0..40).map(|i| ("main", op, "op", 300 + 10 * i, 305 + 10 * i)).collect();
+        slices.push(("other", op, "note", -20, -15));
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.info.format = Format::Nsys;
+        assert_eq!(content(&builder.finish()), TimeRange { start: 0, end: 695 });
     }
 
     #[test]
