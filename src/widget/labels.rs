@@ -69,7 +69,13 @@ impl Cut {
 
 impl<K> Default for Labels<K> {
     fn default() -> Self {
-        Self { names: HashMap::new(), n_kept: 0, atlas_probe: None, letters: Letters { ascii: [0.0; 128], ellipsis: 0.0 }, n_new: 0 }
+        Self {
+            names: HashMap::new(),
+            n_kept: 0,
+            atlas_probe: None,
+            letters: Letters { ascii: [0.0; 128], ellipsis: 0.0 },
+            n_new: 0,
+        }
     }
 }
 

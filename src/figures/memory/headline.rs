@@ -1,5 +1,7 @@
 //! The memory of a device in one line.
 
+use std::collections::HashMap;
+
 use super::{Owned, Owner, Places, growth_sentence, owner, unused_parts, why};
 use crate::analysis::memory::by_place::Largest;
 use crate::analysis::memory::leaks::Leaks;
@@ -175,28 +177,36 @@ fn without_steps(places: &Places<'_>, history: &MemoryHistory, summary: &Summary
     }
 }
 
-/// The places with the largest gains: `, most by f (a.py:9) 2.00 MiB (4 blocks) and g (a.py:7) 1.00 MiB`.
+/// The places with the largest gains: `, most by f (a.py:9) 2.00 MiB (4 blocks) and g (a.py:7) 1.00 MiB`. Stacks that
+/// differ above a place are one.
 fn most_gained(places: &Places<'_>, found: &Leaks) -> String {
     const NAMED: usize = 2;
     let updates = match found.no_steps {
         Some(NoSteps::FewUpdates(n)) if n > 1 => i64::try_from(n).ok(),
         _ => None,
     };
-    let named = found.gains.iter().take(NAMED).map(|gain| {
-        let name = |signature| holder_frames(places.stack(signature).name());
+    let name = |signature| holder_frames(places.stack(signature).name());
+    let mut by_place: HashMap<String, (i64, i64)> = HashMap::new();
+    for gain in &found.gains {
         let others = match gain.or[..] {
             [] => String::new(),
             [other] => format!(" or {}", name(other)),
             _ => format!(" or one of {} other places", format::count(gain.or.len() as u64)),
         };
-        let blocks = match u64::try_from(gain.count) {
+        let (bytes, count) = by_place.entry(format!("{}{others}", name(gain.signature))).or_default();
+        (*bytes, *count) = (*bytes + gain.bytes, *count + gain.count);
+    }
+    let mut gained: Vec<_> = by_place.into_iter().collect();
+    gained.sort_by(|(name, (bytes, _)), (other, (of_other, _))| of_other.cmp(bytes).then_with(|| name.cmp(other)));
+    let named = gained.into_iter().take(NAMED).map(|(place, (bytes, count))| {
+        let blocks = match u64::try_from(count) {
             Ok(n @ 1..) => {
-                let each = if updates == Some(gain.count) { ", as often as the optimizer ran" } else { "" };
+                let each = if updates == Some(count) { ", as often as the optimizer ran" } else { "" };
                 format!(" ({}{each})", format::of_things(n, "block"))
             }
             _ => String::new(),
         };
-        format!("{}{others} {}{blocks}", name(gain.signature), format::bytes(gain.bytes as f64))
+        format!("{place} {}{blocks}", format::bytes(bytes as f64))
     });
     let named: Vec<String> = named.collect();
     if named.is_empty() { String::new() } else { format!(", most by {}", named.join(" and ")) }
@@ -357,6 +367,23 @@ mod tests {
             )
         };
         assert!(text.contains(&each("")), "{text}");
+    }
+
+    #[test]
+    fn a_place_that_several_callers_share_gained_what_all_of_them_did() {
+        const MIB: u64 = 1 << 20;
+        let mut script = Script::default();
+        let reset = "reset (/me/client.py:176)";
+        let stacks =
+            [[reset, "first (/me/fl.py:1)"], [reset, "later (/me/fl.py:2)"], ["grow (/me/g.py:5)", "x (/me/g.py:1)"]];
+        let [first, later, grow] = stacks.map(|frames| script.stack(&frames));
+        for (at, (bytes, stack)) in [(30, first), (25, later), (40, grow)].into_iter().enumerate() {
+            script.alloc((1 + at as u64) << 40, bytes * MIB, stack);
+        }
+        let text = line(&script.finish());
+        let most = "95.00 MiB more at the end than at the start, most by reset (client.py:176) 55.00 MiB (2 blocks) and grow \
+                    (g.py:5) 40.00 MiB (1 block)";
+        assert!(text.contains(most), "{text}");
     }
 
     #[test]
