@@ -90,12 +90,20 @@ fn step(bytes: f64) -> i64 {
     step
 }
 
-/// An amount with the digits that distinguish it from others `step` bytes away.
-pub fn amount(bytes: i64, step: i64) -> String {
-    let units = [(1_i64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let Some((unit, name)) = units.into_iter().find(|&(unit, _)| bytes >= unit) else { return format!("{bytes} B") };
-    let digits = (unit as f64 / step.max(1) as f64).log10().ceil().clamp(0.0, 9.0) as usize;
-    if digits > 3 { format::bytes(bytes as f64) } else { format!("{:.digits$} {name}", bytes as f64 / unit as f64) }
+/// A multiple of `step`, a power of two, as it is: in the largest unit of which it takes few digits, if there is one.
+fn amount(bytes: i64, step: i64) -> String {
+    const MOST_DIGITS: u32 = 3;
+    const MOST_UNITS: i64 = 100_000;
+    let units = [(1_i64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
+    // A half takes one digit, a quarter two.
+    let digits = |unit: i64| unit.trailing_zeros().saturating_sub(step.trailing_zeros());
+    let fits = |&(unit, _): &(i64, &str)| bytes >= unit && digits(unit) <= MOST_DIGITS;
+    let (unit, name) = units.into_iter().find(fits).unwrap_or((1, "B"));
+    match digits(unit) as usize {
+        0 if bytes / unit >= MOST_UNITS => format::bytes(bytes as f64),
+        0 => format!("{} {name}", format::count((bytes / unit) as u64)),
+        digits => format!("{:.digits$} {name}", bytes as f64 / unit as f64),
+    }
 }
 
 /// `bytes` scaled by `factor` (below 1 zooms in), with the amount `at` kept where it is on screen.
@@ -154,6 +162,10 @@ mod tests {
         assert_eq!(amount(3 << 30, 1 << 30), "3 GiB");
         assert_eq!(amount(3 << 29, 1 << 29), "1.5 GiB");
         assert_eq!(amount(0, 1 << 20), "0 B");
+        assert_eq!(amount(5 << 28, 1 << 28), "1.25 GiB");
+        assert_eq!(amount(9 << 27, 1 << 27), "1.125 GiB");
+        assert_eq!(amount(17 << 26, 1 << 26), "1,088 MiB");
+        assert_eq!(amount((1 << 40) + 4096, 4096), "1.00 TiB");
         assert_eq!(amount(100 << 20, 1 << 20), "100 MiB");
         assert!(step(1000.0) == 1024 && step(f64::INFINITY) == 1 << 61);
     }
