@@ -276,11 +276,14 @@ impl<'a> Summary<'a> {
         let kind = self.kind().filter(|kind| kind.0 != KernelKind::Other);
         let kind = kind
             .map(|(kind, share)| format!("{} take {} of the compute kernel time", kind_label(kind), percent(share)));
-        let kernel = self.kernel().filter(|kernel| kernel.1 >= LARGE);
-        let variants = self.makeup.kernel.as_ref().map_or(1, |kernel| kernel.variants);
-        let kernel = kernel.map(|(name, share)| match (clipped(name), percent(share)) {
-            (name, share) if variants > 1 => format!("{variants} kernels named {name} take {share} of the time"),
-            (name, share) => format!("{name} alone takes {share} of the time"),
+        let kernel = self.makeup.kernel.as_ref().filter(|_| self.share(self.makeup.kernel_runs_ns) >= LARGE);
+        let kernel = kernel.map(|kernel| {
+            let share = percent(kernel.total_ns as f64 / self.makeup.kernel_ns.max(1) as f64);
+            let of = if kind.is_some() { "it" } else { "the compute kernel time" };
+            match (clipped(&kernel.name), kernel.variants) {
+                (name, variants @ 2..) => format!("{variants} kernels named {name} take {share} of {of}"),
+                (name, _) => format!("{name} alone takes {share} of {of}"),
+            }
         });
         let which: Vec<String> = kind.into_iter().chain(kernel).collect();
         if !which.is_empty() {

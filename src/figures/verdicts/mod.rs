@@ -41,11 +41,25 @@ pub struct Judged<'a> {
 impl Judged<'_> {
     /// A device in words, with its rank or its file where there are several.
     pub fn device(&self, device: Option<u32>) -> String {
+        self.in_file(self::device(device, self.trace.info.rank))
+    }
+
+    /// Its recording in words, as above.
+    fn recording(&self) -> String {
+        self.in_file(match self.trace.info.rank {
+            Some(rank) => format!("The recording of rank {rank}"),
+            None => "The recording".to_owned(),
+        })
+    }
+
+    fn in_file(&self, what: String) -> String {
         let rank = self.trace.info.rank;
-        let device = self::device(device, rank);
         // Names of files that differ in their rank begin with it.
         let of_file = |name| rank.and_then(|rank| str::strip_prefix(name, &format!("rank {rank}, "))).unwrap_or(name);
-        self.name.map(of_file).map_or(device.clone(), |name| format!("{device} in {name}"))
+        match self.name.map(of_file) {
+            Some(name) => format!("{what} in {name}"),
+            None => what,
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn place(site: &CallSite) -> String {
 
 /// What was measured, as a sentence without a period. May contain text from a file.
 pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> String {
-    let device = of.device(hit.device);
+    let device = if hit.rule == Rule::IncompleteRecording { of.recording() } else { of.device(hit.device) };
     let share = percent(hit.measured);
     let scope = scope(hit);
     let amount = format::duration(hit.amount);
@@ -171,7 +171,7 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
             )
         }
         Rule::IncompleteRecording => {
-            format!("The recording holds about {share} of its events: no verdict about time rests on it")
+            format!("{device} holds about {share} of its events: no verdict about time rests on it")
         }
         Rule::NoDeviceWork => no_work(&hit.no_work),
         _ => String::new(),

@@ -135,7 +135,11 @@ impl View for LeaksView {
                 List::Gains if shown.of.trace().stacks.len() <= 1 => {
                     "The file has no call stacks: memory by place compares its categories".into()
                 }
-                List::Gains => "No stack has more memory at the end than at the start".into(),
+                List::Gains => {
+                    "No stack has more memory at the end than at the start. A block that took the place of one of \
+                                 its size from before the recording is no more than that one was"
+                        .into()
+                }
             };
             ui.add(egui::Label::new(text).wrap());
             return;

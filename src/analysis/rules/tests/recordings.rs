@@ -39,6 +39,24 @@ fn no_verdict_rests_on_a_recording_that_lost_its_events() {
 }
 
 #[test]
+fn a_recording_that_lost_its_events_is_named_by_its_rank() {
+    use crate::figures::verdicts::{Judged, findings};
+    let traces = [3, 4].map(|rank| {
+        let mut trace = thinned(1_000, rank);
+        trace.info.rank = Some(rank);
+        trace
+    });
+    let verdicts = traces.each_ref().map(|trace| judged(trace, None));
+    let of = |(trace, verdicts)| Judged { trace, name: Some("a.json"), path: "", offset: 0, verdicts };
+    let ranks: Vec<Judged<'_>> = traces.iter().zip(&verdicts).map(of).collect();
+    let text = &findings(&ranks, &Thresholds::default())[0].1.text;
+    assert!(
+        text.starts_with("The recording of rank 3 in a.json holds about ") && text.contains("; 1 more rank"),
+        "{text}"
+    );
+}
+
+#[test]
 fn numbers_of_operators_show_what_is_missing() {
     let rules = |step: u32| {
         let mut slices: Vec<Named<'_>> = Vec::new();

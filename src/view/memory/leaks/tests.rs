@@ -31,7 +31,7 @@ fn an_empty_list_of_what_grew_says_why() {
     script.alloc(0x1000, 512, stack);
     script.free(0x1000, 512);
     let mut harness = shown(script.finish());
-    harness.get_by_label("No stack has more memory at the end than at the start");
+    harness.get_by_label_contains("No stack has more memory at the end than at the start");
     harness.get_by_label("Candidates (0)").click();
     settle(&mut harness);
     harness.get_by_label("Without steps, leaks cannot be distinguished from work in progress");

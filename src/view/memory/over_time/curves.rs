@@ -31,7 +31,7 @@ impl Curve {
 
     pub fn help(self) -> &'static str {
         match self {
-            Self::Allocated => "Held by the program",
+            Self::Allocated => "Held by the program, with what the allocator rounds up and does not split off",
             Self::Active => "Allocated, or freed but awaiting a stream",
             Self::Reserved => "Held by the allocator",
             Self::Requested => "Requested by the program, without the allocator's rounding",

@@ -127,7 +127,7 @@ fn from_before_ui(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, heights: &H
     let edge = chart.parts.curves.union(canvas);
     let edge = Rect::from_x_y_ranges(edge.left() - EDGE..=edge.left() - 2.0, edge.y_range());
     hatch(&ui.painter_at(edge), edge, ui.visuals().weak_text_color());
-    let text = format!("{} from before the recording", format::bytes(bytes as f64));
+    let text = format!("{} from before the recording at its start", format::bytes(bytes as f64));
     let hint = format!("Not recorded: {text}");
     ui.interact(edge, Id::unique("memory edge"), Sense::hover()).on_hover_text(hint);
     let (low, high) = (heights.y(0).min(canvas.bottom()), heights.y(bytes.min(1 << 62) as i64).max(canvas.top()));
