@@ -9,12 +9,15 @@ use crate::model::DurNs;
 
 /// A gain is little as less than one part of so many of a step.
 const LITTLE: DurNs = 20;
+/// How many times as fast kernels are taken to become where what they save is held against idle time that ends: nearly
+/// none of them can end altogether.
+const AS_FAST: DurNs = 2;
 /// From this share of the kernel time on, fusing elementwise kernels is worth naming.
 const MANY_ELEMENTWISE: f64 = 0.1;
 
 impl Summary<'_> {
-    /// What gains most: the finding with the highest ceiling, or a warning about kernels with more time than that, else
-    /// less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: all others
+    /// What gains most: the finding with the highest ceiling, or a warning about kernels that save more than that if they
+    /// become twice as fast, else less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: all others
     /// together are small.
     pub(super) fn help(&self) -> String {
         let gain = self.gain();
@@ -38,7 +41,8 @@ impl Summary<'_> {
     /// What helps most against what is not computing.
     fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
-        if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > self.gain()) {
+        let saved = |hit: &Hit| (hit.amount - hit.amount / AS_FAST) / n_steps;
+        if let Some(hit) = self.kernels.filter(|hit| saved(hit) > self.gain()) {
             let bound = self.less_than("they take", hit.amount);
             return format!("{}, which take {}{bound}", remedy(hit.rule), percent(hit.measured));
         }

@@ -4,19 +4,19 @@ use super::*;
 use crate::analysis::rules::tests::judged;
 use crate::model::{SliceKind, TraceBuilder};
 
-/// The paragraph of steps of 100 ms, in the first 60 ms of which the next batch is loaded: for `inner` of them by an
-/// operator.
-fn text(inner: i64) -> String {
+/// The paragraph of steps of 100 ms, in the first `loads` ms of which the next batch is loaded, for `inner` of them by an
+/// operator; in the others `kernel` runs.
+fn text([loads, inner]: [i64; 2], kernel: &str) -> String {
     let names: Vec<String> = (0..8).map(|i| format!("ProfilerStep#{i}")).collect();
     let (mut slices, mut correlation) = (Vec::new(), Vec::new());
     for (i, name) in (0..).zip(&names) {
         let at = 100 * MS * i;
         let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
         slices.push(("main", SliceKind::Annotation, name.as_str(), at, at + 100 * MS));
-        slices.push(("main", SliceKind::Annotation, loader, at, at + 60 * MS));
+        slices.push(("main", SliceKind::Annotation, loader, at, at + loads * MS));
         slices.push(("main", SliceKind::Operator, "decode_jpeg", at + MS, at + (1 + inner) * MS));
-        slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at + 60 * MS, at + 60 * MS + 5_000));
-        slices.push(("stream 7", SliceKind::Kernel, "gemm", at + 60 * MS + 10_000, at + 100 * MS));
+        slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at + loads * MS, at + loads * MS + 5_000));
+        slices.push(("stream 7", SliceKind::Kernel, kernel, at + loads * MS + 10_000, at + 100 * MS));
         correlation.extend([0, 0, 0, i as u32 + 1, i as u32 + 1]);
     }
     let mut builder = TraceBuilder::from_slices(&slices);
@@ -28,8 +28,20 @@ fn text(inner: i64) -> String {
 
 #[test]
 fn what_most_of_a_wait_is_spent_in_is_named_unless_it_only_repeats_the_cause() {
-    let named = text(50);
+    let named = text([60, 50], "gemm");
     assert!(named.contains("It waits most for data: 60.0 %, most of it with the host in decode_jpeg. "), "{named}");
-    let repeated = text(1);
+    let repeated = text([60, 1], "gemm");
     assert!(repeated.contains("It waits most for data: 60.0 %. "), "{repeated}");
+}
+
+/// Kernels cannot end, as a wait can: they are held against it by what they save if they become twice as fast.
+#[test]
+fn faster_kernels_come_before_a_wait_only_if_half_of_them_is_more() {
+    let most = |loads: i64| {
+        let text = text([loads, 1], "ampere_sgemm_128x64_tn");
+        text.split_once("What would help most: ").unwrap().1.to_owned()
+    };
+    let [short, long] = [20, 40].map(most);
+    assert!(short.contains("; this saves less than the 79.990 ms of 100.000 ms per step that they take"), "{short}");
+    assert!(long.contains("which saves at most 40.000 ms of 100.000 ms per step"), "{long}");
 }
