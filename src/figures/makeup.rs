@@ -78,7 +78,7 @@ impl<'a> Summary<'a> {
             Some(Self {
                 rank: judged.trace.info.rank,
                 makeup,
-                name: judged.name,
+                name: judged.file(),
                 window: device.window?,
                 offset: judged.offset,
                 run: &verdicts.run,

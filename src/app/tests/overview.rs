@@ -215,7 +215,7 @@ fn under_each_cause_of_idle_time_stands_what_went_on_meanwhile() {
     builder.slices[0].correlation = correlation;
     let mut harness = harness(vec![builder.finish()]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("Idle by what would end it: ").is_some());
-    harness.get_by_label_contains("Synchronization 31.3 %, of which:");
+    harness.get_by_label_contains("Synchronization 31.3 %; meanwhile:");
     harness.get_by_label("CPU operators 20.0 %");
     harness.get_by_label("Synchronization itself 10.0 %");
     // Recurring gaps have the same two names.

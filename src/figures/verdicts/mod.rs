@@ -38,7 +38,7 @@ pub struct Judged<'a> {
     pub verdicts: &'a Verdicts,
 }
 
-impl Judged<'_> {
+impl<'a> Judged<'a> {
     /// A device in words, with its rank or its file where there are several.
     pub fn device(&self, device: Option<u32>) -> String {
         self.in_file(self::device(device, self.trace.info.rank))
@@ -53,13 +53,16 @@ impl Judged<'_> {
     }
 
     fn in_file(&self, what: String) -> String {
-        let rank = self.trace.info.rank;
-        // Names of files that differ in their rank begin with it.
-        let of_file = |name| rank.and_then(|rank| str::strip_prefix(name, &format!("rank {rank}, "))).unwrap_or(name);
-        match self.name.map(of_file) {
+        match self.file() {
             Some(name) => format!("{what} in {name}"),
             None => what,
         }
+    }
+
+    /// The name of its file beside its rank: names of files that differ in their rank begin with it.
+    pub fn file(&self) -> Option<&'a str> {
+        let rank = self.trace.info.rank.map(|rank| format!("rank {rank}, ")).unwrap_or_default();
+        self.name.map(|name| name.strip_prefix(&rank).unwrap_or(name))
     }
 }
 

@@ -183,10 +183,15 @@ impl CompareView {
     }
 
     fn files_ui(&mut self, pair: [usize; 2], open: &[usize], traces: &[OpenTrace], ui: &mut egui::Ui) {
-        /// Characters of a name, and points for them.
-        const WIDTH: (usize, f32) = (32, 200.0);
-        let names = pair.map(|trace| named(traces, trace));
-        let shown = |side: usize| shortened_apart(&names[side], &[&names[1 - side]], WIDTH.0);
+        /// Characters of a name, and the room for one of them as a part of the height of a line.
+        const WIDTH: (usize, f32) = (32, 0.45);
+        let width = WIDTH.0 as f32 * WIDTH.1 * ui.text_style_height(&egui::TextStyle::Button);
+        let names: Vec<String> = open.iter().map(|&trace| named(traces, trace)).collect();
+        let shown = |side: usize| {
+            let name = named(traces, pair[side]);
+            let others: Vec<&str> = names.iter().map(String::as_str).filter(|&other| *other != *name).collect();
+            shortened_apart(&name, &others, WIDTH.0)
+        };
         let dates = times(pair, traces).map(dates);
         let sides = [
             [
@@ -199,7 +204,7 @@ impl CompareView {
         ];
         for (side, [label, name, help]) in sides.into_iter().enumerate() {
             ui.label(label);
-            let combo = ComboBox::from_id_salt(name).selected_text(shown(side)).width(WIDTH.1);
+            let combo = ComboBox::from_id_salt(name).selected_text(shown(side)).width(width);
             let combo = combo.show_ui(ui, |ui| {
                 ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Extend);
                 for &trace in open {

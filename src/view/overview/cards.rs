@@ -174,7 +174,7 @@ fn idle_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
         let of_cause = text(cause.label, cause.ns, card.window);
         match cause.is_named_alike() {
             true => of_cause,
-            false => format!("{of_cause}, of which: {}", lines(parts, card.window).join(", ")),
+            false => format!("{of_cause}; meanwhile: {}", lines(parts, card.window).join(", ")),
         }
     };
     let all: Vec<String> = card.causes.iter().zip(&parts).map(line).collect();
@@ -196,7 +196,7 @@ fn idle_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
 fn cause_ui(cause: &IdleCause, parts: &[Part], (window, help): (DurNs, &str), ui: &mut egui::Ui) {
     let is_said = cause.is_named_alike();
     if !is_said {
-        let text = format!("{} {}, of which:", cause.label, share(cause.ns, window));
+        let text = format!("{} {}; meanwhile:", cause.label, share(cause.ns, window));
         prose_ui(ui, &text, RichText::small).on_hover_text(format!("{}\n{help}", format::duration(cause.ns)));
     }
     let n = if parts.len() > LABELED_MEANWHILE { LABELED_MEANWHILE - 1 } else { parts.len() };
