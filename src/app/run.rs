@@ -203,7 +203,7 @@ impl App {
         let Some(trace) = self.session.traces().iter().position(|open| open.trace.info.path == path) else { return };
         self.session.put_behind(trace);
         let name = display_name(&self.session.traces()[trace].name).into_owned();
-        let text = format!("{name} was recorded and is open behind what you look at");
+        let text = format!("Recorded: {name}. It is open behind what you look at");
         self.told = Some(Told { leads_to: Some(Command::ShowFile(path)), ..Told::said(text) });
     }
 

@@ -131,16 +131,14 @@ impl AllocationRows {
         Places { trace: &self.trace, of_stack: &self.of_stack }
     }
 
-    /// Where a block was allocated, if its stack was recorded.
-    fn place(&self, id: AllocationId) -> Option<Place> {
-        let has_stack = |place: &Place| !matches!(place, Place::NoStack | Place::Before | Place::Category(_));
-        Some(self.places().of(self.history(), id)).filter(has_stack)
+    fn place(&self, id: AllocationId) -> Place {
+        self.places().of(self.history(), id)
     }
 
     /// The order of the places of the rows by their names.
     fn ranks(&self) -> HashMap<Place, usize> {
-        let mut all: Vec<Place> =
-            self.ids.iter().filter_map(|&id| self.place(id)).collect::<HashSet<_>>().into_iter().collect();
+        let distinct: HashSet<Place> = self.ids.iter().map(|&id| self.place(id)).collect();
+        let mut all: Vec<Place> = distinct.into_iter().collect();
         all.sort_by_cached_key(|&place| (self.places().full_name(place), place));
         all.into_iter().enumerate().map(|(rank, place)| (place, rank)).collect()
     }
@@ -172,7 +170,7 @@ impl AllocationRows {
                 (a, b) => Cell::text(&format!("{a}.{b}")),
             },
             Kind::Category => Cell::text(trace.strings.get(all.category(id))),
-            Kind::Frame => Cell::or_empty(self.place(id), |place| Cell::frames(&self.places().full_name(place))),
+            Kind::Frame => Cell::frames(&self.places().full_name(self.place(id))),
             Kind::Address => Cell::text(&format!("{:#x}", all.addr[i])),
             Kind::Stack => Cell::frames(&self.stack(all.stack[i], most)),
         }
@@ -232,7 +230,7 @@ impl Rows for AllocationRows {
             Kind::Address => self.sort_by(&mut order, down, |id| Some(all.addr[id.idx()])),
             Kind::Frame => {
                 let ranks = self.ranks();
-                self.sort_by(&mut order, down, |id| ranks.get(&self.place(id)?).copied());
+                self.sort_by(&mut order, down, |id| ranks.get(&self.place(id)).copied());
             }
             Kind::Category | Kind::Stack => {
                 let text = |id: AllocationId| {
@@ -317,12 +315,12 @@ mod tests {
         let places = [
             Some("train.py(3): main; via aten::mul"),
             Some("train.py(3): main; via nn.Module: Conv2d"),
-            None,
+            Some("(no call stack)"),
             Some("pool (/me/pool.py:71)"),
         ];
         assert_eq!((0..4).map(named).collect::<Vec<_>>(), places.map(|place| place.map(ToOwned::to_owned)));
-        assert_eq!(rows.order(Some(Sort { column, is_descending: false }), ""), [3, 0, 1, 2]);
-        assert_eq!(rows.order(Some(Sort { column, is_descending: true }), ""), [1, 0, 3, 2], "without a place last");
+        assert_eq!(rows.order(Some(Sort { column, is_descending: false }), ""), [2, 3, 0, 1]);
+        assert_eq!(rows.order(Some(Sort { column, is_descending: true }), ""), [1, 0, 3, 2]);
     }
 
     #[test]

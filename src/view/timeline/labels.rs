@@ -127,7 +127,7 @@ fn busy_share(line: &Line, open: &OpenTrace, background: &mut Background) -> Opt
     }
 }
 
-/// Idle time of a heading's devices: in figures, and on hover by cause.
+/// Idle time of a heading's devices: in figures, and on hover by what went on meanwhile.
 fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let total: i64 = idle.idle.iter().sum();
     let share = |ns: i64, of: i64| format!("{:.1} %", ns as f64 / of.max(1) as f64 * 100.0);

@@ -1,4 +1,5 @@
-//! Idle time of devices by cause: a strip beside the heading of each device, with the exact shares of every pixel.
+//! Idle time of devices by what went on meanwhile: a strip beside the heading of each device, with the exact shares of
+//! every pixel.
 
 use std::sync::Arc;
 

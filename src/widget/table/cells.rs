@@ -111,10 +111,6 @@ pub fn cell_ui(
     }
     let text = match cell {
         Cell::Text(name) => fitting(name, names, ui),
-        Cell::Stack(_) if !cell.shown().contains("; ") => {
-            let shown = cell.shown();
-            fitting_by(&shown, &shown, |n| frame_within(&shown, n), names, ui)
-        }
         Cell::Frames(frames) if !frames.contains("; ") => {
             let shown = cell.shown();
             // Files of one name in several folders: these tell them apart.
@@ -133,6 +129,7 @@ pub fn cell_ui(
                 false => fitting(&shown, names, ui),
             }
         }
+        Cell::Stack(_) | Cell::Frames(_) => fitting_place(cell.shown(), names, ui),
         _ => cell.shown(),
     };
     label_ui(&text, is_number, in_full, ui)
@@ -176,6 +173,15 @@ fn fitting(name: &str, names: &mut CutNames, ui: &egui::Ui) -> String {
     // What is cut at its end alone is left to the label, which keeps the whole for screen readers.
     let is_at_end = is_words && fitted.ends_with('…') && whole.starts_with(fitted.trim_end_matches('…'));
     if is_at_end { whole } else { fitted }
+}
+
+/// A place with what tells it from others; of whole call stacks, which have more frames, the end is cut.
+fn fitting_place(shown: String, names: &mut CutNames, ui: &egui::Ui) -> String {
+    match shown.matches("; ").count() {
+        0 => fitting_by(&shown, &shown, |n| frame_within(&shown, n), names, ui),
+        1 | 2 => fitting_by(&shown, &shown, |n| shortened(&shown, n), names, ui),
+        _ => shown,
+    }
 }
 
 /// A name that fits the room.

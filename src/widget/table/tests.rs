@@ -4,7 +4,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::*;
-use crate::figures::Data;
+use crate::figures::{Data, Stack};
 
 #[test]
 fn a_narrower_table_keeps_its_right_columns_in_sight() {
@@ -257,5 +257,24 @@ fn frames_of_files_of_one_name_in_several_folders_look_different() {
     let all = shown_of(&["vision", "language"]);
     for folder in ["vision", "language"] {
         assert!(all.iter().any(|label| label.contains(folder)), "{folder}: {all:?}");
+    }
+}
+
+#[test]
+fn places_that_differ_in_what_they_call_look_different() {
+    let place = |callee: &str| {
+        format!("library/model_hub/huggingface/a_long_name_of_a_model.py(28): run_on_input; via nn.Module: {callee}")
+    };
+    let shown_of = |cells: Vec<Cell>| labels(&shown(cells.into_iter().map(|cell| vec![cell]).collect(), None));
+    let stack = |callee: &str| Cell::Stack(Stack::at(place(callee), Vec::new()).into());
+    let all = [
+        shown_of(["RotaryEmbedding", "Conv1D"].map(|callee| Cell::frames(&place(callee))).into()),
+        shown_of(["RotaryEmbedding", "Conv1D"].map(stack).into()),
+    ];
+    for all in all {
+        for callee in ["RotaryEmbedding", "Conv1D"] {
+            let cut = all.iter().find(|label| label.contains(&callee[..6])).unwrap_or_else(|| panic!("{all:?}"));
+            assert!(cut.len() < place(callee).len(), "{cut}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The sums of a gap by cause, in its tooltip and on its page.
+//! The sums of a gap by what went on meanwhile, in its tooltip and on its page.
 
 use super::*;
 use crate::view::gaps::gap_summary_ui;
