@@ -25,7 +25,7 @@ const ELLIPSIS: char = '…';
 /// Laid-out names, by key.
 #[derive(Debug)]
 pub struct Labels<K> {
-    names: HashMap<K, Vec<Cut>>,
+    names: HashMap<K, Name>,
     n_kept: usize,
     /// A text laid out in the last frame, to detect a new font atlas.
     atlas_probe: Option<Arc<Galley>>,
@@ -45,6 +45,26 @@ impl Letters {
     fn sum(&self, text: &str) -> Option<f32> {
         let of_letter = |c: char| if c == ELLIPSIS { Some(self.ellipsis) } else { self.ascii.get(c as usize).copied() };
         text.chars().map(of_letter).sum()
+    }
+}
+
+/// What is known of a name.
+#[derive(Debug)]
+struct Name {
+    n_letters: usize,
+    /// [`Letters::sum`].
+    letters: Option<f32>,
+    cuts: Vec<Cut>,
+}
+
+impl Name {
+    /// Of a longer one its beginning says enough.
+    const MOST_LETTERS: usize = 1024;
+
+    fn new(name: &str, letters: &Letters) -> Self {
+        let end = name.char_indices().nth(Self::MOST_LETTERS).map_or(name.len(), |(end, _)| end);
+        let name = &name[..end];
+        Self { n_letters: name.chars().count(), letters: letters.sum(name), cuts: Vec::new() }
     }
 }
 
@@ -112,22 +132,32 @@ impl<K: Hash + Eq + Copy> Labels<K> {
         }
     }
 
-    /// The longest cut of a name that is at most `width` points wide.
+    /// The name if it is at most `width` points wide, else its longest cut.
     ///
     /// * `cut`: returns the name cut to a number of characters.
     pub fn fitting(
         &mut self,
         painter: &Painter,
-        key: K,
+        (key, name): (K, &str),
         width: f32,
         cut: impl Fn(usize) -> String,
     ) -> Option<Arc<Galley>> {
-        let known = self.names.entry(key).or_default();
-        // Letters are about 6 points wide on average, and those of few names less than 4.
-        let mut step = LENGTHS.partition_point(|&length| length as f32 * 4.0 <= width);
+        /// Letters are about 6 points wide on average, and those of few names less than this.
+        const LEAST: f32 = 4.0;
+        /// The letters of a part are seldom narrower than this share of all.
+        const PART: f32 = 0.9;
+        let Name { n_letters, letters, cuts: known } =
+            self.names.entry(key).or_insert_with(|| Name::new(name, &self.letters));
+        let all = letters.map_or(*n_letters as f32 * LEAST, |sum| sum * (1.0 - KERNING));
+        let letter = letters.map_or(LEAST, |sum| sum / *n_letters as f32 * PART);
+        let shorter = LENGTHS.partition_point(|length| length < n_letters);
+        let mut step = match all <= width {
+            true => shorter + 1,
+            false => LENGTHS[..shorter].partition_point(|&length| length as f32 * letter <= width),
+        };
         loop {
             step = step.checked_sub(1)?;
-            let length = LENGTHS[step];
+            let length = if step == shorter { 2 * Name::MOST_LETTERS } else { LENGTHS[step] };
             let at = known.iter().position(|cut| cut.length == length).unwrap_or_else(|| {
                 self.n_kept += 1;
                 known.push(Cut::new(length, cut(length), &self.letters));
@@ -148,9 +178,9 @@ impl<K: Hash + Eq + Copy> Labels<K> {
             if let Some(galley) = galley.filter(|galley| galley.size().x <= width) {
                 return Some(Arc::clone(galley));
             }
-            // What its letters take says about how many fit; a little more is tried, since they differ.
+            // What its letters take says how many fit; a little more is tried, since they differ.
             let taken = tried.letters.or_else(|| Some(galley?.size().x)).unwrap_or(width);
-            let n_fitting = tried.n_letters as f32 * width / taken * 1.1;
+            let n_fitting = tried.n_letters as f32 * width / taken * 1.03;
             while step > 0 && LENGTHS[step - 1] as f32 > n_fitting {
                 step -= 1;
             }
@@ -197,11 +227,12 @@ mod tests {
             let painter = ui.painter();
             labels.begin(painter);
             let width = |text: &str| painter.layout_no_wrap(text.to_owned(), FONT, Color32::PLACEHOLDER).size().x;
-            for (key, name) in ["illegal_filter_till_fill", "vectorized_elementwise_kernel_of_a_MaxPool2d", "gemm"]
+            for (key, name) in ["illegal_filter_till_fill_it", "vectorized_elementwise_kernel_of_a_MaxPool2d", "gemm"]
                 .into_iter()
                 .enumerate()
             {
-                let mut shown = |room: f32| labels.fitting(painter, key, room, |length| cut(name, |name| name, length));
+                let mut shown =
+                    |room: f32| labels.fitting(painter, (key, name), room, |length| cut(name, |name| name, length));
                 assert_eq!(shown(width(name) + 1.0).unwrap().text(), name);
                 let room = width(name) - 1.0;
                 let part = shown(room).unwrap();

@@ -206,7 +206,7 @@ impl Labels {
             let name = open.trace.slices.name[slice.slice.idx()];
             let (text, kind) = (open.trace.strings.get(name), open.trace.slices.kind[slice.slice.idx()]);
             let cut = |length| cut(text, kind, length);
-            if let Some(galley) = self.0.fitting(painter, (slice.trace, name), visible.width() - 6.0, cut) {
+            if let Some(galley) = self.0.fitting(painter, ((slice.trace, name), text), visible.width() - 6.0, cut) {
                 // In the middle of the whole row: one that is half out of sight shows half of its label.
                 let y = slice.rect.center().y - galley.size().y / 2.0;
                 let color = slice.color.map_or(slice_color::TEXT, |rgb| slice_color::text_on(slice_color::chosen(rgb)));

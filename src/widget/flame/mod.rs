@@ -312,7 +312,7 @@ impl FlameGraph {
             let color = if bar.frame == 0 || is_dim(bar) { tokens.text } else { slice_color::TEXT };
             let bar_rect = place(row, bar);
             let cut = |length| cut_function(text, length);
-            if let Some(galley) = self.labels.fitting(painter, bar.frame, bar_rect.width() - 7.0, cut) {
+            if let Some(galley) = self.labels.fitting(painter, (bar.frame, text), bar_rect.width() - 7.0, cut) {
                 let at = pos2(bar_rect.left() + 3.0, bar_rect.center().y - 0.5 - galley.size().y / 2.0);
                 painter.galley(at, galley, color);
             }

@@ -105,7 +105,7 @@ pub fn labels(painter: &Painter, kept: &mut Labels<u32>, labels: &[Label], fit: 
             continue;
         }
         let cut = |length| cut(&label.text, |text| text, length);
-        if let Some(galley) = kept.fitting(painter, label.rect.id, rect.width() - 6.0, cut) {
+        if let Some(galley) = kept.fitting(painter, (label.rect.id, &label.text), rect.width() - 6.0, cut) {
             let at = pos2(rect.left() + 4.0, rect.center().y - galley.size().y / 2.0);
             painter.galley(at, galley, slice_color::TEXT);
         }

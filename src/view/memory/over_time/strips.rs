@@ -48,7 +48,7 @@ pub fn lanes(
         if bar_rect.width() > 24.0 {
             let cut = |length| cut(&words, |words| words, length);
             let key = (bar.name.key(), bar.count);
-            if let Some(galley) = kept.fitting(&painter, key, bar_rect.width() - 8.0, cut) {
+            if let Some(galley) = kept.fitting(&painter, (key, &words), bar_rect.width() - 8.0, cut) {
                 let at = pos2(bar_rect.left() + 4.0, bar_rect.center().y - galley.size().y / 2.0);
                 painter.galley(at, galley, ui.visuals().text_color());
             }
