@@ -46,6 +46,8 @@ pub struct Makeup {
     pub kernel: Option<Dominant>,
     /// The judged time in which that one runs.
     pub kernel_runs_ns: DurNs,
+    /// What faster kernels save of the judged time at most; `None` where nothing shows it. See [`super::reach`].
+    pub reach_ns: Option<DurNs>,
     /// Kernel time by [`KernelKind`].
     pub kinds: [DurNs; KernelKind::N],
     pub matmul: MatmulTime,
@@ -93,6 +95,7 @@ impl Makeup {
             kernel_ns,
             kernel,
             kernel_runs_ns,
+            reach_ns: None,
             kinds,
             matmul,
             causes,

@@ -22,6 +22,7 @@ mod missing;
 mod new_shapes;
 mod once;
 mod per_step;
+mod reach;
 mod recording;
 mod recurring;
 mod reserved;
@@ -53,6 +54,7 @@ pub use self::missing::{Missing, NoWork};
 pub use self::new_shapes::NewShapes;
 pub use self::once::{Also, Once};
 use self::per_step::PerStep;
+use self::reach::reach;
 pub use self::recording::RecordingCost;
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
@@ -242,9 +244,9 @@ impl<'a> Device<'a, '_> {
         let books = Books::new((trace, &self.of.run), (&unrecorded, taken), &is_between);
         let is_small = |work| all_small.contains(&work);
         let (thresholds, run) = (*self.out.thresholds, &self.of.run);
-        let (mut accounts, stats) = rayon::join(
+        let (mut accounts, (stats, reach_ns)) = rayon::join(
             || accounts((trace, run, ledger), (recorder, taken), &is_between, self.window, &is_small),
-            || KernelStats::of(trace, self.busy.process, window, &thresholds),
+            || (KernelStats::of(trace, self.busy.process, window, &thresholds), reach(trace, ledger, window)),
         );
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });
@@ -278,7 +280,8 @@ impl<'a> Device<'a, '_> {
         let stats = self.kernels(stats, busy_ns);
         let shares = Cause::ALL.map(|cause| accounts[cause as usize].shares);
         let by_class = Cause::ALL.map(|cause| accounts[cause as usize].by_class);
-        self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &by_class, &shares));
+        let makeup = Makeup::new(self.window, parts, stats, &by_class, &shares);
+        self.out.verdicts.makeups.push(Makeup { reach_ns, ..makeup });
         if let Some(clusters) = clusters.filter(|_| self.window.basis == Basis::Steps) {
             self.recurring(clusters, &books);
         }

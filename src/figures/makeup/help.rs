@@ -17,7 +17,7 @@ const MANY_ELEMENTWISE: f64 = 0.1;
 
 impl Summary<'_> {
     /// What gains most: the finding with the highest ceiling, or a warning about kernels that save more than that if they
-    /// become twice as fast, else less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: all others
+    /// become twice as fast, as far as that reaches, else less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: all others
     /// together are small.
     pub(super) fn help(&self) -> String {
         let gain = self.gain();
@@ -41,7 +41,7 @@ impl Summary<'_> {
     /// What helps most against what is not computing.
     fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
-        let saved = |hit: &Hit| (hit.amount - hit.amount / AS_FAST) / n_steps;
+        let saved = |hit: &Hit| self.reached(hit.amount - hit.amount / AS_FAST) / n_steps;
         if let Some(hit) = self.kernels.filter(|hit| saved(hit) > self.gain()) {
             let bound = self.less_than("they take", hit.amount);
             return format!("{}, which take {}{bound}", remedy(hit.rule), percent(hit.measured));
@@ -126,9 +126,19 @@ impl Summary<'_> {
         }
     }
 
-    /// What faster kernels save: less than all that these run now.
+    /// What faster kernels save: less than all that these run now, and no more than reaches past the next launch.
     fn less_than(&self, they_take: &str, ns: DurNs) -> String {
+        let reached = self.reached(ns);
+        if reached < ns.min(self.makeup.parts.compute_ns) {
+            let of = self.of_time(reached);
+            return format!("; this saves at most {of}, as the device then waits longer for the host to launch more");
+        }
         format!("; this saves less than the {} that {they_take}", self.of_time(ns))
+    }
+
+    /// How much of what kernels save ends the judged time sooner, at most.
+    fn reached(&self, ns: DurNs) -> DurNs {
+        self.makeup.reach_ns.map_or(ns, |reach| ns.min(reach))
     }
 
     /// Time of kernels and what it is of: a step, or the judged time. They take no longer than the device computes,

@@ -5,7 +5,7 @@ use crate::analysis::rules::tests::judged;
 use crate::model::{SliceKind, TraceBuilder};
 
 /// The paragraph of steps of 100 ms, in the first `loads` ms of which the next batch is loaded, for `inner` of them by an
-/// operator; in the others `kernel` runs.
+/// operator; in the others `kernel` runs, for which the host waits.
 fn text([loads, inner]: [i64; 2], kernel: &str) -> String {
     let names: Vec<String> = (0..8).map(|i| format!("ProfilerStep#{i}")).collect();
     let (mut slices, mut correlation) = (Vec::new(), Vec::new());
@@ -17,7 +17,8 @@ fn text([loads, inner]: [i64; 2], kernel: &str) -> String {
         slices.push(("main", SliceKind::Operator, "decode_jpeg", at + MS, at + (1 + inner) * MS));
         slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at + loads * MS, at + loads * MS + 5_000));
         slices.push(("stream 7", SliceKind::Kernel, kernel, at + loads * MS + 10_000, at + 100 * MS));
-        correlation.extend([0, 0, 0, i as u32 + 1, i as u32 + 1]);
+        slices.push(("main", SliceKind::Runtime, "cudaStreamSynchronize", at + loads * MS + 6_000, at + 100 * MS));
+        correlation.extend([0, 0, 0, i as u32 + 1, i as u32 + 1, 0]);
     }
     let mut builder = TraceBuilder::from_slices(&slices);
     builder.slices[0].correlation = correlation;

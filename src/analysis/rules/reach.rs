@@ -1,0 +1,111 @@
+//! How much sooner a device can be done because its kernels get faster.
+
+use crate::analysis::gaps::Ledger;
+use crate::model::{DurNs, SliceId, StringId, TimeRange, Trace};
+
+/// A call that lasts so long may have waited for the device, whatever it does: a launch waits for room in the queue.
+const LONG_NS: DurNs = 50_000;
+/// Calls of which short ones wait as well.
+const WAITING: [&str; 3] = ["Synchronize", "Memcpy", "Free"];
+
+/// What kernels that take no time at all would save of the window at most; `None` if no calls of the host were recorded.
+///
+/// Where a device runs out of work before the host launches more, kernels that end sooner make it wait longer: what they
+/// save is lost in that gap. It is not only as far as the host waited for the device since the last such gap, and so
+/// launches sooner itself. Of the busy time between two such gaps no more is saved than the host waited in it.
+///
+/// Cost: O(slices + gaps).
+pub fn reach(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Option<DurNs> {
+    let waits = waits(trace)?;
+    let slices = &trace.slices;
+    let is_late = |call: &SliceId, gap: TimeRange| slices.end[call.idx()] > gap.start;
+    let (mut saved, mut from, mut idle) = (0, window.start, 0);
+    for gap in ledger.within(TimeRange { end: ledger.window.end, ..window }).map(|index| ledger.gap(index)) {
+        let Some(call) = trace.launch_of(gap.ended_by).filter(|call| is_late(call, gap.time)) else {
+            idle += gap.time.intersect(window).map_or(0, TimeRange::dur);
+            continue;
+        };
+        let busy = gap.time.start.min(window.end) - from - idle;
+        saved += busy.max(0).min(waited(&waits, TimeRange { start: from, end: slices.ts[call.idx()].max(from) }));
+        (from, idle) = (gap.time.end, 0);
+        if from >= window.end {
+            return Some(saved);
+        }
+    }
+    Some(saved + (window.end - from - idle).max(0))
+}
+
+/// When the host may have waited for a device, on any thread; ascending and disjoint.
+fn waits(trace: &Trace) -> Option<Vec<TimeRange>> {
+    let slices = &trace.slices;
+    let waits = |(_, name): (StringId, &str)| WAITING.iter().any(|part| name.contains(part));
+    let waits: Vec<bool> = trace.strings.iter().map(waits).collect();
+    let mut calls = (0..slices.len()).filter(|&i| slices.kind[i].is_call()).peekable();
+    calls.peek()?;
+    let is_wait = |&i: &usize| slices.end[i] - slices.ts[i] >= LONG_NS || waits[slices.name[i].0 as usize];
+    let mut found: Vec<TimeRange> = calls.filter(is_wait).map(|i| slices.time(SliceId(i as u32))).collect();
+    found.sort_unstable_by_key(|wait| wait.start);
+    found.dedup_by(|next, last| {
+        let touches = next.start <= last.end;
+        if touches {
+            last.end = last.end.max(next.end);
+        }
+        touches
+    });
+    Some(found)
+}
+
+fn waited(waits: &[TimeRange], within: TimeRange) -> DurNs {
+    let first = waits.partition_point(|wait| wait.end <= within.start);
+    let waits = waits[first..].iter().take_while(|wait| wait.start < within.end);
+    waits.filter_map(|wait| wait.intersect(within)).map(TimeRange::dur).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TimeNs, TraceBuilder};
+
+    const US: TimeNs = 1_000;
+
+    /// What is saved at most of kernels of 600 µs that are launched one each 1,000 µs.
+    ///
+    /// * `calls`: others of the host, by name, start and length in µs.
+    fn saved(calls: &[(&str, TimeNs, TimeNs)]) -> Option<TimeNs> {
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        for (i, at) in (0..40).map(|i| (i, i * 1_000 * US)) {
+            slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at, at + 5 * US));
+            slices.push(("stream 7", SliceKind::Kernel, "gemm", at + 10 * US, at + 610 * US));
+            correlation.extend([i as u32 + 1, i as u32 + 1]);
+        }
+        for &(name, at, dur) in calls {
+            slices.push(("main", SliceKind::Runtime, name, at * US, (at + dur) * US));
+            correlation.push(0);
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        judged(&builder.finish(), None).makeups[0].reach_ns.map(|ns| ns / US)
+    }
+
+    #[test]
+    fn what_kernels_save_is_lost_where_the_host_launches_more_only_later() {
+        // Only after the last one nothing is launched.
+        assert_eq!(saved(&[]), Some(600));
+        // Short calls wait for nothing, long ones may have.
+        assert_eq!(saved(&[("cudaEventRecord", 100, 49)]), Some(600));
+        assert_eq!(saved(&[("cudaEventRecord", 100, 51)]), Some(651));
+        // A wait lets the host go on sooner by no more than what it waited, and than the kernel took.
+        assert_eq!(saved(&[("cudaStreamSynchronize", 100, 40)]), Some(640));
+        assert_eq!(saved(&[("cudaStreamSynchronize", 100, 520), ("cudaStreamSynchronize", 1_005, 990)]), Some(1_720));
+        // Calls within each other count once.
+        assert_eq!(saved(&[("cudaMemcpy", 100, 100), ("cudaMemcpyAsync", 150, 30)]), Some(700));
+    }
+
+    #[test]
+    fn without_calls_nothing_shows_how_far_it_reaches() {
+        let kernel = |at: TimeNs| ("stream 7", SliceKind::Kernel, "gemm", at * 1_000 * US, (at * 1_000 + 600) * US);
+        let kernels: Vec<_> = (0..40).map(kernel).collect();
+        let makeup = judged(&TraceBuilder::from_slices(&kernels).finish(), None).makeups;
+        assert_eq!(makeup[0].reach_ns, None);
+    }
+}
