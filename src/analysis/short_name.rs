@@ -67,14 +67,25 @@ fn without_arguments(signature: &str) -> Option<Signature<'_>> {
     let mut opened = 0;
     let mut rest = signature;
     while let Some(c) = rest.chars().next() {
-        if let Some(after) = ANONYMOUS.iter().find_map(|prefix| rest.strip_prefix(prefix)).filter(|_| angles == 0) {
-            rest = after;
+        // What means nothing here is most of a signature.
+        let plain =
+            rest.bytes().position(|c| matches!(c, b'<' | b'>' | b'(' | b')') || angles == 0 && b" :".contains(&c));
+        let plain = &rest[..plain.unwrap_or(rest.len())];
+        if let Some(last) = plain.chars().next_back() {
+            name += if angles == 0 { plain } else { "" };
+            (before, rest) = (last, &rest[plain.len()..]);
             continue;
         }
-        if let Some(after) = rest.strip_prefix("()").filter(|_| angles == 0 && name.ends_with("operator")) {
-            name += "()";
-            rest = after;
-            continue;
+        if angles == 0 && matches!(c, '(' | '<') {
+            if let Some(after) = ANONYMOUS.iter().find_map(|prefix| rest.strip_prefix(prefix)) {
+                rest = after;
+                continue;
+            }
+            if let Some(after) = rest.strip_prefix("()").filter(|_| name.ends_with("operator")) {
+                name += "()";
+                rest = after;
+                continue;
+            }
         }
         let at = signature.len() - rest.len();
         match c {
