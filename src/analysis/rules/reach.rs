@@ -18,7 +18,8 @@ const WAITING: [&str; 3] = ["Synchronize", "Memcpy", "Free"];
 pub fn reach(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Option<DurNs> {
     let waits = waits(trace)?;
     let slices = &trace.slices;
-    let is_late = |call: &SliceId, gap: TimeRange| slices.end[call.idx()] > gap.start;
+    // A copy that was asked for before waits in its call, and for the device.
+    let is_late = |call: &SliceId, gap: TimeRange| slices.ts[call.idx()] > gap.start;
     let (mut saved, mut from, mut idle) = (0, window.start, 0);
     for gap in ledger.within(TimeRange { end: ledger.window.end, ..window }).map(|index| ledger.gap(index)) {
         let Some(call) = trace.launch_of(gap.ended_by).filter(|call| is_late(call, gap.time)) else {
@@ -87,6 +88,21 @@ mod tests {
         judged(&builder.finish(), None).makeups[0].reach_ns.map(|ns| ns / US)
     }
 
+    /// The same where each kernel is followed by a copy back, for which the host waits.
+    fn copied_back() -> Option<TimeNs> {
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        for (i, at) in (0..40_u32).map(|i| (i, TimeNs::from(i) * 1_000 * US)) {
+            slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at, at + 5 * US));
+            slices.push(("main", SliceKind::Runtime, "cudaMemcpy", at + 6 * US, at + 620 * US));
+            slices.push(("stream 7", SliceKind::Kernel, "jacobi", at + 10 * US, at + 610 * US));
+            slices.push(("stream 7", SliceKind::Memcpy, "Memcpy DtoH", at + 612 * US, at + 614 * US));
+            correlation.extend([2 * i + 1, 2 * i + 2, 2 * i + 1, 2 * i + 2]);
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        judged(&builder.finish(), None).makeups[0].reach_ns.map(|ns| ns / US)
+    }
+
     #[test]
     fn what_kernels_save_is_lost_where_the_host_launches_more_only_later() {
         // Only after the last one nothing is launched.
@@ -97,6 +113,8 @@ mod tests {
         // A wait lets the host go on sooner by no more than what it waited, and than the kernel took.
         assert_eq!(saved(&[("cudaStreamSynchronize", 100, 40)]), Some(640));
         assert_eq!(saved(&[("cudaStreamSynchronize", 100, 520), ("cudaStreamSynchronize", 1_005, 990)]), Some(1_720));
+        // A copy that was asked for while a kernel ran, and starts a moment after it, comes late to nothing.
+        assert_eq!(copied_back(), Some(40 * 602));
         // Calls within each other count once.
         assert_eq!(saved(&[("cudaMemcpy", 100, 100), ("cudaMemcpyAsync", 150, 30)]), Some(700));
     }
