@@ -90,13 +90,10 @@ impl Summary<'_> {
         let (of_ns, per_step) = (self.of_ns(), self.per_step());
         let [gain, of] = [ns, of_ns].map(format::duration);
         let saves = format!("{}, which saves at most {gain} of ", named(hit));
-        // The gain is without the recorder, and so is what it is of.
+        // The gain is without the recorder, and what it is of is not.
         if let Some(cost) = hit.recording {
-            let rest = format::duration(of_ns - cost.ns);
             let cost = format::rough_duration(cost.ns, cost.most_ns);
-            return format!(
-                "{saves}at most {rest}{per_step} without the recorder, which makes the recorded {of} about {cost} longer"
-            );
+            return format!("{saves}{of}{per_step}, of which about {cost} are the recorder's own and pass without it");
         }
         if let Some(alone) = hit.alone_ns_per_step {
             let alone = format::saving(alone);
