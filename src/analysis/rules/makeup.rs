@@ -46,7 +46,7 @@ pub struct Makeup {
     pub kernel: Option<Dominant>,
     /// The judged time in which that one runs.
     pub kernel_runs_ns: DurNs,
-    /// What faster kernels save of the judged time at most; `None` where nothing shows it. See [`super::reach`].
+    /// What faster kernels save of the judged time at most; `None` where nothing shows it.
     pub reach_ns: Option<DurNs>,
     /// Kernel time by [`KernelKind`].
     pub kinds: [DurNs; KernelKind::N],

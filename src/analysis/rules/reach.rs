@@ -1,7 +1,7 @@
 //! How much sooner a device can be done because its kernels get faster.
 
 use crate::analysis::gaps::Ledger;
-use crate::model::{DurNs, SliceId, StringId, TimeRange, Trace};
+use crate::model::{DurNs, SliceId, StringId, TimeNs, TimeRange, Trace};
 
 /// A call that lasts so long may have waited for the device, whatever it does: a launch waits for room in the queue.
 const LONG_NS: DurNs = 50_000;
@@ -12,10 +12,12 @@ const WAITING: [&str; 3] = ["Synchronize", "Memcpy", "Free"];
 ///
 /// Where a device runs out of work before the host launches more, kernels that end sooner make it wait longer: what they
 /// save is lost in that gap. It is not only as far as the host waited for the device since the last such gap, and so
-/// launches sooner itself. Of the busy time between two such gaps no more is saved than the host waited in it.
+/// launches sooner itself. Of the busy time between two such gaps no more is saved than the host waited in it; of that
+/// before the end no more than that and what the device was behind with its last work, which cannot run before it is
+/// launched.
 ///
 /// Cost: O(slices + gaps).
-pub fn reach(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Option<DurNs> {
+pub(super) fn reach(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Option<DurNs> {
     let waits = waits(trace)?;
     let slices = &trace.slices;
     // A copy that was asked for before waits in its call, and for the device.
@@ -33,7 +35,23 @@ pub fn reach(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Option<DurNs>
             return Some(saved);
         }
     }
-    Some(saved + (window.end - from - idle).max(0))
+    let busy = (window.end - from - idle).max(0);
+    Some(
+        saved
+            + last_launch(trace, ledger, window).map_or(busy, |launched| {
+                let behind = (window.end - launched).max(0);
+                busy.min(behind + waited(&waits, TimeRange { start: from, end: launched.max(from) }))
+            }),
+    )
+}
+
+/// When the work was launched that ends last in a window, if that is known.
+fn last_launch(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Option<TimeNs> {
+    let slices = &trace.slices;
+    let work = trace.tracks_of(ledger.process).flat_map(|track| trace.track_slices(track));
+    let work = work.filter(|&i| slices.kind[i].is_device_work() && window.contains(slices.ts[i]));
+    let last = work.max_by_key(|&i| slices.end[i])?;
+    trace.launch_of(SliceId(last as u32)).map(|call| slices.ts[call.idx()])
 }
 
 /// When the host may have waited for a device, on any thread; ascending and disjoint.
@@ -64,8 +82,9 @@ fn waited(waits: &[TimeRange], within: TimeRange) -> DurNs {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::analysis::rules::tests::judged;
-    use crate::model::{SliceKind, TimeNs, TraceBuilder};
+    use crate::model::{SliceKind, TraceBuilder};
 
     const US: TimeNs = 1_000;
 
@@ -88,6 +107,24 @@ mod tests {
         judged(&builder.finish(), None).makeups[0].reach_ns.map(|ns| ns / US)
     }
 
+    /// The same where one kernel follows another, each launched so long before.
+    fn queued(ahead: TimeNs) -> Option<TimeNs> {
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        for (i, at) in (0..40).map(|i| (i, (5_000 + i * 1_000) * US)) {
+            slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at - ahead * US, at - (ahead - 5) * US));
+            slices.push(("stream 7", SliceKind::Kernel, "gemm", at, at + 1_000 * US));
+            correlation.extend([i as u32 + 1, i as u32 + 1]);
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        judged(&builder.finish(), None).makeups[0].reach_ns.map(|ns| ns / US)
+    }
+
+    #[test]
+    fn no_work_runs_before_it_is_launched() {
+        assert_eq!([5, 900, 4_000].map(queued), [1_005, 1_900, 5_000].map(Some));
+    }
+
     /// The same where each kernel is followed by a copy back, for which the host waits.
     fn copied_back() -> Option<TimeNs> {
         let (mut slices, mut correlation) = (Vec::new(), Vec::new());
@@ -105,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_kernels_save_is_lost_where_the_host_launches_more_only_later() {
-        // Only after the last one nothing is launched.
+        // Only the last one ends sooner.
         assert_eq!(saved(&[]), Some(600));
         // Short calls wait for nothing, long ones may have.
         assert_eq!(saved(&[("cudaEventRecord", 100, 49)]), Some(600));
