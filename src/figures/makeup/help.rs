@@ -41,9 +41,16 @@ impl Summary<'_> {
     /// What helps most against what is not computing.
     fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
-        let saved = |hit: &Hit| self.reached(hit.amount - hit.amount / AS_FAST) / n_steps;
-        if let Some(hit) = self.kernels.filter(|hit| saved(hit) > self.gain()) {
-            let bound = self.less_than("they take", hit.amount);
+        let is_fewer = |hit: &Hit| hit.rule == Rule::Elementwise;
+        let saved = |hit: &Hit| {
+            let half = hit.amount - hit.amount / AS_FAST;
+            if is_fewer(hit) { half } else { self.reached(half) }
+        };
+        if let Some(hit) = self.kernels.filter(|hit| saved(hit) / n_steps > self.gain()) {
+            let bound = match is_fewer(hit) {
+                true => self.less_than("they take", hit.amount),
+                false => self.as_far_as_it_reaches("they take", hit.amount),
+            };
             return format!("{}, which take {}{bound}", remedy(hit.rule), percent(hit.measured));
         }
         if let Some((ranks, ns)) = self.waits_for() {
@@ -123,18 +130,23 @@ impl Summary<'_> {
         }
     }
 
-    /// What faster kernels save: less than all that these run now, and no more than reaches past the next launch.
+    /// What fewer kernels save: less than all that these run now. The host launches the others sooner.
     fn less_than(&self, they_take: &str, ns: DurNs) -> String {
-        let reached = self.reached(ns);
-        if reached < ns.min(self.makeup.parts.compute_ns) {
-            let of = self.of_time(reached);
-            return format!("; this saves at most {of}, as the device then waits longer for the host to launch more");
-        }
         format!("; this saves less than the {} that {they_take}", self.of_time(ns))
     }
 
-    /// How much of what kernels save ends the judged time sooner, at most.
+    /// What faster kernels save: likewise, and no more than reaches past the launches after them.
+    fn as_far_as_it_reaches(&self, they_take: &str, ns: DurNs) -> String {
+        let reached = self.reached(ns);
+        if reached == ns.min(self.makeup.parts.compute_ns) {
+            return self.less_than(they_take, ns);
+        }
+        let of = self.of_time(reached);
+        format!("; this saves at most {of}, as the device then waits longer for the host to launch more")
+    }
+
     fn reached(&self, ns: DurNs) -> DurNs {
+        let ns = ns.min(self.makeup.parts.compute_ns);
         self.makeup.reach_ns.map_or(ns, |reach| ns.min(reach))
     }
 
@@ -170,7 +182,7 @@ impl Summary<'_> {
                  {cores}",
                 of_all(fp32_ns)
             );
-            (text, fp32_ns)
+            return text + &self.less_than("they take", fp32_ns);
         } else if fp32_ns > all - fp32_ns {
             let which = if self.run.has_tensor_cores { "" } else { ", if this GPU has them" };
             let text = format!(
@@ -201,12 +213,12 @@ impl Summary<'_> {
                  by the names of kernels)",
                 of_all(narrow_ns)
             );
-            (text, all)
+            return text + &self.less_than("they take", all);
         } else {
             let text = "faster matrix products: their names do not tell the precision, check that it is bf16 or fp16";
             (text.to_owned(), all)
         };
-        text + &self.less_than("they take", changed_ns)
+        text + &self.as_far_as_it_reaches("they take", changed_ns)
     }
 
     fn faster_kernels(&self) -> String {
@@ -216,12 +228,15 @@ impl Summary<'_> {
         let RunFacts { is_compiled, is_too_old, .. } = *self.run;
         let text = match self.kind().map(|kind| kind.0) {
             Some(KernelKind::Matmul) => return self.faster_products(),
-            Some(KernelKind::Attention) => "a newer attention kernel, or shorter sequences",
+            Some(KernelKind::Attention) => {
+                let faster = "a newer attention kernel, or shorter sequences".to_owned();
+                return faster + &self.as_far_as_it_reaches("they take", self.makeup.kind().1);
+            }
             Some(KernelKind::Elementwise) if !is_compiled && !is_too_old => "fused elementwise kernels (torch.compile)",
             Some(KernelKind::Elementwise) => "fused elementwise kernels",
             Some(KernelKind::Access) => "less sorting, scanning and indexed access",
             Some(KernelKind::Other) | None => {
-                let bound = self.less_than("it takes", self.makeup.kernel_runs_ns);
+                let bound = self.as_far_as_it_reaches("it takes", self.makeup.kernel_runs_ns);
                 return self
                     .kernel()
                     .map_or_else(String::new, |(name, _)| format!("a faster {}{bound}", clipped(name)));
