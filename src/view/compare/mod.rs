@@ -189,7 +189,11 @@ impl CompareView {
         let names: Vec<String> = open.iter().map(|&trace| named(traces, trace)).collect();
         let shown = |side: usize| {
             let name = named(traces, pair[side]);
-            let others: Vec<&str> = names.iter().map(String::as_str).filter(|&other| *other != *name).collect();
+            let others = names.iter().filter(|&other| *other != name);
+            // A rank before the name of another file tells nothing of that.
+            let others =
+                others.flat_map(|other| other.split_once(", ").map(|parts| parts.1).into_iter().chain([&**other]));
+            let others: Vec<&str> = others.collect();
             shortened_apart(&name, &others, WIDTH.0)
         };
         let dates = times(pair, traces).map(dates);
