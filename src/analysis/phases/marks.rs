@@ -1,6 +1,6 @@
 //! Slices that name a phase.
 
-use super::{Phase, Tile};
+use super::{Phase, Tile, has_device};
 use crate::analysis::frame::Frame;
 use crate::analysis::host_roles::loads_code_or_collects;
 use crate::analysis::words::{self, Topic};
@@ -20,6 +20,7 @@ pub struct Marks<'a> {
     known: Vec<[Option<Option<Phase>>; 3]>,
     /// Of each name what its calls do.
     calls: Vec<CallKind>,
+    has_device: bool,
 }
 
 /// What a call does that takes the host's time.
@@ -54,7 +55,7 @@ enum Source {
 impl<'a> Marks<'a> {
     pub fn new(trace: &'a Trace) -> Self {
         let calls = trace.strings.iter().map(|(_, name)| CallKind::of(name)).collect();
-        Self { trace, known: vec![[None; 3]; trace.strings.len()], calls }
+        Self { trace, known: vec![[None; 3]; trace.strings.len()], calls, has_device: has_device(trace) }
     }
 
     /// Those of a thread, by start, the outer of two first. Cost: O(slices of the thread).
@@ -67,6 +68,7 @@ impl<'a> Marks<'a> {
         let slices = &trace.slices;
         let mut marks: Vec<Tile> = Vec::new();
         let mut waits: Vec<SliceId> = Vec::new();
+        let mut exchanges: Vec<TimeRange> = Vec::new();
         // The operators that copy, with the copies that they started.
         let mut copies: Vec<(SliceId, TimeRange)> = Vec::new();
         for i in trace.track_slices(track) {
@@ -98,6 +100,11 @@ impl<'a> Marks<'a> {
                 },
                 kind => {
                     let phase = self.phase(i, kind);
+                    let is_exchange = || phase == Some(Phase::Communication) && !is_collective(trace.slice_name(id));
+                    if !self.has_device && is_exchange() {
+                        exchanges.push(slices.time(id));
+                        continue;
+                    }
                     if let Some(phase) = phase.filter(|&phase| phase != Phase::Other || !self.is_in_range(id)) {
                         marks.push(Tile { time: slices.time(id), phase });
                     }
@@ -107,9 +114,34 @@ impl<'a> Marks<'a> {
         let waits = waits.into_iter().map(|wait| (slices.parent(wait), slices.time(wait))).collect();
         let waiting = except_for(waits, copies).into_iter();
         marks.extend(waiting.map(|time| Tile { time, phase: Phase::Waiting }));
+        marks.extend(self.exchanging(track, &exchanges));
         // The phases break ties of ranges that are alike.
         marks.sort_by_key(|mark| (mark.time.start, std::cmp::Reverse(mark.time.end), mark.phase));
         marks
+    }
+
+    /// The times of ranges that name an exchange, without those of the operators that do not communicate. Cost: O(slices
+    /// of the thread), and O(log n) for each range.
+    fn exchanging(&mut self, track: TrackId, exchanges: &[TimeRange]) -> Vec<Tile> {
+        if exchanges.is_empty() {
+            return Vec::new();
+        }
+        let slices = &self.trace.slices;
+        let mut works: Vec<TimeRange> = Vec::new();
+        for i in self.trace.track_slices(track).filter(|&i| slices.kind[i] == SliceKind::Operator) {
+            let id = SliceId(i as u32);
+            // Old recorders wrote ranges as operators.
+            let is_operator = self.trace.slice_name(id).contains("::");
+            if is_operator && self.phase(i, SliceKind::Operator) != Some(Phase::Communication) {
+                works.push(slices.time(id));
+            }
+        }
+        unite(&mut works);
+        let left = |exchange: &TimeRange| {
+            let first = works.partition_point(|work| work.end <= exchange.start);
+            subtract(&[*exchange], &works[first..])
+        };
+        exchanges.iter().flat_map(left).map(|time| Tile { time, phase: Phase::Communication }).collect()
     }
 
     /// Whether a slice is inside a range that names the forward pass: all of that is the pass, as the program says.
@@ -188,16 +220,19 @@ fn of_operator(name: &str) -> Option<Phase> {
         _ if name.starts_with("enumerate(DataLoader)#") => Phase::DataLoading,
         _ if name.starts_with("Optimizer.step#") || name.starts_with("Optimizer.zero_grad#") => Phase::Optimizer,
         _ if name.starts_with("autograd::engine::") || base.ends_with("Backward") => Phase::Backward,
-        "record_param_comms" => Phase::Communication,
-        _ if ["nccl:", "c10d::", "gloo:", "_c10d_functional::"].iter().any(|of| name.starts_with(of)) => {
-            Phase::Communication
-        }
+        _ if is_collective(name) => Phase::Communication,
         // Torch-TensorRT: `tensorrt::execute_engine`.
         _ if name.starts_with("tensorrt::") && words::runs_model(&words::words(name)) => Phase::Forward,
         // Old versions record the user's ranges as operators.
         _ if !name.contains("::") => return of_words(name),
         _ => return None,
     })
+}
+
+/// Whether a name is that of a call of a collective, and not of a range of the user's or of a library around some.
+fn is_collective(name: &str) -> bool {
+    const CALLS: [&str; 5] = ["record_param_comms", "nccl:", "c10d::", "gloo:", "_c10d_functional::"];
+    CALLS.iter().any(|call| name.starts_with(call))
 }
 
 /// The phase of a range that the user, `DeepSpeed`, Lightning or a library named.

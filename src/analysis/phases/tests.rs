@@ -268,3 +268,33 @@ fn collectives_of_threads_are_communication_where_no_device_works() {
     ];
     assert_eq!(found(&beside), expected);
 }
+
+#[test]
+fn operators_that_prepare_an_exchange_are_no_communication_where_no_device_tells() {
+    let host = [
+        ("main", NOTE, "reduce_scatter_gradients", 100, 400),
+        ("main", OP, "aten::cat", 120, 200),
+        ("main", OP, "c10d::reduce_scatter_", 250, 300),
+        ("main", OP, "aten::empty", 260, 270),
+        ("main", NOTE, "optimizer", 500, 900),
+        ("main", NOTE, "allgather_params", 600, 800),
+        ("main", OP, "aten::item", 600, 790),
+    ];
+    let expected = [
+        (Phase::Communication, 100, 120),
+        (Phase::Communication, 200, 400),
+        (Phase::Optimizer, 500, 790),
+        (Phase::Communication, 790, 800),
+        (Phase::Optimizer, 800, 900),
+    ];
+    assert_eq!(found(&host), expected);
+    let mut beside = host.to_vec();
+    beside.push(("stream 7", SliceKind::Kernel, "gemm", 0, 10));
+    let whole = [
+        (Phase::Communication, 100, 400),
+        (Phase::Optimizer, 500, 600),
+        (Phase::Communication, 600, 800),
+        (Phase::Optimizer, 800, 900),
+    ];
+    assert_eq!(found(&beside), whole);
+}

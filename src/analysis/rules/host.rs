@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use super::{Basis, Hit, Measured, Out, Rule, Window, hit};
 use crate::analysis::call_tree::host_tracks;
+use crate::analysis::collectives::host_backend;
 use crate::analysis::frame::FrameNames;
 use crate::analysis::host_roles::waits;
 use crate::analysis::median;
@@ -165,9 +166,16 @@ fn caller(trace: &Trace, tracks: &[TrackId], within: TimeRange, name: &str) -> O
     Some(trace.strings.get(most.0).to_owned())
 }
 
-/// What a host without a device spends on no computation, and the rule about it.
-const HOST_RULES: [(Rule, Phase); 2] =
-    [(Rule::DataLoading, Phase::DataLoading), (Rule::ExposedCommunication, Phase::Communication)];
+/// What is said of the communication of a host without a device. That nothing computes meanwhile is known only where
+/// its own threads compute and communicate: collectives of a device that was not recorded may run beside kernels.
+fn rule_of_communication(trace: &Trace, out: &mut Out<'_>) -> Rule {
+    let mut ids = (0..trace.slices.len()).map(|i| SliceId(i as u32));
+    let is_of_host = ids.any(|id| host_backend(trace, id).is_some());
+    match is_of_host && out.hit_of(Rule::NoDeviceWork, None).is_none() {
+        true => Rule::ExposedCommunication,
+        false => Rule::CollectiveCalls,
+    }
+}
 
 /// Fewer steps have no usual duration.
 const MIN_STEPS: usize = 3;
@@ -191,7 +199,8 @@ fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
         return;
     }
     let phases = of.phases.within(window.time);
-    for (rule, phase) in HOST_RULES {
+    let communication = rule_of_communication(of.trace, out);
+    for (rule, phase) in [(Rule::DataLoading, Phase::DataLoading), (communication, Phase::Communication)] {
         let tiles = of.phases.tiles(window.time).iter();
         let times = tiles.filter(|tile| tile.phase == phase).map(|tile| tile.time);
         out.check(Hit {

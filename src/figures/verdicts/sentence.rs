@@ -51,6 +51,9 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
             format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{waiting}{most}")
         }
         Rule::LateRank => late_rank(hit, &device),
+        Rule::CollectiveCalls if hit.device.is_none() => {
+            format!("{device} spends {share} {scope} in calls of collectives: {amount}{per_step}")
+        }
         Rule::CollectiveCalls => {
             let waiting = waiting(hit);
             let why = why(hit.rule).unwrap_or_default();
