@@ -53,6 +53,10 @@ pub struct SelfTimes {
     pub waits: Vec<(String, DurNs)>,
     /// The user's function in which most of the first of these is called, if call stacks tell.
     pub waits_in: Option<String>,
+    /// Beside operators and Python functions: the time of these threads in calls of the runtime and driver API.
+    pub calls_ns: DurNs,
+    /// Those with most of it, in the same way.
+    pub calls: Vec<(String, DurNs)>,
     pub n_threads: usize,
     /// The judged time.
     pub window_ns: DurNs,
@@ -118,15 +122,20 @@ impl SelfTimes {
         let is_code = |track: &TrackId| trace.slices.kind[trace.track_slices(*track)].iter().any(|&kind| is_told(kind));
         let tracks: Vec<TrackId> = host_tracks(trace).filter(is_code).collect();
         let summary = summary_of(trace, &tracks, window.time, is_cancelled);
-        let (mut names, mut waiting) = (Vec::new(), Vec::new());
-        let is_wanted = |of_name: &NameSummary| is_told(of_name.kind) && of_name.self_ns > 0;
-        let mut functions: Vec<NameSummary> = summary.names.into_iter().filter(is_wanted).collect();
-        functions.sort_by(|a, b| (b.self_ns, &a.name, a.kind).cmp(&(a.self_ns, &b.name, b.kind)));
-        for of_name in &functions {
-            let list = if waits(of_name.kind, &of_name.name) { &mut waiting } else { &mut names };
+        let (mut names, mut waiting, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+        let mut all: Vec<NameSummary> = summary.names.into_iter().filter(|of_name| of_name.self_ns > 0).collect();
+        all.sort_by(|a, b| (b.self_ns, &a.name, a.kind).cmp(&(a.self_ns, &b.name, b.kind)));
+        let (functions, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|of_name| is_told(of_name.kind));
+        for of_name in functions.iter().chain(others.iter().filter(|other| other.kind.is_call())) {
+            let list = match of_name.kind {
+                kind if !is_told(kind) => &mut calls,
+                kind if waits(kind, &of_name.name) => &mut waiting,
+                _ => &mut names,
+            };
             list.push((of_name.name.clone(), of_name.self_ns));
         }
-        let [works_ns, waits_ns] = [&mut names, &mut waiting].map(|list: &mut Vec<(String, DurNs)>| {
+        let lists = [&mut names, &mut waiting, &mut calls];
+        let [works_ns, waits_ns, calls_ns] = lists.map(|list: &mut Vec<(String, DurNs)>| {
             let sum = list.iter().map(|name| name.1).sum();
             list.truncate(MOST_NAMED);
             sum
@@ -142,6 +151,8 @@ impl SelfTimes {
             waits_ns,
             waits_in: waiting.first().and_then(|wait| caller(trace, &tracks, window.time, &wait.0)),
             waits: waiting,
+            calls_ns,
+            calls,
             n_threads,
             window_ns: window.time.dur(),
             functions,

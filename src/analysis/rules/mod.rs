@@ -171,10 +171,11 @@ impl Verdicts {
 /// Whether most events are missing from the recording, or the work of the device is: what the rules say of it.
 fn is_missing(of: &Measured<'_>, out: &mut Out<'_>) -> bool {
     if let Some(no_work) = NoWork::of(of.trace) {
-        let measured = (no_work.launches + no_work.ranges) as f64;
-        let is_launched = no_work.launches > 0;
+        let measured = (no_work.launches + no_work.ranges + no_work.counted) as f64;
+        let is_launched = no_work.launches > 0 && no_work.counted == 0;
         out.check(Hit { measured, no_work, ..hit(Rule::NoDeviceWork, None, 0, 0) });
-        // The recorder may have been told to leave the device out, but not while it records launches.
+        // The recorder may have been told to leave the device out, but not while it records launches. One that counts for
+        // each kernel tells no times.
         if let Some(hit) = out.hit_of(Rule::NoDeviceWork, None).filter(|_| !is_launched) {
             hit.severity = Severity::Note;
         }

@@ -1,7 +1,7 @@
 //! Advice about idle time, by its cause.
 
 use super::{
-    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, EAGER, FROM_DEVICE,
+    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, COUNTED, EAGER, FROM_DEVICE,
     FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM,
     NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW, SMALL, TO_DEVICE,
     TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
@@ -452,11 +452,19 @@ fn unknown_lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::NoDeviceWork => &[
             (
+                COUNTED,
+                "To see times, record again without metrics of CUPTI (profiler_metrics in torch.profiler's experimental_config, or the activity cuda_profiler_range of Kineto): its range profiler runs with no other recording of the GPU",
+            ),
+            (
+                COUNTED,
+                "Do not trust the time of the host here: where each kernel is counted, it runs alone and may run several times, and the call that launches it waits for that",
+            ),
+            (
                 |case| case.run.is_nsys,
                 "Record with nsys profile --trace=cuda,nvtx, run no other profiler meanwhile, and read what nsys reports: it must know the driver's CUDA version",
             ),
             (
-                |case| !case.run.is_nsys && NVIDIA(case),
+                |case| !case.run.is_nsys && NVIDIA(case) && !COUNTED(case),
                 "Record with activities=[CPU, CUDA], run no other profiler meanwhile (nsys, ncu, DCGM), and look for errors of CUPTI in the program's output",
             ),
             (

@@ -55,8 +55,7 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
             format!("{device} spends {share} {scope} in calls of collectives: {amount}{per_step}")
         }
         Rule::CollectiveCalls => {
-            let waiting = waiting(hit);
-            let why = why(hit.rule).unwrap_or_default();
+            let (waiting, why) = (waiting(hit), why(hit.rule).unwrap_or_default());
             format!("{device} waits {share} {scope} {why}: {amount}{per_step}{waiting}{most}")
         }
         Rule::SmallCollectives => small_collectives(hit, &device),
@@ -381,6 +380,10 @@ fn rough_percent(least: DurNs, most: Option<DurNs>, of: DurNs) -> String {
 }
 
 fn no_work(found: &NoWork) -> String {
+    if found.counted > 0 {
+        let kernels = format::of_things(found.counted, "kernel");
+        return format!("When the GPU worked was not recorded, only what hardware counters counted for {kernels}");
+    }
     let why = if found.launches > 0 {
         format!("the program launched work {} times, most by {}", format::count(found.launches), clipped(&found.call))
     } else {
