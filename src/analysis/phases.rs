@@ -176,7 +176,8 @@ impl Phases {
 /// * Without a device, collectives that threads of the host run are communication where no thread runs an operator,
 ///   whatever others name meanwhile: the pass that started them waits for them. Beside operators they cost nothing.
 /// * Without a device, what operators do in a range that is named after an exchange is no communication unless they
-///   communicate: they prepare it, or wait for sizes. Beside a device their calls tell.
+///   communicate: they prepare it, or wait for sizes. Beside a device their calls tell. Where NCCL shows that a device
+///   works of which nothing was recorded, operators that read a value back wait for it.
 /// * Time between two operators of a backward pass belongs to it unless another operator or annotation begins there.
 /// * What runs from the first operator that launches, or the first module, to a backward pass is the forward pass: the
 ///   first after loading data, or else after the end of the optimizer. What is known to be none is left out of it.

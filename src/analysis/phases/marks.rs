@@ -2,7 +2,7 @@
 
 use super::{Phase, Tile, has_device};
 use crate::analysis::frame::Frame;
-use crate::analysis::host_roles::loads_code_or_collects;
+use crate::analysis::host_roles::{READS_BACK, Role, loads_code_or_collects, role_of};
 use crate::analysis::words::{self, Topic};
 use crate::model::time::{subtract, unite};
 use crate::model::{CopyKind, DurNs, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
@@ -21,6 +21,8 @@ pub struct Marks<'a> {
     /// Of each name what its calls do.
     calls: Vec<CallKind>,
     has_device: bool,
+    /// Whether a device works, of which nothing was recorded, not even calls.
+    has_hidden_device: bool,
 }
 
 /// What a call does that takes the host's time.
@@ -55,7 +57,13 @@ enum Source {
 impl<'a> Marks<'a> {
     pub fn new(trace: &'a Trace) -> Self {
         let calls = trace.strings.iter().map(|(_, name)| CallKind::of(name)).collect();
-        Self { trace, known: vec![[None; 3]; trace.strings.len()], calls, has_device: has_device(trace) }
+        let has_device = has_device(trace);
+        // NCCL runs on devices only.
+        let runs_nccl = || trace.strings.iter().any(|(_, name)| name.starts_with("nccl:"));
+        let has_hidden_device = !has_device
+            && !SliceKind::ALL.iter().any(|&kind| kind.is_call() && trace.slices.has_kind(kind))
+            && runs_nccl();
+        Self { trace, known: vec![[None; 3]; trace.strings.len()], calls, has_device, has_hidden_device }
     }
 
     /// Those of a thread, by start, the outer of two first. Cost: O(slices of the thread).
@@ -68,7 +76,7 @@ impl<'a> Marks<'a> {
         let slices = &trace.slices;
         let mut marks: Vec<Tile> = Vec::new();
         let mut waits: Vec<SliceId> = Vec::new();
-        let mut exchanges: Vec<TimeRange> = Vec::new();
+        let mut exchanges: Vec<SliceId> = Vec::new();
         // The operators that copy, with the copies that they started.
         let mut copies: Vec<(SliceId, TimeRange)> = Vec::new();
         for i in trace.track_slices(track) {
@@ -102,8 +110,11 @@ impl<'a> Marks<'a> {
                     let phase = self.phase(i, kind);
                     let is_exchange = || phase == Some(Phase::Communication) && !is_collective(trace.slice_name(id));
                     if !self.has_device && is_exchange() {
-                        exchanges.push(slices.time(id));
+                        exchanges.push(id);
                         continue;
+                    }
+                    if phase.is_none() && self.has_hidden_device && reads_back(trace, id) {
+                        mark(id, Phase::Waiting);
                     }
                     if let Some(phase) = phase.filter(|&phase| phase != Phase::Other || !self.is_in_range(id)) {
                         marks.push(Tile { time: slices.time(id), phase });
@@ -120,11 +131,12 @@ impl<'a> Marks<'a> {
         marks
     }
 
-    /// The times of ranges that name an exchange, without those of the operators that do not communicate. Cost: O(slices
-    /// of the thread), and O(log n) for each range.
-    fn exchanging(&mut self, track: TrackId, exchanges: &[TimeRange]) -> Vec<Tile> {
+    /// The times of ranges that name an exchange, without those of the operators that do not communicate: these are of
+    /// no phase, unless a range around says more. Cost: O(slices of the thread), and O(log n) for each range.
+    fn exchanging(&mut self, track: TrackId, exchanges: &[SliceId]) -> Vec<Tile> {
+        let mut tiles: Vec<Tile> = Vec::new();
         if exchanges.is_empty() {
-            return Vec::new();
+            return tiles;
         }
         let slices = &self.trace.slices;
         let mut works: Vec<TimeRange> = Vec::new();
@@ -137,11 +149,16 @@ impl<'a> Marks<'a> {
             }
         }
         unite(&mut works);
-        let left = |exchange: &TimeRange| {
-            let first = works.partition_point(|work| work.end <= exchange.start);
-            subtract(&[*exchange], &works[first..])
-        };
-        exchanges.iter().flat_map(left).map(|time| Tile { time, phase: Phase::Communication }).collect()
+        for &exchange in exchanges {
+            let time = slices.time(exchange);
+            let left = subtract(&[time], &works[works.partition_point(|work| work.end <= time.start)..]);
+            if !self.is_in_range(exchange) {
+                let works = subtract(&[time], &left).into_iter();
+                tiles.extend(works.map(|time| Tile { time, phase: Phase::Other }));
+            }
+            tiles.extend(left.into_iter().map(|time| Tile { time, phase: Phase::Communication }));
+        }
+        tiles
     }
 
     /// Whether a slice is inside a range that names the forward pass: all of that is the pass, as the program says.
@@ -243,6 +260,12 @@ pub fn of_annotation(name: &str) -> Option<Phase> {
 /// Whether an operator starts collectives or waits for them.
 pub fn is_communication(operator: &str) -> bool {
     of_operator(operator) == Some(Phase::Communication)
+}
+
+/// Whether an operator reads a value back, and waits for the device to have it.
+fn reads_back(trace: &Trace, slice: SliceId) -> bool {
+    let is_kind = || role_of(trace.slices.kind[slice.idx()], trace.slice_name(slice)) == Role::SyncOperator;
+    trace.slices.time(slice).dur() >= READS_BACK && is_kind()
 }
 
 /// Whether a slice is known to be of no phase: it writes a checkpoint, compiles, loads code or collects garbage.

@@ -211,7 +211,12 @@ fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
     }
     let phases = of.phases.within(window.time);
     let communication = rule_of_communication(of.trace, out);
-    for (rule, phase) in [(Rule::DataLoading, Phase::DataLoading), (communication, Phase::Communication)] {
+    let rules = [
+        (Rule::DataLoading, Phase::DataLoading),
+        (communication, Phase::Communication),
+        (Rule::Synchronization, Phase::Waiting),
+    ];
+    for (rule, phase) in rules {
         let tiles = of.phases.tiles(window.time).iter();
         let times = tiles.filter(|tile| tile.phase == phase).map(|tile| tile.time);
         out.check(Hit {
