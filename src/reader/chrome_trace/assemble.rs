@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    InstantTable, KERNEL_COUNTERS, Process, ProcessId, RawSlices, SliceKind, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
+    InstantTable, KERNEL_COUNTERS, Process, ProcessId, RawSlices, SliceKind, StringId, TimeNs, TraceBuilder, Track,
+    TrackId, TrackKind,
 };
 
 use super::batch::{AllocatorEvent, AsyncEvent, Batch, BeginEnd, CounterSample, Metadata, is_on_device};
@@ -47,7 +48,13 @@ impl Thread {
     pub fn track(&self, kind: TrackKind, process: ProcessId) -> Track {
         let tid = self.tid.clone();
         if kind == TrackKind::Async && self.has_counters {
-            return Track { kind, process, name: KERNEL_COUNTERS.to_owned(), tid, sort_index: self.sort_index.unwrap_or(0) };
+            return Track {
+                kind,
+                process,
+                name: KERNEL_COUNTERS.to_owned(),
+                tid,
+                sort_index: self.sort_index.unwrap_or(0),
+            };
         }
         let name = self.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| match kind {
             _ if tid.is_empty() => "Events of no thread".to_owned(),
