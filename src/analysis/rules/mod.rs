@@ -256,6 +256,10 @@ impl<'a> Device<'a, '_> {
             let hit = self.idle(rule, account, &parts);
             self.out.check(hit);
         }
+        // What is known only by inference is never of the highest severity.
+        if let Some(hit) = self.out.hit_of(Rule::ModuleLoad, self.window.device).filter(|hit| hit.is_inferred()) {
+            hit.severity = hit.severity.min(Severity::Warn);
+        }
         if let Some(hit) = self.out.hit_of(Rule::ExposedCommunication, self.window.device) {
             hit.collective_calls_ns = accounts[Cause::Collective as usize].total_ns;
             let steps = self.window.steps.iter();
@@ -350,6 +354,7 @@ impl<'a> Device<'a, '_> {
             names: account.names(self.of.trace, 3),
             origins: if sites.is_empty() { account.origins.top(3, account.total_ns) } else { Vec::new() },
             sites,
+            waits_in: account.most_waited(self.of.trace).filter(|_| rule == Rule::ModuleLoad),
             after: account.long.most(account.total_ns).filter(|_| rule == Rule::Synchronization),
             ceiling_ns_per_step: saved.filter(|_| n_steps > 0),
             gain_ns: saved.filter(|_| n_steps == 0),

@@ -36,7 +36,7 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
     };
     let names = names.join(", ") + &inside(hit);
     // Pauses between calls that load are no time of these calls.
-    let place = if hit.rule == Rule::ModuleLoad && is_inferred(hit) { "around" } else { "in" };
+    let place = if hit.rule == Rule::ModuleLoad && hit.is_inferred() { "around" } else { "in" };
     let most = if names.is_empty() { origins(hit) } else { format!("; most {place} {names}{}", origins(hit)) };
     let per_step = per_step(hit);
     let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
@@ -52,7 +52,10 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
         }
         Rule::LateRank => late_rank(hit, &device),
         Rule::CollectiveCalls if hit.device.is_none() => {
-            format!("{device} spends {share} {scope} in calls of collectives: {amount}{per_step}")
+            format!("{device} spends {share} {scope} in collectives and ranges named after some: {amount}{per_step}")
+        }
+        Rule::Synchronization if hit.device.is_none() => {
+            format!("{device} waits {share} {scope} for the device: {amount}{per_step}")
         }
         Rule::CollectiveCalls => {
             let (waiting, why) = (waiting(hit), why(hit.rule).unwrap_or_default());
@@ -76,14 +79,9 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
     }
 }
 
-/// Whether most of the time has its cause by inference.
-fn is_inferred(hit: &Hit) -> bool {
-    hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns
-}
-
 /// Why a device waits, after that word, and whether that is inferred; `None` as for [`why`].
 pub fn why_of(hit: &Hit) -> Option<&'static str> {
-    let is_inferred = is_inferred(hit);
+    let is_inferred = hit.is_inferred();
     match hit.rule {
         Rule::ModuleLoad if is_inferred => Some("while code is probably compiled or loaded"),
         Rule::Blocked if is_inferred => Some("while the host is off the CPU, probably blocked in the operating system"),
