@@ -178,6 +178,11 @@ impl<'a> Account<'a> {
             (Cause::Synchronization | Cause::Copy | Cause::Allocator | Cause::GarbageCollection, _) => {
                 self.sites.add(trace, slice, ns, near);
             }
+            (Cause::ModuleLoad, _) => {
+                for (call, ns) in waits_within(trace, part) {
+                    *self.waits.entry(trace.slices.name[call.idx()]).or_default() += ns;
+                }
+            }
             _ => {}
         }
         let runs = matches!(part.class, GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
@@ -425,11 +430,6 @@ impl<'a, 'b> Books<'a, 'b> {
                 let around = part.slice.filter(|_| is_looked_at).map(|slice| Around::new(trace, slice, time, near));
                 let ns_if = |holds: bool| if holds { ns } else { 0 };
                 self.add_shares(&mut account.shares, &gap, &part, cause, around.as_ref());
-                if cause == Cause::ModuleLoad {
-                    for (call, ns) in waits_within(trace, &part) {
-                        *account.waits.entry(trace.slices.name[call.idx()]).or_default() += ns;
-                    }
-                }
                 let shares = &mut account.shares;
                 shares.copied_ns += ns_if(copied);
                 shares.prepared_ns += ns_if(prepared);

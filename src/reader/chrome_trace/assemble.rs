@@ -224,6 +224,7 @@ impl Assembly {
         self.tally.report(&mut builder.import);
         process_tracks.prune();
         process_tracks.arrange();
+        builder.info.counted_kernels = self.threads.iter().any(|thread| thread.has_counters);
         builder.counters = counters;
         builder.processes = process_tracks.processes;
         builder.tracks = process_tracks.tracks;
@@ -473,6 +474,6 @@ mod tests {
             ("trainer 1", TrackKind::Async, KERNEL_COUNTERS),
         ];
         assert_eq!(tracks, expected.map(|(process, kind, name)| (process.to_owned(), kind, name.to_owned())));
-        assert!(trace.processes.iter().all(|process| process.device.is_none()));
+        assert!(trace.info.counted_kernels && trace.processes.iter().all(|process| process.device.is_none()));
     }
 }
