@@ -23,7 +23,8 @@ pub enum Phase {
     Optimizer,
     /// Calls that copy between host and device, without the time in which they wait for it.
     Copies,
-    /// Calls of collectives; without a device also the collectives that other threads run, while none runs an operator.
+    /// Calls of collectives, and ranges named after them. Without a device those ranges only where no operator of their
+    /// thread works, and also the collectives that other threads run, while none runs an operator.
     Communication,
     /// The host waits for what the device was given to do before: in a synchronization, or in a call that copies, as
     /// long as the device works on that. Waits inside calls of collectives are communication.
@@ -174,6 +175,9 @@ impl Phases {
 ///   is that of the next. Without launches all threads count, those with most operators first.
 /// * Without a device, collectives that threads of the host run are communication where no thread runs an operator,
 ///   whatever others name meanwhile: the pass that started them waits for them. Beside operators they cost nothing.
+/// * Without a device, what operators do in a range that is named after an exchange is no communication unless they
+///   communicate: they prepare it, or wait for sizes. Beside a device their calls tell. Where NCCL shows that a device
+///   works of which nothing was recorded, operators that read a value back wait for it.
 /// * Time between two operators of a backward pass belongs to it unless another operator or annotation begins there.
 /// * What runs from the first operator that launches, or the first module, to a backward pass is the forward pass: the
 ///   first after loading data, or else after the end of the optimizer. What is known to be none is left out of it.
@@ -194,10 +198,14 @@ pub fn phases(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Phases {
     all
 }
 
+fn has_device(trace: &Trace) -> bool {
+    trace.processes.iter().any(|process| process.device.is_some())
+}
+
 /// When threads run collectives, and none an operator, in a recording without a device; with one they run beside its
 /// work.
 fn host_collectives(trace: &Trace) -> Vec<Tile> {
-    if trace.processes.iter().any(|process| process.device.is_some()) {
+    if has_device(trace) {
         return Vec::new();
     }
     let united = |is_wanted: &mut dyn FnMut(SliceId) -> bool| {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::gaps::{MainPart, class_word, main_class, main_part, trigger_label};
+use super::gaps::{MainPart, class_word, inferred_name, main_class, main_part, trigger_label};
 use super::natural::Natural;
 use super::text::telling;
 use super::{Cell, Column, Rows, Sort};
@@ -130,7 +130,10 @@ impl GapRows {
             Kind::Device => Cell::text(&device.title),
             Kind::Cause => class_word(main.class.0),
             Kind::CauseShare => Cell::Share(main.class.1 as f64 / main.gap.time.dur().max(1) as f64),
-            Kind::Name => Cell::or_empty(main.part.slice, name),
+            Kind::Name => match inferred_name(&device.trace, &main.part) {
+                Some(text) => Cell::text(&text),
+                None => Cell::or_empty(main.part.slice, name),
+            },
             Kind::Operator => Cell::or_empty(main.place.operator, name),
             Kind::Frame => Cell::text(main.place.frame.unwrap_or_default()),
             Kind::Trigger => Cell::text(trigger_label(&device.trace, &main.gap).unwrap_or_default()),
@@ -198,8 +201,9 @@ impl GapRows {
             Kind::Name | Kind::Operator | Kind::Frame => self.by_key(is_descending, goes_on, |device, gap| {
                 let main = main_part(&device.trace, device.ledger(), gap, &Near::none());
                 let name = |slice: SliceId| Natural(telling(device.trace.slice_name(slice)));
+                let inferred = || inferred_name(&device.trace, &main.part).map(|text| Natural(Cow::Owned(text)));
                 match kind {
-                    Kind::Name => main.part.slice.map(name),
+                    Kind::Name => inferred().or_else(|| main.part.slice.map(name)),
                     Kind::Operator => main.place.operator.map(name),
                     _ => main.place.frame.map(|frame| Natural(telling(frame))),
                 }

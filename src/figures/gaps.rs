@@ -9,7 +9,8 @@ use hashbrown::HashMap;
 use super::{Cell, Figure, Object, Part, Table, Word, figures, gap_clusters};
 use crate::analysis::gaps::clusters::Clusters;
 use crate::analysis::gaps::{
-    Gap, GapClass, GapPart, GapPlace, GapTotals, IdleByClass, Ledger, LedgerTotals, Near, Trigger, frame, place,
+    Gap, GapClass, GapPart, GapPlace, GapTotals, IdleByClass, Ledger, LedgerTotals, Near, Trigger, frame, inferred_ns,
+    place, waits_in,
 };
 use crate::analysis::host_roles::frees_memory;
 use crate::analysis::steps::Steps;
@@ -195,6 +196,19 @@ pub fn main_part<'a>(trace: &'a Trace, ledger: &Ledger, index: usize, near: &Nea
     MainPart { gap, class, part, place }
 }
 
+/// What is said of the slice of a part where no record shows by itself that it is of its class: the slice that it lies
+/// around or in, and what the host waits in meanwhile. `None` where most of it is recorded. Cost: O(rows · log n).
+pub fn inferred_name(trace: &Trace, part: &GapPart) -> Option<String> {
+    let slice = part.slice.filter(|_| 2 * inferred_ns(trace, part) > part.time.dur())?;
+    let own = trace.slices.time(slice).intersect(part.time).map_or(0, TimeRange::dur);
+    let name = trace.slice_name(slice);
+    Some(match waits_in(trace, part).map(|call| trace.slice_name(call)) {
+        _ if 2 * own > part.time.dur() => format!("{name}; inferred"),
+        Some(call) => format!("{call}; inferred, around {name}"),
+        None => format!("Inferred, around {name}"),
+    })
+}
+
 /// The class with most of a gap's time, and that time. Cost: O(parts).
 pub(super) fn main_class(ledger: &Ledger, index: usize) -> (GapClass, DurNs) {
     let mut by_class = IdleByClass::default();
@@ -228,7 +242,8 @@ impl NamedGap {
             trigger: gap.trigger,
             ended_by: trace.slice_name(gap.ended_by).to_owned(),
             launched_by: trace.launch_of(gap.ended_by).map(|call| trace.slice_name(call).to_owned()),
-            during: part.slice.map_or_else(String::new, |slice| trace.slice_name(slice).to_owned()),
+            during: inferred_name(trace, &part)
+                .unwrap_or_else(|| part.slice.map_or_else(String::new, |slice| trace.slice_name(slice).to_owned())),
             frame: place.frame.unwrap_or_default().to_owned(),
             parts,
         }
@@ -391,5 +406,27 @@ mod tests {
         assert_eq!((longest, gap.during.as_str()), (Some("train.py(3): tidy"), "cudaStreamSynchronize"));
         let main = main_part(&trace, ledger, 0, &Near::none());
         assert_eq!(main.part.slice.map(|slice| trace.slice_name(slice)), Some("cudaStreamSynchronize"));
+    }
+
+    #[test]
+    fn what_is_inferred_is_said_so_with_what_the_host_waits_in() {
+        const CALL: SliceKind = SliceKind::Driver;
+        let during = |waits_until: i64| {
+            let mut builder = TraceBuilder::from_slices(&[
+                ("main", CALL, "cuLaunchKernel", 0, 5_000),
+                ("main", CALL, "cuLibraryLoadData", 100_000, 150_000),
+                ("main", SliceKind::Os, "waitpid", 160_000, waits_until),
+                ("main", CALL, "cuLibraryGetKernel", 900_000, 950_000),
+                ("main", CALL, "cuLaunchKernel", 960_000, 965_000),
+                ("stream 7", SliceKind::Kernel, "a", 50_000, 100_000),
+                ("stream 7", SliceKind::Kernel, "b", 970_000, 990_000),
+            ]);
+            builder.slices[0].correlation = vec![1, 0, 0, 0, 2, 1, 2];
+            let trace = builder.finish();
+            let ledger = &Ground::new(&trace).ledgers(&devices(&trace), None, &|| false)[0];
+            NamedGap::new(&trace, ledger, (0, &Near::new(&trace)), 0).during
+        };
+        assert_eq!(during(890_000), "waitpid; inferred, around cuLibraryGetKernel");
+        assert_eq!(during(200_000), "Inferred, around cuLibraryGetKernel", "it waits for a part of it");
     }
 }

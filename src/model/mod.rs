@@ -48,7 +48,7 @@ pub use tables::{
 pub use time::{DurNs, TimeNs, TimeRange};
 pub use tint::Tint;
 pub use trace::{Details, DeviceInfo, EventDetails, MOST_ROWS, SOURCE_ROW_BITS, Trace, TraceInfo};
-pub use track::{ON_CPU, Process, ProcessId, Track, TrackId, TrackKind};
+pub use track::{KERNEL_COUNTERS, ON_CPU, Process, ProcessId, Track, TrackId, TrackKind};
 pub use work::{
     Collective, CopyKind, GraphNode, Launch, MemoryCopy, SyncKind, Synchronization, element_bytes, host_collective,
 };

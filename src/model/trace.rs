@@ -72,6 +72,8 @@ pub struct TraceInfo {
     pub devices: Vec<DeviceInfo>,
     /// The recorder looked for GPUs and found none: the machine has none, or the program is built for none.
     pub found_no_gpu: bool,
+    /// The recorder read hardware counters for each kernel, and no times of theirs: see [`super::KERNEL_COUNTERS`].
+    pub counted_kernels: bool,
     /// Of a database: its tables, whose index stands in the sources of events above [`SOURCE_ROW_BITS`].
     pub source_tables: Vec<String>,
     /// Other metadata in file order: (key, text). Never contains the recorded environment variables.

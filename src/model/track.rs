@@ -27,6 +27,10 @@ pub enum TrackKind {
 /// Ends the name of a track that shows when a thread ran on a CPU; the thread's own track has the name without it.
 pub const ON_CPU: &str = ": on CPU";
 
+/// The name of a track that shows what hardware counters counted for each kernel, in the order in which they ran. The
+/// times are not those of the kernels, which such a recorder does not tell.
+pub const KERNEL_COUNTERS: &str = "Counters, made-up times";
+
 /// A sequence of related events: those of a thread, a stream or a counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Track {

@@ -42,10 +42,21 @@ pub const RECORD_GPU: &str =
 
 /// How to record the work of a GPU, or why the recorded machine has no such work.
 pub fn how_to_record_gpu<'a>(traces: impl IntoIterator<Item = &'a TraceInfo>) -> &'static str {
-    let mut traces = traces.into_iter().peekable();
-    match traces.peek().is_some() && traces.all(|info| info.found_no_gpu) {
-        true => "The profiler found no GPU: the machine has none, or PyTorch was built without support for it",
-        false => RECORD_GPU,
+    let (mut n, mut without_gpu, mut counted) = (0, 0, 0);
+    for info in traces {
+        n += 1;
+        without_gpu += usize::from(info.found_no_gpu);
+        counted += usize::from(info.counted_kernels);
+    }
+    match n {
+        0 => RECORD_GPU,
+        n if n == without_gpu => {
+            "The profiler found no GPU: the machine has none, or PyTorch was built without support for it"
+        }
+        n if n == counted => {
+            "Hardware counters were read for each kernel instead of its times: record again without metrics of CUPTI"
+        }
+        _ => RECORD_GPU,
     }
 }
 
@@ -67,5 +78,8 @@ mod tests {
         assert!(how_to_record_gpu(&[of(true), of(true)]).starts_with("The profiler found no GPU"));
         assert_eq!(how_to_record_gpu(&[of(true), of(false)]), RECORD_GPU);
         assert_eq!(how_to_record_gpu(&[]), RECORD_GPU);
+        let counted = TraceInfo { counted_kernels: true, ..TraceInfo::default() };
+        assert!(how_to_record_gpu([&counted, &counted]).ends_with("without metrics of CUPTI"));
+        assert_eq!(how_to_record_gpu([&counted, &of(true)]), RECORD_GPU);
     }
 }

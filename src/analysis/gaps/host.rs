@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use super::by_track::ByTrack;
 use super::work::LOADING;
 use super::{GapClass, Near};
-use crate::analysis::host_roles::{Role, Roles};
+use crate::analysis::host_roles::{READS_BACK, Role, Roles};
 use crate::analysis::phases::{Phase, phase_of_range};
 use crate::analysis::steps::is_step_name;
 use crate::model::{
@@ -18,10 +18,6 @@ use crate::model::{
 /// A call of no class that lasts this long, in nanoseconds, names its part in place of the operator or frame around
 /// it: `cudaGetDeviceProperties`. Ordinary ones take 1-10 us.
 const LONG_CALL: DurNs = 50_000;
-
-/// An operator that reads a value back without a recorded call takes at least this long, in nanoseconds, if it waits
-/// for the device: the copy and the wait take 10 us and more. Of values in host memory it takes 0.2 to 3 us.
-const READS_BACK: DurNs = 10_000;
 
 /// How much a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

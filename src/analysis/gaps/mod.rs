@@ -32,7 +32,7 @@ pub use self::class::{GapClass, Trigger};
 pub use self::index::{IdleByClass, LedgerIndex, is_of_steps, moment_of};
 use self::known::Change;
 use self::overlay::Overheads;
-pub use self::overlay::{inferred_ns, on_cpu_ns};
+pub use self::overlay::{inferred_ns, on_cpu_ns, waits_in, waits_within};
 pub use self::parts::Parts;
 use self::parts::StoredPart;
 use self::place::backward_threads;

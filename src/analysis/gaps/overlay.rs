@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::host::{Activity, Segment, push};
-use super::{Gap, GapClass, GapPart};
+use super::{Gap, GapClass, GapPart, Near, open_during};
 use crate::analysis::host_roles::{Role, Roles, of_overhead, role_of};
 use crate::model::time::partition_near;
 use crate::model::{
@@ -185,6 +185,33 @@ pub fn inferred_ns(trace: &Trace, part: &GapPart) -> DurNs {
     };
     let recorded = recorded.and_then(|slice| trace.slices.time(slice).intersect(part.time));
     part.time.dur() - recorded.map_or(0, |time| time.dur())
+}
+
+/// Of a part whose class is inferred for most of its time: the thread of its slice, and when nothing of that class was
+/// recorded there.
+fn inferred_time(trace: &Trace, part: &GapPart) -> Option<(TrackId, TimeRange)> {
+    let slice = part.slice.filter(|_| 2 * inferred_ns(trace, part) > part.time.dur())?;
+    let (time, own) = (part.time, trace.slices.time(slice));
+    let end = if own.start > time.start { own.start.min(time.end) } else { time.end };
+    Some((trace.slices.track_of(slice), TimeRange { end, ..time }))
+}
+
+/// The call of the operating system in which the thread of a part is for most of the time that is inferred; `None` if
+/// it is in none, or little is inferred. Cost: O(rows of the thread · log n).
+pub fn waits_in(trace: &Trace, part: &GapPart) -> Option<SliceId> {
+    let (thread, time) = inferred_time(trace, part)?;
+    let open = open_during(trace, thread, time, &Near::none());
+    open.into_iter().rev().find(|slice| trace.slices.kind[slice.idx()] == SliceKind::Os)
+}
+
+/// Calls of the operating system in which the thread of a part is in the time that is inferred, each with its time
+/// there. Cost: O(rows of the thread · log n + slices within).
+pub fn waits_within(trace: &Trace, part: &GapPart) -> Vec<(SliceId, DurNs)> {
+    let Some((thread, time)) = inferred_time(trace, part) else { return Vec::new() };
+    let slices = &trace.slices;
+    let calls = trace.rows(thread).iter().flat_map(|row| slices.window(row, time));
+    let calls = calls.filter(|&i| slices.kind[i] == SliceKind::Os).map(|i| SliceId(i as u32));
+    calls.filter_map(|call| Some((call, slices.time(call).intersect(time)?.dur()))).collect()
 }
 
 fn loading(trace: &Trace, thread: TrackId, roles: &mut Roles) -> Spans {

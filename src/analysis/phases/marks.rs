@@ -1,8 +1,8 @@
 //! Slices that name a phase.
 
-use super::{Phase, Tile};
+use super::{Phase, Tile, has_device};
 use crate::analysis::frame::Frame;
-use crate::analysis::host_roles::loads_code_or_collects;
+use crate::analysis::host_roles::{READS_BACK, Role, loads_code_or_collects, role_of};
 use crate::analysis::words::{self, Topic};
 use crate::model::time::{subtract, unite};
 use crate::model::{CopyKind, DurNs, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
@@ -20,6 +20,9 @@ pub struct Marks<'a> {
     known: Vec<[Option<Option<Phase>>; 3]>,
     /// Of each name what its calls do.
     calls: Vec<CallKind>,
+    has_device: bool,
+    /// Whether a device works, of which nothing was recorded, not even calls.
+    has_hidden_device: bool,
 }
 
 /// What a call does that takes the host's time.
@@ -54,7 +57,13 @@ enum Source {
 impl<'a> Marks<'a> {
     pub fn new(trace: &'a Trace) -> Self {
         let calls = trace.strings.iter().map(|(_, name)| CallKind::of(name)).collect();
-        Self { trace, known: vec![[None; 3]; trace.strings.len()], calls }
+        let has_device = has_device(trace);
+        // NCCL runs on devices only.
+        let runs_nccl = || trace.strings.iter().any(|(_, name)| name.starts_with("nccl:"));
+        let has_hidden_device = !has_device
+            && !SliceKind::ALL.iter().any(|&kind| kind.is_call() && trace.slices.has_kind(kind))
+            && runs_nccl();
+        Self { trace, known: vec![[None; 3]; trace.strings.len()], calls, has_device, has_hidden_device }
     }
 
     /// Those of a thread, by start, the outer of two first. Cost: O(slices of the thread).
@@ -67,6 +76,7 @@ impl<'a> Marks<'a> {
         let slices = &trace.slices;
         let mut marks: Vec<Tile> = Vec::new();
         let mut waits: Vec<SliceId> = Vec::new();
+        let mut exchanges: Vec<SliceId> = Vec::new();
         // The operators that copy, with the copies that they started.
         let mut copies: Vec<(SliceId, TimeRange)> = Vec::new();
         for i in trace.track_slices(track) {
@@ -98,6 +108,14 @@ impl<'a> Marks<'a> {
                 },
                 kind => {
                     let phase = self.phase(i, kind);
+                    let is_exchange = || phase == Some(Phase::Communication) && !is_collective(trace.slice_name(id));
+                    if !self.has_device && is_exchange() {
+                        exchanges.push(id);
+                        continue;
+                    }
+                    if phase.is_none() && self.has_hidden_device && reads_back(trace, id) {
+                        mark(id, Phase::Waiting);
+                    }
                     if let Some(phase) = phase.filter(|&phase| phase != Phase::Other || !self.is_in_range(id)) {
                         marks.push(Tile { time: slices.time(id), phase });
                     }
@@ -107,9 +125,40 @@ impl<'a> Marks<'a> {
         let waits = waits.into_iter().map(|wait| (slices.parent(wait), slices.time(wait))).collect();
         let waiting = except_for(waits, copies).into_iter();
         marks.extend(waiting.map(|time| Tile { time, phase: Phase::Waiting }));
+        marks.extend(self.exchanging(track, &exchanges));
         // The phases break ties of ranges that are alike.
         marks.sort_by_key(|mark| (mark.time.start, std::cmp::Reverse(mark.time.end), mark.phase));
         marks
+    }
+
+    /// The times of ranges that name an exchange, without those of the operators that do not communicate: these are of
+    /// no phase, unless a range around says more. Cost: O(slices of the thread), and O(log n) for each range.
+    fn exchanging(&mut self, track: TrackId, exchanges: &[SliceId]) -> Vec<Tile> {
+        let mut tiles: Vec<Tile> = Vec::new();
+        if exchanges.is_empty() {
+            return tiles;
+        }
+        let slices = &self.trace.slices;
+        let mut works: Vec<TimeRange> = Vec::new();
+        for i in self.trace.track_slices(track).filter(|&i| slices.kind[i] == SliceKind::Operator) {
+            let id = SliceId(i as u32);
+            // Old recorders wrote ranges as operators.
+            let is_operator = self.trace.slice_name(id).contains("::");
+            if is_operator && self.phase(i, SliceKind::Operator) != Some(Phase::Communication) {
+                works.push(slices.time(id));
+            }
+        }
+        unite(&mut works);
+        for &exchange in exchanges {
+            let time = slices.time(exchange);
+            let left = subtract(&[time], &works[works.partition_point(|work| work.end <= time.start)..]);
+            if !self.is_in_range(exchange) {
+                let works = subtract(&[time], &left).into_iter();
+                tiles.extend(works.map(|time| Tile { time, phase: Phase::Other }));
+            }
+            tiles.extend(left.into_iter().map(|time| Tile { time, phase: Phase::Communication }));
+        }
+        tiles
     }
 
     /// Whether a slice is inside a range that names the forward pass: all of that is the pass, as the program says.
@@ -188,16 +237,19 @@ fn of_operator(name: &str) -> Option<Phase> {
         _ if name.starts_with("enumerate(DataLoader)#") => Phase::DataLoading,
         _ if name.starts_with("Optimizer.step#") || name.starts_with("Optimizer.zero_grad#") => Phase::Optimizer,
         _ if name.starts_with("autograd::engine::") || base.ends_with("Backward") => Phase::Backward,
-        "record_param_comms" => Phase::Communication,
-        _ if ["nccl:", "c10d::", "gloo:", "_c10d_functional::"].iter().any(|of| name.starts_with(of)) => {
-            Phase::Communication
-        }
+        _ if is_collective(name) => Phase::Communication,
         // Torch-TensorRT: `tensorrt::execute_engine`.
         _ if name.starts_with("tensorrt::") && words::runs_model(&words::words(name)) => Phase::Forward,
         // Old versions record the user's ranges as operators.
         _ if !name.contains("::") => return of_words(name),
         _ => return None,
     })
+}
+
+/// Whether a name is that of a call of a collective, and not of a range of the user's or of a library around some.
+fn is_collective(name: &str) -> bool {
+    const CALLS: [&str; 5] = ["record_param_comms", "nccl:", "c10d::", "gloo:", "_c10d_functional::"];
+    CALLS.iter().any(|call| name.starts_with(call))
 }
 
 /// The phase of a range that the user, `DeepSpeed`, Lightning or a library named.
@@ -208,6 +260,12 @@ pub fn of_annotation(name: &str) -> Option<Phase> {
 /// Whether an operator starts collectives or waits for them.
 pub fn is_communication(operator: &str) -> bool {
     of_operator(operator) == Some(Phase::Communication)
+}
+
+/// Whether an operator reads a value back, and waits for the device to have it.
+fn reads_back(trace: &Trace, slice: SliceId) -> bool {
+    let is_kind = || role_of(trace.slices.kind[slice.idx()], trace.slice_name(slice)) == Role::SyncOperator;
+    trace.slices.time(slice).dur() >= READS_BACK && is_kind()
 }
 
 /// Whether a slice is known to be of no phase: it writes a checkpoint, compiles, loads code or collects garbage.

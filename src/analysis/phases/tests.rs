@@ -268,3 +268,62 @@ fn collectives_of_threads_are_communication_where_no_device_works() {
     ];
     assert_eq!(found(&beside), expected);
 }
+
+#[test]
+fn operators_that_prepare_an_exchange_are_no_communication_where_no_device_tells() {
+    let host = [
+        ("main", NOTE, "reduce_scatter_gradients", 100, 400),
+        ("main", OP, "aten::cat", 120, 200),
+        ("main", OP, "c10d::reduce_scatter_", 250, 300),
+        ("main", OP, "aten::empty", 260, 270),
+        ("main", NOTE, "optimizer", 500, 900),
+        ("main", NOTE, "allgather_params", 600, 800),
+        ("main", OP, "aten::item", 600, 790),
+    ];
+    let expected = [
+        (Phase::Communication, 100, 120),
+        (Phase::Communication, 200, 400),
+        (Phase::Optimizer, 500, 790),
+        (Phase::Communication, 790, 800),
+        (Phase::Optimizer, 800, 900),
+    ];
+    assert_eq!(found(&host), expected);
+    let mut beside = host.to_vec();
+    beside.push(("stream 7", SliceKind::Kernel, "gemm", 0, 10));
+    let whole = [
+        (Phase::Communication, 100, 400),
+        (Phase::Optimizer, 500, 600),
+        (Phase::Communication, 600, 800),
+        (Phase::Optimizer, 800, 900),
+    ];
+    assert_eq!(found(&beside), whole);
+}
+
+#[test]
+fn an_exchange_after_the_forward_pass_is_no_part_of_it_and_sizes_read_back_are_waited_for() {
+    const US: TimeNs = 1_000;
+    let host = |call: &'static str| {
+        [
+            ("main", NOTE, "forward", 0, 100 * US),
+            ("main", OP, "aten::mm", 0, 100 * US),
+            ("main", NOTE, "## all2all_sizes ##", 100 * US, 200 * US),
+            ("main", OP, "aten::item", 110 * US, 115 * US),
+            ("main", OP, "aten::item", 120 * US, 150 * US),
+            ("main", NOTE, call, 150 * US, 160 * US),
+            ("main", OP, "aten::cat", 160 * US, 200 * US),
+            ("main", NOTE, "backward", 200 * US, 300 * US),
+        ]
+    };
+    let of = |call| found(&host(call)).into_iter().map(|(phase, a, b)| (phase, a / US, b / US)).collect::<Vec<_>>();
+    let around = |own: &[(Phase, TimeNs, TimeNs)]| {
+        [
+            &[(Phase::Forward, 0, 100), (Phase::Communication, 100, 110), (Phase::Communication, 115, 120)],
+            own,
+            &[(Phase::Communication, 150, 160), (Phase::Backward, 200, 300)],
+        ]
+        .concat()
+    };
+    assert_eq!(of("nccl:all_to_all"), around(&[(Phase::Waiting, 120, 150)]));
+    // Without a device nothing has to be waited for.
+    assert_eq!(of("gloo:all_to_all"), around(&[]));
+}

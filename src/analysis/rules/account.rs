@@ -3,6 +3,7 @@
 mod sum;
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use hashbrown::HashMap;
@@ -18,7 +19,7 @@ use crate::analysis::frame::{Frame, without_address};
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::recorder::{Recorder, Taken, Unrecorded};
 use crate::analysis::gaps::{
-    Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, on_cpu_ns, open_during, origin_of_call,
+    Gap, GapClass, GapPart, Ledger, Near, Trigger, inferred_ns, on_cpu_ns, open_during, origin_of_call, waits_within,
 };
 use crate::analysis::steps::is_step_name;
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, StringId, TimeRange, Trace};
@@ -54,6 +55,8 @@ pub struct Account<'a> {
     pub longest: Option<(TimeRange, DurNs)>,
     /// Time by the name of the host slice that explains it, in gaps that are not micro gaps.
     names: HashMap<StringId, DurNs>,
+    /// Of [`Cause::ModuleLoad`] where that is inferred: time by the call of the operating system that the thread is in.
+    waits: HashMap<StringId, DurNs>,
     /// The same by where in the program, where it was a call that waits, copies or allocates, or loads data.
     pub sites: Sites<'a>,
     /// Of [`Cause::Host`]: the same by what the innermost frame of the user's program had called.
@@ -119,6 +122,14 @@ impl Shares {
 }
 
 impl<'a> Account<'a> {
+    /// The call of the operating system in which the host is for most of the time that is inferred, and how long; `None`
+    /// for less than a tenth of it.
+    pub fn most_waited(&self, trace: &Trace) -> Option<(String, DurNs)> {
+        let most = self.waits.iter().max_by_key(|&(name, ns)| (ns, Reverse(trace.strings.get(*name))))?;
+        let name = trace.strings.get(*most.0).to_owned();
+        Some((name, *most.1)).filter(|most| 10 * most.1 >= self.shares.inferred_ns)
+    }
+
     /// The names with most time, at most `n`, each with a share that counts; none if the names together have less than
     /// half of it.
     pub fn names(&self, trace: &Trace, n: usize) -> Vec<String> {
@@ -166,6 +177,11 @@ impl<'a> Account<'a> {
             (Cause::DataLoading, Some(around)) => self.sites.add_loader(trace, slice, around, ns),
             (Cause::Synchronization | Cause::Copy | Cause::Allocator | Cause::GarbageCollection, _) => {
                 self.sites.add(trace, slice, ns, near);
+            }
+            (Cause::ModuleLoad, _) => {
+                for (call, ns) in waits_within(trace, part) {
+                    *self.waits.entry(trace.slices.name[call.idx()]).or_default() += ns;
+                }
             }
             _ => {}
         }
@@ -413,8 +429,8 @@ impl<'a, 'b> Books<'a, 'b> {
                 let is_looked_at = is_host && (near.has_frames || ns >= LONG_PART) || is_long;
                 let around = part.slice.filter(|_| is_looked_at).map(|slice| Around::new(trace, slice, time, near));
                 let ns_if = |holds: bool| if holds { ns } else { 0 };
+                self.add_shares(&mut account.shares, &gap, &part, cause, around.as_ref());
                 let shares = &mut account.shares;
-                self.add_shares(shares, &gap, &part, cause, around.as_ref());
                 shares.copied_ns += ns_if(copied);
                 shares.prepared_ns += ns_if(prepared);
                 let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));

@@ -39,6 +39,9 @@ pub struct Hit {
     pub origins: Vec<(String, DurNs)>,
     /// Of a hit about synchronizations: what the host did after them for half of the time or more, and that time.
     pub after: Option<(CallSite, DurNs)>,
+    /// Of a hit about loading of code that is inferred: the call of the operating system in which the host is for most of
+    /// that, and how long.
+    pub waits_in: Option<(String, DurNs)>,
     /// What ending the cause would gain this device at most, with what is joined; `None` without steps, where nearly
     /// all of it is in one step of several and it is not known to come back, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
@@ -91,6 +94,11 @@ impl Hit {
     /// Whether the host writes a checkpoint for most of the time.
     pub fn is_saving(&self) -> bool {
         self.shares.saves_ns > self.amount - self.shares.saves_ns
+    }
+
+    /// Whether most of the time has its cause by inference.
+    pub fn is_inferred(&self) -> bool {
+        self.shares.inferred_ns > self.amount - self.shares.inferred_ns
     }
 
     /// Whether the host was busy for most of the time, and nothing else is known of it.
@@ -173,6 +181,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         data_time: None,
         shares: Shares::default(),
         new_shapes: NewShapes::default(),
+        waits_in: None,
         collective_calls_ns: 0,
         communication_ns: 0,
         transfers: Transfers::default(),

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use super::{Basis, Hit, Measured, Out, Rule, Window, hit};
 use crate::analysis::call_tree::host_tracks;
+use crate::analysis::collectives::host_backend;
 use crate::analysis::frame::FrameNames;
 use crate::analysis::host_roles::waits;
 use crate::analysis::median;
@@ -52,6 +53,10 @@ pub struct SelfTimes {
     pub waits: Vec<(String, DurNs)>,
     /// The user's function in which most of the first of these is called, if call stacks tell.
     pub waits_in: Option<String>,
+    /// Beside operators and Python functions: the time of these threads in calls of the runtime and driver API.
+    pub calls_ns: DurNs,
+    /// Those with most of it, in the same way.
+    pub calls: Vec<(String, DurNs)>,
     pub n_threads: usize,
     /// The judged time.
     pub window_ns: DurNs,
@@ -117,15 +122,20 @@ impl SelfTimes {
         let is_code = |track: &TrackId| trace.slices.kind[trace.track_slices(*track)].iter().any(|&kind| is_told(kind));
         let tracks: Vec<TrackId> = host_tracks(trace).filter(is_code).collect();
         let summary = summary_of(trace, &tracks, window.time, is_cancelled);
-        let (mut names, mut waiting) = (Vec::new(), Vec::new());
-        let is_wanted = |of_name: &NameSummary| is_told(of_name.kind) && of_name.self_ns > 0;
-        let mut functions: Vec<NameSummary> = summary.names.into_iter().filter(is_wanted).collect();
-        functions.sort_by(|a, b| (b.self_ns, &a.name, a.kind).cmp(&(a.self_ns, &b.name, b.kind)));
-        for of_name in &functions {
-            let list = if waits(of_name.kind, &of_name.name) { &mut waiting } else { &mut names };
+        let (mut names, mut waiting, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+        let mut all: Vec<NameSummary> = summary.names.into_iter().filter(|of_name| of_name.self_ns > 0).collect();
+        all.sort_by(|a, b| (b.self_ns, &a.name, a.kind).cmp(&(a.self_ns, &b.name, b.kind)));
+        let (functions, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|of_name| is_told(of_name.kind));
+        for of_name in functions.iter().chain(others.iter().filter(|other| other.kind.is_call())) {
+            let list = match of_name.kind {
+                kind if !is_told(kind) => &mut calls,
+                kind if waits(kind, &of_name.name) => &mut waiting,
+                _ => &mut names,
+            };
             list.push((of_name.name.clone(), of_name.self_ns));
         }
-        let [works_ns, waits_ns] = [&mut names, &mut waiting].map(|list: &mut Vec<(String, DurNs)>| {
+        let lists = [&mut names, &mut waiting, &mut calls];
+        let [works_ns, waits_ns, calls_ns] = lists.map(|list: &mut Vec<(String, DurNs)>| {
             let sum = list.iter().map(|name| name.1).sum();
             list.truncate(MOST_NAMED);
             sum
@@ -141,6 +151,8 @@ impl SelfTimes {
             waits_ns,
             waits_in: waiting.first().and_then(|wait| caller(trace, &tracks, window.time, &wait.0)),
             waits: waiting,
+            calls_ns,
+            calls,
             n_threads,
             window_ns: window.time.dur(),
             functions,
@@ -165,9 +177,16 @@ fn caller(trace: &Trace, tracks: &[TrackId], within: TimeRange, name: &str) -> O
     Some(trace.strings.get(most.0).to_owned())
 }
 
-/// What a host without a device spends on no computation, and the rule about it.
-const HOST_RULES: [(Rule, Phase); 2] =
-    [(Rule::DataLoading, Phase::DataLoading), (Rule::ExposedCommunication, Phase::Communication)];
+/// What is said of the communication of a host without a device. That nothing computes meanwhile is known only where
+/// its own threads compute and communicate: collectives of a device that was not recorded may run beside kernels.
+fn rule_of_communication(trace: &Trace, out: &mut Out<'_>) -> Rule {
+    let mut ids = (0..trace.slices.len()).map(|i| SliceId(i as u32));
+    let is_of_host = ids.any(|id| host_backend(trace, id).is_some());
+    match is_of_host && out.hit_of(Rule::NoDeviceWork, None).is_none() {
+        true => Rule::ExposedCommunication,
+        false => Rule::CollectiveCalls,
+    }
+}
 
 /// Fewer steps have no usual duration.
 const MIN_STEPS: usize = 3;
@@ -191,7 +210,13 @@ fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
         return;
     }
     let phases = of.phases.within(window.time);
-    for (rule, phase) in HOST_RULES {
+    let communication = rule_of_communication(of.trace, out);
+    let rules = [
+        (Rule::DataLoading, Phase::DataLoading),
+        (communication, Phase::Communication),
+        (Rule::Synchronization, Phase::Waiting),
+    ];
+    for (rule, phase) in rules {
         let tiles = of.phases.tiles(window.time).iter();
         let times = tiles.filter(|tile| tile.phase == phase).map(|tile| tile.time);
         out.check(Hit {

@@ -1,7 +1,7 @@
 //! Recordings that miss most of their events, and those without the work of the device.
 
 use crate::analysis::host_roles::launches_work;
-use crate::model::{SliceId, SliceKind, Trace};
+use crate::model::{KERNEL_COUNTERS, SliceId, SliceKind, Trace, TrackId};
 
 /// Fewer events show nothing.
 const MIN_EVENTS: usize = 50;
@@ -135,6 +135,8 @@ pub struct NoWork {
     /// Ranges of libraries that run on devices only, if nothing was launched.
     pub ranges: u64,
     pub library: String,
+    /// Kernels whose hardware events were counted instead, see [`KERNEL_COUNTERS`].
+    pub counted: u64,
 }
 
 /// Names of ranges and of their domains by libraries that run on devices only. Myelin is `TensorRT`'s compiler.
@@ -182,6 +184,8 @@ impl NoWork {
                 out.call = call.to_owned();
             }
         }
-        (out.launches > 0 || out.ranges > 0).then_some(out)
+        let counted = (0..trace.tracks.len() as u32).map(TrackId).filter(|&id| trace.track(id).name == KERNEL_COUNTERS);
+        out.counted = counted.map(|id| trace.track_slices(id).count() as u64).sum();
+        (out.launches > 0 || out.ranges > 0 || out.counted > 0).then_some(out)
     }
 }

@@ -173,10 +173,11 @@ impl Verdicts {
 /// Whether most events are missing from the recording, or the work of the device is: what the rules say of it.
 fn is_missing(of: &Measured<'_>, out: &mut Out<'_>) -> bool {
     if let Some(no_work) = NoWork::of(of.trace) {
-        let measured = (no_work.launches + no_work.ranges) as f64;
-        let is_launched = no_work.launches > 0;
+        let measured = (no_work.launches + no_work.ranges + no_work.counted) as f64;
+        let is_launched = no_work.launches > 0 && no_work.counted == 0;
         out.check(Hit { measured, no_work, ..hit(Rule::NoDeviceWork, None, 0, 0) });
-        // The recorder may have been told to leave the device out, but not while it records launches.
+        // The recorder may have been told to leave the device out, but not while it records launches. One that counts for
+        // each kernel tells no times.
         if let Some(hit) = out.hit_of(Rule::NoDeviceWork, None).filter(|_| !is_launched) {
             hit.severity = Severity::Note;
         }
@@ -256,6 +257,10 @@ impl<'a> Device<'a, '_> {
             let account = rule.cause().map_or(&nothing, |cause| &accounts[cause as usize]);
             let hit = self.idle(rule, account, &parts);
             self.out.check(hit);
+        }
+        // What is known only by inference is never of the highest severity.
+        if let Some(hit) = self.out.hit_of(Rule::ModuleLoad, self.window.device).filter(|hit| hit.is_inferred()) {
+            hit.severity = hit.severity.min(Severity::Warn);
         }
         if let Some(hit) = self.out.hit_of(Rule::ExposedCommunication, self.window.device) {
             hit.collective_calls_ns = accounts[Cause::Collective as usize].total_ns;
@@ -352,6 +357,7 @@ impl<'a> Device<'a, '_> {
             names: account.names(self.of.trace, 3),
             origins: if sites.is_empty() { account.origins.top(3, account.total_ns) } else { Vec::new() },
             sites,
+            waits_in: account.most_waited(self.of.trace).filter(|_| rule == Rule::ModuleLoad),
             after: account.long.most(account.total_ns).filter(|_| rule == Rule::Synchronization),
             ceiling_ns_per_step: saved.filter(|_| n_steps > 0),
             gain_ns: saved.filter(|_| n_steps == 0),

@@ -254,6 +254,26 @@ fn a_host_that_communicates_without_computing_is_told() {
 }
 
 #[test]
+fn a_host_in_collectives_of_a_device_that_was_not_recorded_is_not_said_to_compute_nothing() {
+    let step = [
+        ("main", SliceKind::Operator, "aten::mm", 0, STEP / 2),
+        ("main", NOTE, "nccl:broadcast", STEP / 2, STEP / 5 * 4),
+        ("main", NOTE, "all_gather_sizes", STEP / 5 * 4, STEP),
+        ("main", SliceKind::Operator, "aten::nonzero", STEP / 5 * 4, STEP),
+    ];
+    let verdicts = judged(&trace(&step), None);
+    // In the range after it the host waits for sizes, and communicates nothing.
+    let expected = [
+        (Rule::CollectiveCalls, Severity::High),
+        (Rule::Synchronization, Severity::High),
+        (Rule::NoDeviceWork, Severity::Note),
+    ];
+    assert_eq!(found(&verdicts), expected);
+    let tenths = |rule| of(&verdicts, rule).map(|hit| 10 * hit.amount / hit.of);
+    assert_eq!([Rule::CollectiveCalls, Rule::Synchronization].map(tenths), [Some(3), Some(2)]);
+}
+
+#[test]
 fn what_is_said_per_step_of_a_range_is_of_whole_steps() {
     // A device that waits for data in the first half of each step.
     let step = [

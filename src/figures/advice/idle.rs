@@ -1,10 +1,10 @@
 //! Advice about idle time, by its cause.
 
 use super::{
-    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, EAGER, FROM_DEVICE,
-    FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line, MAKES_ROOM,
-    NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW, SMALL, TO_DEVICE,
-    TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
+    ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, COUNTED, EAGER,
+    FROM_DEVICE, FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line,
+    MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW,
+    SMALL, TO_DEVICE, TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -403,6 +403,31 @@ fn more_lines(rule: Rule) -> &'static [Line] {
     }
 }
 
+/// For recordings of programs that used a device, without its work.
+const NO_DEVICE_WORK: &[Line] = &[
+    (
+        COUNTED,
+        "To see times, record again without metrics of CUPTI (profiler_metrics in torch.profiler's experimental_config, or the activity cuda_profiler_range of Kineto): its range profiler runs with no other recording of the GPU",
+    ),
+    (
+        COUNTED,
+        "Do not trust the time of the host here: where each kernel is counted, it runs alone and may run several times, and the call that launches it waits for that",
+    ),
+    (
+        |case| case.run.is_nsys,
+        "Record with nsys profile --trace=cuda,nvtx, run no other profiler meanwhile, and read what nsys reports: it must know the driver's CUDA version",
+    ),
+    (
+        |case| !case.run.is_nsys && NVIDIA(case) && !COUNTED(case),
+        "Record with activities=[CPU, CUDA], run no other profiler meanwhile (nsys, ncu, DCGM), and look for errors of CUPTI in the program's output",
+    ),
+    (
+        |case| !case.run.is_nsys && AMD(case),
+        "Record with activities=[CPU, CUDA], run no other profiler meanwhile, and look for errors of roctracer or rocprofiler in the program's output",
+    ),
+    (ALWAYS, "To check, the timeline shows the streams of a device with kernels"),
+];
+
 /// The same for idle time that another recording would explain.
 fn unknown_lines(rule: Rule) -> &'static [Line] {
     match rule {
@@ -450,21 +475,7 @@ fn unknown_lines(rule: Rule) -> &'static [Line] {
             ),
             (ALWAYS, "To check, launches and their work, and the numbers of operators, are complete in the new file"),
         ],
-        Rule::NoDeviceWork => &[
-            (
-                |case| case.run.is_nsys,
-                "Record with nsys profile --trace=cuda,nvtx, run no other profiler meanwhile, and read what nsys reports: it must know the driver's CUDA version",
-            ),
-            (
-                |case| !case.run.is_nsys && NVIDIA(case),
-                "Record with activities=[CPU, CUDA], run no other profiler meanwhile (nsys, ncu, DCGM), and look for errors of CUPTI in the program's output",
-            ),
-            (
-                |case| !case.run.is_nsys && AMD(case),
-                "Record with activities=[CPU, CUDA], run no other profiler meanwhile, and look for errors of roctracer or rocprofiler in the program's output",
-            ),
-            (ALWAYS, "To check, the timeline shows the streams of a device with kernels"),
-        ],
+        Rule::NoDeviceWork => NO_DEVICE_WORK,
         Rule::Profiler => {
             &[(ALWAYS, "Profile fewer things at once or fewer steps, and do not trust the length of these gaps")]
         }

@@ -123,7 +123,8 @@ const SMALL: Fits = |case| USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && 
 /// Most of the time the caching allocator makes room for a request.
 const MAKES_ROOM: Fits = |case| TORCH(case) && case.is_most(|hit| hit.shares.room_ns);
 const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case);
-/// Most of what is communicated was recorded with elements of at most 16 bits.
+/// Hardware events of kernels were counted instead of recording their times.
+const COUNTED: Fits = |case| case.hit.is_some_and(|hit| hit.no_work.counted > 0);
 /// Ranks were not compared.
 const ALONE: Fits = |case| case.hit.is_none_or(|hit| hit.waiting.n_ranks == 0);
 /// Most of the communication is waiting for other ranks.
@@ -131,6 +132,7 @@ const WAITS: Fits = |case| case.hit.is_some_and(|hit| hit.waiting.ns > hit.amoun
 /// What makes a rank late is mostly longer compute, or mostly not; either where nothing tells.
 const LATE_BY_COMPUTE: Fits = |case| case.late_by_compute() != Some(false);
 const LATE_OTHERWISE: Fits = |case| case.late_by_compute() != Some(true);
+/// Most of what is communicated was recorded with elements of at most 16 bits.
 const NARROW: Fits = |case| case.hit.is_some_and(|hit| hit.transfers.is_narrow());
 
 /// What to do, and how to check it; one sentence each. What the run does already is not advised, and programs, calls

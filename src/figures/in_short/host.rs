@@ -13,7 +13,8 @@ const MOST_NAMED: usize = 3;
 
 /// `None` where there is a device, or no thread ran anything. May contain text from a file.
 pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
-    let told = phases(of).into_iter().chain(of.verdicts.self_times.as_ref().map(self_times));
+    let self_times = of.verdicts.self_times.as_ref();
+    let told = phases(of).into_iter().chain(self_times.map(self::self_times)).chain(self_times.and_then(calls));
     let told: Vec<String> = told.chain(without_stacks(of)).collect();
     let whose = of.name.filter(|_| of.verdicts.host.is_none()).map(|name| format!(" in {name}")).unwrap_or_default();
     let on_cpus = of.verdicts.on_cpus.as_ref().map(|on_cpus| self::on_cpus(on_cpus, &whose));
@@ -64,10 +65,7 @@ fn self_times(of: &SelfTimes) -> String {
         1 if !what.is_empty() => format!(", {} of the time", percent(of.total_ns as f64 / of.window_ns.max(1) as f64)),
         _ => String::new(),
     };
-    let named = |all: &[(String, i64)]| {
-        let names = clipped_apart(&all.iter().map(|name| name.0.as_str()).collect::<Vec<_>>());
-        names.iter().zip(all).map(|(name, of)| format!("{name} {}", share(of.1))).collect::<Vec<String>>().join(", ")
-    };
+    let named = |all: &[(String, i64)]| shares(all, of.total_ns);
     // Less is no part of the time that one would ask for.
     let least = (LARGE * of.total_ns as f64) as i64;
     let large = of.waits.iter().take_while(|wait| wait.1 >= least).count().max(1).min(of.waits.len());
@@ -83,15 +81,36 @@ fn self_times(of: &SelfTimes) -> String {
     format!("Most self time, of {total}{what} on {threads}{within}{of_time}: {}", parts.join("; "))
 }
 
-/// That PyTorch's profiler recorded no call stacks, how to record them, and what they tell.
+/// The calls of the runtime and driver that take time beside what [`self_times`] tells.
+fn calls(of: &SelfTimes) -> Option<String> {
+    let all = of.calls_ns + of.total_ns;
+    if (of.calls_ns as f64) < LARGE * all as f64 || of.calls.is_empty() {
+        return None;
+    }
+    let of_time = match of.n_threads {
+        1 => format!(", {} of the time", percent(of.calls_ns as f64 / of.window_ns.max(1) as f64)),
+        _ => String::new(),
+    };
+    let ns = format::duration(of.calls_ns);
+    Some(format!("API calls take {ns}{of_time}: {}", shares(&of.calls, of.calls_ns)))
+}
+
+/// Names with their shares of some time.
+fn shares(all: &[(String, i64)], of_ns: i64) -> String {
+    let names = clipped_apart(&all.iter().map(|name| name.0.as_str()).collect::<Vec<_>>());
+    let share = |ns: i64| percent(ns as f64 / of_ns.max(1) as f64);
+    names.iter().zip(all).map(|(name, of)| format!("{name} {}", share(of.1))).collect::<Vec<String>>().join(", ")
+}
+
+/// That PyTorch's profiler recorded no call stacks, how to record them, and what they tell; not where calls already
+/// tell what takes most of the time.
 fn without_stacks(of: &Judged<'_>) -> Option<String> {
     let times = of.verdicts.self_times.as_ref().filter(|times| times.kinds == [SliceKind::Operator])?;
     // A tenth is what happens between operators.
-    let rest = match times.n_threads == 1 && times.total_ns < times.window_ns / 10 * 9 {
-        true => " and what takes the rest of the time",
-        false => "",
-    };
-    (!of.verdicts.run.has_stacks).then(|| {
+    let has_rest = times.n_threads == 1 && times.total_ns + times.calls_ns < times.window_ns / 10 * 9;
+    let rest = if has_rest { " and what takes the rest of the time" } else { "" };
+    let is_told = !has_rest && times.calls_ns > times.total_ns;
+    (!of.verdicts.run.has_stacks && !is_told).then(|| {
         format!(
             "No call stacks were recorded: with_stack=True in torch.profiler, or lacuna capture --stacks, shows which \
              Python code calls these operators{rest}"

@@ -225,6 +225,32 @@ fn a_host_without_device_is_told_by_its_phases() {
 }
 
 #[test]
+fn calls_are_told_beside_operators_and_stacks_are_asked_for_where_time_is_left() {
+    use crate::analysis::rules::tests::judged;
+    use crate::model::{SliceKind, TraceBuilder};
+    // Of 100 ms operators have 20, calls inside them most of the rest.
+    let text = |freed: i64| {
+        let slices = [
+            ("main", SliceKind::Operator, "aten::relu", 0, 30 * MS),
+            ("main", SliceKind::Runtime, "hipLaunchKernel", 10 * MS, 30 * MS),
+            ("main", SliceKind::Runtime, "hipFree", 30 * MS, (30 + freed) * MS),
+            ("main", SliceKind::Operator, "aten::add", 90 * MS, 100 * MS),
+        ];
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let verdicts = judged(&trace, None);
+        let of = Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts };
+        paragraphs(&[of]).remove(0)
+    };
+    let told = text(60);
+    let calls = "20.0 % of the time: aten::add 50.0 %, aten::relu 50.0 %. API calls take 80.000 ms, 80.0 % of the \
+                 time: hipFree 75.0 %, hipLaunchKernel 25.0 %";
+    assert!(told.ends_with(calls), "{told}");
+    let told = text(30);
+    assert!(told.contains("API calls take 50.000 ms, 50.0 % of the time"), "{told}");
+    assert!(told.ends_with("calls these operators and what takes the rest of the time"), "{told}");
+}
+
+#[test]
 fn a_single_piece_of_device_work_is_too_little_to_judge() {
     use crate::analysis::rules::tests::judged;
     use crate::model::{SliceKind, TraceBuilder};

@@ -2,8 +2,10 @@
 
 use super::middle_cut;
 
-/// The last parts of a path of modules and types, as many as fit: `…lock.acquire` of `_thread.lock.acquire`. `None` for
-/// other names, such as those of files.
+/// The last parts of a path of modules and types, as many as fit: `…lock.acquire` of `_thread.lock.acquire`; where they
+/// leave most of the room, with the end of the part before. `None` for other names, such as those of files.
+///
+/// * `name`: longer than `max`.
 pub(super) fn last_parts(name: &str, max: usize) -> Option<String> {
     /// The ends of files and hosts tell less than their beginnings.
     const ENDS: [&str; 8] = ["json", "gz", "py", "so", "sqlite", "pickle", "com", "org"];
@@ -24,5 +26,10 @@ pub(super) fn last_parts(name: &str, max: usize) -> Option<String> {
         from = dot + 1;
     }
     let shown = &name[from..];
+    // The last part of a metric says how it is summed: `inst_executed.sum`.
+    if 2 * length(shown) < max {
+        let tail: String = name.chars().skip(length(name) + 1 - max).collect();
+        return Some(format!("…{tail}"));
+    }
     Some(if length(shown) < max { format!("…{shown}") } else { shown.to_owned() })
 }

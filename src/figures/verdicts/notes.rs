@@ -81,9 +81,14 @@ fn of_shares(hit: &Hit) -> Vec<String> {
             )
         }),
         Rule::ModuleLoad => time(hit.shares.inferred_ns).map(|ns| {
+            let waits = hit
+                .waits_in
+                .as_ref()
+                .map(|(call, ns)| format!("; for {} of that the host is in {}", format::duration(*ns), clipped(call)));
             format!(
                 "{ns} of it is inferred: first launches of a kernel that last over a millisecond, and pauses of up to \
-                 half a second between calls that load"
+                 half a second between calls that load{}",
+                waits.unwrap_or_default()
             )
         }),
         Rule::Blocked => time(hit.shares.inferred_ns).map(|ns| {

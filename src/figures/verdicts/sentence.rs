@@ -36,7 +36,7 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
     };
     let names = names.join(", ") + &inside(hit);
     // Pauses between calls that load are no time of these calls.
-    let place = if hit.rule == Rule::ModuleLoad && is_inferred(hit) { "around" } else { "in" };
+    let place = if hit.rule == Rule::ModuleLoad && hit.is_inferred() { "around" } else { "in" };
     let most = if names.is_empty() { origins(hit) } else { format!("; most {place} {names}{}", origins(hit)) };
     let per_step = per_step(hit);
     let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
@@ -51,9 +51,14 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
             format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{waiting}{most}")
         }
         Rule::LateRank => late_rank(hit, &device),
+        Rule::CollectiveCalls if hit.device.is_none() => {
+            format!("{device} spends {share} {scope} in collectives and ranges named after some: {amount}{per_step}")
+        }
+        Rule::Synchronization if hit.device.is_none() => {
+            format!("{device} waits {share} {scope} for the device: {amount}{per_step}")
+        }
         Rule::CollectiveCalls => {
-            let waiting = waiting(hit);
-            let why = why(hit.rule).unwrap_or_default();
+            let (waiting, why) = (waiting(hit), why(hit.rule).unwrap_or_default());
             format!("{device} waits {share} {scope} {why}: {amount}{per_step}{waiting}{most}")
         }
         Rule::SmallCollectives => small_collectives(hit, &device),
@@ -74,14 +79,9 @@ pub(super) fn text(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Strin
     }
 }
 
-/// Whether most of the time has its cause by inference.
-fn is_inferred(hit: &Hit) -> bool {
-    hit.shares.inferred_ns > hit.amount - hit.shares.inferred_ns
-}
-
 /// Why a device waits, after that word, and whether that is inferred; `None` as for [`why`].
 pub fn why_of(hit: &Hit) -> Option<&'static str> {
-    let is_inferred = is_inferred(hit);
+    let is_inferred = hit.is_inferred();
     match hit.rule {
         Rule::ModuleLoad if is_inferred => Some("while code is probably compiled or loaded"),
         Rule::Blocked if is_inferred => Some("while the host is off the CPU, probably blocked in the operating system"),
@@ -378,6 +378,10 @@ fn rough_percent(least: DurNs, most: Option<DurNs>, of: DurNs) -> String {
 }
 
 fn no_work(found: &NoWork) -> String {
+    if found.counted > 0 {
+        let kernels = format::of_things(found.counted, "kernel");
+        return format!("When the GPU worked was not recorded, only what hardware counters counted for {kernels}");
+    }
     let why = if found.launches > 0 {
         format!("the program launched work {} times, most by {}", format::count(found.launches), clipped(&found.call))
     } else {

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    InstantTable, Process, ProcessId, RawSlices, SliceKind, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
+    InstantTable, KERNEL_COUNTERS, Process, ProcessId, RawSlices, SliceKind, StringId, TimeNs, TraceBuilder, Track,
+    TrackId, TrackKind,
 };
 
 use super::batch::{AllocatorEvent, AsyncEvent, Batch, BeginEnd, CounterSample, Metadata, is_on_device};
@@ -26,6 +27,8 @@ pub struct Thread {
     /// Whether it has slices or instants.
     is_used: bool,
     pub has_device_work: bool,
+    /// Whether it has counters of kernels, at times that are not those of the kernels.
+    has_counters: bool,
     name: Option<String>,
     sort_index: Option<i64>,
 }
@@ -44,6 +47,15 @@ impl Thread {
     /// Its track, with the name given in the file, else its id.
     pub fn track(&self, kind: TrackKind, process: ProcessId) -> Track {
         let tid = self.tid.clone();
+        if kind == TrackKind::Async && self.has_counters {
+            return Track {
+                kind,
+                process,
+                name: KERNEL_COUNTERS.to_owned(),
+                tid,
+                sort_index: self.sort_index.unwrap_or(0),
+            };
+        }
         let name = self.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| match kind {
             _ if tid.is_empty() => "Events of no thread".to_owned(),
             TrackKind::Stream if tid.starts_with("stream") => tid.clone(),
@@ -91,6 +103,9 @@ impl Assembly {
             let thread = &mut self.threads[track.0 as usize];
             thread.is_used = true;
             thread.has_device_work |= is_on_device(kind);
+        }
+        for at in batch.counted.drain(..) {
+            self.threads[tracks[at.0 as usize].0 as usize].has_counters = true;
         }
         self.builder.append(&mut batch.slices);
 
@@ -209,6 +224,7 @@ impl Assembly {
         self.tally.report(&mut builder.import);
         process_tracks.prune();
         process_tracks.arrange();
+        builder.info.counted_kernels = self.threads.iter().any(|thread| thread.has_counters);
         builder.counters = counters;
         builder.processes = process_tracks.processes;
         builder.tracks = process_tracks.tracks;
@@ -395,14 +411,32 @@ impl ProcessTracks {
         }
     }
 
+    /// Names the processes that hold nothing but the counters of a device, whose index is their number: in a container a
+    /// program may have the same number.
+    fn name_counted(&mut self, threads: &[Thread]) {
+        for thread in threads.iter().filter(|thread| thread.has_counters) {
+            let has_others = threads.iter().any(|of| of.pid == thread.pid && of.is_used && !of.has_counters);
+            if !has_others && thread.pid.parse::<u32>().is_ok() {
+                let process = self.process(&thread.pid);
+                self.processes[process.0 as usize].name = format!("GPU {}: counters", thread.pid);
+            }
+        }
+    }
+
     /// Creates a track for each thread with slices or instants.
     fn add_threads(&mut self, threads: &[Thread]) -> Vec<Option<TrackId>> {
         let mut ids = Vec::with_capacity(threads.len());
         for thread in threads {
             let process = self.process(&thread.pid);
-            let kind = if thread.has_device_work { TrackKind::Stream } else { TrackKind::Thread };
+            let kind = match thread.has_device_work {
+                true => TrackKind::Stream,
+                // No thread ran what they are.
+                false if thread.has_counters => TrackKind::Async,
+                false => TrackKind::Thread,
+            };
             ids.push(thread.is_used.then(|| self.add(thread.track(kind, process))));
         }
+        self.name_counted(threads);
         ids
     }
 }
@@ -410,4 +444,36 @@ impl ProcessTracks {
 /// The number that a text such as `GPU 3` ends in.
 fn digits_of(text: &str) -> Option<u32> {
     text.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Progress;
+    use crate::reader::chrome_trace::pipeline;
+
+    #[test]
+    fn counters_of_kernels_are_of_no_thread() {
+        let text = br#"{"traceEvents":[
+            {"ph":"M","pid":1,"name":"process_name","args":{"name":"trainer"}},
+            {"ph":"X","cat":"cpu_op","pid":1,"tid":1,"ts":0,"dur":9,"name":"aten::mm"},
+            {"ph":"X","cat":"cuda_profiler_range","pid":1,"tid":0,"ts":0,"dur":4,"name":"gemm","args":{"a.sum":1}},
+            {"ph":"X","cat":"cuda_profiler_range","pid":1,"tid":0,"ts":4,"dur":4,"name":"softmax","args":{"a.sum":2}},
+            {"ph":"M","pid":3,"name":"process_name","args":{"name":"trainer"}},
+            {"ph":"X","cat":"cuda_profiler_range","pid":3,"tid":0,"ts":0,"dur":8,"name":"gemm","args":{"a.sum":3}}]}"#;
+        let mut assembly = Assembly::default();
+        let _ = pipeline::read(&text[..], &Progress::default(), &mut assembly);
+        let trace = assembly.finish(&Default::default()).finish();
+        let of = |track: &Track| (trace.process(track.process).title(), track.kind, track.name.clone());
+        let mut tracks: Vec<_> = trace.tracks.iter().map(of).collect();
+        tracks.sort();
+        // A program in a container may have the number of a device.
+        let expected = [
+            ("GPU 3: counters", TrackKind::Async, KERNEL_COUNTERS),
+            ("trainer 1", TrackKind::Thread, "Thread 1"),
+            ("trainer 1", TrackKind::Async, KERNEL_COUNTERS),
+        ];
+        assert_eq!(tracks, expected.map(|(process, kind, name)| (process.to_owned(), kind, name.to_owned())));
+        assert!(trace.info.counted_kernels && trace.processes.iter().all(|process| process.device.is_none()));
+    }
 }

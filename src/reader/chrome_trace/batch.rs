@@ -98,6 +98,8 @@ pub struct Batch {
     pub tracks: Interner,
     /// Their `facts` are numbers of `work`.
     pub slices: RawSlices,
+    /// Tracks with what CUPTI's range profiler counted for kernels.
+    pub counted: Vec<TrackId>,
     pub work: WorkTexts,
     pub flows: Vec<FlowPoint>,
     /// Category and name of each flow group, with a byte 0x1f between.
@@ -113,6 +115,8 @@ pub struct Batch {
     key: Vec<u8>,
 }
 
+/// The category of what CUPTI's range profiler counted for a kernel. Kineto has them share the recorded time evenly.
+const COUNTED: &[u8] = b"cuda_profiler_range";
 const LONG_NAME: usize = 65_536;
 
 impl Batch {
@@ -148,12 +152,16 @@ impl Batch {
     #[inline(always)]
     fn slice(&mut self, event: &Event<'_>, ts: TimeNs, end: TimeNs, source: u64) -> RawSlice {
         let kind = kind_of(event.category);
+        let track = self.track(event);
+        if kind == SliceKind::Other && event.category == COUNTED && self.counted.last() != Some(&track) {
+            self.counted.push(track);
+        }
         RawSlice {
             ts,
             end,
             name: self.name(event, source),
             kind,
-            track: self.track(event),
+            track,
             correlation: event.correlation,
             external: event.external,
             facts: self.work.facts(kind, event),

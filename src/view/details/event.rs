@@ -1,10 +1,14 @@
 //! Arguments and call stack of an event, which are read from the file when the user looks at it.
 
-use eframe::egui::{self, RichText};
+use std::borrow::Cow;
 
-use super::{Found, cut, row_ui};
+use eframe::egui::{self, RichText};
+use hashbrown::HashMap;
+
+use super::{Found, MAX_LABEL, cut, short_row_ui};
 use crate::answers::Answer;
-use crate::figures::{escape, format, text::display_name};
+use crate::figures::text::{display_name, shortened, shortened_apart};
+use crate::figures::{escape, format};
 use crate::model::EventDetails;
 use crate::view::states::{failed_ui, working_ui};
 
@@ -51,8 +55,9 @@ fn event_details_ui(event: &EventDetails, ui: &mut egui::Ui) {
     if !event.args.is_empty() {
         section_ui(ui, "Arguments", "Copy arguments", || arguments_text(&event.args));
         egui::Grid::new("arguments").num_columns(2).striped(true).spacing([12.0, 4.0]).show(ui, |ui| {
-            for (key, value) in event.args.iter().take(MAX_LINES) {
-                row_ui(ui, &display_name(key), &cut(value));
+            let keys: Vec<Cow<'_, str>> = event.args.iter().take(MAX_LINES).map(|arg| display_name(&arg.0)).collect();
+            for ((short, key), (_, value)) in short_labels(&keys).iter().zip(&keys).zip(&event.args) {
+                short_row_ui(ui, short, key, &cut(value));
             }
         });
         more_ui(ui, event.args.len());
@@ -66,6 +71,20 @@ fn event_details_ui(event: &EventDetails, ui: &mut egui::Ui) {
         }
         more_ui(ui, event.stack.len());
     }
+}
+
+/// Keys that fit beside their values; different ones look different.
+fn short_labels(keys: &[Cow<'_, str>]) -> Vec<String> {
+    let short: Vec<String> = keys.iter().map(|key| shortened(key, MAX_LABEL)).collect();
+    let mut alike: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (short, key) in short.iter().zip(keys) {
+        alike.entry(short).or_default().push(key);
+    }
+    let apart = |(short, key): (&String, &Cow<'_, str>)| {
+        let others: Vec<&str> = alike[short.as_str()].iter().copied().filter(|other| other != key).collect();
+        if others.is_empty() { short.clone() } else { shortened_apart(key, &others, MAX_LABEL) }
+    };
+    short.iter().zip(keys).map(apart).collect()
 }
 
 pub fn section_ui(ui: &mut egui::Ui, title: &str, copy: &str, text: impl FnOnce() -> String) {
@@ -99,6 +118,18 @@ mod tests {
         let args = args.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
         let tidied = tidy(EventDetails { args, ..Default::default() }).args;
         assert_eq!(tidied, [("grid".to_owned(), "4 × 2 × 1".to_owned()), ("blockX".to_owned(), "8".to_owned())]);
+    }
+
+    #[test]
+    fn keys_that_differ_look_different() {
+        let of = |keys: &[&str]| short_labels(&keys.iter().map(|key| Cow::Borrowed(*key)).collect::<Vec<_>>());
+        let metrics = ["dadd", "dfma", "hmul"].map(|op| format!("sm__sass_thread_inst_executed_op_{op}_pred_on.avg"));
+        let short = of(&[&metrics[0], &metrics[1], &metrics[2], "grid"]);
+        assert!(short.iter().zip(["dadd", "dfma", "hmul", "grid"]).all(|(short, op)| short.contains(op)), "{short:?}");
+        // They differ in what is cut from each alone.
+        let sectors = ["lts", "l1tex"].map(|unit| format!("{unit}__average_t_sectors_srcunit_tex_lookup_hit_rate.pct"));
+        let short = of(&[&sectors[0], &sectors[1]]);
+        assert!(short[0] != short[1] && short.iter().all(|short| short.chars().count() <= MAX_LABEL), "{short:?}");
     }
 
     #[test]

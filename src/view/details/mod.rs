@@ -318,10 +318,13 @@ fn cut(text: &str) -> String {
 }
 
 fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
-    let short = shortened(label, MAX_LABEL);
-    let is_cut = short != label;
+    short_row_ui(ui, &shortened(label, MAX_LABEL), label, value);
+}
+
+/// A row whose label is `short` for something.
+fn short_row_ui(ui: &mut egui::Ui, short: &str, label: &str, value: &str) {
     let shown = ui.weak(short);
-    if is_cut {
+    if short != label {
         shown.on_hover_text(label);
     }
     prose_ui(ui, value, plain);

@@ -10,6 +10,7 @@ use super::facts::{GapFacts, inferred_text};
 use crate::analysis::gaps::{GapPart, inferred_ns};
 use crate::figures::{
     format,
+    gaps::inferred_name,
     text::{display_name, track_name},
 };
 use crate::model::{SliceId, TimeRange, Trace};
@@ -102,7 +103,11 @@ fn bars(trace: &Trace, facts: &GapFacts, colors: &SliceColors, is_dark: bool) ->
     {
         let class = part.class;
         let name = match part.slice {
-            Some(slice) if is_inferred => format!("Inferred, around {}", name(slice)),
+            Some(slice) if is_inferred => {
+                let piece = GapPart { time, ..*part };
+                let text = inferred_name(trace, &piece);
+                text.map_or_else(|| name(slice), |text| display_name(&text).into_owned())
+            }
             Some(slice) => name(slice),
             None if is_inferred => format!("Inferred: {}", class.label()),
             None => class.label().to_owned(),

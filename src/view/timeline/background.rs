@@ -17,7 +17,8 @@ use crate::answers::time::BusyDevices;
 use crate::answers::{Analysis, Answer, Answers, Query, Work};
 use crate::model::time::unite;
 use crate::model::{
-    Cell, ProcessId, Pyramid, Row, SliceId, SliceKind, TimeNs, TimeRange, Tint, Trace, TrackId, TrackKind,
+    Cell, KERNEL_COUNTERS, ProcessId, Pyramid, Row, SliceId, SliceKind, TimeNs, TimeRange, Tint, Trace, TrackId,
+    TrackKind,
 };
 use crate::session::OpenTrace;
 use crate::view::ViewContext;
@@ -230,7 +231,7 @@ fn summarize(of: SummaryOf, trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> S
         union(trace, is_member, is_cancelled).map_or(Summary::Nothing, Summary::Busy)
     };
     match of {
-        SummaryOf::Whole | SummaryOf::Group(LineKind::Trace) => busy(&|_| true),
+        SummaryOf::Whole | SummaryOf::Group(LineKind::Trace) => busy(&|track| has_times(trace, track)),
         SummaryOf::Group(LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
         SummaryOf::Group(LineKind::Track(track)) => busy(&|other| other == track),
         SummaryOf::Group(LineKind::Fold(..) | LineKind::Queue(..)) => Summary::Nothing,
@@ -241,11 +242,19 @@ fn summarize(of: SummaryOf, trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> S
     }
 }
 
+/// Whether the slices of a track ran when they are drawn.
+fn has_times(trace: &Trace, track: TrackId) -> bool {
+    trace.track(track).name != KERNEL_COUNTERS
+}
+
 /// The share of the trace's time in which at least one slice of a process ran. Cost: O(n log k) for n outermost slices
 /// in k rows, and no memory that grows with them.
 fn busy_share(trace: &Trace, process: ProcessId, is_cancelled: &dyn Fn() -> bool) -> Option<f64> {
     let (slices, span) = (&trace.slices, trace.span);
-    let is_of = |row: &&Row| trace.track(row.track).process == process && (row.depth == 0 || row.is_overflow);
+    let is_of = |row: &&Row| {
+        let is_outer = row.depth == 0 || row.is_overflow;
+        is_outer && trace.track(row.track).process == process && has_times(trace, row.track)
+    };
     let rows: Vec<std::ops::Range<usize>> = slices.rows.iter().filter(is_of).map(Row::range).collect();
     let next = |(at, row): (usize, usize)| rows[row].contains(&at).then(|| Reverse((slices.ts[at], at, row)));
     let first = rows.iter().enumerate().filter_map(|(row, range)| next((range.start, row)));
@@ -343,6 +352,20 @@ mod tests {
         let trace = Arc::new(trace.finish());
         let process = trace.tracks.iter().find(|track| track.kind == TrackKind::Thread).unwrap().process;
         assert_eq!(busy_share(&trace, process, &|| false), Some(0.5));
+    }
+
+    #[test]
+    fn counters_of_kernels_are_not_busy_when_they_are_drawn() {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", SliceKind::Operator, "aten::mm", 0, 256),
+            ("counters", SliceKind::Other, "gemm", 0, 1024),
+        ]);
+        let counters = builder.tracks.iter_mut().find(|track| track.name == "counters").unwrap();
+        (counters.kind, counters.name) = (TrackKind::Async, KERNEL_COUNTERS.to_owned());
+        let (open, mut background) = opened(builder.finish());
+        let process = open.trace.tracks[0].process;
+        assert_eq!(busy_share(&open.trace, process, &|| false), Some(0.25));
+        assert_eq!(shares(&mut background, SummaryOf::Whole), [255, 0, 0, 0]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ impl Account<'_> {
             self.longest = later.longest;
         }
         later.names.into_iter().for_each(|(name, ns)| *self.names.entry(name).or_default() += ns);
+        later.waits.into_iter().for_each(|(name, ns)| *self.waits.entry(name).or_default() += ns);
         self.sites.extend(later.sites);
         self.callees.extend(later.callees);
         self.long.extend(later.long);

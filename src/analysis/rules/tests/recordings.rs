@@ -96,6 +96,25 @@ fn a_program_that_used_a_device_without_recorded_work_is_found() {
     assert_eq!(of_slices(&[("main", SliceKind::Operator, "aten::mm", 0, 10)]), None, "a run on the CPU");
 }
 
+#[test]
+fn counters_of_kernels_are_no_work_that_is_missing_by_mistake() {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", SliceKind::Operator, "aten::mm", 0, 100),
+        ("main", CALL, "cudaLaunchKernel", 10, 20),
+        ("counters", SliceKind::Other, "gemm", 0, 50),
+        ("counters", SliceKind::Other, "softmax", 50, 100),
+    ]);
+    let counters = builder.tracks.iter_mut().find(|track| track.name == "counters").unwrap();
+    (counters.kind, counters.name) = (crate::model::TrackKind::Async, crate::model::KERNEL_COUNTERS.to_owned());
+    let verdicts = judged(&builder.finish(), None);
+    let hit = of(&verdicts, Rule::NoDeviceWork).unwrap();
+    assert_eq!((hit.no_work.counted, hit.severity), (2, Severity::Note));
+    let of_operators = |names: &[(String, DurNs)]| names.iter().all(|name| name.0 == "aten::mm");
+    let times = verdicts.self_times.as_ref().unwrap();
+    assert!(of_operators(&times.names) && times.n_threads == 1, "{times:?}");
+    assert_eq!((times.total_ns, times.calls_ns, &times.calls[0].0[..]), (90, 10, "cudaLaunchKernel"));
+}
+
 /// Steps of a long kernel, then `n` collectives of `dur` ns, each launched by the host when the one before is over.
 fn with_collectives(n: i64, dur: TimeNs) -> Verdicts {
     const START: TimeNs = 2_000_000;

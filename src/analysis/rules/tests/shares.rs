@@ -89,6 +89,28 @@ fn what_was_inferred_and_what_was_not_launched_is_known() {
 }
 
 #[test]
+fn loading_that_is_mostly_inferred_is_at_most_a_warning_and_says_what_the_host_is_in() {
+    // A gap of 3 ms in each step: a call that links for `first`, silence in which the thread waits, a load of 100 us.
+    let found = |first: TimeNs| {
+        let end = START + 3 * MS;
+        let step = [
+            ("stream 7", KERNEL, "a", 0, START, 0),
+            ("main", SliceKind::Driver, "cuLinkComplete", START, START + first, 0),
+            ("main", SliceKind::Os, "sem_wait", START + first + 50_000, end - 150_000, 0),
+            ("main", SliceKind::Driver, "cuModuleLoadData", end - 100_000, end, 0),
+            ("main", CALL, "cudaLaunchKernel", end, end + 1_000, 1),
+            ("stream 7", KERNEL, "b", end + LATENCY, STEP, 1),
+        ];
+        let verdicts = judged(&linked(&step).finish(), None);
+        let hit = of(&verdicts, Rule::ModuleLoad).unwrap();
+        (hit.severity, hit.waits_in.clone())
+    };
+    let waits = |ns: TimeNs| Some(("sem_wait".to_owned(), 8 * ns));
+    assert_eq!(found(100_000), (Severity::Warn, waits(2_700_000)));
+    assert_eq!(found(2_000_000), (Severity::High, waits(800_000)), "most of it is recorded");
+}
+
+#[test]
 fn copies_have_a_direction() {
     let found = |kind: CopyKind| {
         let mut builder = gap_of(&[
