@@ -57,11 +57,15 @@ fn last_launch(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Option<Time
 /// When the host may have waited for a device, on any thread; ascending and disjoint.
 fn waits(trace: &Trace) -> Option<Vec<TimeRange>> {
     let slices = &trace.slices;
-    let waits = |(_, name): (StringId, &str)| WAITING.iter().any(|part| name.contains(part));
-    let waits: Vec<bool> = trace.strings.iter().map(waits).collect();
     let mut calls = (0..slices.len()).filter(|&i| slices.kind[i].is_call()).peekable();
     calls.peek()?;
-    let is_wait = |&i: &usize| slices.end[i] - slices.ts[i] >= LONG_NS || waits[slices.name[i].0 as usize];
+    // Few of the names are those of calls.
+    let mut waits: Vec<Option<bool>> = vec![None; trace.strings.len()];
+    let mut is_named = |name: StringId| {
+        let is_any = || WAITING.iter().any(|part| trace.strings.get(name).contains(part));
+        *waits[name.0 as usize].get_or_insert_with(is_any)
+    };
+    let is_wait = |&i: &usize| slices.end[i] - slices.ts[i] >= LONG_NS || is_named(slices.name[i]);
     let mut found: Vec<TimeRange> = calls.filter(is_wait).map(|i| slices.time(SliceId(i as u32))).collect();
     found.sort_unstable_by_key(|wait| wait.start);
     found.dedup_by(|next, last| {
