@@ -94,10 +94,8 @@ impl View for LeaksView {
             head::nothing_ui(ctx, ui);
             return;
         };
-        let wanted = LeakTables(LeakSearch {
-            ignores_lines: self.ignores_lines,
-            marks: head::marks_as_steps(&shown, ctx),
-        });
+        let wanted =
+            LeakTables(LeakSearch { ignores_lines: self.ignores_lines, marks: head::marks_as_steps(&shown, ctx) });
         let answer = self.tables.ask(ctx.answers, &shown.of, &wanted);
         self.is_waiting = answer.is_working();
         let Some(tables) = answer_ui(&answer, "Comparing steps…", ui) else {

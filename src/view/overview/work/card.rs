@@ -91,7 +91,9 @@ pub fn cards(traces: &[OpenTrace], (trace, range): (usize, Option<TimeRange>), a
         let parts = breakdown(busy, window);
         let little = match range {
             None => little_work([busy], open.trace.span.dur()),
-            Some(_) => busy.has_little_work().then(|| format!("{} of work", format::duration(window.dur() - parts.idle_ns))),
+            Some(_) => {
+                busy.has_little_work().then(|| format!("{} of work", format::duration(window.dur() - parts.idle_ns)))
+            }
         };
         Some(Card {
             title: track_title(traces, trace, &open.trace.process(busy.process).title()),
