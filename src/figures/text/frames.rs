@@ -176,7 +176,8 @@ mod tests {
         assert_eq!(frames_apart(&a, &[&a], 57), None);
         // Where there is room for one alone, the function of the first does not get the line of the last.
         assert_eq!(frames_apart(&b, &[&a], 25).unwrap(), "…; via at::native::to");
-        let [c, d] = [20, 171].map(|line| format!("allocate (backend.py:9); from init (/home/me/folder/opt.py:{line})"));
+        let [c, d] =
+            [20, 171].map(|line| format!("allocate (backend.py:9); from init (/home/me/folder/opt.py:{line})"));
         assert_eq!(frames_apart(&c, &[&d], 28).unwrap(), "…; from init (…er/opt.py:20)");
     }
 
