@@ -16,7 +16,7 @@ use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, RowFold, Track
 use crate::analysis::gaps::GapClass;
 use crate::command::Command;
 use crate::figures::devices::LITTLE;
-use crate::figures::text::middle_cut;
+use crate::figures::text::{middle_cut, without_common_start};
 use crate::figures::verdicts::LACKS_EVENTS;
 use crate::figures::{escape, format};
 use crate::session::OpenTrace;
@@ -262,19 +262,14 @@ fn of_file(traces: &[OpenTrace], line: &Line) -> OfFile {
 /// The heading of a line; of a trace without what the names of all open files begin with, if that is long: what
 /// distinguishes them often stands at the end, which is cut where there is no room.
 fn distinct_title<'a>(line: &'a Line, traces: &[OpenTrace]) -> Cow<'a, str> {
-    /// Characters that may well be common to several names.
-    const LONG: usize = 12;
     /// More files are not looked at in a frame.
     const MOST: usize = 64;
     let own = traces.get(line.trace).filter(|_| line.kind == LineKind::Trace).map(|open| open.trace.info.title());
     let Some(own) = own else { return Cow::Borrowed(&line.title) };
-    let others = traces.iter().take(MOST).map(|open| open.trace.info.title()).filter(|other| *other != own);
-    let same = |other: String| own.char_indices().zip(other.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
-    let common = others.filter_map(same).min().unwrap_or_default();
-    let at = own[..common].rfind(['_', '-', '.', '/', ' ']).map_or(0, |at| at + 1);
-    match at > LONG {
-        true => Cow::Owned(line.title.replace(&own, &format!("…{}", &own[at..]))),
-        false => Cow::Borrowed(&line.title),
+    let others: Vec<String> = traces.iter().take(MOST).map(|open| open.trace.info.title()).collect();
+    match without_common_start(&own, others.iter().map(String::as_str)) {
+        Some(short) => Cow::Owned(line.title.replace(&own, &short)),
+        None => Cow::Borrowed(&line.title),
     }
 }
 

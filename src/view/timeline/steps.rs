@@ -13,7 +13,7 @@ use crate::answers::Query;
 use crate::answers::time::TraceSteps;
 use crate::figures::format;
 use crate::figures::steps::{left_out_text, lengths, place_text, short_name};
-use crate::figures::text::{display_name, shortened_apart};
+use crate::figures::text::{display_name, without_common_start};
 use crate::model::{DurNs, TimeNs, TimeRange};
 use crate::session::{OpenTrace, in_order};
 use crate::view::ViewContext;
@@ -166,8 +166,6 @@ pub fn ui(ctx: &mut ViewContext<'_>, ui: &mut Ui, row: &Row, scale: &Scale, [hea
 /// The picker of the steps that the other views show, of others a button that makes them those; and where there are
 /// several runs whose steps they are.
 fn head_ui(ctx: &mut ViewContext<'_>, ui: &mut Ui, row: &Row, steps: &Steps) {
-    /// Mean width of a letter, in points.
-    const LETTER: f32 = 5.5;
     ui.spacing_mut().item_spacing.x = 2.0;
     if row.is_chosen {
         picker_ui(ctx, steps, row.offset, true, ui);
@@ -178,9 +176,10 @@ fn head_ui(ctx: &mut ViewContext<'_>, ui: &mut Ui, row: &Row, steps: &Steps) {
         }
     }
     let [name, others @ ..] = &row.names[..] else { return };
-    let others: Vec<&str> = others.iter().map(String::as_str).collect();
-    let text = shortened_apart(name, &others, (ui.available_width() / LETTER) as usize);
-    let label = Label::new(RichText::new(text).weak().size(11.0)).truncate().show_tooltip_when_elided(false);
+    let text = without_common_start(name, others.iter().map(String::as_str));
+    let label = Label::new(RichText::new(text.as_ref().unwrap_or(name)).weak().size(11.0))
+        .truncate()
+        .show_tooltip_when_elided(false);
     ui.add(label).on_hover_text(format!("The steps of {name}"));
 }
 
