@@ -110,7 +110,7 @@ pub fn ui(
         if let Some(idle) = strips.idle(line, open.trace.span) {
             let at =
                 pos2(left + if line.can_collapse(&open.trace) { BUTTON + 2.0 } else { 0.0 }, top + GROUP_HEIGHT - 5.0);
-            idle_ui(&mut outer, line, idle, Rect::from_min_max(at, pos2(rect.right(), top + line.height - 1.0)));
+            idle_ui(&mut outer, line, &idle, Rect::from_min_max(at, pos2(rect.right(), top + line.height - 1.0)));
         }
     }
     chosen
@@ -129,9 +129,9 @@ fn busy_share(line: &Line, open: &OpenTrace, background: &mut Background) -> Opt
 }
 
 /// Idle time of a heading's devices: in figures, and on hover by what went on meanwhile.
-fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
+fn idle_ui(ui: &mut Ui, line: &Line, idle: &IdleTime, rect: Rect) {
     let total: i64 = idle.idle.iter().sum();
-    let [text, shorter] = idle_text(&idle, total);
+    let [text, shorter] = idle_text(idle, total);
     let response = ui.interact(rect, Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
     let label = text.clone();
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &label));

@@ -143,7 +143,7 @@ pub fn ui(ctx: &mut ViewContext<'_>, ui: &mut Ui, row: &Row, scale: &Scale, [hea
     response.widget_info(|| WidgetInfo::labeled(eframe::egui::Role::Group, true, &label));
     let shown = visible(steps, scale.view.shifted(offset.saturating_neg()));
     let chosen = chosen(steps, offset, *ctx.range).filter(|_| row.is_chosen);
-    paint(ui, (steps, offset), (shown.clone(), chosen), &tokens(ctx.is_dark), (scale, rect));
+    paint(ui, (steps, offset), (shown.clone(), chosen), tokens(ctx.is_dark), (scale, rect));
     let Some(pointer) = response.hover_pos() else { return };
     let at = scale.time(pointer.x).saturating_sub(offset);
     let times = &steps.extents()[shown.clone()];
