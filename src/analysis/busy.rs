@@ -6,6 +6,9 @@ use super::collectives::CollectiveKernels;
 use crate::model::time::{length, subtract, unite};
 use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
 
+/// A device with less work than this many kernels, copies, memsets and graphs is not judged.
+const MIN_WORK: u64 = 5;
+
 /// Totals of one kind of device work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkTotals {
@@ -48,6 +51,16 @@ pub struct DeviceBusy {
 }
 
 impl DeviceBusy {
+    /// Whether it has too little work to judge: a fragment of a recording.
+    pub fn has_little_work(&self) -> bool {
+        self.work().iter().map(|work| work.count).sum::<u64>() < MIN_WORK
+    }
+
+    /// Its kernels, copies, memsets and graphs.
+    pub fn work(&self) -> [WorkTotals; 4] {
+        [self.kernels, self.memcpys, self.memsets, self.graphs]
+    }
+
     /// Busy share of the window, 0 to 1; 0 for an empty window.
     pub fn utilization(&self) -> f64 {
         match self.window.dur() {

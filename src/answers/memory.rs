@@ -230,8 +230,11 @@ impl Analysis for OomCards {
 }
 
 /// What the line about a memory says: peak, end, largest holder, verdict.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InShort;
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InShort {
+    /// As of a [`LeakSearch`].
+    pub marks: Option<Vec<TimeNs>>,
+}
 
 /// The result of [`InShort`].
 #[derive(Debug)]
@@ -257,7 +260,7 @@ impl Analysis for InShort {
         Some(MemoryInShort {
             holder: places.largest(history, state),
             summary,
-            found: work.get(of, &LeakSearch::default())?,
+            found: work.get(of, &LeakSearch { marks: self.marks.clone(), ..LeakSearch::default() })?,
             cards: work.get(of, &OomCards(CARD_STACKS))?,
         })
     }

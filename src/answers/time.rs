@@ -128,6 +128,8 @@ pub struct IndexedLedgers(pub Ledgers);
 pub struct Indexed {
     pub ledgers: Arc<Vec<Ledger>>,
     /// One for each ledger.
+    pub busy: Arc<Vec<DeviceBusy>>,
+    /// Likewise.
     pub indices: Vec<LedgerIndex>,
 }
 
@@ -154,7 +156,7 @@ impl Analysis for IndexedLedgers {
         let counted = |ledger: &Ledger| (*steps).as_ref()?.counted_on(ledger.process).on_device();
         let index = |ledger: &Ledger| LedgerIndex::new(ledger, counted(ledger), &|| work.is_cancelled());
         let indices = ledgers.iter().map(index).collect();
-        Some(Indexed { ledgers, indices })
+        Some(Indexed { ledgers, busy: work.get(of, &BusyDevices)?, indices })
     }
 }
 

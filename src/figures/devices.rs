@@ -1,9 +1,10 @@
 //! Figures of devices: busy time and work by kind.
 
-use super::{Cell, Object, Part, figures};
+use super::{Cell, Object, Part, figures, format};
 use crate::analysis::breakdown::{Breakdown, Overlap, breakdown, overlap};
 use crate::analysis::busy::{DeviceBusy, WorkTotals};
 use crate::analysis::hta_idle::HtaIdle;
+use crate::model::DurNs;
 
 /// The activity of one device.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,30 @@ pub struct DeviceTime {
 pub struct StreamIdle {
     pub rank: Option<u32>,
     pub idle: HtaIdle,
+}
+
+/// Why [`little_work`] is said instead of a share.
+pub const LITTLE: &str = "Too little for a share to say anything";
+
+/// What devices with too little work to judge did: `1 memset: 1.472 µs in 899.148 ms`. Nothing where one has more, of
+/// which a share says something.
+///
+/// * `recorded`: how long they were recorded.
+pub fn little_work<'a>(devices: impl IntoIterator<Item = &'a DeviceBusy>, recorded: DurNs) -> Option<String> {
+    let mut sum = ([0; 4], 0);
+    for busy in devices {
+        if !busy.has_little_work() {
+            return None;
+        }
+        sum.0.iter_mut().zip(busy.work()).for_each(|(n, work)| *n += work.count);
+        sum.1 += busy.busy_ns;
+    }
+    let names = [["kernel", "kernels"], ["copy", "copies"], ["memset", "memsets"], ["graph", "graphs"]];
+    let kinds = names.iter().zip(sum.0).filter(|(_, n)| *n > 0);
+    let kinds: Vec<String> =
+        kinds.map(|([one, more], n)| format!("{} {}", format::count(n), if n == 1 { one } else { more })).collect();
+    let [busy, recorded] = [sum.1, recorded].map(format::duration);
+    Some(format!("{}: {busy} in {recorded}", kinds.join(", ")))
 }
 
 impl Device<'_> {

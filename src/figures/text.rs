@@ -155,6 +155,19 @@ pub fn shortened_apart(name: &str, others: &[&str], max: usize) -> String {
     whole.iter().take(head).chain(&['…']).chain(part).chain(is_cut.then_some(&'…')).take(max.max(1)).collect()
 }
 
+/// A name without the words that others begin with as well, if these are long: `…second_run.json`. `None` if they are not.
+///
+/// * `others`: other names; the name itself among them counts for nothing.
+pub fn without_common_start<'a>(name: &str, others: impl Iterator<Item = &'a str>) -> Option<String> {
+    /// Characters that may well be common to several names.
+    const LONG: usize = 12;
+    let differs =
+        |other: &str| name.char_indices().zip(other.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
+    let common = others.filter(|other| *other != name).filter_map(differs).min().unwrap_or_default();
+    let at = name[..common].rfind(['_', '-', '.', '/', ' ']).map_or(0, |at| at + 1);
+    (at > LONG).then(|| format!("…{}", &name[at..]))
+}
+
 /// At most `max` characters: the beginning, `…` and the end.
 pub fn middle_cut(text: &str, max: usize) -> String {
     let n = text.chars().count();

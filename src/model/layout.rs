@@ -1,7 +1,7 @@
 //! Assignment of the slices of a track to rows.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::TimeNs;
 
@@ -29,8 +29,8 @@ pub(super) struct Point {
 /// `points`, which ascend.
 ///
 /// A slice inside its predecessor goes one row deeper. A slice that crosses its predecessor's end goes to an
-/// overflow row below all nested ones, so that both keep their times and remain visible. Slices of zero length
-/// share a row with their neighbors.
+/// overflow row below all nested ones, so that both keep their times and remain visible; of two that both did,
+/// the one around the other is above it. Slices of zero length share a row with their neighbors.
 ///
 /// A point is bound to the slice that starts at its time, else to the innermost slice around it, including the
 /// slice's end; else, if it may bind to the next slice, to the first one that starts later.
@@ -84,31 +84,49 @@ fn bind(stack: &[(TimeNs, u32)], last_start: Option<(TimeNs, u32)>, point: TimeN
     }
 }
 
-/// Rows for crossing slices: each slice takes the row that has been free the longest.
+/// Rows for crossing slices: each slice takes the first row that is free below those that hold a slice around it.
+///
+/// Ranges of a program's own often cross the calls that begin and end them, and yet hold each other.
 #[derive(Default)]
 struct Overflow {
-    free_at: BinaryHeap<Reverse<(TimeNs, u32)>>,
+    /// Number of slices per row.
     lens: Vec<u32>,
+    /// When each row that may still be taken becomes free, soonest first.
+    taken: BinaryHeap<Reverse<(TimeNs, u32)>>,
+    free: BTreeSet<u32>,
+    /// By end, the lowest row with a slice that ends then or later; ends at which that is the same are left out.
+    lowest: BTreeMap<TimeNs, u32>,
 }
 
 impl Overflow {
     fn place(&mut self, ts: TimeNs, end: TimeNs) -> u32 {
-        let free = self.free_at.peek().is_some_and(|row| row.0.0 <= ts);
-        let row = match free.then(|| self.free_at.pop()).flatten() {
-            Some(Reverse((_, row))) => row,
+        while self.taken.peek().is_some_and(|row| row.0.0 <= ts) {
+            self.free.extend(self.taken.pop().map(|row| row.0.1));
+        }
+        // What began before and ends no earlier is around this one.
+        let below = self.lowest.range(end..).next().map_or(0, |(_, &around)| around + 1);
+        let row = match self.free.range(below..).next().copied() {
+            Some(row) => row,
             None => {
                 self.lens.push(0);
                 self.lens.len() as u32 - 1
             }
         };
+        self.free.remove(&row);
+        self.taken.push(Reverse((end, row)));
         self.lens[row as usize] += 1;
-        self.free_at.push(Reverse((end, row)));
+        while let Some((&sooner, _)) = self.lowest.range(..=end).next_back().filter(|(_, above)| **above <= row) {
+            self.lowest.remove(&sooner);
+        }
+        self.lowest.insert(end, row);
         row
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn check(slices: &[(i64, i64)], rows: &[u32], first_overflow: u32) {
@@ -139,6 +157,34 @@ mod tests {
         // The third crosses the first but not the second.
         check(&[(0, 10), (5, 15), (9, 30)], &[0, 1, 2], 1);
         check(&[(0, 10), (5, 15), (20, 30), (25, 35)], &[0, 1, 0, 1], 1);
+    }
+
+    #[test]
+    fn a_crossing_slice_is_below_those_around_it_in_every_round() {
+        // Each round a call crosses the start of a step, and two calls those of the ranges in it.
+        let round = |at: i64| [(0, 3), (2, 100), (9, 12), (10, 40), (49, 52), (50, 90)].map(|(a, b)| (at + a, at + b));
+        let rounds: Vec<_> = [0, 99, 198].into_iter().flat_map(round).collect();
+        let layout = layout(rounds.iter().copied(), &[]);
+        for (round, rows) in layout.row.chunks(6).enumerate() {
+            assert!(rows[1] < rows[3] && rows[1] < rows[5], "round {round}: {rows:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn crossing_slices_hold_those_beneath_them(work in prop::collection::vec((0_i64..99, 0_i64..40), 1..60)) {
+            let mut slices: Vec<_> = work.into_iter().map(|(ts, dur)| (ts, ts + dur)).collect();
+            slices.sort_by_key(|&(ts, end)| (ts, Reverse(end)));
+            let layout = layout(slices.iter().copied(), &[]);
+            for (b, &(ts, end)) in slices.iter().enumerate() {
+                for (a, &around) in slices[..b].iter().enumerate() {
+                    let (above, row) = (layout.row[a], layout.row[b]);
+                    prop_assert!(above != row || around.1 <= ts, "{around:?} and {:?} share row {row}", (ts, end));
+                    let both_cross = above.min(row) >= layout.first_overflow;
+                    prop_assert!(!both_cross || around.1 < end || above < row, "{around:?} is not above {:?}", (ts, end));
+                }
+            }
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct MemoryFocus {
     pub is_followed: bool,
     /// Highlighted allocations, such as those of one stack. Sorted.
     pub marked: Arc<Vec<AllocationId>>,
+    /// Whether the user's marks are the steps between which growth is judged.
+    pub uses_marks: bool,
     /// Whether it was chosen since the last frame.
     is_new: bool,
 }

@@ -72,8 +72,6 @@ use super::phases::{Phase, Phases};
 use super::steps::{StepSource, Steps};
 use crate::model::{DurNs, Severity, TimeRange, Trace};
 
-/// A device with less work than this many kernels, copies and graphs is not judged: a fragment of a recording.
-const MIN_WORK: u64 = 5;
 /// Fewer kernels are not called many tiny ones.
 const MIN_TINY: u64 = 100;
 /// Fewer small collectives a step, or without steps in all, are not called many.

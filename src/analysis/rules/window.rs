@@ -5,7 +5,7 @@ mod pace;
 use hashbrown::HashMap;
 
 pub use self::pace::same_steps;
-use super::{MIN_WORK, Measured};
+use super::Measured;
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::gaps::{GapClass, Ledger};
@@ -108,9 +108,8 @@ impl Measured<'_> {
     /// The window of a device: the range, else the judged steps as the device sees them, else what follows its
     /// start-up. `None` if there is too little work to judge, or none in that time.
     pub fn window(&self, busy: &DeviceBusy, ledger: &Ledger) -> Option<Window> {
-        let work = [busy.kernels, busy.memcpys, busy.memsets, busy.graphs].iter().map(|work| work.count).sum::<u64>();
         let whole = busy.window;
-        if work < MIN_WORK {
+        if busy.has_little_work() {
             return None;
         }
         let Boundaries { host, device } = self.boundaries(Some(busy.process));

@@ -30,6 +30,28 @@ fn a_trace_without_memory_has_no_choice_of_the_middle() {
 }
 
 #[test]
+fn the_line_above_the_picture_and_the_leaks_judge_by_the_same_steps() {
+    use crate::analysis::memory::fixture::Script;
+    let mut script = Script::default();
+    let stack = script.stack(&["step (/me/train.py:9)"]);
+    for i in 0..6 {
+        script.alloc(0x10_0000 * (i + 1), 512, stack);
+    }
+    let mut harness = harness(vec![script.finish()]);
+    app_mut(&mut harness).commands.extend([Command::Show("memory"), Command::Show("leaks")]);
+    wait_for(&mut harness, |harness| harness.query_all_by_label_contains("No steps were found").count() >= 2);
+    let app = app_mut(&mut harness);
+    for start in [0, 2, 4] {
+        app.session.marks.push(crate::session::Mark::new(TimeRange { start, end: start }));
+    }
+    settle(&mut harness);
+    harness.get_by_label("Marks are the steps").click();
+    let told = "there are only 2 by your marks";
+    wait_for(&mut harness, |harness| harness.query_all_by_label_contains(told).count() == 2);
+    assert_eq!(harness.query_all_by_label_contains("No steps were found").count(), 0);
+}
+
+#[test]
 fn a_recording_of_sums_alone_says_where_they_are() {
     use crate::model::{CHANGE_SINCE_START, Counter, CounterUnit, Process, TraceBuilder, Track, TrackKind};
     let mut builder = TraceBuilder::from_slices(&[("main", crate::model::SliceKind::Operator, "aten::mm", 0, 1_000)]);

@@ -262,7 +262,7 @@ fn idle_time_of_a_recording_that_lacks_its_events_is_told_with_a_reserve() {
 #[test]
 fn a_device_without_steps_is_not_under_a_heading_about_steps() {
     let kernels =
-        [0, 4, 8, 12].map(|i| ("stream 7", SliceKind::Kernel, "gemm", i * 1_000_000, i * 1_000_000 + 900_000));
+        [0, 4, 6, 8, 12].map(|i| ("stream 7", SliceKind::Kernel, "gemm", i * 1_000_000, i * 1_000_000 + 900_000));
     let without = TraceBuilder::from_slices(&kernels).finish();
     let mut harness = harness(vec![memory::sample("nsys_5_steps.sqlite"), without]);
     wait_for(&mut harness, |harness| harness.query_by_label("in the 4 judged of 5 steps").is_some());
@@ -271,14 +271,21 @@ fn a_device_without_steps_is_not_under_a_heading_about_steps() {
 }
 
 #[test]
-fn busy_shares_of_a_single_piece_of_work_say_of_what_time() {
+fn of_a_few_pieces_of_work_no_share_is_told() {
     let slices = [
         ("main", SliceKind::Runtime, "cudaMemsetAsync", 0, 9_000_000),
-        ("stream 7", SliceKind::Memset, "Memset (Device)", 8_000_000, 8_001_472),
+        ("stream 7", SliceKind::Memset, "Memset (Device)", 8_000_000, 8_001_000),
+        ("stream 7", SliceKind::Memcpy, "Memcpy HtoD", 8_003_000, 8_004_500),
+        ("stream 7", SliceKind::Memcpy, "Memcpy HtoD", 8_005_000, 8_005_500),
     ];
     let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
-    wait_for(&mut harness, |harness| harness.query_by_label("from the first to the last work, 1.472 µs").is_some());
-    wait_for(&mut harness, |harness| harness.query_by_label("Busy without a gap, 1.472 µs").is_some());
+    // On the card and in the heading of the timeline.
+    let told = "2 copies, 1 memset: 3.000 µs in 9.000 ms";
+    wait_for(&mut harness, |harness| harness.query_all_by_label(told).count() == 2);
+    assert!(harness.query_by_label_contains("from the first to the last work").is_none());
+    assert!(harness.query_by_label_contains("Exposed copies").is_none());
+    app_mut(&mut harness).session.range = Some(TimeRange { start: 8_000_000, end: 8_500_000 });
+    wait_for(&mut harness, |harness| harness.query_by_label("3.000 µs of work in the selected range").is_some());
 }
 
 #[test]
@@ -286,8 +293,11 @@ fn figures_of_a_range_beyond_the_work_say_of_what_time_they_are() {
     let ms = 1_000_000;
     let slices = [
         ("main", SliceKind::Runtime, "cudaLaunchKernel", 0, ms),
-        ("stream 7", SliceKind::Kernel, "gemm", 8 * ms, 10 * ms),
-        ("stream 7", SliceKind::Kernel, "gemm", 12 * ms, 14 * ms),
+        ("stream 7", SliceKind::Kernel, "gemm", 8 * ms, 9 * ms),
+        ("stream 7", SliceKind::Kernel, "gemm", 9 * ms, 10 * ms),
+        ("stream 7", SliceKind::Kernel, "gemm", 12 * ms, 13 * ms),
+        ("stream 7", SliceKind::Kernel, "gemm", 13 * ms, 14 * ms),
+        ("stream 7", SliceKind::Memset, "Memset", 14 * ms, 14 * ms + 1),
         ("main", SliceKind::Runtime, "cudaDeviceSynchronize", 14 * ms, 20 * ms),
     ];
     let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);

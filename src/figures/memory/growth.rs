@@ -3,7 +3,7 @@
 use super::{Owned, Owner, holder_frames, owner};
 use crate::analysis::memory::leaks::{FEWEST_STEPS, GrowingPlace, Leaks, Thresholds, Total, TotalVerdict};
 use crate::analysis::memory::signature::SignatureId;
-use crate::analysis::memory::steps::Steps;
+use crate::analysis::memory::steps::{StepSource, Steps};
 use crate::figures::{Cell, Part, figures, format};
 
 /// All memory of a device at the boundaries of steps, the warm-up left out.
@@ -146,7 +146,7 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             format!("Memory between steps varies by {}, without lasting growth", format::bytes(total.swing as f64))
         }
         TotalVerdict::Flat => format!("Memory between steps stays level{}", since(total.level_since)),
-        TotalVerdict::TooFewSteps => format!("{}{}", too_few_steps(total, steps.len()), so_far(found)),
+        TotalVerdict::TooFewSteps => format!("{}{}", too_few_steps(total, steps), so_far(found)),
         TotalVerdict::IrregularSteps => "The steps differ too much to say whether memory grows".to_owned(),
     };
     match total.verdict {
@@ -157,7 +157,9 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
 }
 
 /// Why so many steps do not tell whether memory grows: how many there are, how many count, and how many it takes.
-fn too_few_steps(total: &Total, steps: usize) -> String {
+fn too_few_steps(total: &Total, steps: &Steps) -> String {
+    let by = if steps.source == StepSource::Marks { " by your marks" } else { "" };
+    let steps = steps.len();
     let counted = total.counted_steps();
     let n = format::count(counted as u64);
     let long = Thresholds::default().alarm_points - 1;
@@ -170,8 +172,8 @@ fn too_few_steps(total: &Total, steps: usize) -> String {
     }
     let of = match counted < steps {
         true => format!("{n} of {} can be judged, the others are warm-up or failed", format::steps(steps)),
-        false if steps == 1 => "there is only 1".to_owned(),
-        false => format!("there are only {n}"),
+        false if steps == 1 => format!("there is only 1{by}"),
+        false => format!("there are only {n}{by}"),
     };
     format!("Too few steps to say whether memory grows: {of}. {}", enough())
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Owned, Owner, Places, growth_sentence, owner, unused_parts, why};
 use crate::analysis::memory::by_place::Largest;
-use crate::analysis::memory::leaks::Leaks;
+use crate::analysis::memory::leaks::{Leaks, TotalVerdict};
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::steps::{NoSteps, Steps};
 use crate::analysis::memory::summary::{PrivatePools, Summary, has_peak};
@@ -80,14 +80,18 @@ pub fn headline(
     let size = |bytes: u64| format::bytes(bytes as f64);
     let end = size(summary.end_allocated);
     let is_state_only = history.is_state_only();
-    let (mut first, when) = match (summary.peak_allocated, is_state_only) {
-        (_, true) => (format!("Only the final state was recorded; allocated {end}"), "most"),
-        (Some(peak), false) => (format!("Peak {}", size(peak.bytes)), "most at the peak"),
-        (None, false) => (format!("Peak unknown, no allocation was recorded; end {end}"), "most at the end"),
+    let most = holder.map(|Largest { name, bytes }| (holder_frames(name).replace("; ", " "), size(*bytes)));
+    let most_when = |when| most.as_ref().map_or_else(String::new, |(name, bytes)| format!("; {when}: {name} {bytes}"));
+    let first = match (summary.peak_allocated, is_state_only) {
+        (_, true) => {
+            let most = most.as_ref().map_or_else(String::new, |(name, bytes)| format!(", of it {bytes} by {name}"));
+            format!("Allocated {end}{most}. Only the final state was recorded")
+        }
+        (Some(peak), false) => format!("Peak {}{}", size(peak.bytes), most_when("most at the peak")),
+        (None, false) => {
+            format!("Peak unknown, no allocation was recorded; end {end}{}", most_when("most at the end"))
+        }
     };
-    if let Some(Largest { name, bytes }) = holder {
-        first += &format!("; {when}: {} {}", holder_frames(name).replace("; ", " "), size(*bytes));
-    }
     let mut others = Vec::new();
     if summary.peak_allocated.is_some() && !is_state_only {
         others.push(format!("end {end}"));
@@ -101,6 +105,9 @@ pub fn headline(
     }
     let others = capitalized(&others.join("; "));
     let growth = steps.map(|steps| growth_sentence(found, steps)).filter(|sentence| !sentence.is_empty());
+    let is_unjudged = found.total.is_some_and(|total| total.verdict == TotalVerdict::TooFewSteps);
+    let gain = gain(places, history, found).filter(|_| is_unjudged && found.growing.is_empty());
+    let growth = growth.map(|growth| gain.into_iter().fold(growth, |growth, gain| format!("{growth}. {gain}")));
     let growth = growth.unwrap_or_else(|| without_steps(places, history, summary, found));
     let Verdict { failure, growth, severity } = verdict(history, found, growth, cards);
     let join = |of: &[&str]| of.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ");
@@ -163,18 +170,20 @@ fn without_steps(places: &Places<'_>, history: &MemoryHistory, summary: &Summary
     if history.source == MemorySource::Snapshot && !has_peak(history) {
         return without_history(summary);
     }
-    let allocated = &history.curves.allocated;
-    let gained = allocated.last().zip(allocated.first()).and_then(|(last, first)| last.checked_sub(*first));
     let reason = found.no_steps.as_ref().map(|lacking| format!(" ({})", lacking.reason())).unwrap_or_default();
     let unjudged = format!("No steps were found{reason}, so growth cannot be judged");
-    match gained.filter(|&gained| gained > 0) {
-        Some(gained) => format!(
-            "{unjudged}: {} more at the end than at the start{}",
-            format::bytes(gained as f64),
-            most_gained(places, found)
-        ),
+    match gain(places, history, found) {
+        Some(gain) => format!("{unjudged}: {gain}"),
         None => unjudged,
     }
+}
+
+/// How much more is allocated at the end than at the start, and where; nothing if it is no more.
+fn gain(places: &Places<'_>, history: &MemoryHistory, found: &Leaks) -> Option<String> {
+    let allocated = &history.curves.allocated;
+    let gained = allocated.last().zip(allocated.first()).and_then(|(last, first)| last.checked_sub(*first));
+    let gained = format::bytes(gained.filter(|&gained| gained > 0)? as f64);
+    Some(format!("{gained} more at the end than at the start{}", most_gained(places, found)))
 }
 
 /// The places with the largest gains: `, most by f (a.py:9) 2.00 MiB (4 blocks) and g (a.py:7) 1.00 MiB`. Stacks that

@@ -90,7 +90,8 @@ pub(super) fn frames_within(text: &str, max: usize) -> Option<String> {
 }
 
 /// The first of several frames and that which tells them from others of which [`frames_within`] shows the same, in at
-/// most `max` characters: `f (a.py:1); …; via c`. `None` if no frame but the first does.
+/// most `max` characters: `f (a.py:1); …; via c`; without room for both the latter, `…; via c`. `None` if no frame but
+/// the first does.
 pub(super) fn frames_apart(text: &str, others: &[&str], max: usize) -> Option<String> {
     let parts: Vec<&str> = text.split(BETWEEN).collect();
     let is_telling = |&i: &usize| others.iter().all(|other| other.split(BETWEEN).nth(i) != Some(parts[i]));
@@ -98,7 +99,12 @@ pub(super) fn frames_apart(text: &str, others: &[&str], max: usize) -> Option<St
     let between = if telling > 1 { "…; " } else { "" };
     let cut = frames_within(&[parts[0], parts[telling]].join(BETWEEN), max.checked_sub(between.chars().count())?)?;
     let (first, other) = cut.split_once(BETWEEN)?;
-    (other != "…").then(|| [first, BETWEEN, between, other].concat())
+    if other != "…" {
+        return Some([first, BETWEEN, between, other].concat());
+    }
+    let (way, frame) = way_and_frame(parts[telling]);
+    let room = max.checked_sub("…; ".chars().count() + way.len()).filter(|&room| room >= LEGIBLE)?;
+    Some(format!("…; {way}{}", frame_within(frame, room)))
 }
 
 pub(super) fn way_and_frame(part: &str) -> (&str, &str) {
@@ -168,6 +174,11 @@ mod tests {
         assert_eq!(frames_apart(&a, &[&b], 57).unwrap(), "forward (…/folder/model.py:39); …; via at::native::einsum");
         assert_eq!(frames_apart(&b, &[&a], 57).unwrap(), "forward (…long/folder/model.py:39); …; via at::native::to");
         assert_eq!(frames_apart(&a, &[&a], 57), None);
+        // Where there is room for one alone, the function of the first does not get the line of the last.
+        assert_eq!(frames_apart(&b, &[&a], 25).unwrap(), "…; via at::native::to");
+        let [c, d] =
+            [20, 171].map(|line| format!("allocate (backend.py:9); from init (/home/me/folder/opt.py:{line})"));
+        assert_eq!(frames_apart(&c, &[&d], 28).unwrap(), "…; from init (…er/opt.py:20)");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The memory of one device as read from a file, before the replay.
 
-use crate::model::{StackId, StringId};
+use crate::model::{StackId, StringId, TimeRange};
 
 use super::{MemoryAnnotation, MemoryEvents, MemoryNote, MemoryPool, MemorySource, OutOfMemory, PoolId, SegmentKind};
 
@@ -12,6 +12,8 @@ pub struct RawMemory {
     pub source: MemorySource,
     pub has_time: bool,
     pub pools: Vec<MemoryPool>,
+    /// When it was recorded, where more is known of that than the times of its events.
+    pub recorded: Option<TimeRange>,
     /// In file order; `allocation` is empty.
     pub events: MemoryEvents,
     /// The allocator's segments after the last event; `None` if not recorded.

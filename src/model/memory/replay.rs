@@ -74,7 +74,7 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
     if history.pools.is_empty() {
         history.pools.push(super::MemoryPool::default());
     }
-    settle_span(&mut history);
+    settle_span(&mut history, raw.recorded);
     history
 }
 
@@ -94,8 +94,8 @@ fn settle_times(raw: &mut RawMemory, inconsistencies: &mut Inconsistencies) {
     }
 }
 
-/// From the first to the last time of events and annotations.
-fn settle_span(history: &mut MemoryHistory) {
+/// From the first to the last time of events and annotations, and what else is known to have been recorded.
+fn settle_span(history: &mut MemoryHistory, recorded: Option<TimeRange>) {
     let of_events = match (history.events.ts.first(), history.events.ts.last()) {
         (Some(&start), Some(&end)) => Some(TimeRange { start, end }),
         _ => None,
@@ -103,7 +103,8 @@ fn settle_span(history: &mut MemoryHistory) {
     let of_annotations =
         history.annotations.iter().map(|note| TimeRange { start: note.start, end: note.end.max(note.start) });
     let of_annotations = of_annotations.filter(|_| history.has_time);
-    history.span = of_events.into_iter().chain(of_annotations).reduce(TimeRange::union).unwrap_or_default();
+    history.span =
+        of_events.into_iter().chain(recorded).chain(of_annotations).reduce(TimeRange::union).unwrap_or_default();
     for annotation in history.annotations.iter_mut().filter(|annotation| !annotation.has_end) {
         annotation.end = history.span.end.max(annotation.start);
     }

@@ -19,7 +19,8 @@ pub fn apply(summary: &TextSummary, source: &Source, builder: &mut TraceBuilder)
     let values = &summary.document.values;
     let info = &mut builder.info;
     crate::reader::note_source(info, source, summary.text_bytes);
-    info.producer = producer(values).to_owned();
+    let has_span = builder.strings.iter().any(|(_, name)| is_span_of_torch(name));
+    info.producer = producer(values, has_span).to_owned();
     let distributed = values.get("distributedInfo");
     let number = |key| distributed.and_then(|info| info.get(key)).and_then(as_u32);
     info.rank = number("rank").or(info.rank);
@@ -40,7 +41,15 @@ fn as_u32(value: &Value) -> Option<u32> {
     as_i64(value).and_then(|number| u32::try_from(number).ok())
 }
 
-fn producer(values: &serde_json::Map<String, Value>) -> &'static str {
+/// Whether a name is that of the span that Kineto writes around what it recorded for PyTorch: `PyTorch Profiler (0)`.
+fn is_span_of_torch(name: &str) -> bool {
+    let number = name.strip_prefix("PyTorch Profiler (").and_then(|rest| rest.strip_suffix(')'));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// * `has_span`: whether a name is that of a span of Kineto. Its first files, of 2020, are lists of events without keys
+///   around them.
+fn producer(values: &serde_json::Map<String, Value>, has_span: bool) -> &'static str {
     let has = |key| values.contains_key(key);
     match () {
         () if has("viztracer_metadata") => "VizTracer",
@@ -49,6 +58,7 @@ fn producer(values: &serde_json::Map<String, Value>) -> &'static str {
         () if has("schemaVersion") && (has("deviceProperties") || has("distributedInfo") || has("record_shapes")) => {
             "PyTorch profiler (Kineto)"
         }
+        () if has_span => "PyTorch profiler (Kineto)",
         () if has("schemaVersion") => "Kineto",
         () if has("metadata") || has("clientInfo") => "Chrome",
         () => "Chrome trace format",
@@ -142,6 +152,24 @@ mod tests {
         assert_eq!(rank("profile_trace_rank_0.json.gz"), Some(0));
         assert_eq!(rank("ranking.json"), None);
         assert_eq!(rank("rank/trace.json"), None);
+    }
+
+    #[test]
+    fn a_list_of_events_with_the_span_of_kineto_is_of_the_profiler_of_torch() {
+        let producer = |name: &str| {
+            let text = format!(
+                r#"[{{"ph": "X", "cat": "Operator", "name": "aten::mm", "pid": 7, "tid": "8", "ts": 3, "dur": 1}},
+                {{"ph": "X", "cat": "Trace", "name": "{name}", "pid": "Traces", "tid": "x", "ts": 1, "dur": 9}}]"#
+            );
+            let mut assembly = Assembly::default();
+            let summary = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
+            let mut builder = assembly.finish(&summary.document.profile);
+            apply(&summary, &Source::default(), &mut builder);
+            builder.info.producer
+        };
+        assert_eq!(producer("PyTorch Profiler (12)"), "PyTorch profiler (Kineto)");
+        assert_eq!(producer("PyTorch Profiler (mine)"), "Chrome trace format");
+        assert_eq!(producer("Profiler (12)"), "Chrome trace format");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use super::curves::Curves;
 use super::{CATEGORIES, Row};
 use crate::model::memory::{InitialBlock, MemoryAction, MemoryEvent, MemorySource, PoolId, RawMemory};
-use crate::model::{ImportReport, Severity, StackId, StringId, TimeNs, TraceBuilder};
+use crate::model::{ImportReport, Severity, StackId, StringId, TimeNs, TimeRange, TraceBuilder};
 
 /// Numbers of `_memory_profiler.Action`.
 const PREEXISTING: i64 = 1;
@@ -115,6 +115,7 @@ pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
             continue;
         }
         let ts = if ts < 0 { start } else { ts };
+        let n_taken = account.shown + account.merged;
         match (action, bytes >= 0) {
             (PREEXISTING, true) => {
                 pairing.preexist(start, size, category);
@@ -145,6 +146,11 @@ pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
                 }
             }
             _ => account.n_bad += 1,
+        }
+        // Changes of blocks that stay in their category are no events, and yet recorded.
+        if account.shown + account.merged > n_taken {
+            let moment = TimeRange { start: ts, end: ts };
+            pairing.raw.recorded = Some(pairing.raw.recorded.map_or(moment, |recorded| recorded.union(moment)));
         }
     }
     let import = &mut builder.import;

@@ -51,6 +51,16 @@ fn blocks_are_paired_by_size_and_category() {
 }
 
 #[test]
+fn a_timeline_is_as_long_as_it_was_recorded() {
+    let length = |last: &str| read_text(&format!("[[1000, 2, 64, 3], [1500, 4, -64, 3], [1000, 2, 8, 3]{last}]"));
+    let span = |last: &str| length(last).unwrap().span.dur();
+    assert_eq!(span(""), 500);
+    assert_eq!(span(", [1900, 3, -8, 3], [1900, 3, 8, 3]"), 900, "a block was changed after the last event");
+    assert_eq!(span(", [1900, 3, -16, 3], [1900, 3, 16, 3]"), 500, "of no block");
+    assert_eq!(span(", [1900, 9, 8, 3]"), 500, "no action");
+}
+
+#[test]
 fn sums_are_counters() {
     let trace = read_text("[[100, 200, 300], [[0,1,0,0,0,0,0,0,7],[0,2,0,0,0,0,0,0,7],[0,2]]]").unwrap();
     assert_eq!((trace.import.read, trace.import.shown, trace.import.rejected), (3, 2, 1));

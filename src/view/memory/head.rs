@@ -18,7 +18,7 @@ use crate::figures::format;
 use crate::figures::memory::{Headline, Owner, Places, headline, source_text, why};
 use crate::figures::text::{display_name, unbroken};
 use crate::model::memory::{AllocationId, OutOfMemory};
-use crate::model::{CHANGE_SINCE_START, Format, MemoryHistory, Trace};
+use crate::model::{CHANGE_SINCE_START, Format, MemoryHistory, TimeNs, Trace};
 use crate::session::{Base, MemoryFocus, OpenMemory, OpenTrace, ShownMemory};
 use crate::view::tables::{Grid, Table};
 use crate::view::{ViewContext, timeline};
@@ -79,8 +79,11 @@ pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMe
 }
 
 /// The memory in short, in words: put together once, and not in each frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InWords;
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InWords {
+    /// The user's marks, if they are the steps.
+    marks: Option<Vec<TimeNs>>,
+}
 
 /// The result of [`InWords`].
 #[derive(Debug)]
@@ -96,7 +99,7 @@ impl Analysis for InWords {
     const NAME: &'static str = "The memory in short";
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Words> {
-        let known = work.get(of, &InShort)?;
+        let known = work.get(of, &InShort { marks: self.marks.clone() })?;
         let found = &known.found;
         let places = Places { trace: of.trace(), signatures: &found.signatures, owner: Owner::default() };
         let steps = (*found.steps).as_ref();
@@ -108,19 +111,32 @@ impl Analysis for InWords {
     }
 }
 
+/// The user's marks in the time of a memory's trace, if they are the steps between which growth is judged.
+pub fn marks_as_steps(shown: &ShownMemory, ctx: &ViewContext<'_>) -> Option<Vec<TimeNs>> {
+    let marks = ctx.marks.iter().map(|mark| mark.range.start.saturating_sub(shown.open.offset));
+    (ctx.memory.uses_marks && ctx.marks.len() > 1).then(|| marks.collect())
+}
+
+/// The memory in short, above its picture.
+#[derive(Debug, Default)]
+pub struct InShortLine {
+    query: Query<InWords>,
+    /// Whether all of it is shown, also where that takes room from the picture.
+    is_whole: bool,
+}
+
 /// Sums up the memory, its verdict last. That it ran out comes first, in a frame of its own, and leads to the reasons.
 pub fn in_short_ui(
-    query: &mut Query<InWords>,
+    InShortLine { query, is_whole }: &mut InShortLine,
     shown: &ShownMemory,
     ctx: &mut ViewContext<'_>,
     ui: &mut egui::Ui,
 ) -> bool {
-    let answer = query.ask(ctx.answers, &shown.of, &InWords);
+    let answer = query.ask(ctx.answers, &shown.of, &InWords { marks: marks_as_steps(shown, ctx) });
     let known = answer.newest().map(|known| &**known);
     // The picture goes before what the frame already says.
     let is_short = ui.available_height() < 450.0;
-    // Nothing of it is cut unless names are very long.
-    let rows = if is_small(ui) { 1 } else { 3 };
+    let rows = if is_small(ui) { 2 } else { 3 };
     let severity = &theme::tokens(ctx.is_dark).severity;
     if let Some(last) = shown.history().ooms.last() {
         let n = shown.history().ooms.len();
@@ -133,7 +149,7 @@ pub fn in_short_ui(
                 if ui.button("Show why").on_hover_text("Show the figures of each failed request").clicked() {
                     ctx.commands.push(Command::Show(super::RESERVED.id));
                 }
-                lines_ui(&text, &text, if is_short { 1 } else { rows }, severity[2], ui);
+                lines_ui([&text; 2], if is_short { 1 } else { rows }, severity[2], is_whole, ui);
             });
         });
     }
@@ -147,30 +163,49 @@ pub fn in_short_ui(
         };
         // Of what has no room a verdict that something is wrong matters most, else how much there was.
         let whole = if failure.is_none() { &line.text } else { &line.beside_failure };
-        let shown = if rows == 1 && line.severity.is_some() && failure.is_none() { &line.verdict } else { whole };
-        lines_ui(shown, &line.text, rows, color, ui);
-    } else if known.is_none() && shown.history().ooms.is_empty() && rows > 1 {
+        let is_verdict = rows < 3 && line.severity.is_some() && failure.is_none();
+        lines_ui([if is_verdict { &line.verdict } else { whole }, &line.text], rows, color, is_whole, ui);
+    } else if known.is_none() && shown.history().ooms.is_empty() {
         // What it takes most often: the picture below must not move when it comes.
         ui.allocate_space(egui::vec2(0.0, 2.0 * ui.text_style_height(&egui::TextStyle::Body)));
     }
     answer.is_working()
 }
 
-/// A text on as many lines as it takes.
+/// A text on as many lines as there are for it. Where less than all is in sight, `More` beside it shows the rest.
 ///
-/// * `whole`: shown on hover, where less is in sight.
+/// * `[text, whole]`: in short, and all of it.
 /// * `rows`: it is cut after so many.
-fn lines_ui(text: &str, whole: &str, rows: usize, color: Color32, ui: &mut egui::Ui) {
+/// * `is_whole`: whether all of it is shown.
+fn lines_ui([text, whole]: [&str; 2], rows: usize, color: Color32, is_whole: &mut bool, ui: &mut egui::Ui) {
     let font = egui::TextStyle::Body.resolve(ui.style());
-    let mut job = LayoutJob::simple(unbroken(text), font, color, ui.available_width());
-    job.wrap.max_rows = rows;
-    let galley = ui.painter().layout_job(job);
+    let lay_out = |text: &str, rows: usize, width: f32| {
+        let mut job = LayoutJob::simple(unbroken(text), font.clone(), color, width);
+        job.wrap.max_rows = rows;
+        ui.painter().layout_job(job)
+    };
+    let width = ui.available_width();
+    let mut galley = lay_out(text, rows, width);
     let is_cut = galley.elided || text != whole;
-    let label = ui.add(egui::Label::new(galley).show_tooltip_when_elided(false));
-    label.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Label, true, text));
+    let shown = if *is_whole { whole } else { text };
     if is_cut {
-        label.on_hover_text(whole);
+        let room = lay_out("More", 1, width).size().x + 2.0 * ui.spacing().item_spacing.x;
+        galley = lay_out(shown, if *is_whole { usize::MAX } else { rows }, width - room);
     }
+    ui.allocate_ui_with_layout(galley.size(), egui::Layout::left_to_right(egui::Align::Max), |ui| {
+        let label = ui.add(egui::Label::new(galley).show_tooltip_when_elided(false));
+        label.widget_info(|| WidgetInfo::labeled(egui::Role::Label, true, shown));
+        if !is_cut {
+            return;
+        }
+        if !*is_whole {
+            label.on_hover_text(whole);
+        }
+        let (name, help) = if *is_whole { ("Less", "Show its beginning alone") } else { ("More", "Show all of it") };
+        if ui.link(name).on_hover_text(help).clicked() {
+            *is_whole = !*is_whole;
+        }
+    });
 }
 
 /// Width and height of a picture with too little room for rows of controls, in points.
@@ -355,10 +390,33 @@ pub fn state_text(shown: &OpenMemory, state: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
     use super::*;
     use crate::model::TraceBuilder;
     use crate::model::memory::MemoryAction;
     use crate::model::memory::RawMemory;
+
+    #[test]
+    fn a_sentence_that_does_not_fit_is_unfolded_by_a_click() {
+        let whole = format!("The answer. {}The end", "Then follow many details. ".repeat(20));
+        let text = whole.clone();
+        let shown = move |ui: &mut egui::Ui, is_whole: &mut bool| {
+            ui.set_max_width(300.0);
+            lines_ui(["The answer", &text], 2, Color32::WHITE, is_whole, ui);
+        };
+        let mut harness = Harness::builder().with_size(egui::vec2(320.0, 600.0)).build_ui_state(shown, false);
+        harness.run();
+        assert!(harness.query_by_label(&whole).is_none());
+        harness.get_by_label("More").click();
+        harness.run();
+        let all = harness.get_by_label(&whole).rect();
+        assert!(all.height() > 100.0 && all.width() <= 300.0, "all lines are in sight: {all}");
+        harness.get_by_label("Less").click();
+        harness.run();
+        harness.get_by_label("The answer");
+    }
 
     #[test]
     fn memories_of_one_device_are_named_by_their_processes() {

@@ -81,7 +81,6 @@ pub struct LeaksView {
     /// Whether the user chose the list.
     is_chosen: bool,
     ignores_lines: bool,
-    uses_marks: bool,
     tables: Query<LeakTables>,
     grid: Grid,
     outside: OutsideLine,
@@ -95,11 +94,8 @@ impl View for LeaksView {
             head::nothing_ui(ctx, ui);
             return;
         };
-        let marks = ctx.marks.iter().map(|mark| mark.range.start.saturating_sub(shown.open.offset));
-        let wanted = LeakTables(LeakSearch {
-            ignores_lines: self.ignores_lines,
-            marks: (self.uses_marks && ctx.marks.len() > 1).then(|| marks.collect()),
-        });
+        let wanted =
+            LeakTables(LeakSearch { ignores_lines: self.ignores_lines, marks: head::marks_as_steps(&shown, ctx) });
         let answer = self.tables.ask(ctx.answers, &shown.of, &wanted);
         self.is_waiting = answer.is_working();
         let Some(tables) = answer_ui(&answer, "Comparing steps…", ui) else {
@@ -107,7 +103,7 @@ impl View for LeaksView {
             if !self.is_waiting {
                 // The choices that led here can be undone.
                 ui.checkbox(&mut self.ignores_lines, "Ignore line numbers");
-                ui.checkbox(&mut self.uses_marks, "Marks are the steps");
+                ui.checkbox(&mut ctx.memory.uses_marks, "Marks are the steps");
             }
             return;
         };
@@ -165,7 +161,7 @@ impl View for LeaksView {
 }
 
 impl LeaksView {
-    fn head_ui(&mut self, tables: &Tables, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, tables: &Tables, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             for (list, label, help) in List::ALL {
                 let n = tables.lists[list as usize].0.data.rows.len();
@@ -179,7 +175,7 @@ impl LeaksView {
             ui.checkbox(&mut self.ignores_lines, "Ignore line numbers")
                 .on_hover_text("Treat the same functions at different lines as one place");
             let hint = "Use the time between your marks as steps (M marks a moment)";
-            ui.add_enabled(ctx.marks.len() > 1, egui::Checkbox::new(&mut self.uses_marks, "Marks are the steps"))
+            ui.add_enabled(ctx.marks.len() > 1, egui::Checkbox::new(&mut ctx.memory.uses_marks, "Marks are the steps"))
                 .on_hover_text(hint)
                 .on_disabled_hover_text("Set two marks or more first: M marks a moment");
             ui.separator();

@@ -91,7 +91,7 @@ pub const SPEC: ViewSpec = ViewSpec {
 #[derive(Debug, Default)]
 pub struct MemoryState {
     transport: Transport,
-    in_short: Query<head::InWords>,
+    in_short: head::InShortLine,
     /// Zoom factor; 1 shows everything.
     zoom: f64,
     map: Query<MapOf>,

@@ -6,6 +6,7 @@ use super::work::{Card, DEVICE, IdleCause, Summarized};
 use crate::analysis::gaps::GapClass;
 use crate::analysis::rules::Basis;
 use crate::answers::Answer;
+use crate::figures::devices::LITTLE;
 use crate::figures::text::display_name;
 use crate::figures::verdicts::LACKS_EVENTS;
 use crate::figures::{findings, format};
@@ -103,7 +104,33 @@ fn scope(basis: Basis, is_range: bool) -> &'static str {
 
 /// * `scope`: the time that its figures are of; `is_range`: whether that is the selected range.
 fn card_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
-    let is_dark = ui.visuals().dark_mode;
+    match &card.little {
+        Some(little) => little_ui(card, little, is_range, ui),
+        None => heading_ui(card, (scope, is_range), ui),
+    }
+    if card.lacks_events {
+        ui.label(RichText::new(LACKS_EVENTS).color(ui.visuals().warn_fg_color));
+    }
+    if card.little.is_none() {
+        time_ui(card, (scope, is_range), ui);
+    }
+}
+
+/// What a device with too little work to judge did: a share of so little would say nothing.
+fn little_ui(card: &Card, little: &str, is_range: bool, ui: &mut egui::Ui) {
+    let least = if card.lacks_events { "At least " } else { "" };
+    let within = if is_range { " in the selected range" } else { "" };
+    ui.horizontal_wrapped(|ui| {
+        ui.label(RichText::new(display_name(&title_without(&card.title, &card.name))).strong());
+        prose_ui(ui, &format!("{least}{little}{within}"), plain).on_hover_text(LITTLE);
+        if !card.name.is_empty() {
+            ui.weak(display_name(&card.name));
+        }
+    });
+}
+
+/// The device and its busy share.
+fn heading_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
     let busy = share(card.window - card.parts.idle_ns, card.window);
     let least = if card.lacks_events { "At least " } else { "" };
     ui.horizontal_wrapped(|ui| {
@@ -130,9 +157,11 @@ fn card_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
             ui.weak(display_name(&card.name));
         }
     });
-    if card.lacks_events {
-        ui.label(RichText::new(LACKS_EVENTS).color(ui.visuals().warn_fg_color));
-    }
+}
+
+/// What a device does with its time, and why it waits.
+fn time_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
+    let is_dark = ui.visuals().dark_mode;
     let parts = &card.parts;
     let times = [parts.compute_ns, parts.exposed_comm_ns, parts.exposed_copy_ns, parts.idle_ns];
     let parts: Vec<Part> =

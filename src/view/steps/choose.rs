@@ -24,11 +24,18 @@ pub const BEHIND: &str = "A step is where the device runs its work. The host run
 /// How steps were found, and in which file where several are open: each has steps of its own, and those of one are
 /// shown.
 pub fn source_text(ctx: &ViewContext<'_>, steps: &Steps) -> String {
+    match ctx.trace_steps() {
+        Some((trace, ..)) => source_text_of(ctx, trace, steps),
+        None => format!("By {}", found_by(steps)),
+    }
+}
+
+/// The same of the steps of a trace, whichever are shown.
+pub fn source_text_of(ctx: &ViewContext<'_>, trace: usize, steps: &Steps) -> String {
     let by = format!("By {}", found_by(steps));
-    let is_one = ctx.traces.iter().filter(|open| open.has_events()).count() < 2;
-    match ctx.trace_steps().filter(|_| !is_one) {
-        Some((index, ..)) => format!("{by} of {}. The view Steps chooses another file", file_name(ctx.traces, index)),
-        None => by,
+    match ctx.traces.iter().filter(|open| open.has_events()).count() {
+        0 | 1 => by,
+        _ => format!("{by} of {}. The view Steps chooses another file", file_name(ctx.traces, trace)),
     }
 }
 

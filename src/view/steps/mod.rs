@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, ComboBox, RichText, TextWrapMode};
 
-pub use choose::{BEHIND, choose, chosen, neighbor, picker_ui, source_text};
+pub use choose::{BEHIND, choose, chosen, neighbor, picker_ui, source_text, source_text_of};
 
 use super::axis::fitted;
 use super::states::{failed_ui, nothing_ui};

@@ -45,13 +45,13 @@ impl Canvas {
 impl Timeline {
     /// Applies keys, wheel and drags to the view, the scroll offset and the selected range.
     ///
-    /// * `of_trace`: the steps that are shown, with the offset of their trace.
+    /// * `of_runs`: the steps that are shown, with the offset of their trace.
     pub(super) fn canvas_input(
         &mut self,
         ctx: &mut ViewContext<'_>,
         ui: &Ui,
         parts: &Parts,
-        of_trace: Option<(&Steps, DurNs)>,
+        of_runs: &[(&Steps, DurNs)],
     ) {
         let rect = parts.canvas;
         let response = ui.interact(rect, Id::unique("timeline canvas"), Sense::click_and_drag());
@@ -82,7 +82,7 @@ impl Timeline {
         let [mut drag, mut ruler_drag] = [std::mem::take(&mut self.drag), std::mem::take(&mut self.ruler_drag)];
         for (drag, response) in [(&mut drag, &response), (&mut ruler_drag, &ruler)] {
             let place =
-                |at: Pos2| if is_free { scale.time(at.x) } else { self.snapped(ctx, areas, &scale, of_trace, at) };
+                |at: Pos2| if is_free { scale.time(at.x) } else { self.snapped(ctx, areas, &scale, of_runs, at) };
             let (range, is_range) = (*ctx.range, drag.is_range());
             match drag.update(ui, response, &scale, range, self.scroll[1], &place) {
                 Some(DragAction::Range(range)) => *ctx.range = range,
@@ -115,7 +115,7 @@ impl Timeline {
         ctx: &ViewContext<'_>,
         areas: [Area; 3],
         scale: &Scale,
-        of_trace: Option<(&Steps, DurNs)>,
+        of_runs: &[(&Steps, DurNs)],
         at: Pos2,
     ) -> TimeNs {
         let time = scale.time(at.x);
@@ -125,7 +125,7 @@ impl Timeline {
         };
         let is_on_ruler = at.y < areas[0].rect.top();
         let mut edges: Vec<TimeNs> = if is_on_ruler {
-            let steps = of_trace.into_iter().flat_map(|(steps, offset)| steps::edges(steps, offset, time));
+            let steps = of_runs.iter().flat_map(|&(steps, offset)| steps::edges(steps, offset, time));
             steps.chain(edges_of_selected(ctx.traces, *ctx.selection, time)).collect()
         } else {
             let (lines, area) = self.lines_at(areas, at);

@@ -15,7 +15,8 @@ use super::strips::{IdleTime, Strips};
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, RowFold, TrackList};
 use crate::analysis::gaps::GapClass;
 use crate::command::Command;
-use crate::figures::text::middle_cut;
+use crate::figures::devices::LITTLE;
+use crate::figures::text::{middle_cut, without_common_start};
 use crate::figures::verdicts::LACKS_EVENTS;
 use crate::figures::{escape, format};
 use crate::session::OpenTrace;
@@ -106,10 +107,10 @@ pub fn ui(
             }
         }
         chosen = action.map(|action| (line.clone(), action)).or(chosen);
-        if let Some(idle) = strips.idle(line) {
+        if let Some(idle) = strips.idle(line, open.trace.span) {
             let at =
                 pos2(left + if line.can_collapse(&open.trace) { BUTTON + 2.0 } else { 0.0 }, top + GROUP_HEIGHT - 5.0);
-            idle_ui(&mut outer, line, idle, Rect::from_min_max(at, pos2(rect.right(), top + line.height - 1.0)));
+            idle_ui(&mut outer, line, &idle, Rect::from_min_max(at, pos2(rect.right(), top + line.height - 1.0)));
         }
     }
     chosen
@@ -128,18 +129,9 @@ fn busy_share(line: &Line, open: &OpenTrace, background: &mut Background) -> Opt
 }
 
 /// Idle time of a heading's devices: in figures, and on hover by what went on meanwhile.
-fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
+fn idle_ui(ui: &mut Ui, line: &Line, idle: &IdleTime, rect: Rect) {
     let total: i64 = idle.idle.iter().sum();
-    let share = |ns: i64, of: i64| format!("{:.1} %", ns as f64 / of.max(1) as f64 * 100.0);
-    let busy = share(idle.window_ns - total, idle.window_ns);
-    let overall = if idle.lacks_events { "Busy at least" } else { "Overall: busy" };
-    let shorter = format!("{overall} {busy}");
-    let text = match idle.lacks_events {
-        // Of a single piece of work that says nothing but how long it took.
-        false if total == 0 => format!("Busy without a gap, {}", format::duration(idle.window_ns)),
-        true => format!("{shorter} of {}", format::duration(idle.window_ns)),
-        false => format!("{shorter}, idle {}", format::duration(total)),
-    };
+    let [text, shorter] = idle_text(idle, total);
     let response = ui.interact(rect, Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
     let label = text.clone();
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &label));
@@ -151,6 +143,10 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let shown = if whole.size().x <= rect.width() { whole } else { lay_out(shorter) };
     painter.galley(rect.left_center() - vec2(0.0, shown.size().y / 2.0), shown, color);
     response.on_hover_ui(|ui| {
+        if let Some(little) = &idle.little {
+            ui.strong(format!("{}: {little}", line.title));
+            ui.weak(LITTLE);
+        }
         ui.strong(format!("{}: idle {} of {}", line.title, format::duration(total), format::duration(idle.window_ns)));
         if total == 0 {
             return;
@@ -167,6 +163,26 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
         );
         ui.weak(format!("G: {}", crate::command::NEXT_GAP));
     });
+}
+
+/// What a heading says of its devices, and what it says in less room.
+///
+/// * `total`: their idle time.
+fn idle_text(idle: &IdleTime, total: i64) -> [String; 2] {
+    if let Some(little) = &idle.little {
+        let text = if idle.lacks_events { format!("At least {little}") } else { little.clone() };
+        let shorter = text.split(':').next().unwrap_or_default().to_owned();
+        return [text, shorter];
+    }
+    let busy = (idle.window_ns - total) as f64 / idle.window_ns.max(1) as f64;
+    let overall = if idle.lacks_events { "Busy at least" } else { "Overall: busy" };
+    let shorter = format!("{overall} {:.1} %", busy * 100.0);
+    let text = match idle.lacks_events {
+        false if total == 0 => format!("Busy without a gap, {}", format::duration(idle.window_ns)),
+        true => format!("{shorter} of {}", format::duration(idle.window_ns)),
+        false => format!("{shorter}, idle {}", format::duration(total)),
+    };
+    [text, shorter]
 }
 
 /// Where the label was dropped, if it was dragged onto a sibling.
@@ -246,19 +262,14 @@ fn of_file(traces: &[OpenTrace], line: &Line) -> OfFile {
 /// The heading of a line; of a trace without what the names of all open files begin with, if that is long: what
 /// distinguishes them often stands at the end, which is cut where there is no room.
 fn distinct_title<'a>(line: &'a Line, traces: &[OpenTrace]) -> Cow<'a, str> {
-    /// Characters that may well be common to several names.
-    const LONG: usize = 12;
     /// More files are not looked at in a frame.
     const MOST: usize = 64;
     let own = traces.get(line.trace).filter(|_| line.kind == LineKind::Trace).map(|open| open.trace.info.title());
     let Some(own) = own else { return Cow::Borrowed(&line.title) };
-    let others = traces.iter().take(MOST).map(|open| open.trace.info.title()).filter(|other| *other != own);
-    let same = |other: String| own.char_indices().zip(other.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
-    let common = others.filter_map(same).min().unwrap_or_default();
-    let at = own[..common].rfind(['_', '-', '.', '/', ' ']).map_or(0, |at| at + 1);
-    match at > LONG {
-        true => Cow::Owned(line.title.replace(&own, &format!("…{}", &own[at..]))),
-        false => Cow::Borrowed(&line.title),
+    let others: Vec<String> = traces.iter().take(MOST).map(|open| open.trace.info.title()).collect();
+    match without_common_start(&own, others.iter().map(String::as_str)) {
+        Some(short) => Cow::Owned(line.title.replace(&own, &short)),
+        None => Cow::Borrowed(&line.title),
     }
 }
 

@@ -371,14 +371,14 @@ impl View for Timeline {
             return;
         }
         let steps = self.steps.ask(ctx);
-        let steps_height = if steps.is_some() { steps::HEIGHT } else { 0.0 };
+        let steps_height = steps.len() as f32 * steps::HEIGHT;
         let has_legend = rect.height() >= LEAST_WITH_LEGEND && self.has_strips;
         let legend_height = if has_legend { legend::HEIGHT } else { 0.0 };
         let heights = [steps_height, legend_height];
         let parts = Parts::new(rect, self.settings.label_width_in(rect.width()), heights, ui.pixels_per_point());
         self.fill(parts.canvas.height());
-        let of_trace = steps.as_ref().and_then(|(found, offset)| Some((found.as_ref().as_ref()?, *offset)));
-        self.canvas_input(ctx, ui, &parts, of_trace);
+        let of_runs: Vec<_> = steps.iter().filter_map(steps::Row::steps).collect();
+        self.canvas_input(ctx, ui, &parts, &of_runs);
         let areas = self.areas(parts.canvas);
         let device = self.scroll_to;
         self.scroll_to_device(areas);
@@ -397,10 +397,12 @@ impl View for Timeline {
         let times = [ctx.navigation.moment, self.measured(ctx.traces)];
         taken.extend(canvas::time_labels(ui, &parts, &scale, times).iter().map(|label| label.1.x_range()));
         ruler.paint(ui.painter(), [parts.ruler, parts.canvas], &scale, ui.visuals(), &taken);
-        if let Some((found, offset)) = &steps
-            && let Some(found) = found.as_ref()
-        {
-            steps::ui(ctx, ui, found, *offset, &scale, parts.steps);
+        for (i, row) in steps.iter().enumerate() {
+            let part = |rect: Rect| {
+                let top = rect.top() + i as f32 * steps::HEIGHT;
+                Rect::from_x_y_ranges(rect.x_range(), top..=(top + steps::HEIGHT).min(rect.bottom()))
+            };
+            steps::ui(ctx, ui, row, &scale, parts.steps.map(part));
         }
         self.canvas_ui(ctx, ui, &parts, areas, scale);
         self.labels_ui(ctx, ui, &parts, areas);

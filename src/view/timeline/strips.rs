@@ -11,6 +11,7 @@ use crate::analysis::gaps::{GapClass, IdleByClass, Ledger, LedgerIndex};
 use crate::answers::findings::TraceRun;
 use crate::answers::time::{Indexed, IndexedLedgers, Ledgers};
 use crate::answers::{Answer, Query};
+use crate::figures::devices::little_work;
 use crate::model::{DurNs, ProcessId, TimeNs, TimeRange};
 use crate::session::Selection;
 use crate::view::ViewContext;
@@ -42,11 +43,13 @@ pub struct Strip {
 }
 
 /// Idle time of what a heading stands for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct IdleTime {
     pub idle: IdleByClass,
     /// Time of its devices from first start to last end.
     pub window_ns: DurNs,
+    /// What they did, where that is too little for shares to say anything.
+    pub little: Option<String>,
     /// Whether most events of its recording are missing.
     pub lacks_events: bool,
 }
@@ -102,13 +105,17 @@ impl Strips {
     }
 
     /// Idle time of a heading's devices.
-    pub fn idle(&self, line: &Line) -> Option<IdleTime> {
+    ///
+    /// * `recorded`: the time of its trace.
+    pub fn idle(&self, line: &Line, recorded: TimeRange) -> Option<IdleTime> {
         let indexed = self.ready(line.trace).filter(|_| line.has_strip())?;
         let devices: Vec<_> = devices(&indexed, line.kind).collect();
         let window_ns = devices.iter().map(|(ledger, _)| ledger.window.dur()).sum();
         let run = self.runs.get(line.trace)?.newest()?;
         let idle = idle_until(&devices, TimeNs::MAX);
-        Some(IdleTime { idle, window_ns, lacks_events: run.missing.is_some() }).filter(|_| !devices.is_empty())
+        let little = little_work(indexed.busy.iter().filter(|busy| is_of(busy.process, line.kind)), recorded.dur());
+        let idle = IdleTime { idle, window_ns, little, lacks_events: run.missing.is_some() };
+        Some(idle).filter(|_| !devices.is_empty())
     }
 
     /// Idle time of a heading's devices within a range of the trace's time. Cost: O(log gaps).
@@ -142,12 +149,16 @@ pub fn idle_at(ledger: &Ledger, at: TimeNs) -> Option<usize> {
 
 /// The ledgers of what a heading stands for.
 fn devices(indexed: &Indexed, kind: LineKind) -> impl Iterator<Item = (&Ledger, &LedgerIndex)> {
-    let is_of = move |ledger: &Ledger| match kind {
+    indexed.iter().filter(move |(ledger, _)| is_of(ledger.process, kind))
+}
+
+/// Whether a heading stands for the device of a process.
+fn is_of(device: ProcessId, kind: LineKind) -> bool {
+    match kind {
         LineKind::Trace => true,
-        LineKind::Process(process) => ledger.process == process,
+        LineKind::Process(process) => device == process,
         LineKind::Track(_) | LineKind::Fold(..) | LineKind::Queue(..) => false,
-    };
-    indexed.iter().filter(move |(ledger, _)| is_of(ledger))
+    }
 }
 
 fn idle_until(devices: &[(&Ledger, &LedgerIndex)], time: TimeNs) -> IdleByClass {

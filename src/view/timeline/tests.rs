@@ -2,6 +2,7 @@
 
 mod arrangement;
 mod marks;
+mod step_rows;
 mod walks;
 
 use eframe::egui::{self, Event, Key, Modifiers, MouseWheelUnit, PointerButton, Pos2, TouchPhase, vec2};

@@ -48,7 +48,10 @@ fn guessed(history: &MemoryHistory, steps: &Steps) -> String {
         0 => format!("the {after} allocations after the last belong"),
         before => format!("the {before} allocations before the first and the {after} after the last belong"),
     };
-    format!("Steps are guessed from what repeats; {outside} to none")
+    let of_last = steps.boundaries[steps.len() - 1] as usize..last;
+    let is_unended = history.events.len() - last < of_last.len() && after == allocs(of_last);
+    let why = if is_unended { ": the recording ends before the last frees of their step" } else { "" };
+    format!("Steps are guessed from what repeats; {outside} to none{why}")
 }
 
 /// Lowers the confidence and adds a caveat for each weakness of the recording.

@@ -3,7 +3,7 @@
 use super::enough::RISING;
 use super::tests::{MIB, Training, find, label, training};
 use super::*;
-use crate::analysis::memory::fixture::history;
+use crate::analysis::memory::fixture::{Script, history};
 use crate::analysis::memory::reserved::{growth, shares};
 use crate::analysis::memory::steps::{self, StepSource};
 use crate::model::StackId;
@@ -180,6 +180,28 @@ fn reserved_memory_that_is_given_back_is_no_alarm() {
         }
     });
     assert!(!find(&trace, None).total.unwrap().is_reserved_alarm);
+}
+
+#[test]
+fn of_a_last_step_without_its_frees_it_is_said_why_it_does_not_count() {
+    let caveat = |n_freed: u64| {
+        let mut script = Script::default();
+        let stack = script.stack(&["step (train.py:9)"]);
+        for step in 0..4 {
+            (0..3).for_each(|i| _ = script.alloc(i << 20, 512, stack));
+            (0..if step < 3 { 3 } else { n_freed }).for_each(|i| _ = script.free(i << 20, 512));
+        }
+        let trace = script.finish();
+        let starts = [0, 6, 12, 18].map(|event| history(&trace).events.ts[event]);
+        let mut steps = steps::marked(history(&trace), &starts).unwrap();
+        steps.source = StepSource::Period { items: "allocations", length: 3, share: 0.9 };
+        let (signatures, thresholds) = (Signatures::new(&trace, false), Thresholds::default());
+        let found = leaks(&trace, history(&trace), &signatures, Some(&steps), None, &thresholds, &|| false).1;
+        found.caveats.into_iter().find(|caveat| caveat.contains("guessed")).unwrap()
+    };
+    let guessed = "Steps are guessed from what repeats; the 3 allocations after the last belong to none";
+    assert_eq!(caveat(1), format!("{guessed}: the recording ends before the last frees of their step"));
+    assert_eq!(caveat(3), guessed);
 }
 
 #[test]

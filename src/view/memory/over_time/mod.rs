@@ -35,7 +35,7 @@ use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
-use super::head::{InWords, choose_ui, in_short_ui, is_small};
+use super::head::{InShortLine, choose_ui, in_short_ui, is_small};
 use crate::analysis::clock::ClockSource;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
 use crate::command::{Command, ctrl};
@@ -88,7 +88,7 @@ pub struct MemoryOverTime {
     colors: Query<ColorBlocks>,
     pictures: Query<PictureKey>,
     highest: Query<Highest>,
-    in_short: Query<InWords>,
+    in_short: InShortLine,
     motion: Motion,
     minimap: Minimap,
     /// With the visible bytes at its start.

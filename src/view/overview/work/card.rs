@@ -5,6 +5,8 @@ use crate::analysis::breakdown::{Breakdown, breakdown};
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::rules::{Basis, Window};
+use crate::figures::devices::little_work;
+use crate::figures::format;
 use crate::figures::verdicts::work_outside;
 use crate::model::{DurNs, TimeRange};
 use crate::session::{OpenTrace, track_title};
@@ -26,6 +28,8 @@ pub struct Card {
     pub outside: String,
     /// Whether most events of its recording are missing.
     pub lacks_events: bool,
+    /// What it did, where that is too little for shares to say anything.
+    pub little: Option<String>,
     pub parts: Breakdown,
     /// Idle time by what would end it, the largest first, as the findings have it.
     pub causes: Vec<IdleCause>,
@@ -84,6 +88,13 @@ pub fn cards(traces: &[OpenTrace], (trace, range): (usize, Option<TimeRange>), a
         causes.retain(|cause| cause.ns > 0);
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.ns));
         let info = open.trace.device_of_work(busy.device);
+        let parts = breakdown(busy, window);
+        let little = match range {
+            None => little_work([busy], open.trace.span.dur()),
+            Some(_) => {
+                busy.has_little_work().then(|| format!("{} of work", format::duration(window.dur() - parts.idle_ns)))
+            }
+        };
         Some(Card {
             title: track_title(traces, trace, &open.trace.process(busy.process).title()),
             name: info.map_or_else(String::new, |info| info.name.clone()),
@@ -93,7 +104,8 @@ pub fn cards(traces: &[OpenTrace], (trace, range): (usize, Option<TimeRange>), a
             left_out: all.left_out.clone(),
             outside: (*all.steps).as_ref().and_then(|steps| work_outside(steps, busy)).unwrap_or_default(),
             lacks_events: all.verdicts.run.missing.is_some(),
-            parts: breakdown(busy, window),
+            little,
+            parts,
             causes,
             is_judged: makeup.is_some(),
         })

@@ -164,7 +164,8 @@ fn arrows_lead_from_a_gap_to_what_ended_it_and_to_its_launch() {
 #[test]
 fn the_strip_of_a_device_tells_and_selects_its_gaps() {
     let mut harness = harness(vec![small()]);
-    let is_known = |harness: &Harness<'_, Fixture<Timeline>>| harness.query_by_label_contains("busy 83.3 %").is_some();
+    let is_known =
+        |harness: &Harness<'_, Fixture<Timeline>>| harness.query_by_label_contains(": 500.000 µs in ").is_some();
     for _ in 0..1_000 {
         harness.step();
         if is_known(&harness) {
@@ -172,7 +173,7 @@ fn the_strip_of_a_device_tells_and_selects_its_gaps() {
         }
         std::thread::yield_now();
     }
-    assert!(is_known(&harness), "100 µs of 600 µs");
+    assert!(is_known(&harness), "500 µs of work are too few pieces for a share");
     for is_collapsed in [false, true] {
         if is_collapsed {
             harness.state_mut().run(&Command::CollapseAll);
