@@ -129,6 +129,7 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn 
     let mut out = Out { thresholds, verdicts: Verdicts { run: of.run, ..Verdicts::default() } };
     let is_missing = is_missing(of, &mut out);
     let has_known_recorder = recorder::is_known(of.trace);
+    let waits = reach::waits(of.trace);
     for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_missing && !is_cancelled()) {
         let Some(ledger) = of.ledgers.get(i) else { continue };
         if ledger.is_untold {
@@ -138,7 +139,9 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &(dyn 
         if let Some(window) = of.window(busy, ledger) {
             // Of its own: what rules look up among the hits of a device would grow with the devices before it.
             let mut own = Out { thresholds, verdicts: Verdicts::default() };
-            Device { of, out: &mut own, busy, window: &window, has_known_recorder }.check(ledger, of.clusters.get(i));
+            let waits = waits.as_deref();
+            Device { of, out: &mut own, busy, window: &window, has_known_recorder, waits }
+                .check(ledger, of.clusters.get(i));
             out.verdicts.add(own.verdicts);
             out.verdicts.windows.push(window);
         } else if of.range.is_none() {
@@ -214,6 +217,8 @@ struct Device<'a, 'b> {
     window: &'a Window,
     /// See [`super::gaps::recorder::is_known`].
     has_known_recorder: bool,
+    /// See [`reach::waits`].
+    waits: Option<&'a [TimeRange]>,
 }
 
 impl<'a> Device<'a, '_> {
@@ -245,7 +250,12 @@ impl<'a> Device<'a, '_> {
         let (thresholds, run) = (*self.out.thresholds, &self.of.run);
         let (mut accounts, (stats, reach_ns)) = rayon::join(
             || accounts((trace, run, ledger), (recorder, taken), &is_between, self.window, &is_small),
-            || (KernelStats::of(trace, self.busy.process, window, &thresholds), reach(trace, ledger, window)),
+            || {
+                (
+                    KernelStats::of(trace, self.busy.process, window, &thresholds),
+                    reach(trace, ledger, window, self.waits),
+                )
+            },
         );
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });

@@ -8,7 +8,7 @@ const LONG_NS: DurNs = 50_000;
 /// Calls of which short ones wait as well.
 const WAITING: [&str; 3] = ["Synchronize", "Memcpy", "Free"];
 
-/// What kernels that take no time at all would save of the window at most; `None` if no calls of the host were recorded.
+/// What kernels that take no time at all would save of the window at most; `None` without [`waits`].
 ///
 /// Where a device runs out of work before the host launches more, kernels that end sooner make it wait longer: what they
 /// save is lost in that gap. It is not only as far as the host waited for the device since the last such gap, and so
@@ -16,33 +16,30 @@ const WAITING: [&str; 3] = ["Synchronize", "Memcpy", "Free"];
 /// before the end no more than that and what the device was behind with its last work, which cannot run before it is
 /// launched.
 ///
-/// Cost: O(slices + gaps).
-pub(super) fn reach(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Option<DurNs> {
-    let waits = waits(trace)?;
+/// Cost: O(slices of the device + g log w) for g gaps and w waits.
+pub(super) fn reach(trace: &Trace, ledger: &Ledger, window: TimeRange, waits: Option<&[TimeRange]>) -> Option<DurNs> {
+    let waits = waits?;
     let slices = &trace.slices;
     // A copy that was asked for before waits in its call, and for the device.
     let is_late = |call: &SliceId, gap: TimeRange| slices.ts[call.idx()] > gap.start;
+    // Times in a file may be any.
+    let to = |end: TimeNs, start: TimeNs| end.saturating_sub(start).max(0);
     let (mut saved, mut from, mut idle) = (0, window.start, 0);
     for gap in ledger.within(TimeRange { end: ledger.window.end, ..window }).map(|index| ledger.gap(index)) {
         let Some(call) = trace.launch_of(gap.ended_by).filter(|call| is_late(call, gap.time)) else {
             idle += gap.time.intersect(window).map_or(0, TimeRange::dur);
             continue;
         };
-        let busy = gap.time.start.min(window.end) - from - idle;
-        saved += busy.max(0).min(waited(&waits, TimeRange { start: from, end: slices.ts[call.idx()].max(from) }));
+        let busy = to(gap.time.start.min(window.end), from) - idle;
+        saved += busy.max(0).min(waited(waits, from, slices.ts[call.idx()]));
         (from, idle) = (gap.time.end, 0);
         if from >= window.end {
             return Some(saved);
         }
     }
-    let busy = (window.end - from - idle).max(0);
-    Some(
-        saved
-            + last_launch(trace, ledger, window).map_or(busy, |launched| {
-                let behind = (window.end - launched).max(0);
-                busy.min(behind + waited(&waits, TimeRange { start: from, end: launched.max(from) }))
-            }),
-    )
+    let busy = (to(window.end, from) - idle).max(0);
+    let saved_at_end = |launched| to(window.end, launched).saturating_add(waited(waits, from, launched));
+    Some(saved + last_launch(trace, ledger, window).map_or(busy, |launched| busy.min(saved_at_end(launched))))
 }
 
 /// When the work was launched that ends last in a window, if that is known.
@@ -54,8 +51,9 @@ fn last_launch(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Option<Time
     trace.launch_of(SliceId(last as u32)).map(|call| slices.ts[call.idx()])
 }
 
-/// When the host may have waited for a device, on any thread; ascending and disjoint.
-fn waits(trace: &Trace) -> Option<Vec<TimeRange>> {
+/// When the host may have waited for a device, on any thread; ascending and disjoint. `None` if no calls of the host were
+/// recorded. Cost: O(slices).
+pub(super) fn waits(trace: &Trace) -> Option<Vec<TimeRange>> {
     let slices = &trace.slices;
     let mut calls = (0..slices.len()).filter(|&i| slices.kind[i].is_call()).peekable();
     calls.peek()?;
@@ -65,7 +63,7 @@ fn waits(trace: &Trace) -> Option<Vec<TimeRange>> {
         let is_any = || WAITING.iter().any(|part| trace.strings.get(name).contains(part));
         *waits[name.0 as usize].get_or_insert_with(is_any)
     };
-    let is_wait = |&i: &usize| slices.end[i] - slices.ts[i] >= LONG_NS || is_named(slices.name[i]);
+    let is_wait = |&i: &usize| slices.time(SliceId(i as u32)).dur() >= LONG_NS || is_named(slices.name[i]);
     let mut found: Vec<TimeRange> = calls.filter(is_wait).map(|i| slices.time(SliceId(i as u32))).collect();
     found.sort_unstable_by_key(|wait| wait.start);
     found.dedup_by(|next, last| {
@@ -78,10 +76,11 @@ fn waits(trace: &Trace) -> Option<Vec<TimeRange>> {
     Some(found)
 }
 
-fn waited(waits: &[TimeRange], within: TimeRange) -> DurNs {
-    let first = waits.partition_point(|wait| wait.end <= within.start);
-    let waits = waits[first..].iter().take_while(|wait| wait.start < within.end);
-    waits.filter_map(|wait| wait.intersect(within)).map(TimeRange::dur).sum()
+fn waited(waits: &[TimeRange], from: TimeNs, until: TimeNs) -> DurNs {
+    let within = TimeRange { start: from, end: until };
+    let first = waits.partition_point(|wait| wait.end <= from);
+    let waits = waits[first..].iter().take_while(|wait| wait.start < until);
+    waits.filter_map(|wait| wait.intersect(within)).map(TimeRange::dur).fold(0, DurNs::saturating_add)
 }
 
 #[cfg(test)]
