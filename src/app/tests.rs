@@ -9,6 +9,7 @@ mod glyphs;
 mod large_text;
 mod live;
 mod memory;
+mod memory_line;
 mod menus;
 mod monkey;
 mod overview;

@@ -361,7 +361,7 @@ impl<'a> Device<'a, '_> {
         }
         Hit {
             count: account.gaps + spans.count() as u64,
-            range: account.longest.max_by_length(longest),
+            range: account.longest.into_iter().chain(longest).max_by_key(|place| place.1).map(|place| place.0),
             names: account.names(self.of.trace, 3),
             origins: if sites.is_empty() { account.origins.top(3, account.total_ns) } else { Vec::new() },
             sites,
@@ -491,17 +491,6 @@ impl Measured<'_> {
     /// Whether the host is outside of all steps during a part of a gap. Steps without times of their own tile the time.
     fn is_between_steps(&self, part: &GapPart) -> bool {
         self.steps.is_some_and(|steps| is_between(steps, part))
-    }
-}
-
-/// The longer of two places.
-trait Longest {
-    fn max_by_length(self, other: Self) -> Option<TimeRange>;
-}
-
-impl Longest for Option<(TimeRange, DurNs)> {
-    fn max_by_length(self, other: Self) -> Option<TimeRange> {
-        self.into_iter().chain(other).max_by_key(|place| place.1).map(|place| place.0)
     }
 }
 
