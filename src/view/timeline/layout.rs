@@ -6,7 +6,7 @@ use super::background::{Background, Summary, SummaryOf};
 use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
 use super::strips::{Strip, Strips};
-use super::track_list::{GROUP_HEIGHT, Line, LineKind, STRIP_GROUP_HEIGHT, visible_lines};
+use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, visible_lines};
 use crate::figures::metric::Metric;
 use crate::model::{Cell, SliceId, TimeRange, Tint, TrackId, TrackKind};
 use crate::session::OpenTrace;
@@ -141,6 +141,8 @@ pub fn layout(
     strips: &Strips,
 ) -> DrawList {
     let mut list = DrawList { n_pixels: scale.n_pixels, ..Default::default() };
+    let n_rows: usize = area.visible(lines).iter().map(|line| line.rows().len()).sum();
+    list.cells.reserve(n_rows.min((area.rect.height() / ROW_HEIGHT) as usize + 1) * scale.n_pixels);
     for line in area.visible(lines) {
         let Some(open) = traces.get(line.trace) else { continue };
         match line.kind {
@@ -258,12 +260,8 @@ impl DrawList {
 fn find_alone(cells: &[Cell], first: usize, alone: &mut Vec<usize>) {
     let is_busy = |at: &usize| cells.get(*at).is_some_and(|cell| cell.share > 0);
     let mut at = 0;
-    while at < cells.len() {
-        if !is_busy(&at) {
-            at += 1;
-            continue;
-        }
-        let (start, mut last) = (at, at);
+    while let Some(free) = cells.get(at..).and_then(|rest| rest.iter().position(|cell| cell.share > 0)) {
+        let (start, mut last) = (at + free, at + free);
         // From the far end: what is between does not matter.
         while let Some(near) = (last + 1..=last + ALONE).rev().find(is_busy) {
             last = near;

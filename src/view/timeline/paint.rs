@@ -24,14 +24,19 @@ pub const SAMPLE_HEIGHT: f32 = 8.0;
 #[derive(Default)]
 pub struct AreaPaint {
     texture: Option<TextureHandle>,
+    /// Of the texture.
     pixels: Vec<Color32>,
+    /// Room for those of the next frame.
+    next: Vec<Color32>,
 }
 
 impl AreaPaint {
     /// Paints the busy shares of all rows and the strips of idle time.
     pub fn rows(&mut self, painter: &Painter, list: &DrawList, colors: &SliceColors, left: f32, pixel: f32) {
         let mut rows: Vec<(f32, f32)> = list.cell_rows.clone();
-        let mut pixels: Vec<Color32> = list.cells.iter().map(|cell| colors.mixed(cell.tint, cell.share)).collect();
+        let mut pixels = std::mem::take(&mut self.next);
+        pixels.clear();
+        pixels.extend(list.cells.iter().map(|cell| colors.mixed(cell.tint, cell.share)));
         for &at in &list.alone {
             pixels[at] = colors.alone(list.cells[at].tint);
         }
@@ -56,8 +61,9 @@ impl AreaPaint {
                     self.texture = Some(texture);
                 }
             }
-            self.pixels = pixels;
+            std::mem::swap(&mut self.pixels, &mut pixels);
         }
+        self.next = pixels;
         let Some(texture) = &self.texture else { return };
         let mut mesh = Mesh::with_texture(texture.id());
         let n_rows = size[1] as f32;
