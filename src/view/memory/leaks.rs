@@ -133,7 +133,7 @@ impl View for LeaksView {
                 }
                 List::Gains => {
                     "No stack has more memory at the end than at the start. A block that took the place of one of \
-                                 its size from before the recording is no more than that one was"
+                     its size from before the recording is no more than that one was"
                         .into()
                 }
             };

@@ -98,6 +98,10 @@ impl StepBands {
 ///
 /// * `chosen`: the one of its run.
 fn one_of_each_run(traces: &[OpenTrace], chosen: usize) -> Vec<usize> {
+    // A job may have many ranks, and this is asked in every frame.
+    if traces.iter().all(|open| open.run == traces[chosen].run) {
+        return vec![chosen];
+    }
     let mut shown: Vec<usize> = Vec::new();
     for trace in in_order(traces) {
         let open = &traces[trace];
