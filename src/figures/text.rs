@@ -24,8 +24,7 @@ pub const MAX_CHARS: usize = 256;
 /// A name from a file, fit for the screen: at most [`MAX_CHARS`] characters, with control and
 /// direction marks made visible, so that no name can look like another or break a line.
 pub fn display_name(name: &str) -> Cow<'_, str> {
-    // A cheap look at the bytes: nearly every name is short plain text.
-    if name.len() <= MAX_CHARS && name.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
+    if name.len() <= MAX_CHARS && is_plain(name) {
         return Cow::Borrowed(name);
     }
     let mut out = String::with_capacity(name.len().min(4 * MAX_CHARS));
@@ -88,9 +87,9 @@ const EVALUATES: &str = "evaluate_function: ";
 ///
 /// Control marks are as in [`display_name`]. Cost: O(length).
 pub fn shortened(name: &str, max: usize) -> String {
-    let whole: String = name.chars().map(visible).collect();
+    let whole = if is_plain(name) { Cow::Borrowed(name) } else { Cow::Owned(name.chars().map(visible).collect()) };
     if whole.chars().nth(max).is_none() {
-        return whole;
+        return whole.into_owned();
     }
     if let Some(frames) = frames::frames_within(&whole, max) {
         return frames;
@@ -177,6 +176,11 @@ pub fn middle_cut(text: &str, max: usize) -> String {
     let tail = if max < 8 { 0 } else { max * 2 / 5 };
     let head = max.saturating_sub(tail + 1);
     text.chars().take(head).chain(['…']).chain(text.chars().skip(n - tail)).take(max).collect()
+}
+
+/// Whether all of a name is [`visible`] as it is. A cheap look at the bytes: nearly every name is plain.
+fn is_plain(name: &str) -> bool {
+    name.bytes().all(|byte| (b' '..0x7f).contains(&byte))
 }
 
 /// Marks that every font has.

@@ -65,13 +65,13 @@ fn function_within(function: &str, max: usize) -> String {
 /// is left out: one cut through several would pair the function of the first with the line of the last. `None` if it is
 /// no list of frames with files.
 pub(super) fn frames_within(text: &str, max: usize) -> Option<String> {
-    let mut parts: Vec<String> = text.split(BETWEEN).map(ToOwned::to_owned).collect();
     // What follows the first says how it is reached, or how it differs from others: `from g (b.py:2)`, `in /me`.
-    let first = &parts[0];
-    let is_frame = first.ends_with(')') || parts.len() > 1;
+    let first = text.split(BETWEEN).next()?;
+    let is_frame = first.ends_with(')') || first.len() < text.len();
     if !is_frame || Frame::of(first).file.is_empty() {
         return None;
     }
+    let mut parts: Vec<String> = text.split(BETWEEN).map(ToOwned::to_owned).collect();
     let n = parts.len().min(max / LEAST).max(1);
     let more = if n < parts.len() { format!("{BETWEEN}…") } else { String::new() };
     parts.truncate(n);

@@ -100,6 +100,13 @@ pub(super) fn without_scopes(template: &str) -> String {
     let mut out = String::new();
     let mut rest = template;
     while let Some(c) = rest.chars().next() {
+        // Nothing that is left out begins so.
+        let plain = rest.bytes().position(|c| b"(<vo:".contains(&c)).unwrap_or(rest.len());
+        if plain > 0 {
+            out += &rest[..plain];
+            rest = &rest[plain..];
+            continue;
+        }
         let is_start = !out.ends_with(is_word);
         if let Some(after) = NOISE.iter().find_map(|noise| rest.strip_prefix(noise)).filter(|_| is_start) {
             rest = after;

@@ -75,9 +75,8 @@ pub fn layout_spans(
             find_wide(spans, view, &cells[first_cell..], wide);
         }
         pyramid => {
-            let mut sums = PixelSums::new(view, n_pixels, pyramid);
-            sums.add_all(spans, wide);
-            cells.extend(sums.sums.iter().map(|sum| sum.cell(ns_per_pixel)));
+            cells.resize(first_cell + n_pixels, Cell::default());
+            PixelSums::new(view, pyramid, &mut cells[first_cell..]).add_all(spans, wide);
         }
     }
 }
@@ -127,20 +126,39 @@ impl Sum {
     }
 }
 
+/// Sums slices in time order: one pixel after the other, as most of a row's are empty where slices are wide.
 struct PixelSums<'a> {
     view: TimeRange,
     ns_per_pixel: f64,
     pyramid: Option<&'a Pyramid>,
-    sums: Vec<Sum>,
+    /// Of the pixels before `pixel`; the others are idle.
+    cells: &'a mut [Cell],
+    pixel: usize,
+    sum: Sum,
 }
 
 impl<'a> PixelSums<'a> {
-    fn new(view: TimeRange, n_pixels: usize, pyramid: Option<&'a Pyramid>) -> Self {
-        let ns_per_pixel = view.dur() as f64 / n_pixels as f64;
-        Self { view, ns_per_pixel, pyramid, sums: vec![Sum::default(); n_pixels] }
+    fn new(view: TimeRange, pyramid: Option<&'a Pyramid>, cells: &'a mut [Cell]) -> Self {
+        let ns_per_pixel = view.dur() as f64 / cells.len() as f64;
+        Self { view, ns_per_pixel, pyramid, cells, pixel: 0, sum: Sum::default() }
     }
 
-    fn add_all(&mut self, slices: Spans<'_>, wide: &mut Vec<WideSlice>) {
+    /// The sum of a pixel, which is that of the last one or one after it.
+    fn sum_of(&mut self, pixel: usize) -> &mut Sum {
+        if pixel != self.pixel {
+            self.finish();
+            (self.pixel, self.sum) = (pixel, Sum::default());
+        }
+        &mut self.sum
+    }
+
+    fn finish(&mut self) {
+        if let Some(cell) = self.cells.get_mut(self.pixel) {
+            *cell = self.sum.cell(self.ns_per_pixel);
+        }
+    }
+
+    fn add_all(mut self, slices: Spans<'_>, wide: &mut Vec<WideSlice>) {
         let window = slices.window(self.view);
         let mut i = window.start;
         let (mut pixel, mut n_in_pixel) = (usize::MAX, 0);
@@ -153,7 +171,9 @@ impl<'a> PixelSums<'a> {
                 wide.push(WideSlice { index, from, to });
                 continue;
             }
-            let last = self.add(from_ns, to_ns, (slices.tint)(index));
+            let pixels = [from, to].map(|pixel| (pixel.max(0.0) as usize).min(self.cells.len().saturating_sub(1)));
+            self.add([from_ns, to_ns], pixels, (slices.tint)(index));
+            let last = pixels[1];
             if last != pixel {
                 (pixel, n_in_pixel) = (last, 0);
             }
@@ -168,13 +188,11 @@ impl<'a> PixelSums<'a> {
                 n_in_pixel = 0;
             }
         }
+        self.finish();
     }
 
-    /// Adds a slice, given in nanoseconds from the start of the view; returns its last pixel.
-    fn add(&mut self, from_ns: f64, to_ns: f64, tint: Tint) -> usize {
-        let n = self.sums.len();
-        let pixel_of = |ns: f64| (ns / self.ns_per_pixel) as usize;
-        let (first, last) = (pixel_of(from_ns.max(0.0)), pixel_of(to_ns.max(0.0)).min(n - 1));
+    /// Adds a slice, given in nanoseconds from the start of the view and in pixels, both first and last.
+    fn add(&mut self, [from_ns, to_ns]: [f64; 2], [first, last]: [usize; 2], tint: Tint) {
         for pixel in first..=last {
             let start = pixel as f64 * self.ns_per_pixel;
             let part = to_ns.min(start + self.ns_per_pixel) - from_ns.max(start);
@@ -182,7 +200,7 @@ impl<'a> PixelSums<'a> {
             if part <= 0.0 && (pixel > first || to_ns > from_ns) {
                 continue;
             }
-            let sum = &mut self.sums[pixel];
+            let sum = self.sum_of(pixel);
             sum.busy_ns += part.max(0.0);
             if part > sum.top_ns || !sum.is_touched {
                 sum.top_ns = part;
@@ -190,7 +208,6 @@ impl<'a> PixelSums<'a> {
             }
             sum.is_touched = true;
         }
-        last
     }
 
     /// Adds the busy share between two moments within one pixel, as the pyramid knows it.
@@ -198,7 +215,8 @@ impl<'a> PixelSums<'a> {
         let Some(pyramid) = self.pyramid else { return };
         let mut one = Vec::with_capacity(1);
         pyramid.pixels(TimeRange { start, end: end.max(start.saturating_add(1)) }, 1, &mut one);
-        if let (Some(cell), Some(sum)) = (one.first(), self.sums.get_mut(pixel)) {
+        if let Some(cell) = one.first() {
+            let sum = self.sum_of(pixel);
             sum.busy_ns += end.saturating_sub(start) as f64 * f64::from(cell.share) / 255.0;
             sum.is_estimate |= cell.share < u8::MAX;
             sum.is_touched = true;
@@ -261,6 +279,43 @@ mod tests {
         assert!(wide.is_empty());
         assert!(cells[401..449].iter().all(|cell| cell.share == 0), "the gap shows");
         assert!(cells[..399].iter().all(|cell| cell.share > 0 && cell.share < 255), "the bursts show, not as full");
+    }
+
+    #[test]
+    fn each_pixel_is_as_busy_as_the_short_slices_in_it() {
+        let mut random = 7_u64;
+        let mut next = move |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((random >> 33) % below) as i64
+        };
+        let mut ts = 0;
+        let trace = trace_of((0..300).map(|_| {
+            let start = ts + next(40) * next(3);
+            ts = start + next(6) * next(6);
+            (start, ts)
+        }));
+        // One without length may lie within the next, on another row.
+        let in_row = trace.slices.rows[0].range();
+        let times = || trace.slices.ts[in_row.clone()].iter().zip(&trace.slices.end[in_row.clone()]);
+        assert!(times().len() > 250);
+        for (start, ns_per_pixel, n) in [(0, 7, 1_000), (105, 11, 200), (333, 5, 900), (1_000, 3, 64)] {
+            let view = TimeRange { start, end: start + ns_per_pixel * n };
+            let (cells, wide) = look(&trace, view, n as usize);
+            let (long, short): (Vec<_>, Vec<_>) = times()
+                .filter(|(from, to)| **from < view.end && **to >= view.start)
+                .partition(|(from, to)| (*to - *from) as f64 >= MIN_SLICE_PIXELS * ns_per_pixel as f64);
+            assert_eq!(wide.len(), long.len());
+            for (pixel, cell) in cells.iter().enumerate() {
+                let at = start + pixel as i64 * ns_per_pixel;
+                let end = at + ns_per_pixel;
+                let busy: i64 = short.iter().map(|(from, to)| (**to.min(&&end) - **from.max(&&at)).max(0)).sum();
+                let touches = |(from, to): &(&i64, &i64)| from == to && (at..end).contains(*from);
+                let is_touched = busy > 0 || short.iter().any(touches);
+                let share = (busy as f64 / ns_per_pixel as f64 * 255.0).clamp(1.0, 254.0) as u8;
+                let share = if busy == ns_per_pixel { u8::MAX } else { share };
+                assert_eq!(cell.share, if is_touched { share } else { 0 }, "pixel {pixel} of {view:?}");
+            }
+        }
     }
 
     #[test]
