@@ -187,7 +187,7 @@ fn job(judged: &[Judged<'_>], summaries: &[Summary<'_>]) -> Option<String> {
 /// each other in each step take equally long.
 fn steps(all: &[&Summary<'_>]) -> Option<String> {
     let windows: Vec<(DurNs, &Window)> = all.iter().map(|summary| summary.window()).collect();
-    let lengths: Vec<DurNs> = all.iter().filter_map(|summary| summary.step_ns()).collect();
+    let lengths: Vec<DurNs> = windows.iter().filter_map(|(_, window)| window.step_ns()).collect();
     let [min, max] = [*lengths.iter().min()?, *lengths.iter().max()?];
     let differ = |[min, max]: [DurNs; 2]| max - min > max / 20;
     // Other views have whole steps.

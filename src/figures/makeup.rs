@@ -136,9 +136,26 @@ impl<'a> Summary<'a> {
         (self.offset, self.window)
     }
 
-    /// Judged time by the steps in it; `None` without steps.
+    /// How long a step takes; `None` without steps.
     pub fn step_ns(&self) -> Option<DurNs> {
-        self.window.step_ns()
+        self.whole_step_ns().or(self.window.step_ns())
+    }
+
+    /// Likewise, with the time before the first work of the device and after its last, where that is so much that what is
+    /// a large share of the judged time is a small one of the steps.
+    fn whole_step_ns(&self) -> Option<DurNs> {
+        /// Share of the steps that is judged at most.
+        const JUDGED: f64 = 0.9;
+        let judged = self.window.step_ns()?;
+        self.window.whole_step_ns().filter(|&whole| (judged as f64) < whole as f64 * JUDGED)
+    }
+
+    /// How much of the steps is judged, if clearly not all.
+    fn judged_part(&self) -> String {
+        let Some((judged, whole)) = self.window.step_ns().zip(self.whole_step_ns()) else { return String::new() };
+        let each = if self.window.steps.len() > 1 { " per step" } else { "" };
+        let [judged, whole] = [judged, whole].map(format::duration);
+        format!(" from its first to its last work ({judged} of {whole}{each})")
     }
 
     /// What all that is saved is of: a step, or without steps the judged time.
@@ -176,7 +193,8 @@ impl<'a> Summary<'a> {
     /// file.
     pub fn text(&self) -> String {
         let parts = &self.makeup.parts;
-        let mut sentences = vec![format!("{} is busy {} {}", self.who(), percent(self.busy()), self.scope())];
+        let mut sentences =
+            vec![format!("{} is busy {} {}{}", self.who(), percent(self.busy()), self.scope(), self.judged_part())];
         let idle = self.share(parts.idle_ns);
         if idle >= WAITS {
             sentences[0] += &format!(" and idle {}", percent(idle));

@@ -57,6 +57,8 @@ pub struct Host<'a> {
     threads: ByTrack<Thread>,
     /// Whether any operator or Python frame was recorded.
     has_context: bool,
+    /// Whether any operator was.
+    has_operators: bool,
     /// Operators and ranges whose class depends on what lies inside.
     judged: HashMap<SliceId, GapClass>,
     /// Where something was found last: what is judged next is near.
@@ -118,8 +120,9 @@ impl<'a> Host<'a> {
         let (roles, threads, judged, crossing, open) = Default::default();
         let has_context =
             [SliceKind::Operator, SliceKind::PythonFunction].iter().any(|&kind| trace.slices.has_kind(kind));
+        let has_operators = trace.slices.has_kind(SliceKind::Operator);
         let near = Near::new(trace);
-        Self { trace, loading, roles, threads, has_context, judged, near, theta, crossing, open }
+        Self { trace, loading, roles, threads, has_context, has_operators, judged, near, theta, crossing, open }
     }
 
     /// Adds what `track` did during `range` in order of time; the segments tile the range.
@@ -273,8 +276,8 @@ impl<'a> Host<'a> {
                 Role::CopyCall | Role::SyncOperator | Role::CopyOperator => self.judged_by_content(slice, role),
                 Role::Launch if self.loading.contains(&slice) => GapClass::ModuleLoad,
                 Role::LazyLoad if trace.slices.time(slice).dur() >= LOADING => GapClass::ModuleLoad,
-                // What works in it has a cause of its own.
-                Role::CollectiveRange if generic.is_some_and(is_own_work) => GapClass::Unknown,
+                // What works in it has a cause of its own. A recorder of operators shows the collectives themselves.
+                Role::CollectiveRange if self.has_operators || generic.is_some_and(is_own_work) => GapClass::Unknown,
                 role => class_of(role),
             };
             match class {
@@ -311,7 +314,7 @@ impl<'a> Host<'a> {
             matches!(kind, SliceKind::Annotation | SliceKind::Operator)
         };
         match slice.filter(is_range) {
-            Some(slice) if self.roles.of(self.trace, slice) == Role::Range => {
+            Some(slice) if matches!(self.roles.of(self.trace, slice), Role::Range | Role::CollectiveRange) => {
                 self.judged_by_content(slice, Role::Range)
             }
             _ => GapClass::Unknown,

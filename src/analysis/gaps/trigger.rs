@@ -179,7 +179,10 @@ impl<'a> Triggers<'a> {
         }
         let mut stalls = false;
         if let Some(part) = parts.first().filter(straddles)
-            && let Some(wait) = part.slice.map(|slice| slices.time(slice)).filter(|wait| wait.start < scene.gap.start)
+            // A range that is named after a collective may do anything in it.
+            && let Some(wait) = part.slice.filter(|&slice| self.host.roles.of(self.trace, slice) != Role::CollectiveRange)
+            && let wait = slices.time(wait)
+            && wait.start < scene.gap.start
         {
             stalls = self.lost.add(wait.dur(), part.class) && part.class != GapClass::Copy;
         }

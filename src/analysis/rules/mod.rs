@@ -263,7 +263,7 @@ impl<'a> Device<'a, '_> {
         for rule in Rule::ALL.into_iter().filter(|rule| rule.cause().is_some() || *rule == Rule::ExposedCommunication) {
             let nothing = Account::default();
             let account = rule.cause().map_or(&nothing, |cause| &accounts[cause as usize]);
-            let hit = self.idle(rule, account, &parts);
+            let hit = self.idle(rule, account, &parts, reach_ns);
             self.out.check(hit);
         }
         // What is known only by inference is never of the highest severity.
@@ -322,7 +322,9 @@ impl<'a> Device<'a, '_> {
 
     /// A rule about idle time of one cause, or about communication; for that and copies with the time in which the
     /// device does nothing else.
-    fn idle(&self, rule: Rule, account: &Account<'_>, parts: &Breakdown) -> Hit {
+    ///
+    /// * `reach_ns`: see [`reach::reach`].
+    fn idle(&self, rule: Rule, account: &Account<'_>, parts: &Breakdown, reach_ns: Option<DurNs>) -> Hit {
         let (exposed_ns, spans) = match rule {
             Rule::ExposedCommunication => (parts.exposed_comm_ns, &self.busy.exposed_comm[..]),
             Rule::ExposedCopies => (parts.exposed_copy_ns, &self.busy.exposed_copies[..]),
@@ -343,7 +345,11 @@ impl<'a> Device<'a, '_> {
             .find(|hit| (hit.rule, hit.device) == (Rule::SmallCollectives, self.window.device));
         let gains = self.gains(account, spans.clone(), small);
         let once = self.once(rule, account, spans.clone(), &gains);
-        let gain = self.gain(rule, &gains, small);
+        let n = gains.len() as DurNs;
+        let paced_ns = reach_ns.filter(|&reach| reach < exposed_ns).map(|reach| reach / n);
+        // Idle time that ends is saved beside that.
+        let most = paced_ns.map_or(DurNs::MAX, |paced| account.gain_by_step.iter().sum::<DurNs>() / n + paced);
+        let gain = self.gain(rule, &gains, small).min(PerStep { ns: most, usual_ns: None });
         let is_gained = rule != Rule::Profiler && once.as_ref().is_none_or(Once::comes_back);
         let gain = is_gained.then(|| match &once {
             Some(once) => PerStep { ns: once.gain_ns_per_step(None), usual_ns: None },
@@ -372,6 +378,7 @@ impl<'a> Device<'a, '_> {
             usual_ns_per_step: gain.and_then(|gain| gain.usual_ns),
             recorder_ns: gain.map_or(0, |_| account.recorder_ns / n_steps.max(1)),
             small_ns: gain.map_or(0, |_| small_ns / n_steps.max(1)),
+            paced_ns,
             shares,
             once,
             ..self.hit(rule, account.total_ns + exposed_ns)

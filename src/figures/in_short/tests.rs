@@ -142,7 +142,7 @@ fn without_steps_what_the_recorder_costs_is_told_with_the_gain() {
     let few = text(10);
     assert!(few.ends_with(gain), "{few}");
     let many = text(8_000);
-    let cost = "which saves at most 32.000 ms of 50.000 ms, of which about 8.0 ms or more are the recorder's own and pass \
+    let cost = "which saves at most 32.000 ms; the judged time is 50.000 ms, of which about 8.0 ms or more are the recorder's own and pass \
                 without it";
     assert!(many.contains(cost), "{many}");
 }

@@ -14,6 +14,8 @@ const LITTLE: DurNs = 20;
 const AS_FAST: DurNs = 2;
 /// From this share of the kernel time on, fusing elementwise kernels is worth naming.
 const MANY_ELEMENTWISE: f64 = 0.1;
+/// Why less work of the device saves less than its time.
+const WAITS_LONGER: &str = ", as the device then waits longer for the host to launch more";
 
 impl Summary<'_> {
     /// What gains most: the finding with the highest ceiling, or a warning about kernels that save more than that if they
@@ -100,22 +102,32 @@ impl Summary<'_> {
         // The gain is without the recorder, and what it is of is not.
         if let Some(cost) = hit.recording {
             let cost = format::rough_duration(cost.ns, cost.most_ns);
-            return format!("{saves}{of}{per_step}, of which about {cost} are the recorder's own and pass without it");
+            return format!(
+                "{}, which saves at most {gain}{per_step}; {} {of}, of which about {cost} are the recorder's own and \
+                 pass without it",
+                named(hit),
+                if per_step.is_empty() { "the judged time is" } else { "a step takes" }
+            );
         }
         if let Some(alone) = hit.alone_ns_per_step {
             let alone = format::saving(alone);
             return format!("{saves}{of}{per_step} if it ends on all ranks, {alone} on this alone");
         }
+        let then = if hit.paced_ns.is_some() { WAITS_LONGER } else { "" };
         // The larger gain first: overlap alone saves less.
         if let Some(most) = hit.beyond_overlap_ns() {
             let [all, more] = [format::duration(most), self.more_steps(most)];
             return format!(
-                "{}, which saves at most {all} of {of}{per_step}{more}; {} alone saves at most {gain}",
+                "{}, which saves at most {all} of {of}{per_step}{more}{then}; {} alone saves at most {gain}",
                 beyond_overlap(hit),
                 named(hit)
             );
         }
-        format!("{saves}{of}{per_step}{}", self.more_steps(ns))
+        // In a single step nothing shows that it comes back.
+        if hit.rule == Rule::ModuleLoad && self.window.steps.len() == 1 {
+            return format!("{saves}{of} in this step; what is loaded once does not come back");
+        }
+        format!("{saves}{of}{per_step}{}{then}", self.more_steps(ns))
     }
 
     /// How many more steps fit into the same time if each is so much shorter, in parentheses; empty without steps, and if
@@ -142,7 +154,7 @@ impl Summary<'_> {
             return self.less_than(they_take, ns);
         }
         let of = self.of_time(reached);
-        format!("; this saves at most {of}, as the device then waits longer for the host to launch more")
+        format!("; this saves at most {of}{WAITS_LONGER}")
     }
 
     fn reached(&self, ns: DurNs) -> DurNs {
@@ -154,7 +166,7 @@ impl Summary<'_> {
     /// however many of them overlap.
     fn of_time(&self, ns: DurNs) -> String {
         let ns = ns.min(self.makeup.parts.compute_ns);
-        match self.window.step_ns().filter(|_| !self.window.basis.is_range()) {
+        match self.step_ns().filter(|_| !self.window.basis.is_range()) {
             Some(step_ns) => {
                 let [ns, of] = [ns / self.window.steps.len().max(1) as DurNs, step_ns].map(format::duration);
                 format!("{ns} of {of} per step")

@@ -29,6 +29,7 @@ pub(super) fn notes(hit: &Hit) -> Vec<String> {
         .chain(of_lead(hit))
         .chain(of_optimizer(hit))
         .chain(of_ceiling(hit))
+        .chain(of_pace(hit))
         .chain(of_recording(hit))
         .chain(of_alone(hit))
         .chain(of_usual(hit))
@@ -128,10 +129,10 @@ fn of_saving(hit: &Hit) -> Option<String> {
     hit.is_saving().then(|| format!("For {} of it the host writes a checkpoint", format::duration(hit.shares.saves_ns)))
 }
 
-/// Why ending the cause gains less than its time per step, where it does.
+/// Why ending the cause gains less than its time, where it does.
 fn of_ceiling(hit: &Hit) -> Option<String> {
-    let ceiling = hit.ceiling_ns_per_step?;
-    let n_steps = Some(hit.n_steps as DurNs).filter(|&n| n > 0 && hit.once.is_none() && hit.joined.rules.is_empty())?;
+    let ceiling = hit.saved_ns().filter(|_| hit.once.is_none() && hit.joined.rules.is_empty())?;
+    let n_steps = hit.n_steps.max(1) as DurNs;
     // What few nanoseconds are is lost in rounding.
     let less = hit.amount / n_steps - ceiling;
     let is_told = |ns: DurNs| ns > 0 && ns <= less + n_steps;
@@ -144,10 +145,27 @@ fn of_ceiling(hit: &Hit) -> Option<String> {
     // Between ranks, and where communication cannot all be overlapped, notes of their own tell the rest.
     let rest = less - hit.small_ns - hit.recorder_ns;
     let is_plain = hit.rule.cause().is_some() && hit.alone_ns_per_step.is_none() && hit.waiting.n_ranks == 0;
+    let is_plain = is_plain && hit.paced_ns.is_none();
     let rest = (is_plain && ceiling > 0 && rest > n_steps && rest >= less / LEAST_PART)
         .then(|| format!("{} that would remain, such as launch latency", format::duration(rest)));
     let parts: Vec<String> = small.into_iter().chain(recorder).chain(rest).collect();
-    (!parts.is_empty()).then(|| format!("Not in the ceiling, per step: {}", parts.join("; ")))
+    let parts = Some(parts.join("; ")).filter(|parts| !parts.is_empty())?;
+    Some(match hit.ceiling_ns_per_step {
+        Some(_) => format!("Not in the ceiling, per step: {parts}"),
+        // Without steps the list of findings has no ceiling.
+        None => format!("Ending it saves at most {}: not {parts}", format::duration(ceiling)),
+    })
+}
+
+/// That the host launches no sooner for less work of the device, where that bounds what is saved.
+fn of_pace(hit: &Hit) -> Option<String> {
+    let paced = format::duration(hit.paced_ns.filter(|_| hit.saved_ns().is_some())?);
+    let per_step = if hit.n_steps > 0 { " per step" } else { "" };
+    let what = if hit.rule == Rule::ExposedCommunication { "communication" } else { "copies" };
+    Some(format!(
+        "Without {what} the device would be done at most {paced} sooner{per_step}: then it waits for the host to \
+         launch more"
+    ))
 }
 
 /// How much longer the recorder makes the steps in all.

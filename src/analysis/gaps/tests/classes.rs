@@ -102,6 +102,21 @@ fn operators_that_copy_or_read_are_judged_by_the_calls_inside() {
 }
 
 #[test]
+fn a_range_named_after_a_collective_is_one_where_no_operators_are_recorded() {
+    let class = |others: &[Event<'static>]| {
+        let mut events = vec![("main", NOTE, "## all2all grads ##", 90, 990, 0)];
+        events.extend(others);
+        let parts = host_parts(&events);
+        let of_range = parts.iter().filter(|part| part.2.contains("all2all"));
+        of_range.map(|part| part.0).next().map(str::to_owned)
+    };
+    assert_eq!(class(&[]).as_deref(), Some("collective"));
+    let operator = ("main", OP, "aten::add", 10, 20, 0);
+    assert_ne!(class(&[operator]).as_deref(), Some("collective"));
+    assert_eq!(class(&[operator, ("main", OP, "c10d::alltoall_", 90, 990, 0)]), None, "its own name");
+}
+
+#[test]
 fn the_thread_that_handed_over_explains_what_the_launching_one_does_not() {
     // Autograd's thread begins at 600 µs; until then the main thread worked on the loss.
     let events = [

@@ -44,6 +44,21 @@ fn what_the_host_loses_in_a_wait_is_used_up_by_later_gaps() {
 }
 
 #[test]
+fn a_range_of_the_user_takes_no_lead() {
+    // The host is in it while the device runs out of work, and 3 ms later.
+    let after = |kind, name| {
+        let mut events = Vec::new();
+        work(&mut events, 0, 10, 3 * MS);
+        events.push(("main", kind, name, MS, 6 * MS, 0));
+        work(&mut events, 6 * MS, 6 * MS + 10, 7 * MS);
+        work(&mut events, 8 * MS, 8 * MS + 10, 9 * MS);
+        refills(&events)[1].1
+    };
+    assert_eq!(after(SliceKind::Annotation, "nccl:all_reduce"), Some(GapClass::Collective), "a call waits");
+    assert_eq!(after(SliceKind::Annotation, "all_reduce of gradients"), None);
+}
+
+#[test]
 fn a_lead_is_no_longer_than_the_wait() {
     let mut events = Vec::new();
     work(&mut events, 0, 10, 2 * MS);

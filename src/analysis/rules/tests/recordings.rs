@@ -167,10 +167,11 @@ fn communication_is_that_of_the_device_and_calls_are_those_of_the_host() {
         ("stream 8", KERNEL, "ncclDevKernel_AllReduce", 4_000_000, 6_000_000),
         ("main", SliceKind::Operator, "c10d::allreduce_", 6_000_000, 6_990_000),
         ("stream 7", KERNEL, "gemm", 7_000_000, STEP),
+        ("main", CALL, "cudaLaunchKernel", 6_990_000, 6_995_000),
     ];
-    let mut trace = Vec::new();
+    // The host waits for the device, in whatever it is: else less communication would gain nothing.
+    let mut trace = vec![("main", CALL, "cudaLaunchKernel", 0, 5_900_000)];
     trace.extend(step);
-    trace.push(("main", CALL, "cudaLaunchKernel", 6_990_000, 6_995_000));
     let mut slices: Vec<Named<'_>> = Vec::new();
     let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
     let mut correlation = Vec::new();
@@ -179,7 +180,7 @@ fn communication_is_that_of_the_device_and_calls_are_those_of_the_host() {
         slices.push(("main", NOTE, name, at, at + STEP));
         slices.extend(trace.iter().map(|&(thread, kind, name, start, end)| (thread, kind, name, at + start, at + end)));
         let id = i as u32 + 1;
-        correlation.extend([0, 0, 0, 0, id, id]);
+        correlation.extend([0, 0, 0, 0, 0, id, id]);
     }
     let mut builder = TraceBuilder::from_slices(&slices);
     builder.slices[0].correlation = correlation;
@@ -191,6 +192,38 @@ fn communication_is_that_of_the_device_and_calls_are_those_of_the_host() {
     assert_eq!(hit.beyond_overlap_ns(), None, "overlap gains as much");
     let calls = of(&verdicts, Rule::CollectiveCalls).unwrap();
     assert_eq!((calls.amount, calls.ceiling_ns_per_step), (n * 990_000, Some(990_000)));
+}
+
+#[test]
+fn less_communication_saves_no_more_than_the_host_lets_it() {
+    const LAUNCH_EACH: i64 = 8_000_000;
+    // The host needs 8 ms for a step, and the device 10: it falls further behind in each.
+    let of_queue = |ahead: i64, comm: i64| {
+        let (mut slices, mut correlation): (Vec<Named<'_>>, Vec<u32>) = Default::default();
+        let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
+        for (i, name) in (0..).zip(&names) {
+            let (host, device) = (LAUNCH_EACH * i, ahead + STEP * i);
+            let calls =
+                [host + 2_000_000, host + 4_000_000].map(|at| ("main", CALL, "cudaLaunchKernel", at, at + 5_000));
+            slices.push(("main", NOTE, name, host, host + LAUNCH_EACH));
+            slices.extend(calls);
+            slices.push(("stream 7", KERNEL, "gemm", device, device + STEP - comm));
+            slices.push(("stream 7", KERNEL, "ncclDevKernel_AllReduce", device + STEP - comm, device + STEP));
+            let id = 2 * i as u32 + 1;
+            correlation.extend([0, id, id + 1, id, id + 1]);
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        let verdicts = judged(&builder.finish(), None);
+        let hit = of(&verdicts, Rule::ExposedCommunication).unwrap();
+        (hit.n_steps as i64, hit.paced_ns, hit.ceiling_ns_per_step, hit.beyond_overlap_ns())
+    };
+    // The last step is launched n - 1 times 8 ms after the first and would end with its last launch.
+    let (n, paced, ceiling, beyond) = of_queue(30_000_000, 4_000_000);
+    let expected = (STEP * n - (LAUNCH_EACH * (n - 1) + 2_000_000)) / n;
+    assert_eq!((paced, ceiling, beyond), (Some(expected), Some(expected), None));
+    assert!(expected < 3_000_000);
+    assert_eq!(of_queue(30_000_000, 1_000_000).1, None, "all of so little is saved");
 }
 
 #[test]
