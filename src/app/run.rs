@@ -267,7 +267,8 @@ impl App {
                 if let Some((open, history)) = open.and_then(|open| Some((open, open.trace.memories.get(memory)?))) {
                     let (all, i) = (&history.allocations, id.idx());
                     let stack = stack_text(&open.trace, all.stack[i]);
-                    ctx.copy_text(format!("{} B at {:#x}\n{stack}", all.bytes[i], all.addr[i]));
+                    let at = history.address_of(id).map(|addr| format!(" at {addr:#x}")).unwrap_or_default();
+                    ctx.copy_text(format!("{} B{at}\n{stack}", all.bytes[i]));
                 }
             }
             Selection::Gap { time, .. } => ctx.copy_text(format!("{} ns idle", time.dur())),

@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::analysis::memory::by_place::{Place, Places};
 use crate::analysis::memory::labels::first_below_allocator;
 use crate::figures::{Cell, Column, MAX_FRAMES, Rows, Sort, format, sort_by_key};
-use crate::model::memory::{AllocationId, stream_name};
+use crate::model::memory::{AllocationId, MemorySource, stream_name};
 use crate::model::{DurNs, MemoryHistory, StackId, Trace};
 
 /// What a column shows.
@@ -63,7 +63,13 @@ impl AllocationRows {
         let history = &trace.memories[memory];
         let (all, has_time) = (&history.allocations, history.has_time);
         let bytes = ids.iter().map(|id| all.bytes[id.idx()]).sum();
-        let life = "How long it was live; at least so long if it was live when the recording began or ended";
+        let is_paired = history.source == MemorySource::Timeline;
+        let life = match is_paired {
+            true => {
+                "How long it was live if the oldest of one size and category is always freed first: the file does not say"
+            }
+            false => "How long it was live; at least so long if it was live when the recording began or ended",
+        };
         let (start, end, life_key) =
             if has_time { ("start_ns", "end_ns", "life_ns") } else { ("start_event", "end_event", "life_events") };
         let column = |title, key, width, is_text, help| Column { key, title, width, is_text, help };
@@ -108,6 +114,7 @@ impl AllocationRows {
             Kind::Frame | Kind::Stack => has_stacks,
             Kind::Pool => has_private,
             Kind::Stream => has_streams,
+            Kind::Address => !is_paired,
             _ => true,
         });
         let (kinds, columns) = columns.into_iter().unzip();
@@ -290,6 +297,26 @@ mod tests {
         };
         assert_eq!(texts(true), ["5 ns", "at least 8 ns", "at least 9 ns"]);
         assert_eq!(texts(false), ["2 events", "at least 2 events", "at least 4 events"]);
+    }
+
+    #[test]
+    fn only_recorded_addresses_are_shown() {
+        use crate::model::memory::MemorySource;
+        let columns = |source: MemorySource| {
+            let mut raw = RawMemory { source, has_time: true, ..RawMemory::default() };
+            let pool = raw.pool(MemoryPool::default());
+            let (ts, action, stack) = (1, MemoryAction::Alloc, StackId(0));
+            raw.events.push(MemoryEvent { ts, action, addr: 7, bytes: 512, pool, stack });
+            let trace = Arc::new(TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish());
+            let id = AllocationId(0);
+            let addr = trace.memories[0].address_of(id);
+            let rows = AllocationRows::new(trace, 0, 0, vec![id], Arc::default());
+            let has_column = rows.columns().iter().any(|column| column.key == "address");
+            assert_eq!(rows.row(0).len(), rows.columns().len());
+            (addr, has_column)
+        };
+        assert_eq!(columns(MemorySource::Snapshot), (Some(7), true));
+        assert_eq!(columns(MemorySource::Timeline), (None, false), "numbers that tell blocks apart");
     }
 
     #[test]

@@ -159,7 +159,7 @@ pub struct MemoryHistory {
 /// The allocations of one history, by [`AllocationId`]. All columns are equally long.
 #[derive(Debug, Default)]
 pub struct Allocations {
-    /// Address on the device.
+    /// Address on the device; see [`MemoryHistory::address_of`].
     pub addr: Vec<u64>,
     /// Size of the block in bytes. If only the request is known, it is rounded up to 512 bytes as in PyTorch's
     /// allocator.
@@ -267,6 +267,11 @@ impl MemoryHistory {
     /// Whether it is known in which segments blocks lie, and when these were reserved: a profiler records totals alone.
     pub fn has_segments(&self) -> bool {
         self.source == MemorySource::Snapshot || !self.segments.is_empty()
+    }
+
+    /// The address of an allocation; `None` if none was recorded. In a memory timeline these only tell blocks apart.
+    pub fn address_of(&self, id: AllocationId) -> Option<u64> {
+        (self.source != MemorySource::Timeline).then(|| self.allocations.addr[id.idx()])
     }
 
     /// Whether an event allocates a block that was not there: a change of category allocates nothing.

@@ -10,7 +10,7 @@ use crate::answers::{Analysis, Work};
 use crate::command::Command;
 use crate::figures::memory::{lifetime_text, source_text};
 use crate::figures::{format, text::display_name};
-use crate::model::memory::{AllocationId, MemoryPool, Segment, SegmentKind, stream_name};
+use crate::model::memory::{AllocationId, MemoryPool, MemorySource, Segment, SegmentKind, stream_name};
 use crate::model::{MemoryHistory, SliceId, StackId, Trace};
 use crate::session::{OpenTrace, Selection};
 use crate::view::ViewContext;
@@ -90,13 +90,20 @@ fn facts_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: Allo
         if all.requested[i] != all.bytes[i] {
             bytes_ui(ui, "Requested", all.requested[i]);
         }
-        row_ui(ui, "Address", &format!("{:#x}", all.addr[i]));
+        if let Some(addr) = history.address_of(id) {
+            row_ui(ui, "Address", &format!("{addr:#x}"));
+        }
         life_rows_ui(ui, open, history, id);
+        if history.source == MemorySource::Timeline {
+            row_ui(ui, "Which is freed", "not recorded: the oldest of one size and category is taken to be");
+        }
         let category = category_text(trace, history, id);
         if !category.is_empty() {
             row_ui(ui, "Category", &category);
         }
-        pool_rows_ui(ui, history.pool_of(id));
+        if history.address_of(id).is_some() {
+            pool_rows_ui(ui, history.pool_of(id));
+        }
         if let Some(segment) = history.segments.get(all.segment[i] as usize) {
             row_ui(ui, "Segment", &segment_text(segment));
         }

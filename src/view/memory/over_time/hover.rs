@@ -31,7 +31,7 @@ fn lines(trace: &Trace, history: &MemoryHistory, id: AllocationId, state: u32, a
     if !category.is_empty() {
         lines.push(format!("Category {}", display_name(category)));
     }
-    lines.push(format!("{:#x}, {}", all.addr[i], history.pool_of(id)));
+    lines.extend(history.address_of(id).map(|addr| format!("{addr:#x}, {}", history.pool_of(id))));
     if !history.has_changes() {
         lines.push("Live when the snapshot was taken".to_owned());
         return lines;

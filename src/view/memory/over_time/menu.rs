@@ -15,13 +15,16 @@ impl MemoryOverTime {
     pub(super) fn menu_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>) {
         let Some((id, state)) = self.canvas.menu else { return };
         if let Some(id) = id {
-            let all = &chart.shown.history().allocations;
+            let history = chart.shown.history();
+            let all = &history.allocations;
             ui.weak(format!("Allocation of {}", format::bytes(all.bytes[id.idx()] as f64)));
             if ui.button("Copy stack").clicked() {
                 ui.ctx().copy_text(stack_text(chart.shown.trace(), all.stack[id.idx()]));
             }
-            if ui.button("Copy address").clicked() {
-                ui.ctx().copy_text(format!("{:#x}", all.addr[id.idx()]));
+            if let Some(addr) = history.address_of(id)
+                && ui.button("Copy address").clicked()
+            {
+                ui.ctx().copy_text(format!("{addr:#x}"));
             }
             if ui.button("Zoom to allocation").clicked() {
                 self.zoom_to_block(ctx, &chart.axis, id, state);
