@@ -108,7 +108,7 @@ pub enum Content {
     /// Slices or counters.
     Ranges,
     Memory,
-    /// What ran in one file and in another.
+    /// What ran in one file and in another, or what held memory.
     Pair,
     /// Nothing of a trace: the view is there without one, and is of this machine.
     Machine,
@@ -125,13 +125,16 @@ impl Content {
             Self::Stacks => any(|trace| !trace.samples.is_empty() || !trace.slices.is_empty()),
             Self::Ranges => any(|trace| !trace.slices.is_empty() || !trace.counters.is_empty()),
             Self::Memory => any(|trace| !trace.memories.is_empty()),
-            Self::Pair => traces.iter().filter(|open| open.is_program()).nth(1).is_some(),
+            Self::Pair => {
+                let several = |has: fn(&OpenTrace) -> bool| traces.iter().filter(|open| has(open)).nth(1).is_some();
+                several(OpenTrace::is_program) || several(|open| !open.trace.memories.is_empty())
+            }
         }
     }
 
     /// Whether it is memory; `None` if it is both memory and what ran, or neither.
     pub fn is_memory(self) -> Option<bool> {
-        (!matches!(self, Self::Any | Self::Machine)).then_some(self == Self::Memory)
+        (!matches!(self, Self::Any | Self::Machine | Self::Pair)).then_some(self == Self::Memory)
     }
 }
 

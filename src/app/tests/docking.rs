@@ -293,6 +293,19 @@ fn tables_follow_the_view_in_the_middle() {
 }
 
 #[test]
+fn two_files_of_one_kind_have_a_tab_to_compare_them() {
+    let sample = super::memory::sample;
+    for (files, has_tab) in [
+        (vec!["snapshot_oom.pickle"], false),
+        (vec!["snapshot_oom.pickle", "snapshot_leak.pickle"], true),
+        (vec!["nsys_5_steps.sqlite"], false),
+    ] {
+        let harness = harness(files.iter().copied().map(sample).collect());
+        assert_eq!(app(&harness).layout.has_visible_tab("compare"), has_tab, "{files:?}");
+    }
+}
+
+#[test]
 fn a_view_that_was_closed_still_has_what_was_typed() {
     let mut harness = harness(vec![trace()]);
     harness.key_press(Key::Slash);
