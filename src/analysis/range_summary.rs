@@ -42,6 +42,8 @@ pub struct NameSummary {
     pub full_ns: DurNs,
     /// Sum of their times within the range without the slices inside.
     pub self_ns: DurNs,
+    /// Of that, what is of slices whose end was not recorded: those are taken to last to the end of the trace.
+    pub endless_ns: DurNs,
     /// The longest whole duration.
     pub max_ns: DurNs,
 }
@@ -63,6 +65,7 @@ struct NameSums {
     total_ns: DurNs,
     full_ns: DurNs,
     self_ns: DurNs,
+    endless_ns: DurNs,
     max_ns: DurNs,
 }
 
@@ -105,17 +108,19 @@ pub fn summary_of(
             sums.total_ns = sums.total_ns.saturating_add(part.total_ns);
             sums.full_ns = sums.full_ns.saturating_add(part.full_ns);
             sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
+            sums.endless_ns = sums.endless_ns.saturating_add(part.endless_ns);
             sums.max_ns = sums.max_ns.max(part.max_ns);
         }
     }
-    let name = |((kind, name), NameSums { count, total_ns, full_ns, self_ns, max_ns }): (Key, NameSums)| NameSummary {
+    let name = |((kind, name), sums): (Key, NameSums)| NameSummary {
         name: trace.strings.get(name).to_owned(),
         kind,
-        count,
-        total_ns,
-        full_ns,
-        self_ns,
-        max_ns,
+        count: sums.count,
+        total_ns: sums.total_ns,
+        full_ns: sums.full_ns,
+        self_ns: sums.self_ns,
+        endless_ns: sums.endless_ns,
+        max_ns: sums.max_ns,
     };
     let mut names: Vec<NameSummary> = by_name.into_iter().map(name).collect();
     sort_names(&mut names);
@@ -133,6 +138,7 @@ pub fn join_names(parts: impl Iterator<Item = Vec<NameSummary>>) -> Vec<NameSumm
                 sums.total_ns = sums.total_ns.saturating_add(part.total_ns);
                 sums.full_ns = sums.full_ns.saturating_add(part.full_ns);
                 sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
+                sums.endless_ns = sums.endless_ns.saturating_add(part.endless_ns);
                 sums.max_ns = sums.max_ns.max(part.max_ns);
             }
             None => {
@@ -198,6 +204,9 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
         sums.total_ns = sums.total_ns.saturating_add(part.dur());
         sums.full_ns = sums.full_ns.saturating_add(time.dur());
         sums.self_ns = sums.self_ns.saturating_add(own);
+        if slices.unfinished.binary_search(&SliceId(slice as u32)).is_ok() {
+            sums.endless_ns = sums.endless_ns.saturating_add(own);
+        }
         sums.max_ns = sums.max_ns.max(slices.time(SliceId(slice as u32)).dur());
     }
     (summary, names)

@@ -45,6 +45,8 @@ pub struct SelfTimes {
     pub kinds: Vec<SliceKind>,
     /// Of all of these kinds: the time in which threads ran something of them and nothing of others inside.
     pub total_ns: DurNs,
+    /// See [`NameSummary::endless_ns`].
+    pub endless_ns: DurNs,
     /// The names of what works with most of it, at most three, the most first.
     pub names: Vec<(String, DurNs)>,
     /// Of what waits: it sleeps, or waits for another thread, a socket or a process.
@@ -141,12 +143,14 @@ impl SelfTimes {
             sum
         });
         let total_ns: DurNs = works_ns + waits_ns;
+        let endless_ns = functions.iter().map(|of_name| of_name.endless_ns).sum();
         let (basis, n_steps, n_threads) = (window.basis, window.steps.len(), summary.tracks.len());
         (total_ns > 0).then_some(Self {
             basis,
             n_steps,
             kinds,
             total_ns,
+            endless_ns,
             names,
             waits_ns,
             waits_in: waiting.first().and_then(|wait| caller(trace, &tracks, window.time, &wait.0)),

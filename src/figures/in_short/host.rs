@@ -78,7 +78,14 @@ fn self_times(of: &SelfTimes) -> String {
         false => works.into_iter().chain(waits).collect(),
     };
     let total = format::duration(of.total_ns);
-    format!("Most self time, of {total}{what} on {threads}{within}{of_time}: {}", parts.join("; "))
+    let endless = (of.endless_ns > 0 && of.endless_ns >= least).then(|| {
+        let share = share(of.endless_ns);
+        format!(
+            ". {share} of it is of slices whose end was not recorded: they are taken to last to the end of the trace"
+        )
+    });
+    let endless = endless.unwrap_or_default();
+    format!("Most self time, of {total}{what} on {threads}{within}{of_time}: {}{endless}", parts.join("; "))
 }
 
 /// The calls of the runtime and driver that take time beside what [`self_times`] tells.
