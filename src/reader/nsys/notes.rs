@@ -21,7 +21,7 @@ pub fn note_file(builder: &mut TraceBuilder, catalog: &Catalog, database: &Datab
     }
     match schema {
         None => {
-            let text = "The export does not say its version, as those before 2021: columns are found by name";
+            let text = "The export does not say its version: columns are found by name";
             import.note(Severity::Note, text, 1, None);
         }
         Some((major, minor)) if major > info::NEWEST_SCHEMA => {

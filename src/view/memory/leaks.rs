@@ -132,8 +132,8 @@ impl View for LeaksView {
                     "The file has no call stacks: memory by place compares its categories".into()
                 }
                 List::Gains => {
-                    "No stack has more memory at the end than at the start. A block that took the place of one of \
-                     its size from before the recording is no more than that one was"
+                    "No stack has more memory at the end than at the start. Blocks from before the recording have no \
+                     stack: one that replaced such a block of the same size counts as no growth"
                         .into()
                 }
             };

@@ -374,7 +374,7 @@ fn sums_ui(map: &StateMap, ui: &mut egui::Ui) {
     }
 }
 
-/// What reserved memory consists of.
+/// What reserved memory consists of, and the scale of the map.
 fn parts_ui(map: &StateMap, ui: &mut egui::Ui) {
     let MemorySums { reserved, allocated, awaiting_free, unsplit, free, .. } = map.state.sums;
     let is_dark = ui.visuals().dark_mode;
@@ -393,9 +393,18 @@ fn parts_ui(map: &StateMap, ui: &mut egui::Ui) {
         ui.painter().rect_filled(rect, CornerRadius::same(2), color);
         ui.label(format!("{} {label}", bytes(amount)));
     }
+    ui.separator();
+    let n: usize = map.state.pools.iter().map(|pool| pool.segments.len()).sum();
+    let pixel = format::bytes(map.map.bytes_per_point / f64::from(ui.pixels_per_point()));
+    ui.add(
+        egui::Label::new(
+            egui::RichText::new(format!("{}, {pixel} a pixel", format::of_things(n as u64, "segment"))).weak(),
+        )
+        .truncate(),
+    );
 }
 
-/// Why free memory may not be of use, and the scale of the map.
+/// Why free memory may not be of use.
 fn free_ui(map: &StateMap, ui: &mut egui::Ui) {
     let MemorySums { largest_free, pinned, .. } = map.state.sums;
     let bytes = |bytes: u64| format::bytes(bytes as f64);
@@ -415,12 +424,4 @@ fn free_ui(map: &StateMap, ui: &mut egui::Ui) {
         let hint = "Blocks that lie in no segment of the recording, or where another block does";
         ui.label(format!("{} in no segment", bytes(map.state.unplaced))).on_hover_text(hint);
     }
-    let n: usize = map.state.pools.iter().map(|pool| pool.segments.len()).sum();
-    let pixel = format::bytes(map.map.bytes_per_point / f64::from(ui.pixels_per_point()));
-    ui.add(
-        egui::Label::new(
-            egui::RichText::new(format!("{}, {pixel} a pixel", format::of_things(n as u64, "segment"))).weak(),
-        )
-        .truncate(),
-    );
 }
