@@ -308,6 +308,13 @@ fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
     // A step begins with the loading of its batch, and ends with the update. The last call of a loader brings no batch:
     // where it was recorded, the last step ends with its start.
     let is_loader = prefix == LOADER;
+    // One in which the recording ends has no length in it, and no end.
+    let is_cut = |anchors: &[TimeRange]| {
+        anchors.split_last().is_some_and(|(last, others)| last.dur() == 0 && others.iter().all(|other| other.dur() > 0))
+    };
+    if !is_loader && is_cut(&anchors) {
+        anchors.pop();
+    }
     let boundaries: Vec<TimeNs> =
         anchors.into_iter().map(|time| if is_loader { time.start } else { time.end }).collect();
     Some(Division {

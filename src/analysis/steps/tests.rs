@@ -47,6 +47,18 @@ fn annotations_are_next_and_disagreement_is_reported() {
 }
 
 #[test]
+fn an_update_in_which_the_recording_ends_is_the_end_of_no_step() {
+    let of = |last: i64| {
+        let range = |step: i64| (100 * step + 50, 100 * step + if step == 4 { 50 + last } else { 60 });
+        let slices =
+            (0..5).map(range).map(|(start, end)| ("main", NOTE, "Optimizer.step#A.step".to_owned(), start, end));
+        find(&slices.collect::<Vec<_>>()).unwrap().boundaries
+    };
+    assert_eq!(of(3), [60, 160, 260, 360, 453]);
+    assert_eq!(of(0), [60, 160, 260, 360]);
+}
+
+#[test]
 fn repeating_kernels_are_steps_without_annotations() {
     let launch = |rounds: i64, names: &[&str]| -> Vec<_> {
         let n = names.len() as i64;
