@@ -14,6 +14,7 @@ use super::memory::memories;
 use super::pairing;
 use super::profile::Profile;
 use super::stacks::add_samples;
+use super::strays::take_home;
 use super::tally::{Reason, Tally};
 use super::text::unescape;
 use super::work::FactNumbers;
@@ -27,6 +28,7 @@ pub struct Thread {
     /// Whether it has slices or instants.
     is_used: bool,
     pub has_device_work: bool,
+    pub has_python: bool,
     /// Whether it has counters of kernels, at times that are not those of the kernels.
     has_counters: bool,
     name: Option<String>,
@@ -103,6 +105,7 @@ impl Assembly {
             let thread = &mut self.threads[track.0 as usize];
             thread.is_used = true;
             thread.has_device_work |= is_on_device(kind);
+            thread.has_python |= kind == SliceKind::PythonFunction;
         }
         for at in batch.counted.drain(..) {
             self.threads[tracks[at.0 as usize].0 as usize].has_counters = true;
@@ -202,6 +205,7 @@ impl Assembly {
         let mut process_tracks = ProcessTracks::new(&self.threads);
         process_tracks.name(&mut self.threads, std::mem::take(&mut self.metadata));
         mark_devices(&mut self.threads, &mut process_tracks, &mut self.builder);
+        take_home(&mut self.threads, &mut process_tracks);
         let asyncs = std::mem::take(&mut self.asyncs);
         let mut track_ids = process_tracks.add_threads(&self.threads);
         self.take_asyncs(asyncs, &mut process_tracks, &mut track_ids);

@@ -28,6 +28,7 @@ mod profile;
 mod scalar;
 mod scan;
 mod stacks;
+mod strays;
 mod tally;
 mod text;
 mod walk;
