@@ -162,8 +162,8 @@ fn columns_match_the_raw_text() {
                         let sides = |sides: [u32; 3]| format!("{sides:?}").replace(' ', "");
                         sides(launch.grid) == arg("grid").unwrap_or("[0,0,0]".to_owned())
                             && sides(launch.block) == arg("block").unwrap_or("[0,0,0]".to_owned())
-                            && u64::from(launch.registers_per_thread) == number("registers per thread").unwrap_or(0)
-                            && u64::from(launch.shared_bytes) == number("shared memory").unwrap_or(0)
+                            && launch.registers_per_thread.map(u64::from) == number("registers per thread")
+                            && launch.shared_bytes.map(u64::from) == number("shared memory")
                             && launch.recorded_occupancy.map(u64::from) == number("est. achieved occupancy %")
                     }
                     _ => trace.facts.copies.get(id).is_some_and(|copy| copy.bytes == number("bytes")),
