@@ -108,6 +108,11 @@ impl<'a> Frame<'a> {
         self.is_python() && !libraries::contains(self.file)
     }
 
+    /// Whether it is of a library, as its file shows; frames of generated code lead to no file.
+    pub fn is_library(&self) -> bool {
+        self.is_python() && !self.file.starts_with('<') && libraries::contains(self.file)
+    }
+
     /// Whether it waits for the next batch, or prepares it: the loaders of libraries, and functions of the user's
     /// program named like one.
     pub fn loads_data(&self) -> bool {

@@ -93,8 +93,8 @@ pub struct Roles {
     known: [Vec<u8>; SliceKind::ALL.len()],
 }
 
-/// Marks Python frames of the user's program.
-const USER: u8 = 0x80;
+/// Marks Python frames, those of libraries as well.
+const FRAME: u8 = 0x80;
 
 impl Roles {
     /// The role of a host slice. Amortized cost: O(1).
@@ -103,11 +103,11 @@ impl Roles {
         self.with_frame(trace, slice).0
     }
 
-    /// The role of a host slice, and whether it is a Python frame of the user's program.
+    /// The role of a host slice, and whether it is a Python frame.
     #[inline]
     pub fn with_frame(&mut self, trace: &Trace, slice: SliceId) -> (Role, bool) {
         let code = self.code(trace, slice);
-        (Role::ALL[usize::from(code & !USER) - 1], code & USER != 0)
+        (Role::ALL[usize::from(code & !FRAME) - 1], code & FRAME != 0)
     }
 
     #[inline]
@@ -124,8 +124,9 @@ impl Roles {
         let known = &mut self.known[kind as usize];
         known.resize(trace.strings.len(), 0);
         let text = trace.strings.get(name);
-        let is_user = kind == SliceKind::PythonFunction && Frame::of_python_function(text).is_user();
-        let code = role_of(kind, text) as u8 | if is_user { USER } else { 0 };
+        let function = (kind == SliceKind::PythonFunction).then(|| Frame::of_python_function(text));
+        let is_frame = function.is_some_and(|frame| frame.is_user() || frame.is_library());
+        let code = role_of(kind, text) as u8 | if is_frame { FRAME } else { 0 };
         known[name.0 as usize] = code;
         code
     }

@@ -260,8 +260,8 @@ mod tests {
         Launch {
             grid: [64, 1, 1],
             block: [block, 1, 1],
-            registers_per_thread,
-            shared_bytes: 0,
+            registers_per_thread: Some(registers_per_thread),
+            shared_bytes: Some(0),
             recorded_occupancy: Some(recorded),
         }
     }
@@ -304,7 +304,7 @@ mod tests {
 
         let shape = rows(KernelsBy::Shape);
         let shapes: Vec<_> = shape[1..].iter().map(|k| (k.launch.unwrap().registers_per_thread, k.occupancy)).collect();
-        assert_eq!(shapes, [(64, Some(0.5)), (32, Some(1.0)), (32, Some(1.0))]);
+        assert_eq!(shapes, [(Some(64), Some(0.5)), (Some(32), Some(1.0)), (Some(32), Some(1.0))]);
     }
 
     #[test]

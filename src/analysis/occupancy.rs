@@ -70,7 +70,7 @@ impl Limits {
 /// of the grid size.
 ///
 /// Shared memory is assumed to be configured to its maximum, as the driver does on demand. `None` if no block
-/// fits, which means that the record is wrong.
+/// fits, which means that the record is wrong, and where registers or shared memory were not recorded.
 ///
 /// Source: NVIDIA's occupancy calculator (`cuda_occupancy.h`).
 pub fn theoretical(limits: &Limits, launch: &Launch) -> Option<f64> {
@@ -79,12 +79,14 @@ pub fn theoretical(limits: &Limits, launch: &Launch) -> Option<f64> {
         return None;
     }
     let by_warps = limits.warps / warps;
-    let blocks = limits.blocks.min(by_warps).min(by_registers(limits, launch, warps)?).min(by_shared(limits, launch));
+    let (registers, shared) = (launch.registers_per_thread?, launch.shared_bytes?);
+    let blocks =
+        limits.blocks.min(by_warps).min(by_registers(limits, registers, warps)?).min(by_shared(limits, shared));
     (blocks > 0).then(|| (blocks * warps) as f64 / limits.warps as f64)
 }
 
-fn by_registers(limits: &Limits, launch: &Launch, warps: u64) -> Option<u64> {
-    let per_warp = (u64::from(launch.registers_per_thread) * WARP).next_multiple_of(REGISTER_UNIT);
+fn by_registers(limits: &Limits, per_thread: u32, warps: u64) -> Option<u64> {
+    let per_warp = (u64::from(per_thread) * WARP).next_multiple_of(REGISTER_UNIT);
     if per_warp == 0 {
         return Some(u64::MAX);
     }
@@ -95,8 +97,8 @@ fn by_registers(limits: &Limits, launch: &Launch, warps: u64) -> Option<u64> {
     Some(per_partition * limits.partitions / warps)
 }
 
-fn by_shared(limits: &Limits, launch: &Launch) -> u64 {
-    let per_block = (u64::from(launch.shared_bytes) + limits.shared_reserved).next_multiple_of(limits.shared_unit);
+fn by_shared(limits: &Limits, bytes: u32) -> u64 {
+    let per_block = (u64::from(bytes) + limits.shared_reserved).next_multiple_of(limits.shared_unit);
     limits.shared.checked_div(per_block).unwrap_or(u64::MAX)
 }
 
@@ -108,7 +110,8 @@ mod tests {
         DeviceInfo { compute_major: Some(major), compute_minor: Some(minor), ..Default::default() }
     }
 
-    fn launch(threads: u32, registers_per_thread: u32, shared_bytes: u32) -> Launch {
+    fn launch(threads: u32, registers: u32, shared: u32) -> Launch {
+        let (registers_per_thread, shared_bytes) = (Some(registers), Some(shared));
         Launch { grid: [1000, 1, 1], block: [threads, 1, 1], registers_per_thread, shared_bytes, ..Default::default() }
     }
 

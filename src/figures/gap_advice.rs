@@ -257,7 +257,7 @@ pub fn advice(class: GapClass, run: &RunFacts) -> GapAdvice {
 }
 
 /// What the trigger of a gap means for it; `None` without one.
-pub fn trigger_text(trace: &Trace, gap: &Gap) -> Option<&'static str> {
+pub fn trigger_text(trace: &Trace, gap: &Gap) -> Option<String> {
     let text = match gap.trigger? {
         Trigger::Sync if is_of_freeing(trace, gap) => {
             "A call that frees memory first waits until the device has done all work: one call is both, the wait that \
@@ -272,10 +272,21 @@ pub fn trigger_text(trace: &Trace, gap: &Gap) -> Option<&'static str> {
              runs it"
         }
         Trigger::StepBoundary => "The work before it belongs to one step, the work after it to the next",
-        Trigger::GraphEnd => "It follows the last node of a GPU graph: the next launch came too late",
+        Trigger::GraphEnd => match gap.launched_before(trace) {
+            Some(ns) => {
+                let before = format::duration(ns);
+                return Some(format!(
+                    "It follows the last node of a GPU graph. The launch of the work after it had returned {before} \
+                     before: that work was queued"
+                ));
+            }
+            None => {
+                "It follows the last node of a GPU graph: the next launch came too late, it had not returned by then"
+            }
+        },
         Trigger::Profiler => "The profiler was at work, starting, stopping or flushing",
     };
-    Some(text)
+    Some(text.to_owned())
 }
 
 /// That the host lost its lead before a gap that nothing else made possible, and in what; `None` if it did not.
@@ -317,12 +328,37 @@ pub fn to_record(class: GapClass, run: &RunFacts) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::busy::devices;
+    use crate::analysis::gaps::Ground;
+    use crate::model::{SliceKind, TraceBuilder};
 
     #[test]
     fn causes_and_triggers_have_the_name_of_no_vendor() {
         let labels = GapClass::ALL.map(GapClass::label).into_iter().chain(Trigger::ALL.map(Trigger::label));
         for label in labels {
             assert!(["CUDA", "HIP", "NVIDIA", "AMD"].iter().all(|name| !label.contains(name)), "{label}");
+        }
+    }
+
+    #[test]
+    fn a_launch_that_was_made_before_the_end_of_a_graph_did_not_come_too_late() {
+        const CALL: SliceKind = SliceKind::Runtime;
+        let text = |launched: i64| {
+            let mut builder = TraceBuilder::from_slices(&[
+                ("main", CALL, "cudaGraphLaunch", 0, 5_000),
+                ("main", CALL, "cudaLaunchKernel", launched, launched + 5_000),
+                ("stream 7", SliceKind::Kernel, "node", 10_000, 900_000),
+                ("stream 7", SliceKind::Kernel, "next", 950_000, 960_000),
+            ]);
+            builder.slices[0].correlation = vec![1, 2, 1, 2];
+            let trace = builder.finish();
+            let ledger = &Ground::new(&trace).ledgers(&devices(&trace), None, &|| false)[0];
+            trigger_text(&trace, &ledger.gap(0)).unwrap()
+        };
+        let queued = text(95_000);
+        assert!(queued.contains("had returned 800.000 µs before") && !queued.contains("too late"), "{queued}");
+        for launched in [898_000, 940_000] {
+            assert!(text(launched).contains("came too late"), "{launched}");
         }
     }
 

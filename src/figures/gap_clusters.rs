@@ -1,6 +1,6 @@
 //! Figures of recurring gaps.
 
-use super::gaps::{MEANWHILE, class_word, trigger_word};
+use super::gaps::{FRAME, MEANWHILE, class_word, trigger_word};
 use super::makeup::cause_word;
 use super::text::shortened;
 use super::{Cell, Part, figures};
@@ -138,13 +138,12 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
             "The event that made most of their time possible";
         words "until", "Before", 160, Cell::text(&shortened(last_part(row.name(|cluster| cluster.next)), MAX_WORK)),
             "The work that ends them";
-        words "place", "At", 160, Cell::text(&row.place()), "The innermost frame of the user's program in which the \
-            host was, and the operator";
+        words "place", "At", 160, Cell::text(&row.place()), "The innermost Python frame in which the host was, of \
+            the user's program where it has one, and the operator";
         words "prev", "Previous", 160, Cell::name(row.name(|cluster| cluster.prev)), "The work before";
         words "next", "Next", 160, Cell::name(row.name(|cluster| cluster.next)), "The work after";
         words "op", "Operator", 160, Cell::text(row.clusters.op(row.cluster)), "The innermost operator or named range";
-        words "frame", "Frame", 160, Cell::text(row.name(|cluster| cluster.frame)),
-            "The innermost frame of the user's program";
+        words "frame", "Frame", 160, Cell::text(row.name(|cluster| cluster.frame)), FRAME;
         number "steps_present", "Steps present", 84, Cell::or_empty(row.steps_present(), Cell::Count),
             "Steps in which they occur";
     };

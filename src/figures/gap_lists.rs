@@ -1,6 +1,6 @@
 //! Figures of idle time by what went on meanwhile and of recurring gaps, as the window lists them.
 
-use super::gaps::{MEANWHILE, class_word};
+use super::gaps::{FRAME, MEANWHILE, class_word};
 use super::makeup::cause_word;
 use super::{Cell, Part, figures};
 use crate::analysis::gaps::GapClass;
@@ -114,7 +114,7 @@ pub fn clusters(has_range: bool) -> Part<ClusterRow> {
         number "in_range_ns", "In range", 90, Cell::or_empty(row.within_ns, Cell::Ns),
             "Their time within the selected range; the total and what follows from it are of whole gaps";
         words "operator", "Operator", 140, Cell::text(&row.operator), "The innermost operator at that time";
-        words "frame", "Frame", 190, Cell::text(&row.frame), "The innermost frame of the user's program";
+        words "frame", "Frame", 190, Cell::text(&row.frame), FRAME;
         words "prev", "After", 170, Cell::text(&row.prev), "The work before it";
         words "next", "Ended by", 170, Cell::text(&row.next), "The work that ends it";
         number "mean_ns", "Mean", 86, Cell::Ns(row.spread.mean_ns), "Mean duration of these gaps";

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::gaps::{MainPart, class_word, inferred_name, main_class, main_part, trigger_label};
+use super::gaps::{FRAME, MainPart, class_word, inferred_name, main_class, main_part, trigger_label};
 use super::natural::Natural;
 use super::text::telling;
 use super::{Cell, Column, Rows, Sort};
@@ -92,7 +92,7 @@ impl GapRows {
                 column("During", "name", 170, true, "Of that, the call, operator or work that takes most of the time"),
             ),
             (Kind::Operator, column("Operator", "operator", 150, true, "The innermost operator at that time")),
-            (Kind::Frame, column("Frame", "frame", 210, true, "The innermost frame of the user's program")),
+            (Kind::Frame, column("Frame", "frame", 210, true, FRAME)),
             (Kind::Trigger, column("Trigger", "trigger", 150, true, "The event that made the gap possible")),
             (Kind::After, column("After", "after", 190, true, "The work that ran last before it")),
             (Kind::EndedBy, column("Ended by", "ended_by", 190, true, "The work that ends it")),

@@ -16,6 +16,8 @@ use crate::analysis::host_roles::frees_memory;
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
+/// Where the program was.
+pub const FRAME: &str = "The innermost Python frame of the user's program; where it has none, of a library";
 /// What a class says, beside the cause that a rule judges.
 pub const MEANWHILE: &str = "What the host did meanwhile, or what held up the work that it had launched. What would \
                              have to change is the cause: see the idle time by cause";
@@ -315,7 +317,7 @@ pub fn device_gaps<'a>() -> Part<DeviceGaps<'a>> {
         number "operator_share", "With operator", 96, row.covered("operator_share"),
             "Part of the idle time at which an operator was open on the launching thread";
         number "frame_share", "With frame", 84, row.covered("frame_share"),
-            "The same for a Python frame of the user's program";
+            "The same for a Python frame";
         number "launch_share", "Launches", 76, row.covered("launch_share"),
             "Part of the device's work whose launch is recorded";
         words "micro", "Micro", 0, totals(row.totals.micro), "Micro gaps together";
@@ -373,8 +375,7 @@ fn parts() -> Part<NamedPart> {
         words "class", "Meanwhile", 120, class_word(row.class), MEANWHILE;
         number "dur_ns", "Duration", 84, Cell::Ns(row.dur_ns), "How long";
         words "name", "During", 200, Cell::text(row.name.as_deref().unwrap_or_default()), "The slice that explains it";
-        words "frame", "Frame", 200, Cell::text(row.frame.as_deref().unwrap_or_default()),
-            "The innermost frame of the user's program";
+        words "frame", "Frame", 200, Cell::text(row.frame.as_deref().unwrap_or_default()), FRAME;
     };
     Part::new("parts", "Parts", figures)
 }

@@ -13,7 +13,7 @@ use crate::analysis::operators::operators;
 use crate::analysis::range_summary::range_summary;
 use crate::analysis::rules::Vendor;
 use crate::analysis::totals::Scope;
-use crate::model::{Severity, SliceKind, TimeRange, TraceBuilder};
+use crate::model::{Launch, Severity, SliceFacts, SliceKind, TimeRange, TraceBuilder};
 
 const EVIL: &str = "=cmd|' /C calc'!A0\t,\"\u{1b}[2J";
 
@@ -186,5 +186,26 @@ fn a_comparison_begins_with_what_was_before_what_is_after_and_the_change() {
         assert!(titles[2].to_lowercase().contains("change"), "{titles:?}");
         // As wide as the table is in a window of 1280 points.
         assert!(columns[..4].iter().map(|column| column.width).sum::<u16>() < 600, "{titles:?}");
+    }
+}
+
+#[test]
+fn registers_and_shared_memory_that_were_not_recorded_are_blank_and_none_used_is_zero() {
+    let kernel = SliceKind::Kernel;
+    let mut builder =
+        TraceBuilder::from_slices(&[("stream 7", kernel, "a", 0, 300), ("stream 7", kernel, "b", 400, 500)]);
+    let bare = Launch { grid: [80, 2, 1], block: [64, 1, 1], ..Default::default() };
+    let known = Launch { registers_per_thread: Some(0), shared_bytes: Some(0), ..bare };
+    for (slice, launch) in [(0, bare), (1, known)] {
+        builder.set_facts(slice, SliceFacts { launch: Some(launch), ..Default::default() });
+    }
+    let trace = builder.finish();
+    let traces = [&trace];
+    let table = work::kernels(Vendor::Amd).table(kernels(&Scope::whole(&traces), KernelsBy::Name), 0);
+    let rows = serde_json::to_value(&table).unwrap();
+    let [bare, known] = [&rows[0], &rows[1]];
+    assert_eq!((&bare["grid"], &known["grid"]), (&serde_json::json!([80, 2, 1]), &serde_json::json!([80, 2, 1])));
+    for key in ["registers", "shared_bytes"] {
+        assert_eq!((bare.get(key), known.get(key)), (None, Some(&serde_json::json!(0))), "{key}");
     }
 }

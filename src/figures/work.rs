@@ -110,10 +110,10 @@ pub fn kernels(vendor: Vendor) -> Part<KernelTotals> {
             tensor_cores::RULES;
         number "grid", "Grid", 110, launch(row, |launch| Cell::Sides(launch.grid)), LAUNCH;
         number "block", "Block", 100, launch(row, |launch| Cell::Sides(launch.block)), LAUNCH;
-        number "registers", "Registers", 78, launch(row, |launch| Cell::Count(u64::from(launch.registers_per_thread))),
-            "Registers of a thread. Empty where the calls differ in it";
-        number "shared_bytes", "Shared", 84, launch(row, |launch| Cell::Bytes(u64::from(launch.shared_bytes))),
-            "Shared memory of a block, static and dynamic. Empty where the calls differ";
+        number "registers", "Registers", 78, launch(row, |launch| Cell::number(launch.registers_per_thread)),
+            "Registers of a thread. Empty where not recorded, and where the calls differ in it";
+        number "shared_bytes", "Shared", 84, launch(row, |launch| Cell::or_empty(launch.shared_bytes, |n| Cell::Bytes(n.into()))),
+            "Shared memory of a block, static and dynamic. Empty where not recorded, and where the calls differ";
     };
     Part::new("kernels", "Kernels", figures)
         .report(
@@ -467,9 +467,9 @@ pub fn device_work<'a>() -> Part<Work<'a>> {
             "The stream it ran on";
         number "grid", "Grid", 110, launch(row, |launch| Cell::Sides(launch.grid)), "Blocks in x, y and z";
         number "block", "Block", 100, launch(row, |launch| Cell::Sides(launch.block)), "Threads of a block in x, y and z";
-        number "registers", "Registers", 78, launch(row, |launch| Cell::Count(u64::from(launch.registers_per_thread))),
+        number "registers", "Registers", 78, launch(row, |launch| Cell::number(launch.registers_per_thread)),
             "Registers of a thread";
-        number "shared_bytes", "Shared", 84, launch(row, |launch| Cell::Bytes(u64::from(launch.shared_bytes))),
+        number "shared_bytes", "Shared", 84, launch(row, |launch| Cell::or_empty(launch.shared_bytes, |n| Cell::Bytes(n.into()))),
             "Shared memory of a block, static and dynamic";
         number "bytes", "Size", 90, Cell::or_empty(copy(row).and_then(|copy| copy.bytes), Cell::Bytes), "Bytes moved or set";
         words "name", "Name", 330, Cell::name(row.trace.slice_name(row.slice)), "Name of the kernel or the copy";

@@ -174,6 +174,15 @@ impl FactLists {
         if row == [0; N] { 0 } else { 1 + self.rows.intern(row) }
     }
 
+    /// The id of the facts with this id whose launch is changed; the same if they have none.
+    pub fn with_launch(&mut self, id: u32, change: impl FnOnce(Launch) -> Launch) -> u32 {
+        let row = id.checked_sub(1).map(|index| self.rows.items[index as usize]);
+        let Some((mut row, launch)) = row.and_then(|row| Some((row, row[0].checked_sub(1)?))) else { return id };
+        let launch = self.launches.items[launch as usize];
+        row[0] = 1 + self.launches.intern(change(launch));
+        1 + self.rows.intern(row)
+    }
+
     /// The tables of a trace.
     ///
     /// * `facts`: the id of the facts of each slice.

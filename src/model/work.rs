@@ -9,9 +9,10 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
-    pub registers_per_thread: u32,
+    /// `None` if not recorded, as by AMD's profiler; likewise the next.
+    pub registers_per_thread: Option<u32>,
     /// Shared memory of one block in bytes, static and dynamic together.
-    pub shared_bytes: u32,
+    pub shared_bytes: Option<u32>,
     /// Recorded estimate in percent: Kineto's `est. achieved occupancy %`.
     pub recorded_occupancy: Option<u8>,
 }

@@ -119,7 +119,7 @@ fn records_of_every_size_become_the_same_trace() {
         assert_eq!(trace.strings.get(trace.slices.name[call.idx()]), "cudaLaunchKernel");
         let launch = trace.facts.launches.get(launched).unwrap();
         assert_eq!((launch.grid, launch.block), ([108, 2, 1], [256, 1, 1]));
-        assert_eq!((launch.registers_per_thread, launch.shared_bytes), (32, 3072));
+        assert_eq!((launch.registers_per_thread, launch.shared_bytes), (Some(32), Some(3072)));
         let node = trace.facts.graph_nodes.get(in_graph).unwrap();
         assert_eq!((node.graph, node.node), (5, 99));
 

@@ -160,10 +160,17 @@ fn columns_match_the_raw_text() {
                     SliceKind::Kernel => {
                         let launch = trace.facts.launches.get(id).copied().unwrap_or_default();
                         let sides = |sides: [u32; 3]| format!("{sides:?}").replace(' ', "");
-                        sides(launch.grid) == arg("grid").unwrap_or("[0,0,0]".to_owned())
+                        let call = trace.launch_of(id).map_or("", |call| trace.slice_name(call));
+                        let grid = arg("grid").and_then(|text| serde_json::from_str(&text).ok());
+                        let mut grid: [u32; 3] = grid.unwrap_or_default();
+                        // Of all calls only this one takes work-items.
+                        if call == "hipExtModuleLaunchKernel" {
+                            grid.iter_mut().zip(launch.block).for_each(|(n, of)| *n = n.div_ceil(of.max(1)));
+                        }
+                        launch.grid == grid
                             && sides(launch.block) == arg("block").unwrap_or("[0,0,0]".to_owned())
-                            && u64::from(launch.registers_per_thread) == number("registers per thread").unwrap_or(0)
-                            && u64::from(launch.shared_bytes) == number("shared memory").unwrap_or(0)
+                            && launch.registers_per_thread.map(u64::from) == number("registers per thread")
+                            && launch.shared_bytes.map(u64::from) == number("shared memory")
                             && launch.recorded_occupancy.map(u64::from) == number("est. achieved occupancy %")
                     }
                     _ => trace.facts.copies.get(id).is_some_and(|copy| copy.bytes == number("bytes")),

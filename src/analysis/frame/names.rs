@@ -11,6 +11,7 @@ use crate::model::{SliceId, SliceKind, StringId, Trace};
 #[derive(Clone, Copy, Debug)]
 struct Said {
     is_user: bool,
+    is_library: bool,
     saves_checkpoint: bool,
 }
 
@@ -35,6 +36,11 @@ impl FrameNames {
         trace.slices.kind[slice.idx()] == SliceKind::PythonFunction && self.of(trace, slice).is_user
     }
 
+    /// Whether a slice is a Python function of a library.
+    pub fn is_library(&self, trace: &Trace, slice: SliceId) -> bool {
+        trace.slices.kind[slice.idx()] == SliceKind::PythonFunction && self.of(trace, slice).is_library
+    }
+
     /// Whether a slice is a Python function or range that writes a checkpoint.
     pub fn saves_checkpoint(&self, trace: &Trace, slice: SliceId) -> bool {
         let is_named = matches!(trace.slices.kind[slice.idx()], SliceKind::PythonFunction | SliceKind::Annotation);
@@ -45,7 +51,11 @@ impl FrameNames {
         let name = trace.slices.name[slice.idx()];
         let judge = || {
             let frame = Frame::of_python_function(trace.strings.get(name));
-            Said { is_user: frame.is_user(), saves_checkpoint: frame.saves_checkpoint() }
+            Said {
+                is_user: frame.is_user(),
+                is_library: frame.is_library(),
+                saves_checkpoint: frame.saves_checkpoint(),
+            }
         };
         self.0.as_ref().map_or_else(judge, |known| *known.borrow_mut().entry(name).or_insert_with(judge))
     }

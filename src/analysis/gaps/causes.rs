@@ -97,7 +97,7 @@ impl<'a> Causes<'a> {
         let launched = self.trace.slices.ts[call.idx()];
         let split = launched.clamp(gap.start, gap.end);
         if self.is_inside_graph(scene) {
-            out.push(Segment::new(gap, GapClass::Graph, Some(call)));
+            out.push(Segment::new(gap, GapClass::Graph, self.within(gap, call)));
         } else {
             if gap.start < split {
                 self.host_part(TimeRange { end: split, ..gap }, scene, call, out);
@@ -228,6 +228,11 @@ impl<'a> Causes<'a> {
         overlay(&silence.off_cpu, &Cell::default(), range, (GapClass::Blocked, Activity::Waits), is_silent, out);
     }
 
+    /// The launch call, if it had not returned before the gap.
+    fn within(&self, gap: TimeRange, call: SliceId) -> Option<SliceId> {
+        Some(call).filter(|call| self.trace.slices.end[call.idx()] > gap.start)
+    }
+
     /// From the launch on: the usual latency, or what the work waited for.
     fn launch_part(&mut self, range: TimeRange, scene: &Scene, call: SliceId, out: &mut Vec<Segment>) {
         let slices = &self.trace.slices;
@@ -253,11 +258,12 @@ impl<'a> Causes<'a> {
         }
         // Work that starts soon after its call did not wait in a queue, however long the call was.
         let is_prompt = returned > range.start && range.end - returned < self.usual.delay;
+        let within = self.within(scene.gap, call);
         let is_usual = rest.dur() < self.usual.latency || (is_prompt && role != Role::GraphLaunch);
         let segment = if is_usual {
-            flags(GapClass::LaunchLatency, Some(call), rest)
+            flags(GapClass::LaunchLatency, within, rest)
         } else if role == Role::GraphLaunch {
-            flags(GapClass::Graph, Some(call), rest)
+            flags(GapClass::Graph, within, rest)
         } else if let Some(producer) = self.waits.producer(self.trace, scene) {
             // The wait begins when the call is over.
             if rest.start < returned {
@@ -266,7 +272,7 @@ impl<'a> Causes<'a> {
             }
             flags(GapClass::Dependency, Some(producer), rest)
         } else {
-            flags(GapClass::Queued, Some(call), rest)
+            flags(GapClass::Queued, within, rest)
         };
         push(out, segment);
     }

@@ -50,7 +50,7 @@ pub struct GapCluster {
     pub trigger: Option<Trigger>,
     /// Where the host was.
     path: u32,
-    /// The innermost frame of the user's program.
+    /// The innermost frame of the user's program, else of a library.
     pub frame: NameId,
     pub sum: Recurrence,
     pub spread: Spread,

@@ -36,7 +36,7 @@ pub struct Segment {
     pub class: GapClass,
     pub slice: Option<SliceId>,
     pub activity: Activity,
-    /// Whether an operator, or a frame of the user's program, was open.
+    /// Whether an operator, or a Python frame, was open.
     pub has_operator: bool,
     pub has_frame: bool,
 }
@@ -202,7 +202,7 @@ impl<'a> Host<'a> {
     /// A slice that is open inside of `around`.
     fn opened(&mut self, slice: SliceId, is_nested: bool, around: Option<&Open>) -> Open {
         let slices = &self.trace.slices;
-        let (role, is_user_frame) = self.roles.with_frame(self.trace, slice);
+        let (role, is_frame) = self.roles.with_frame(self.trace, slice);
         let end = slices.end[slice.idx()];
         Open {
             slice,
@@ -211,12 +211,12 @@ impl<'a> Host<'a> {
             depth: around.map_or(0, |around| around.depth) + usize::from(is_nested),
             end: around.map_or(end, |around| around.end.min(end)),
             has_operator: slices.kind[slice.idx()] == SliceKind::Operator || around.is_some_and(|it| it.has_operator),
-            has_frame: is_user_frame || around.is_some_and(|around| around.has_frame),
+            has_frame: is_frame || around.is_some_and(|around| around.has_frame),
             has_cause: may_decide(role) || around.is_some_and(|around| around.has_cause),
         }
     }
 
-    /// Whether an operator, and whether a frame of the user's program, is open on a thread. Cost as for [`Self::tile`].
+    /// Whether an operator, and whether a Python frame, is open on a thread. Cost as for [`Self::tile`].
     pub fn is_inside(&mut self, track: TrackId, at: TimeNs) -> (bool, bool) {
         if !self.has_context {
             return (false, false);

@@ -1,4 +1,4 @@
-//! During which of the idle time an operator, and a frame of the user's program is known.
+//! During which of the idle time an operator, and a Python frame is known.
 
 use super::host::Segment;
 use super::{Ledger, StoredGap};
@@ -6,7 +6,7 @@ use crate::model::{DurNs, TimeNs, TimeRange};
 
 /// An operator is known all the time.
 const OPERATOR: u8 = 2;
-/// A frame of the user's program is.
+/// A Python frame is.
 const FRAME: u8 = 4;
 /// That is in [`Ledger::changes`].
 const CHANGES: u8 = 8;
@@ -43,7 +43,7 @@ impl Ledger {
         self.changes.extend(changes.map(|(start, flags)| Change { start, gap: gap as u32, flags }));
     }
 
-    /// The idle time within `range` in which an operator, and that in which a frame of the user's program is known, in
+    /// The idle time within `range` in which an operator, and that in which a Python frame is known, in
     /// nanoseconds; over all time those of [`Self::coverage`]. Cost: O(gaps in range).
     pub fn known(&self, range: TimeRange) -> [DurNs; 2] {
         let mut known = [0; 2];

@@ -69,6 +69,13 @@ impl Gap {
     pub fn is_of_lost_lead(&self) -> bool {
         self.refill.is_some() || self.trigger == Some(Trigger::LaunchBound)
     }
+
+    /// How long before the gap the call had returned that launched the work after it; `None` if it had not, or was not
+    /// recorded.
+    pub fn launched_before(&self, trace: &Trace) -> Option<DurNs> {
+        let call = trace.launch_of(self.ended_by)?;
+        Some(self.time.start - trace.slices.end[call.idx()]).filter(|&ns| ns >= 0)
+    }
 }
 
 /// A part of a gap.
@@ -77,7 +84,7 @@ pub struct GapPart {
     pub time: TimeRange,
     pub class: GapClass,
     /// The host slice that explains it, such as a call or an operator; for [`GapClass::Dependency`] the work
-    /// waited for.
+    /// waited for. A launch call that had returned before the gap explains nothing.
     pub slice: Option<SliceId>,
 }
 
@@ -122,7 +129,7 @@ pub struct Ledger {
 pub struct Coverage {
     /// Time of gaps at which an operator was open on the thread in question, in nanoseconds.
     pub operator_ns: DurNs,
-    /// The same for a frame of the user's program.
+    /// The same for a Python frame.
     pub frame_ns: DurNs,
     /// Pieces of device work, and how many of them have a recorded launch.
     pub work: u64,

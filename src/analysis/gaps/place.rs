@@ -13,14 +13,16 @@ pub struct GapPlace<'a> {
     /// The innermost operator that takes most of the time. While data is loaded without one: the innermost Python
     /// function.
     pub operator: Option<SliceId>,
-    /// The innermost frame of the user's program, as recorded: `train.py(12): main`.
+    /// The innermost frame of the user's program, as recorded: `train.py(12): main`. Where there is none, as in a server
+    /// that is a library itself, that of a library.
     pub frame: Option<&'a str>,
 }
 
-/// Operator and user frame of a part of a gap.
+/// Operator and frame of a part of a gap.
 ///
-/// Where the thread of the part has no frame, the one that launched the work before the gap gives it, else one that
-/// waits in `backward()`: the thread of autograd has no frames.
+/// Where the thread of the part has no frame of the user's program, the one that launched the work before the gap gives
+/// it, else one that waits in `backward()`: the thread of autograd has no frames. Where none has, frames of libraries
+/// are looked for likewise.
 ///
 /// Cost: O(rows of the process · log n).
 pub fn place<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, near: &Near) -> GapPlace<'a> {
@@ -28,43 +30,72 @@ pub fn place<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, n
     let open = at.open(trace, near);
     let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::Operator;
     let operator = at.function(trace, &open).or_else(|| open.iter().rev().copied().find(is_operator));
-    GapPlace { operator, frame: frame_at(trace, ledger, gap, (&at, &open), near) }
+    let frame = frame_at(trace, ledger, gap, (&at, &open), near);
+    GapPlace { operator, frame: frame.map(|frame| frame.text(trace)) }
 }
 
-/// The user frame alone of [`place`].
+/// The frame alone of [`place`].
 pub fn frame<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, near: &Near) -> Option<&'a str> {
     let at = whereabouts(trace, gap, part).filter(|_| near.has_frames)?;
-    frame_at(trace, ledger, gap, (&at, &at.open(trace, near)), near)
+    frame_at(trace, ledger, gap, (&at, &at.open(trace, near)), near).map(|frame| frame.text(trace))
 }
 
 /// The slices that show the place of a part, the most telling first: that of the frame of [`place`] where one was
 /// recorded, its operator, and what explains the part.
 pub fn slices_of_place(trace: &Trace, ledger: &Ledger, gap: &Gap, part: &GapPart) -> Vec<SliceId> {
     let near = &Near::none();
-    let user = |open: &[SliceId]| open.iter().rev().copied().find(|&slice| near.names.is_user(trace, slice));
-    let frame = whereabouts(trace, gap, part).and_then(|at| {
-        let mut others = other_threads(trace, ledger, gap, at.thread, at.time.start, near);
-        let elsewhere = || others.find_map(|thread| user(&open_during(trace, thread, at.time, near)));
-        user(&at.open(trace, near)).or_else(elsewhere)
+    let at = whereabouts(trace, gap, part);
+    let frame = at.and_then(|at| match frame_at(trace, ledger, gap, (&at, &at.open(trace, near)), near)? {
+        FoundFrame::Slice(slice) => Some(slice),
+        FoundFrame::Sample(_) => None,
     });
     let operator = place(trace, ledger, gap, part, near).operator;
     [frame, operator, part.slice].into_iter().flatten().collect()
 }
 
-fn frame_at<'a>(
+/// A frame as it was recorded: a function that ran, or one on the stack of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FoundFrame<'a> {
+    Slice(SliceId),
+    Sample(&'a str),
+}
+
+impl<'a> FoundFrame<'a> {
+    fn text(self, trace: &'a Trace) -> &'a str {
+        match self {
+            Self::Slice(slice) => trace.slice_name(slice),
+            Self::Sample(text) => text,
+        }
+    }
+}
+
+/// Whose frames are looked for.
+#[derive(Clone, Copy, Debug)]
+enum Whose {
+    User,
+    Library,
+}
+
+/// The frame of [`place`].
+///
+/// * `open`: [`Whereabouts::open`].
+pub(super) fn frame_at<'a>(
     trace: &'a Trace,
     ledger: &Ledger,
     gap: &Gap,
     (at, open): (&Whereabouts, &[SliceId]),
     near: &Near,
-) -> Option<&'a str> {
+) -> Option<FoundFrame<'a>> {
     if !near.has_frames {
         return None;
     }
     let &Whereabouts { thread, time, .. } = at;
-    user_frame(trace, open, (thread, time), near).or_else(|| {
-        let mut others = other_threads(trace, ledger, gap, thread, time.start, near);
-        others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time, near), (thread, time), near))
+    let of = |whose: Whose, open: &[SliceId], thread: TrackId| innermost(trace, whose, open, (thread, time), near);
+    of(Whose::User, open, thread).or_else(|| {
+        let others = other_threads(trace, ledger, gap, thread, time.start, near);
+        let others: Vec<_> = others.map(|thread| (open_during(trace, thread, time, near), thread)).collect();
+        let of_others = |whose: Whose| others.iter().find_map(|(open, thread)| of(whose, open, *thread));
+        of_others(Whose::User).or_else(|| of(Whose::Library, open, thread)).or_else(|| of_others(Whose::Library))
     })
 }
 
@@ -162,7 +193,7 @@ pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<Wh
 
 /// The other threads that may show where the program is: the one that launched the work before the gap, and those of
 /// the process that wait in `backward()` at a time.
-pub(super) fn other_threads(
+fn other_threads(
     trace: &Trace,
     ledger: &Ledger,
     gap: &Gap,
@@ -207,11 +238,26 @@ fn user_frame<'a>(
     (thread, time): (TrackId, TimeRange),
     near: &Near,
 ) -> Option<&'a str> {
+    innermost(trace, Whose::User, open, (thread, time), near).map(|frame| frame.text(trace))
+}
+
+/// The innermost frame of these among `open` slices of a thread, else of a sample during `time`.
+fn innermost<'a>(
+    trace: &'a Trace,
+    whose: Whose,
+    open: &[SliceId],
+    (thread, time): (TrackId, TimeRange),
+    near: &Near,
+) -> Option<FoundFrame<'a>> {
     if !near.has_frames {
         return None;
     }
-    let function = open.iter().rev().find(|&&slice| near.names.is_user(trace, slice));
-    function.map(|&slice| trace.slice_name(slice)).or_else(|| sampled_frame(trace, thread, time))
+    let is_wanted = |&&slice: &&SliceId| match whose {
+        Whose::User => near.names.is_user(trace, slice),
+        Whose::Library => near.names.is_library(trace, slice),
+    };
+    let function = open.iter().rev().find(is_wanted).map(|&slice| FoundFrame::Slice(slice));
+    function.or_else(|| sampled_frame(trace, whose, thread, time).map(FoundFrame::Sample))
 }
 
 /// The slices of a thread that run during at least half of `time`, the outermost first.
@@ -300,8 +346,8 @@ pub(super) fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -
     open
 }
 
-/// The innermost user frame of the first sample of a thread during `time`.
-pub(super) fn sampled_frame(trace: &Trace, thread: TrackId, time: TimeRange) -> Option<&str> {
+/// The innermost frame of these of the first sample of a thread during `time`.
+fn sampled_frame(trace: &Trace, whose: Whose, thread: TrackId, time: TimeRange) -> Option<&str> {
     let samples = &trace.samples;
     let first = samples.track.partition_point(|&track| track < thread);
     let n = samples.track[first..].partition_point(|&track| track == thread);
@@ -309,7 +355,10 @@ pub(super) fn sampled_frame(trace: &Trace, thread: TrackId, time: TimeRange) -> 
     let at = ts.partition_point(|&ts| ts < time.start);
     let stack = *samples.stack.get(first + at).filter(|_| at < n && ts[at] < time.end)?;
     let frames = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
-    frames.into_iter().find(|frame| Frame::of(frame).is_user())
+    frames.into_iter().find(|frame| match whose {
+        Whose::User => Frame::of(frame).is_user(),
+        Whose::Library => Frame::of(frame).is_library(),
+    })
 }
 
 #[cfg(test)]

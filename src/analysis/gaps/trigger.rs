@@ -227,7 +227,10 @@ impl<'a> Triggers<'a> {
             let costs_nothing = returns
                 && scene.gap.start - scene.busy.start < scene.gap.dur()
                 && scene.waited_for_copies(self.trace, time.start);
-            if ends_in && is_after_launch && !costs_nothing && (thread != own || time.end <= slices.ts[call.idx()]) {
+            // What was launched before the gap was in the queue: whoever waited, the wait did not empty that.
+            let queued_until = if thread == own { time.end } else { scene.gap.start };
+            let is_emptied = queued_until <= slices.ts[call.idx()];
+            if ends_in && is_after_launch && !costs_nothing && is_emptied {
                 return Some(sync);
             }
         }

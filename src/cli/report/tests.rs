@@ -36,8 +36,8 @@ fn trace(first: i64) -> Trace {
     let launch = Launch {
         grid: [64, 2, 1],
         block: [128, 1, 1],
-        registers_per_thread: 64,
-        shared_bytes: 1024,
+        registers_per_thread: Some(64),
+        shared_bytes: Some(1024),
         recorded_occupancy: Some(40),
     };
     builder.set_facts(4, SliceFacts { launch: Some(launch), ..Default::default() });

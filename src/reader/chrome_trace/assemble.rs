@@ -10,6 +10,7 @@ use crate::model::{
 
 use super::batch::{AllocatorEvent, AsyncEvent, Batch, BeginEnd, CounterSample, Metadata, is_on_device};
 use super::counters::{add_counters, add_memory};
+use super::grids::count_blocks;
 use super::memory::memories;
 use super::pairing;
 use super::profile::Profile;
@@ -225,6 +226,7 @@ impl Assembly {
             &mut self.builder.allocations,
         ));
         let mut builder = self.builder;
+        count_blocks(&mut builder);
         self.tally.report(&mut builder.import);
         process_tracks.prune();
         process_tracks.arrange();

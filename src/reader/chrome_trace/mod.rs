@@ -14,6 +14,7 @@ mod counters;
 mod details;
 mod document;
 mod elsewhere;
+mod grids;
 mod header;
 mod host_collectives;
 mod interner;

@@ -203,8 +203,8 @@ fn facts_of(raw: &[u8], intern: &mut dyn FnMut(&str) -> StringId) -> SliceFacts 
             let launch = Launch {
                 grid: sides_of(next()),
                 block: sides_of(next()),
-                registers_per_thread: number_in(next()).unwrap_or(0),
-                shared_bytes: number_in(next()).unwrap_or(0),
+                registers_per_thread: number_in(next()),
+                shared_bytes: number_in(next()),
                 recorded_occupancy: number_in(next()),
             };
             facts.launch = Some(launch).filter(|launch| *launch != Launch::default());
@@ -380,13 +380,20 @@ mod tests {
         let launch = Launch {
             grid: [4, 8, 32],
             block: [8, 32, 1],
-            registers_per_thread: 80,
-            shared_bytes: 6400,
+            registers_per_thread: Some(80),
+            shared_bytes: Some(6400),
             recorded_occupancy: Some(37),
         };
         assert_eq!(launch_of(&[b"[4, 8,32]", b"[ 8, 32, 1 ]", b"80", b"6400", b"37"]), launch);
-        let launch = Launch { grid: [1, 0, 0], shared_bytes: 512, recorded_occupancy: Some(100), ..Default::default() };
+        let launch =
+            Launch { grid: [1, 0, 0], shared_bytes: Some(512), recorded_occupancy: Some(100), ..Default::default() };
         assert_eq!(launch_of(&[b"[1]", b"", b"-3", b"\"512\"", b"99.6"]), launch);
+        // None recorded is not the same as none used.
+        let found = |registers: &[u8], shared: &[u8]| {
+            let launch = launch_of(&[b"[1]", b"[64]", registers, shared, b""]);
+            (launch.registers_per_thread, launch.shared_bytes)
+        };
+        assert_eq!([found(b"", b""), found(b"0", b"0")], [(None, None), (Some(0), Some(0))]);
         assert_eq!(sides_of(b"[99999999999, x]"), [0; 3]);
         assert_eq!(number_in::<u8>(b"300"), None);
     }

@@ -84,13 +84,13 @@ pub const KERNEL: Spec = Spec {
             None => chunk.name(ValueRef::Null),
         };
         if !matches!(cells[10], ValueRef::Null) {
-            let mut sides = [0; 9];
-            for (side, &cell) in sides.iter_mut().zip(&cells[10..]) {
-                *side = small(chunk, cell);
-            }
-            let [gx, gy, gz, bx, by, bz, registers_per_thread, fixed, dynamic] = sides;
-            let (grid, block) = ([gx, gy, gz], [bx, by, bz]);
-            let shared_bytes = fixed.saturating_add(dynamic);
+            let grid = [10, 11, 12].map(|at| small(chunk, cells[at]));
+            let block = [13, 14, 15].map(|at| small(chunk, cells[at]));
+            let [registers_per_thread, fixed, dynamic] = [16, 17, 18].map(|at| {
+                let is_recorded = !matches!(cells[at], ValueRef::Null);
+                is_recorded.then(|| small(chunk, cells[at]))
+            });
+            let shared_bytes = fixed.or(dynamic).map(|bytes| bytes.saturating_add(fixed.and(dynamic).unwrap_or(0)));
             let launch = Launch { grid, block, registers_per_thread, shared_bytes, recorded_occupancy: None };
             let node = graph_node(chunk, cells[19]);
             slice.facts = 1 + chunk.facts.intern(RowFacts::Launch(launch, node));

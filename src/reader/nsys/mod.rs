@@ -402,6 +402,27 @@ mod tests {
     }
 
     #[test]
+    fn registers_and_shared_memory_are_as_far_as_they_were_recorded() {
+        let (_file, trace) = export(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId,
+                globalPid, demangledName, shortName, gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread,
+                staticSharedMemory, dynamicSharedMemory);
+             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
+                (10, 20, 0, 1, 7, 1, 0, NULL, NULL, 4, 2, 1, 64, 1, 1, 32, 1024, 16),
+                (30, 40, 0, 1, 7, 2, 0, NULL, NULL, 4, 2, 1, 64, 1, 1, 0, NULL, 16),
+                (50, 60, 0, 1, 7, 3, 0, NULL, NULL, 4, 2, 1, 64, 1, 1, NULL, 1024, NULL),
+                (70, 80, 0, 1, 7, 4, 0, NULL, NULL, 4, 2, 1, 64, 1, 1, NULL, NULL, NULL);",
+        );
+        let of = |slice: u32| {
+            let launch = trace.facts.launches.get(SliceId(slice)).unwrap();
+            assert_eq!((launch.grid, launch.block), ([4, 2, 1], [64, 1, 1]));
+            (launch.registers_per_thread, launch.shared_bytes)
+        };
+        let expected = [(Some(32), Some(1040)), (Some(0), Some(16)), (None, Some(1024)), (None, None)];
+        assert_eq!([0, 1, 2, 3].map(of), expected);
+    }
+
+    #[test]
     fn details_of_ranges_have_category_domain_and_color() {
         let thread = global(1, 10, 10);
         let other = global(1, 20, 20);

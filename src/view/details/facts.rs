@@ -101,10 +101,10 @@ impl Facts {
 /// What a launch takes of a multiprocessor, as far as it was recorded.
 fn launch_rows(launch: &Launch, rows: &mut Vec<(&'static str, String)>) {
     let Launch { registers_per_thread: registers, shared_bytes, .. } = *launch;
-    if registers > 0 {
+    if let Some(registers) = registers.filter(|&n| n > 0) {
         rows.push(("Registers", format!("{registers} a thread")));
     }
-    if shared_bytes > 0 {
+    if let Some(shared_bytes) = shared_bytes.filter(|&n| n > 0) {
         rows.push(("Shared memory", format!("{} a block", format::bytes(shared_bytes.into()))));
     }
 }
@@ -226,9 +226,9 @@ mod tests {
         ]);
         let copy = Some(MemoryCopy { bytes: Some(24 << 10), ..MemoryCopy::default() });
         builder.set_facts(0, SliceFacts { copy, ..Default::default() });
-        let shared_bytes = 48 << 10;
+        let (registers_per_thread, shared_bytes) = (Some(64), Some(48 << 10));
         let launch =
-            Launch { grid: [4, 1, 1], block: [256, 1, 1], registers_per_thread: 64, shared_bytes, ..Launch::default() };
+            Launch { grid: [4, 1, 1], block: [256, 1, 1], registers_per_thread, shared_bytes, ..Launch::default() };
         builder.set_facts(1, SliceFacts { launch: Some(launch), ..Default::default() });
         let trace = builder.finish();
         let of = |slice| Facts::new(&trace, SliceId(slice)).rows;

@@ -52,7 +52,7 @@ pub struct GapFacts {
     /// Whether it is in none of the judged steps, of which there are some.
     pub is_outside: bool,
     /// Its trigger, and what that means.
-    pub trigger: Option<(&'static str, &'static str)>,
+    pub trigger: Option<(&'static str, String)>,
     /// That the host lost its lead before, if it did.
     pub lost_lead: Option<String>,
     /// Its time by what went on, the largest first.
@@ -319,6 +319,11 @@ pub fn inferred_text(class: GapClass, inferred_ns: DurNs) -> Option<String> {
 }
 
 impl GapFacts {
+    /// That the launch had returned before the gap, if it had, and how long before.
+    pub fn launched_before(&self, trace: &Trace) -> Option<String> {
+        self.gap.launched_before(trace).map(|ns| format!("{} before the gap", format::duration(ns)))
+    }
+
     /// What to do about it: for what went on for at least a tenth of it, the largest first. Nothing where they were not
     /// looked for.
     pub fn advice(&self) -> Vec<(GapClass, GapAdvice)> {
@@ -368,7 +373,7 @@ impl GapFacts {
         if self.is_untold {
             line(untold());
         }
-        if let Some((label, text)) = self.trigger {
+        if let Some((label, text)) = &self.trigger {
             line(format!("Trigger: {label}. {text}"));
         }
         if let Some(text) = &self.lost_lead {
@@ -384,7 +389,8 @@ impl GapFacts {
         }
         line(format!("After: {}", name(self.gap.after)));
         line(format!("Ended by: {}", name(self.gap.ended_by)));
-        line(format!("Launched by: {}", self.call.map_or_else(|| "not recorded".to_owned(), name)));
+        let ahead = self.launched_before(trace).map_or_else(String::new, |text| format!(", {text}"));
+        line(format!("Launched by: {}{ahead}", self.call.map_or_else(|| "not recorded".to_owned(), name)));
         for (title, path) in [("Operator", &self.operators), ("Host in the gap", &self.host)] {
             if !path.is_empty() {
                 let path: Vec<String> = path.iter().rev().map(|&slice| name(slice)).collect();

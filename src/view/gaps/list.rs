@@ -73,7 +73,7 @@ pub struct Whole {
     pub idle_ns: DurNs,
     /// Time of the devices, busy or idle.
     pub window_ns: DurNs,
-    /// Idle time in which an operator, and that in which a frame of the user's program is known.
+    /// Idle time in which an operator, and that in which a Python frame is known.
     pub known_ns: [DurNs; 2],
     /// Whether most events are missing from a recording of these.
     pub lacks_events: bool,

@@ -130,9 +130,10 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, (facts, late): (&GapFact
             None => "None: no synchronization, step or graph ended before it",
             Some(_) => "None right before it",
         };
-        row("Trigger", facts.trigger.map_or(none, |trigger| trigger.0).to_owned());
+        row("Trigger", facts.trigger.as_ref().map_or(none, |trigger| trigger.0).to_owned());
     });
-    let texts = facts.trigger.map(|trigger| trigger.1).into_iter().chain(facts.lost_lead.as_deref());
+    let trigger = facts.trigger.as_ref().map(|trigger| trigger.1.as_str());
+    let texts = trigger.into_iter().chain(facts.lost_lead.as_deref());
     for text in texts {
         ui.add(Label::new(RichText::new(text).weak()).wrap());
     }
@@ -245,7 +246,10 @@ fn links_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> 
     link(ui, "Work before", facts.gap.after);
     link(ui, "Work after", facts.gap.ended_by);
     match facts.call {
-        Some(call) => link(ui, "Launched by", call),
+        Some(call) => match facts.launched_before(trace) {
+            Some(before) => link(ui, &format!("Launched {before} by"), call),
+            None => link(ui, "Launched by", call),
+        },
         None => _ = ui.weak("Launched by: not recorded"),
     }
     if facts.operators.is_empty() && facts.call.is_some() {

@@ -162,6 +162,9 @@ fn where_work_was_launched_before_a_gap_is_not_where_the_host_was_in_it() {
     settle(&mut page);
     page.get_by_label("Operator");
     assert!(page.query_by_label("Host in most of the gap").is_none());
+    // Nor is the call that had returned what went on in it.
+    page.get_by_label("Launched 85.000 µs before the gap by");
+    assert_eq!(page.query_all_by_label_contains("cudaLaunchKernel").count(), 1);
 }
 
 #[test]

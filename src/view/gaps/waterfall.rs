@@ -7,7 +7,7 @@ use eframe::egui::{
 };
 
 use super::facts::{GapFacts, inferred_text};
-use crate::analysis::gaps::{GapPart, inferred_ns};
+use crate::analysis::gaps::{GapClass, GapPart, inferred_ns};
 use crate::figures::{
     format,
     gaps::inferred_name,
@@ -86,7 +86,7 @@ fn titles(trace: &Trace, facts: &GapFacts) -> [String; 3] {
         facts.call.or_else(|| facts.parts.iter().find(|part| part.class.is_host()).and_then(|part| part.slice));
     [
         thread.map_or_else(|| "Launching thread: not recorded".to_owned(), |slice| format!("Host: {}", track(slice))),
-        "Launch".to_owned(),
+        facts.launched_before(trace).map_or_else(|| "Launch".to_owned(), |before| format!("Launch: {before}")),
         format!("{}: {}", facts.device, track(facts.gap.ended_by)),
     ]
 }
@@ -108,9 +108,10 @@ fn bars(trace: &Trace, facts: &GapFacts, colors: &SliceColors, is_dark: bool) ->
                 let text = inferred_name(trace, &piece);
                 text.map_or_else(|| name(slice), |text| display_name(&text).into_owned())
             }
-            Some(slice) => name(slice),
+            // A launch is a box of its own, as long as the call.
+            Some(slice) if class.is_host() || class == GapClass::Dependency => name(slice),
             None if is_inferred => format!("Inferred: {}", class.label()),
-            None => class.label().to_owned(),
+            _ => class.label().to_owned(),
         };
         let mut what = format!("{}, {}", class.label(), format::duration(time.dur()));
         if let Some(why) = inferred_text(class, time.dur()).filter(|_| is_inferred) {

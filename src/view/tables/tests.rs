@@ -39,7 +39,8 @@ fn trace() -> Trace {
     let launch = |block, registers_per_thread| Launch {
         grid: [64, 2, 1],
         block: [block, 1, 1],
-        registers_per_thread,
+        registers_per_thread: Some(registers_per_thread),
+        shared_bytes: Some(0),
         ..Default::default()
     };
     for (slice, launch) in [(6, launch(256, 64)), (7, launch(512, 32)), (9, launch(256, 64))] {

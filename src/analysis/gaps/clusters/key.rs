@@ -3,11 +3,11 @@
 use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
-use crate::analysis::gaps::place::{Whereabouts, open_during, other_threads, sampled_frame, whereabouts};
+use crate::analysis::gaps::place::{FoundFrame, Whereabouts, frame_at, whereabouts};
 use crate::analysis::gaps::{Gap, GapClass, GapPart, IdleByClass, Ledger, Near};
 use crate::analysis::short_name::short_name;
 use crate::analysis::steps::PROFILER_STEP;
-use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace};
 
 /// The fewest names that differ in their numbers only for the numbers to count instances.
 const MIN_NUMBERED: usize = 3;
@@ -21,7 +21,7 @@ pub struct Key {
     pub family: GapClass,
 }
 
-/// Where the host was: an operator path, as an index into [`Keys::paths`], and the innermost user frame.
+/// Where the host was: an operator path, as an index into [`Keys::paths`], and the innermost frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPlace {
     pub path: u32,
@@ -151,16 +151,13 @@ impl<'a> Keys<'a> {
         (Key { prev, next, place: of_launch.unwrap_or(of_host), family: family(class) }, of_host, by_class)
     }
 
-    /// The operators and the user frame at a place.
+    /// The operators and the frame at a place.
     fn place(&mut self, ledger: &Ledger, gap: &Gap, at: Whereabouts) -> HostPlace {
-        let Whereabouts { thread, time, .. } = at;
         let open = at.open(self.trace, &self.near);
-        let mut frame = self.frame(&open, thread, time);
-        if frame.is_none() && self.near.has_frames {
-            let others: Vec<TrackId> = other_threads(self.trace, ledger, gap, thread, time.start, &self.near).collect();
-            let open = |near: &Near, thread| open_during(self.trace, thread, time, near);
-            frame = others.into_iter().find_map(|thread| self.frame(&open(&self.near, thread), thread, time));
-        }
+        let frame = frame_at(self.trace, ledger, gap, (&at, &open), &self.near).map(|frame| match frame {
+            FoundFrame::Slice(slice) => self.name(self.trace.slices.name[slice.idx()], Form::Frame),
+            FoundFrame::Sample(text) => self.intern(text.to_owned()),
+        });
         HostPlace { path: self.path(&at, &open), frame: frame.unwrap_or_default() }
     }
 
@@ -191,18 +188,6 @@ impl<'a> Keys<'a> {
             depth += 1;
         }
         path
-    }
-
-    /// The innermost frame of the user's program among `open` slices of a thread, else of a sample during `time`.
-    fn frame(&mut self, open: &[SliceId], thread: TrackId, time: TimeRange) -> Option<NameId> {
-        if !self.near.has_frames {
-            return None;
-        }
-        let slices = &self.trace.slices;
-        if let Some(slice) = open.iter().rev().find(|&&slice| self.near.names.is_user(self.trace, slice)) {
-            return Some(self.name(slices.name[slice.idx()], Form::Frame));
-        }
-        Some(self.intern(sampled_frame(self.trace, thread, time)?.to_owned()))
     }
 
     /// The path of this operator or named range inside `path`. The profiler's own steps have none.

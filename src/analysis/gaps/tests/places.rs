@@ -48,3 +48,39 @@ fn parts_lead_to_operator_and_frame() {
     let Coverage { operator_ns, frame_ns, work, launched } = ledger.coverage;
     assert_eq!((operator_ns, frame_ns, work, launched), (700_000, 900_000, 2, 2));
 }
+
+#[test]
+fn work_of_a_graph_has_the_frame_of_its_launch_and_a_library_counts_where_no_program_is() {
+    const LAUNCH: (&str, SliceKind, &str, i64, i64, u32) = ("main", CALL, "cudaGraphLaunch", 20, 30, 2);
+    let at = |frames: &[Event<'_>]| {
+        let mut events = vec![
+            ("main", CALL, "cudaLaunchKernel", 0, 5, 1),
+            ("stream 7", KERNEL, "first", 10, 100, 1),
+            ("main", PYTHON, "<built-in method replay of CUDAGraph object at 0x7f1>", 19, 31, 0),
+            LAUNCH,
+            ("stream 7", KERNEL, "node", 400, 500, 2),
+            ("stream 7", KERNEL, "next node", 600, 700, 2),
+        ];
+        events.extend_from_slice(frames);
+        let trace = builder(&events).finish();
+        let ledger = ledger_of(&trace, None);
+        let of = |index: usize| {
+            let (gap, part) = (ledger.gap(index), ledger.parts(index).next().unwrap());
+            let shown = slices_of_place(&trace, &ledger, &gap, &part).first().map(|&slice| trace.slice_name(slice));
+            let frame = place(&trace, &ledger, &gap, &part, &Near::none()).frame.map(str::to_owned);
+            assert_eq!(shown, frame.as_deref(), "what is shown is what is said");
+            frame
+        };
+        let frames = [of(0), of(1)];
+        assert_eq!(ledger.coverage.frame_ns, if frames[0].is_some() { 300_000 } else { 0 });
+        frames
+    };
+    let both = |frame: &str| [Some(frame.to_owned()), Some(frame.to_owned())];
+    let replay = ("main", PYTHON, "torch/cuda/graphs.py(88): replay", 16, 35, 0);
+    let server = ("main", PYTHON, "vllm/v1/engine/core.py(7): step", 12, 40, 0);
+    assert_eq!(at(&[]), [None, None], "a built-in function is no place");
+    assert_eq!(at(&[server, replay]), both("torch/cuda/graphs.py(88): replay"));
+    assert_eq!(at(&[("main", PYTHON, "serve.py(3): loop", 11, 50, 0), server, replay]), both("serve.py(3): loop"));
+    // The call stack of a thread that does not launch is none of the launch.
+    assert_eq!(at(&[("other", PYTHON, "serve.py(9): log", 0, 900, 0)]), [None, None]);
+}

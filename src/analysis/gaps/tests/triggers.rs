@@ -23,6 +23,43 @@ fn a_sync_that_ends_after_the_device_went_idle_emptied_the_queue() {
 }
 
 #[test]
+fn a_wait_of_another_thread_empties_no_queue_in_which_the_next_work_is() {
+    // The thread that launched the work before waits for it; another launches what follows.
+    let trigger = |launched: i64| {
+        let events = [
+            ("main", CALL, "cudaLaunchKernel", 0, 5, 1),
+            ("main", CALL, "cudaEventSynchronize", 20, 105, 9),
+            ("stream 7", KERNEL, "first", 10, 100, 1),
+            ("worker", CALL, "cudaLaunchKernel", launched, launched + 5, 2),
+            ("stream 8", KERNEL, "second", 160, 200, 2),
+        ];
+        ledger_of(&builder(&events).finish(), None).gap(0).trigger
+    };
+    assert_eq!([99, 100, 150].map(trigger), [None, Some(Trigger::Sync), Some(Trigger::Sync)]);
+}
+
+#[test]
+fn how_long_before_the_gap_a_launch_had_returned() {
+    let before = |launched: i64, call: u32| {
+        let events = [
+            ("main", CALL, "hipGraphLaunch", 0, 5, 1),
+            ("stream 7", KERNEL, "node", 10, 100, 1),
+            ("main", CALL, "hipLaunchKernel", launched, launched + 20, call),
+            ("stream 7", KERNEL, "next", 160, 200, 2),
+        ];
+        let trace = builder(&events).finish();
+        let gap = ledger_of(&trace, None).gap(0);
+        let is_of_end = gap.trigger == Some(Trigger::GraphEnd);
+        (gap.launched_before(&trace), is_of_end)
+    };
+    assert_eq!(before(30, 2), (Some(50_000), true));
+    assert_eq!(before(80, 2), (Some(0), true), "it returned as the gap began");
+    assert_eq!(before(90, 2), (None, true), "it was not over");
+    assert_eq!(before(120, 2), (None, true));
+    assert_eq!(before(30, 3), (None, false), "the launch was not recorded");
+}
+
+#[test]
 fn launches_that_barely_keep_up_are_launch_bound() {
     let kernels = |n: i64, ahead: i64| {
         let mut events = Vec::new();
