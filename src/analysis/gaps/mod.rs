@@ -74,7 +74,7 @@ impl Gap {
     /// recorded.
     pub fn launched_before(&self, trace: &Trace) -> Option<DurNs> {
         let call = trace.launch_of(self.ended_by)?;
-        Some(self.time.start - trace.slices.end[call.idx()]).filter(|&ns| ns >= 0)
+        Some(self.time.start.saturating_sub(trace.slices.end[call.idx()])).filter(|&ns| ns >= 0)
     }
 }
 
