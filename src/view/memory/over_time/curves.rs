@@ -34,7 +34,9 @@ impl Curve {
             Self::Allocated => "Held by the program, with what the allocator rounds up and does not split off",
             Self::Active => "Allocated, or freed but awaiting a stream",
             Self::Reserved => "Held by the allocator",
-            Self::Requested => "Requested by the program, without the allocator's rounding",
+            Self::Requested => {
+                "Requested by the program, without what the allocator rounds up and does not split off, as Memory Viz sums it"
+            }
         }
     }
 
