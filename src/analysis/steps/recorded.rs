@@ -1,8 +1,8 @@
 //! Steps at the end of a recording whose work on the device it does not have.
 
-use super::Scope;
+use super::{Scope, StepSource, Steps};
 use crate::analysis::host_roles::launches_work;
-use crate::model::{Row, SliceId, TimeNs, Trace};
+use crate::model::{Row, SliceId, SliceKind, TimeNs, Trace};
 
 /// A recording that ended while the host was ahead: PyTorch's profiler, started and stopped by time, keeps launches
 /// whose work ran after the end and not the work.
@@ -59,6 +59,37 @@ pub(super) fn n_recorded(trace: &Trace, scope: &Scope, boundaries: &[TimeNs]) ->
         (Some(&first), Some(&end)) if Some(end) > last => first,
         _ => n,
     }
+}
+
+/// How many of the steps are surely whole in a file that lost a part of what was recorded: those before something else
+/// that begins after them, of the host, and of the devices if there are any. `None` of a whole file, or if the steps
+/// are the period of a sequence, which ends with what is there.
+///
+/// * Recorders write events in the order of time, or those of devices after those of the host: what a file that ends
+///   early lacks is at the end of each.
+/// * Work of a device that has its launch counts as of that, since a device may lag behind the host.
+/// * Cost: O(n) for n slices.
+pub(super) fn n_whole(trace: &Trace, scope: &Scope, steps: &Steps) -> Option<usize> {
+    let is_named = steps.source.is_of_host() || matches!(steps.source, StepSource::DeviceRanges(_));
+    if !trace.import.is_partial || !is_named {
+        return None;
+    }
+    let slices = &trace.slices;
+    let (mut of_host, mut of_devices) = (None, None);
+    for i in scope.rows(trace).flat_map(Row::range) {
+        let start = slices.ts[i];
+        match slices.kind[i] {
+            kind if kind.is_device_work() => {
+                let launch = trace.launch_of(SliceId(i as u32)).filter(|_| steps.source.is_of_host());
+                of_devices = of_devices.max(Some(launch.map_or(start, |launch| slices.ts[launch.idx()])));
+            }
+            // What a program or its recorder says of a stretch of time is no event in it.
+            SliceKind::Annotation | SliceKind::GpuAnnotation | SliceKind::Overhead | SliceKind::Other => {}
+            _ => of_host = of_host.max(Some(start)),
+        }
+    }
+    let known = of_host.into_iter().chain(of_devices).min()?;
+    Some(steps.boundaries.partition_point(|&boundary| boundary <= known).saturating_sub(1))
 }
 
 #[cfg(test)]

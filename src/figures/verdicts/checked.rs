@@ -93,7 +93,7 @@ pub struct JudgedTime<'a> {
     pub steps: Option<&'a Steps>,
     /// When the device worked, if it is of one.
     pub busy: Option<&'a DeviceBusy>,
-    /// The time of all that was recorded.
+    /// The time of all that was recorded of the program and its devices.
     pub recorded: TimeRange,
     /// Of the trace on the session clock.
     pub offset: DurNs,
@@ -118,8 +118,8 @@ impl JudgedTime<'_> {
         }
     }
 
-    /// How long the recording is before the first work of the device and after its last, where that is much of it: a
-    /// program that starts, or has ended, does not make a device wait.
+    /// How long the program ran before the first work of the device and after its last, where that is much of the
+    /// recording: a program that starts, or has ended, does not make a device wait.
     fn without_work(&self) -> Option<String> {
         let &Window { device, whole, basis, .. } = self.window;
         if device.is_none() || basis.is_range() {
@@ -145,10 +145,18 @@ impl JudgedTime<'_> {
             Basis::RangeOfWork => "the selected time between first and last work".to_owned(),
             Basis::ChosenStep => "the selected step".to_owned(),
             Basis::Steps => self.steps.map_or_else(String::new, |steps| of_steps(self.n_steps(), steps)),
-            Basis::AfterStartUp => "after start-up; no steps were found".to_owned(),
+            Basis::AfterStartUp => format!("after start-up; {}", self.without_steps()),
             Basis::StartUp => "start-up".to_owned(),
-            Basis::Work => "all between first and last work, start-up included; no steps were found".to_owned(),
-            Basis::All => "everything, start-up included; no steps were found".to_owned(),
+            Basis::Work => format!("all between first and last work, start-up included; {}", self.without_steps()),
+            Basis::All => format!("everything, start-up included; {}", self.without_steps()),
+        }
+    }
+
+    /// Why no steps were judged.
+    fn without_steps(&self) -> String {
+        match self.steps.filter(|steps| steps.is_reliable() && steps.used.is_empty()) {
+            Some(steps) => format!("no step of {} by {} is whole", format::count(steps.len() as u64), found_by(steps)),
+            None => "no steps were found".to_owned(),
         }
     }
 }
