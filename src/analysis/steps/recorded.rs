@@ -139,4 +139,46 @@ mod tests {
         // A recording of the host alone.
         assert_eq!(recorded(8, 0), 8);
     }
+
+    /// Which of 8 steps of 100 ns count, and whether some do not since the file lost a part of them. Each has an
+    /// operator and a launch, if it is among the first `on_host`, and a kernel that runs in the next, if it is among the
+    /// first `on_device`.
+    fn used(is_partial: bool, on_host: TimeNs, on_device: TimeNs) -> (std::ops::Range<usize>, bool) {
+        let names: Vec<String> = (0..8).map(|i| format!("ProfilerStep#{i}")).collect();
+        let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+        for (i, name) in (0..).zip(&names) {
+            let at = 100 * i;
+            slices.push(("main", SliceKind::Annotation, name.as_str(), at, at + 99));
+            correlation.push(0);
+            if i < on_host {
+                slices.push(("main", SliceKind::Operator, "aten::mm", at + 5, at + 40));
+                slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", at + 10, at + 20));
+                correlation.extend([0, i as u32 + 1]);
+            }
+            if i < on_device {
+                slices.push(("stream 7", SliceKind::Kernel, "gemm", at + 110, at + 190));
+                correlation.push(i as u32 + 1);
+            }
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        builder.import.is_partial = is_partial;
+        let steps = crate::analysis::steps::steps(&builder.finish(), &|| false).unwrap();
+        (steps.used, steps.has_lost)
+    }
+
+    #[test]
+    fn steps_that_a_file_lost_a_part_of_do_not_count() {
+        assert_eq!(used(false, 8, 8), (1..7, false));
+        // The profiler's last one is left out anyway.
+        assert_eq!(used(true, 8, 8), (1..7, false));
+        // Work of step 4 is there, but nothing after it; of a whole file it would count.
+        assert_eq!(used(true, 8, 5), (1..4, true));
+        assert_eq!(used(false, 8, 5), (1..5, false));
+        // Launches and work end together, as in a file in the order of time.
+        assert_eq!(used(true, 5, 5), (1..4, true));
+        // The host alone.
+        assert_eq!(used(true, 6, 0), (1..5, true));
+        assert_eq!(used(true, 1, 0), (0..0, true));
+    }
 }

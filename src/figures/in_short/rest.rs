@@ -1,5 +1,6 @@
 //! What a file holds of whose time nothing else is told.
 
+use crate::analysis::rules::Rule;
 use crate::figures::format;
 use crate::figures::memory::TimelineCategory;
 use crate::figures::verdicts::{Judged, percent};
@@ -10,16 +11,19 @@ const LARGE: f64 = 0.1;
 /// Most categories that are named.
 const MOST_NAMED: usize = 3;
 
-/// `None` where the file has a memory or a log of readings, which are told by themselves, or a finding says what it
-/// lacks. May contain text from a file.
+/// `None` where the file has a memory or a log of readings, which are told by themselves. May contain text from a file.
 pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
     let trace = of.trace;
     let file = of.name.unwrap_or("The file");
     if trace.is_empty() {
         return Some(format!("{file} holds no events that could be shown: there is nothing to judge"));
     }
-    if !trace.memories.is_empty() || trace.info.format == Format::GpuMetrics || !of.verdicts.hits.is_empty() {
+    if !trace.memories.is_empty() || trace.info.format == Format::GpuMetrics {
         return None;
+    }
+    if let Some(hit) = of.verdicts.hits.iter().find(|hit| hit.rule == Rule::IncompleteRecording) {
+        let share = percent(hit.measured);
+        return Some(format!("{file} holds about {share} of its events: no verdict about time rests on it"));
     }
     if trace.info.format == Format::MemoryTimeline {
         return timeline(of);
@@ -38,7 +42,7 @@ pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
     };
     let span = format::duration(trace.span.dur());
     Some(format!(
-        "{file} holds {parts} in {span}, but neither work of a device nor calls of a thread: there is nothing to judge"
+        "{file} holds {parts} in {span}, and nothing by which the time of a device or of a thread could be judged"
     ))
 }
 

@@ -266,6 +266,20 @@ mod tests {
     }
 
     #[test]
+    fn steps_of_which_none_is_whole_are_no_lack_of_steps() {
+        let time = TimeRange { start: 0, end: 30 };
+        let mut steps = marked(&[0, 10, 20, 30]).unwrap();
+        steps.used = 0..0;
+        let words = |basis, steps| {
+            let window = Window { device: Some(0), whole: time, time, basis, ..Window::default() };
+            let recorded = time;
+            JudgedTime { file: None, rank: None, window: &window, steps, busy: None, recorded, offset: 0 }.words()
+        };
+        assert_eq!(words(Basis::AfterStartUp, Some(&steps)), "after start-up; no step of 3 by marks is whole");
+        assert_eq!(words(Basis::AfterStartUp, None), "after start-up; no steps were found");
+    }
+
+    #[test]
     fn work_of_a_device_outside_of_all_steps_is_said_where_it_is_much() {
         // Three steps of a device that works all the time but for half of the time before them.
         let words = |before: i64, after: i64| {
