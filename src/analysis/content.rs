@@ -1,7 +1,7 @@
 //! The part of a trace shown first: where its work is, not the hours beside one early event.
 
 use crate::model::memory::{MemoryHistory, MemorySource};
-use crate::model::{Format, Row, SliceId, TimeNs, TimeRange, Trace};
+use crate::model::{Format, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Events are lone if all others are at least so many times as many.
 const LONE: u64 = 100;
@@ -21,21 +21,45 @@ const MAX_DURATIONS: usize = 64;
 /// where the program asks for it later (`--capture-range`), few things are noted before. Cost: O(rows · log slices).
 pub fn content(trace: &Trace) -> TimeRange {
     let events = Events::of(trace);
-    // What a profiler recorded of memory lies beside its slices; a history of memory is a recording by itself.
-    let is_own = |history: &&MemoryHistory| matches!(history.source, MemorySource::Snapshot | MemorySource::Timeline);
-    let histories = trace.memories.iter().filter(is_own).filter(|history| history.has_time).map(|history| history.span);
-    let histories = histories.filter(|range| range.union(trace.span) == trace.span);
     let main = events.span().map(|all| events.main(all));
-    let is_session = |work: &TimeRange| trace.info.format == Format::Nsys && work.start < 0 && work.end > 0;
-    let is_session = main.is_some_and(|work| is_session(&work) && events.n_from_before(0) * FEW <= events.n);
+    let is_session = main.is_some_and(|work| events.begin_at_zero(work));
     let main = main.map(|work| if is_session { TimeRange { start: 0, ..work } } else { work });
-    let work = main.into_iter().chain(histories).reduce(TimeRange::union).unwrap_or(trace.span);
+    let work = main.into_iter().chain(histories(trace)).reduce(TimeRange::union).unwrap_or(trace.span);
     let (near, span) = (work.dur() / NEAR, trace.span);
     let [before, after] = [work.start.saturating_sub(span.start), span.end.saturating_sub(work.end)];
     TimeRange {
         start: if before <= near && !is_session { work.start.min(span.start) } else { work.start },
         end: if after <= near { work.end.max(span.end) } else { work.end },
     }
+}
+
+/// From the first start to the last end of what a program and its devices did, as far as it was recorded: without
+/// what the recorder wrote of itself, such as the moment at which it ended. The span of a trace without any. Cost:
+/// O(rows · log slices), and that of the overhead of the recorder.
+pub fn worked(trace: &Trace) -> TimeRange {
+    let mut events = Events::of(trace);
+    events.rows.retain(|row| {
+        let is_work = |&kind: &SliceKind| kind != SliceKind::Overhead;
+        !is_of_recorder(trace, row.track) && trace.slices.kind[row.range()].iter().any(is_work)
+    });
+    let work = events.span().map(|work| if events.begin_at_zero(work) { TimeRange { start: 0, ..work } } else { work });
+    work.into_iter().chain(histories(trace)).reduce(TimeRange::union).unwrap_or(trace.span)
+}
+
+/// The process ids under which Kineto writes the recording as a whole.
+const NO_PROCESSES: [&str; 2] = ["Spans", "Traces"];
+
+/// Whether what is on a track tells of the recording as a whole, and not of a process.
+pub fn is_of_recorder(trace: &Trace, track: TrackId) -> bool {
+    NO_PROCESSES.contains(&trace.process(trace.track(track).process).pid.as_str())
+}
+
+/// The times of histories of memory that are recordings by themselves: what a profiler recorded of memory lies beside
+/// its slices.
+fn histories(trace: &Trace) -> impl Iterator<Item = TimeRange> {
+    let is_own = |history: &&MemoryHistory| matches!(history.source, MemorySource::Snapshot | MemorySource::Timeline);
+    let histories = trace.memories.iter().filter(is_own).filter(|history| history.has_time).map(|history| history.span);
+    histories.filter(|range| range.union(trace.span) == trace.span)
 }
 
 /// Slices and samples of a trace that lie outside of a range of its time. Cost: O(rows · log slices) where the range
@@ -81,6 +105,14 @@ impl<'a> Events<'a> {
         let n =
             rows.iter().map(|row| row.range().len()).sum::<usize>() + samples.iter().map(|ts| ts.len()).sum::<usize>();
         Self { trace, rows, samples, n: n as u64 }
+    }
+
+    /// Whether they are of a session of nsys, which begins at zero, with little that was noted before.
+    ///
+    /// * `work`: from the first start to the last end.
+    fn begin_at_zero(&self, work: TimeRange) -> bool {
+        let is_across = work.start < 0 && work.end > 0;
+        self.trace.info.format == Format::Nsys && is_across && self.n_from_before(0) * FEW <= self.n
     }
 
     fn span(&self) -> Option<TimeRange> {
@@ -218,6 +250,35 @@ mod tests {
         check([9_500, 20_900], (9_500, 20_900));
         check([8_900, 20_900], (10_000, 20_900));
         check([15_000, 21_100], (10_000, 20_000));
+    }
+
+    #[test]
+    fn what_the_recorder_says_of_itself_is_no_work() {
+        let op = SliceKind::Operator;
+        let slices = [
+            ("main", op, "mm", 100, 200),
+            ("stream 7", SliceKind::Kernel, "gemm", 150, 260),
+            ("recorder", SliceKind::Overhead, "flush", 10, 300),
+            ("whole", SliceKind::Other, "PyTorch Profiler (0)", 0, 400),
+        ];
+        let mut builder = TraceBuilder::from_slices(&slices);
+        let whole = builder.tracks.iter().position(|track| track.name == "whole").unwrap();
+        let mut process = builder.processes[0].clone();
+        process.pid = "Traces".to_owned();
+        builder.tracks[whole].process = crate::model::ProcessId(builder.processes.len() as u32);
+        builder.processes.push(process);
+        let name = builder.strings.intern("Record Window End");
+        builder.instants.ts.push(500);
+        builder.instants.name.push(name);
+        builder.instants.track.push(crate::model::TrackId(0));
+        builder.instants.source.push(0);
+        let trace = builder.finish();
+        assert_eq!(trace.span, TimeRange { start: 0, end: 500 });
+        assert_eq!(worked(&trace), TimeRange { start: 100, end: 260 });
+        // Of nothing else it is all that there is.
+        let mut builder = TraceBuilder::from_slices(&slices[2..3]);
+        builder.info.format = Format::ChromeTrace;
+        assert_eq!(worked(&builder.finish()), TimeRange { start: 10, end: 300 });
     }
 
     #[test]

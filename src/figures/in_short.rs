@@ -1,6 +1,7 @@
 //! The findings in a few sentences: of a job of several ranks as a whole, then of its devices where they differ.
 
 mod host;
+mod rest;
 
 use hashbrown::HashMap;
 
@@ -24,17 +25,23 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
     let alone = |of: &Summary<'_>| of.text();
     let devices = if summaries.len() < MANY { summaries.iter().map(alone).collect() } else { grouped(&summaries) };
-    let hosts = judged.iter().filter_map(host::paragraph);
-    let devices =
-        devices.into_iter().chain(judged.iter().filter_map(untold)).chain(judged.iter().filter_map(too_little));
+    let others = judged.iter().filter(|of| of.verdicts.makeups.is_empty()).filter_map(of_others);
+    let devices = devices.into_iter().chain(judged.iter().filter_map(untold));
     let told: Vec<String> = job(judged, &summaries)
         .into_iter()
         .chain(devices)
-        .chain(hosts)
+        .chain(others)
         .chain(of_absent_ranks(judged, &summaries))
         .collect();
     let partial = judged.iter().filter(|of| of.trace.import.is_partial && !told.is_empty()).map(of_a_part);
     partial.collect::<Vec<_>>().into_iter().chain(told).collect()
+}
+
+/// What is told of a trace without a device that was judged.
+fn of_others(of: &Judged<'_>) -> Option<String> {
+    let is_untold = of.verdicts.n_untold > 0;
+    let rest = || if is_untold { None } else { rest::paragraph(of) };
+    too_little(of).or_else(|| host::paragraph(of)).or_else(rest)
 }
 
 /// That a file ends early or is damaged.
@@ -60,8 +67,7 @@ fn untold(of: &Judged<'_>) -> Option<String> {
 /// That no device of a trace has enough work to judge.
 fn too_little(of: &Judged<'_>) -> Option<String> {
     let (ns, within) = (of.verdicts.too_little_ns, of.name.map(|name| format!(" in {name}")).unwrap_or_default());
-    (ns > 0 && of.verdicts.makeups.is_empty())
-        .then(|| format!("Too little device work was recorded{within} to judge: {}", format::duration(ns)))
+    (ns > 0).then(|| format!("Too little device work was recorded{within} to judge: {}", format::duration(ns)))
 }
 
 /// That ranks which are not open may set the pace of the steps, where what is told may be gained is of a device that

@@ -331,10 +331,11 @@ pub fn left_out(steps: &Steps) -> [Option<String>; 2] {
         1 => Some("the first, which may hold warm-up or be cut off".to_owned()),
         n => Some(format!("the first {}", count(n))),
     };
+    let why = if steps.has_lost { "of which the file lost a part" } else { "in which the recording ends" };
     let last = match steps.len().saturating_sub(steps.used.end) {
         0 => None,
-        1 => Some("the last, in which the recording ends".to_owned()),
-        n => Some(format!("the last {}, in which the recording ends", count(n))),
+        1 => Some(format!("the last, {why}")),
+        n => Some(format!("the last {}, {why}", count(n))),
     };
     [first, last]
 }

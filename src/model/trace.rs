@@ -151,6 +151,12 @@ pub trait Details: Debug + Send + Sync {
 pub const MOST_ROWS: usize = 1500;
 
 impl Trace {
+    /// Whether it holds nothing that can be shown.
+    pub fn is_empty(&self) -> bool {
+        let has_moments = !self.instants.ts.is_empty() || !self.samples.ts.is_empty() || !self.counters.is_empty();
+        self.slices.is_empty() && !has_moments && self.memories.is_empty()
+    }
+
     /// What is known of the device that its work has this number of.
     ///
     /// PyTorch numbers the devices that the process sees, and the recorder of AMD's the devices of the machine: where

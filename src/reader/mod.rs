@@ -90,6 +90,9 @@ const CHANGED: &str = "The file was changed or replaced while it was read";
 const TOO_DEEP: &str = "Open at once with more than 1,500 others of one thread: shown, but not looked at for why a GPU \
     waits, nor for what was launched in it";
 
+/// What is said of a file whose events are all names, or rejected.
+const NOTHING_SHOWN: &str = "None of the events of the file can be shown";
+
 /// Reads a file of any known format. An archive of ranks yields one trace per rank, in order of rank.
 ///
 /// Errors: see [`ReadError`]. Damage inside a readable file is not an error: what was lost is in
@@ -116,7 +119,10 @@ pub fn read_with(path: &Path, options: Options, progress: &Progress) -> Result<V
     for trace in &mut traces {
         let n = trace.n_too_deep();
         trace.import.note(Severity::Note, TOO_DEEP, n, None);
-        if n > 0 {
+        let is_empty = trace.is_empty();
+        let why = if trace.import.read == 0 { "The file holds no events" } else { NOTHING_SHOWN };
+        trace.import.note(Severity::Warn, why, is_empty.into(), None);
+        if n > 0 || is_empty {
             trace.import.sort();
         }
     }

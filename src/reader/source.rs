@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::model::Severity;
+use crate::model::{ImportReport, Severity};
 
 use super::unpack::{Checked, open_layer};
 use super::{Options, ReadError};
@@ -91,6 +91,14 @@ impl Notes {
 
     pub fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Adds all notes so far to a report. What is worse than a note says that the text is not all that was packed.
+    pub fn report(&self, import: &mut ImportReport) {
+        for (severity, note) in self.take() {
+            import.is_partial |= severity > Severity::Note;
+            import.note(severity, &note, 1, None);
+        }
     }
 
     /// All notes so far.

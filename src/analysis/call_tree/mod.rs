@@ -13,6 +13,7 @@ use hashbrown::{HashMap, HashSet};
 pub use self::names::Frames;
 use self::names::{BACKWARD, NO_LAUNCH, frame_name, outside};
 pub use self::rows::{CallTotals, call_tree, operators_by_stack};
+use super::content::is_of_recorder;
 use super::launches::launchers;
 use super::stacks::{Draft, FlameTree, Names, ThreadWeight, Threads};
 use super::threads::{hardly_works, only_waits, parts};
@@ -363,9 +364,6 @@ fn waiting(trace: &Trace) -> HashSet<TrackId> {
     host_tracks(trace).filter(waits).collect()
 }
 
-/// The process ids under which Kineto writes the recording as a whole.
-const NO_PROCESSES: [&str; 2] = ["Spans", "Traces"];
-
 /// The tracks of threads on the host, without those of the profiler's own overhead, and without those that only tell
 /// when threads ran on CPUs: what they ran is on others.
 pub fn host_tracks(trace: &Trace) -> impl Iterator<Item = TrackId> {
@@ -375,7 +373,7 @@ pub fn host_tracks(trace: &Trace) -> impl Iterator<Item = TrackId> {
         of.kind == TrackKind::Thread
             && !of.name.ends_with(ON_CPU)
             && process.device.is_none()
-            && !NO_PROCESSES.contains(&process.pid.as_str())
+            && !is_of_recorder(trace, *track)
             && trace.slices.kind[trace.track_slices(*track)].iter().any(|&kind| kind != SliceKind::Overhead)
     };
     (0..trace.tracks.len() as u32).map(TrackId).filter(is_host)

@@ -173,7 +173,9 @@ impl Verdicts {
 
 /// Whether most events are missing from the recording, or the work of the device is: what the rules say of it.
 fn is_missing(of: &Measured<'_>, out: &mut Out<'_>) -> bool {
-    if let Some(no_work) = NoWork::of(of.trace) {
+    // What a file has lost need not have a cause in the program or its recorder.
+    let no_work = if of.trace.import.is_partial { None } else { NoWork::of(of.trace) };
+    if let Some(no_work) = no_work {
         let measured = (no_work.launches + no_work.ranges + no_work.counted) as f64;
         let is_launched = no_work.launches > 0 && no_work.counted == 0;
         out.check(Hit { measured, no_work, ..hit(Rule::NoDeviceWork, None, 0, 0) });

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 pub use self::pace::same_steps;
 use super::Measured;
 use crate::analysis::busy::DeviceBusy;
+use crate::analysis::content::worked;
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::steps::Boundaries;
@@ -129,7 +130,8 @@ impl Measured<'_> {
     /// The window of a recording without devices.
     pub fn host_window(&self) -> Option<Window> {
         let boundaries = self.boundaries(None).host;
-        let window = Window { whole: self.trace.span, ..Window::default() };
+        let whole = worked(self.trace);
+        let window = Window { whole, ..Window::default() };
         match (self.range, boundaries) {
             (Some(range), _) => {
                 let (basis, range) = self.chosen(range, boundaries, boundaries);
@@ -138,7 +140,7 @@ impl Measured<'_> {
             (None, &[start, .., end]) => {
                 window.of_steps(Basis::Steps, TimeRange { start, end }, boundaries, boundaries)
             }
-            _ => Some(Window { time: self.trace.span, basis: Basis::All, ..window }),
+            _ => Some(Window { time: whole, basis: Basis::All, ..window }),
         }
     }
 

@@ -119,6 +119,8 @@ pub struct Steps<B = TimeNs> {
     pub durations: Option<Durations>,
     /// Median difference of their durations from the median, in nanoseconds.
     deviation_ns: DurNs,
+    /// Whether some at the end do not count since the file lost a part of what was recorded of them.
+    pub has_lost: bool,
     /// Whether they may as well be layers of one pass: they repeat, but nothing says that a whole step does.
     is_guess: bool,
     /// Another source that finds a different number of steps, and that number.
@@ -171,6 +173,7 @@ impl<B: Copy + Into<i64>> Steps<B> {
             names: names.unwrap_or_else(|| (1..=n).map(|step| format!("Step {step}")).collect()),
             durations: None,
             deviation_ns: 0,
+            has_lost: false,
             is_guess: false,
             disagreement: None,
             devices: Vec::new(),
@@ -429,6 +432,10 @@ fn steps_in(trace: &Trace, scope: &Scope, is_cancelled: &dyn Fn() -> bool) -> Op
     let mut found = updates::joined(trace, scope, found);
     if found.source.is_of_host() {
         found.leave_out_from(recorded::n_recorded(trace, scope, &found.boundaries));
+    }
+    if let Some(n) = recorded::n_whole(trace, scope, &found) {
+        found.has_lost = n < found.used.end;
+        found.leave_out_from(n);
     }
     Some(found)
 }

@@ -180,7 +180,7 @@ pub fn file(path: &Path, thresholds: Thresholds, traces: &[Arc<Trace>]) -> Resul
     Ok(answer(&args, thresholds, traces, &[])?.0)
 }
 
-/// What is said of these traces, and how severe the worst finding is.
+/// What is said of these traces, and how severe the worst finding or problem of reading them is.
 ///
 /// * `base`: what they are compared with, if that is asked for.
 ///
@@ -200,7 +200,9 @@ pub fn answer(
     let glance =
         short::Glance { top, n_moments: args.memory_at.len(), by_launch: args.kernels_by == KernelRows::Shape };
     let text = written(&report, args.format, width, is_short.then_some(glance))?;
-    Ok((text, report.findings.first().map(|finding| finding.severity)))
+    // Of problems, notes are no findings.
+    let problems = traces.iter().filter_map(|trace| trace.import.worst());
+    Ok((text, report.findings.iter().map(|finding| finding.severity).chain(problems).max()))
 }
 
 /// * `width`: as in [`text::text`].

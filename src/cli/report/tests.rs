@@ -11,6 +11,7 @@ mod compared;
 mod glance;
 mod memory;
 mod out_of_memory;
+mod starts;
 
 use glance::glance;
 use memory::{leaking, out_of_memory};

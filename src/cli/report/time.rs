@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::keys::Report;
 use crate::analysis::collectives::ranks::{RankCalls, RankOf, RankTotals};
+use crate::analysis::content::worked;
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::phases::{Phase, PhaseTimes, Phases};
 use crate::analysis::rules::{Thresholds, Window};
@@ -63,7 +64,7 @@ pub fn add(
     }
     for (((open, file), verdicts), (steps, busy)) in traces.iter().zip(files).zip(&*verdicts).zip(&all_steps) {
         let (rank, offset) = (open.trace.info.rank, open.offset);
-        let (file, steps, recorded) = (file.as_deref(), (**steps).as_ref(), open.trace.span);
+        let (file, steps, recorded) = (file.as_deref(), (**steps).as_ref(), worked(&open.trace));
         let busy_of = |window: &Window| busy.iter().find(|busy| Some(busy.device) == window.device);
         let judged = |window| JudgedTime { file, rank, window, steps, busy: busy_of(window), recorded, offset };
         windows.extend(verdicts.windows.iter().map(judged));
@@ -115,7 +116,7 @@ fn phase_totals(
 ) -> Vec<PhaseTotals> {
     let steps = steps.map(times_of_steps).unwrap_or_default();
     let n_steps = steps.len();
-    let times = if steps.is_empty() { vec![trace.span] } else { steps };
+    let times = if steps.is_empty() { vec![worked(trace)] } else { steps };
     // Of a memory snapshot only annotations would count, which seldom name more than an optimizer's step: its passes,
     // as stacks tell them, are of allocations and no times.
     let is_snapshot = trace.memories.iter().any(|memory| memory.source == MemorySource::Snapshot);

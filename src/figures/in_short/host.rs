@@ -19,8 +19,11 @@ pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
     let whose = of.name.filter(|_| of.verdicts.host.is_none()).map(|name| format!(" in {name}")).unwrap_or_default();
     let on_cpus = of.verdicts.on_cpus.as_ref().map(|on_cpus| self::on_cpus(on_cpus, &whose));
     let why = if of.trace.info.found_no_gpu { ", and the profiler found no GPU" } else { "" };
-    on_cpus
-        .or_else(|| (!told.is_empty()).then(|| format!("No device work was recorded{whose}{why}. {}", told.join(". "))))
+    let without_work = match of.trace.import.is_partial {
+        true => format!("No device work is in that part{whose}{why}: whether any was recorded is not known"),
+        false => format!("No device work was recorded{whose}{why}"),
+    };
+    on_cpus.or_else(|| (!told.is_empty()).then(|| format!("{without_work}. {}", told.join(". "))))
 }
 
 /// What little is there, and how to record more.
@@ -117,7 +120,8 @@ fn without_stacks(of: &Judged<'_>) -> Option<String> {
     let has_rest = times.n_threads == 1 && times.total_ns + times.calls_ns < times.window_ns / 10 * 9;
     let rest = if has_rest { " and what takes the rest of the time" } else { "" };
     let is_told = !has_rest && times.calls_ns > times.total_ns;
-    (!of.verdicts.run.has_stacks && !is_told).then(|| {
+    // A file that lost a part may have held them.
+    (!of.verdicts.run.has_stacks && !is_told && !of.trace.import.is_partial).then(|| {
         format!(
             "No call stacks were recorded: with_stack=True in torch.profiler, or lacuna capture --stacks, shows which \
              Python code calls these operators{rest}"

@@ -50,6 +50,20 @@ impl<'a> TimelineCategory<'a> {
         };
         trace.counters.iter().map(of).collect()
     }
+
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// Bytes of it where the sum of all is highest first.
+    pub fn at_peak(&self) -> u64 {
+        self.peak.0
+    }
+
+    /// Bytes of it when the recording ended.
+    pub fn at_end(&self) -> u64 {
+        self.end.0
+    }
 }
 
 /// Memory of a timeline by category, one row each. The first row is all of it: the others sum to that.

@@ -93,7 +93,7 @@ pub struct JudgedTime<'a> {
     pub steps: Option<&'a Steps>,
     /// When the device worked, if it is of one.
     pub busy: Option<&'a DeviceBusy>,
-    /// The time of all that was recorded.
+    /// The time of all that was recorded of the program and its devices.
     pub recorded: TimeRange,
     /// Of the trace on the session clock.
     pub offset: DurNs,
@@ -118,8 +118,8 @@ impl JudgedTime<'_> {
         }
     }
 
-    /// How long the recording is before the first work of the device and after its last, where that is much of it: a
-    /// program that starts, or has ended, does not make a device wait.
+    /// How long the program ran before the first work of the device and after its last, where that is much of the
+    /// recording: a program that starts, or has ended, does not make a device wait.
     fn without_work(&self) -> Option<String> {
         let &Window { device, whole, basis, .. } = self.window;
         if device.is_none() || basis.is_range() {
@@ -145,10 +145,18 @@ impl JudgedTime<'_> {
             Basis::RangeOfWork => "the selected time between first and last work".to_owned(),
             Basis::ChosenStep => "the selected step".to_owned(),
             Basis::Steps => self.steps.map_or_else(String::new, |steps| of_steps(self.n_steps(), steps)),
-            Basis::AfterStartUp => "after start-up; no steps were found".to_owned(),
+            Basis::AfterStartUp => format!("after start-up; {}", self.without_steps()),
             Basis::StartUp => "start-up".to_owned(),
-            Basis::Work => "all between first and last work, start-up included; no steps were found".to_owned(),
-            Basis::All => "everything, start-up included; no steps were found".to_owned(),
+            Basis::Work => format!("all between first and last work, start-up included; {}", self.without_steps()),
+            Basis::All => format!("everything, start-up included; {}", self.without_steps()),
+        }
+    }
+
+    /// Why no steps were judged.
+    fn without_steps(&self) -> String {
+        match self.steps.filter(|steps| steps.is_reliable() && steps.used.is_empty()) {
+            Some(steps) => format!("no step of {} by {} is whole", format::count(steps.len() as u64), found_by(steps)),
+            None => "no steps were found".to_owned(),
         }
     }
 }
@@ -255,6 +263,20 @@ mod tests {
         let after = "100 ns after the last work of the device";
         assert_eq!(words(Basis::Work, TimeRange { start: 98, end: 300 }), format!("{all}; not judged: {after}"));
         assert_eq!(words(Basis::Range, both), "the selected time");
+    }
+
+    #[test]
+    fn steps_of_which_none_is_whole_are_no_lack_of_steps() {
+        let time = TimeRange { start: 0, end: 30 };
+        let mut steps = marked(&[0, 10, 20, 30]).unwrap();
+        steps.used = 0..0;
+        let words = |basis, steps| {
+            let window = Window { device: Some(0), whole: time, time, basis, ..Window::default() };
+            let recorded = time;
+            JudgedTime { file: None, rank: None, window: &window, steps, busy: None, recorded, offset: 0 }.words()
+        };
+        assert_eq!(words(Basis::AfterStartUp, Some(&steps)), "after start-up; no step of 3 by marks is whole");
+        assert_eq!(words(Basis::AfterStartUp, None), "after start-up; no steps were found");
     }
 
     #[test]

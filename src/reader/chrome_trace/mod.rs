@@ -102,15 +102,10 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         return Err(ReadError::NotATrace(text.to_owned()));
     }
     summary.report(&mut assembly);
-    for (severity, note) in text.notes.take() {
-        assembly.builder.import.note(severity, &note, 1, None);
-    }
+    text.notes.report(&mut assembly.builder.import);
     let profile = std::mem::take(&mut summary.document.profile);
     let mut builder = assembly.finish(&profile);
     header::apply(&summary, source, &mut builder);
-    if builder.import.read == 0 {
-        builder.import.note(Severity::Note, "The file holds no events", 1, None);
-    }
     let mut trace = builder.finish();
     finish(&mut trace, source, profile);
     Ok(trace)

@@ -344,7 +344,8 @@ impl TextSummary {
             assembly.tally.add_at(Reason::Elsewhere, count, offset);
             import.read += count;
         }
-        let mut is_partial = false;
+        let n_lost = assembly.tally.n(Reason::CutOff) + assembly.tally.n(Reason::Damaged);
+        let mut is_partial = n_lost > 0 || !document.damaged.is_empty();
         let mut note = |severity, reason: &str, count: u64, offset| import.note(severity, reason, count, offset);
         if document.is_lines {
             note(Warn, "One event after another without an array around them: all are shown", 1, None);

@@ -192,9 +192,7 @@ fn read(
         offset += length + rest;
     }
     lines.end(&mut columns);
-    for (severity, note) in text.notes.take() {
-        builder.import.note(severity, &note, 1, None);
-    }
+    text.notes.report(&mut builder.import);
     super::note_source(&mut builder.info, source, offset);
     producer.clone_into(&mut builder.info.producer);
     if columns.is_empty() {

@@ -134,9 +134,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         Some(_) => Some("The JSON text is damaged: what came before that is shown"),
     };
     builder.import.lose(lost.unwrap_or_default(), lost.is_some().into(), None);
-    for (severity, note) in text.notes.take() {
-        builder.import.note(severity, &note, 1, None);
-    }
+    text.notes.report(&mut builder.import);
     let info = &mut builder.info;
     super::note_source(info, source, text_bytes);
     info.producer = "PyTorch profiler".to_owned();

@@ -220,7 +220,7 @@ impl Scans<'_> {
         builder.import.note(Severity::Warn, &text, lost.n_too_large, None);
         lost.note_without_loss(&table.name, &mut builder.import);
         let text = "StringIds: texts on damaged pages could not be read; names are shown as their numbers";
-        builder.import.note(Severity::High, text, lost.n_damaged.min(self.database.most_rows()), None);
+        builder.import.lose(text, lost.n_damaged.min(self.database.most_rows()), None);
         Ok(Strings::new(chunks.iter().map(|chunk| &chunk.0)))
     }
 

@@ -55,7 +55,4 @@ pub fn note_file(builder: &mut TraceBuilder, catalog: &Catalog, database: &Datab
         };
         import.note(Severity::Note, &text, 1, None);
     }
-    if import.read == 0 {
-        import.note(Severity::Note, "The file holds no events", 1, None);
-    }
 }

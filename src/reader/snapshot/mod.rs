@@ -114,9 +114,7 @@ fn read(carrier: Encoding, source: &Source, options: Options, progress: &Progres
         let text = format!("{lost}: what was complete by then is shown");
         import.lose(&text, 1, Some(text_bytes));
     }
-    for (severity, note) in text.notes.take() {
-        import.note(severity, &note, 1, None);
-    }
+    text.notes.report(import);
     describe_file(&mut builder, source, text_bytes, &settings);
     add_memories(&mut builder, devices.into_values().collect(), &root, &settings);
     let mut trace = builder.finish();
