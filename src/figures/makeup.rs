@@ -281,7 +281,7 @@ impl<'a> Summary<'a> {
             let share = percent(kernel.total_ns as f64 / self.makeup.kernel_ns.max(1) as f64);
             let of = if kind.is_some() { "it" } else { "the compute kernel time" };
             match (clipped(&kernel.name), kernel.variants) {
-                (name, variants @ 2..) => format!("{variants} kernels named {name} take {share} of {of}"),
+                (name, variants @ 2..) => format!("{variants} variants of {name} take {share} of {of}"),
                 (name, _) => format!("{name} alone takes {share} of {of}"),
             }
         });

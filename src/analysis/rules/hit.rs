@@ -62,6 +62,8 @@ pub struct Hit {
     pub recurring: Option<Recurring>,
     /// Of a hit about loading data: its time on the host, and the busy time of the device, in the median step.
     pub data_time: Option<(DurNs, DurNs)>,
+    /// Of a hit about pageable copies: each step has some, or the host loads data in the time that they are of.
+    pub is_of_batches: bool,
     /// What its time consists of.
     pub shares: Shares,
     /// Of a hit about work on the CPU: operators that are slow where an input shape is new to them.
@@ -179,6 +181,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         once: None,
         recurring: None,
         data_time: None,
+        is_of_batches: false,
         shares: Shares::default(),
         new_shapes: NewShapes::default(),
         waits_in: None,

@@ -2,8 +2,8 @@
 
 use super::{
     ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, COUNTED, EAGER,
-    FROM_DEVICE, FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line,
-    MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW,
+    FROM_DEVICE, FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, LOADS,
+    Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW,
     SMALL, TO_DEVICE, TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
@@ -295,8 +295,13 @@ fn copy_lines(rule: Rule) -> &'static [Line] {
                 "They are before the time that is judged: no step pays for them, only the start",
             ),
             (
-                |case| TORCH(case) && NOT_FROM_DEVICE(case),
+                |case| TORCH(case) && NOT_FROM_DEVICE(case) && LOADS(case),
                 "Use DataLoader(pin_memory=True) or tensor.pin_memory(), then .to(device, non_blocking=True)",
+            ),
+            (
+                |case| TORCH(case) && NOT_FROM_DEVICE(case) && !LOADS(case),
+                "If they are weights, make or load them on the device at once: torch.device(\"cuda\") around the model, \
+                 map_location for a checkpoint; else copy from tensor.pin_memory()",
             ),
             (
                 |case| TORCH(case) && FROM_DEVICE(case),
