@@ -48,6 +48,7 @@ pub fn lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::Fp32Matmul => FP32,
         Rule::Elementwise => ELEMENTWISE,
+        Rule::StepwiseAttention => ATTENTION,
         Rule::SlowKernels => &[
             (
                 |case| TORCH(case) && case.run.has_tf32 && has_fp32(case),
@@ -245,6 +246,23 @@ const ELEMENTWISE: &[Line] = &[
     (OTHER, "Fuse kernels that read and write the same data"),
     (ALWAYS, "To check, the step has fewer elementwise kernels, and their time falls"),
 ];
+
+/// For attention that is computed step by step.
+const ATTENTION: &[Line] = &[
+    (
+        |case| !FALLS_BACK(case),
+        "torch.nn.functional.scaled_dot_product_attention computes it in one kernel (FlashAttention) that never writes \
+         the matrix of scores; in Transformers: attn_implementation=\"sdpa\" or \"flash_attention_2\"",
+    ),
+    (
+        FALLS_BACK,
+        "scaled_dot_product_attention is called, and no fused kernel takes what it is given: look at types (fp16 or \
+         bf16), masks and head sizes; torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) around it says why",
+    ),
+    (ALWAYS, "To check, the kernels of softmax are gone, and the peak of memory is lower"),
+];
+/// Most of it is inside of `scaled_dot_product_attention`.
+const FALLS_BACK: Fits = |case| case.is_most(|hit| hit.attention.called_ns);
 
 fn has_fp32(case: &Case<'_>) -> bool {
     case.hit.is_some_and(|hit| hit.names.iter().any(|name| is_fp32_matmul(name)))

@@ -127,9 +127,11 @@ const COLLECTS: Fits = |case| {
 const SAVES: Fits = |case| case.is_most(|hit| hit.shares.saves_ns);
 /// The time is that of many small operators and functions.
 const SMALL: Fits = |case| USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && !SAVES(case);
+/// The caching allocator is off or bypassed.
+const NOT_CACHED: Fits = |case| case.hit.is_some_and(|hit| hit.uncached.is_some());
 /// Most of the time the caching allocator makes room for a request.
-const MAKES_ROOM: Fits = |case| TORCH(case) && case.is_most(|hit| hit.shares.room_ns);
-const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case);
+const MAKES_ROOM: Fits = |case| TORCH(case) && !NOT_CACHED(case) && case.is_most(|hit| hit.shares.room_ns);
+const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case) && !NOT_CACHED(case);
 /// Hardware events of kernels were counted instead of recording their times.
 const COUNTED: Fits = |case| case.hit.is_some_and(|hit| hit.no_work.counted > 0);
 /// Ranks were not compared.
