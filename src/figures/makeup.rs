@@ -18,6 +18,9 @@ const WAITS: f64 = 0.03;
 /// A kernel with less of the time is not named.
 const LARGE: f64 = 0.05;
 
+/// Rules about kinds of kernels, each with a remedy.
+const KERNELS: [Rule; 3] = [Rule::Fp32Matmul, Rule::Elementwise, Rule::StepwiseAttention];
+
 /// What one device spends its judged time on.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary<'a> {
@@ -70,8 +73,7 @@ impl<'a> Summary<'a> {
             let most = hits().find(|hit| hit.rule.cause() == cause && cause.is_some());
             let ends = |hit: &&Hit| hit.rule.cause().is_some_and(|cause| !only_tells(cause));
             let endable = hits().filter(ends).max_by_key(|hit| hit.amount);
-            let is_of_kernels =
-                |hit: &&Hit| matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note;
+            let is_of_kernels = |hit: &&Hit| KERNELS.contains(&hit.rule) && hit.severity > Severity::Note;
             let kernels = hits().filter(is_of_kernels).max_by_key(|hit| hit.amount);
             let late = device.checks.iter().find(|check| check.rule == Rule::LateRank);
             let late_ns = late.and_then(|check| check.ceiling_ns_per_step);
@@ -299,7 +301,7 @@ impl<'a> Summary<'a> {
             let share = percent(kernel.total_ns as f64 / self.makeup.kernel_ns.max(1) as f64);
             let of = if kind.is_some() { "it" } else { "the compute kernel time" };
             match (clipped(&kernel.name), kernel.variants) {
-                (name, variants @ 2..) => format!("{variants} kernels named {name} take {share} of {of}"),
+                (name, variants @ 2..) => format!("{variants} variants of {name} take {share} of {of}"),
                 (name, _) => format!("{name} alone takes {share} of {of}"),
             }
         });

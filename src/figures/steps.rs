@@ -221,11 +221,11 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
             "What the durations are of: the ranges of the steps, or where the host runs ahead of the devices, from the \
              completion of one step on the slowest device to that of the next";
         number "mean_ns", "Mean", 84, Cell::Ns(row.durations().mean_ns),
-            "Mean of the lengths of the steps themselves. What findings, gaps and phases say per step is of the time \
-             from the start of one step to the start of the next, also where ranges leave time between them";
+            "Mean of the lengths of the steps themselves. What findings and gaps say per step is of the time from the \
+             start of one step to the start of the next, also where ranges leave time between them";
         number "period_ns", "Start to start", 100, Cell::or_empty(period_ns(row.steps), Cell::Ns),
             "Mean time from the start of one step to the start of the next, where that is not the mean length: so long \
-             is a step of findings, gaps and phases";
+             is a step of findings and gaps";
         number "ci95_ns", "± 95 %", 84, Cell::or_empty(row.steps.ci95_ns(), Cell::Ns),
             "Half the width of the 95 % t-interval of the mean";
         number "median_ns", "Median", 84, Cell::Ns(row.durations().median_ns), "Median duration";
@@ -264,18 +264,26 @@ pub fn object(of: &StepsOf<'_>) -> Object {
     )
 }
 
-/// The steps of traces for flat reports, with what else a step is called there.
+/// The steps of traces for flat reports, with what else a step is called there: lengths that stand in one report and
+/// differ in any digit are told apart.
 pub fn times(of: &[StepsOf<'_>]) -> Table {
-    const NOTE: &str = "A step of findings, gaps and phases lasts from the start of one step to the start of the next, \
-                        as under Start to start; mean, median, min and max are of the steps' own lengths";
-    const NOTE_OF_RANGES: &str = "These are lengths of ranges. What findings and gaps say per step of a device is of \
-                                  the time between its completions of steps, whose mean is another";
+    const OF_PERIOD: &str = "A step of findings and gaps lasts from the start of one step to the start of the next, as \
+                             under Start to start; mean, median, min and max are of the steps' own lengths, as phases are";
+    const OF_COMPLETIONS: &str = "These are times from the completion of one step on the slowest device to that of the \
+                                  next. Phases and annotations are of the steps' ranges on the host, which last otherwise";
+    const OF_RANGES: &str = "These are lengths of ranges. What findings and gaps say per step of a device is of the time \
+                             between its completions of steps, whose mean is another";
+    const OF_STARTS: &str = "These are lengths of ranges. Findings, summary and judged time count a step from its start \
+                             to the start of the next one, which is a little longer";
+    let notes: [(fn(&StepsOf<'_>) -> bool, &str); 4] = [
+        (|of| period_ns(of.steps).is_some(), OF_PERIOD),
+        (differs_on_host, OF_COMPLETIONS),
+        (differs_on_device, OF_RANGES),
+        (|of| period_beside_mean(of.steps).is_some_and(|[period, mean]| !is_same(period, mean)), OF_STARTS),
+    ];
     let mut table = steps().table(of, 0);
-    if of.iter().any(|of| period_ns(of.steps).is_some()) {
-        table.note = NOTE;
-    } else if of.iter().any(differs_on_device) {
-        table.note = NOTE_OF_RANGES;
-    }
+    let note = notes.iter().find(|(is_it, _)| of.iter().any(is_it));
+    table.note = note.map_or(table.note, |note| note.1);
     table
 }
 
@@ -356,8 +364,23 @@ fn differs_on_device(of: &StepsOf<'_>) -> bool {
     let Some(durations) = of.steps.durations.filter(|_| !of.steps.is_of_completions()) else { return false };
     of.parts.devices.iter().filter_map(|(_, parts)| parts.get(of.steps.used.clone())).any(|parts| {
         let sum: DurNs = parts.iter().map(|part| part.time.dur()).sum();
-        !parts.is_empty() && !is_alike(sum / parts.len() as DurNs, durations.mean_ns)
+        !parts.is_empty() && !is_same(sum / parts.len() as DurNs, durations.mean_ns)
     })
+}
+
+/// Whether the mean length of the ranges of the judged steps is another one than of their completions on devices.
+fn differs_on_host(of: &StepsOf<'_>) -> bool {
+    let ranges = of.steps.times.get(of.steps.used.clone()).filter(|ranges| !ranges.is_empty());
+    let Some((ranges, durations)) = ranges.zip(of.steps.durations).filter(|_| of.steps.is_of_completions()) else {
+        return false;
+    };
+    let sum: DurNs = ranges.iter().map(|range| range.dur()).sum();
+    !is_same(sum / ranges.len() as DurNs, durations.mean_ns)
+}
+
+/// Whether two lengths are written alike: figures have six digits at most that a reader compares.
+pub fn is_same(ns: DurNs, other_ns: DurNs) -> bool {
+    (ns - other_ns).abs() <= other_ns / 1_000_000
 }
 
 /// Whether a mean length is the same, give or take a hundredth: ranges end a little before the next begins.
@@ -370,10 +393,16 @@ const OF_RANGE: &str = "from its start to its end; selection, mean and median ar
 /// Mean time from the start of a step that counts to the start of the next: what is said per step is of that. `None`
 /// where it is the mean length, give or take a hundredth, or no length.
 pub fn period_ns(steps: &Steps) -> Option<DurNs> {
+    let [period_ns, mean_ns] = period_beside_mean(steps)?;
+    (!is_alike(period_ns, mean_ns)).then_some(period_ns)
+}
+
+/// Mean time from the start of a step that counts to the start of the next, and the mean length of these steps.
+fn period_beside_mean(steps: &Steps) -> Option<[DurNs; 2]> {
     let used = &steps.used;
     let mean_ns = steps.durations.filter(|_| !steps.is_of_completions() && !used.is_empty())?.mean_ns;
     let period_ns = (steps.boundaries.get(used.end)? - steps.boundaries.get(used.start)?) / used.len() as DurNs;
-    (!is_alike(period_ns, mean_ns)).then_some(period_ns)
+    Some([period_ns, mean_ns])
 }
 
 /// What its lengths are where the host runs ahead.

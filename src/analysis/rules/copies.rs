@@ -1,8 +1,9 @@
 //! Copies between host and device: those that nothing hides, and those of pageable memory.
 
 use super::sites::Sites;
-use super::{Basis, Device, Hit, Rule, Shares};
+use super::{Basis, Device, Hit, Rule, Shares, Window};
 use crate::analysis::gaps::Near;
+use crate::analysis::phases::Phase;
 use crate::model::{CopyKind, MemoryCopy, SliceId, TimeRange};
 
 impl<'a> Device<'a, '_> {
@@ -51,7 +52,7 @@ impl<'a> Device<'a, '_> {
     fn pageable_copies_in(&self, time: TimeRange) -> Option<Hit> {
         let (trace, slices) = (self.of.trace, &self.of.trace.slices);
         let (mut is_known, mut found) = (false, self.hit(Rule::PageableCopies, 0));
-        let mut longest = 0;
+        let (mut longest, mut has_some) = (0, vec![false; self.window.steps.len()]);
         for (id, copy) in self.copies() {
             let is_host = matches!(copy.kind, CopyKind::HtoD | CopyKind::DtoH);
             let Some(is_pageable) = copy.is_pageable.filter(|_| is_host) else { continue };
@@ -62,6 +63,10 @@ impl<'a> Device<'a, '_> {
                 found.count += 1;
                 found.amount += span.dur();
                 found.shares.add_copy(copy.kind, span.dur());
+                let at = self.window.steps.partition_point(|step| step.end <= span.start);
+                if self.window.steps.get(at).is_some_and(|step| step.contains(span.start)) {
+                    has_some[at] = true;
+                }
                 if span.dur() > longest {
                     longest = span.dur();
                     found.range = Some(span);
@@ -70,7 +75,19 @@ impl<'a> Device<'a, '_> {
             }
         }
         found.measured = found.amount as f64 / found.of.max(1) as f64;
+        let comes_back = has_some.len() > 1 && has_some.iter().all(|&has_some| has_some);
+        found.is_of_batches = comes_back || self.loads_data_in(time);
         is_known.then_some(found)
+    }
+
+    /// Whether the host loads data in `time`, of which steps count as they are on the host.
+    fn loads_data_in(&self, time: TimeRange) -> bool {
+        let Window { time: judged, host_steps, .. } = self.window;
+        let host = match (host_steps.first(), host_steps.last()) {
+            (Some(first), Some(last)) if time == *judged => TimeRange { start: first.start, end: last.end },
+            _ => time,
+        };
+        self.of.phases.within(host)[Phase::DataLoading as usize] > 0
     }
 
     /// Where in the program a hit about exposed copies copies: the idle time in calls that copy, and the copies.

@@ -2,7 +2,7 @@
 
 use super::{
     Basis, CallSite, Irregular, Joined, LateRank, Missing, NewShapes, NoWork, Once, RecordingCost, Recurring, Rule,
-    Shares, SmallCollectives, Transfers, Waiting,
+    Shares, SmallCollectives, StepwiseAttention, Transfers, Uncached, Waiting,
 };
 use crate::model::{DurNs, Severity, TimeRange};
 
@@ -65,6 +65,12 @@ pub struct Hit {
     pub recurring: Option<Recurring>,
     /// Of a hit about loading data: its time on the host, and the busy time of the device, in the median step.
     pub data_time: Option<(DurNs, DurNs)>,
+    /// Of a hit about the allocator: that it caches nothing.
+    pub uncached: Option<Uncached>,
+    /// Of a hit about attention that is computed step by step.
+    pub attention: StepwiseAttention,
+    /// Of a hit about pageable copies: each step has some, or the host loads data in the time that they are of.
+    pub is_of_batches: bool,
     /// What its time consists of.
     pub shares: Shares,
     /// Of a hit about work on the CPU: operators that are slow where an input shape is new to them.
@@ -184,6 +190,9 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         once: None,
         recurring: None,
         data_time: None,
+        uncached: None,
+        attention: StepwiseAttention::default(),
+        is_of_batches: false,
         shares: Shares::default(),
         new_shapes: NewShapes::default(),
         waits_in: None,

@@ -3,11 +3,15 @@
 use hashbrown::HashMap;
 
 use super::kernel_kind::KernelKind;
-use super::{Thresholds, is_generated};
+use super::{Device, Hit, Rule, Shares, Thresholds, is_generated};
 use crate::analysis::collectives::CollectiveKernels;
 use crate::analysis::kernels::short;
+use crate::analysis::steps::StepSource;
 use crate::analysis::tensor_cores::{is_narrow, uses_tensor_cores};
 use crate::model::{DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace};
+
+/// Fewer kernels are not called many tiny ones.
+const MIN_TINY: u64 = 100;
 
 /// A kernel with much of the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,6 +226,57 @@ fn runs_ns(trace: &Trace, process: ProcessId, window: TimeRange, names: &[String
         end = end.max(launch.end);
     }
     ns
+}
+
+impl Device<'_, '_> {
+    /// Applies the rules about kernels.
+    pub(super) fn kernels(&mut self, mut stats: KernelStats, busy_ns: DurNs) -> KernelStats {
+        let thresholds = *self.out.thresholds;
+        if stats.count == 0 {
+            return stats;
+        }
+        let names = stats.slow.iter().map(|kernel| kernel.name.clone()).collect();
+        let slow = Hit {
+            count: stats.n_slow as u64,
+            range: stats.slow.first().map(|kernel| kernel.longest),
+            names,
+            ..self.hit_in(Rule::SlowKernels, stats.slow_ns, stats.total_ns)
+        };
+        self.out.check(slow);
+        if self.of.run.has_tensor_cores {
+            self.group(Rule::Fp32Matmul, &stats.fp32);
+        }
+        self.stepwise_attention(stats.total_ns);
+        if self.of.run.is_torch {
+            self.group(Rule::Elementwise, &stats.elementwise);
+        }
+        let is_slow = |kernel: &&Dominant| kernel.longest.dur() >= thresholds.slow_kernel_ns;
+        if let Some(longest) = stats.longest.as_ref().filter(is_slow) {
+            // A period of kernels may be a single one.
+            let is_named = self.of.steps.is_some_and(|steps| !matches!(steps.source, StepSource::Period { .. }));
+            let n_steps = if is_named { self.window.steps.len() } else { 0 };
+            let (range, step) = (longest.longest, self.window.time.dur() / n_steps.max(1) as DurNs);
+            let (found, names) = (self.hit_in(Rule::LongKernel, range.dur(), step), vec![longest.name.clone()]);
+            self.out.check(Hit { count: 1, range: Some(range), names, n_steps, ..found });
+        }
+        // Where the device is busy all the time, small kernels cost nothing that this could show.
+        let is_underused =
+            thresholds.utilization.missed(busy_ns as f64 / self.window.time.dur().max(1) as f64).is_some();
+        if is_underused && stats.count >= MIN_TINY {
+            let found = self.hit_in(Rule::TinyKernels, stats.tiny as i64, stats.count as i64);
+            let shares = Shares { compiled_ns: stats.tiny_generated as i64, ..Shares::default() };
+            let names = std::mem::take(&mut stats.tiny_names);
+            self.out.check(Hit { count: stats.tiny, names, shares, ..found });
+        }
+        stats
+    }
+
+    /// The time of kernels that have something in common.
+    fn group(&mut self, rule: Rule, group: &Group) {
+        let Group { count, total_ns, longest, ref names } = *group;
+        let names = names.iter().take(3).map(|name| name.1.clone()).collect();
+        self.out.check(Hit { count, range: (count > 0).then_some(longest), names, ..self.hit(rule, total_ns) });
+    }
 }
 
 impl Sums {

@@ -6,6 +6,7 @@
 //! * A rule without a measurement finds nothing, and says so in [`Verdicts::checks`].
 
 mod account;
+mod attention;
 mod by_device;
 mod cause;
 mod collectives;
@@ -31,10 +32,12 @@ mod rule;
 mod run_facts;
 mod sites;
 mod thresholds;
+mod uncached;
 mod window;
 
 pub use self::account::Shares;
 use self::account::{Account, Books, accounts};
+pub use self::attention::StepwiseAttention;
 pub use self::by_device::OfDevice;
 use self::cause::is_between;
 pub use self::cause::{Cause, main_cause};
@@ -47,7 +50,7 @@ pub use self::host::{HostTime, LongestStep, OnCpus, SelfTimes};
 pub use self::irregular::{Groups, Irregular, Lengths, Part, Trend};
 pub use self::joined::Joined;
 pub use self::kernel_kind::KernelKind;
-pub use self::kernels::{Dominant, Group, KernelStats, MatmulTime, is_fp32_matmul};
+pub use self::kernels::{Dominant, KernelStats, MatmulTime, is_fp32_matmul};
 pub use self::late_rank::{LateRank, OfRank, Waiting, with_ranks};
 pub use self::makeup::{Bound, Makeup};
 pub use self::missing::{Missing, NoWork};
@@ -61,6 +64,7 @@ pub use self::rule::Rule;
 pub use self::run_facts::{RunFacts, Vendor, is_generated};
 pub use self::sites::CallSite;
 pub use self::thresholds::{Kind, Level, Levels, Threshold, Thresholds};
+pub use self::uncached::Uncached;
 pub use self::window::{Basis, Window, same_steps};
 use super::breakdown::{Breakdown, Overlap, breakdown, overlap};
 use super::busy::DeviceBusy;
@@ -69,11 +73,9 @@ use super::gaps::recorder::{self, Recorder, Taken, Unrecorded};
 use super::gaps::{GapPart, Ledger};
 use super::median;
 use super::phases::{Phase, Phases};
-use super::steps::{StepSource, Steps};
+use super::steps::Steps;
 use crate::model::{DurNs, Severity, TimeRange, Trace};
 
-/// Fewer kernels are not called many tiny ones.
-const MIN_TINY: u64 = 100;
 /// Fewer small collectives a step, or without steps in all, are not called many.
 const MIN_COLLECTIVES: u64 = 20;
 
@@ -282,6 +284,7 @@ impl<'a> Device<'a, '_> {
         if let Some(hit) = self.out.hit_of(Rule::HostBound, self.window.device) {
             hit.new_shapes = NewShapes::of(trace, &accounts[Cause::Host as usize].long_parts);
         }
+        self.uncached();
         self.pageable_copies();
         self.data_time();
         let idle = Cause::ALL.map(|cause| accounts[cause as usize].total_ns);
@@ -446,53 +449,6 @@ impl<'a> Device<'a, '_> {
             loading.data_time = Some((data, busy));
             self.out.verdicts.hits.retain(|hit| (hit.rule, hit.device) != (Rule::DataTime, device));
         }
-    }
-
-    fn kernels(&mut self, mut stats: KernelStats, busy_ns: DurNs) -> KernelStats {
-        let thresholds = *self.out.thresholds;
-        if stats.count == 0 {
-            return stats;
-        }
-        let names = stats.slow.iter().map(|kernel| kernel.name.clone()).collect();
-        let slow = Hit {
-            count: stats.n_slow as u64,
-            range: stats.slow.first().map(|kernel| kernel.longest),
-            names,
-            ..self.hit_in(Rule::SlowKernels, stats.slow_ns, stats.total_ns)
-        };
-        self.out.check(slow);
-        if self.of.run.has_tensor_cores {
-            self.group(Rule::Fp32Matmul, &stats.fp32);
-        }
-        if self.of.run.is_torch {
-            self.group(Rule::Elementwise, &stats.elementwise);
-        }
-        let is_slow = |kernel: &&Dominant| kernel.longest.dur() >= thresholds.slow_kernel_ns;
-        if let Some(longest) = stats.longest.as_ref().filter(is_slow) {
-            // A period of kernels may be a single one.
-            let is_named = self.of.steps.is_some_and(|steps| !matches!(steps.source, StepSource::Period { .. }));
-            let n_steps = if is_named { self.window.steps.len() } else { 0 };
-            let (range, step) = (longest.longest, self.window.time.dur() / n_steps.max(1) as DurNs);
-            let (found, names) = (self.hit_in(Rule::LongKernel, range.dur(), step), vec![longest.name.clone()]);
-            self.out.check(Hit { count: 1, range: Some(range), names, n_steps, ..found });
-        }
-        // Where the device is busy all the time, small kernels cost nothing that this could show.
-        let is_underused =
-            thresholds.utilization.missed(busy_ns as f64 / self.window.time.dur().max(1) as f64).is_some();
-        if is_underused && stats.count >= MIN_TINY {
-            let found = self.hit_in(Rule::TinyKernels, stats.tiny as i64, stats.count as i64);
-            let shares = Shares { compiled_ns: stats.tiny_generated as i64, ..Shares::default() };
-            let names = std::mem::take(&mut stats.tiny_names);
-            self.out.check(Hit { count: stats.tiny, names, shares, ..found });
-        }
-        stats
-    }
-
-    /// The time of kernels that have something in common.
-    fn group(&mut self, rule: Rule, group: &Group) {
-        let Group { count, total_ns, longest, ref names } = *group;
-        let names = names.iter().take(3).map(|name| name.1.clone()).collect();
-        self.out.check(Hit { count, range: (count > 0).then_some(longest), names, ..self.hit(rule, total_ns) });
     }
 }
 

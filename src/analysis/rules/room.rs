@@ -25,7 +25,7 @@ pub struct Stretches(Mutex<HashMap<TrackId, Vec<(TimeNs, TimeNs)>>>);
 
 /// What a call does, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
+pub(super) enum Effect {
     Launches,
     Frees,
     Allocates,
@@ -35,7 +35,7 @@ enum Effect {
 /// The effect of calls by the number of their name, each judged once: there are millions of calls, and few names. Empty
 /// until one is asked for: most devices never are.
 #[derive(Debug, Default)]
-struct Effects(Vec<Option<Effect>>);
+pub(super) struct Effects(Vec<Option<Effect>>);
 
 impl Effects {
     fn of(&mut self, trace: &Trace, slice: SliceId) -> Effect {
@@ -47,6 +47,20 @@ impl Effects {
         }
         *self.0[trace.slices.name[slice.idx()].0 as usize].get_or_insert_with(|| effect_of(trace, slice))
     }
+}
+
+impl Effects {
+    /// The same of device memory that a call allocates or frees at once: neither the host's, nor in the order of a stream.
+    pub(super) fn on_device(&mut self, trace: &Trace, slice: SliceId) -> Effect {
+        match self.of(trace, slice) {
+            Effect::Frees | Effect::Allocates if is_of_host_or_stream(trace.slice_name(slice)) => Effect::Other,
+            effect => effect,
+        }
+    }
+}
+
+fn is_of_host_or_stream(call: &str) -> bool {
+    call.contains("Host") || call.contains("Async")
 }
 
 impl<'a> Room<'a> {

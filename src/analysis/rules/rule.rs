@@ -30,6 +30,7 @@ pub enum Rule {
     LongKernel,
     Fp32Matmul,
     Elementwise,
+    StepwiseAttention,
     RecurringGap,
     IrregularSteps,
     Recording,
@@ -42,7 +43,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::LowUtilization,
         Self::DataLoading,
         Self::ExposedCommunication,
@@ -67,6 +68,7 @@ impl Rule {
         Self::LongKernel,
         Self::Fp32Matmul,
         Self::Elementwise,
+        Self::StepwiseAttention,
         Self::RecurringGap,
         Self::IrregularSteps,
         Self::Recording,
@@ -104,6 +106,7 @@ impl Rule {
             Self::LongKernel => "long_kernel",
             Self::Fp32Matmul => "fp32_matmul",
             Self::Elementwise => "unfused_elementwise",
+            Self::StepwiseAttention => "unfused_attention",
             Self::RecurringGap => "recurring_gap",
             Self::IrregularSteps => "irregular_steps",
             Self::Recording => "python_tracing",
@@ -142,6 +145,7 @@ impl Rule {
             Self::LongKernel => "One long kernel",
             Self::Fp32Matmul => "Matmuls in fp32",
             Self::Elementwise => "Unfused elementwise kernels",
+            Self::StepwiseAttention => "Unfused attention",
             Self::RecurringGap => "Recurring gaps",
             Self::IrregularSteps => "Irregular steps",
             Self::Recording => "Cost of recording",
@@ -185,6 +189,7 @@ impl Rule {
             Self::LongKernel => of.long_kernel,
             Self::Fp32Matmul => of.fp32_matmul,
             Self::Elementwise => of.elementwise,
+            Self::StepwiseAttention => of.attention,
             Self::RecurringGap => of.cluster,
             Self::IrregularSteps => of.irregular_steps,
             Self::Recording => of.recording,

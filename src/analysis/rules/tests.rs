@@ -71,7 +71,7 @@ fn found(verdicts: &Verdicts) -> Vec<(Rule, Severity)> {
     verdicts.hits.iter().map(|hit| (hit.rule, hit.severity)).collect()
 }
 
-fn of(verdicts: &Verdicts, rule: Rule) -> Option<&Hit> {
+pub fn of(verdicts: &Verdicts, rule: Rule) -> Option<&Hit> {
     verdicts.hits.iter().find(|hit| hit.rule == rule)
 }
 

@@ -117,6 +117,8 @@ pub struct Thresholds {
     /// Time of kernels of single elementwise operators. A transformer trained without a compiler spends 15 to 30 % on
     /// them (recordings): a third is worth a note.
     pub elementwise: Levels,
+    /// Time of attention that is computed step by step.
+    pub attention: Levels,
     /// Duration of the step that differs most from the median step, as a ratio above 1. Half as long again is more than
     /// shapes that vary cost; three times as long is another kind of step.
     pub irregular_steps: Levels,
@@ -167,6 +169,7 @@ impl Default for Thresholds {
             slow_kernel_ns: 1_000_000,
             long_kernel: Levels::note(0.2),
             fp32_matmul: Levels { note: Some(0.1), warn: Some(0.3), high: None },
+            attention: Levels { note: Some(0.1), warn: Some(0.3), high: None },
             elementwise: Levels { note: Some(0.33), warn: Some(0.5), high: None },
             irregular_steps: Levels { note: Some(1.5), warn: Some(3.0), high: None },
             recording: Levels { note: Some(0.03), warn: Some(0.1), high: None },
@@ -236,7 +239,7 @@ impl Threshold {
 type LevelsOf = (&'static str, Kind, &'static str, fn(&mut Thresholds) -> &mut Levels);
 
 /// The levels by name; each name is the key of its rule.
-const LEVELS: [LevelsOf; 33] = [
+const LEVELS: [LevelsOf; 34] = [
     ("low_gpu_utilization", Kind::Share, "Busy share of the device; below", |of| &mut of.utilization),
     ("data_loading", Kind::Share, "Idle time for the next batch", |of| &mut of.data_loading),
     ("exposed_communication", Kind::Share, "Communication without compute", |of| &mut of.communication),
@@ -289,6 +292,9 @@ const LEVELS: [LevelsOf; 33] = [
         &mut of.fp32_matmul
     }),
     ("unfused_elementwise", Kind::Share, "Time of kernels of single elementwise operators", |of| &mut of.elementwise),
+    ("unfused_attention", Kind::Share, "Time of softmax between batched matrix products, and of these", |of| {
+        &mut of.attention
+    }),
     ("recurring_gap", Kind::Share, "Time of one cluster of gaps by that of a step", |of| &mut of.cluster),
     (
         "irregular_steps",

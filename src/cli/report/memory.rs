@@ -13,6 +13,7 @@ use crate::analysis::memory::outside::Outside;
 use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares, shares};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::{fullest_state, is_trifle, summary};
+use crate::analysis::totals::Scope;
 use crate::answers::Answers;
 use crate::answers::memory::{
     FoundLeaks, FoundPlaces, GrowthOfReserved, GrowthPins, LeakSearch, NamedPlaces, OomCards, RolesOfStacks,
@@ -113,7 +114,11 @@ pub fn add(
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
     let has_more = !all.iter().all(|one| is_trifle(one.of.history()));
     // As the window shows first what holds more, and what holds next to nothing where that is all there is.
-    let in_short = rows.iter().filter(|row| !(has_more && is_trifle(row.history)));
+    // Beside the work of devices that is not worth a verdict either.
+    let is_worth = |(row, one): &(&DeviceMemory<'_>, &Analyzed)| {
+        !is_trifle(row.history) || !has_more && !Scope::whole(&[one.of.trace()]).has_device_work()
+    };
+    let in_short = rows.iter().zip(&all).filter(is_worth).map(|(row, _)| row);
     let in_short = in_short.map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
     // What did not grow has nothing to explain.
     let shares = rows.iter().zip(&all).filter_map(|(row, one)| {

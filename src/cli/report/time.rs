@@ -8,7 +8,7 @@ use crate::analysis::collectives::ranks::{RankCalls, RankOf, RankTotals};
 use crate::analysis::content::worked;
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::phases::{Phase, PhaseTimes, Phases};
-use crate::analysis::rules::{Thresholds, Window};
+use crate::analysis::rules::{Basis, Thresholds, Window};
 use crate::analysis::steps::Steps;
 use crate::analysis::totals::Scope;
 use crate::answers::Answers;
@@ -22,6 +22,7 @@ use crate::figures::functions::{self, Function};
 use crate::figures::in_short;
 use crate::figures::makeup::{self, Summary};
 use crate::figures::phases::{self, PhaseTotals};
+use crate::figures::steps::is_same;
 use crate::figures::verdicts::{self, Checked, Judged, JudgedTime};
 use crate::model::memory::MemorySource;
 use crate::model::{DurNs, TimeRange, Trace};
@@ -70,10 +71,11 @@ pub fn add(
         windows.extend(verdicts.windows.iter().map(judged));
     }
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
-    let title = title_of_phases(&rows);
+    let (title, note) = (title_of_phases(&rows), note_of_phases(&rows, &windows));
     let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
     report.phases = phases::phases(Scope::whole(&models).has_device_work()).table(rows, 0);
     report.phases.title = title;
+    report.phases.note = note;
     let all = traces.iter().zip(files).zip(&*verdicts);
     let mut of_hosts: Vec<Function<'_>> = all
         .filter_map(|((open, file), of)| {
@@ -155,6 +157,22 @@ fn title_of_phases(rows: &[PhaseTotals]) -> &'static str {
     }
 }
 
+/// What a step of phases is, where the judged time is of another extent.
+fn note_of_phases(rows: &[PhaseTotals], windows: &[JudgedTime<'_>]) -> &'static str {
+    let is_other = |row: &PhaseTotals| {
+        let mut of_steps = windows.iter().filter(|judged| judged.window.basis == Basis::Steps);
+        let own = |judged: &JudgedTime<'_>| judged.rank == row.rank && judged.file == row.file.as_deref();
+        row.n_steps > 0 && of_steps.any(|judged| own(judged) && !is_same(judged.window.time.dur(), row.window_ns))
+    };
+    match rows.iter().any(is_other) {
+        true => {
+            "A step lasts here as long as its own range. The judged time is another: of a device from its completion of \
+             one step to that of the next, else from the start of one to the start of the next"
+        }
+        false => "",
+    }
+}
+
 /// The times of the judged steps, disjoint and ascending. Those that have ranges of their own are as long as these:
 /// what runs between two of them belongs to none.
 fn times_of_steps(steps: &Steps) -> Vec<TimeRange> {
@@ -171,6 +189,22 @@ mod tests {
     use crate::analysis::phases::phases;
     use crate::analysis::steps::marked;
     use crate::model::{SliceKind, TraceBuilder};
+
+    #[test]
+    fn that_phases_are_of_another_time_than_the_judged_one_is_said() {
+        let window = |dur, basis| Window { time: TimeRange { start: 5, end: 5 + dur }, basis, ..Window::default() };
+        let is_said = |n_steps, window: &Window| {
+            let (recorded, phase) = (window.time, Phase::Forward);
+            let (total_ns, window_ns, device_ns) = (7, 9_000_000, 0);
+            let row = PhaseTotals { file: None, rank: Some(3), phase, total_ns, window_ns, n_steps, device_ns };
+            let (steps, busy, offset) = (None, None, 0);
+            let of = |rank| JudgedTime { file: None, rank, window, steps, busy, recorded, offset };
+            [Some(3), Some(4)].map(|rank| !note_of_phases(&[row.clone()], &[of(rank)]).is_empty())
+        };
+        assert_eq!(is_said(2, &window(9_000_100, Basis::Steps)), [true, false]);
+        assert_eq!(is_said(2, &window(9_000_003, Basis::Steps)), [false, false], "no digit differs");
+        assert_eq!(is_said(0, &window(9_000_100, Basis::Work)), [false, false], "phases of the whole recording");
+    }
 
     #[test]
     fn time_between_steps_is_of_no_step() {

@@ -2,9 +2,9 @@
 
 use super::{
     ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, COUNTED, EAGER,
-    FROM_DEVICE, FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, Line,
-    MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER, SAVES, SLOW,
-    SMALL, TO_DEVICE, TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
+    FROM_DEVICE, FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, LOADS,
+    Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_CACHED, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER,
+    SAVES, SLOW, SMALL, TO_DEVICE, TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -295,8 +295,13 @@ fn copy_lines(rule: Rule) -> &'static [Line] {
                 "They are before the time that is judged: no step pays for them, only the start",
             ),
             (
-                |case| TORCH(case) && NOT_FROM_DEVICE(case),
+                |case| TORCH(case) && NOT_FROM_DEVICE(case) && LOADS(case),
                 "Use DataLoader(pin_memory=True) or tensor.pin_memory(), then .to(device, non_blocking=True)",
+            ),
+            (
+                |case| TORCH(case) && NOT_FROM_DEVICE(case) && !LOADS(case),
+                "If they are weights, make or load them on the device at once: torch.device(\"cuda\") around the model, \
+                 map_location for a checkpoint; else copy from tensor.pin_memory()",
             ),
             (
                 |case| TORCH(case) && FROM_DEVICE(case),
@@ -364,6 +369,10 @@ fn more_lines(rule: Rule) -> &'static [Line] {
                 MAKES_ROOM,
                 "To see what holds the memory, record its history (torch.cuda.memory._record_memory_history) and look at the \
                  peak before the request",
+            ),
+            (
+                NOT_CACHED,
+                "PyTorch's caching allocator is off or bypassed: unset PYTORCH_NO_CUDA_MEMORY_CACHING, which is for debugging (on AMD GPUs PYTORCH_NO_HIP_MEMORY_CACHING does the same), and see whether a pluggable allocator takes its place",
             ),
             (
                 |case| TORCH(case) && KEEPS_MEMORY(case),

@@ -9,6 +9,19 @@ use crate::analysis::rules::{Irregular, KernelKind, Part, Rule, is_fp32_matmul};
 
 /// Whether steps take longer and longer, or less and less.
 const HAS_TREND: Fits = |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_some_and(|of| of.trend.is_some());
+/// Operators of a framework chose the kernels.
+const IS_FRAMEWORK: Fits = |case| case.run.is_torch || case.run.has_operators;
+
+/// Whether a kernel computes matrix products, alone or among others.
+fn is_product(kernel: &str) -> bool {
+    matches!(KernelKind::of(kernel), KernelKind::Matmul | KernelKind::Attention)
+}
+
+/// Whether a kernel normalizes or pools images whose channels lie apart.
+fn is_of_images(kernel: &str) -> bool {
+    ["batch_norm", "nchw", "pool2d"].iter().any(|part| kernel.contains(part)) && !kernel.contains("nhwc")
+}
+
 /// Whether steps are of two lengths, and whether the later steps are all of one of them.
 const HAS_GROUPS: Fits = |case| case.hit.and_then(|hit| hit.irregular.as_ref()).is_some_and(|of| of.groups.is_some());
 const HAS_JUMP: Fits = |case| {
@@ -35,6 +48,7 @@ pub fn lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::Fp32Matmul => FP32,
         Rule::Elementwise => ELEMENTWISE,
+        Rule::StepwiseAttention => ATTENTION,
         Rule::SlowKernels => &[
             (
                 |case| TORCH(case) && case.run.has_tf32 && has_fp32(case),
@@ -47,12 +61,22 @@ pub fn lines(rule: Rule) -> &'static [Line] {
             ),
             (|case| case.run.is_geforce && case.run.has_tf32 && has_fp32(case), TF32_ON_GEFORCE),
             (
-                |case| case.run.is_torch || case.run.has_operators,
-                "Fine if this is the work itself: look for tensor-core use, lower precision and better kernels of the \
-                 same operator",
+                |case| IS_FRAMEWORK(case) && case.has_kernel(is_product),
+                "Fine if this is the work itself: for matrix products and convolutions, look for tensor-core use, lower \
+                 precision and better kernels of the same operator",
             ),
             (
-                |case| !case.run.is_torch && !case.run.has_operators,
+                |case| IS_FRAMEWORK(case) && case.has_kernel(|name| !is_product(name)),
+                "Kernels that compute no matrix product are mostly bound by memory: fuse them with what runs before and \
+                 after, use smaller types, or give them less data",
+            ),
+            (
+                |case| TORCH(case) && case.hit.is_some() && case.has_kernel(is_of_images),
+                "Normalization and pooling of images are faster in the order of memory that convolutions prefer: \
+                 memory_format=torch.channels_last for model and input",
+            ),
+            (
+                |case| !IS_FRAMEWORK(case),
                 "Fine if this is the work itself: look whether it is bound by memory or by arithmetic, and for a faster \
                  algorithm or lower precision",
             ),
@@ -222,6 +246,23 @@ const ELEMENTWISE: &[Line] = &[
     (OTHER, "Fuse kernels that read and write the same data"),
     (ALWAYS, "To check, the step has fewer elementwise kernels, and their time falls"),
 ];
+
+/// For attention that is computed step by step.
+const ATTENTION: &[Line] = &[
+    (
+        |case| !FALLS_BACK(case),
+        "torch.nn.functional.scaled_dot_product_attention computes it in one kernel (FlashAttention) that never writes \
+         the matrix of scores; in Transformers: attn_implementation=\"sdpa\" or \"flash_attention_2\"",
+    ),
+    (
+        FALLS_BACK,
+        "scaled_dot_product_attention is called, and no fused kernel takes what it is given: look at types (fp16 or \
+         bf16), masks and head sizes; torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION) around it says why",
+    ),
+    (ALWAYS, "To check, the kernels of softmax are gone, and the peak of memory is lower"),
+];
+/// Most of it is inside of `scaled_dot_product_attention`.
+const FALLS_BACK: Fits = |case| case.is_most(|hit| hit.attention.called_ns);
 
 fn has_fp32(case: &Case<'_>) -> bool {
     case.hit.is_some_and(|hit| hit.names.iter().any(|name| is_fp32_matmul(name)))

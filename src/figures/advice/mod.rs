@@ -52,6 +52,11 @@ impl Case<'_> {
         })
     }
 
+    /// Whether one of the kernels with most time has such a name; true of a rule in general.
+    fn has_kernel(&self, fits: fn(&str) -> bool) -> bool {
+        self.hit.is_none_or(|hit| hit.names.iter().any(|name| fits(name)))
+    }
+
     /// Whether the largest kernel is of a kind.
     fn is_kernel(&self, kind: KernelKind) -> bool {
         let name = self.hit.and_then(|hit| hit.names.first());
@@ -102,6 +107,8 @@ const NO_STACKS: Fits = |case| case.run.is_torch && !case.run.is_nsys && !case.r
 const TO_DEVICE: Fits = |case| case.is_most(|hit| hit.shares.to_device_ns);
 const FROM_DEVICE: Fits = |case| case.is_from_device();
 const NOT_FROM_DEVICE: Fits = |case| !case.is_from_device();
+/// The copies are of batches, as far as that shows; so are those of a rule in general.
+const LOADS: Fits = |case| case.hit.is_none_or(|hit| hit.is_of_batches);
 /// Most of the time operators have an input shape that is new to them.
 const NEW_SHAPES: Fits = |case| case.is_most(|hit| hit.new_shapes.total_ns);
 const USUAL_SHAPES: Fits = |case| !NEW_SHAPES(case);
@@ -120,9 +127,11 @@ const COLLECTS: Fits = |case| {
 const SAVES: Fits = |case| case.is_most(|hit| hit.shares.saves_ns);
 /// The time is that of many small operators and functions.
 const SMALL: Fits = |case| USUAL_SHAPES(case) && !SLOW(case) && !APART(case) && !SAVES(case);
+/// The caching allocator is off or bypassed.
+const NOT_CACHED: Fits = |case| case.hit.is_some_and(|hit| hit.uncached.is_some());
 /// Most of the time the caching allocator makes room for a request.
-const MAKES_ROOM: Fits = |case| TORCH(case) && case.is_most(|hit| hit.shares.room_ns);
-const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case);
+const MAKES_ROOM: Fits = |case| TORCH(case) && !NOT_CACHED(case) && case.is_most(|hit| hit.shares.room_ns);
+const KEEPS_MEMORY: Fits = |case| !MAKES_ROOM(case) && !NOT_CACHED(case);
 /// Hardware events of kernels were counted instead of recording their times.
 const COUNTED: Fits = |case| case.hit.is_some_and(|hit| hit.no_work.counted > 0);
 /// Ranks were not compared.
@@ -317,6 +326,35 @@ pub mod tests {
         for name in ["nvrtcCompileProgram", "FusionKernelRuntime::compileFusionParallel"] {
             assert_eq!(of(name), [false, false, true], "{name}");
         }
+    }
+
+    #[test]
+    fn advice_on_slow_kernels_is_that_of_their_kind() {
+        let run = RunFacts { is_torch: true, ..RunFacts::default() };
+        let of = |names: &[&str]| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            let hit = Hit { names, ..crate::analysis::rules::hit_of(Rule::SlowKernels, None, 1, 1) };
+            let advice = advice(&Case { rule: Rule::SlowKernels, run: &run, hit: Some(&hit) }).join("\n");
+            ["tensor-core", "bound by memory", "channels_last"].map(|part| advice.contains(part))
+        };
+        assert_eq!(of(&["nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NTT"]), [true, false, false]);
+        assert_eq!(of(&["pytorch_flash::flash_fwd_kernel"]), [true, false, false]);
+        assert_eq!(of(&["at::native::cunn_SoftMaxBackward"]), [false, true, false]);
+        assert_eq!(of(&["split_embedding_codegen_forward_weighted_kernel"]), [false, true, false]);
+        assert_eq!(of(&["at::native::avg_pool2d_out_cuda_frame"]), [false, true, true]);
+        assert_eq!(of(&["at::native::max_pool_forward_nhwc"]), [false, true, false]);
+        assert_eq!(of(&["at::native::reduce_kernel", "ampere_bf16_s16816gemm_bf16_128x64"]), [true, true, false]);
+    }
+
+    #[test]
+    fn a_loader_is_named_for_pageable_copies_of_batches_alone() {
+        let run = RunFacts { is_torch: true, ..RunFacts::default() };
+        let of = |is_of_batches| {
+            let hit = Hit { is_of_batches, ..crate::analysis::rules::hit_of(Rule::PageableCopies, None, 1, 1) };
+            let advice = advice(&Case { rule: Rule::PageableCopies, run: &run, hit: Some(&hit) }).join("\n");
+            ["DataLoader", "map_location"].map(|part| advice.contains(part))
+        };
+        assert_eq!([true, false].map(of), [[true, false], [false, true]]);
     }
 
     #[test]

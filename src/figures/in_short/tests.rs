@@ -373,14 +373,14 @@ fn faster_kernels_save_less_than_they_take() {
     use crate::analysis::rules::tests::judged;
     use crate::model::{SliceKind, TraceBuilder};
     // On two streams, from 0 to 6 ms and from 3 to 9.8 ms of each step of 10 ms.
-    let text = |kernel: &str| {
+    let text = |kernels: [&str; 2]| {
         let names: Vec<String> = (0..6).map(|i| format!("ProfilerStep#{i}")).collect();
         let step = |(i, name)| {
             let at = 10 * MS * i;
             [
                 ("main", SliceKind::Annotation, name, at, at + 10 * MS),
-                ("stream 7", SliceKind::Kernel, kernel, at, at + 6 * MS),
-                ("stream 8", SliceKind::Kernel, kernel, at + 3 * MS, at + 98 * MS / 10),
+                ("stream 7", SliceKind::Kernel, kernels[0], at, at + 6 * MS),
+                ("stream 8", SliceKind::Kernel, kernels[1], at + 3 * MS, at + 98 * MS / 10),
             ]
         };
         let slices: Vec<_> = (0..).zip(names.iter().map(String::as_str)).flat_map(step).collect();
@@ -388,15 +388,17 @@ fn faster_kernels_save_less_than_they_take() {
         let verdicts = judged(&trace, None);
         paragraphs(&[Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts }]).remove(0)
     };
-    let stencil = text("stencil");
+    let stencil = text(["stencil"; 2]);
     assert!(
         stencil.contains("a faster stencil; this saves less than the 9.800 ms of 10.000 ms per step that it takes"),
         "{stencil}"
     );
     for kernel in ["ampere_sgemm_128x64_tn", "void at::native::vectorized_elementwise_kernel<4, F>(int)"] {
-        let text = text(kernel);
+        let text = text([kernel; 2]);
         assert!(text.contains("; this saves less than the 9.800 ms of 10.000 ms per step that they take"), "{text}");
     }
+    let both = text(["void jacobi<float>(int)", "void jacobi<double>(int)"]);
+    assert!(both.contains("2 variants of jacobi take 100.0 % of the compute kernel time"), "{both}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Summary<'_> {
     /// What helps most against what is not computing.
     fn least_idle(&self) -> String {
         let n_steps = self.window.steps.len().max(1) as DurNs;
-        let is_fewer = |hit: &Hit| hit.rule == Rule::Elementwise;
+        let is_fewer = |hit: &Hit| matches!(hit.rule, Rule::Elementwise | Rule::StepwiseAttention);
         let saved = |hit: &Hit| {
             let half = hit.amount - hit.amount / AS_FAST;
             if is_fewer(hit) { half } else { self.reached(half) }
@@ -282,7 +282,9 @@ pub fn beyond_overlap(hit: &Hit) -> &'static str {
 
 /// What would end a finding, or what the host does for most of the time.
 pub fn named(hit: &Hit) -> &'static str {
-    if hit.is_saving() {
+    if hit.uncached.is_some() {
+        "PyTorch's caching allocator, off or bypassed here"
+    } else if hit.is_saving() {
         "not to wait while a checkpoint is written"
     } else if hit.is_after_copies() {
         "less that the host does after it copied data from the device"
@@ -318,6 +320,7 @@ fn remedy(rule: Rule) -> &'static str {
         Rule::Profiler => "a recording that costs less",
         Rule::Fp32Matmul => "tensor cores for the matrix products in fp32",
         Rule::Elementwise => "to fuse elementwise kernels",
+        Rule::StepwiseAttention => "fused attention (scaled_dot_product_attention) for softmax and batched products",
         rule => rule.label(),
     }
 }

@@ -181,7 +181,9 @@ fn too_few_steps(total: &Total, steps: &Steps) -> String {
 /// How many steps tell whether memory grows.
 fn enough() -> String {
     let long = Thresholds::default().alarm_points - 1;
-    format!("It takes {FEWEST_STEPS} if memory rises in each, or with the warm-up in none, otherwise up to {long}")
+    format!(
+        "Record {long} steps after the warm-up; {FEWEST_STEPS} are enough if memory rises in each of them or stays level"
+    )
 }
 
 /// What rose after each of too few steps, as a further sentence; empty if nothing did.
@@ -361,13 +363,13 @@ mod tests {
         let found = leaks(&trace, history(&trace), &signatures, steps.as_ref(), None, &thresholds, &|| false).1;
         assert_eq!(found.total.map(|total| total.verdict), Some(TotalVerdict::TooFewSteps));
         assert!(no_candidate(&found).starts_with(
-            "Leaks cannot be told from so few steps: 2 can be judged. It takes 4 if memory rises in each, or with the \
-             warm-up in none, otherwise up to 9."
+            "Leaks cannot be told from so few steps: 2 can be judged. Record 9 steps after the warm-up; 4 are enough if \
+             memory rises in each of them or stays level."
         ));
         assert_eq!(
             growth_sentence(&found, steps.as_ref().unwrap()),
-            "Too few steps to say whether memory grows: there are only 2. It takes 4 if memory rises in each, or with \
-             the warm-up in none, otherwise up to 9"
+            "Too few steps to say whether memory grows: there are only 2. Record 9 steps after the warm-up; 4 are \
+             enough if memory rises in each of them or stays level"
         );
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Owned, Owner, Places, growth_sentence, owner, unused_parts, why};
 use crate::analysis::memory::by_place::Largest;
-use crate::analysis::memory::leaks::{Leaks, TotalVerdict};
+use crate::analysis::memory::leaks::{Leaks, TotalVerdict, capacity};
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::steps::{NoSteps, Steps};
 use crate::analysis::memory::summary::{PrivatePools, Summary, has_peak};
@@ -16,6 +16,8 @@ use crate::model::{MemoryHistory, Severity, Trace};
 
 /// Share of reserved memory up to which what is unused does not explain that it is full.
 const SCATTERED: f64 = 0.1;
+/// Share of a device's memory from which it may run out, as in the finding about its headroom.
+const NEARLY_FULL: f64 = 0.9;
 
 /// The memory of a device in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,8 +132,8 @@ fn not_of_gpus(trace: &Trace, history: &MemoryHistory) -> &'static str {
     match history.source == MemorySource::Profiler && is_alone && have_worked() {
         true => {
             ". This is the host's memory alone: no memory of a GPU was recorded, though GPUs worked, so what the program \
-             needs on them is not known. With profile_memory=True the profiler records what PyTorch's caching allocator \
-             gives out while it runs"
+             needs on them is not known. The profiler records what PyTorch's caching allocator gives out: it gave out \
+             nothing meanwhile, or it is off"
         }
         false => "",
     }
@@ -168,7 +170,7 @@ pub fn private_pools(pools: &PrivatePools) -> String {
 /// most of it, which says nothing of what it would grow to.
 fn without_steps(places: &Places<'_>, history: &MemoryHistory, summary: &Summary, found: &Leaks) -> String {
     if history.source == MemorySource::Snapshot && !has_peak(history) {
-        return without_history(summary);
+        return without_history(summary, is_nearly_full(places.trace, history, summary));
     }
     let reason = found.no_steps.as_ref().map(|lacking| format!(" ({})", lacking.reason())).unwrap_or_default();
     let unjudged = format!("No steps were found{reason}, so growth cannot be judged");
@@ -221,24 +223,38 @@ fn most_gained(places: &Places<'_>, found: &Leaks) -> String {
     if named.is_empty() { String::new() } else { format!(", most by {}", named.join(" and ")) }
 }
 
-/// What a state alone says of why the memory is full, and how to record what it does not.
-fn without_history(summary: &Summary) -> String {
+/// Whether a state alone shows that memory ran out or nearly did: by the device's size, else as what is held fills what
+/// is reserved.
+fn is_nearly_full(trace: &Trace, history: &MemoryHistory, summary: &Summary) -> bool {
+    let is_reserved = |total: u64| summary.end_reserved as f64 >= NEARLY_FULL * total as f64;
+    !history.ooms.is_empty() || capacity(trace, history).map_or_else(|| fills(summary), is_reserved)
+}
+
+/// Whether nearly all that is reserved is held.
+fn fills(summary: &Summary) -> bool {
+    summary.end_unused() as f64 <= SCATTERED * summary.end_reserved as f64
+}
+
+/// What a state alone says of what fills the memory, and how to record what it does not.
+fn without_history(summary: &Summary, is_nearly_full: bool) -> String {
     let held = match summary.end_largest_free {
         Some(_) if summary.end_reserved > 0 => {
             let share = summary.end_active as f64 / summary.end_reserved as f64;
-            let what = match summary.end_unused() as f64 <= SCATTERED * summary.end_reserved as f64 {
-                true => ": what is held fills it, not fragmentation",
-                false => "",
-            };
+            let what = if fills(summary) { ": what is held fills it, not fragmentation" } else { "" };
             format!("{:.1} % of what is reserved is in blocks{what}. ", 100.0 * share)
         }
         _ => String::new(),
     };
+    let failure = match is_nearly_full {
+        true => {
+            ". If it runs out, also call torch._C._cuda_attach_out_of_memory_observer(lambda *_: \
+             torch.cuda.memory._dump_snapshot(\"oom.pickle\")) early, to see why. lacuna capture --memory does all of it"
+        }
+        false => ". lacuna capture --memory does both",
+    };
     format!(
         "{held}To see what it grows from, call torch.cuda.memory._record_memory_history(max_entries=1000000) early in the \
-         program and torch.cuda.memory._dump_snapshot(\"steps.pickle\") after some steps. To see why it runs out, also call \
-         torch._C._cuda_attach_out_of_memory_observer(lambda *_: torch.cuda.memory._dump_snapshot(\"oom.pickle\")) early. \
-         lacuna capture --memory does all of it"
+         program and torch.cuda.memory._dump_snapshot(\"steps.pickle\") after some steps{failure}"
     )
 }
 
@@ -411,8 +427,10 @@ mod tests {
                 ". 99.0 % of what is reserved is in blocks: what is held fills it, not fragmentation. To see"
             )
         );
-        assert!(full.contains("_cuda_attach_out_of_memory_observer(") && full.contains("max_entries="), "{full}");
-        assert!(of(60).contains(". 60.0 % of what is reserved is in blocks. To see"));
+        assert!(full.contains("If it runs out, also call") && full.contains("max_entries="), "{full}");
+        let empty = of(60);
+        assert!(empty.contains(". 60.0 % of what is reserved is in blocks. To see"));
+        assert!(!empty.contains("runs out") && empty.contains("capture --memory does both"), "{empty}");
     }
 
     #[test]

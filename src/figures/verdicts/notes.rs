@@ -3,7 +3,7 @@
 use super::clip::clipped;
 use super::percent;
 use super::sentence::{between, host, place};
-use crate::analysis::rules::{Hit, Joined, Missing, NewShapes, Rule};
+use crate::analysis::rules::{Hit, Joined, Missing, NewShapes, Rule, StepwiseAttention, Uncached};
 use crate::figures::format;
 use crate::model::DurNs;
 
@@ -63,11 +63,25 @@ fn of_shares(hit: &Hit) -> Vec<String> {
                  yet got ahead of the device again after one"
             )
         }),
+        Rule::Allocator => hit.uncached.map(|Uncached { allocations, frees }| {
+            let [allocations, frees] = [allocations, frees].map(format::count);
+            let when = if hit.n_steps > 0 { "Each step" } else { "This time" };
+            format!(
+                "{when} has about {allocations} allocations and {frees} frees of device memory, between its launches: none \
+                 is kept for the next tensor"
+            )
+        }),
         Rule::LateRank => Some(
             "Waiting is time in a collective in which the device does nothing else. What makes the rank late may have \
              findings of its own: their gain and this one are the same time, seen from two ranks"
                 .to_owned(),
         ),
+        Rule::StepwiseAttention => {
+            let StepwiseAttention { kernels_ns, softmax_ns, total_ns, .. } = hit.attention;
+            let share = percent(total_ns as f64 / kernels_ns.max(1) as f64);
+            let [softmax, products] = [softmax_ns, total_ns - softmax_ns].map(format::duration);
+            Some(format!("That is {share} of the compute kernel time: {softmax} of softmax, {products} of products"))
+        }
         Rule::Synchronization => hit.after.as_ref().map(|(site, ns)| {
             format!("After the synchronization the host is in {} for {} of it", place(site), format::duration(*ns))
         }),

@@ -155,6 +155,10 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
         Rule::Elementwise => format!(
             "{device}: {count} kernels of single elementwise operators take {share} {scope}: {amount}{per_step}{most}"
         ),
+        Rule::StepwiseAttention => format!(
+            "{device}: {count} softmaxes between batched matrix products, with these, take {share} {scope}: \
+             {amount}{per_step}: attention is computed step by step"
+        ),
         Rule::IrregularSteps => {
             format!("{device}: {}", hit.irregular.as_ref().map(irregular).unwrap_or_default())
         }

@@ -43,6 +43,27 @@ fn pageable_copies_are_judged_by_their_time() {
 }
 
 #[test]
+fn pageable_copies_are_of_batches_where_each_step_has_some_or_the_host_loads_data() {
+    let found = |is_pageable: fn(i64) -> bool, host: &str| {
+        let step = [
+            ("stream 7", KERNEL, "gemm", 0, STEP, 0),
+            ("main", NOTE, host, 1_000, 2_000, 0),
+            ("stream 8", COPY, "copy", 0, STEP / 5, 0),
+        ];
+        let mut builder = linked(&step);
+        for i in 0..STEPS {
+            let copy = MemoryCopy { kind: CopyKind::HtoD, bytes: Some(1 << 20), is_pageable: Some(is_pageable(i)) };
+            builder.set_facts(4 * i as usize + 3, SliceFacts { copy: Some(copy), ..Default::default() });
+        }
+        of(&judged(&builder.finish(), None), Rule::PageableCopies).map(|hit| hit.is_of_batches)
+    };
+    let loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
+    assert_eq!(found(|_| true, "set_up"), Some(true));
+    assert_eq!(found(|i| i % 2 == 0, "set_up"), Some(false));
+    assert_eq!(found(|i| i % 2 == 0, loader), Some(true));
+}
+
+#[test]
 fn one_long_launch_is_judged_by_the_step() {
     let long = |dur: TimeNs| {
         let rest = (0..5).map(|i| (STEP - dur) / 5 * i + dur);

@@ -51,6 +51,23 @@ pub(super) fn leaking_for(steps: u32) -> Trace {
 }
 
 #[test]
+fn a_few_bytes_of_the_host_are_not_judged_beside_the_work_of_a_device() {
+    let judged = |kind, bytes| {
+        let mut raw = RawMemory { device: -1, source: MemorySource::Profiler, ..RawMemory::default() };
+        let pool = raw.pool(MemoryPool::default());
+        let (action, stack) = (MemoryAction::Alloc, StackId(0));
+        raw.events.push(MemoryEvent { ts: 1, action, addr: 64, bytes, pool, stack });
+        let trace = TraceBuilder { memories: vec![raw], ..TraceBuilder::from_slices(&[("7", kind, "mm", 0, 9_000)]) };
+        let traces = [trace.finish().into()];
+        let report = build::report(&traces, 1, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
+        let json = serde_json::to_value(&report).unwrap();
+        json.to_string().contains("most at the peak")
+    };
+    assert!(!judged(SliceKind::Kernel, 2_000));
+    assert!(judged(SliceKind::Kernel, 2 << 20) && judged(SliceKind::Operator, 2_000));
+}
+
+#[test]
 fn a_leak_has_advice() {
     let report =
         build::report(&[leaking().into()], 1, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
