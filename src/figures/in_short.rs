@@ -20,7 +20,7 @@ const MANY: usize = 3;
 const MOST_NAMED: usize = 16;
 
 /// One paragraph of the job, if these are several ranks of one, and one of each device or of several that are alike; of
-/// recordings without device work one of each host. May contain text from a file.
+/// recordings without device work one of each host, or of what else the file holds. May contain text from a file.
 pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
     let alone = |of: &Summary<'_>| of.text();
