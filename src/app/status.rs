@@ -126,7 +126,10 @@ impl App {
         // Logs of metrics lack nothing, with memory or without.
         let is_beside =
             |open: &OpenTrace| open.trace.info.format == Format::GpuMetrics || open.trace.info.format.is_memory_only();
-        if remedies.is_empty() || traces.iter().any(has_stream) || traces.iter().all(is_beside) {
+        // What a file has lost may have been recorded.
+        let is_partial = |open: &OpenTrace| open.trace.import.is_partial;
+        let is_unknown = traces.iter().any(has_stream) || traces.iter().any(is_partial);
+        if remedies.is_empty() || is_unknown || traces.iter().all(is_beside) {
             return;
         }
         remedies.sort_unstable();

@@ -20,12 +20,13 @@ const MANY: usize = 3;
 const MOST_NAMED: usize = 16;
 
 /// One paragraph of the job, if these are several ranks of one, and one of each device or of several that are alike; of
-/// recordings without device work one of each host. May contain text from a file.
+/// recordings without device work one of each host, or of what else the file holds. May contain text from a file.
 pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
     let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
     let alone = |of: &Summary<'_>| of.text();
     let devices = if summaries.len() < MANY { summaries.iter().map(alone).collect() } else { grouped(&summaries) };
-    let others = judged.iter().filter(|of| of.verdicts.makeups.is_empty()).filter_map(of_others);
+    let is_alone = judged.len() == 1;
+    let others = judged.iter().filter(|of| of.verdicts.makeups.is_empty()).filter_map(|of| of_others(of, is_alone));
     let devices = devices.into_iter().chain(judged.iter().filter_map(untold));
     let told: Vec<String> = job(judged, &summaries)
         .into_iter()
@@ -33,20 +34,26 @@ pub fn paragraphs(judged: &[Judged<'_>]) -> Vec<String> {
         .chain(others)
         .chain(of_absent_ranks(judged, &summaries))
         .collect();
-    let partial = judged.iter().filter(|of| of.trace.import.is_partial && !told.is_empty()).map(of_a_part);
+    let partial = judged.iter().filter(|of| of.trace.import.is_partial && !told.is_empty());
+    let partial = partial.map(|of| of_a_part(&file(of, is_alone)));
     partial.collect::<Vec<_>>().into_iter().chain(told).collect()
 }
 
 /// What is told of a trace without a device that was judged.
-fn of_others(of: &Judged<'_>) -> Option<String> {
+fn of_others(of: &Judged<'_>, is_alone: bool) -> Option<String> {
     let is_untold = of.verdicts.n_untold > 0;
-    let rest = || if is_untold { None } else { rest::paragraph(of) };
+    let rest = || if is_untold { None } else { rest::paragraph(of, &file(of, is_alone)) };
     too_little(of).or_else(|| host::paragraph(of)).or_else(rest)
 }
 
+/// A file in words: by its rank where there are several of which each has one.
+fn file(of: &Judged<'_>, is_alone: bool) -> String {
+    let by_rank = || of.trace.info.rank.filter(|_| !is_alone).map(|rank| format!("The file of rank {rank}"));
+    of.name.map(str::to_owned).or_else(by_rank).unwrap_or_else(|| "The file".to_owned())
+}
+
 /// That a file ends early or is damaged.
-fn of_a_part(of: &Judged<'_>) -> String {
-    let file = of.name.unwrap_or("The file");
+fn of_a_part(file: &str) -> String {
     format!("{file} ends early or is damaged: what is told of it is of the part that could be read")
 }
 

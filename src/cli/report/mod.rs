@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
     /// Exit with 1 if a finding or an import problem is at least this severe: idle devices and their causes, leaks
-    /// and growth of memory, out of memory, parts of a file that could not be read
+    /// and growth of memory, out of memory, parts of a file that could not be read. A file without events is a warning
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub fail_on: Option<Severity>,
     /// Set a threshold of a rule, such as `data_loading.warn=15%` or `slow_kernel_ns=2ms`; may be repeated.

@@ -12,9 +12,10 @@ const LARGE: f64 = 0.1;
 const MOST_NAMED: usize = 3;
 
 /// `None` where the file has a memory or a log of readings, which are told by themselves. May contain text from a file.
-pub(super) fn paragraph(of: &Judged<'_>) -> Option<String> {
+///
+/// * `file`: how it is called.
+pub(super) fn paragraph(of: &Judged<'_>, file: &str) -> Option<String> {
     let trace = of.trace;
-    let file = of.name.unwrap_or("The file");
     if trace.is_empty() {
         return Some(format!("{file} holds no events that could be shown: there is nothing to judge"));
     }

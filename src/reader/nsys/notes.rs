@@ -44,7 +44,8 @@ pub fn note_file(builder: &mut TraceBuilder, catalog: &Catalog, database: &Datab
         }
     }
     let has_work = builder.slices.iter().any(|chunk| chunk.kind.iter().any(|kind: &SliceKind| kind.is_device_work()));
-    if !has_work {
+    // What a file has lost may have been recorded.
+    if !has_work && !import.is_partial {
         let how = "record with `nsys profile --trace=cuda,nvtx`";
         let text = match builder.info.devices.first() {
             Some(gpu) => format!(

@@ -184,6 +184,9 @@ impl Analysis for Summary {
         let has_device = |&i: &usize| of[i].trace.processes.iter().any(|process| process.device.is_some());
         let no_cards = match self.range {
             Some(_) if order.iter().any(has_device) => ["No GPU work in the selected range", "Escape clears it"],
+            _ if order.iter().any(|&i| of[i].trace.import.is_partial) => {
+                ["No GPU work in what could be read", "A file ends early or is damaged: the Problems tab tells more"]
+            }
             _ => ["No GPU work was recorded here", how_to_record_gpu(order.iter().map(|&i| &of[i].trace.info))],
         };
         Some(Summarized { cards, no_cards, findings: found, in_short, checks, recurring: recurring(of, listed()) })

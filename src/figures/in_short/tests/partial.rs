@@ -26,6 +26,20 @@ fn that_a_file_is_not_whole_comes_first() {
 }
 
 #[test]
+fn of_several_files_the_one_that_is_not_whole_is_named() {
+    let traces = [(3, false), (5, true)].map(|(number, is_partial)| {
+        let mut trace = rank(number, 4 * MS, 0);
+        trace.import.is_partial = is_partial;
+        trace
+    });
+    let verdicts = judged_together(&traces);
+    let of = |(trace, verdicts)| Judged { trace, name: None, path: "", offset: 0, verdicts };
+    let texts = paragraphs(&traces.iter().zip(&verdicts).map(of).collect::<Vec<_>>());
+    assert!(texts[0].starts_with("The file of rank 5 ends early or is damaged"), "{texts:#?}");
+    assert!(texts[1].starts_with("Job of 2 ranks"), "{texts:#?}");
+}
+
+#[test]
 fn what_a_cut_file_lacks_has_no_other_cause() {
     let text = |is_partial: bool| {
         let slices = [
