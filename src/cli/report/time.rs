@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn that_phases_are_of_another_time_than_the_judged_one_is_said() {
-        let window = |dur, basis| Window { time: TimeRange { start: 5, end: 5 + dur }, basis, ..Window::default() };
+        let window =
+            |dur: DurNs, basis| Window { time: TimeRange { start: 5, end: 5 + dur }, basis, ..Window::default() };
         let is_said = |n_steps, window: &Window| {
             let (recorded, phase) = (window.time, Phase::Forward);
             let (total_ns, window_ns, device_ns) = (7, 9_000_000, 0);
