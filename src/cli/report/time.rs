@@ -199,7 +199,7 @@ mod tests {
             let row = PhaseTotals { file: None, rank: Some(3), phase, total_ns, window_ns, n_steps, device_ns };
             let (steps, busy, offset) = (None, None, 0);
             let of = |rank| JudgedTime { file: None, rank, window, steps, busy, recorded, offset };
-            [Some(3), Some(4)].map(|rank| !note_of_phases(&[row.clone()], &[of(rank)]).is_empty())
+            [Some(3), Some(4)].map(|rank| !note_of_phases(std::slice::from_ref(&row), &[of(rank)]).is_empty())
         };
         assert_eq!(is_said(2, &window(9_000_100, Basis::Steps)), [true, false]);
         assert_eq!(is_said(2, &window(9_000_003, Basis::Steps)), [false, false], "no digit differs");
