@@ -264,6 +264,9 @@ pub fn object(of: &StepsOf<'_>) -> Object {
     )
 }
 
+/// Whether a length of steps is another than one that stands elsewhere.
+type Differs = fn(&StepsOf<'_>) -> bool;
+
 /// The steps of traces for flat reports, with what else a step is called there: lengths that stand in one report and
 /// differ in any digit are told apart.
 pub fn times(of: &[StepsOf<'_>]) -> Table {
@@ -275,7 +278,7 @@ pub fn times(of: &[StepsOf<'_>]) -> Table {
                              between its completions of steps, whose mean is another";
     const OF_STARTS: &str = "These are lengths of ranges. Findings, summary and judged time count a step from its start \
                              to the start of the next one, which is a little longer";
-    let notes: [(fn(&StepsOf<'_>) -> bool, &str); 4] = [
+    let notes: [(Differs, &str); 4] = [
         (|of| period_ns(of.steps).is_some(), OF_PERIOD),
         (differs_on_host, OF_COMPLETIONS),
         (differs_on_device, OF_RANGES),

@@ -114,10 +114,10 @@ pub fn add(
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
     let has_more = !all.iter().all(|one| is_trifle(one.of.history()));
     // As the window shows first what holds more, and what holds next to nothing where that is all there is.
-    // Beside the work of devices that is not worth a verdict either.
-    let is_worth = |(row, one): &(&DeviceMemory<'_>, &Analyzed)| {
-        !is_trifle(row.history) || !has_more && !Scope::whole(&[one.of.trace()]).has_device_work()
-    };
+    // The host's is not worth a verdict beside the work of devices either.
+    let is_beside = |one: &Analyzed| one.of.history().device < 0 && Scope::whole(&[one.of.trace()]).has_device_work();
+    let is_worth =
+        |(row, one): &(&DeviceMemory<'_>, &Analyzed)| !is_trifle(row.history) || !has_more && !is_beside(one);
     let in_short = rows.iter().zip(&all).filter(is_worth).map(|(row, _)| row);
     let in_short = in_short.map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
     // What did not grow has nothing to explain.

@@ -4,9 +4,7 @@ use super::*;
 use crate::analysis::rules::Thresholds;
 use crate::figures::Cell;
 use crate::figures::verdicts::LACKS_EVENTS;
-use crate::model::memory::{
-    MemoryAction, MemoryAnnotation, MemoryEvent, MemoryPool, MemorySource, OutOfMemory, RawMemory,
-};
+use crate::model::memory::{MemoryAction, MemoryAnnotation, MemoryEvent, MemoryPool, OutOfMemory, RawMemory};
 use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, StackId, TraceBuilder, TrackId};
 
 mod compared;

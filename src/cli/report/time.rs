@@ -192,14 +192,15 @@ mod tests {
 
     #[test]
     fn that_phases_are_of_another_time_than_the_judged_one_is_said() {
-        let window = |dur, basis| Window { time: TimeRange { start: 5, end: 5 + dur }, basis, ..Window::default() };
+        let window =
+            |dur: DurNs, basis| Window { time: TimeRange { start: 5, end: 5 + dur }, basis, ..Window::default() };
         let is_said = |n_steps, window: &Window| {
             let (recorded, phase) = (window.time, Phase::Forward);
             let (total_ns, window_ns, device_ns) = (7, 9_000_000, 0);
             let row = PhaseTotals { file: None, rank: Some(3), phase, total_ns, window_ns, n_steps, device_ns };
             let (steps, busy, offset) = (None, None, 0);
             let of = |rank| JudgedTime { file: None, rank, window, steps, busy, recorded, offset };
-            [Some(3), Some(4)].map(|rank| !note_of_phases(&[row.clone()], &[of(rank)]).is_empty())
+            [Some(3), Some(4)].map(|rank| !note_of_phases(std::slice::from_ref(&row), &[of(rank)]).is_empty())
         };
         assert_eq!(is_said(2, &window(9_000_100, Basis::Steps)), [true, false]);
         assert_eq!(is_said(2, &window(9_000_003, Basis::Steps)), [false, false], "no digit differs");

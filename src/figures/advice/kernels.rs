@@ -49,39 +49,7 @@ pub fn lines(rule: Rule) -> &'static [Line] {
         Rule::Fp32Matmul => FP32,
         Rule::Elementwise => ELEMENTWISE,
         Rule::StepwiseAttention => ATTENTION,
-        Rule::SlowKernels => &[
-            (
-                |case| TORCH(case) && case.run.has_tf32 && has_fp32(case),
-                "Matrix products in fp32 are among them: torch.set_float32_matmul_precision(\"high\") allows TF32, \
-                 torch.autocast bf16",
-            ),
-            (
-                |case| OTHER(case) && case.run.has_tf32 && has_fp32(case),
-                "Matrix products in fp32 are among them: allow TF32 (CUBLAS_COMPUTE_32F_FAST_TF32), or compute in bf16",
-            ),
-            (|case| case.run.is_geforce && case.run.has_tf32 && has_fp32(case), TF32_ON_GEFORCE),
-            (
-                |case| IS_FRAMEWORK(case) && case.has_kernel(is_product),
-                "Fine if this is the work itself: for matrix products and convolutions, look for tensor-core use, lower \
-                 precision and better kernels of the same operator",
-            ),
-            (
-                |case| IS_FRAMEWORK(case) && case.has_kernel(|name| !is_product(name)),
-                "Kernels that compute no matrix product are mostly bound by memory: fuse them with what runs before and \
-                 after, use smaller types, or give them less data",
-            ),
-            (
-                |case| TORCH(case) && case.hit.is_some() && case.has_kernel(is_of_images),
-                "Normalization and pooling of images are faster in the order of memory that convolutions prefer: \
-                 memory_format=torch.channels_last for model and input",
-            ),
-            (
-                |case| !IS_FRAMEWORK(case),
-                "Fine if this is the work itself: look whether it is bound by memory or by arithmetic, and for a faster \
-                 algorithm or lower precision",
-            ),
-            (ALWAYS, "To check one kernel, profile it with ncu --set full"),
-        ],
+        Rule::SlowKernels => SLOW_KERNELS,
         Rule::LongKernel => &[
             (
                 |case| case.is_kernel(KernelKind::Attention),
@@ -245,6 +213,41 @@ const ELEMENTWISE: &[Line] = &[
     (UNFUSED, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
     (OTHER, "Fuse kernels that read and write the same data"),
     (ALWAYS, "To check, the step has fewer elementwise kernels, and their time falls"),
+];
+
+/// For kernels that take long on average.
+const SLOW_KERNELS: &[Line] = &[
+    (
+        |case| TORCH(case) && case.run.has_tf32 && has_fp32(case),
+        "Matrix products in fp32 are among them: torch.set_float32_matmul_precision(\"high\") allows TF32, \
+         torch.autocast bf16",
+    ),
+    (
+        |case| OTHER(case) && case.run.has_tf32 && has_fp32(case),
+        "Matrix products in fp32 are among them: allow TF32 (CUBLAS_COMPUTE_32F_FAST_TF32), or compute in bf16",
+    ),
+    (|case| case.run.is_geforce && case.run.has_tf32 && has_fp32(case), TF32_ON_GEFORCE),
+    (
+        |case| IS_FRAMEWORK(case) && case.has_kernel(is_product),
+        "Fine if this is the work itself: for matrix products and convolutions, look for tensor-core use, lower \
+         precision and better kernels of the same operator",
+    ),
+    (
+        |case| IS_FRAMEWORK(case) && case.has_kernel(|name| !is_product(name)),
+        "Kernels that compute no matrix product are mostly bound by memory: fuse them with what runs before and \
+         after, use smaller types, or give them less data",
+    ),
+    (
+        |case| TORCH(case) && case.hit.is_some() && case.has_kernel(is_of_images),
+        "Normalization and pooling of images are faster in the order of memory that convolutions prefer: \
+         memory_format=torch.channels_last for model and input",
+    ),
+    (
+        |case| !IS_FRAMEWORK(case),
+        "Fine if this is the work itself: look whether it is bound by memory or by arithmetic, and for a faster \
+         algorithm or lower precision",
+    ),
+    (ALWAYS, "To check one kernel, profile it with ncu --set full"),
 ];
 
 /// For attention that is computed step by step.

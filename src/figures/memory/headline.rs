@@ -292,7 +292,7 @@ mod tests {
     use crate::analysis::memory::signature::Signatures;
     use crate::analysis::memory::summary::summary;
     use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawBlock, RawMemory, RawSegment};
-    use crate::model::{SliceKind, StackId, TraceBuilder};
+    use crate::model::{DeviceInfo, SliceKind, StackId, TraceBuilder};
 
     #[test]
     fn a_paragraph_says_whose_memory_it_is() {
@@ -413,24 +413,30 @@ mod tests {
 
     #[test]
     fn a_state_says_what_fills_it_and_how_to_record_more() {
-        let of = |held: u64| {
+        let of = |held: u64, device: Option<u64>| {
             let mut raw = RawMemory::default();
             let pool = raw.pool(MemoryPool::default());
             let addr = 1 << 30;
             let blocks = vec![RawBlock { addr, bytes: held << 20, requested: held << 20, ..RawBlock::default() }];
             raw.end = Some(vec![RawSegment { addr, bytes: 100 << 20, pool, blocks, ..RawSegment::default() }]);
-            line(&TraceBuilder { memories: vec![raw], ..TraceBuilder::default() }.finish())
+            let total_memory_bytes = device.map(|mib| mib << 20);
+            let info = DeviceInfo { total_memory_bytes, ..DeviceInfo::default() };
+            let mut builder = TraceBuilder { memories: vec![raw], ..TraceBuilder::default() };
+            builder.info.devices.push(info);
+            line(&builder.finish())
         };
-        let full = of(99);
+        let full = of(99, None);
         assert!(
             full.contains(
                 ". 99.0 % of what is reserved is in blocks: what is held fills it, not fragmentation. To see"
             )
         );
         assert!(full.contains("If it runs out, also call") && full.contains("max_entries="), "{full}");
-        let empty = of(60);
+        let empty = of(60, None);
         assert!(empty.contains(". 60.0 % of what is reserved is in blocks. To see"));
         assert!(!empty.contains("runs out") && empty.contains("capture --memory does both"), "{empty}");
+        // Reserved are 100 MiB: of the device's memory that is much or little, whatever is held.
+        assert!(!of(99, Some(120)).contains("runs out") && of(60, Some(110)).contains("runs out"));
     }
 
     #[test]
