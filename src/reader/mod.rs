@@ -121,7 +121,7 @@ pub fn read_with(path: &Path, options: Options, progress: &Progress) -> Result<V
         trace.import.note(Severity::Note, TOO_DEEP, n, None);
         let is_empty = trace.is_empty();
         let why = if trace.import.read == 0 { "The file holds no events" } else { NOTHING_SHOWN };
-        trace.import.note(Severity::Warn, why, is_empty.into(), None);
+        trace.import.note(Severity::Note, why, is_empty.into(), None);
         if n > 0 || is_empty {
             trace.import.sort();
         }

@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
     /// Exit with 1 if a finding or an import problem is at least this severe: idle devices and their causes, leaks
-    /// and growth of memory, out of memory, parts of a file that could not be read. A file without events is a warning
+    /// and growth of memory, out of memory, parts of a file that could not be read. A file without events counts as a warning
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub fail_on: Option<Severity>,
     /// Set a threshold of a rule, such as `data_loading.warn=15%` or `slow_kernel_ns=2ms`; may be repeated.
@@ -200,9 +200,10 @@ pub fn answer(
     let glance =
         short::Glance { top, n_moments: args.memory_at.len(), by_launch: args.kernels_by == KernelRows::Shape };
     let text = written(&report, args.format, width, is_short.then_some(glance))?;
-    // Of problems, notes are no findings.
     let problems = traces.iter().filter_map(|trace| trace.import.worst());
-    Ok((text, report.findings.iter().map(|finding| finding.severity).chain(problems).max()))
+    // Of a file without events nothing is known, which is not to pass for all being well.
+    let empty = traces.iter().filter(|trace| trace.is_empty()).map(|_| Severity::Warn);
+    Ok((text, report.findings.iter().map(|finding| finding.severity).chain(problems).chain(empty).max()))
 }
 
 /// * `width`: as in [`text::text`].

@@ -246,32 +246,6 @@ fn a_single_piece_of_device_work_is_too_little_to_judge() {
 }
 
 #[test]
-fn time_of_slices_without_a_recorded_end_is_told_apart() {
-    use crate::model::{SliceKind, TraceBuilder};
-    let text = |is_ended: bool| {
-        let other = SliceKind::Other;
-        let slices = [
-            ("main", other, "loop", 0, if is_ended { 30 * MS } else { 0 }),
-            ("main", other, "task", 10 * MS, 20 * MS),
-            ("second", other, "task", 0, 100 * MS),
-        ];
-        let mut builder = TraceBuilder::from_slices(&slices);
-        if !is_ended {
-            builder.unfinished = vec![builder.slices[0].source[0]];
-        }
-        let trace = builder.finish();
-        let verdicts = crate::analysis::rules::tests::judged(&trace, None);
-        paragraphs(&[Judged { trace: &trace, name: None, path: "", offset: 0, verdicts: &verdicts }]).remove(0)
-    };
-    let ended = text(true);
-    assert!(ended.ends_with("task 84.6 %, loop 15.4 %"), "{ended}");
-    let endless = text(false);
-    let expected = "task 55.0 %, loop 45.0 %. 45.0 % of it is of slices whose end was not recorded: they are taken to last \
-                    to the end of the trace";
-    assert!(endless.ends_with(expected), "{endless}");
-}
-
-#[test]
 fn a_recording_without_device_work_is_told_by_self_times() {
     use crate::analysis::rules::tests::judged;
     use crate::model::{SliceKind, TraceBuilder};

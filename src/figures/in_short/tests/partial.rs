@@ -59,3 +59,26 @@ fn what_a_cut_file_lacks_has_no_other_cause() {
     assert!(cut.contains("No device work is in that part: whether any was recorded is not known"), "{cut}");
     assert!(!cut.contains("were recorded:") && rules.is_empty(), "{cut} {rules:?}");
 }
+
+#[test]
+fn time_of_slices_without_a_recorded_end_is_told_apart() {
+    let text = |is_ended: bool| {
+        let other = SliceKind::Other;
+        let slices = [
+            ("main", other, "loop", 0, if is_ended { 30 * MS } else { 0 }),
+            ("main", other, "task", 10 * MS, 20 * MS),
+            ("second", other, "task", 0, 100 * MS),
+        ];
+        let mut builder = TraceBuilder::from_slices(&slices);
+        if !is_ended {
+            builder.unfinished = vec![builder.slices[0].source[0]];
+        }
+        told(&builder.finish()).remove(0)
+    };
+    let ended = text(true);
+    assert!(ended.ends_with("task 84.6 %, loop 15.4 %"), "{ended}");
+    let endless = text(false);
+    let expected = "task 55.0 %, loop 45.0 %. 45.0 % of it is of slices whose end was not recorded: they are taken to last \
+                    to the end of the trace";
+    assert!(endless.ends_with(expected), "{endless}");
+}
