@@ -274,8 +274,8 @@ pub fn times(of: &[StepsOf<'_>]) -> Table {
                              under Start to start; mean, median, min and max are of the steps' own lengths, as phases are";
     const OF_COMPLETIONS: &str = "These are times from the completion of one step on the slowest device to that of the \
                                   next. Phases and annotations are of the steps' ranges on the host, which last otherwise";
-    const OF_RANGES: &str = "These are lengths of ranges. What findings and gaps say per step of a device is of the time \
-                             between its completions of steps, whose mean is another";
+    const OF_RANGES: &str = "These are lengths of ranges. Findings and gaps count a step as long as a device takes for \
+                             its work, which is another length";
     const OF_STARTS: &str = "These are lengths of ranges. Findings, summary and judged time count a step from its start \
                              to the start of the next one, which is a little longer";
     let notes: [(Differs, &str); 4] = [

@@ -88,7 +88,7 @@ impl TraceBuilder {
                 (_, false, FlowEnd::Start) => "Arrow without an end: not drawn",
                 // PyTorch's profiler writes the end of an arrow at each call that starts no work.
                 (Some(slice), false, _) if is_call(slice) => {
-                    "End of an arrow at a call that started no work: nothing to draw"
+                    "End of an arrow at a call that started no work: not drawn"
                 }
                 (_, false, _) => "Arrow without a start: not drawn (the launch was not recorded)",
             };

@@ -32,6 +32,11 @@ const OPERATOR_WITH_STACK_NS: Bounds = Bounds { least: 3_000, most: 11_000 };
 const STRETCH: usize = 100;
 /// About as many are searched for the densest stretch.
 const MOST_SEARCHED: u64 = 1 << 18;
+/// Share of the steps' time, as one part of so many, from which on the recording changes what the causes of idle time
+/// gain.
+const LARGE_PART: DurNs = 10;
+/// The same of what it costs at most.
+const LARGE_MOST: DurNs = 4;
 /// Fewer frames and operators are not said to slow a program down.
 const MIN_EVENTS: u64 = 100;
 
@@ -78,11 +83,22 @@ impl Recorder {
         Self { time, frames, operators, frame_ns, operator_ns }
     }
 
+    /// Whether it makes the host much slower, whether or not a device waits for that.
+    pub fn slows_host(&self) -> bool {
+        let Bounds { least, most } = self.cost([self.frames, self.operators]);
+        is_large(least, most, self.time.dur())
+    }
+
     /// What it takes for so many frames and operators; it may end later than they begin.
     fn cost(&self, counts: [u64; 2]) -> Bounds {
         let [frames, operators] = counts.map(|n| n as DurNs);
         self.frame_ns.times(frames) + self.operator_ns.times(operators)
     }
+}
+
+/// Whether what a recorder costs at least and at most is a large part of some time.
+pub fn is_large(least: DurNs, most: DurNs, of: DurNs) -> bool {
+    LARGE_PART * least >= of || LARGE_MOST * most >= of
 }
 
 /// A time in nanoseconds, at least and at most. Not an array: two numbers are returned in registers.

@@ -1,8 +1,8 @@
 //! The measurement of a rule.
 
 use super::{
-    Basis, CallSite, Irregular, Joined, LateRank, Missing, NewShapes, NoWork, Once, RecordingCost, Recurring, Rule,
-    Shares, SmallCollectives, StepwiseAttention, Transfers, Uncached, Waiting,
+    Basis, CallSite, Irregular, Joined, LateRank, Missing, NewShapes, NoWork, Once, Reach, RecordingCost, Recurring,
+    Rule, Shares, SmallCollectives, StepwiseAttention, Transfers, Uncached, Waiting,
 };
 use crate::model::{DurNs, Severity, TimeRange};
 
@@ -58,7 +58,7 @@ pub struct Hit {
     pub small_ns: DurNs,
     /// What is saved at most per step, or without steps of all, of its time in which the device copies or communicates,
     /// where that is less than all of it: the host launches no sooner.
-    pub paced_ns: Option<DurNs>,
+    pub paced: Option<Reach>,
     /// The step that has nearly all of the time, if one of several has.
     pub once: Option<Once>,
     /// The gap that comes back with most of it, if one does.
@@ -136,7 +136,7 @@ impl Hit {
         let overlap = self.saved_ns().filter(|_| self.rule == Rule::ExposedCommunication)?;
         let n_steps = self.n_steps.max(1) as DurNs;
         let ns = (self.amount - self.waiting.ns) / n_steps - self.small_ns;
-        let ns = self.paced_ns.map_or(ns, |paced| ns.min(paced));
+        let ns = self.paced.map_or(ns, |paced| ns.min(paced.ns));
         // What few nanoseconds are is lost in rounding.
         Some(ns).filter(|&ns| ns > overlap + n_steps)
     }
@@ -148,7 +148,7 @@ impl Hit {
             return 0;
         }
         let amount = if self.once.is_some() { self.amount / self.n_steps.max(1) as i64 } else { self.amount };
-        self.beyond_overlap_ns().or(self.saved_ns()).or(self.paced_ns).unwrap_or(amount)
+        self.beyond_overlap_ns().or(self.saved_ns()).or(self.paced.map(|paced| paced.ns)).unwrap_or(amount)
     }
 }
 
@@ -186,7 +186,7 @@ pub fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         usual_ns_per_step: None,
         recorder_ns: 0,
         small_ns: 0,
-        paced_ns: None,
+        paced: None,
         once: None,
         recurring: None,
         data_time: None,

@@ -1,7 +1,7 @@
 //! Composition of a device's time, healthy or not.
 
 use super::kernels::{Dominant, KernelStats, MatmulTime};
-use super::{Cause, KernelKind, Shares, Window};
+use super::{Cause, KernelKind, Reach, Shares, Window};
 use crate::analysis::breakdown::Breakdown;
 use crate::analysis::gaps::GapClass;
 use crate::model::DurNs;
@@ -47,7 +47,7 @@ pub struct Makeup {
     /// The judged time in which that one runs.
     pub kernel_runs_ns: DurNs,
     /// What faster kernels save of the judged time at most; `None` where nothing shows it.
-    pub reach_ns: Option<DurNs>,
+    pub reach: Option<Reach>,
     /// Kernel time by [`KernelKind`].
     pub kinds: [DurNs; KernelKind::N],
     pub matmul: MatmulTime,
@@ -95,7 +95,7 @@ impl Makeup {
             kernel_ns,
             kernel,
             kernel_runs_ns,
-            reach_ns: None,
+            reach: None,
             kinds,
             matmul,
             causes,

@@ -57,6 +57,7 @@ pub use self::missing::{Missing, NoWork};
 pub use self::new_shapes::NewShapes;
 pub use self::once::{Also, Once};
 use self::per_step::PerStep;
+pub use self::reach::Reach;
 use self::reach::reach;
 pub use self::recording::RecordingCost;
 pub use self::recurring::Recurring;
@@ -250,14 +251,15 @@ impl<'a> Device<'a, '_> {
         let recorder = taken.map_or_else(found, |taken| taken.recorder);
         let unrecorded = Unrecorded::new(trace, ledger, recorder);
         let books = Books::new((trace, &self.of.run), (&unrecorded, taken), &is_between);
+        let is_slowed = recorder.is_some_and(|recorder| recorder.slows_host());
         let is_small = |work| all_small.contains(&work);
         let (thresholds, run) = (*self.out.thresholds, &self.of.run);
-        let (mut accounts, (stats, reach_ns)) = rayon::join(
+        let (mut accounts, (stats, reach)) = rayon::join(
             || accounts((trace, run, ledger), (recorder, taken), &is_between, self.window, &is_small),
             || {
                 (
                     KernelStats::of(trace, self.busy.process, window, &thresholds),
-                    reach(trace, ledger, window, self.waits),
+                    reach(trace, ledger, window, self.waits).map(|ns| Reach { ns, is_slowed }),
                 )
             },
         );
@@ -267,7 +269,7 @@ impl<'a> Device<'a, '_> {
         for rule in Rule::ALL.into_iter().filter(|rule| rule.cause().is_some() || *rule == Rule::ExposedCommunication) {
             let nothing = Account::default();
             let account = rule.cause().map_or(&nothing, |cause| &accounts[cause as usize]);
-            let hit = self.idle(rule, account, &parts, reach_ns);
+            let hit = self.idle(rule, account, &parts, reach);
             self.out.check(hit);
         }
         // What is known only by inference is never of the highest severity.
@@ -299,7 +301,7 @@ impl<'a> Device<'a, '_> {
         let shares = Cause::ALL.map(|cause| accounts[cause as usize].shares);
         let by_class = Cause::ALL.map(|cause| accounts[cause as usize].by_class);
         let makeup = Makeup::new(self.window, parts, stats, &by_class, &shares);
-        self.out.verdicts.makeups.push(Makeup { reach_ns, ..makeup });
+        self.out.verdicts.makeups.push(Makeup { reach, ..makeup });
         if let Some(clusters) = clusters.filter(|_| self.window.basis == Basis::Steps) {
             self.recurring(clusters, &books);
         }
@@ -328,8 +330,8 @@ impl<'a> Device<'a, '_> {
     /// A rule about idle time of one cause, or about communication; for that and copies with the time in which the
     /// device does nothing else.
     ///
-    /// * `reach_ns`: see [`reach::reach`].
-    fn idle(&self, rule: Rule, account: &Account<'_>, parts: &Breakdown, reach_ns: Option<DurNs>) -> Hit {
+    /// * `reach`: of all work of the device.
+    fn idle(&self, rule: Rule, account: &Account<'_>, parts: &Breakdown, reach: Option<Reach>) -> Hit {
         let (exposed_ns, spans) = match rule {
             Rule::ExposedCommunication => (parts.exposed_comm_ns, &self.busy.exposed_comm[..]),
             Rule::ExposedCopies => (parts.exposed_copy_ns, &self.busy.exposed_copies[..]),
@@ -351,9 +353,9 @@ impl<'a> Device<'a, '_> {
         let gains = self.gains(account, spans.clone(), small);
         let once = self.once(rule, account, spans.clone(), &gains);
         let n = gains.len() as DurNs;
-        let paced_ns = reach_ns.filter(|&reach| reach < exposed_ns).map(|reach| reach / n);
+        let paced = reach.filter(|reach| reach.ns < exposed_ns).map(|reach| Reach { ns: reach.ns / n, ..reach });
         // Idle time that ends is saved beside that.
-        let most = paced_ns.map_or(DurNs::MAX, |paced| account.gain_by_step.iter().sum::<DurNs>() / n + paced);
+        let most = paced.map_or(DurNs::MAX, |paced| account.gain_by_step.iter().sum::<DurNs>() / n + paced.ns);
         let gain = self.gain(rule, &gains, small).min(PerStep { ns: most, usual_ns: None });
         let is_gained = rule != Rule::Profiler && once.as_ref().is_none_or(Once::comes_back);
         let gain = is_gained.then(|| match &once {
@@ -383,7 +385,7 @@ impl<'a> Device<'a, '_> {
             usual_ns_per_step: gain.and_then(|gain| gain.usual_ns),
             recorder_ns: gain.map_or(0, |_| account.recorder_ns / n_steps.max(1)),
             small_ns: gain.map_or(0, |_| small_ns / n_steps.max(1)),
-            paced_ns,
+            paced,
             shares,
             once,
             ..self.hit(rule, account.total_ns + exposed_ns)

@@ -7,6 +7,14 @@ use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace};
 /// A call that lasts so long may have waited for the device, whatever it does: a launch waits for room in the queue.
 const LONG_NS: DurNs = 50_000;
 
+/// What less work of a device saves at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    pub ns: DurNs,
+    /// Whether the recorder slows the host much, which launches sooner without it: more may be saved then.
+    pub is_slowed: bool,
+}
+
 /// What work of the device that takes no time at all would save of the window at most, where that comes again and again;
 /// `None` without [`waits`].
 ///
@@ -121,7 +129,7 @@ mod tests {
         }
         let mut builder = TraceBuilder::from_slices(&slices);
         builder.slices[0].correlation = correlation;
-        judged(&builder.finish(), None).makeups[0].reach_ns.map(|ns| ns / US)
+        judged(&builder.finish(), None).makeups[0].reach.map(|reach| reach.ns / US)
     }
 
     /// The same where one kernel follows another, each launched so long before.
@@ -134,7 +142,7 @@ mod tests {
         }
         let mut builder = TraceBuilder::from_slices(&slices);
         builder.slices[0].correlation = correlation;
-        judged(&builder.finish(), None).makeups[0].reach_ns.map(|ns| ns / US)
+        judged(&builder.finish(), None).makeups[0].reach.map(|reach| reach.ns / US)
     }
 
     #[test]
@@ -155,7 +163,7 @@ mod tests {
         }
         let mut builder = TraceBuilder::from_slices(&slices);
         builder.slices[0].correlation = correlation;
-        judged(&builder.finish(), None).makeups[0].reach_ns.map(|ns| ns / US)
+        judged(&builder.finish(), None).makeups[0].reach.map(|reach| reach.ns / US)
     }
 
     #[test]
@@ -179,6 +187,6 @@ mod tests {
         let kernel = |at: TimeNs| ("stream 7", SliceKind::Kernel, "gemm", at * 1_000 * US, (at * 1_000 + 600) * US);
         let kernels: Vec<_> = (0..40).map(kernel).collect();
         let makeup = judged(&TraceBuilder::from_slices(&kernels).finish(), None).makeups;
-        assert_eq!(makeup[0].reach_ns, None);
+        assert_eq!(makeup[0].reach, None);
     }
 }

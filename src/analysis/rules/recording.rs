@@ -1,14 +1,8 @@
 //! Overhead of the recording in the recorded program.
 
 use super::{Device, Hit, Rule};
-use crate::analysis::gaps::recorder::{Bounds, Recorder};
+use crate::analysis::gaps::recorder::{Bounds, Recorder, is_large};
 use crate::model::{DurNs, Severity, TimeRange};
-
-/// Share of the steps' time, as one part of so many, from which on the recording changes what the causes of idle time
-/// gain.
-const LARGE_PART: DurNs = 10;
-/// The same of what it costs at most.
-const LARGE_MOST: DurNs = 4;
 
 /// What was recorded in the judged steps, and what that costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +47,7 @@ impl Device<'_, '_> {
             hit.severity = Severity::Note;
         }
         let n_steps = self.window.host_steps.len() as DurNs;
-        let is_large = LARGE_PART * found.ns >= time.dur() || LARGE_MOST * most.min(waits_ns) >= time.dur();
-        if !is_large {
+        if !is_large(found.ns, most.min(waits_ns), time.dur()) {
             return;
         }
         let per_step = |ns: DurNs| ns / n_steps.max(1);

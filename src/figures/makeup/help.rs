@@ -2,9 +2,9 @@
 
 use super::Summary;
 use crate::analysis::gaps::ceiling::Ceiling;
-use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, MatmulTime, Rule, RunFacts, Vendor};
+use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, MatmulTime, Reach, Rule, RunFacts, Vendor};
 use crate::figures::format;
-use crate::figures::verdicts::{also, clipped, percent, ranks_of};
+use crate::figures::verdicts::{also, clipped, host_of, percent, ranks_of};
 use crate::model::DurNs;
 
 /// A gain is little as less than one part of so many of a step.
@@ -14,13 +14,11 @@ const LITTLE: DurNs = 20;
 const AS_FAST: DurNs = 2;
 /// From this share of the kernel time on, fusing elementwise kernels is worth naming.
 const MANY_ELEMENTWISE: f64 = 0.1;
-/// Why less work of the device saves less than its time.
-const WAITS_LONGER: &str = ", as the device then waits longer for the host to launch more";
 
 impl Summary<'_> {
     /// What gains most: the finding with the highest ceiling, or a warning about kernels that save more than that if they
-    /// become twice as fast, as far as that reaches, else less of what takes most of the time. Where kernels take nearly all of it, faster ones come first: all others
-    /// together are small.
+    /// become twice as fast, as far as that reaches, else less of what takes most of the time. Where kernels take nearly
+    /// all of it, faster ones come first: all others together are small.
     pub(super) fn help(&self) -> String {
         let gain = self.gain();
         let is_little = gain > 0 && gain < self.of_ns() / LITTLE;
@@ -113,7 +111,7 @@ impl Summary<'_> {
             let alone = format::saving(alone);
             return format!("{saves}{of}{per_step} if it ends on all ranks, {alone} on this alone");
         }
-        let then = if hit.paced_ns.is_some() { WAITS_LONGER } else { "" };
+        let then = hit.paced.map(waits_longer).unwrap_or_default();
         // The larger gain first: overlap alone saves less.
         if let Some(most) = hit.beyond_overlap_ns() {
             let [all, more] = [format::duration(most), self.more_steps(most)];
@@ -125,7 +123,7 @@ impl Summary<'_> {
         }
         // In a single step nothing shows that it comes back.
         if hit.rule == Rule::ModuleLoad && self.window.steps.len() == 1 {
-            return format!("{saves}{of} in this step; what is loaded once does not come back");
+            return format!("{saves}the {of} judged of this step; what is loaded once does not come back");
         }
         format!("{saves}{of}{per_step}{}{then}", self.more_steps(ns))
     }
@@ -150,16 +148,17 @@ impl Summary<'_> {
     /// What faster kernels save: likewise, and no more than reaches past the launches after them.
     fn as_far_as_it_reaches(&self, they_take: &str, ns: DurNs) -> String {
         let reached = self.reached(ns);
-        if reached == ns.min(self.makeup.parts.compute_ns) {
-            return self.less_than(they_take, ns);
+        match self.makeup.reach {
+            Some(reach) if reached < ns.min(self.makeup.parts.compute_ns) => {
+                format!("; this saves at most {}{}", self.of_time(reached), waits_longer(reach))
+            }
+            _ => self.less_than(they_take, ns),
         }
-        let of = self.of_time(reached);
-        format!("; this saves at most {of}{WAITS_LONGER}")
     }
 
     fn reached(&self, ns: DurNs) -> DurNs {
         let ns = ns.min(self.makeup.parts.compute_ns);
-        self.makeup.reach_ns.map_or(ns, |reach| ns.min(reach))
+        self.makeup.reach.map_or(ns, |reach| ns.min(reach.ns))
     }
 
     /// Time of kernels and what it is of: a step, or the judged time. They take no longer than the device computes,
@@ -256,6 +255,11 @@ impl Summary<'_> {
         };
         text.to_owned() + &self.less_than("they take", self.makeup.kind().1)
     }
+}
+
+/// Why less work of the device saves less than its time.
+fn waits_longer(reach: Reach) -> String {
+    format!(", as the device then waits longer for {} to launch more", host_of(reach))
 }
 
 /// Whether what helps against a cause tells more of it, and ends nothing.

@@ -109,13 +109,18 @@ impl JudgedTime<'_> {
     }
 
     fn words(&self) -> String {
+        match self.not_judged() {
+            None => self.judged(),
+            Some(not_judged) => format!("{}; not judged: {not_judged}", self.judged()),
+        }
+    }
+
+    /// What is not judged of the recording, where that is much.
+    pub fn not_judged(&self) -> Option<String> {
         let steps = self.steps.zip(self.busy).filter(|_| self.window.basis == Basis::Steps);
         let work = steps.and_then(|(steps, busy)| work_outside(steps, busy));
-        let left_out: Vec<String> = work.into_iter().chain(self.without_work()).collect();
-        match left_out.is_empty() {
-            true => self.judged(),
-            false => format!("{}; not judged: {}", self.judged(), left_out.join(", ")),
-        }
+        let all: Vec<String> = work.into_iter().chain(self.without_work()).collect();
+        (!all.is_empty()).then(|| all.join(", "))
     }
 
     /// How long the program ran before the first work of the device and after its last, where that is much of the
@@ -162,7 +167,7 @@ impl JudgedTime<'_> {
 }
 
 /// How long a device worked before the first step and after the last, where that is much of its work.
-pub fn work_outside(steps: &Steps, busy: &DeviceBusy) -> Option<String> {
+fn work_outside(steps: &Steps, busy: &DeviceBusy) -> Option<String> {
     let steps = steps.on(busy.process).on_device()?;
     let before = TimeRange { start: busy.window.start, end: steps.start };
     let after = TimeRange { start: steps.end, end: busy.window.end };

@@ -7,10 +7,10 @@ mod sentence;
 
 use hashbrown::{HashMap, HashSet};
 
-pub use self::checked::{Checked, JudgedTime, checks, judged, level, limit_text, work_outside};
+pub use self::checked::{Checked, JudgedTime, checks, judged, level, limit_text};
 pub use self::clip::{clipped, clipped_apart};
 use self::notes::notes;
-pub use self::notes::ranks_of;
+pub use self::notes::{host_of, ranks_of};
 use self::sentence::text;
 pub use self::sentence::{also, scope_of, why, why_of};
 use super::advice::{Case, advice, is_to_launch_less};

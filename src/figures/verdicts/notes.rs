@@ -3,7 +3,7 @@
 use super::clip::clipped;
 use super::percent;
 use super::sentence::{between, host, place};
-use crate::analysis::rules::{Hit, Joined, Missing, NewShapes, Rule, StepwiseAttention, Uncached};
+use crate::analysis::rules::{Hit, Joined, Missing, NewShapes, Reach, Rule, StepwiseAttention, Uncached};
 use crate::figures::format;
 use crate::model::DurNs;
 
@@ -159,7 +159,7 @@ fn of_ceiling(hit: &Hit) -> Option<String> {
     // Between ranks, and where communication cannot all be overlapped, notes of their own tell the rest.
     let rest = less - hit.small_ns - hit.recorder_ns;
     let is_plain = hit.rule.cause().is_some() && hit.alone_ns_per_step.is_none() && hit.waiting.n_ranks == 0;
-    let is_plain = is_plain && hit.paced_ns.is_none();
+    let is_plain = is_plain && hit.paced.is_none();
     let rest = (is_plain && ceiling > 0 && rest > n_steps && rest >= less / LEAST_PART)
         .then(|| format!("{} that would remain, such as launch latency", format::duration(rest)));
     let parts: Vec<String> = small.into_iter().chain(recorder).chain(rest).collect();
@@ -173,13 +173,18 @@ fn of_ceiling(hit: &Hit) -> Option<String> {
 
 /// That the host launches no sooner for less work of the device, where that bounds what is saved.
 fn of_pace(hit: &Hit) -> Option<String> {
-    let paced = format::duration(hit.paced_ns.filter(|_| hit.saved_ns().is_some())?);
+    let paced = hit.paced.filter(|_| hit.saved_ns().is_some())?;
+    let (ns, host) = (format::duration(paced.ns), host_of(paced));
     let per_step = if hit.n_steps > 0 { " per step" } else { "" };
     let what = if hit.rule == Rule::ExposedCommunication { "communication" } else { "copies" };
     Some(format!(
-        "Without {what} the device would be done at most {paced} sooner{per_step}: then it waits for the host to \
-         launch more"
+        "Without {what} the device would be done at most {ns} sooner{per_step}: then it waits for {host} to launch more"
     ))
+}
+
+/// The host that a device waits for where less work of the device saves less than its time.
+pub fn host_of(reach: Reach) -> &'static str {
+    if reach.is_slowed { "the host, which the recorder slows here," } else { "the host" }
 }
 
 /// How much longer the recorder makes the steps in all.

@@ -146,17 +146,16 @@ fn heading_ui(card: &Card, (scope, is_range): (&str, bool), ui: &mut egui::Ui) {
             true => prose_ui(ui, &format!("{scope}, {}", format::duration(card.window)), plain),
             false => ui.label(scope),
         };
-        let outside = Some(card.outside.as_str()).filter(|outside| !outside.is_empty());
-        let outside = outside.map(|outside| format!("Not judged: {outside}"));
-        let left_out = Some(card.left_out.clone()).filter(|left_out| !left_out.is_empty());
-        let left_out: Vec<String> = left_out.into_iter().chain(outside).collect();
-        if card.basis == Basis::Steps && !left_out.is_empty() {
-            scope.on_hover_text(left_out.join("\n"));
+        if card.basis == Basis::Steps && !card.left_out.is_empty() {
+            scope.on_hover_text(&card.left_out);
         }
         if !card.name.is_empty() {
             ui.weak(display_name(&card.name));
         }
     });
+    if let Some(not_judged) = &card.not_judged {
+        prose_ui(ui, &format!("Not judged: {not_judged}"), RichText::weak);
+    }
 }
 
 /// What a device does with its time, and why it waits.

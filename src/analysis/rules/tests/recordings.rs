@@ -216,7 +216,7 @@ fn less_communication_saves_no_more_than_the_host_lets_it() {
         builder.slices[0].correlation = correlation;
         let verdicts = judged(&builder.finish(), None);
         let hit = of(&verdicts, Rule::ExposedCommunication).unwrap();
-        (hit.n_steps as i64, hit.paced_ns, hit.ceiling_ns_per_step, hit.beyond_overlap_ns())
+        (hit.n_steps as i64, hit.paced.map(|paced| paced.ns), hit.ceiling_ns_per_step, hit.beyond_overlap_ns())
     };
     // The last step is launched n - 1 times 8 ms after the first and would end with its last launch.
     let (n, paced, ceiling, beyond) = of_queue(30_000_000, 4_000_000);

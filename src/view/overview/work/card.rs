@@ -3,11 +3,12 @@
 use super::OfTrace;
 use crate::analysis::breakdown::{Breakdown, breakdown};
 use crate::analysis::busy::DeviceBusy;
+use crate::analysis::content::worked;
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::rules::{Basis, Window};
 use crate::figures::devices::little_work;
 use crate::figures::format;
-use crate::figures::verdicts::work_outside;
+use crate::figures::verdicts::JudgedTime;
 use crate::model::{DurNs, TimeRange};
 use crate::session::{OpenTrace, track_title};
 
@@ -24,8 +25,8 @@ pub struct Card {
     pub n_steps: [usize; 2],
     /// Which of them are left out, and why; empty if none are.
     pub left_out: String,
-    /// How long the device worked outside of all steps, where that is much; else empty.
-    pub outside: String,
+    /// What is not judged of the recording, where that is much.
+    pub not_judged: Option<String>,
     /// Whether most events of its recording are missing.
     pub lacks_events: bool,
     /// What it did, where that is too little for shares to say anything.
@@ -58,6 +59,7 @@ impl IdleCause {
 /// * `range`: only this time of it.
 pub fn cards(traces: &[OpenTrace], (trace, range): (usize, Option<TimeRange>), all: &OfTrace) -> Vec<Card> {
     let open = &traces[trace];
+    let recorded = worked(&open.trace);
     let card = |(busy, ledger): (&DeviceBusy, &Ledger)| {
         // As the rules have it; a device with too little work to judge has all its time.
         let judged = all.verdicts.windows.iter().find(|window: &&Window| window.device == Some(busy.device));
@@ -102,7 +104,19 @@ pub fn cards(traces: &[OpenTrace], (trace, range): (usize, Option<TimeRange>), a
             basis,
             n_steps: [judged.map_or(0, |judged| judged.steps.len()), all.n_steps],
             left_out: all.left_out.clone(),
-            outside: (*all.steps).as_ref().and_then(|steps| work_outside(steps, busy)).unwrap_or_default(),
+            not_judged: judged.and_then(|window| {
+                let (steps, busy) = ((*all.steps).as_ref(), Some(busy));
+                JudgedTime {
+                    file: None,
+                    rank: open.trace.info.rank,
+                    window,
+                    steps,
+                    busy,
+                    recorded,
+                    offset: open.offset,
+                }
+                .not_judged()
+            }),
             lacks_events: all.verdicts.run.missing.is_some(),
             little,
             parts,
