@@ -39,6 +39,16 @@ fn the_overview_is_what_a_person_sees_first_of_a_profile() {
 }
 
 #[test]
+fn a_card_says_what_is_not_judged() {
+    let ms = 1_000_000;
+    let mut slices = vec![("main", SliceKind::Operator, "load", 0, 50 * ms)];
+    slices.extend((0..8).map(|i| ("stream 7", SliceKind::Kernel, "gemm", (50 + 10 * i) * ms, (59 + 10 * i) * ms)));
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("Not judged: ").is_some());
+    harness.get_by_label("Not judged: 50.000 ms before the first work of the device");
+}
+
+#[test]
 fn a_finding_shows_its_place_and_says_what_to_do() {
     let mut harness = harness(vec![waiting_for_data()]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());

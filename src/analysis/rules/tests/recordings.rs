@@ -198,7 +198,7 @@ fn communication_is_that_of_the_device_and_calls_are_those_of_the_host() {
 fn less_communication_saves_no_more_than_the_host_lets_it() {
     const LAUNCH_EACH: i64 = 8_000_000;
     // The host needs 8 ms for a step, and the device 10: it falls further behind in each.
-    let of_queue = |ahead: i64, comm: i64| {
+    let hit = |(ahead, comm): (i64, i64), frames: i64| {
         let (mut slices, mut correlation): (Vec<Named<'_>>, Vec<u32>) = Default::default();
         let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
         for (i, name) in (0..).zip(&names) {
@@ -211,11 +211,19 @@ fn less_communication_saves_no_more_than_the_host_lets_it() {
             slices.push(("stream 7", KERNEL, "ncclDevKernel_AllReduce", device + STEP - comm, device + STEP));
             let id = 2 * i as u32 + 1;
             correlation.extend([0, id, id + 1, id, id + 1]);
+            for at in (0..frames).map(|frame| host + frame * LAUNCH_EACH / frames) {
+                slices.push(("main", SliceKind::PythonFunction, "model.py(7): forward", at, at + 1_000));
+                correlation.push(0);
+            }
         }
         let mut builder = TraceBuilder::from_slices(&slices);
         builder.slices[0].correlation = correlation;
+        builder.info.producer = "PyTorch profiler".to_owned();
         let verdicts = judged(&builder.finish(), None);
-        let hit = of(&verdicts, Rule::ExposedCommunication).unwrap();
+        of(&verdicts, Rule::ExposedCommunication).unwrap().clone()
+    };
+    let of_queue = |ahead: i64, comm: i64| {
+        let hit = hit((ahead, comm), 0);
         (hit.n_steps as i64, hit.paced.map(|paced| paced.ns), hit.ceiling_ns_per_step, hit.beyond_overlap_ns())
     };
     // The last step is launched n - 1 times 8 ms after the first and would end with its last launch.
@@ -224,6 +232,9 @@ fn less_communication_saves_no_more_than_the_host_lets_it() {
     assert_eq!((paced, ceiling, beyond), (Some(expected), Some(expected), None));
     assert!(expected < 3_000_000);
     assert_eq!(of_queue(30_000_000, 1_000_000).1, None, "all of so little is saved");
+    // A thousand frames take 0.5 ms at least and 0.7 at most: no tenth and no quarter of a step; two thousand take 1 ms.
+    let is_slowed = |frames| hit((30_000_000, 4_000_000), frames).paced.unwrap().is_slowed;
+    assert_eq!([0, 1_000, 2_000].map(is_slowed), [false, false, true]);
 }
 
 #[test]
