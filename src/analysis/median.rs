@@ -10,8 +10,12 @@ pub fn middle_of<T: Copy>(sorted: &[T]) -> Option<[T; 2]> {
 
 /// The median of sorted times, in their unit; `None` without times.
 pub fn of_sorted(sorted: &[DurNs]) -> Option<DurNs> {
-    let [low, high] = middle_of(sorted)?;
-    Some(low + (high - low) / 2)
+    middle_of(sorted).map(between)
+}
+
+/// The mean of two times, in their unit, rounded towards the first.
+pub fn between([low, high]: [DurNs; 2]) -> DurNs {
+    low + (high - low) / 2
 }
 
 #[cfg(test)]

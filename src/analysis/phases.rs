@@ -180,7 +180,8 @@ impl Phases {
 ///   works of which nothing was recorded, operators that read a value back wait for it.
 /// * Time between two operators of a backward pass belongs to it unless another operator or annotation begins there.
 /// * What runs from the first operator that launches, or the first module, to a backward pass is the forward pass: the
-///   first after loading data, or else after the end of the optimizer. What is known to be none is left out of it.
+///   first after loading data, or else after the end of the optimizer. What is known to be none is left out of it, and
+///   where no operator and no call ran for long: a program that computes in Python, or waits, is in no pass.
 /// * What cannot be told is [`Phase::Other`].
 /// * Cost: O(n + m log m) for n slices of the host, of which m name a phase. Incomplete if cancelled.
 pub fn phases(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Phases {
@@ -193,7 +194,7 @@ pub fn phases(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Phases {
         all.fill(&tiles);
     }
     let forward = forward_passes(trace, &threads, &all);
-    all.fill(&forward);
+    all.fill(&without_silence(trace, &threads, &forward));
     all.tiles.retain(|tile| tile.phase != Phase::Other);
     all
 }
@@ -376,6 +377,30 @@ fn forward_passes(trace: &Trace, threads: &[TrackId], known: &Phases) -> Vec<Til
         }
     }
     passes
+}
+
+/// So long without an operator or a call is not the overhead of Python between two of them, in nanoseconds: eager
+/// PyTorch has some 10 us there, 100 with a recorder of call stacks.
+const SILENT: DurNs = 2_000_000;
+
+/// Passes without the times in which no operator and no call ran for long. Cost: O(n log n) for n slices of the threads.
+fn without_silence(trace: &Trace, threads: &[TrackId], passes: &[Tile]) -> Vec<Tile> {
+    if passes.is_empty() {
+        return Vec::new();
+    }
+    let slices = &trace.slices;
+    let works = |&id: &SliceId| match slices.kind[id.idx()] {
+        // Old recorders wrote ranges as operators.
+        SliceKind::Operator => trace.slice_name(id).contains("::"),
+        kind => kind.is_call() || kind == SliceKind::Collective,
+    };
+    let all = threads.iter().flat_map(|&track| trace.track_slices(track)).map(|i| SliceId(i as u32));
+    let mut work: Vec<TimeRange> = all.filter(works).map(|id| slices.time(id)).collect();
+    unite(&mut work);
+    let passed: Vec<TimeRange> = passes.iter().map(|pass| pass.time).collect();
+    let silent: Vec<TimeRange> = subtract(&passed, &work).into_iter().filter(|time| time.dur() >= SILENT).collect();
+    let rest = subtract(&passed, &silent).into_iter();
+    rest.map(|time| Tile { time, phase: Phase::Forward }).collect()
 }
 
 /// What a program reads of a result, as it logs the loss of a step that is over.

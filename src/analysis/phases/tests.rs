@@ -71,6 +71,24 @@ fn the_phases_of_a_step_of_pytorch() {
 }
 
 #[test]
+fn what_python_computes_for_long_is_in_no_pass() {
+    const MS: TimeNs = 1_000_000;
+    // Between the forward pass and the loss the program works in Python for so long.
+    let of = |pause: TimeNs| {
+        let slices = [
+            ("main", NOTE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, MS),
+            ("main", OP, "aten::linear", MS, 2 * MS),
+            ("main", PYTHON, "train.py(7): score", 2 * MS, 2 * MS + pause),
+            ("main", OP, "aten::mse_loss", 2 * MS + pause, 3 * MS + pause),
+            ("autograd", OP, ENGINE, 3 * MS + pause, 4 * MS + pause),
+        ];
+        found(&slices).into_iter().filter(|tile| tile.0 == Phase::Forward).map(|tile| tile.2 - tile.1).collect()
+    };
+    let [short, long]: [Vec<TimeNs>; 2] = [SILENT - 1, SILENT].map(of);
+    assert_eq!((short, long), (vec![2 * MS + SILENT - 1], vec![MS, MS]));
+}
+
+#[test]
 fn the_innermost_range_counts_except_for_repeated_forward_passes() {
     let slices = [
         ("main", NOTE, "loss_computation", 0, 100),

@@ -29,7 +29,7 @@ pub struct HostTime {
 pub struct LongestStep {
     pub name: String,
     pub ns: DurNs,
-    /// Of the median step, of an even number the shorter of the middle two.
+    /// Of the median step; of an even number the mean of the middle two.
     pub median_ns: DurNs,
     /// The phase of which it has most more than the median step, and how much more.
     pub phase: Phase,
@@ -240,16 +240,21 @@ fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
 fn longest(of: &Measured<'_>, window: &Window, least: f64) -> Option<LongestStep> {
     let mut sorted: Vec<TimeRange> = window.steps.clone();
     sorted.sort_by_key(|step| step.dur());
-    let ([median, _], longest) = (median::middle_of(&sorted)?, *sorted.last()?);
-    let is_irregular = longest.dur() as f64 >= least * median.dur() as f64;
+    let (middle, longest) = (median::middle_of(&sorted)?, *sorted.last()?);
+    let median_ns = median::between(middle.map(TimeRange::dur));
+    // Between two groups of steps lies the length of none.
+    let is_irregular = longest.dur() as f64 >= least * middle[0].dur() as f64;
     if sorted.len() < MIN_STEPS || !is_irregular {
         return None;
     }
     let steps = of.steps?;
     let k = steps.boundaries.iter().position(|&start| start == longest.start)?;
-    let [own, usual] = [longest, median].map(|step| of.phases.within(step));
-    let more = Phase::ALL.into_iter().map(|phase| (phase, own[phase as usize] - usual[phase as usize]));
+    let (own, usual) = (of.phases.within(longest), middle.map(|step| of.phases.within(step)));
+    let more = Phase::ALL.into_iter().map(|phase| {
+        let usual = usual.map(|phases| phases[phase as usize]);
+        (phase, own[phase as usize] - median::between(usual))
+    });
     let (phase, more_ns) = more.max_by_key(|phase| phase.1)?;
     let name = steps.names.get(k)?.clone();
-    Some(LongestStep { name, ns: longest.dur(), median_ns: median.dur(), phase, more_ns })
+    Some(LongestStep { name, ns: longest.dur(), median_ns, phase, more_ns })
 }
