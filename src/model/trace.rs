@@ -74,6 +74,8 @@ pub struct TraceInfo {
     pub found_no_gpu: bool,
     /// The recorder read hardware counters for each kernel, and no times of theirs: see [`super::KERNEL_COUNTERS`].
     pub counted_kernels: bool,
+    /// The names of ranges that the recorder numbers as steps, ascending.
+    pub step_names: Vec<StringId>,
     /// Of a database: its tables, whose index stands in the sources of events above [`SOURCE_ROW_BITS`].
     pub source_tables: Vec<String>,
     /// Other metadata in file order: (key, text). Never contains the recorded environment variables.

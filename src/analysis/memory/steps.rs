@@ -128,6 +128,7 @@ fn named<'a>(trace: &'a Trace, history: &MemoryHistory) -> Vec<Named<'a>> {
         name: trace.strings.get(note.name),
         time: time(note.start, note.end),
         thread: TrackId::default(),
+        is_step: false,
     });
     named.collect()
 }

@@ -6,6 +6,7 @@ mod device;
 mod named;
 mod parts;
 mod period;
+mod ranges;
 mod recorded;
 mod scope;
 mod sequence;
@@ -378,10 +379,12 @@ pub fn t_975(df: u64) -> f64 {
 /// The steps of a trace, by the first of these sources that fits:
 ///
 /// 1. `ProfilerStep#N`;
-/// 2. ranges that the program named as steps: `step_17`, `iteration 5`, `train_step`, `execute_context_…`;
-/// 3. what PyTorch names once a step: `Optimizer.step#`, `Optimizer.zero_grad#`, `enumerate(DataLoader)#`;
-/// 4. other ranges that repeat regularly and cover the work, such as `## forward ##`, or what comes once a pass, such
-///    as `loss`, between others that come evenly. They come after the optimizer, since they may be parts of a step
+/// 2. ranges that the program named as steps, or numbered as such: `step_17`, `iteration 5`, `train_step`,
+///    `execute_context_…`;
+/// 3. what PyTorch names once a step: `Optimizer.step#`, `Optimizer.zero_grad#`, `enumerate(DataLoader)#`; of several
+///    optimizers that take turns, all together once;
+/// 4. other ranges that repeat regularly, or take turns, and cover the work, such as `## forward ##`, or what comes once
+///    a pass, such as `loss`, between others that come evenly. They come after the optimizer, since they may be parts of a step
 ///    when gradients are accumulated;
 /// 5. the period of the sequence of collectives, of device operations, or of operators.
 ///

@@ -4,29 +4,21 @@ use std::cell::Cell;
 
 use hashbrown::HashMap;
 
+use super::ranges::{part_ranges, pass_ranges, patterns, step_ranges, without_digits};
 use super::{Coverage, Scope, StepSource, Steps};
 use crate::model::time::{partition_near, unite};
 use crate::model::{SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Anchors needed for two whole steps, the minimum for a comparison.
 pub const MIN_ANCHORS: usize = 3;
-/// Minimum of ranges: with a number that counts up, with a word for a step, with any other name.
-const MIN_RANGES: [usize; 3] = [2, 3, 4];
-/// Minimum share of the work that must lie in the ranges, of that between the first and the last.
-const MIN_COVERED: f64 = 0.5;
-/// Minimum share of all work that must lie between the first and the last: of ranges with a word for a step, and of
-/// others.
-const MIN_BETWEEN: [f64; 2] = [0.25, 0.5];
-/// Minimum regularity of ranges without a word for a step.
-const MIN_REGULARITY: f64 = 0.5;
+
+/// Amounts of work that differ by one part of so many are the same.
+const ALIKE: usize = 50;
 
 pub const PROFILER_STEP: &str = "ProfilerStep#";
 const LOADER: &str = "enumerate(DataLoader)#";
 /// Annotations that PyTorch records once per step, in order of preference.
 const ANCHORS: [&str; 3] = ["Optimizer.step#", "Optimizer.zero_grad#", LOADER];
-/// What libraries and compilers name themselves: calls and regions of one pass.
-const NO_STEPS: [&str; 7] =
-    ["nccl:", "gloo:", "CompiledFxGraph", "record_param_comms", "aten::", "autograd::", "op_id"];
 /// Words for a step, and words that make a part of a step or a sum of steps of it.
 const STEP_WORDS: [&str; 9] =
     ["step", "iter", "iteration", "batch", "minibatch", "trainstep", "execute", "itr", "global_step"];
@@ -36,12 +28,6 @@ const OTHER_WORDS: [&str; 32] = [
     "data", "dataloader", "loader", "load", "loading", "get", "fetch", "next", "prefetch", "copy", "transfer", "move",
     "forward", "fwd", "backward", "bwd", "loss", "epoch", "wait", "norm",
 ];
-/// Words for parts of a model, which repeat within a pass.
-const PART_WORDS: [&str; 10] =
-    ["layer", "layers", "block", "blocks", "module", "attention", "attn", "mlp", "bucket", "microbatch"];
-/// Words for what comes once in a pass.
-const ONCE_WORDS: [&str; 10] =
-    ["loss", "criterion", "dataloader", "loader", "optimizer", "optim", "adam", "adamw", "sgd", "scheduler"];
 /// Words for what precedes the steps that are to be measured, and for what encloses those.
 const WARM_UP_WORDS: [&str; 4] = ["warmup", "warm", "warming", "burnin"];
 const MEASURED_WORDS: [&str; 9] =
@@ -56,6 +42,8 @@ pub struct Named<'a> {
     pub time: TimeRange,
     /// Its thread; ranges of one thread nest.
     pub thread: TrackId,
+    /// Whether the recorder numbers the ranges of this name as steps.
+    pub is_step: bool,
 }
 
 /// A way to divide a recording into steps.
@@ -136,6 +124,7 @@ pub fn annotations<'a>(trace: &'a Trace, scope: &Scope) -> Vec<Named<'a>> {
             name: trace.strings.get(slices.name[i]),
             time: TimeRange { start: slices.ts[i], end: slices.end[i] },
             thread: row.track,
+            is_step: trace.info.step_names.binary_search(&slices.name[i]).is_ok(),
         };
         found.extend(row.range().filter(|&i| is_wanted(i)).map(named));
     }
@@ -150,7 +139,8 @@ pub fn device_divisions(trace: &Trace, scope: &Scope) -> Vec<Division> {
     let named = |track: TrackId| -> Vec<Named<'_>> {
         let all = trace.track_slices(track).filter(|&i| slices.kind[i] == SliceKind::GpuAnnotation);
         let time = |i: usize| TimeRange { start: slices.ts[i], end: slices.end[i] };
-        all.map(|i| Named { name: trace.strings.get(slices.name[i]), time: time(i), thread: track }).collect()
+        all.map(|i| Named { name: trace.strings.get(slices.name[i]), time: time(i), thread: track, is_step: false })
+            .collect()
     };
     let weight = |named: &Vec<Named<'_>>| {
         let steps = named.iter().filter(|named| is_step_name(named.name)).count();
@@ -170,13 +160,13 @@ pub fn device_divisions(trace: &Trace, scope: &Scope) -> Vec<Division> {
     divisions(&named, &Coverage::default()).into_iter().map(on_device).collect()
 }
 
-fn is_pytorch_name(name: &str) -> bool {
+pub(super) fn is_pytorch_name(name: &str) -> bool {
     ANCHORS.iter().chain(&[PROFILER_STEP]).any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether a name is that of one pass through a model, or of one step: what repeats inside is not a step. A
 /// measurement, such as `Benchmark Forward Only`, encloses many.
-fn is_of_one_pass(name: &str) -> bool {
+pub(super) fn is_of_one_pass(name: &str) -> bool {
     if has_word(name, &MEASURED_WORDS) {
         return false;
     }
@@ -195,7 +185,7 @@ pub(super) fn has_word(name: &str, words: &[&str]) -> bool {
 }
 
 /// Hooks at the ends of a step are not steps: `on_train_batch_end`.
-fn has_step_word(name: &str) -> bool {
+pub(super) fn has_step_word(name: &str) -> bool {
     let is_hook = || has_word(name, &["on"]) && has_word(name, &["before", "after", "start", "end", "begin"]);
     has_word(name, &STEP_WORDS) && !has_word(name, &OTHER_WORDS) && !is_hook()
 }
@@ -243,7 +233,7 @@ fn divisions_of(named: &[Named<'_>], work: &Coverage) -> Vec<Division> {
     let patterns = patterns(named);
     let mut found: Vec<Division> = profiler_steps(named).into_iter().collect();
     let ranges = step_ranges(&patterns, work);
-    let anchored: Vec<Division> = ANCHORS.iter().filter_map(|prefix| anchored(named, prefix)).collect();
+    let anchored: Vec<Division> = ANCHORS.iter().filter_map(|prefix| anchored(named, prefix, work)).collect();
     let updates = ranges.as_ref().zip(anchored.first()).and_then(|(ranges, updates)| accumulated(ranges, updates));
     let is_accumulated = updates.is_some();
     found.extend(updates);
@@ -288,7 +278,7 @@ fn profiler_steps(named: &[Named<'_>]) -> Option<Division> {
 }
 
 /// Steps from start to start, the last one to its end.
-fn of_ranges(source: StepSource, times: Vec<TimeRange>) -> Option<Division> {
+pub(super) fn of_ranges(source: StepSource, times: Vec<TimeRange>) -> Option<Division> {
     let last = times.last()?;
     let mut boundaries: Vec<TimeNs> = times.iter().map(|time| time.start).collect();
     boundaries.push(last.end.max(last.start));
@@ -296,13 +286,16 @@ fn of_ranges(source: StepSource, times: Vec<TimeRange>) -> Option<Division> {
 }
 
 /// By the most frequent name with this prefix; of equally frequent ones, the first. From end to end, of loading from
-/// start to start.
-fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
+/// start to start. Of several optimizers that take turns, as those of a generator and a discriminator do, by the one that
+/// comes least often: see [`last_of_round`] and [`updates_of_round`].
+fn anchored(named: &[Named<'_>], prefix: &str, work: &Coverage) -> Option<Division> {
     let of_prefix = || named.iter().filter(|named| named.name.starts_with(prefix));
     let mut counts: HashMap<&str, usize> = HashMap::new();
     of_prefix().for_each(|named| *counts.entry(named.name).or_default() += 1);
     let most = counts.values().copied().max().filter(|&most| most >= MIN_ANCHORS)?;
-    let name = of_prefix().find(|named| counts[named.name] == most)?.name;
+    let is_update = prefix == ANCHORS[0];
+    let last = is_update.then(|| last_of_round(&of_prefix().map(|named| named.name).collect::<Vec<_>>())).flatten();
+    let name = last.or_else(|| Some(of_prefix().find(|named| counts[named.name] == most)?.name))?;
     let mut anchors: Vec<TimeRange> = of_prefix().filter(|found| found.name == name).map(|found| found.time).collect();
     anchors.sort_unstable_by_key(|time| time.end);
     // A step begins with the loading of its batch, and ends with the update. The last call of a loader brings no batch:
@@ -315,171 +308,91 @@ fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
     if !is_loader && is_cut(&anchors) {
         anchors.pop();
     }
-    let boundaries: Vec<TimeNs> =
-        anchors.into_iter().map(|time| if is_loader { time.start } else { time.end }).collect();
-    Some(Division {
-        source: StepSource::Annotation(name.to_owned()),
-        boundaries,
-        names: None,
-        times: Vec::new(),
-        n_warm_up: 0,
-    })
+    let every = if is_update && counts.len() == 1 { updates_of_round(&anchors, work) } else { 1 };
+    let anchors = anchors.into_iter().skip(every - 1).step_by(every);
+    let boundaries: Vec<TimeNs> = anchors.map(|time| if is_loader { time.start } else { time.end }).collect();
+    let source =
+        if every > 1 { format!("{name} (every {})", if every == 2 { "2nd" } else { "3rd" }) } else { name.to_owned() };
+    Some(Division { source: StepSource::Annotation(source), boundaries, names: None, times: Vec::new(), n_warm_up: 0 })
 }
 
-/// The ranges of one thread whose names differ in digits only.
-struct Pattern<'a> {
-    /// With `#` for digits.
-    name: String,
-    thread: TrackId,
-    /// The outermost, by start.
-    ranges: Vec<Named<'a>>,
-}
-
-impl Pattern<'_> {
-    fn times(&self) -> Vec<TimeRange> {
-        self.ranges.iter().map(|range| range.time).collect()
-    }
-
-    /// Whether the last number in the names counts up by one.
-    fn counts_up(&self) -> bool {
-        let number = |name: &str| -> Option<u64> {
-            let digits = name.split(|c: char| !c.is_ascii_digit()).rfind(|digits| !digits.is_empty())?;
-            digits.parse().ok()
-        };
-        let follows =
-            |pair: &[Named<'_>]| number(pair[0].name).zip(number(pair[1].name)).is_some_and(|(a, b)| b == a + 1);
-        self.ranges.windows(2).all(follows)
-    }
-
-    /// Share of the distances between starts that are within a tenth of their median, as in [`Steps::new`].
-    fn regularity(&self) -> f64 {
-        let starts = self.ranges.iter().map(|range| range.time.start).collect();
-        Steps::new(StepSource::Marks, starts, None, 0, None).regularity
-    }
-}
-
-/// Cost: O(n log n).
-fn patterns<'a>(named: &[Named<'a>]) -> Vec<Pattern<'a>> {
-    let mut ids: HashMap<&str, Option<usize>> = HashMap::new();
-    let mut names: Vec<String> = Vec::new();
-    let mut known: HashMap<String, usize> = HashMap::new();
-    let mut of_thread: HashMap<(TrackId, usize), usize> = HashMap::new();
-    let mut patterns: Vec<Pattern<'a>> = Vec::new();
-    for &range in named {
-        let id = *ids.entry(range.name).or_insert_with(|| {
-            let is_none = is_pytorch_name(range.name) || NO_STEPS.iter().any(|part| range.name.contains(part));
-            let name = (!is_none).then(|| without_digits(range.name))?;
-            Some(*known.entry(name.clone()).or_insert_with(|| {
-                names.push(name);
-                names.len() - 1
-            }))
-        });
-        let Some(id) = id else { continue };
-        let at = *of_thread.entry((range.thread, id)).or_insert_with(|| {
-            patterns.push(Pattern { name: names[id].clone(), thread: range.thread, ranges: Vec::new() });
-            patterns.len() - 1
-        });
-        let ranges = &mut patterns[at].ranges;
-        if ranges.last().is_none_or(|last| last.time.end <= range.time.start) {
-            ranges.push(range);
-        }
-    }
-    patterns
-}
-
-/// The name with one `#` for each number.
-fn without_digits(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c {
-            '0'..='9' if out.ends_with('#') => {}
-            '0'..='9' => out.push('#'),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Ranges with a word for a step in their name: the outermost, which are the fewest.
-fn step_ranges(patterns: &[Pattern<'_>], work: &Coverage) -> Option<Division> {
-    let is_fit = |pattern: &&Pattern<'_>| {
-        let counts_up = pattern.name.contains('#') && pattern.counts_up();
-        let [inside, between] = work.shares(&pattern.times());
-        has_step_word(&pattern.name)
-            && pattern.ranges.len() >= MIN_RANGES[usize::from(!counts_up)]
-            && inside >= MIN_COVERED
-            && between >= MIN_BETWEEN[0]
-    };
-    let pattern = patterns.iter().filter(is_fit).min_by_key(|pattern| pattern.ranges.len())?;
-    let names = pattern.ranges.iter().map(|range| range.name.to_owned()).collect();
-    let division = of_ranges(StepSource::Ranges(pattern.name.clone()), pattern.times())?;
-    Some(Division { names: pattern.name.contains('#').then_some(names), times: Vec::new(), ..division })
-}
-
-/// Ranges that come equally often on one thread and together cover the work, as `forward`, `backward` and `update`
-/// do: steps begin with the first of them. Of several such sets the one with the fewest ranges, which is outermost.
+/// The name of the update that ends each round of several optimizers: the rarest, where between each two of its updates
+/// all others come equally often, some of them several times. `None` if they do not take turns like that.
 ///
-/// Parts of a model and what lies in one range of a single pass repeat as layers, not as steps.
-fn part_ranges(named: &[Named<'_>], patterns: &[Pattern<'_>], work: &Coverage) -> Option<Division> {
-    let is_part = |pattern: &Pattern<'_>| has_word(&pattern.name, &PART_WORDS);
-    let mut fit: Vec<&Pattern<'_>> = patterns
-        .iter()
-        .filter(|pattern| pattern.ranges.len() >= MIN_RANGES[2] && !is_part(pattern))
-        .filter(|pattern| pattern.regularity() >= MIN_REGULARITY)
-        .collect();
-    fit.sort_by_key(|pattern| (pattern.ranges.len(), pattern.thread, pattern.ranges[0].time.start));
-    let set_of = |pattern: &Pattern<'_>| (pattern.ranges.len(), pattern.thread);
-    let is_fit = |set: &&[&Pattern<'_>]| {
-        let mut times: Vec<TimeRange> = set.iter().flat_map(|pattern| pattern.times()).collect();
-        unite(&mut times);
-        let [inside, between] = work.shares(&times);
-        inside >= MIN_COVERED && between >= MIN_BETWEEN[1] && !is_in_one_pass(named, &times)
-    };
-    let set = fit.chunk_by(|a, b| set_of(a) == set_of(b)).find(is_fit)?;
-    let first = set[0];
-    let end = set.iter().filter_map(|pattern| pattern.ranges.last()).map(|range| range.time.end).max()?;
-    let mut division = of_ranges(StepSource::Ranges(first.name.clone()), first.times())?;
-    division.boundaries.pop();
-    division.boundaries.push(end);
-    Some(Division { times: Vec::new(), ..division })
+/// * `updates`: names of all updates, in order.
+fn last_of_round<'a>(updates: &[&'a str]) -> Option<&'a str> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    updates.iter().for_each(|&name| *counts.entry(name).or_default() += 1);
+    let rarest = *updates.iter().min_by_key(|name| counts[**name])?;
+    let ends: Vec<usize> = (0..updates.len()).filter(|&at| updates[at] == rarest).collect();
+    let mut rounds = ends.windows(2).map(|pair| {
+        let mut round = updates[pair[0]..pair[1]].to_vec();
+        round.sort_unstable();
+        round
+    });
+    let first = rounds.next()?;
+    let is_round = ends.len() >= MIN_ANCHORS && first.len() > counts.len() && rounds.all(|round| round == first);
+    is_round.then_some(rarest)
 }
 
-/// Ranges of one thread that come once a pass by their meaning, such as `loss`, where all others that come evenly, such
-/// as `layer` twelve times, cover the work with them: passes begin with the first of all.
-fn pass_ranges(named: &[Named<'_>], patterns: &[Pattern<'_>], work: &Coverage) -> Option<Division> {
-    let is_once =
-        |pattern: &&Pattern<'_>| pattern.ranges.len() >= MIN_RANGES[2] && has_word(&pattern.name, &ONCE_WORDS);
-    let once = patterns.iter().filter(is_once).min_by_key(|pattern| pattern.ranges.len())?;
-    let n = once.ranges.len();
-    let of_thread = || patterns.iter().filter(|pattern| pattern.thread == once.thread);
-    let starts = |pattern: &Pattern<'_>| pattern.times().iter().map(|time| time.start).collect::<Vec<_>>();
-    // With the first range that comes equally often in each pass, passes begin.
-    let whole = of_thread().filter(|pattern| pattern.ranges.len() % n == 0);
-    let first = starts(whole.min_by_key(|pattern| pattern.ranges[0].time.start)?);
-    let begins: Vec<TimeNs> = first.iter().step_by(first.len() / n).copied().collect();
-    let is_even = |pattern: &&Pattern<'_>| {
-        let starts = starts(pattern);
-        let before: Vec<usize> = begins.iter().map(|&begin| starts.partition_point(|&start| start < begin)).collect();
-        (0..n).all(|pass| before[pass] == pass * starts.len() / n) && starts.len() % n == 0
+/// How many updates of one name make a round: 2 or 3, where the amount of work between updates repeats only with that
+/// period and differs much within it; else 1. An optimizer of each of two networks has the same name.
+fn updates_of_round(updates: &[TimeRange], work: &Coverage) -> usize {
+    let before: Vec<usize> =
+        updates.iter().map(|time| work.starts.partition_point(|&start| start < time.end)).collect();
+    let amounts: Vec<usize> = before.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let repeats = |every: usize| {
+        let pairs = amounts.len().saturating_sub(every);
+        let same = (0..pairs).filter(|&i| amounts[i].abs_diff(amounts[i + every]) * ALIKE <= amounts[i]).count();
+        pairs >= 2 * every && 10 * same >= 9 * pairs
     };
-    let even: Vec<&Pattern<'_>> = of_thread().filter(is_even).collect();
-    let mut times: Vec<TimeRange> = even.iter().flat_map(|pattern| pattern.times()).collect();
-    let end = times.iter().map(|time| time.end).max()?;
-    unite(&mut times);
-    let [inside, between] = work.shares(&times);
-    let is_known = even.iter().any(|pattern| pattern.name == once.name);
-    if !is_known || even.len() < 2 || inside < MIN_COVERED || between < MIN_BETWEEN[1] || is_in_one_pass(named, &times)
-    {
-        return None;
+    let differs = |every: usize| {
+        let of_round = amounts.get(amounts.len() - every..).unwrap_or_default();
+        let [least, most] =
+            [of_round.iter().min(), of_round.iter().max()].map(|amount| amount.map_or(0, |&amount| amount));
+        10 * most >= 11 * least
+    };
+    [2, 3].into_iter().find(|&every| !repeats(1) && repeats(every) && differs(every)).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::steps::tests::find;
+
+    /// Rounds of updates, each 10 ns long after so many operators of 100 ns: names of the optimizers and amounts.
+    fn boundaries(round: &[(&str, TimeNs)], n: usize) -> Option<(String, Vec<TimeNs>)> {
+        let (mut slices, mut at) = (Vec::new(), 0);
+        for &(name, amount) in std::iter::repeat_n(round, n).flatten() {
+            for _ in 0..amount {
+                slices.push(("main", SliceKind::Operator, "aten::mm".to_owned(), at, at + 100));
+                at += 100;
+            }
+            slices.push(("main", SliceKind::Annotation, format!("Optimizer.step#{name}.step"), at, at + 10));
+            at += 10;
+        }
+        let found = find(&slices)?;
+        let StepSource::Annotation(name) = found.source else { return None };
+        Some((name, found.boundaries))
     }
-    let source = StepSource::Ranges(once.name.clone());
-    let boundaries = begins.into_iter().chain([end]).collect();
-    Some(Division { source, boundaries, names: None, times: Vec::new(), n_warm_up: 0 })
-}
 
-/// Whether one range with the name of a pass or a step spans all of these, which are sorted.
-pub fn is_in_one_pass(named: &[Named<'_>], times: &[TimeRange]) -> bool {
-    let Some((first, last)) = times.first().zip(times.last()) else { return false };
-    let spans = |range: &&Named<'_>| range.time.start <= first.start && range.time.end >= last.end;
-    named.iter().filter(spans).any(|range| is_of_one_pass(range.name))
+    #[test]
+    fn several_optimizers_that_take_turns_make_one_step() {
+        let every = |round: TimeNs, n: TimeNs| (1..=n).map(|i| i * round).collect::<Vec<_>>();
+        // Two updates of the discriminator for each of the generator.
+        let gan = boundaries(&[("RMSprop", 5), ("RMSprop", 5), ("Adam", 4)], 6).unwrap();
+        assert_eq!(gan, ("Optimizer.step#Adam.step".to_owned(), every(1_430, 6)));
+        let alike = boundaries(&[("Adam", 5), ("Adam", 5), ("Adam", 4)], 6).unwrap();
+        assert_eq!(alike, ("Optimizer.step#Adam.step (every 3rd)".to_owned(), every(1_430, 6)));
+        let two = boundaries(&[("Adam", 5), ("Adam", 4)], 6).unwrap();
+        assert_eq!(two, ("Optimizer.step#Adam.step (every 2nd)".to_owned(), every(920, 6)));
+        // One optimizer, whose loop logs in every second step.
+        let logs = boundaries(&[("Adam", 50), ("Adam", 51)], 6).unwrap();
+        assert_eq!((logs.0.as_str(), logs.1.len()), ("Optimizer.step#Adam.step", 12));
+        // Amounts that never repeat are no rounds, nor is a lone update of another optimizer.
+        let grows: Vec<(&str, TimeNs)> = (1..12).map(|i| ("Adam", i * 3)).collect();
+        assert_eq!(boundaries(&grows, 1).unwrap().1.len(), 11);
+        let lone = boundaries(&[("Adam", 5), ("SGD", 5), ("Adam", 5), ("Adam", 5), ("SGD", 5), ("SGD", 5)], 2).unwrap();
+        assert_eq!(lone.0, "Optimizer.step#Adam.step");
+    }
 }

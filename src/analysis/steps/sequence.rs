@@ -10,7 +10,8 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use super::named::{annotations, is_in_one_pass};
+use super::named::annotations;
+use super::ranges::is_in_one_pass;
 use super::{Period, Scope, StepSource, Steps, periods, regularity};
 use crate::model::{CopyKind, Row, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
 

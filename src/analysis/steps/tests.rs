@@ -5,7 +5,7 @@ use crate::model::{Process, SliceKind, TraceBuilder};
 
 const NOTE: SliceKind = SliceKind::Annotation;
 
-fn find(slices: &[(&str, SliceKind, String, TimeNs, TimeNs)]) -> Option<Steps> {
+pub(super) fn find(slices: &[(&str, SliceKind, String, TimeNs, TimeNs)]) -> Option<Steps> {
     let slices: Vec<_> =
         slices.iter().map(|(thread, kind, name, ts, end)| (*thread, *kind, name.as_str(), *ts, *end)).collect();
     steps(&TraceBuilder::from_slices(&slices).finish(), &|| false)

@@ -111,6 +111,7 @@ impl Assembly {
         for at in batch.counted.drain(..) {
             self.threads[tracks[at.0 as usize].0 as usize].has_counters = true;
         }
+        self.builder.info.step_names.extend(batch.step_names.drain(..).map(|StringId(id)| names[id as usize]));
         self.builder.append(&mut batch.slices);
 
         let groups: Vec<u32> = batch
@@ -230,6 +231,8 @@ impl Assembly {
         self.tally.report(&mut builder.import);
         process_tracks.prune();
         process_tracks.arrange();
+        builder.info.step_names.sort_unstable();
+        builder.info.step_names.dedup();
         builder.info.counted_kernels = self.threads.iter().any(|thread| thread.has_counters);
         builder.counters = counters;
         builder.processes = process_tracks.processes;

@@ -6,6 +6,7 @@ use crate::model::{
 
 use super::interner::Interner;
 use super::kind::kind_of;
+use super::lenient::value_after;
 use super::number::TimeError;
 use super::scalar::Time;
 use super::scan::Event;
@@ -100,6 +101,8 @@ pub struct Batch {
     pub slices: RawSlices,
     /// Tracks with what CUPTI's range profiler counted for kernels.
     pub counted: Vec<TrackId>,
+    /// Names of slices without a category that JAX or TensorFlow number as steps.
+    pub step_names: Vec<StringId>,
     pub work: WorkTexts,
     pub flows: Vec<FlowPoint>,
     /// Category and name of each flow group, with a byte 0x1f between.
@@ -117,6 +120,8 @@ pub struct Batch {
 
 /// The category of what CUPTI's range profiler counted for a kernel. Kineto has them share the recorded time evenly.
 const COUNTED: &[u8] = b"cuda_profiler_range";
+/// The argument with which JAX's `StepTraceAnnotation` and TensorFlow's `Trace` number a step.
+const STEP_NUMBER: &[u8] = b"step_num";
 const LONG_NAME: usize = 65_536;
 
 impl Batch {
@@ -151,15 +156,19 @@ impl Batch {
 
     #[inline(always)]
     fn slice(&mut self, event: &Event<'_>, ts: TimeNs, end: TimeNs, source: u64) -> RawSlice {
-        let kind = kind_of(event.category);
-        let track = self.track(event);
+        let mut kind = kind_of(event.category);
+        let (track, name) = (self.track(event), self.name(event, source));
         if kind == SliceKind::Other && event.category == COUNTED && self.counted.last() != Some(&track) {
             self.counted.push(track);
+        }
+        if kind == SliceKind::Other && event.category.is_empty() && value_after(event.args, STEP_NUMBER).is_some() {
+            kind = SliceKind::Annotation;
+            self.step_names.push(name);
         }
         RawSlice {
             ts,
             end,
-            name: self.name(event, source),
+            name,
             kind,
             track,
             correlation: event.correlation,

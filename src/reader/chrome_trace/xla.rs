@@ -93,6 +93,8 @@ mod tests {
             {"ph":"M","pid":2,"tid":3,"name":"thread_name","args":{"name":"XLA Modules"}},
             {"ph":"M","pid":701,"name":"process_name","args":{"name":"/host:CPU"}},
             {"ph":"X","pid":701,"tid":9,"ts":0,"dur":2,"name":"PjitFunction(step)"},
+            {"ph":"X","pid":701,"tid":9,"ts":4,"dur":9,"name":"train","args":{"step_num":"0"}},
+            {"ph":"X","pid":701,"tid":9,"ts":14,"dur":9,"name":"train","args":{"step_num":"1"}},
             {"ph":"X","pid":2,"tid":14,"ts":5,"dur":2,"name":"loop_add_fusion","args":{"hlo_op":"fusion.1"}},
             {"ph":"X","pid":2,"tid":14,"ts":8,"dur":1,"name":"MemcpyD2H"},
             {"ph":"X","pid":2,"tid":14,"ts":9,"dur":1,"name":"Memset"},
@@ -112,9 +114,12 @@ mod tests {
             ("Memset", SliceKind::Memset),
             ("jit_step(12)", SliceKind::GpuAnnotation),
             ("PjitFunction(step)", SliceKind::Other),
+            ("train", SliceKind::Annotation),
         ] {
             assert!(kinds.contains(&expected), "{kinds:?}");
         }
+        let step_names: Vec<_> = trace.info.step_names.iter().map(|&name| trace.strings.get(name)).collect();
+        assert_eq!(step_names, ["train"]);
         let copies: Vec<_> = trace.facts.copies.iter().map(|(_, copy)| copy.kind).collect();
         assert_eq!(copies, [CopyKind::DtoH, CopyKind::Memset]);
         assert_eq!(trace.tracks.iter().filter(|track| track.kind == TrackKind::Stream).count(), 2);

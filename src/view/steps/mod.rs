@@ -259,7 +259,7 @@ impl View for StepsView {
             let how = if ctx.steps.by_marks {
                 "Set at least two marks with M"
             } else {
-                "Nothing names steps, and no sequence repeats at least four times over most of the recording"
+                "No range is a step by its name, and no sequence was found that repeats over most of the recording"
             };
             if !is_working {
                 nothing_ui("No steps found", how, ui);
