@@ -6,9 +6,9 @@ use super::is_one_of;
 
 /// Whether words name a run of a model: `ExecutionContext::execute` and `enqueueV3` of `TensorRT` and Myelin inside,
 /// `InferenceSession::Run` and `SequentialExecutor::Execute` of ONNX Runtime, `tensorrt::execute_engine` of `PyTorch`,
-/// `execute_model` of vLLM, and ranges that programs call `inference`.
+/// `execute_model` of vLLM, and ranges that programs call `inference` or `model`.
 pub fn runs_model(words: &[String]) -> bool {
-    const WHOLE: &str = "inference infer runinference modelinference inferencestep modelinfer runmodel modelrun";
+    const WHOLE: &str = "model inference infer runinference modelinference inferencestep modelinfer runmodel modelrun";
     /// What engines call the object that runs a model.
     const RUNNERS: [&str; 5] =
         ["executioncontext", "inferencesession", "sequentialexecutor", "parallelexecutor", "inferrequest"];

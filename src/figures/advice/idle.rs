@@ -70,8 +70,8 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
         Rule::ExposedCommunication => &[
             (
                 ALONE,
-                "Compare the ranks first, by opening the traces of several together: where one starts its collectives late, \
-                 the others wait for it, not for the network",
+                "Compare the ranks first (Collectives by rank, of several traces that are open together): where one starts its \
+                 collectives late, the others wait for it, not for the network",
             ),
             (
                 WAITS,

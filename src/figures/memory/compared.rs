@@ -6,13 +6,15 @@ use std::sync::Arc;
 use super::{
     AT_END, AT_PEAK, Changed, END_ALLOCATED, END_RESERVED, HolderRow, MemoryComparison, MostChanged, Owner,
     PEAK_ALLOCATED, PEAK_RESERVED, compared_amounts, compared_categories, compared_places, compared_stacks,
-    named_by_rows, tell_apart,
+    growth_sentence, named_by_rows, tell_apart,
 };
 use crate::analysis::memory::by_place::{self, At, Change, Place, Places};
 use crate::analysis::memory::callers::with_callers;
 use crate::analysis::memory::categories::{CategoryBytes, StackRoles, categories};
 use crate::analysis::memory::grouped::{GroupBy, LiveScope, StackChange, moved_lines, stack_changes};
+use crate::analysis::memory::leaks::Leaks;
 use crate::analysis::memory::live::LiveUntil;
+use crate::analysis::memory::steps::Steps;
 use crate::analysis::memory::summary::{Summary, fullest_state, summary};
 use crate::figures::{Stack, Table, Word};
 use crate::model::{MemoryHistory, Trace};
@@ -25,6 +27,9 @@ pub struct Compared<'a> {
     pub roles: &'a StackRoles,
     /// The places of the user's frames, as [`by_place::stack_places`] returns them.
     pub of_stack: &'a [Place],
+    /// What grows from step to step, and the steps, if there are any.
+    pub leaks: &'a Leaks,
+    pub steps: Option<&'a Steps>,
 }
 
 /// A memory with what it is compared with.
@@ -52,7 +57,7 @@ pub fn compared_memory(base: Compared<'_>, of: Compared<'_>, owner: Owner, top: 
     MemoryComparison {
         owner: pair.owner.clone(),
         base: Arc::clone(&pair.title),
-        text: MemoryComparison::text(&pair.owner, &pair.title, &amounts, most),
+        text: MemoryComparison::text(&pair.owner, &pair.title, &amounts, most) + &pair.growth(),
         moments: pair.moments(),
         amounts: Arc::new(pair.table_of(&amounts)),
         by_category: Arc::new(pair.by_category()),
@@ -85,6 +90,23 @@ impl Pair<'_> {
 
     fn changed<T>(&self, of: T, [before, after]: [u64; 2]) -> Changed<T> {
         Changed { owner: self.owner.clone(), base: Arc::clone(&self.title), of, before, after }
+    }
+
+    /// How each grows from step to step, as sentences of their own.
+    fn growth(&self) -> String {
+        let growth =
+            |side: Compared<'_>| side.steps.map(|steps| growth_sentence(side.leaks, steps)).unwrap_or_default();
+        match [self.base, self.of].map(growth) {
+            [before, after] if before == after && after.is_empty() => String::new(),
+            [before, after] if before == after => format!(". In both: {after}"),
+            both => {
+                let [before, after] = both.map(|side| match side.is_empty() {
+                    true => "No steps tell whether memory grows".to_owned(),
+                    false => side,
+                });
+                format!(". There: {before}. Here: {after}")
+            }
+        }
     }
 
     /// What both know, of the base and of the memory.

@@ -7,12 +7,12 @@ use eframe::egui;
 use super::{choice_ui, side_by_side_ui};
 use crate::analysis::memory::by_place::Place;
 use crate::analysis::memory::categories::StackRoles;
-use crate::answers::memory::{RolesOfStacks, StackPlaces};
+use crate::answers::memory::{LeakSearch, RolesOfStacks, StackPlaces};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::Cell;
 use crate::figures::memory::{self, MemoryComparison, Owner};
-use crate::session::OpenTrace;
+use crate::session::{OpenMemory, OpenTrace};
 use crate::view::ViewContext;
 use crate::view::states::{failed_ui, nothing_ui, working_ui};
 use crate::view::tables::{Answer as Table, Grid};
@@ -58,10 +58,16 @@ impl Analysis for Compared {
             if work.is_cancelled() {
                 return None;
             }
+            let found = |side: usize, memory: usize| {
+                let open = of.get(self.0[side])?.clone();
+                work.get(&OpenMemory { open, memory }, &LeakSearch::default())
+            };
+            let found = [found(0, other)?, found(1, at)?];
             let side = |side: usize, memory: usize| {
                 let (trace, roles, of_stack): (_, &Arc<StackRoles>, &Arc<Vec<Place>>) =
                     (&sides[side].0, &sides[side].1, &sides[side].2);
-                memory::Compared { trace, history: &trace.memories[memory], roles, of_stack }
+                let (leaks, steps) = (&found[side].leaks, (*found[side].steps).as_ref());
+                memory::Compared { trace, history: &trace.memories[memory], roles, of_stack, leaks, steps }
             };
             let owner = Owner { file: None, rank: sides[1].0.info.rank, device: history.device };
             let compared = memory::compared_memory(side(0, other), side(1, at), owner, 0);

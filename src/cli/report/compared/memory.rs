@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::answers::Answers;
-use crate::answers::memory::{RolesOfStacks, StackPlaces};
+use crate::answers::memory::{LeakSearch, RolesOfStacks, StackPlaces};
 use crate::cli::Failure;
 use crate::figures::Table;
 use crate::figures::memory::{self, Compared, MemoryComparison, Owner, memory_comparison};
@@ -64,14 +64,17 @@ fn compared(
 ) -> Option<MemoryComparison> {
     let known = |memory: &OpenMemory| {
         let trace = &memory.open.trace;
-        Some((answers.get(trace, &RolesOfStacks)?, answers.get(trace, &StackPlaces { has_all_frames: false })?))
+        let places = answers.get(trace, &StackPlaces { has_all_frames: false })?;
+        Some((answers.get(trace, &RolesOfStacks)?, places, answers.get(memory, &LeakSearch::default())?))
     };
     let (of_base, of_own) = (known(base)?, known(of)?);
-    let [base, own] = [(base, &of_base), (of, &of_own)].map(|(memory, (roles, of_stack))| Compared {
+    let [base, own] = [(base, &of_base), (of, &of_own)].map(|(memory, (roles, of_stack, found))| Compared {
         trace: memory.trace(),
         history: memory.history(),
         roles,
         of_stack,
+        leaks: &found.leaks,
+        steps: (*found.steps).as_ref(),
     });
     let owner = Owner { file, rank: of.trace().info.rank, device: of.history().device };
     Some(memory::compared_memory(base, own, owner, top))

@@ -53,10 +53,22 @@ fn memory_is_compared_with_that_of_another_file() {
                 reserved 64.00 MiB, as much as the 64.00 MiB there; allocated at end 6.00 MiB";
     let told = row["text"].as_str().unwrap();
     let most = ". At the peak append (losses.py:12) changed most: 2.00 MiB more";
-    assert!(told.starts_with(said) && told.ends_with(most), "{told}");
+    assert!(told.starts_with(said) && told.contains(most), "{told}");
     for said in ["Memory compared", "before.pickle", "Peak allocated", "append (losses.py:12)"] {
         assert!(text.contains(said), "{said}: {text}");
     }
+}
+
+#[test]
+fn growth_from_step_to_step_is_compared() {
+    let text = |of: u32, base: u32| {
+        let report = compared(leaking_for(of), leaking_for(base)).unwrap();
+        serde_json::to_value(&report).unwrap()["memory_comparison"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let grows = "Memory between steps grows by 1.00 MiB a step, at 1 place";
+    assert!(text(12, 12).ends_with(&format!(". In both: {grows}")), "{}", text(12, 12));
+    let differ = text(12, 4);
+    assert!(differ.contains(". There: Too few steps") && differ.ends_with(&format!(". Here: {grows}")), "{differ}");
 }
 
 #[test]
