@@ -49,6 +49,20 @@ fn a_card_says_what_is_not_judged() {
 }
 
 #[test]
+fn steps_of_a_host_without_phases_have_their_lengths_shown() {
+    let names: Vec<String> = (0..6).map(|i| format!("step_{i}")).collect();
+    let slices: Vec<_> = (0..)
+        .zip(&names)
+        .map(|(i, name)| ("main", SliceKind::Annotation, name.as_str(), i * 100, i * 100 + 90))
+        .collect();
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    app_mut(&mut harness).layout.show("overview");
+    wait_for(&mut harness, |harness| harness.query_by_label("Time per step").is_some());
+    harness.get_by_label("Step");
+    assert!(harness.query_by_label("No steps were found").is_none());
+}
+
+#[test]
 fn a_finding_shows_its_place_and_says_what_to_do() {
     let mut harness = harness(vec![waiting_for_data()]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());

@@ -355,6 +355,9 @@ pub const HOST: [Series; Phase::N] = [
     Series("Other", 3),
 ];
 
+/// Of a host of whose phases nothing tells.
+const LENGTH: [Series; 1] = [Series("Step", 0)];
+
 impl Analysis for StepCharts {
     type Of = [OpenTrace];
     type Output = Vec<Chart>;
@@ -378,10 +381,14 @@ impl Analysis for StepCharts {
                 }
             }
             let phases = work.get(&open.trace, &TracePhases)?;
+            let has_devices = charts.iter().any(|chart: &Chart| chart.trace == i);
+            let whole = (steps, &steps.boundaries[..], None);
             if !phases.is_empty() {
                 let title = track_title(of, i, "Host phases");
-                let parts = |step| phases.within(step).to_vec();
-                charts.push(chart(title, (steps, &steps.boundaries, None), (i, open), &HOST, parts));
+                charts.push(chart(title, whole, (i, open), &HOST, |step| phases.within(step).to_vec()));
+            } else if !has_devices {
+                let title = track_title(of, i, "Host");
+                charts.push(chart(title, whole, (i, open), &LENGTH, |step| vec![step.dur()]));
             }
         }
         Some(charts)
