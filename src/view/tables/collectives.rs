@@ -14,7 +14,7 @@ use crate::view::{Content, DockArea, ViewSpec};
 pub const SPEC: ViewSpec = ViewSpec {
     id: "collectives",
     title: "Collectives",
-    help: "Show communication between devices, with exposed time and bandwidth",
+    help: "Show communication between devices, with exposed time and bandwidth, and by rank who waits for whom",
     keys: &[],
     make: || Box::new(Pane::new(&TABLE)),
     area: DockArea::Bottom,
