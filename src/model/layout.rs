@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use super::TimeNs;
+use super::{DurNs, TimeNs};
 
 /// The layout of one track.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -28,9 +28,11 @@ pub(super) struct Point {
 /// Lays out slices sorted by (start ascending, end descending), and finds the slice under each of
 /// `points`, which ascend.
 ///
-/// A slice inside its predecessor goes one row deeper. A slice that crosses its predecessor's end goes to an
-/// overflow row below all nested ones, so that both keep their times and remain visible; of two that both did,
-/// the one around the other is above it. Slices of zero length share a row with their neighbors.
+/// A slice inside its predecessor goes one row deeper. Of two slices that cross, one goes to an overflow row below all
+/// nested ones, so that both keep their times and remain visible: the later one, or the earlier one where that is
+/// shorter and holds few others. A range that begins inside the function that opens it is around what follows, and the
+/// function is not. Of two on overflow rows the one around the other is above it. Slices of zero length share a row with
+/// their neighbors.
 ///
 /// A point is bound to the slice that starts at its time, else to the innermost slice around it, including the
 /// slice's end; else, if it may bind to the next slice, to the first one that starts later.
@@ -38,6 +40,7 @@ pub(super) fn layout(slices: impl Iterator<Item = (TimeNs, TimeNs)>, points: &[P
     let mut out = Layout::default();
     let mut stack: Vec<(TimeNs, u32)> = Vec::new();
     let mut overflow = Overflow::default();
+    let mut recent = [(0, 0); FEW];
     let mut points = points.iter().copied().peekable();
     let mut last_start = None;
     for (index, (ts, end)) in slices.enumerate() {
@@ -49,7 +52,20 @@ pub(super) fn layout(slices: impl Iterator<Item = (TimeNs, TimeNs)>, points: &[P
             stack.pop();
         }
         if stack.last().is_some_and(|top| top.0 < end) {
-            out.row.push(u32::MAX - overflow.place(ts, end));
+            let depth = stack.partition_point(|around| around.0 >= end);
+            let first = stack[depth].1 as usize;
+            if overflow.may_take(first, index, end.saturating_sub(ts), &recent) {
+                for (i, row) in (first..).zip(&mut out.row[first..]) {
+                    out.row_lens[*row as usize] -= 1;
+                    *row = overflow.add(i, recent[i % FEW]);
+                }
+                while out.row_lens.pop_if(|len| *len == 0).is_some() {}
+                stack.truncate(depth);
+            }
+        }
+        recent[index % FEW] = (ts, end);
+        if stack.last().is_some_and(|top| top.0 < end) {
+            out.row.push(overflow.add(index, (ts, end)));
         } else {
             let depth = stack.len();
             out.row.push(depth as u32);
@@ -84,6 +100,9 @@ fn bind(stack: &[(TimeNs, u32)], last_start: Option<(TimeNs, u32)>, point: TimeN
     }
 }
 
+/// What holds so many slices or more, itself included, stays where it is.
+const FEW: usize = 16;
+
 /// Rows for crossing slices: each slice takes the first row that is free below those that hold a slice around it.
 ///
 /// Ranges of a program's own often cross the calls that begin and end them, and yet hold each other.
@@ -96,9 +115,26 @@ struct Overflow {
     free: BTreeSet<u32>,
     /// By end, the lowest row with a slice that ends then or later; ends at which that is the same are left out.
     lowest: BTreeMap<TimeNs, u32>,
+    /// The index after the last slice that was added.
+    next: usize,
 }
 
 impl Overflow {
+    /// Whether the slices from `first` on can be added before a later one of this length, and are to be: slices are added
+    /// in their order.
+    ///
+    /// * `recent`: times of the last slices, each at its index modulo [`FEW`].
+    fn may_take(&self, first: usize, index: usize, dur: DurNs, recent: &[(TimeNs, TimeNs); FEW]) -> bool {
+        let (ts, end) = recent[first % FEW];
+        self.next <= first && index - first < FEW && end.saturating_sub(ts) < dur
+    }
+
+    /// Adds a slice; its row, counted from the last number down.
+    fn add(&mut self, index: usize, (ts, end): (TimeNs, TimeNs)) -> u32 {
+        self.next = index + 1;
+        u32::MAX - self.place(ts, end)
+    }
+
     fn place(&mut self, ts: TimeNs, end: TimeNs) -> u32 {
         while self.taken.peek().is_some_and(|row| row.0.0 <= ts) {
             self.free.extend(self.taken.pop().map(|row| row.0.1));
@@ -157,6 +193,22 @@ mod tests {
         // The third crosses the first but not the second.
         check(&[(0, 10), (5, 15), (9, 30)], &[0, 1, 2], 1);
         check(&[(0, 10), (5, 15), (20, 30), (25, 35)], &[0, 1, 0, 1], 1);
+    }
+
+    #[test]
+    fn a_short_slice_makes_room_for_the_range_that_begins_in_it() {
+        // A function with one inside opens a range, which a function closes. What is in between is in the range.
+        let around = [(0, 200), (10, 20), (12, 18), (15, 100), (30, 40), (95, 110), (97, 99)];
+        check(&around, &[0, 3, 4, 1, 2, 3, 2], 3);
+        // Twice: the second pair comes after the slices that cross at the end of the first.
+        let twice: Vec<_> = [0, 200].iter().flat_map(|at| around.map(|(ts, end)| (at + ts, at + end))).collect();
+        check(&twice, &[[0, 3, 4, 1, 2, 3, 2]; 2].concat(), 3);
+        // What holds many stays, and so does what is longer.
+        let many: Vec<_> = std::iter::once((0, 50)).chain((1..17).map(|i| (i, i + 1))).chain([(40, 200)]).collect();
+        check(&many, &[&[0][..], &[1; 16], &[2]].concat(), 2);
+        check(&[(0, 100), (50, 149)], &[0, 1], 1);
+        // One that crosses inside of it would come after it.
+        check(&[(0, 50), (1, 10), (5, 14), (40, 200)], &[0, 1, 2, 2], 2);
     }
 
     #[test]

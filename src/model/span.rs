@@ -73,6 +73,7 @@ mod tests {
         builder.after_end = vec![9];
         let trace = builder.finish();
         assert_eq!((trace.span, trace.instants.ts.len()), (TimeRange { start: 0, end: 9 }, 3));
-        assert_eq!(trace.slices.time(SliceId(1)), TimeRange { start: 2, end: 9 });
+        let open = (0..2).map(SliceId).find(|&id| trace.slice_name(id) == "open").unwrap();
+        assert_eq!(trace.slices.time(open), TimeRange { start: 2, end: 9 });
     }
 }

@@ -9,9 +9,9 @@ calls, host total, device total], the path from the outermost module on. Times a
 
 A module is an `nn.Module` among the Python functions or an annotation, but no step of the profiler and no operator of
 emit_nvtx. Its host total is the self time of all in it and in its backward pass: the outermost backward operators whose
-forward operator, by an arrow `fwdbwd`, ran in the module. Its device total is that of the work launched in those. Slices
-that cross the end of the one they start in have no parent, and the host total of their path is null: part of their time
-is that of others. Tensor cores are those of the names listed below, from the
+forward operator, by an arrow `fwdbwd`, ran in the module. Its device total is that of the work launched in those. Of
+slices that cross one has no parent (`nest` in operators.py), and the host total of its path is null: part of its time is
+that of others. Tensor cores are those of the names listed below, from the
 TensorBoard plugin of the PyTorch profiler and from names of AMD's libraries. Standard library only; shares no code with
 Lacuna.
 """

@@ -9,8 +9,8 @@ self, host bytes, host self bytes, device bytes, device self bytes]; times are i
 
 The rules are those of torch.autograd.profiler_util: self time is what nothing directly inside took,
 a call that is all there is inside one of the same name is that call, device work belongs to the
-innermost operator around the API call that launched it. Slices that cross the end of the one they
-start in have no parent. Bytes belong to the innermost operator of the thread that asked. Standard
+innermost operator around the API call that launched it. Of slices that cross one has no parent, see
+`nest`. Bytes belong to the innermost operator of the thread that asked. Standard
 library only; shares no code with Lacuna.
 """
 import bisect
@@ -72,12 +72,24 @@ def number(value):
 
 
 def nest(slices):
-    open_slices = []
-    for this in sorted(slices, key=lambda s: (s.start, -s.end)):
+    """Of two that cross the later one nests in nothing, or the earlier one with all inside where that is shorter and
+    holds at most 15 others, none of which crosses."""
+    in_order = sorted(slices, key=lambda s: (s.start, -s.end))
+    open_slices, last_alone = [], -1
+    for i, this in enumerate(in_order):
+        this.place = i
         while open_slices and open_slices[-1].end <= this.start:
             open_slices.pop()
-        if open_slices and open_slices[-1].end < this.end:
-            this.depth = None
+        crossed = next((s for s in open_slices if s.end < this.end), None)
+        if crossed and crossed.place > last_alone and i - crossed.place < 16 and crossed.dur < this.dur:
+            if crossed.parent is not None:
+                crossed.parent.children.remove(crossed)
+            for alone in in_order[crossed.place:i]:
+                alone.parent, alone.children, alone.depth = None, [], None
+            last_alone = i - 1
+            del open_slices[open_slices.index(crossed):]
+        elif crossed:
+            this.depth, last_alone = None, i
             continue
         if open_slices:
             this.parent = open_slices[-1]
