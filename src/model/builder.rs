@@ -299,7 +299,7 @@ impl TraceBuilder {
         (out, bound)
     }
 
-    /// Notes the slices that cross others on their track. That is not a defect of the recording where a range begins
+    /// Notes the slices that cross others on their track, and those inside of them. That is not a defect of the recording where a range begins
     /// inside the Python function that opens it and ends inside the one that closes it, nor for waits of several
     /// threads for one stream, nor for kernels of one stream: since Hopper one may begin before that before it has
     /// ended (programmatic dependent launch). Asynchronous operations cross by nature.
@@ -330,12 +330,14 @@ impl TraceBuilder {
             counts[1] += without_syncs.saturating_sub(of_neither) as u64;
             counts[2] += all.saturating_sub(without_syncs) as u64;
         }
-        let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
+        let reason = "Slice that crosses another on its track, or is inside of one that does: shown with its true times on an extra \
+                      row";
         self.import.note(Severity::Note, reason, counts[0], None);
         let reason = "Device work that begins before that before it on its track ends: shown with its true times on an \
                       extra row";
         self.import.note(Severity::Note, reason, counts[3], None);
-        let reason = "Range that begins or ends inside a Python function: shown with its true times on an extra row";
+        let reason = "Python function in which a range begins or ends, with what is inside, or such a range: shown with its true \
+                      times on an extra row";
         self.import.note(Severity::Note, reason, counts[1], None);
         let reason = "Synchronization overlaps another slice on its track: shown with its true times on an extra row";
         self.import.note(Severity::Note, reason, counts[2], None);

@@ -1,7 +1,7 @@
 //! Nesting of slices: parents, children, and self time.
 //!
 //! Every slice of a nested row lies inside one of the row above. Slices on overflow rows cross others of
-//! their track; they have neither parents nor children.
+//! their track, or are inside of such; they have neither parents nor children.
 
 use std::ops::Range;
 

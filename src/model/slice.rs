@@ -54,7 +54,7 @@ pub struct Row {
     pub track: TrackId,
     /// Level within the track, 0 at the top.
     pub depth: u32,
-    /// Whether it holds slices that cross others of their track instead of nesting in them.
+    /// Whether it holds slices that cross others of their track instead of nesting in them, or are inside of such.
     pub is_overflow: bool,
     /// Whether one of its slices is an annotation.
     pub has_annotations: bool,
