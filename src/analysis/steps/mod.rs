@@ -21,7 +21,7 @@ pub use self::choice::choose;
 pub use self::coverage::Coverage;
 pub use self::device::{Boundaries, DeviceSteps};
 pub use self::named::{
-    Division, MIN_ANCHORS, Named, PROFILER_STEP, annotations, device_divisions, divisions, is_step_name,
+    Division, MIN_ANCHORS, Named, PROFILER_STEP, annotations, device_divisions, divisions, is_step_name, without_digits,
 };
 pub use self::parts::{DevicePart, StepParts, step_parts};
 pub use self::period::{Period, common, periods, regularity};
