@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::findings::RuleVerdicts;
+use super::findings::{RuleVerdicts, TracePhases};
 use super::time::{BusyDevices, TraceSteps};
 use super::{Analysis, Work};
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::compare::{Compared, Side, compare};
+use crate::analysis::phases::Phases;
 use crate::analysis::rules::{Thresholds, Verdicts, Window};
 use crate::analysis::steps::Steps;
 use crate::model::Trace;
@@ -80,6 +81,7 @@ struct Judged<'a> {
     trace: &'a Trace,
     steps: Arc<Option<Steps>>,
     busy: Arc<Vec<DeviceBusy>>,
+    phases: Arc<Phases>,
     verdicts: Arc<Verdicts>,
 }
 
@@ -89,6 +91,7 @@ impl<'a> Judged<'a> {
             trace,
             steps: work.get(trace, steps)?,
             busy: work.get(trace, &BusyDevices)?,
+            phases: work.get(trace, &TracePhases)?,
             verdicts: work.get(trace, &RuleVerdicts { steps: steps.clone(), thresholds, range: None })?,
         })
     }
@@ -97,6 +100,7 @@ impl<'a> Judged<'a> {
         let busy = self.busy.iter().find(|busy| Some(busy.device) == window.device);
         let makeup = self.verdicts.makeups.iter().find(|makeup| makeup.device == window.device && busy.is_some());
         let is_compiled = self.verdicts.run.is_compiled;
-        Side { trace: self.trace, steps: (*self.steps).as_ref(), window, busy, makeup, is_compiled }
+        let (steps, phases) = ((*self.steps).as_ref(), &*self.phases);
+        Side { trace: self.trace, steps, window, busy, makeup, phases, is_compiled }
     }
 }

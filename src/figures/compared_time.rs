@@ -1,15 +1,16 @@
 //! Time beside that of another recording: what a step takes more or less than there.
 
+mod words;
+
 use std::sync::Arc;
 
 use super::makeup::cause_word;
-use super::text::{shortened_apart, telling};
 use super::verdicts::{clipped, device, percent, why};
 use super::{Cell, Figure, Part, Table, Word, figures, format};
-use crate::analysis::compare::{Change, Compared, NamedChange, OperatorChange, TimePart, Unknown, Verdict};
+use crate::analysis::compare::{Change, Compared, FunctionChange, NamedChange, OperatorChange, TimePart, Verdict};
 use crate::analysis::finding::{Evidence, Finding, Unit};
+use crate::analysis::phases::Phase;
 use crate::analysis::rules::{Cause, Levels};
-use crate::model::DurNs;
 
 /// The rule of steps that take longer than in the recording that is compared with.
 pub const SLOWER: &str = "slower_than_base";
@@ -97,6 +98,10 @@ impl TimeComparison {
         compared_operators().table(self.rows(&self.compared.operators), self.top)
     }
 
+    fn functions(&self) -> Table {
+        compared_functions().table(self.rows(&self.compared.functions), self.top)
+    }
+
     /// How many steps one of them has; empty where not both have any.
     fn steps(&self, i: usize) -> Cell {
         if self.compared.has_steps { Cell::Count(self.step().n[i]) } else { Cell::Empty }
@@ -104,169 +109,6 @@ impl TimeComparison {
 
     fn step(&self) -> Change {
         self.compared.times.first().map(|time| time.1).unwrap_or_default()
-    }
-
-    /// Whether it helped, in a paragraph that names the files.
-    pub fn text(&self) -> String {
-        let Whose { file, rank, device: index, base, .. } = &self.whose;
-        let who = device(*index, *rank);
-        let who = file.as_ref().map_or(who.clone(), |file| format!("{who} in {file}"));
-        self.sentences(&who, &format!("in {}", clipped(base)))
-    }
-
-    /// The same beside the names of the files.
-    pub fn text_of_device(&self) -> String {
-        self.sentences(&device(self.whose.device, self.whose.rank), "before")
-    }
-
-    /// * `who`: the device.
-    /// * `there`: in which recording it took what is compared with.
-    fn sentences(&self, who: &str, there: &str) -> String {
-        let step = self.step();
-        let [before, after] = step.per_step().map(format::duration);
-        let more = Self::more(&step);
-        let there = match self.whose.base_rank {
-            Some(rank) => format!("of rank {rank} {there}"),
-            None => there.to_owned(),
-        };
-        let what = match self.compared.has_steps {
-            true => format!("{who}: a step takes {after}, {more} the {before} {there}"),
-            false => format!("{who}: the time that is judged is {after}, {more} the {before} {there}"),
-        };
-        let what = what + &self.of_whole_steps();
-        let n = step.n.map(format::count);
-        let means = format!("means of {} and {} steps", n[1], n[0]);
-        let steps = match step.noise_ns() > step.margin_ns {
-            true => format!("2 % of a step, since one recording of each says nothing of how runs differ; {means}"),
-            false => means,
-        };
-        let noise = step.noise_ns().map(format::duration).unwrap_or_default();
-        let faster = if step.difference() > 0 { "slower" } else { "faster" };
-        let verdict = match &self.compared.verdict {
-            Verdict::Faster => format!("Faster: the difference is beyond the noise of {noise} ({steps})"),
-            Verdict::Slower => format!("Slower: the difference is beyond the noise of {noise} ({steps})"),
-            Verdict::Same => format!("No difference beyond the noise of {noise} ({steps})"),
-            Verdict::Unknown(Unknown::FewSteps) => {
-                "Whether that is more than noise is not known: that takes two judged steps in each recording".to_owned()
-            }
-            Verdict::Unknown(Unknown::OtherSteps([before, after])) => format!(
-                "Whether the program is {faster} is not known: the steps may not be the same work, they were found by {} there and by {} here",
-                clipped(before),
-                clipped(after)
-            ),
-            Verdict::Unknown(Unknown::OtherDevice([before, after])) => format!(
-                "Whether the program is {faster} is not known: the devices differ, {} there and {} here",
-                clipped(before),
-                clipped(after)
-            ),
-            Verdict::Unknown(Unknown::OtherWork(common)) => format!(
-                "Whether the program is {faster} is not known: only {} of the time of kernels is of the same kernels in both, so \
-                 these may be different programs",
-                percent(*common)
-            ),
-            Verdict::Unknown(Unknown::OtherOperators(common)) => format!(
-                "Whether the program is {faster} is not known: only {} of the calls of operators are of the same ones in both, \
-                 so these may be different programs",
-                percent(*common)
-            ),
-        };
-        let graphs = ". One of the two shows CUDA graphs as wholes: the kernels in them cannot be compared";
-        let graphs = if self.compared.has_whole_graphs { graphs } else { "" };
-        let most = self.most().map(|most| format!(". {most}")).unwrap_or_default();
-        let compiled = ". One of the two runs code of torch.compile, whose kernels and operators have other names: whether \
-                        both are the same program cannot be told";
-        let compiled = if self.compared.has_compiled { compiled } else { "" };
-        let ranks = ". Where these are ranks of one job, a rank that comes sooner to a collective waits longer in it: time \
-                     that it communicates says nothing of how fast it is";
-        let communicates = self
-            .compared
-            .times
-            .iter()
-            .any(|(part, change)| *part == TimePart::ExposedCommunication && change.difference() != 0);
-        let ranks = if self.whose.base_rank.is_some() && communicates { ranks } else { "" };
-        let most = most + graphs + compiled + ranks;
-        format!("{what}. {verdict}{most}")
-    }
-
-    /// How long steps take in all, where they begin clearly before the first work of the device or end after its last: as
-    /// other views have them.
-    fn of_whole_steps(&self) -> String {
-        let whole = self.compared.whole_step_ns;
-        if !self.compared.has_steps || whole == [None; 2] {
-            return String::new();
-        }
-        let own = self.step().per_step();
-        let [before, after] = [0, 1].map(|i| format::duration(whole[i].unwrap_or(own[i])));
-        format!(
-            ", from the first to the last work of the device; with the time before and after that it is {after} beside \
-             {before}"
-        )
-    }
-
-    /// `3.2 % less than`.
-    fn more(step: &Change) -> String {
-        let difference = step.difference();
-        let than = if difference < 0 { "less than" } else { "more than" };
-        match step.share() {
-            _ if difference == 0 => "as long as".to_owned(),
-            Some(share) => format!("{} ({}) {than}", format::duration(difference.abs()), percent(share.abs())),
-            None => format!("{} {than}", format::duration(difference.abs())),
-        }
-    }
-
-    /// What changed most: parts of the step, then work by name.
-    fn most(&self) -> Option<String> {
-        /// Less of the step's time is not named.
-        const LEAST: f64 = 0.01;
-        const MOST: usize = 3;
-        /// Characters of a name.
-        const MAX_NAME: usize = 48;
-        let step = self.step();
-        let least = (step.per_step()[0] as f64 * LEAST) as DurNs;
-        let large = |change: &Change| change.difference() != 0 && change.difference().abs() >= least;
-        let signed = |name: &str, change: &Change| {
-            let sign = if change.difference() < 0 { "\u{2212}" } else { "+" };
-            format!("{name} {sign}{}", format::duration(change.difference().abs()))
-        };
-        let is_part = |part: &TimePart| !matches!(part, TimePart::Step | TimePart::Judged | TimePart::Idle);
-        let mut parts: Vec<&(TimePart, Change)> =
-            self.compared.times.iter().filter(|(part, change)| is_part(part) && large(change)).collect();
-        parts.sort_by_key(|part| std::cmp::Reverse(part.1.difference().abs()));
-        let told = |(part, change): &(TimePart, Change)| signed(&part.text(), change) + &self.lead(*part, change);
-        let mut all: Vec<String> = parts.iter().take(MOST).map(|part| told(part)).collect();
-        // Where work of other names takes its place, there is no change to name.
-        let compute = self.compared.times.iter().find(|time| time.0 == TimePart::Compute);
-        let is_other =
-            matches!(self.compared.verdict, Verdict::Unknown(Unknown::OtherWork(_) | Unknown::OtherOperators(_)));
-        let has_names = compute.is_some_and(|compute| large(&compute.1))
-            && !is_other
-            && !self.compared.has_whole_graphs
-            && !self.compared.has_compiled;
-        let work = self.compared.work.iter().filter(|one| has_names && large(&one.time));
-        let work: Vec<_> = work.take(MOST).collect();
-        let names: Vec<_> = work.iter().map(|one| telling(&one.name)).collect();
-        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        all.extend(work.iter().zip(&names).map(|(one, name)| {
-            let others: Vec<&str> = names.iter().copied().filter(|other| other != name).collect();
-            signed(&shortened_apart(name, &others, MAX_NAME), &one.time)
-        }));
-        (!all.is_empty()).then(|| format!("What changed most: {}", all.join("; ")))
-    }
-
-    /// How much of the change of a cause is after the wait itself, where that is enough to count.
-    fn lead(&self, part: TimePart, change: &Change) -> String {
-        /// Of the change: a twentieth.
-        const LEAST_PART: DurNs = 20;
-        let TimePart::IdleBy(cause) = part else { return String::new() };
-        let lead = self.compared.leads.iter().find(|lead| lead.0 == cause).map_or(0, |lead| lead.1.difference());
-        if lead == 0 || lead.abs() * LEAST_PART < change.difference().abs() {
-            return String::new();
-        }
-        let sign = if lead < 0 { "\u{2212}" } else { "+" };
-        format!(
-            " ({sign}{} of it after the wait itself, until the host is ahead of the device again)",
-            format::duration(lead.abs())
-        )
     }
 
     /// That steps take longer, if it is more than noise and beyond a threshold.
@@ -281,7 +123,8 @@ impl TimeComparison {
             rule: SLOWER,
             severity,
             text: format!(
-                "{who}: steps take {} longer than in {}: {after}, {before} there",
+                "{who}: steps take {} longer than in {}: {after}, {before} there. One recording of each does not tell a \
+                 change of the program from a run that was slower as a whole",
                 percent(share),
                 clipped(base)
             ),
@@ -331,6 +174,7 @@ impl TimePart {
             }
             Self::ExposedCopies => &Word { rank: 3, key: "exposed_copies", label: "Copies without compute" },
             Self::Idle | Self::IdleBy(_) => &Word { rank: 4, key: "idle", label: "Idle" },
+            Self::Host(phase) => phase_word(phase),
         }
     }
 
@@ -355,8 +199,22 @@ impl TimePart {
             Self::IdleBy(Cause::Latency) => "idle by launch latency".to_owned(),
             Self::IdleBy(Cause::Copy) => "idle in calls that copy".to_owned(),
             Self::IdleBy(cause) => format!("idle {}", cause.rule().and_then(why).unwrap_or_default()),
+            Self::Host(Phase::Other) => "time of no known phase".to_owned(),
             part => part.word().label.to_lowercase(),
         }
+    }
+}
+
+fn phase_word(phase: Phase) -> &'static Word {
+    match phase {
+        Phase::DataLoading => &Word { rank: 5, key: "data_loading", label: "Data loading" },
+        Phase::Forward => &Word { rank: 6, key: "forward", label: "Forward pass" },
+        Phase::Backward => &Word { rank: 7, key: "backward", label: "Backward pass" },
+        Phase::Optimizer => &Word { rank: 8, key: "optimizer", label: "Optimizer" },
+        Phase::Copies => &Word { rank: 9, key: "copies", label: "Copies" },
+        Phase::Communication => &Word { rank: 10, key: "communication", label: "Communication" },
+        Phase::Waiting => &Word { rank: 11, key: "waiting", label: "Waiting" },
+        Phase::Other => &Word { rank: 12, key: "other", label: "No known phase" },
     }
 }
 
@@ -385,8 +243,8 @@ pub fn compared_times<'a>() -> Part<Row<'a, (TimePart, Change)>> {
     let figures = figures! { row: Row<'a, (TimePart, Change)>;
         words "what", "Part", 170, Cell::name(&row.of.0.label()), WHAT;
         words "part", "Part", 180, Cell::Word(row.of.0.word()),
-            "The step, and its parts, which sum to it: what the device did. Without steps in both, all time that is \
-             judged";
+            "The step, and its parts, which sum to it: what the device did, or without a device the phases of the host. \
+             Without steps in both, all time that is judged";
         words "cause", "Idle by", 180, row.of.0.cause(), CAUSE;
         number "change_ns", "Change", 90, Cell::NsMore(row.of.1.difference()), "How much more it takes than before, or \
             less";
@@ -460,6 +318,28 @@ pub fn compared_operators<'a>() -> Part<Row<'a, OperatorChange>> {
         )
 }
 
+/// Functions, operators and ranges of the host in two recordings, by name.
+pub fn compared_functions<'a>() -> Part<Row<'a, FunctionChange>> {
+    let figures = figures! { row: Row<'a, FunctionChange>;
+        words "name", "Name", 180, Cell::name(&row.of.name),
+            "Name of the Python function, operator or range; a function that moved to another line is the same";
+        number "change_ns", "Change", 90, Cell::NsMore(row.of.self_time.difference()), "How much more time per step is \
+            spent in it, without what ran inside, than before, or less";
+        number "before_ns", "Before", 90, Cell::Ns(row.of.self_time.per_step()[0]), "Its self time per step in the other \
+            recording";
+        number "after_ns", "After", 90, Cell::Ns(row.of.self_time.per_step()[1]), "Its self time per step in this one";
+        number "before_calls", "Calls before", 96, row.of.self_time.calls(row.of.calls, 0), "How often it runs per step \
+            in the other recording";
+        number "after_calls", "Calls after", 96, row.of.self_time.calls(row.of.calls, 1), "How often it runs per step \
+            in this one";
+        with whose();
+    };
+    Part::new("compared_functions", "Functions compared, by self time on the host", figures)
+        .window("name before_ns after_ns change_ns before_calls after_calls")
+        .report("file rank device change_ns before_ns after_ns before_calls after_calls name")
+        .json("name change_ns before_ns after_ns before_calls after_calls")
+}
+
 /// The time of each device beside that of another recording.
 pub fn time_comparison() -> Part<TimeComparison> {
     fn list(table: Table) -> Cell {
@@ -472,19 +352,20 @@ pub fn time_comparison() -> Part<TimeComparison> {
         number "device", "Device", 58, Cell::number(row.whose.device), "Index of the device";
         words "base", "Compared with", 140, Cell::name(&row.whose.base), "The other recording";
         words "verdict", "Verdict", 110, Cell::Word(row.compared.verdict.word()), "Whether a step takes another time, \
-            beyond noise";
+            beyond noise; not known where nearly all work changed alike";
         number "noise_ns", "Noise", 90, Cell::or_empty(row.step().noise_ns(), Cell::Ns),
-            "A smaller difference of the means is noise: the 95 % interval, and no less than 2 % of before, since one \
-             recording of each says nothing of how runs differ";
+            "A smaller difference of the means is noise between the steps of each recording: the 95 % interval, and no \
+             less than 2 % of before. Runs differ by more, which one recording of each does not tell";
         number "before_steps", "Steps before", 96, row.steps(0), "Judged steps in the other recording";
         number "after_steps", "Steps after", 96, row.steps(1), "Judged steps in this one";
         words "text", "Summary", 300, Cell::text(&row.text()), "The same in words";
         words "compared_times", "Times", 0, list(row.times()), "The step and its parts";
         words "compared_work", "Device work", 0, list(row.work()), "Kernels, copies, memsets and graphs by name";
         words "compared_operators", "Operators", 0, list(row.operators()), "Operators by name";
+        words "compared_functions", "Functions", 0, list(row.functions()), "Functions of the host by name";
     };
     Part::new("time_comparison", "Time compared, in short", figures).report("text").json(
         "file rank device base verdict noise_ns before_steps after_steps text compared_times compared_work \
-             compared_operators",
+             compared_operators compared_functions",
     )
 }

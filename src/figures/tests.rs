@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::compared_time::{compared_operators, compared_times, compared_work};
+use super::compared_time::{compared_functions, compared_operators, compared_times, compared_work};
 use super::memory::{AtPlace, Owner};
 use super::*;
-use crate::analysis::compare::{Change, NamedChange, OperatorChange, TimePart};
+use crate::analysis::compare::{Change, FunctionChange, NamedChange, OperatorChange, TimePart};
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, LeakEvidence, Verdict};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
@@ -178,6 +178,7 @@ fn a_comparison_begins_with_what_was_before_what_is_after_and_the_change() {
     let columns = [
         compared_times().data::<compared_time::Row<'_, (TimePart, Change)>>([]).columns,
         compared_work().data::<compared_time::Row<'_, NamedChange>>([]).columns,
+        compared_functions().data::<compared_time::Row<'_, FunctionChange>>([]).columns,
         compared_operators().data::<compared_time::Row<'_, OperatorChange>>([]).columns,
     ];
     for columns in columns {

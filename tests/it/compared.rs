@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use super::support::{lacuna, name, project, real};
 
+/// Of what a comparison has rows.
+const LISTS: [&str; 4] = ["compared_times", "compared_work", "compared_operators", "compared_functions"];
+
 /// The comparison of each device, and what was said.
 fn compared(after: &str, before: &str) -> (Vec<Value>, String) {
     let output = lacuna(&["report", after, "--compare", before, "--format", "json", "--top", "0"]);
@@ -34,9 +37,7 @@ fn wrong_sums(of: &Value) -> Vec<String> {
             wrong.push(format!("{key}: causes {causes}, idle {idle}"));
         }
     }
-    let rows =
-        ["compared_times", "compared_work", "compared_operators"].iter().flat_map(|list| of[list].as_array().unwrap());
-    for row in rows {
+    for row in LISTS.iter().flat_map(|list| of[list].as_array().unwrap()) {
         for [change, before, after] in [
             ["change_ns", "before_ns", "after_ns"],
             ["device_change_ns", "before_device_ns", "after_device_ns"],
@@ -66,8 +67,7 @@ fn a_recording_beside_itself_has_no_difference() {
     for path in files {
         let file = path.to_string_lossy();
         for of in compared(&file, &file).0 {
-            let rows =
-                ["compared_times", "compared_work", "compared_operators"].map(|list| of[list].as_array().unwrap());
+            let rows = LISTS.map(|list| of[list].as_array().unwrap());
             let changes = ["change_ns", "device_change_ns", "host_change_ns"];
             let is_level = |row: &Value| changes.iter().all(|key| row[key].as_i64().unwrap_or_default() == 0);
             assert!(rows.iter().all(|rows| rows.iter().all(is_level)), "{}", name(&path));

@@ -1,11 +1,13 @@
 //! Two small recordings whose differences are known by hand.
 
+use super::verdict::are_alike;
 use super::*;
-use crate::analysis::busy::devices;
+use crate::analysis::busy::{DeviceBusy, devices};
+use crate::analysis::phases::{Phases, phases};
 use crate::analysis::rules::Verdicts;
 use crate::analysis::rules::tests::judged;
-use crate::analysis::steps::steps;
-use crate::model::{DeviceInfo, SliceKind, TraceBuilder};
+use crate::analysis::steps::{PROFILER_STEP, StepSource, Steps, steps};
+use crate::model::{DeviceInfo, SliceKind, Trace, TraceBuilder};
 
 const US: i64 = 1_000;
 const LOADER: &str = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
@@ -49,20 +51,38 @@ fn trace_of((work, step, operator): (SliceKind, &str, &str), lengths: &[i64], ke
     builder.finish()
 }
 
+/// Eight steps without a device, which call these operators one after the other, each for so long.
+pub fn host(operators: &[(&str, i64)]) -> Trace {
+    let length: i64 = operators.iter().map(|operator| operator.1).sum();
+    let names: Vec<String> = (0..8).map(|step| format!("{PROFILER_STEP}{step}")).collect();
+    let mut slices = Vec::new();
+    for (step, name) in (0..).zip(&names) {
+        let mut at = step * length;
+        slices.push(("main", SliceKind::Annotation, name.as_str(), at, at + length));
+        for &(operator, ns) in operators {
+            slices.push(("main", SliceKind::Operator, operator, at, at + ns));
+            at += ns;
+        }
+    }
+    TraceBuilder::from_slices(&slices).finish()
+}
+
 /// Compares, and checks that all parts sum to their wholes.
-fn compared(before: &Trace, after: &Trace) -> Compared {
-    struct Found<'a>(&'a Trace, Option<Steps>, Vec<DeviceBusy>, Verdicts);
+pub fn compared(before: &Trace, after: &Trace) -> Compared {
+    struct Found<'a>(&'a Trace, Option<Steps>, Vec<DeviceBusy>, Verdicts, Phases);
     let [before, after] = [before, after].map(|trace| {
-        let found = Found(trace, steps(trace, &|| false), devices(trace), judged(trace, None));
+        let phases = phases(trace, &|| false);
+        let found = Found(trace, steps(trace, &|| false), devices(trace), judged(trace, None), phases);
         assert_eq!(found.3.windows.len(), 1, "one device is judged");
         found
     });
-    let sides = [&before, &after].map(|Found(trace, steps, busy, verdicts)| Side {
+    let sides = [&before, &after].map(|Found(trace, steps, busy, verdicts, phases)| Side {
         trace,
         steps: steps.as_ref(),
         window: &verdicts.windows[0],
         busy: busy.first(),
         makeup: verdicts.makeups.first(),
+        phases,
         is_compiled: verdicts.run.is_compiled,
     });
     let all = compare(&sides[0], &sides[1], &|| false);
@@ -73,8 +93,8 @@ fn compared(before: &Trace, after: &Trace) -> Compared {
         let whole = total(|part| matches!(part, TimePart::Step | TimePart::Judged));
         assert_eq!(whole, side.window.time.dur());
         let parts = total(|part| !matches!(part, TimePart::Step | TimePart::Judged | TimePart::IdleBy(_)));
-        // A host has none.
-        assert_eq!(parts, if side.busy.is_some() { whole } else { 0 }, "the parts of a step");
+        let has_parts = all.times.len() > 1;
+        assert_eq!(parts, if has_parts { whole } else { 0 }, "the parts of a step");
         assert_eq!(
             total(|part| *part == TimePart::Idle),
             total(|part| matches!(part, TimePart::IdleBy(_))),
@@ -243,6 +263,23 @@ fn without_kernels_operators_tell_whether_programs_are_alike() {
     assert_eq!(compared(&each, &of(&[LOADER, "b", "c", "d", "x", "y"])).verdict, other);
     let few = compared(&each, &of(&[LOADER, "b"])).verdict;
     assert_eq!(few, Verdict::Unknown(Unknown::OtherOperators(0.2)));
+}
+
+#[test]
+fn steps_of_a_host_are_taken_apart_by_phases() {
+    let of = |loads: i64| host(&[(LOADER, loads * MS), ("a", 4 * MS), ("b", 2 * MS)]);
+    let all = compared(&of(5), &of(1));
+    assert_eq!(all.verdict, Verdict::Faster);
+    let times: Vec<_> = all.times.iter().map(|(part, change)| (*part, change.per_step(), change.margin_ns)).collect();
+    let expected = [
+        (TimePart::Step, [11 * MS, 7 * MS], Some(0)),
+        (TimePart::Host(Phase::DataLoading), [5 * MS, MS], Some(0)),
+        (TimePart::Host(Phase::Other), [6 * MS, 6 * MS], Some(0)),
+    ];
+    assert_eq!(times, expected);
+    // That all of a step is of no known phase says nothing.
+    let all = compared(&host(&[("a", 4 * MS)]), &host(&[("a", 5 * MS)]));
+    assert_eq!(all.times.len(), 1, "{:?}", all.times);
 }
 
 #[test]

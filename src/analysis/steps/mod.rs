@@ -26,6 +26,7 @@ pub use self::named::{
 };
 pub use self::parts::{DevicePart, StepParts, step_parts};
 pub use self::period::{Period, common, periods, regularity};
+pub use self::ranges::without_digits;
 pub use self::scope::Scope;
 use self::scope::launchers;
 use super::totals::Durations;

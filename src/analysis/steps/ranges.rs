@@ -92,7 +92,7 @@ pub(super) fn patterns<'a>(named: &[Named<'a>]) -> Vec<Pattern<'a>> {
 }
 
 /// The name with one `#` for each number.
-pub(super) fn without_digits(name: &str) -> String {
+pub fn without_digits(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
         match c {

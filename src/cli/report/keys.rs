@@ -319,10 +319,11 @@ pub fn import_tables(files: &Table) -> [Cow<'_, Table>; 2] {
 }
 
 /// What is compared of time.
-fn compared_times(comparison: &Table) -> [Table; 3] {
+fn compared_times(comparison: &Table) -> [Table; 4] {
     [
         nested(comparison, &compared_time::compared_times()),
         nested(comparison, &compared_time::compared_work()),
+        nested(comparison, &compared_time::compared_functions()),
         nested(comparison, &compared_time::compared_operators()),
     ]
 }

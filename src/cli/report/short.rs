@@ -52,10 +52,11 @@ const LAUNCH: &str = "grid block registers shared_bytes";
 
 /// The tables, those first that say where the time went, why devices waited and what holds the memory. Of each the
 /// figures for which one line of a terminal has room; all where none are named.
-const TABLES: [(&str, &str); 41] = [
+const TABLES: [(&str, &str); 42] = [
     ("time_comparison", ""),
     ("compared_times", ""),
     ("compared_work", ""),
+    ("compared_functions", ""),
     (
         "compared_operators",
         "file rank device device_change_ns before_device_ns after_device_ns host_change_ns before_host_ns \

@@ -18,7 +18,8 @@ use crate::answers::compare::ComparedTime;
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::capture::launch::shown_time;
 use crate::figures::compared_time::{
-    TimeComparison, Whose, compared_operators, compared_times, compared_work, not_compared, without_counterpart,
+    TimeComparison, Whose, compared_functions, compared_operators, compared_times, compared_work, not_compared,
+    without_counterpart,
 };
 use crate::figures::text::{display_name, shortened_apart};
 use crate::figures::verdicts::device;
@@ -63,7 +64,7 @@ struct OfDevice {
     name: String,
     text: String,
     /// In the order of [`List::ALL`].
-    tables: [Arc<Table>; 3],
+    tables: [Arc<Table>; 4],
 }
 
 impl Analysis for Tables {
@@ -87,11 +88,13 @@ impl Analysis for Tables {
             };
             let times = compared_times().data(compared.rows(&compared.compared.times));
             let operators = compared_operators().data(compared.rows(&compared.compared.operators));
-            let [times, operators] = [times, operators].map(|data| Table { data, ..Table::default() });
+            let functions = compared_functions().data(compared.rows(&compared.compared.functions));
+            let [times, functions, operators] =
+                [times, functions, operators].map(|data| Table { data, ..Table::default() });
             OfDevice {
                 name: device(one.device, rank),
                 text: compared.text_of_device(),
-                tables: [times, work, operators].map(Arc::new),
+                tables: [times, work, functions, operators].map(Arc::new),
             }
         });
         let alone = without_counterpart(found.n_alone()).unwrap_or_default();
@@ -105,19 +108,27 @@ enum List {
     #[default]
     Times,
     Work,
+    Functions,
     Operators,
 }
 
 impl List {
-    const ALL: [Self; 3] = [Self::Times, Self::Work, Self::Operators];
+    const ALL: [Self; 4] = [Self::Times, Self::Work, Self::Functions, Self::Operators];
 
     /// Name and help.
     fn text(self) -> [&'static str; 2] {
         match self {
-            Self::Times => ["Step and its parts", "What the device did in a step, and what would end its idle time"],
+            Self::Times => [
+                "Step and its parts",
+                "What the device did in a step, and what would end its idle time; without a device the phases of the host",
+            ],
             Self::Work => {
                 ["Device work", "Kernels, copies, memsets and graphs by name. A double click shows the longest"]
             }
+            Self::Functions => [
+                "Functions",
+                "Python functions, operators and ranges of the host by name, without what ran inside them",
+            ],
             Self::Operators => ["Operators", "What operators take on the host, and what they launch, by name"],
         }
     }
@@ -141,7 +152,7 @@ pub struct CompareView {
     device: usize,
     list: List,
     tables: Query<Tables>,
-    grids: [Grid; 3],
+    grids: [Grid; 4],
     memory: MemoryPart,
     is_waiting: bool,
 }

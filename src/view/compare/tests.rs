@@ -5,7 +5,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
 use super::*;
-use crate::analysis::compare::tests::training;
+use crate::analysis::compare::tests::{host, training};
 use crate::analysis::memory::fixture::Script;
 use crate::command::Command;
 use crate::model::memory::MemoryAction;
@@ -47,7 +47,8 @@ fn it_says_which_is_faster_and_by_what() {
         &harness,
         "GPU 0: a step takes 8.000 ms, 2.000 ms (20.0 %) less than the 10.000 ms before. Faster: the"
     ));
-    assert!(says(&harness, "of how runs differ; means of 6 and 6 steps). What changed most:"));
+    assert!(says(&harness, "(2 % of a step; means of 6 and 6 steps). Whether the program is faster, or the run as a"));
+    assert!(says(&harness, "What changed most:"));
     for row in ["Step", "Compute", "Copies without compute"] {
         harness.get_by_label(row);
     }
@@ -62,6 +63,22 @@ fn it_says_which_is_faster_and_by_what() {
     harness.get_by_label("Swap").click();
     settle(&mut harness);
     assert!(says(&harness, "GPU 0: a step takes 10.000 ms, 2.000 ms (25.0 %) more than the 8.000 ms"));
+}
+
+#[test]
+fn of_hosts_it_shows_phases_and_functions() {
+    let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    let of = |loads: i64| host(&[(loader, loads * MS), ("aten::mm", 4 * MS)]);
+    let mut harness = harness(vec![of(6), of(1)]);
+    assert!(says(&harness, "What changed most: data loading \u{2212}5.000 ms; "));
+    for row in ["Step", "Data loading", "No known phase"] {
+        harness.get_by_label(row);
+    }
+    harness.get_by_label("Functions").click();
+    settle(&mut harness);
+    for name in [loader, "aten::mm"] {
+        harness.get_by_label(name);
+    }
 }
 
 #[test]

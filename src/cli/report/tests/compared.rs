@@ -3,7 +3,7 @@
 
 use super::memory::leaking_for;
 use super::*;
-use crate::analysis::compare::tests::training;
+use crate::analysis::compare::tests::{host, training};
 
 const MIB: u64 = 1 << 20;
 
@@ -144,8 +144,8 @@ fn steps_are_compared_with_those_of_another_file() {
     let text = written(&report, Format::Text, Some(120), Some(glance(0))).unwrap();
     for said in [
         "a step takes 12.000 ms, 2.000 ms (20.0 %) more than the 10.000 ms in before.json. Slower: the difference is \
-         beyond the noise of 200.000 µs (2 % of a step, since one recording of each says nothing of how runs differ; \
-         means of 6 and 6 steps)",
+         beyond the noise between the steps of each recording, 200.000 µs (2 % of a step; means of 6 and 6 steps). \
+         Whether the program is slower, or the run as a whole, one recording of each does not tell: repeat both",
         "What changed most: compute +2.000 ms; gemm +3.000 ms; copy_kernel \u{2212}1.000 ms",
     ] {
         assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(said), "{said}: {text}");
@@ -186,4 +186,64 @@ fn devices_are_not_compared_with_hosts_alone() {
     assert!(missing.contains("gpu.json has work of a device and cpu.json only what its host did"), "{missing}");
     let json = serde_json::to_value(compared(host(), host()).unwrap()).unwrap();
     assert_eq!(json["time_comparison"][0]["verdict"], "same");
+}
+
+#[test]
+fn hosts_are_compared_by_phases_and_functions() {
+    const MS: i64 = 1_000_000;
+    let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    let of = |loads: i64| {
+        let mut trace = host(&[(loader, loads * MS), ("aten::mm", 4 * MS)]);
+        trace.info.path = "dir/before.json".into();
+        trace
+    };
+    let report = compared(of(1), of(6)).unwrap();
+    let json = serde_json::to_value(&report).unwrap();
+    let row = &json["time_comparison"][0];
+    let parts = row["compared_times"].as_array().unwrap();
+    let parts: Vec<_> = parts.iter().map(|part| (part["part"].as_str().unwrap(), part["change_ns"].clone())).collect();
+    assert_eq!(parts, [("step", (-5 * MS).into()), ("data_loading", (-5 * MS).into()), ("other", 0.into())]);
+    let function = |name: &str, before: i64, after: i64| {
+        serde_json::json!({
+            "name": name, "change_ns": after - before, "before_ns": before, "after_ns": after, "before_calls": 1.0,
+            "after_calls": 1.0,
+        })
+    };
+    assert_eq!(
+        row["compared_functions"],
+        serde_json::json!([function(loader, 6 * MS, MS), function("aten::mm", 4 * MS, 4 * MS)])
+    );
+    let text = written(&report, Format::Text, Some(120), Some(glance(0))).unwrap();
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in ["What changed most: data loading \u{2212}5.000 ms; ", "Functions compared, by self time on the host"] {
+        assert!(told.contains(said), "{said}: {text}");
+    }
+}
+
+#[test]
+fn a_run_that_was_slower_as_a_whole_is_no_finding() {
+    const MS: i64 = 1_000_000;
+    let names = ["aten::mm", "aten::add", "aten::mul", "aten::sum", "aten::copy_"];
+    let of = |ms: i64| host(&names.map(|name| (name, ms * MS)));
+    let report = compared(of(3), of(2)).unwrap();
+    assert!(report.findings.iter().all(|finding| finding.rule != "slower_than_base"));
+    let json = serde_json::to_value(&report).unwrap();
+    let row = &json["time_comparison"][0];
+    assert_eq!(row["verdict"], "unknown");
+    let said = "Whether the program is slower is not known: nearly all operators and functions take at least 1.50 times as \
+                long, which points to the load or the clocks of the machine, or";
+    assert!(row["text"].as_str().unwrap().contains(said), "{}", row["text"]);
+    let faster = serde_json::to_value(compared(of(2), of(3)).unwrap()).unwrap();
+    let said = "nearly all operators and functions took at least 1.50 times as long before, which";
+    assert!(faster["time_comparison"][0]["text"].as_str().unwrap().contains(said), "{}", faster["time_comparison"]);
+    // Where more than that changed it is one, and says what may be of the run.
+    let mixed =
+        |first: i64, ms: i64| host(&[&[("aten::conv2d", first * MS)], &names.map(|name| (name, ms * MS))[..]].concat());
+    let report = compared(mixed(60, 6), mixed(20, 5)).unwrap();
+    let found = report.findings.iter().find(|finding| finding.rule == "slower_than_base").unwrap();
+    assert!(found.text.ends_with("does not tell a change of the program from a run that was slower as a whole"));
+    let json = serde_json::to_value(&report).unwrap();
+    let text = json["time_comparison"][0]["text"].as_str().unwrap();
+    let said = "repeat both. But nearly all operators and functions take at least 1.20 times as long, which points";
+    assert!(text.contains("Slower: ") && text.contains(said), "{text}");
 }
