@@ -68,6 +68,11 @@ fn self_times(of: &SelfTimes) -> String {
         1 if !what.is_empty() => format!(", {} of the time", percent(of.total_ns as f64 / of.window_ns.max(1) as f64)),
         _ => String::new(),
     };
+    let without = match of.n_waiting {
+        0 => String::new(),
+        1 => ", without a thread that does little but wait".to_owned(),
+        n => format!(", without {} threads that do little but wait", format::count(n as u64)),
+    };
     let named = |all: &[(String, i64)]| shares(all, of.total_ns);
     // Less is no part of the time that one would ask for.
     let least = (LARGE * of.total_ns as f64) as i64;
@@ -88,7 +93,7 @@ fn self_times(of: &SelfTimes) -> String {
         )
     });
     let endless = endless.unwrap_or_default();
-    format!("Most self time, of {total}{what} on {threads}{within}{of_time}: {}{endless}", parts.join("; "))
+    format!("Most self time, of {total}{what} on {threads}{without}{within}{of_time}: {}{endless}", parts.join("; "))
 }
 
 /// The calls of the runtime and driver that take time beside what [`self_times`] tells.

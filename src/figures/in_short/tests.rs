@@ -274,7 +274,7 @@ fn a_recording_without_device_work_is_told_by_self_times() {
     assert!(only[0].starts_with("No work was recorded, neither of a device nor of the host"), "{only:?}");
     assert!(only[0].contains("(2 threads, 2 times, 10.000 ms together in 5.000 ms). To see what takes"), "{only:?}");
     assert!(!text(&[on_cpu[0], functions[0]])[0].contains("CPU"));
-    // A range is no operator, and a function that waits for the backward pass tells nothing.
+    // A range is no operator, and on a CPU the backward pass runs inside the function that starts it.
     let (python, operator) = (SliceKind::PythonFunction, SliceKind::Operator);
     let code = [
         ("main", SliceKind::Annotation, "epoch", 0, 500 * MS),
@@ -284,9 +284,15 @@ fn a_recording_without_device_work_is_told_by_self_times() {
         ("main", python, "<built-in method run_backward>", 100 * MS, 200 * MS),
     ];
     let expected = "No device work was recorded. Most self time, of 200.000 ms in operators and Python functions on \
-                    one thread, 40.0 % of the time: aten::conv2d 37.5 %, train.py(3): main 12.5 %; 50.0 % is waiting (<built-in method \
-                    run_backward> 50.0 %)";
+                    one thread, 40.0 % of the time: <built-in method run_backward> 50.0 %, aten::conv2d 37.5 %, \
+                    train.py(3): main 12.5 %";
     assert_eq!(text(&code), [expected]);
+    // It waits where another thread runs the backward pass.
+    let engine = ("engine", operator, "autograd::engine::evaluate_function: MulBackward0", 120 * MS, 160 * MS);
+    let expected = "Most self time, of 240.000 ms in operators and Python functions on 2 threads together: aten::conv2d \
+                    31.2 %, autograd::engine::evaluate_function: MulBackward0 16.7 %, train.py(3): main 10.4 %; 41.7 % is waiting (<built-in method run_backward> 41.7 %)";
+    let told = text(&[&code[..], &[engine]].concat()).remove(0);
+    assert!(told.ends_with(expected), "{told}");
     // Who sleeps is told where call stacks tell.
     let sleeping = [
         ("main", python, "main.py(4): load", 0, 90 * MS),
@@ -297,14 +303,22 @@ fn a_recording_without_device_work_is_told_by_self_times() {
                     one thread, 100.0 % of the time: 80.0 % is waiting (<built-in function sleep> 80.0 %, most in \
                     main.py(4): load); of the work aten::mm 10.0 %, main.py(4): load 10.0 %";
     assert_eq!(text(&sleeping), [expected]);
+    // The function is one in which most of that wait is.
+    let rarely = [
+        ("main", python, "main.py(4): load", 0, 40 * MS),
+        ("main", python, "<built-in function sleep>", 0, 40 * MS),
+        ("main", python, "<built-in function sleep>", 40 * MS, 80 * MS),
+        ("main", operator, "aten::mm", 80 * MS, 100 * MS),
+    ];
+    assert!(text(&rarely)[0].contains("80.0 % is waiting (<built-in function sleep> 80.0 %); of"), "{:?}", text(&rarely));
     // What waits for most of the time comes first.
     let waits = [
         ("main", other, "f (a.py:1)", 0, 20 * MS),
         ("main", other, "time.sleep", 20 * MS, 80 * MS),
         ("second", other, "_thread.lock.acquire", 0, 20 * MS),
     ];
-    let expected = "No device work was recorded. Most self time, of 100.000 ms on 2 threads together: 80.0 % is \
-                    waiting (time.sleep 60.0 %, _thread.lock.acquire 20.0 %); of the work f (a.py:1) 20.0 %";
+    let expected = "No device work was recorded. Most self time, of 80.000 ms on one thread, without a thread that \
+                    does little but wait: 75.0 % is waiting (time.sleep 75.0 %); of the work f (a.py:1) 25.0 %";
     assert_eq!(text(&waits), [expected]);
     let all = "No device work was recorded. Most self time, of 60.000 ms on one thread: 100.0 % is waiting (time.sleep \
                100.0 %)";
