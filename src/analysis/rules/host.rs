@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use super::{Basis, Hit, Measured, Out, Rule, Window, hit};
+use super::{Basis, Hit, Measured, MostIn, Out, Rule, Window, hit};
 use crate::analysis::call_tree::{host_tracks, waiting};
 use crate::analysis::collectives::host_backend;
 use crate::analysis::frame::FrameNames;
@@ -20,6 +20,8 @@ use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, StringId, TimeRange, Trace
 pub struct HostTime {
     /// Sums to the judged time.
     pub phases: PhaseTimes,
+    /// The function with most of the time of no known phase, if call stacks tell.
+    pub other_in: Option<MostIn>,
     /// The longest step, if it is irregular.
     pub longest: Option<LongestStep>,
 }
@@ -34,6 +36,8 @@ pub struct LongestStep {
     /// The phase of which it has most more than the median step, and how much more.
     pub phase: Phase,
     pub more_ns: DurNs,
+    /// The function with most of its time of no known phase, if it has most more of that.
+    pub other_in: Option<MostIn>,
 }
 
 /// The self time of what threads of a recording without device work ran.
@@ -247,7 +251,8 @@ fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
         });
     }
     let longest = longest(of, &window, out.thresholds.irregular_steps.first());
-    out.verdicts.host = Some(HostTime { phases, longest });
+    let other_in = MostIn::of(of.trace, of.phases, window.time);
+    out.verdicts.host = Some(HostTime { phases, other_in, longest });
     out.verdicts.windows.push(window);
 }
 
@@ -271,5 +276,6 @@ fn longest(of: &Measured<'_>, window: &Window, least: f64) -> Option<LongestStep
     });
     let (phase, more_ns) = more.max_by_key(|phase| phase.1)?;
     let name = steps.names.get(k)?.clone();
-    Some(LongestStep { name, ns: longest.dur(), median_ns, phase, more_ns })
+    let other_in = (phase == Phase::Other).then(|| MostIn::of(of.trace, of.phases, longest)).flatten();
+    Some(LongestStep { name, ns: longest.dur(), median_ns, phase, more_ns, other_in })
 }
