@@ -47,7 +47,7 @@ pub struct NameSummary {
     pub endless_ns: DurNs,
     /// Of the self time, what is of slices that only wait.
     pub waits_ns: DurNs,
-    /// The longest whole duration.
+    /// The longest of their times within the range.
     pub max_ns: DurNs,
 }
 
@@ -226,7 +226,7 @@ fn summarize_track(
         if waiting.is_wait(SliceId(slice as u32), waits) {
             sums.waits_ns = sums.waits_ns.saturating_add(own);
         }
-        sums.max_ns = sums.max_ns.max(slices.time(SliceId(slice as u32)).dur());
+        sums.max_ns = sums.max_ns.max(clipped(slice).dur());
     }
     (summary, names)
 }
@@ -294,6 +294,7 @@ mod tests {
         let names: Vec<_> =
             summary.names.iter().map(|n| (n.name.as_str(), n.count, n.total_ns, n.full_ns, n.self_ns)).collect();
         assert_eq!(names, [("outer", 1, 50, 100, 40), ("inner", 1, 10, 20, 10)]);
+        assert!(summary.names.iter().all(|name| name.max_ns == name.total_ns), "of one call each");
     }
 
     #[test]
