@@ -84,6 +84,13 @@ fn is_waiting_function(name: &str) -> bool {
         let (function, owner) = called.split_once(" of ").unwrap_or((called, ""));
         return is_waiting_call(owner, function);
     }
+    if let Some((place, function)) = name.strip_prefix('$').and_then(|name| name.rsplit_once(' ')) {
+        // Of JAX: `$threading.py:589 wait`, `$time sleep`.
+        return match place.rsplit_once(':') {
+            Some((file, _)) => is_of_library(file, function),
+            None => is_waiting_call(place, function),
+        };
+    }
     let frame = Frame::of(name);
     let (owner, function) = frame.function.rsplit_once('.').unwrap_or(("", frame.function));
     match frame.file {
@@ -97,7 +104,9 @@ fn is_waiting_call(owner: &str, function: &str) -> bool {
     let is_of = |part: &str| owner.contains(part);
     match function {
         "sleep" => owner.is_empty() || is_of("time"),
-        "acquire" | "__enter__" | "_acquire_restore" => is_of("lock") || is_of("Lock") || is_of("Semaphore") || is_of("SemLock"),
+        "acquire" | "__enter__" | "_acquire_restore" => {
+            is_of("lock") || is_of("Lock") || is_of("Semaphore") || is_of("SemLock")
+        }
         "poll" | "select" | "control" => is_of("select") || is_of("poll") || is_of("kqueue"),
         "get" => is_of("SimpleQueue"),
         "recv" | "recv_into" | "recvfrom" | "recvmsg" | "accept" => is_of("socket"),
@@ -155,6 +164,8 @@ mod tests {
             (python, "multiprocessing/queues.py(231): _feed"),
             (other, "Pool._handle_tasks (/usr/lib/python3.11/multiprocessing/pool.py:527)"),
             (python, "selectors.py(451): select"),
+            (other, "$time sleep"),
+            (other, "$threading.py:589 wait"),
             (SliceKind::Os, "futex"),
         ] {
             assert_eq!(waits(kind, name), Waits::Always, "{name}");
@@ -174,6 +185,7 @@ mod tests {
             (python, "<built-in method get of dict object at 0x7faa>"),
             (python, "train.py(12): wait"),
             (python, "train.py(12): _worker"),
+            (other, "$train.py:12 wait"),
             (SliceKind::Operator, "aten::select"),
             (SliceKind::Os, "read"),
         ] {
