@@ -1,7 +1,7 @@
 //! The part of a trace shown first: where its work is, not the hours beside one early event.
 
 use crate::model::memory::{MemoryHistory, MemorySource};
-use crate::model::{Format, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{Format, Row, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
 /// Events are lone if all others are at least so many times as many.
 const LONE: u64 = 100;
@@ -52,6 +52,15 @@ const NO_PROCESSES: [&str; 2] = ["Spans", "Traces"];
 /// Whether what is on a track tells of the recording as a whole, and not of a process.
 pub fn is_of_recorder(trace: &Trace, track: TrackId) -> bool {
     NO_PROCESSES.contains(&trace.process(trace.track(track).process).pid.as_str())
+}
+
+/// Whether a track holds nothing but what tells of the recording as a whole: also moments of no process and no thread,
+/// as Kineto marks its end.
+pub fn is_about_recording(trace: &Trace, track: TrackId) -> bool {
+    let of = trace.track(track);
+    let is_nowhere = of.tid.is_empty() && trace.process(of.process).pid.is_empty();
+    let has_moments_alone = || trace.rows(track).is_empty() && of.kind != TrackKind::Counter;
+    is_of_recorder(trace, track) || is_nowhere && has_moments_alone()
 }
 
 /// The times of histories of memory that are recordings by themselves: what a profiler recorded of memory lies beside

@@ -9,7 +9,7 @@ mod waits;
 
 use self::frames::of_python;
 use self::ranges::{is_collective, of_range};
-pub use self::waits::waits;
+pub use self::waits::{Waiting, Waits, is_inside_wait, waits};
 use crate::analysis::frame::Frame;
 use crate::analysis::words::{self, Topic};
 use crate::model::{DurNs, SliceId, SliceKind, StringId, Trace};

@@ -238,6 +238,11 @@ fn launches(trace: &Trace) -> Vec<bool> {
     trace.strings.iter().map(|(_, name)| name.contains("Launch")).collect()
 }
 
+/// The first of the threads whose phases count, see [`phases`]. Cost: O(slices).
+pub fn leading_thread(trace: &Trace) -> Option<TrackId> {
+    threads(trace).first().copied()
+}
+
 /// The threads that count, in their order; see [`phases`].
 fn threads(trace: &Trace) -> Vec<TrackId> {
     let slices = &trace.slices;

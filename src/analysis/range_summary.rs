@@ -7,6 +7,7 @@ use std::ops::Range;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
+use super::host_roles::{Waiting, Waits, waits};
 use super::totals::running_in;
 use crate::model::time::{length, unite};
 use crate::model::{
@@ -44,7 +45,9 @@ pub struct NameSummary {
     pub self_ns: DurNs,
     /// Of that, what is of slices whose end was not recorded: those are taken to last to the end of the trace.
     pub endless_ns: DurNs,
-    /// The longest whole duration.
+    /// Of the self time, what is of slices that only wait.
+    pub waits_ns: DurNs,
+    /// The longest of their times within the range.
     pub max_ns: DurNs,
 }
 
@@ -66,7 +69,10 @@ struct NameSums {
     full_ns: DurNs,
     self_ns: DurNs,
     endless_ns: DurNs,
+    waits_ns: DurNs,
     max_ns: DurNs,
+    /// Once it is known.
+    waits: Option<Waits>,
 }
 
 /// Sums the slices in `range`, given in trace time, in nanoseconds.
@@ -90,9 +96,10 @@ pub fn summary_of(
     range: TimeRange,
     is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> RangeSummary {
+    let waiting = Waiting::of(trace);
     let of_track = |&track: &TrackId| {
         let is_wanted = !is_cancelled() && !trace.rows(track).is_empty();
-        is_wanted.then(|| summarize_track(trace, track, range))
+        is_wanted.then(|| summarize_track(trace, track, range, &waiting))
     };
     let parts: Vec<_> = tracks.par_iter().filter_map(of_track).collect();
     let mut tracks = Vec::new();
@@ -109,6 +116,7 @@ pub fn summary_of(
             sums.full_ns = sums.full_ns.saturating_add(part.full_ns);
             sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
             sums.endless_ns = sums.endless_ns.saturating_add(part.endless_ns);
+            sums.waits_ns = sums.waits_ns.saturating_add(part.waits_ns);
             sums.max_ns = sums.max_ns.max(part.max_ns);
         }
     }
@@ -120,6 +128,7 @@ pub fn summary_of(
         full_ns: sums.full_ns,
         self_ns: sums.self_ns,
         endless_ns: sums.endless_ns,
+        waits_ns: sums.waits_ns,
         max_ns: sums.max_ns,
     };
     let mut names: Vec<NameSummary> = by_name.into_iter().map(name).collect();
@@ -139,6 +148,7 @@ pub fn join_names(parts: impl Iterator<Item = Vec<NameSummary>>) -> Vec<NameSumm
                 sums.full_ns = sums.full_ns.saturating_add(part.full_ns);
                 sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
                 sums.endless_ns = sums.endless_ns.saturating_add(part.endless_ns);
+                sums.waits_ns = sums.waits_ns.saturating_add(part.waits_ns);
                 sums.max_ns = sums.max_ns.max(part.max_ns);
             }
             None => {
@@ -155,7 +165,12 @@ fn sort_names(names: &mut [NameSummary]) {
     names.par_sort_by(|a, b| (b.total_ns, &a.name, a.kind).cmp(&(a.total_ns, &b.name, b.kind)));
 }
 
-fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSummary, HashMap<Key, NameSums>) {
+fn summarize_track(
+    trace: &Trace,
+    track: TrackId,
+    range: TimeRange,
+    waiting: &Waiting<'_>,
+) -> (TrackSummary, HashMap<Key, NameSums>) {
     let slices = &trace.slices;
     let rows = trace.rows(track);
     let first_row = trace.track_rows[track.0 as usize].start as usize;
@@ -207,7 +222,11 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
         if slices.unfinished.binary_search(&SliceId(slice as u32)).is_ok() {
             sums.endless_ns = sums.endless_ns.saturating_add(own);
         }
-        sums.max_ns = sums.max_ns.max(slices.time(SliceId(slice as u32)).dur());
+        let waits = *sums.waits.get_or_insert_with(|| waits(key.0, trace.strings.get(key.1)));
+        if waiting.is_wait(SliceId(slice as u32), waits) {
+            sums.waits_ns = sums.waits_ns.saturating_add(own);
+        }
+        sums.max_ns = sums.max_ns.max(clipped(slice).dur());
     }
     (summary, names)
 }
@@ -275,6 +294,7 @@ mod tests {
         let names: Vec<_> =
             summary.names.iter().map(|n| (n.name.as_str(), n.count, n.total_ns, n.full_ns, n.self_ns)).collect();
         assert_eq!(names, [("outer", 1, 50, 100, 40), ("inner", 1, 10, 20, 10)]);
+        assert!(summary.names.iter().all(|name| name.max_ns == name.total_ns), "of one call each");
     }
 
     #[test]

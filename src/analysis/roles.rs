@@ -9,7 +9,8 @@ use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace};
 /// What a moment of a step counts as: the first of these that holds, on any device or thread.
 ///
 /// Source: the step breakdown of PyTorch's TensorBoard plugin. Unlike there, calls of the driver API count as runtime
-/// and collectives are known by the names of their kernels too; ranges on the device are not host work.
+/// and collectives are known by the names of their kernels too; ranges on the device are not host work. Where call stacks
+/// were recorded, the loader's function counts with its range, as it does in the phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// A kernel or CUDA graph, other than of a collective.
@@ -20,7 +21,7 @@ pub enum Role {
     Communication,
     /// A call of the runtime or driver API.
     Runtime,
-    /// `enumerate(DataLoader)#…`.
+    /// `enumerate(DataLoader)#…`, or the function that opens this range, which may take a while to do so.
     DataLoader,
     /// An operator or annotation on the host.
     CpuExec,
@@ -67,6 +68,9 @@ pub fn role_times(trace: &Trace, windows: &[TimeRange]) -> Vec<RoleTimes> {
             Named::ProfilerStep => None,
             Named::Other => Some(Role::CpuExec),
         },
+        SliceKind::PythonFunction if named.get(slices.name[i].0 as usize) == Some(&Named::DataLoader) => {
+            Some(Role::DataLoader)
+        }
         _ => None,
     };
     let spans = spans(trace, windows, role);
@@ -94,11 +98,19 @@ impl Named {
         let is_loader = name.starts_with("enumerate(DataLoader)#") && name.ends_with(".__next__");
         match name {
             _ if name.starts_with("ProfilerStep#") => Self::ProfilerStep,
-            _ if is_loader || name.starts_with("enumerate(DataPipe)#") => Self::DataLoader,
+            _ if is_loader || is_function_of_loader(name) || name.starts_with("enumerate(DataPipe)#") => {
+                Self::DataLoader
+            }
             _ if name.starts_with("nccl:") || name.starts_with("gloo:") => Self::Collective,
             _ => Self::Other,
         }
     }
+}
+
+/// `torch/utils/data/dataloader.py(727): __next__`.
+fn is_function_of_loader(name: &str) -> bool {
+    let Some(place) = name.strip_suffix("): __next__") else { return false };
+    place.rsplit_once('(').is_some_and(|(file, _)| file.ends_with("torch/utils/data/dataloader.py"))
 }
 
 /// The times of all slices by role, as far as they lie between the first and the last window.
@@ -161,7 +173,7 @@ mod tests {
     use super::*;
     use crate::model::TraceBuilder;
 
-    const NAMES: [(&str, SliceKind, &str, Option<Role>); 10] = [
+    const NAMES: [(&str, SliceKind, &str, Option<Role>); 12] = [
         ("stream 7", SliceKind::Kernel, "gemm", Some(Role::Kernel)),
         ("stream 8", SliceKind::Memcpy, "Memcpy HtoD", Some(Role::Memcpy)),
         ("stream 9", SliceKind::Memset, "Memset", Some(Role::Memset)),
@@ -169,6 +181,8 @@ mod tests {
         ("main", SliceKind::Annotation, "gloo:all_reduce", Some(Role::Communication)),
         ("other", SliceKind::Runtime, "cudaLaunchKernel", Some(Role::Runtime)),
         ("loader", SliceKind::Annotation, "enumerate(DataLoader)#_Iter.__next__", Some(Role::DataLoader)),
+        ("stacks", SliceKind::PythonFunction, "torch/utils/data/dataloader.py(727): __next__", Some(Role::DataLoader)),
+        ("more stacks", SliceKind::PythonFunction, "train.py(7): __next__", None),
         ("autograd", SliceKind::Operator, "aten::mm", Some(Role::CpuExec)),
         ("steps", SliceKind::Annotation, "ProfilerStep#3", None),
         ("stream 11", SliceKind::GpuAnnotation, "forward", None),

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
+use super::host_roles::{Waits, is_inside_wait, waits};
 use crate::model::{
     DurNs, ON_CPU, Row, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, Track, TrackId, TrackKind,
 };
@@ -160,6 +161,12 @@ fn find_owners(trace: &Trace, parts: &mut [Part]) {
     }
 }
 
+/// The threads that run the backward pass of PyTorch for others. Cost: O(1) a track.
+pub fn of_backward_pass(trace: &Trace) -> impl Iterator<Item = TrackId> {
+    let threads = (0..).map(TrackId).zip(&trace.tracks).filter(|(_, track)| track.kind == TrackKind::Thread);
+    threads.map(|thread| thread.0).filter(|&id| role(trace, id) == Role::Autograd)
+}
+
 /// By the names of outermost slices.
 fn role(trace: &Trace, id: TrackId) -> Role {
     let Some(row) = trace.rows(id).first() else { return Role::Other };
@@ -174,7 +181,13 @@ fn role(trace: &Trace, id: TrackId) -> Role {
 
 /// Whether a slice of the host is a wait, by its name. What the profiler does on a thread is no work of it either.
 fn is_wait(trace: &Trace, i: usize) -> bool {
-    trace.slices.kind[i] == SliceKind::Overhead || says_wait(trace.slice_name(SliceId(i as u32)))
+    let (slices, slice) = (&trace.slices, SliceId(i as u32));
+    let waits = || match waits(slices.kind[i], trace.slice_name(slice)) {
+        Waits::Never | Waits::ForBackward => false,
+        Waits::Always => true,
+        Waits::InsideWait => is_inside_wait(trace, slice),
+    };
+    slices.kind[i] == SliceKind::Overhead || says_wait(trace.slice_name(slice)) || waits()
 }
 
 fn says_wait(name: &str) -> bool {
@@ -302,6 +315,9 @@ mod tests {
             ("pool", os, "sem_timedwait", 1, 900),
             ("monitor", SliceKind::PythonFunction, "threading.py(1032): _bootstrap", 0, 1_000),
             ("monitor", SliceKind::PythonFunction, "threading.py(359): wait", 2, 1_000),
+            ("futures", SliceKind::PythonFunction, "concurrent/futures/thread.py(81): _worker", 0, 1_000),
+            ("results", SliceKind::Other, "Connection._recv (/lib/multiprocessing/connection.py:390)", 0, 1_000),
+            ("results", SliceKind::Other, "posix.read", 1, 999),
             ("reader", SliceKind::PythonFunction, "threading.py(1032): _bootstrap", 0, 1_000),
             ("reader", SliceKind::PythonFunction, "queue.py(154): get", 0, 600),
             ("reader", SliceKind::PythonFunction, "threading.py(359): wait", 10, 500),
@@ -333,6 +349,7 @@ mod tests {
         assert_eq!(part("loader"), (0, true, None));
         assert_eq!(part("pool"), (0, true, None), "what it called in between hardly took time");
         assert_eq!([part("monitor").1, part("reader").1], [true, false], "what runs inside counts");
+        assert_eq!([part("futures").1, part("results").1], [true, true], "a pool waits for tasks, a pipe for results");
         assert_eq!(part("loader: on CPU"), (0, true, Some("loader".to_owned())));
         assert_eq!(part("bare: on CPU"), (0, true, None));
         assert_eq!(part("stream 7"), (0, false, None));

@@ -73,7 +73,7 @@ const RECIPES: [Recipe; 6] = [
     },
     Recipe {
         what: "Other Chrome traces",
-        files: "of JAX, VizTracer, Chromium, speedscope, Perfetto's JSON",
+        files: "of JAX, VizTracer, Chromium, py-spy, Perfetto's JSON",
         short: "jax.profiler.trace(\"logs\", create_perfetto_trace=True)",
         whole: "with jax.profiler.trace(\"logs\", create_perfetto_trace=True):\n    train_step().block_until_ready()\n",
     },

@@ -38,7 +38,7 @@ pub fn functions<'a>() -> Part<Function<'a>> {
             "Share of the self time of all functions";
         number "total_ns", "Total", 84, Cell::Ns(row.of.total_ns),
             "Time in it with what ran inside; a call within another of the same name counts once";
-        number "max_ns", "Longest", 84, Cell::Ns(row.of.max_ns), "The longest call";
+        number "max_ns", "Longest", 84, Cell::Ns(row.of.max_ns), "The longest call, as far as it is in the judged time";
         words "name", "Name", 330, Cell::name(&row.of.name), "Name of the function, operator or range";
     };
     Part::new("functions", "Functions by self time, in the judged time", figures)

@@ -114,8 +114,8 @@ fn role_figures() -> Vec<Figure<StepRow>> {
         number "runtime_ns", "+ Runtime", 76, row.role(Role::Runtime),
             "The host was in calls of the CUDA or HIP API, and nothing of the columns before ran";
         number "dataloader_ns", "+ DataLoader", 96, row.role(Role::DataLoader),
-            "The host was in a range that PyTorch names enumerate(DataLoader), and nothing of the columns before ran. \
-             Idle time by data loading, as in the timeline, is of any loader, and of the device only";
+            "The host was in a range that PyTorch names enumerate(DataLoader), or in the function around it, and \
+             nothing of the columns before ran. Idle time by data loading, as in the timeline, is of any loader, and of the device only";
         number "cpu_exec_ns", "+ CPU", 76, row.role(Role::CpuExec),
             "The host was in operators or annotations, and nothing of the columns before ran";
         number "other_ns", "+ Other", 76, row.role(Role::Other),

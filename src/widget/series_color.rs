@@ -5,10 +5,10 @@ use eframe::egui::Color32;
 use super::slice_color::oklch;
 
 /// How many parts have a color of their own.
-pub const N_SERIES: usize = 8;
+pub const N_SERIES: usize = 9;
 
-/// The color of the part with this number: 0 work, 1 communication, 2 copies and data, 3 idle or other, then more
-/// parts. Work looks like kernels; no part looks like a cause of gaps. A label must stand beside it.
+/// The color of the part with this number: 0 work, 1 communication, 2 copies and data, 3 idle, then more parts, of which
+/// the last is all other time of one who is busy. Work looks like kernels; no part looks like a cause of gaps. A label must stand beside it.
 pub fn series_color(part: usize, is_dark: bool) -> Color32 {
     /// Hue in degrees, chroma, and lightness above that of the darkest.
     const PARTS: [(f32, f32, f32); N_SERIES] = [
@@ -19,7 +19,8 @@ pub fn series_color(part: usize, is_dark: bool) -> Color32 {
         (250.0, 0.09, 0.09),
         (310.0, 0.10, 0.06),
         (105.0, 0.11, 0.10),
-        (260.0, 0.012, 0.02),
+        (260.0, 0.012, 0.12),
+        (260.0, 0.012, 0.0),
     ];
     let part = part % N_SERIES;
     let (hue, chroma, above) = PARTS[part];
@@ -27,6 +28,7 @@ pub fn series_color(part: usize, is_dark: bool) -> Color32 {
     let lightness = match (part, is_dark) {
         (3, true) => 0.34,
         (3, false) => 0.84,
+        (8, true) => 0.60,
         (_, true) => 0.66 + above,
         (_, false) => 0.73 + above,
     };

@@ -9,7 +9,7 @@ Prints one JSON object a file: {"file", "steps": [{"name", "start", "dur", "kern
 A step is a `ProfilerStep#N` with its own start and end. Each instant of it counts as the first of Kernel, Memcpy,
 Memset, Communication, Runtime, DataLoader, CPU Exec and Other that holds, on any device and thread. Communication is
 kernels of collectives and the host ranges `nccl:` and `gloo:`; Runtime includes calls of the driver API; CPU Exec is
-operators and annotations. The utilization of a device is the time in which any kernel runs on it in steps, by the sum
+operators and annotations; DataLoader, beyond the plugin, also the function that opens its range. The utilization of a device is the time in which any kernel runs on it in steps, by the sum
 of the steps. The plugin counts all steps; here the first and the last do not count if there are at least four, nor a last
 one of at most three that is shorter than half of the one before. Times are integer nanoseconds. Counts by sweeping over all edges with one counter a role, where Lacuna
 unites spans role by role. Standard library only; shares no code with Lacuna.
@@ -27,6 +27,7 @@ BY_CATEGORY = {
 }
 HOST = {"cpu_op", "operator", "user_annotation"}
 COLLECTIVE = re.compile(r"nccl|rccl|hccl", re.IGNORECASE)
+LOADER = re.compile(r"torch/utils/data/dataloader\.py\(\d+\): __next__$")
 
 
 def ns(value):
@@ -38,6 +39,8 @@ def role_of(event):
     if category == "kernel":
         is_collective = COLLECTIVE.search(name) or "Collective name" in event.get("args", {})
         return 3 if is_collective else 0
+    if category == "python_function":
+        return 5 if LOADER.search(name) else None
     if category in HOST:
         if name.startswith("ProfilerStep#"):
             return None

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use super::{Basis, Hit, Measured, Out, Rule, Window, hit};
-use crate::analysis::call_tree::host_tracks;
+use super::{Basis, Hit, Measured, MostIn, Out, Rule, Window, hit};
+use crate::analysis::call_tree::{host_tracks, waiting};
 use crate::analysis::collectives::host_backend;
 use crate::analysis::frame::FrameNames;
-use crate::analysis::host_roles::waits;
+use crate::analysis::host_roles::{Waiting, waits};
 use crate::analysis::median;
 use crate::analysis::phases::{Phase, PhaseTimes};
 use crate::analysis::range_summary::{NameSummary, summary_of};
@@ -20,6 +20,8 @@ use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, StringId, TimeRange, Trace
 pub struct HostTime {
     /// Sums to the judged time.
     pub phases: PhaseTimes,
+    /// The function with most of the time of no known phase, if call stacks tell.
+    pub other_in: Option<MostIn>,
     /// The longest step, if it is irregular.
     pub longest: Option<LongestStep>,
 }
@@ -34,6 +36,8 @@ pub struct LongestStep {
     /// The phase of which it has most more than the median step, and how much more.
     pub phase: Phase,
     pub more_ns: DurNs,
+    /// The function with most of its time of no known phase, if it has most more of that.
+    pub other_in: Option<MostIn>,
 }
 
 /// The self time of what threads of a recording without device work ran.
@@ -53,13 +57,15 @@ pub struct SelfTimes {
     pub waits_ns: DurNs,
     /// The names of that with most of it, in the same way.
     pub waits: Vec<(String, DurNs)>,
-    /// The user's function in which most of the first of these is called, if call stacks tell.
+    /// The user's function in which more than half of the first of these is, if call stacks tell.
     pub waits_in: Option<String>,
     /// Beside operators and Python functions: the time of these threads in calls of the runtime and driver API.
     pub calls_ns: DurNs,
     /// Those with most of it, in the same way.
     pub calls: Vec<(String, DurNs)>,
     pub n_threads: usize,
+    /// Other threads, of which nothing is told: they hardly do anything but wait.
+    pub n_waiting: usize,
     /// The judged time.
     pub window_ns: DurNs,
     /// All that has any, the most first: `self_ns` sums to `total_ns`.
@@ -109,6 +115,8 @@ impl SelfTimes {
     /// `None` if no thread ran anything. Of a memory snapshot, which holds no times but those of a few annotations,
     /// nothing is told.
     ///
+    /// Threads that hardly do anything but wait, such as those of a pool without tasks, are left out, unless all do.
+    ///
     /// Cost: O(n log n) for n slices of threads.
     pub(super) fn of(of: &Measured<'_>, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Option<Self> {
         let trace = of.trace;
@@ -122,27 +130,25 @@ impl SelfTimes {
         let kinds = if code.is_empty() { all.filter(has).collect() } else { code };
         let is_told = |kind: SliceKind| kinds.contains(&kind);
         let is_code = |track: &TrackId| trace.slices.kind[trace.track_slices(*track)].iter().any(|&kind| is_told(kind));
-        let tracks: Vec<TrackId> = host_tracks(trace).filter(is_code).collect();
+        let waiting_threads = waiting(trace);
+        let waits_only = |track: &TrackId| waiting_threads.contains(track);
+        let (idle, tracks): (Vec<_>, Vec<_>) = host_tracks(trace).filter(is_code).partition(waits_only);
         let summary = summary_of(trace, &tracks, window.time, is_cancelled);
-        let (mut names, mut waiting, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut names, mut waits, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         let mut all: Vec<NameSummary> = summary.names.into_iter().filter(|of_name| of_name.self_ns > 0).collect();
         all.sort_by(|a, b| (b.self_ns, &a.name, a.kind).cmp(&(a.self_ns, &b.name, b.kind)));
         let (functions, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|of_name| is_told(of_name.kind));
         for of_name in functions.iter().chain(others.iter().filter(|other| other.kind.is_call())) {
-            let list = match of_name.kind {
-                kind if !is_told(kind) => &mut calls,
-                kind if waits(kind, &of_name.name) => &mut waiting,
-                _ => &mut names,
-            };
-            list.push((of_name.name.clone(), of_name.self_ns));
+            let works = if is_told(of_name.kind) { &mut names } else { &mut calls };
+            let waits_ns = if is_told(of_name.kind) { of_name.waits_ns } else { 0 };
+            for (list, ns) in [(works, of_name.self_ns - waits_ns), (&mut waits, waits_ns)] {
+                if ns > 0 {
+                    list.push((of_name.name.clone(), ns));
+                }
+            }
         }
-        let lists = [&mut names, &mut waiting, &mut calls];
-        let [works_ns, waits_ns, calls_ns] = lists.map(|list: &mut Vec<(String, DurNs)>| {
-            let sum = list.iter().map(|name| name.1).sum();
-            list.truncate(MOST_NAMED);
-            sum
-        });
-        let total_ns: DurNs = works_ns + waits_ns;
+        let [works_ns, waits_ns, calls_ns] = [&mut names, &mut waits, &mut calls].map(most_of);
+        let total_ns: DurNs = works_ns.saturating_add(waits_ns);
         let endless_ns = functions.iter().map(|of_name| of_name.endless_ns).sum();
         let (basis, n_steps, n_threads) = (window.basis, window.steps.len(), summary.tracks.len());
         (total_ns > 0).then_some(Self {
@@ -153,19 +159,29 @@ impl SelfTimes {
             endless_ns,
             names,
             waits_ns,
-            waits_in: waiting.first().and_then(|wait| caller(trace, &tracks, window.time, &wait.0)),
-            waits: waiting,
+            waits_in: waits.first().and_then(|wait| caller(trace, &tracks, window.time, wait)),
+            waits,
             calls_ns,
             calls,
             n_threads,
+            n_waiting: idle.len(),
             window_ns: window.time.dur(),
             functions,
         })
     }
 }
 
-/// The user's function in which the slices of this name take most of the time.
-fn caller(trace: &Trace, tracks: &[TrackId], within: TimeRange, name: &str) -> Option<String> {
+/// The sum of these times; the names with most of it are left.
+fn most_of(list: &mut Vec<(String, DurNs)>) -> DurNs {
+    list.sort_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
+    let sum = list.iter().fold(0, |sum: DurNs, name| sum.saturating_add(name.1));
+    list.truncate(MOST_NAMED);
+    sum
+}
+
+/// The user's function in which the slices of this name wait for more than half of this time.
+fn caller(trace: &Trace, tracks: &[TrackId], within: TimeRange, (name, all_ns): &(String, DurNs)) -> Option<String> {
+    let waiting = Waiting::of(trace);
     let frames = FrameNames::default();
     let mut by_function: HashMap<StringId, DurNs> = HashMap::new();
     for i in tracks.iter().flat_map(|&track| trace.track_slices(track)) {
@@ -173,11 +189,14 @@ fn caller(trace: &Trace, tracks: &[TrackId], within: TimeRange, name: &str) -> O
         if trace.slices.kind[i] != SliceKind::PythonFunction || trace.slice_name(slice) != name {
             continue;
         }
+        if !waiting.is_wait(slice, waits(SliceKind::PythonFunction, name)) {
+            continue;
+        }
         let Some(clipped) = trace.slices.time(slice).intersect(within).map(|time| time.dur()) else { continue };
         let Some(of) = trace.slices.ancestors(slice).find(|&of| frames.is_user(trace, of)) else { continue };
         *by_function.entry(trace.slices.name[of.idx()]).or_default() += clipped;
     }
-    let most = by_function.into_iter().filter(|of| of.1 > 0).max_by_key(|&(name, ns)| (ns, Reverse(name)))?;
+    let most = by_function.into_iter().filter(|of| of.1 > all_ns / 2).max_by_key(|&(name, ns)| (ns, Reverse(name)))?;
     Some(trace.strings.get(most.0).to_owned())
 }
 
@@ -232,7 +251,8 @@ fn judge(of: &Measured<'_>, out: &mut Out<'_>) {
         });
     }
     let longest = longest(of, &window, out.thresholds.irregular_steps.first());
-    out.verdicts.host = Some(HostTime { phases, longest });
+    let other_in = MostIn::of(of.trace, of.phases, window.time);
+    out.verdicts.host = Some(HostTime { phases, other_in, longest });
     out.verdicts.windows.push(window);
 }
 
@@ -256,5 +276,6 @@ fn longest(of: &Measured<'_>, window: &Window, least: f64) -> Option<LongestStep
     });
     let (phase, more_ns) = more.max_by_key(|phase| phase.1)?;
     let name = steps.names.get(k)?.clone();
-    Some(LongestStep { name, ns: longest.dur(), median_ns, phase, more_ns })
+    let other_in = (phase == Phase::Other).then(|| MostIn::of(of.trace, of.phases, longest)).flatten();
+    Some(LongestStep { name, ns: longest.dur(), median_ns, phase, more_ns, other_in })
 }

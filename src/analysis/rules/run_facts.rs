@@ -67,6 +67,8 @@ pub struct RunFacts {
     pub has_waits: bool,
     /// Whether a `DataLoader` of PyTorch loads in processes of its own.
     pub has_workers: bool,
+    /// Whether it runs on a CPU alone: the profiler found no GPU.
+    pub is_on_cpu: bool,
 }
 
 /// Starts of names of kernels that Inductor generates.
@@ -167,6 +169,7 @@ impl RunFacts {
             has_os_calls: has_kind(SliceKind::Os),
             has_switches: trace.tracks.iter().any(|track| track.name.ends_with(ON_CPU)),
             has_waits: !trace.facts.syncs.is_empty(),
+            is_on_cpu: trace.info.found_no_gpu && trace.processes.iter().all(|process| process.device.is_none()),
             ..Self::default()
         };
         let mut is_amd = trace.info.devices.iter().any(|device| device.is_amd());

@@ -167,9 +167,18 @@ fn functions_of_a_recording_without_device_work_sum_to_the_self_time_in_short() 
     ];
     assert_eq!(json["functions"], serde_json::json!(expected));
     assert!(json["summary"].to_string().contains("300.000 ms") || json["in_short"].to_string().contains("300.000 ms"));
-    assert_eq!((of(2).functions.rows.len(), of(2).functions.n_hidden), (2, 1));
+    assert_eq!((of(2).functions.rows.len(), of(2).functions.n_hidden, of(2).functions.note), (2, 1, ""));
     let with_device: serde_json::Value = serde_json::from_str(&report(Format::Json, 50)).unwrap();
     assert!(with_device.get("functions").is_none());
+}
+
+#[test]
+fn functions_are_without_threads_that_wait_and_say_so() {
+    let other = SliceKind::Other;
+    let slices = [("main", other, "f", 0, 200), ("pool", other, "_thread.lock.acquire", 0, 200)];
+    let traces = [Arc::new(TraceBuilder::from_slices(&slices).finish())];
+    let report = build::report(&traces, 9, KernelsBy::Name, true, Thresholds::default(), (&[], &[])).unwrap();
+    assert_eq!((report.functions.rows.len(), report.functions.note), (1, "Without threads that do little but wait"));
 }
 
 #[test]

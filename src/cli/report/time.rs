@@ -59,7 +59,7 @@ pub fn add(
     for ((open, file), verdicts) in traces.iter().zip(files).zip(&*verdicts) {
         let steps = answers.get(&open.trace, &TraceSteps::default()).ok_or_else(failed)?;
         let phases = answers.get(&open.trace, &TracePhases).ok_or_else(failed)?;
-        rows.extend(phase_totals((&open.trace, file), &phases, (*steps).as_ref()));
+        rows.extend(phase_totals((&open.trace, file), &phases, (*steps).as_ref(), &verdicts.windows));
         checked.extend(Checked::all(verdicts, &open.trace, &thresholds));
         all_steps.push((steps, answers.get(&open.trace, &BusyDevices).ok_or_else(failed)?));
     }
@@ -85,6 +85,10 @@ pub fn add(
         .collect();
     of_hosts.sort_by_key(|function| Reverse(function.of.self_ns));
     report.functions = functions::functions().table(of_hosts, top);
+    let mut self_times = verdicts.iter().filter_map(|of| of.self_times.as_ref());
+    if self_times.any(|times| times.n_waiting > 0) {
+        report.functions.note = "Without threads that do little but wait";
+    }
     report.checks = verdicts::checks().table(checked, 0);
     report.judged = verdicts::judged().table(windows, 0);
     report.ranks = ranks(&*answers.get(traces, &CallsOfRanks).ok_or_else(failed)?, files);
@@ -110,13 +114,17 @@ fn ranks(calls: &RankCalls, files: &[Option<Arc<str>>]) -> Table {
     table
 }
 
-/// The phases of the judged steps, or of the whole trace; none if the recording names no phase.
+/// The phases of the judged steps, or of the whole trace; none if the recording names no phase. Steps of a host without
+/// a device are those that its findings are of: from the start of one to that of the next.
 fn phase_totals(
     (trace, file): (&Trace, &Option<Arc<str>>),
     phases: &Phases,
     steps: Option<&Steps>,
+    windows: &[Window],
 ) -> Vec<PhaseTotals> {
-    let steps = steps.map(times_of_steps).unwrap_or_default();
+    let of_host = windows.iter().find(|window| window.device.is_none() && window.basis == Basis::Steps);
+    let of_host = of_host.map(|window| window.steps.clone());
+    let steps = of_host.or_else(|| steps.map(times_of_steps)).unwrap_or_default();
     let n_steps = steps.len();
     let times = if steps.is_empty() { vec![worked(trace)] } else { steps };
     // Of a memory snapshot only annotations would count, which seldom name more than an optimizer's step: its passes,
@@ -166,14 +174,14 @@ fn note_of_phases(rows: &[PhaseTotals], windows: &[JudgedTime<'_>]) -> &'static 
     };
     match rows.iter().any(is_other) {
         true => {
-            "A step lasts here as long as its own range. The judged time is another: of a device from its completion of \
-             one step to that of the next, else from the start of one to the start of the next"
+            "A step lasts here as long as its own range. The judged time is another: that of a device, from its \
+             completion of one step to that of the next"
         }
         false => "",
     }
 }
 
-/// The times of the judged steps, disjoint and ascending. Those that have ranges of their own are as long as these:
+/// The times of the judged steps on the host, disjoint and ascending. Those that have ranges of their own are as long as these:
 /// what runs between two of them belongs to none.
 fn times_of_steps(steps: &Steps) -> Vec<TimeRange> {
     let own = steps.times.get(steps.used.clone()).unwrap_or_default();
@@ -217,17 +225,22 @@ mod tests {
         let times = vec![TimeRange { start: 0, end: 100 }, TimeRange { start: 500, end: 600 }];
         let mut apart = tiling.clone();
         apart.times = times;
-        let of = |steps: Option<&Steps>| {
-            let rows = phase_totals((&trace, &None), &phases, steps);
+        let of = |steps: Option<&Steps>, windows: &[Window]| {
+            let rows = phase_totals((&trace, &None), &phases, steps, windows);
             assert_eq!(rows.iter().map(|row| row.total_ns).sum::<i64>(), rows[0].window_ns);
             let is_whole = title_of_phases(&rows) == "Phases, in the whole recording";
             assert_eq!(is_whole, steps.is_none(), "{}", title_of_phases(&rows));
             let of = |phase| rows.iter().find(|row| row.phase == phase).unwrap().total_ns;
             (rows[0].window_ns, rows[0].n_steps, of(Phase::Forward), of(Phase::Backward))
         };
-        assert_eq!(of(Some(&apart)), (200, 2, 90, 40));
+        assert_eq!(of(Some(&apart), &[]), (200, 2, 90, 40));
+        // Without a device they are those that are judged.
+        let judged = vec![TimeRange { start: 0, end: 500 }, TimeRange { start: 500, end: 1_000 }];
+        let host = Window { basis: Basis::Steps, steps: judged, ..Window::default() };
+        assert_eq!(of(Some(&apart), &[host.clone()]), (1_000, 2, 90, 240));
+        assert_eq!(of(Some(&apart), &[Window { device: Some(0), ..host }]), (200, 2, 90, 40));
         tiling.times.clear();
-        assert_eq!(of(Some(&tiling)), (1_000, 2, 90, 240));
-        assert_eq!(of(None), (550, 0, 90, 240));
+        assert_eq!(of(Some(&tiling), &[]), (1_000, 2, 90, 240));
+        assert_eq!(of(None, &[]), (550, 0, 90, 240));
     }
 }

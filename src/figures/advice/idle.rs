@@ -3,8 +3,8 @@
 use super::{
     ALONE, ALWAYS, AMD, APART, BESIDE_COMPILED, CAPTURED, COLLECTS, COMPILED, COMPILES_AGAIN, COUNTED, EAGER,
     FROM_DEVICE, FUSING_BACKEND, GRAPHS, IN_COMPILED, INFERS, KEEPS_MEMORY, LATE_BY_COMPUTE, LATE_OTHERWISE, LOADS,
-    Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_CACHED, NOT_FROM_DEVICE, NVIDIA, OPTIMIZER, OTHER,
-    SAVES, SLOW, SMALL, TO_DEVICE, TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
+    Line, MAKES_ROOM, NARROW, NEW_SHAPES, NO_GRAPHS, NO_STACKS, NOT_CACHED, NOT_FROM_DEVICE, NVIDIA, ON_CPU, ON_DEVICE,
+    OPTIMIZER, OTHER, SAVES, SLOW, SMALL, TO_DEVICE, TOO_OLD, TORCH, TRAINS, UNFUSED, USUAL_SHAPES, WAITS, kernels,
 };
 use crate::analysis::rules::{Basis, Rule};
 
@@ -28,15 +28,17 @@ pub fn lines(rule: Rule) -> &'static [Line] {
                 "The DataLoader has processes already, and they do not keep up: raise num_workers while cores are free, and \
                  prefetch_factor where only some batches are late",
             ),
-            (OTHER, "Load the next batch in background threads or processes while the device works on this one"),
+            (OTHER, "Load the next batch in background threads or processes while this one is worked on"),
             (
-                ALWAYS,
+                ON_DEVICE,
                 "Move decoding and augmentation to the GPU or do them once ahead of time, and store data where reading is fast",
             ),
+            (ON_CPU, "Do decoding and augmentation once ahead of time, and store data where reading is fast"),
             (
-                ALWAYS,
+                ON_DEVICE,
                 "To check, run all steps on one batch kept on the device: if they get no shorter, loading is not the limit",
             ),
+            (ON_CPU, "To check, run all steps on one batch: if they get no shorter, loading is not the limit"),
         ],
         Rule::LaunchBound => &[
             (

@@ -72,6 +72,9 @@ pub type Line = (Fits, &'static str);
 pub const ALWAYS: Fits = |_| true;
 pub const TORCH: Fits = |case| case.run.is_torch;
 pub const OTHER: Fits = |case| !case.run.is_torch;
+/// There is a device, as far as it is known.
+const ON_DEVICE: Fits = |case| !case.run.is_on_cpu;
+const ON_CPU: Fits = |case| case.run.is_on_cpu;
 pub const TRAINS: Fits = |case| case.run.is_torch && case.run.is_training;
 /// Trains with an optimizer that is in the recording, and is not fused as far as it is known.
 pub const UNFUSED: Fits = |case| TRAINS(case) && case.run.has_optimizer && !case.run.has_fused_optimizer;
@@ -254,6 +257,7 @@ pub mod tests {
             has_switches: bit(i, 9),
             has_waits: bit(i, 9),
             has_workers: bit(i, 9),
+            is_on_cpu: bit(i, 1) && !bit(i, 0),
             has_fused_optimizer: bit(i, 4),
             has_optimizer: bit(i, 8),
             is_geforce: bit(i, 9),
@@ -309,6 +313,14 @@ pub mod tests {
                 let names = ["torch.compile", "DataLoader(", ".item()", "PYTORCH"];
                 assert!(!Rule::ALL.into_iter().any(|rule| names.iter().any(|name| all(rule).contains(name))));
             }
+        }
+    }
+
+    #[test]
+    fn where_there_is_no_gpu_advice_on_loading_names_none() {
+        for run in runs() {
+            let all = advice(&Case { rule: Rule::DataLoading, run: &run, hit: None }).join("\n");
+            assert_ne!(["GPU", "device"].iter().any(|word| all.contains(word)), run.is_on_cpu, "{all}");
         }
     }
 

@@ -2,12 +2,14 @@
 
 use super::format;
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Basis, HostTime, OnCpus, SelfTimes};
+use crate::analysis::rules::{Basis, HostTime, MostIn, OnCpus, SelfTimes};
 use crate::figures::verdicts::{Judged, clipped, clipped_apart, percent, scope_of};
 use crate::model::SliceKind;
 
 /// Phases with less of the time are not named.
 const LARGE: f64 = 0.03;
+/// So much of some time is nearly all of it.
+const NEARLY_ALL: f64 = 0.9;
 /// Most phases that are named.
 const MOST_NAMED: usize = 3;
 
@@ -68,6 +70,11 @@ fn self_times(of: &SelfTimes) -> String {
         1 if !what.is_empty() => format!(", {} of the time", percent(of.total_ns as f64 / of.window_ns.max(1) as f64)),
         _ => String::new(),
     };
+    let without = match of.n_waiting {
+        0 => String::new(),
+        1 => ", without a thread that does little but wait".to_owned(),
+        n => format!(", without {} threads that do little but wait", format::count(n as u64)),
+    };
     let named = |all: &[(String, i64)]| shares(all, of.total_ns);
     // Less is no part of the time that one would ask for.
     let least = (LARGE * of.total_ns as f64) as i64;
@@ -88,7 +95,7 @@ fn self_times(of: &SelfTimes) -> String {
         )
     });
     let endless = endless.unwrap_or_default();
-    format!("Most self time, of {total}{what} on {threads}{within}{of_time}: {}{endless}", parts.join("; "))
+    format!("Most self time, of {total}{what} on {threads}{without}{within}{of_time}: {}{endless}", parts.join("; "))
 }
 
 /// The calls of the runtime and driver that take time beside what [`self_times`] tells.
@@ -131,7 +138,7 @@ fn without_stacks(of: &Judged<'_>) -> Option<String> {
 
 /// The phases of the steps of a host, and its longest step.
 fn phases(of: &Judged<'_>) -> Option<String> {
-    let HostTime { phases, longest } = of.verdicts.host.as_ref()?;
+    let HostTime { phases, other_in, longest } = of.verdicts.host.as_ref()?;
     let window = of.verdicts.windows.iter().find(|window| window.device.is_none())?;
     let whole: i64 = phases.iter().sum();
     let share = |phase: Phase| phases[phase as usize] as f64 / whole.max(1) as f64;
@@ -142,7 +149,7 @@ fn phases(of: &Judged<'_>) -> Option<String> {
     let named: Vec<String> = (largest.iter().enumerate())
         .map(|(i, &phase)| {
             let of = if i == 0 { format!(" {scope}") } else { String::new() };
-            format!("{}{of} {}", percent(share(phase)), doing(phase))
+            format!("{}{of} {}{}", percent(share(phase)), doing(phase), function_of(phase, other_in.as_ref()))
         })
         .collect();
     let named = match named.split_last()? {
@@ -154,12 +161,20 @@ fn phases(of: &Judged<'_>) -> Option<String> {
     if let Some(step) = longest {
         let [ns, median, more] = [step.ns, step.median_ns, step.more_ns].map(format::duration);
         text += &format!(
-            ". {} takes {ns}, the median step {median}: it spends {more} more {}",
+            ". {} takes {ns}, the median step {median}: it spends {more} more {}{}",
             clipped(&step.name),
-            doing(step.phase)
+            doing(step.phase),
+            function_of(step.phase, step.other_in.as_ref())
         );
     }
     Some(text)
+}
+
+/// The function in which time of no known phase is.
+fn function_of(phase: Phase, other_in: Option<&MostIn>) -> String {
+    let Some(most) = other_in.filter(|_| phase == Phase::Other) else { return String::new() };
+    let part = if most.ns as f64 >= NEARLY_ALL * most.of_ns as f64 { "nearly all" } else { "most" };
+    format!(" ({part} of it in {})", clipped(&most.function))
 }
 
 /// What time is spent on.

@@ -19,8 +19,8 @@ pub fn apply(summary: &TextSummary, source: &Source, builder: &mut TraceBuilder)
     let values = &summary.document.values;
     let info = &mut builder.info;
     crate::reader::note_source(info, source, summary.text_bytes);
-    let has_span = builder.strings.iter().any(|(_, name)| is_span_of_torch(name));
-    info.producer = producer(values, has_span).to_owned();
+    let named = builder.strings.iter().find_map(|(_, name)| producer_in_name(name));
+    info.producer = producer(values, named).to_owned();
     let distributed = values.get("distributedInfo");
     let number = |key| distributed.and_then(|info| info.get(key)).and_then(as_u32);
     info.rank = number("rank").or(info.rank);
@@ -47,21 +47,31 @@ fn is_span_of_torch(name: &str) -> bool {
     number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// * `has_span`: whether a name is that of a span of Kineto. Its first files, of 2020, are lists of events without keys
-///   around them.
-fn producer(values: &serde_json::Map<String, Value>, has_span: bool) -> &'static str {
+/// The recorder that alone gives an event such a name: Kineto, whose first files, of 2020, are lists of events without
+/// keys around them, or JAX, which has no keys of its own.
+fn producer_in_name(name: &str) -> Option<&'static str> {
+    match name {
+        _ if is_span_of_torch(name) => Some(TORCH),
+        _ if name.starts_with("PjitFunction(") => Some("JAX"),
+        _ => None,
+    }
+}
+
+const TORCH: &str = "PyTorch profiler (Kineto)";
+
+/// * `named`: by the names of the events, see [`producer_in_name`].
+fn producer(values: &serde_json::Map<String, Value>, named: Option<&'static str>) -> &'static str {
     let has = |key| values.contains_key(key);
     match () {
         () if has("viztracer_metadata") => "VizTracer",
         () if has("recorder") && has("cupti_version") => "Lacuna (CUPTI)",
         () if has("recorder") => "Lacuna (NVTX)",
         () if has("schemaVersion") && (has("deviceProperties") || has("distributedInfo") || has("record_shapes")) => {
-            "PyTorch profiler (Kineto)"
+            TORCH
         }
-        () if has_span => "PyTorch profiler (Kineto)",
+        () if named == Some(TORCH) => TORCH,
         () if has("schemaVersion") => "Kineto",
-        () if has("metadata") || has("clientInfo") => "Chrome",
-        () => "Chrome trace format",
+        () => named.unwrap_or(if has("metadata") || has("clientInfo") { "Chrome" } else { "Chrome trace format" }),
     }
 }
 
@@ -132,10 +142,18 @@ pub fn why_no_trace(document: &Document) -> String {
         None if has("segments") && has("device_traces") => {
             "This is a PyTorch memory snapshot as JSON, but its lists do not come first: move them to the front"
         }
+        None if is_of_speedscope(document) => {
+            "JSON in the format of speedscope, which is not read: record as a Chrome trace, as `py-spy record --format \
+             chrometrace` does"
+        }
         None if has("$schema") || unread("frames") => "JSON, but no `traceEvents`: a profile of another tool",
         None => "JSON, but no `traceEvents`: this is not a Chrome trace",
     };
     text.to_owned()
+}
+
+fn is_of_speedscope(document: &Document) -> bool {
+    document.values.get("$schema").and_then(Value::as_str).is_some_and(|schema| schema.contains("speedscope.app"))
 }
 
 #[cfg(test)]
@@ -170,6 +188,35 @@ mod tests {
         assert_eq!(producer("PyTorch Profiler (12)"), "PyTorch profiler (Kineto)");
         assert_eq!(producer("PyTorch Profiler (mine)"), "Chrome trace format");
         assert_eq!(producer("Profiler (12)"), "Chrome trace format");
+    }
+
+    #[test]
+    fn jax_is_known_by_the_functions_that_it_compiles() {
+        let producer = |keys: &str, name: &str| {
+            let event = format!(r#"{{"ph": "X", "name": "{name}", "pid": 7, "tid": 8, "ts": 3, "dur": 1}}"#);
+            let text = format!(r#"{{{keys} "traceEvents": [{event}]}}"#);
+            let mut assembly = Assembly::default();
+            let summary = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
+            let mut builder = assembly.finish(&summary.document.profile);
+            apply(&summary, &Source::default(), &mut builder);
+            builder.info.producer
+        };
+        let metadata = r#""metadata": {"highres-ticks": true},"#;
+        assert_eq!([producer(metadata, "PjitFunction(step)"), producer("", "PjitFunction(step)")], ["JAX"; 2]);
+        assert_eq!(producer(metadata, "TfrtCpuExecutable::Execute"), "Chrome", "others use XLA as well");
+        assert_eq!(producer(r#""viztracer_metadata": {},"#, "PjitFunction(step)"), "VizTracer");
+    }
+
+    #[test]
+    fn a_profile_of_speedscope_is_refused_by_name() {
+        let why = |text: &str| {
+            let summary = pipeline::read(text.as_bytes(), &Progress::default(), &mut Assembly::default());
+            why_no_trace(&summary.document)
+        };
+        let schema = "https://www.speedscope.app/file-format-schema.json";
+        let told = why(&format!(r#"{{"$schema": "{schema}", "profiles": [], "shared": {{"frames": []}}}}"#));
+        assert!(told.starts_with("JSON in the format of speedscope, which is not read"), "{told}");
+        assert!(why(r#"{"$schema": "https://example.org", "x": 1}"#).ends_with("a profile of another tool"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use eframe::egui::{self, Color32, FontId, Rangef, RichText, Sense, TextStyle, Te
 use egui_plot::{AxisHints, Bar, BarChart, GridInput, GridMark, HoverPosition, Plot, Span};
 
 use super::cards::swatch_ui;
-use super::work::Chart;
+use super::work::{Chart, Series};
 use crate::figures::format;
 use crate::figures::steps::short_name;
 use crate::figures::text::display_name;
@@ -85,11 +85,19 @@ fn legend_ui(chart: &Chart, ui: &mut egui::Ui) {
         let mut left_out: Vec<&str> =
             chart.bars.iter().map(|bar| &*bar.left_out).filter(|why| !why.is_empty()).collect();
         left_out.dedup();
-        if let Some(series) = chart.series.first().filter(|_| !left_out.is_empty()) {
+        if let Some(series) = most_faded(chart) {
             let color = series_color(series.1, is_dark).gamma_multiply(FADED);
             swatch_ui("Faded: not judged", color, ui).on_hover_text(not_judged(&left_out.join(", ")));
         }
     });
+}
+
+/// The part that has most of the time of the steps that are not judged.
+fn most_faded(chart: &Chart) -> Option<&Series> {
+    let faded = || chart.bars.iter().filter(|bar| !bar.left_out.is_empty());
+    let time = |part: usize| faded().fold(0, |sum: DurNs, bar| sum.saturating_add(bar.parts[part]));
+    let most = (0..chart.series.len()).map(|part| (time(part), part)).max()?;
+    (most.0 > 0).then(|| &chart.series[most.1])
 }
 
 /// The strength of the colors of steps that are not judged.

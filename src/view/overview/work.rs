@@ -352,7 +352,7 @@ pub const HOST: [Series; Phase::N] = [
     Series("Copies", 6),
     Series("Communication", 1),
     Series("Waiting for the device", 7),
-    Series("Other", 3),
+    Series("Other", 8),
 ];
 
 /// Of a host of whose phases nothing tells.

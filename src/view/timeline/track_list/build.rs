@@ -149,6 +149,7 @@ impl Builder<'_> {
             data.info.format.is_memory_only() && traces.iter().any(|other| other.run == open.run && other.is_program());
         let (n_folded, fold_key) = self.fold_processes(trace, open, &mut processes, key);
         let first_folded = processes.len() - n_folded;
+        let folded_title = self.folded_title(open, &processes, n_folded);
         for (place, (process, process_key, tracks)) in processes.into_iter().enumerate() {
             let title = display_name(&data.process(process).title()).into_owned();
             let qualified_title = track_title(traces, trace, &title);
@@ -160,8 +161,7 @@ impl Builder<'_> {
             if place == first_folded && !is_collapsed {
                 let keys = (fold_key.clone(), key.to_owned());
                 let kind = LineKind::Fold(process, Fold::Processes);
-                let title = self.folded_title(n_folded);
-                self.push_group(trace, kind, keys, title, (u8::from(has_line), !is_expanded, false));
+                self.push_group(trace, kind, keys, folded_title.clone(), (u8::from(has_line), !is_expanded, false));
             }
             let folded_in = is_collapsed.then(|| key.to_owned());
             let folded_in = folded_in.or_else(|| (!is_expanded).then(|| fold_key.clone()));

@@ -32,7 +32,7 @@ pub enum Fold {
     /// Streams that hardly work, and where several programs share the picture the annotations of the others.
     Streams,
     /// The processes of a trace that hardly work, and where several programs share the picture those that launch
-    /// nothing, beside one that does.
+    /// nothing, beside one that does; what tells of the recording as a whole.
     Processes,
     /// The counters after the most important ones.
     Counters,

@@ -5,6 +5,7 @@ use crate::model::{Counter, Format, Process, SliceKind, Trace, TraceBuilder, Tra
 use crate::view::timeline::labels::{LabelAction, apply};
 
 mod behind;
+mod recording;
 
 fn open() -> Vec<OpenTrace> {
     let slices = [

@@ -1,6 +1,7 @@
 //! Which processes of a trace come first, and which are folded.
 
 use super::{Builder, keys_of};
+use crate::analysis::content;
 use crate::model::{ProcessId, TrackId, TrackKind};
 use crate::session::OpenTrace;
 use crate::view::timeline::track_list::fold::{Fold, LEAST_FOLDED};
@@ -9,9 +10,18 @@ use crate::view::timeline::track_list::process_key;
 /// A process with its settings key and those of its tracks that have anything on them.
 pub type Members = (ProcessId, String, Vec<TrackId>);
 
+/// How many of the last processes tell of the recording as a whole.
+fn n_about_recording(open: &OpenTrace, processes: &[Members]) -> usize {
+    processes.iter().rev().take_while(|(_, _, tracks)| is_about_recording(open, tracks)).count()
+}
+
+fn is_about_recording(open: &OpenTrace, tracks: &[TrackId]) -> bool {
+    tracks.iter().all(|&track| content::is_about_recording(&open.trace, track))
+}
+
 impl Builder<'_> {
     /// The processes that have anything on their tracks: as recorded, but of programs those first that launch work of
-    /// devices.
+    /// devices, and last what tells of the recording as a whole.
     pub(super) fn processes(&self, trace: usize, open: &OpenTrace) -> Vec<Members> {
         let data = &*open.trace;
         let mut by_process: Vec<Vec<TrackId>> = vec![Vec::new(); data.processes.len()];
@@ -35,12 +45,13 @@ impl Builder<'_> {
                 (!is_first, !self.works(trace, open, *process, tracks))
             });
         }
+        processes.sort_by_cached_key(|(_, _, tracks)| is_about_recording(open, tracks));
         self.sort(&open.id, &mut processes, |entry| &entry.1);
         processes
     }
 
-    /// How many of the last processes are folded, where others launch work: where several programs share the picture
-    /// those that launch nothing, else those that hardly work.
+    /// How many of the last processes are folded. Where others launch work: where several programs share the picture
+    /// those that launch nothing, else those that hardly work; else what tells of the recording as a whole.
     fn n_folded_processes(&self, trace: usize, open: &OpenTrace, processes: &[Members]) -> usize {
         let works = |(process, _, tracks): &Members| self.works(trace, open, *process, tracks);
         let n = processes.iter().rev().take_while(|process| !works(process)).count();
@@ -48,7 +59,12 @@ impl Builder<'_> {
             open.trace.process(*process).device.is_none() && self.launches(trace, tracks)
         };
         let least = if self.is_shared { 2 } else { LEAST_FOLDED };
-        if n >= least && self.filter.is_empty() && processes.iter().any(is_launcher) { n } else { 0 }
+        match n_about_recording(open, processes) {
+            _ if !self.filter.is_empty() => 0,
+            _ if n >= least && processes.iter().any(is_launcher) => n,
+            n if n < processes.len() => n,
+            _ => 0,
+        }
     }
 
     /// How many of the last processes of a trace share a line, and the key of that; none are left if the user has
@@ -70,9 +86,13 @@ impl Builder<'_> {
         (n, key)
     }
 
-    /// The line of `n` folded processes.
-    pub(super) fn folded_title(&self, n: usize) -> String {
-        if self.is_shared { Fold::Processes.title(n, 0) } else { format!("{n} processes that hardly work") }
+    /// The line of the last `n` processes, which are folded.
+    pub(super) fn folded_title(&self, open: &OpenTrace, processes: &[Members], n: usize) -> String {
+        match () {
+            () if n_about_recording(open, processes) == n => "Of the recording as a whole".to_owned(),
+            () if self.is_shared => Fold::Processes.title(n, 0),
+            () => format!("{n} processes that hardly work"),
+        }
     }
 
     fn launches(&self, trace: usize, tracks: &[TrackId]) -> bool {
