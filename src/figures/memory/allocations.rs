@@ -66,7 +66,8 @@ impl AllocationRows {
         let is_paired = history.source == MemorySource::Timeline;
         let life = match is_paired {
             true => {
-                "How long it was live if the oldest of one size and category is always freed first: the file does not say"
+                "How long it was live if the newest of one size and category is always freed first: a guess, as the file \
+                 does not say"
             }
             false => "How long it was live; at least so long if it was live when the recording began or ended",
         };
