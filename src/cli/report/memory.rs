@@ -116,7 +116,8 @@ pub fn add(
     let has_more = !all.iter().all(|one| is_trifle(one.of.history()));
     // As the window shows first what holds more, and what holds next to nothing where that is all there is.
     // The host's is not worth a verdict beside the work of devices either.
-    let is_beside = |one: &Analyzed| is_of_host(one.of.history().device) && Scope::whole(&[one.of.trace()]).has_device_work();
+    let is_beside =
+        |one: &Analyzed| is_of_host(one.of.history().device) && Scope::whole(&[one.of.trace()]).has_device_work();
     let is_worth =
         |(row, one): &(&DeviceMemory<'_>, &Analyzed)| !is_trifle(row.history) || !has_more && !is_beside(one);
     let in_short = rows.iter().zip(&all).filter(is_worth).map(|(row, _)| row);

@@ -6,9 +6,7 @@ use hashbrown::HashMap;
 
 use super::curves::Curves;
 use super::{CATEGORIES, Row};
-use crate::model::memory::{
-    InitialBlock, MemoryAction, MemoryEvent, MemorySource, PoolId, RawMemory, UNKNOWN_DEVICE,
-};
+use crate::model::memory::{InitialBlock, MemoryAction, MemoryEvent, MemorySource, PoolId, RawMemory, UNKNOWN_DEVICE};
 use crate::model::{ImportReport, Severity, StackId, StringId, TimeNs, TimeRange, TraceBuilder};
 
 /// Numbers of `_memory_profiler.Action`.
