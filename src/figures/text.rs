@@ -13,14 +13,14 @@ pub use self::units::{breakable, unbroken};
 use crate::analysis::frame::Frame;
 use crate::analysis::gaps::BACKWARD_NODE;
 use crate::analysis::short_name::{name_and_template, short_name, without_call};
-use crate::model::memory::UNKNOWN_DEVICE;
+use crate::model::memory::{UNKNOWN_DEVICE, is_of_host};
 use crate::model::{Track, TrackKind};
 
 /// The index of a device, or what is said instead of memory of the host and where no device is known.
 pub fn device(device: i32) -> String {
     match device {
         UNKNOWN_DEVICE => "unknown".to_owned(),
-        ..0 => "host".to_owned(),
+        host if is_of_host(host) => "host".to_owned(),
         device => device.to_string(),
     }
 }

@@ -11,7 +11,7 @@ use crate::analysis::memory::summary::{PrivatePools, Summary, has_peak};
 use crate::analysis::totals::Scope;
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Part, figures, format};
-use crate::model::memory::{MemorySource, UNKNOWN_DEVICE, is_of_host};
+use crate::model::memory::{MemorySource, UNKNOWN_DEVICE, device_name, is_of_host};
 use crate::model::{MemoryHistory, Severity, Trace};
 
 /// Share of reserved memory up to which what is unused does not explain that it is full.
@@ -45,8 +45,8 @@ impl InShort {
         let Owner { file, rank, device } = &self.owner;
         let device = match *device {
             UNKNOWN_DEVICE => "Memory of an unknown device".to_owned(),
-            ..0 => "Memory of the host".to_owned(),
-            device => format!("GPU {device}"),
+            host if is_of_host(host) => "Memory of the host".to_owned(),
+            device => device_name(device),
         };
         let file = file.as_ref().map(|file| format!("{file}, ")).unwrap_or_default();
         let rank = rank.map(|rank| format!("Rank {rank}, ")).unwrap_or_default();

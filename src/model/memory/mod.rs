@@ -36,7 +36,7 @@ pub const UNKNOWN_DEVICE: i32 = i32::MIN;
 pub fn device_name(device: i32) -> String {
     match device {
         UNKNOWN_DEVICE => "Unknown device".to_owned(),
-        ..0 => "Host".to_owned(),
+        host if is_of_host(host) => "Host".to_owned(),
         device => format!("GPU {device}"),
     }
 }
